@@ -12,7 +12,7 @@ import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
 import { groupNumber, type SocketRights } from "../http/listen/unix_socket.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
-import { openTokenBook, readTokenFile, tokenFilePath } from "../state/token_file.ts";
+import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
 import type { AgentContext } from "./context.ts";
 
 /** Access rules for the application and the server. */

@@ -1,5 +1,5 @@
-// Wires the parts into one agent, and closes them in order. Only this file may import all of them;
-// it decides nothing that a part could decide.
+// Wires the parts into one agent, and closes them in order. Only this folder and trial/ may import all of
+// them; it decides nothing that a part could decide.
 
 import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
@@ -12,40 +12,47 @@ import {
 } from "./host.ts";
 import { openAgentLibrary, openMediaFolders } from "./media.ts";
 import { openIndex, openIndexRoutes } from "./image_index.ts";
-import { watchRoutes } from "./monitoring.ts";
+import { watchRoutes } from "./overview.ts";
 import { withReadTurns } from "../capabilities/host_turns.ts";
 import type { Config } from "../config/settings.ts";
+import type { OwnEvent } from "../domain/event.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { DAY_SECONDS, systemNow } from "../domain/instant.ts";
-import { selfCommand } from "../program/executable.ts";
+import { selfCommand } from "../runtime/executable.ts";
 import type { Transport } from "../host/transport.ts";
+import { nicsOf, requireNetworks } from "../host/networks.ts";
+import { requirePoolRoom } from "../host/zone/datasets.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
 import { countedFastPath } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
-import { Notifiers } from "../program/loop.ts";
+import { Notifiers } from "../runtime/waiting.ts";
 import type { MachineAccess } from "../http/context.ts";
+import type { Policy } from "../domain/policy.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
 import { syncRegularly } from "../mirror/sync/sync_loop.ts";
-import { DATABASE_NAME, takeStateDir } from "../state/state_dir.ts";
+import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
-import { VERSION } from "../program/version.ts";
+import { VERSION } from "../runtime/version.ts";
 import {
   type AgentContext,
   agentLimits,
   type BareContext,
   openReloads,
   type ReloadReport,
+  type Reloads,
+  type Tell,
 } from "./context.ts";
+import { tellHost, withFollowers, withSeenStates } from "./host_watch.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 import { join } from "@std/path";
-import { removeUnfinishedRestore } from "../state/database_restore.ts";
-import { watchForDeath } from "../program/failpoint.ts";
+import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
+import { watchForDeath } from "../runtime/failpoint.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { openRetention } from "../runner/retention.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
@@ -78,15 +85,17 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
   try {
     const stopped = Promise.withResolvers<void>();
     let stopping: Promise<void> | undefined;
+    const assembled: { agent?: Assembled } = {};
     const stop = (reason: string) =>
       stopping ??= (async () => {
         log.info("agent stopping", { reason });
+        await assembled.agent?.tell("draining", reason);
         await closeAll(parts, log);
         log.info("agent stopped");
         stopped.resolve();
       })();
     const broken = (error: unknown) => {
-      const message = `Cannot go on: the disk of the store failed: ${messageOf(error)}`;
+      const message = `Cannot continue: the disk of the store failed: ${messageOf(error)}`;
       log.error("store broken", { error });
       // The state of the disk is unknown: only a new process reads it again.
       stopped.reject(new AgentError("internal", message, { cause: error }));
@@ -95,7 +104,9 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     stopped.promise.catch(() => {});
     const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
     const reloads = openReloads(config);
-    const { follow, reload } = reloads;
+    const { follow, reload, inForce } = reloads;
+    // Who reads the configuration again sets the level of the log.
+    follow(["log_level"], () => {});
     const agent = await assemble(
       {
         config,
@@ -108,19 +119,32 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
         opened,
         follow,
       },
+      inForce,
       broken,
     );
     log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
+    assembled.agent = agent;
+    const { urls, refresh, tell } = agent;
+    await tell("started", `version ${VERSION}`);
     const reloadAll = async (next: Config) => {
       const report = await reload(next);
-      await agent.refresh(next);
+      await refresh(next);
+      await tell("settings_reloaded", report.applied.join(", "));
       return report;
     };
-    return { urls: agent.urls, done: stopped.promise, reload: reloadAll, stop };
+    return { urls, done: stopped.promise, reload: reloadAll, stop };
   } catch (error) {
     await closeAll(parts, log);
     throw error;
   }
+}
+
+/** An agent that listens. */
+interface Assembled {
+  readonly urls: readonly string[];
+  readonly refresh: (next: Config) => Promise<void>;
+  /** Adds an event about the agent. */
+  readonly tell: (change: Parameters<typeof tellHost>[1], detail: string) => Promise<void>;
 }
 
 /** How a part is closed; parts close in reverse order. */
@@ -141,26 +165,29 @@ async function closeAll(parts: Closer[], log: Log): Promise<void> {
 
 async function assemble(
   started: BareContext,
+  inForce: Reloads["inForce"],
   broken: (error: unknown) => void,
-): Promise<{ urls: readonly string[]; refresh: (next: Config) => Promise<void> }> {
+): Promise<Assembled> {
   const { config, log } = started;
   const state = await takeStateDir(config.state_dir.value, started.newUuid);
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
   const context = await withDecoders(started, meters);
-  const store = await openWatchedStore(context, state.path, meters, broken);
+  const { store, followed } = await openWatchedStore(context, state.path, meters, broken);
+  const tell = openTelling(store, log);
   const transport = await openHost(context, state.path);
-  const vmadm = openVmadm(transport);
+  const vmadm = withSeenStates(openVmadm(transport), tell);
   const folders = openMediaFolders(context, state.path);
-  const mirror = await openIndex(context, store, state.path, folders.all, meters);
+  const mirror = await openIndex(context, store, state.path, folders.all, { tell, meters });
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
   const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed };
   const runner = await openRunner({ ...context, meters }, rooms, state);
   context.opened("runner", () => runner.stop(DRAIN_MS));
   removeLeftovers(context, store, vmadm, transport.host);
-  const closing = new AbortController();
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
+  const [policy, closing] = [openPolicy(context), new AbortController()];
+  const watched = { ...rooms, policy, inForce, stateDir: state.path, tell, followed };
   const app = createApp({
     access: gate.access,
     auditTrail: gate.auditTrail,
@@ -176,14 +203,11 @@ async function assemble(
     checkSources: context.sources.acceptable,
     wording: config.compat.value,
     log,
-    machines: openMachineAccess(context, vmadm, mirror, meters),
+    machines: openMachineAccess({ ...context, policy }, transport, vmadm, mirror, meters),
     mediaFiles: mirror.files,
-    library: openAgentLibrary(context, store, mirror, folders),
+    library: openAgentLibrary(context, store, mirror, folders, tell),
     allowedHosts: gate.allowedHosts,
-    routes: [
-      ...index.routes,
-      ...watchRoutes(context, meters, { store, vmadm, stateDir: state.path }),
-    ],
+    routes: [...index.routes, ...watchRoutes(context, meters, watched)],
     requests: meters,
     closing: closing.signal,
   });
@@ -194,7 +218,14 @@ async function assemble(
     await stopTogether(server, runner);
   });
   beginBackground(context, mirror);
-  return { urls: server.urls, refresh: (next) => gate.refresh(next, server) };
+  const refresh = (next: Config) => gate.refresh(next, server);
+  return { urls: server.urls, refresh, tell: (change, detail) => tellHost(tell, change, detail) };
+}
+
+function openTelling({ events }: Pick<Store, "events">, log: Log): Tell {
+  return (event) =>
+    events.append(event)
+      .catch((error: unknown) => log.warn("event not written", { kind: event.kind, error }));
 }
 
 /** At the same time: the runner must claim nothing more while callers read their answers. */
@@ -219,17 +250,23 @@ function openChanges(
 
 /** What requests may do with machines. Their limits are separate: callers must not delay tasks. */
 function openMachineAccess(
-  context: AgentContext,
+  { config, policy }: Pick<AgentContext, "config"> & { readonly policy: Policy },
+  transport: Transport,
   vmadm: Vmadm,
   media: Mirror,
   meters: Meters,
 ): MachineAccess {
-  const turns = context.config.slots.value;
+  const inTurn = withReadTurns(vmadm, config.slots.value);
   return {
-    vmadm: countedConsoles(withReadTurns(vmadm, turns), meters),
-    policy: openPolicy(context),
+    vmadm: countedConsoles(inTurn, meters),
+    policy,
     media,
-    host: hostName(context.config.host.value),
+    host: hostName(config.host.value),
+    payloadChecks: [
+      (payload) => inTurn.validateCreate(payload).then(() => []),
+      (payload) => requireNetworks(transport, nicsOf(payload, "machine")),
+      (payload) => requirePoolRoom(transport, payload, "machine"),
+    ],
   };
 }
 
@@ -267,16 +304,18 @@ function beginBackground(context: AgentContext, mirror: Mirror): void {
   });
 }
 
-/** Opens the store with its built-in workflows and counted writes. */
+/** Opens the store with its built-in workflows, counted writes and counted readers of its events. */
 async function openWatchedStore(
   context: AgentContext,
   path: string,
   meters: Meters,
   broken: (error: unknown) => void,
-): Promise<Store> {
-  const store = countedStore(await openStore(context, path, broken), meters);
+): Promise<{ readonly store: Store; readonly followed: () => boolean }> {
+  const counted = countedStore(await openStore(context, path, broken), meters);
+  const { events, followed } = withFollowers(counted.events);
+  const store = { ...counted, events };
   await putBuiltinWorkflows(context, store);
-  return store;
+  return { store, followed };
 }
 
 /**
@@ -284,7 +323,7 @@ async function openWatchedStore(
  * @param broken called once when its disk has failed: the agent must end, and may be started again
  */
 async function openStore(
-  { config, log, now, opened, follow }: AgentContext,
+  { config, log, opened, follow }: AgentContext,
   stateDir: string,
   broken: (error: unknown) => void,
 ): Promise<Store> {
@@ -296,7 +335,10 @@ async function openStore(
     ...(committing === undefined ? {} : { committing, migrating: committing }),
   });
   opened("store", () => file.close());
-  const store: Store = { ...file, index: openSyncJournal(file.index) };
+  const tell = openTelling(file, log);
+  const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
+    void tell({ kind: "index", payload });
+  const store: Store = { ...file, index: openSyncJournal(file.index, ended) };
   const keeping = { seconds: config.keep_finished.value };
   follow(["keep_finished"], (next) => {
     keeping.seconds = next.keep_finished.value;
@@ -305,7 +347,6 @@ async function openStore(
     store,
     keepSeconds: () => keeping.seconds,
     finishedMax: config.limits.finished_jobs_max.value,
-    now,
     log,
   });
   opened("retention", () => retention.stop());
@@ -323,7 +364,7 @@ const BUILTIN_LIMITS: WorkflowLimits = {
   timeoutSecondsMax: DAY_SECONDS,
 };
 
-async function putBuiltinWorkflows({ newUuid, now }: AgentContext, store: Store): Promise<void> {
+async function putBuiltinWorkflows({ newUuid }: AgentContext, store: Store): Promise<void> {
   for (
     const { uuid, definition } of [
       PROVISION_MACHINE,
@@ -333,6 +374,6 @@ async function putBuiltinWorkflows({ newUuid, now }: AgentContext, store: Store)
   ) {
     // The agent's own sources, read by a test.
     const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
-    await store.workflows.putBuiltin(builtin, now());
+    await store.workflows.putBuiltin(builtin);
   }
 }

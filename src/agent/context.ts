@@ -4,13 +4,14 @@ import type { Config, ReloadedSetting, Setting } from "../config/settings.ts";
 import { type LimitValues, limitValues } from "../config/limits.ts";
 import type { Decoders } from "../decoder/pool.ts";
 import type { SourceChecks } from "../decoder/source_checks.ts";
+import type { OwnEvent } from "../domain/event.ts";
 import type { NewUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
-import type { SelfCommand } from "../program/executable.ts";
-import type { GuestUser } from "../sandbox/command.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
+import type { GuestUser } from "../sandbox/guest_command.ts";
 
 /** The configured limits, and the hosts allowed for callbacks. */
 interface AgentLimits extends LimitValues {
@@ -22,10 +23,13 @@ export function agentLimits({ limits, callback_host }: Config): AgentLimits {
   return { ...limitValues(limits), callbackHosts: callback_host.value };
 }
 
+/** Adds an event that no other write tells of. It never rejects: a store that fails has its own log line. */
+export type Tell = (event: OwnEvent) => Promise<void>;
+
 /** The shared context before the decoders are open. */
 export type BareContext = Omit<AgentContext, "decoders" | "sources" | "user">;
 
-/** The shared context. */
+/** The parts of a running agent that most of its rooms need. */
 export interface AgentContext {
   readonly config: Config;
   readonly limits: AgentLimits;
@@ -69,6 +73,8 @@ export interface Reloads {
   follow(names: readonly ReloadedSetting[], apply: (config: Config) => void | Promise<void>): void;
   /** Applies all changes; an error of one part is thrown after the other parts had theirs. */
   reload(next: Config): Promise<ReloadReport>;
+  /** The values in effect, and the names of settings whose new value waits for a restart. */
+  inForce(): { readonly config: Config; readonly waiting: readonly SettingName[] };
 }
 
 /** @param first the configuration that the parts were started with */
@@ -79,7 +85,9 @@ export function openReloads(first: Config): Reloads {
   }[] = [];
   /** The values in effect: a waiting setting keeps its old one. */
   let present: Config = first;
+  let waiting: readonly SettingName[] = [];
   return {
+    inForce: () => ({ config: present, waiting }),
     follow: (names, apply) => parts.push({ names, apply }),
     async reload(next) {
       const changed = changedSettings(present, next);
@@ -91,8 +99,9 @@ export function openReloads(first: Config): Reloads {
       }
       const taken = Object.fromEntries(applied.map((name) => [name, next[name]]));
       present = { ...present, ...taken };
+      waiting = changed.filter((name) => !applied.includes(name));
       if (failures.length > 0) throw failures[0];
-      return { applied, waiting: changed.filter((name) => !applied.includes(name)) };
+      return { applied, waiting };
     },
   };
 }

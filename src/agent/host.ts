@@ -6,8 +6,10 @@ import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
 import { sshTransport } from "../host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../host/transport.ts";
-import { runCommand } from "../host/command.ts";
-import type { SelfCommand } from "../program/executable.ts";
+import { runCommand } from "../host/program.ts";
+import { describeResult } from "../host/program_output.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
+import { absent } from "../runtime/regular_file.ts";
 import type { ConsoleStream, MachineReader } from "../http/context.ts";
 import type { Meters } from "../metrics/meters.ts";
 import type { AgentContext, BareContext } from "./context.ts";
@@ -31,13 +33,7 @@ export async function warnOfMissing({ config, log }: BareContext): Promise<void>
 }
 
 async function isThere(path: string): Promise<boolean> {
-  try {
-    await Deno.stat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  return await Deno.stat(path).catch(absent) !== undefined;
 }
 
 /** Names the managed host: this one by its own name, another one as ssh reaches it. */
@@ -130,13 +126,17 @@ export async function chooseSimulatedEngine(
   const engine = config.simulated_engine.value;
   if (engine === null || config.host.value.kind !== "simulated") return;
   const words = ["simulate", "--state", join(stateDir, "simulator"), "engine", engine];
-  const { code, stdout, stderr } = await runCommand(self.program, [...self.args, ...words], {
+  const result = await runCommand(self.program, [...self.args, ...words], {
     // Searches the emulator on this agent's PATH.
     env: { ...self.env, PATH: Deno.env.get("PATH") ?? "" },
     deadlineMs: DEADLINE_MS,
   });
-  if (code !== 0) throw new AgentError("invalid_argument", stderr.trim());
-  log.info("simulated engine", { engine: JSON.parse(stdout).engine });
+  if (result.code !== 0) {
+    const message = `Cannot use the engine ${JSON.stringify(engine)}: ` +
+      `"zonewright ${words.join(" ")}" ${describeResult(result)}`;
+    throw new AgentError("invalid_argument", message);
+  }
+  log.info("simulated engine", { engine: JSON.parse(result.stdout).engine });
 }
 
 // Shuts a simulated host down. Its machines are processes that outlive the calls that started them,
@@ -147,12 +147,15 @@ const STOP_ALL_MS_MAX = 30_000;
 /** @throws {AgentError} `host` when machines may still run */
 async function powerOffSimulator(self: SelfCommand, stateDir: string): Promise<void> {
   const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
-  const { code, stderr } = await runCommand(self.program, args, {
+  const result = await runCommand(self.program, args, {
     env: { ...self.env },
     deadlineMs: STOP_ALL_MS_MAX,
   });
-  if (code === 0) return;
-  throw new AgentError("host", `Cannot end the machines of the simulated host: ${stderr.trim()}`);
+  if (result.code === 0) return;
+  const message = `Cannot end the machines of the simulated host: "zonewright simulate stop-all" ${
+    describeResult(result)
+  }`;
+  throw new AgentError("host", message);
 }
 
 /** Counts the open consoles of a machine reader. */

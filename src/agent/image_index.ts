@@ -4,24 +4,22 @@
 import { join } from "@std/path";
 import type { Meters } from "../metrics/meters.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
-import { readSecretFile } from "../state/own_file.ts";
+import { readSecretFile } from "../state_dir/own_file.ts";
 import type { Store } from "../store/store.ts";
-import { VERSION } from "../program/version.ts";
+import { VERSION } from "../runtime/version.ts";
 import type { Hono } from "hono";
 import { openDocumentCache } from "../http/answer/document_cache.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";
-import {
-  type FastPathContext,
-  indexTreeRoutes,
-  withFastPath,
-} from "../http/routes/index/documents.ts";
+import { indexTreeRoutes } from "../http/routes/index/documents.ts";
+import { type FastPathContext, withFastPath } from "../http/routes/index/fast_path.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { App } from "../http/listen/server.ts";
 import type { HttpEnv } from "../http/context.ts";
-import type { AgentContext } from "./context.ts";
+import type { OwnEvent } from "../domain/event.ts";
+import type { AgentContext, Tell } from "./context.ts";
 
 /**
- * @param meters counts downloaded bytes, where given
+ * @param o `meters` counts downloaded bytes, `tell` takes the events of downloads and syncs
  * @throws {AgentError} `invalid_argument` for an unusable upstream, or an unreadable token
  */
 export async function openIndex(
@@ -29,7 +27,7 @@ export async function openIndex(
   store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
   mediaDirs: readonly string[],
-  meters?: Pick<Meters, "media">,
+  { tell, meters }: { readonly tell?: Tell; readonly meters?: Pick<Meters, "media"> } = {},
 ): Promise<Mirror> {
   let upstream = config.index.value;
   const sample = config.dev.value && upstream === null;
@@ -61,6 +59,7 @@ export async function openIndex(
     ...(meters === undefined
       ? {}
       : { received: (bytes: number) => void (meters.media.downloaded += bytes) }),
+    ...(tell === undefined ? {} : { tell: (event: OwnEvent) => void tell(event) }),
     checkMin: config.check_min.value,
     keyDir: config.key_dir.value,
     log,
@@ -69,7 +68,6 @@ export async function openIndex(
   });
 }
 
-/** The index for callers. */
 interface IndexRoutes {
   readonly routes: readonly Hono<HttpEnv>[];
   /** Puts the fast path for documents in front of the application. */

@@ -9,7 +9,7 @@ import { type MediaLibrary, openLibrary } from "../mirror/media/library.ts";
 import { openUploads } from "../mirror/media/uploads.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext } from "./context.ts";
+import type { AgentContext, Tell } from "./context.ts";
 
 /**
  * How often unfinished uploads are looked over, milliseconds. One that nobody continues is removed a day
@@ -45,6 +45,7 @@ export function openAgentLibrary(
   store: Pick<Store, "media">,
   { files }: Mirror,
   folders: AgentMediaFolders,
+  tell: Tell,
 ): MediaLibrary {
   const uploads = openUploads({
     folder: folders.upload,
@@ -53,6 +54,7 @@ export function openAgentLibrary(
     freeBytes: systemFreeBytes,
     now,
     log,
+    tell: (payload) => void tell({ kind: "media", payload }),
   });
   const sweep = () => {
     uploads.sweep().catch((error) => log.warn("unfinished uploads not looked over", { error }));

@@ -16,8 +16,11 @@ import type { HttpEnv } from "../http/context.ts";
 import { metricsRoutes } from "../http/routes/metrics.ts";
 import type { Family } from "../metrics/exposition.ts";
 import { gauge, meterFamilies, type Meters } from "../metrics/meters.ts";
-import { readBuildInfo, VERSION } from "../program/version.ts";
+import { runtimeVersion } from "../runtime/other_runtime.ts";
+import { readBuildInfo, VERSION } from "../runtime/version.ts";
 import { EXECUTIONS } from "../domain/job/state.ts";
+import { type KeptReading, keptReading } from "../http/answer/kept_reading.ts";
+import type { JsonObject } from "../domain/json.ts";
 import type { AgentContext } from "./context.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
 
@@ -29,22 +32,40 @@ const DISK_KEEP_MS = 5_000;
 /** On a host with many machines vmadm takes seconds, and uses the host's processors. */
 const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
+/** A page that shows their number may be open all day. */
+const LIST_KEEP_MS = 10_000;
 const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
 /** Missed syncs after which the index counts as old. */
 const SYNCS_MISSED_MAX = 3;
-const BYTES_PER_MB = 1e6;
+/** Bytes of a MB in words for operators. */
+export const BYTES_PER_MB = 1e6;
+
+/** The machines of the host, as they were listed last. */
+export type MachineList = () => Promise<KeptReading<readonly JsonObject[]>>;
+
+/** Lists the machines for all who only watch. */
+export function openMachineList(
+  { now }: Pick<AgentContext, "now">,
+  vmadm: Pick<Vmadm, "list">,
+): MachineList {
+  const look = (signal: AbortSignal) => vmadm.list({ signal });
+  return keptReading(
+    { keepMs: LIST_KEEP_MS, deadlineMs: HOST_DEADLINE_MS, look },
+    { now, monotonicMs: () => performance.now() },
+  );
+}
 
 /** What the checks read. */
 interface ReadinessPlaces {
   readonly store: Store;
-  readonly vmadm: Vmadm;
+  readonly machines: MachineList;
   readonly stateDir: string;
   /** The system's own unless given. */
   readonly freeBytes?: FreeBytes;
 }
 
-/** Opens the readiness checks. */
+/** The checks behind `/readyz`, each bounded in time and cached for a while. */
 export function openAgentReadiness(
   context: Pick<AgentContext, "config" | "now">,
   places: ReadinessPlaces,
@@ -55,7 +76,7 @@ export function openAgentReadiness(
     host: hostCheck(places),
     index: indexCheck(context, places),
   };
-  return openReadiness(checks, () => performance.now());
+  return openReadiness(checks, { now: context.now, monotonicMs: () => performance.now() });
 }
 
 /** A normal write with its sync. */
@@ -87,13 +108,14 @@ function diskCheck({ stateDir, freeBytes = systemFreeBytes }: ReadinessPlaces): 
   };
 }
 
-function hostCheck({ vmadm }: ReadinessPlaces): ReadinessCheck {
+function hostCheck({ machines }: ReadinessPlaces): ReadinessCheck {
   return {
     keepMs: HOST_KEEP_MS,
     deadlineMs: HOST_DEADLINE_MS,
-    async look(signal) {
-      const machines = await vmadm.list({ signal });
-      return { status: "ok", detail: `vmadm answers: ${machines.length} machines` };
+    async look() {
+      const listed = await machines();
+      if (listed.error !== null) return { status: "failed", detail: listed.error };
+      return { status: "ok", detail: `vmadm answers: ${listed.value.length} machines` };
     },
   };
 }
@@ -126,14 +148,15 @@ function indexCheck(
 }
 
 /** The routes /metrics and /readyz. */
-export function watchRoutes(
+export function monitoringRoutes(
   context: Pick<AgentContext, "config" | "now">,
   meters: Meters,
-  places: ReadinessPlaces,
+  store: Store,
+  readiness: () => Promise<ReadinessReport>,
 ): Hono<HttpEnv>[] {
   return [
-    metricsRoutes(openAgentMetrics(context, places.store, meters)),
-    readinessRoutes(openAgentReadiness(context, places)),
+    metricsRoutes(openAgentMetrics(context, store, meters)),
+    readinessRoutes(readiness),
   ];
 }
 
@@ -149,7 +172,7 @@ function openAgentMetrics(
   const readBuild = async () => ({
     version: VERSION,
     commit: (await readBuildInfo()).commit ?? "unknown",
-    deno: Deno.version.deno,
+    [runtimeVersion().name]: runtimeVersion().version,
     target: Deno.build.target,
   });
   return async () => {
@@ -200,8 +223,8 @@ export async function agentMetrics(sources: MetricSources): Promise<Family[]> {
 async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
   const at = now();
   const [stats, measures, sync, mediaBytes, left] = await Promise.all([
-    store.jobs.stats(at),
-    store.measures.read(at),
+    store.jobs.stats(),
+    store.measures.read(),
     store.index.lastSync(),
     store.media.bytes(),
     store.machineClaims.left(),

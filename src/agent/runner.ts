@@ -5,6 +5,7 @@ import type { Config } from "../config/settings.ts";
 import { openDecoders } from "../decoder/pool.ts";
 import { openSourceChecks } from "../decoder/source_checks.ts";
 import type { JobUuid } from "../domain/id.ts";
+import { taskName } from "../domain/job/workflow.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { CONVENTIONS } from "../http/request/compat.ts";
@@ -17,10 +18,10 @@ import { openGuestOwners } from "../sandbox/owner.ts";
 import { openPool } from "../sandbox/pool.ts";
 import { type Perform, runTask } from "../sandbox/run_task.ts";
 import { isJsonObject } from "../domain/json.ts";
-import type { StateDir } from "../state/state_dir.ts";
+import type { StateDir } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
 import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
-import { VERSION } from "../program/version.ts";
+import { VERSION } from "../runtime/version.ts";
 import { findGuestUser } from "../sandbox/user.ts";
 import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
@@ -51,6 +52,7 @@ export async function openRunner(
     budget: context.budget,
     log,
     limits,
+    freshRealm: config.fresh_realm.value,
     checkSource: context.sources.runnable,
     ...(user === undefined ? {} : { user }),
   });
@@ -71,7 +73,7 @@ export async function openRunner(
     ownerOf: openGuestOwners(),
     budget: context.budget,
     runTask: async (run, { job_uuid, task, attempt }, signal) => {
-      const taskContext = { job_uuid, task_name: task.name ?? task.uuid, attempt, signal };
+      const taskContext = { job_uuid, task_name: taskName(task), attempt, signal };
       const perform = performFor(taskContext);
       const calls = watchCalls(countedPerform(perform, meters));
       const beganMs = performance.now();

@@ -1,0 +1,164 @@
+// What the agent sees of its host without being asked, and tells as events: the room of its disk, the walls
+// around guests, and the states of machines.
+
+import { type EventPayload, ownText } from "../domain/event.ts";
+import type { Wall } from "../domain/host.ts";
+import type { MachineUuid } from "../domain/id.ts";
+import type { JsonObject } from "../domain/json.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/media/free_space.ts";
+import type { EventStore } from "../store/event_store.ts";
+import type { Tell } from "./context.ts";
+import { BYTES_PER_MB } from "./monitoring.ts";
+
+/** Between two looks at the disk, milliseconds. */
+const DISK_LOOK_MS = 5_000;
+/** Room beyond the reserve with which the disk is fine again, so that one write makes no event. */
+const FINE_AGAIN_BYTES = 16 * 1024 * 1024;
+/** Between two lists of the machines while somebody reads events, milliseconds. */
+const MACHINES_LOOK_MS = 30_000;
+
+type HostChange = EventPayload<"host">["change"];
+
+/** An event about the agent or its host. */
+export function tellHost(tell: Tell, change: HostChange, detail: string): Promise<void> {
+  return tell({ kind: "host", payload: { change, detail: ownText(detail) } });
+}
+
+/**
+ * Compares the room of the disk with the reserve.
+ * @returns looks once; call it again and again
+ */
+export function diskLook(
+  { folder, freeBytes, tell }: {
+    readonly folder: string;
+    readonly freeBytes: FreeBytes;
+    readonly tell: Tell;
+  },
+): () => Promise<void> {
+  let low = false;
+  return async () => {
+    const free = await freeBytes(folder);
+    const isLow = free < FREE_BYTES_MIN + (low ? FINE_AGAIN_BYTES : 0);
+    if (isLow === low) return;
+    low = isLow;
+    const room = `${Math.floor(free / BYTES_PER_MB)} MB are free at ${folder}`;
+    const words = low ? `${room}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)}` : room;
+    await tellHost(tell, low ? "disk_low" : "disk_fine", words);
+  };
+}
+
+/** Compares the walls with those of the look before. The first look tells only of what does not stand. */
+export function wallsLook(tell: Tell): (walls: readonly Wall[]) => Promise<void> {
+  let before = "";
+  return async (walls) => {
+    const open = walls.filter(({ ok }) => !ok).map(({ name }) => name);
+    const now = open.join(", ");
+    if (now === before) return;
+    before = now;
+    const standing = `${walls.length - open.length} of ${walls.length} walls stand`;
+    await tellHost(tell, "walls_changed", now === "" ? standing : `${standing}; not: ${now}`);
+  };
+}
+
+/** A machine as a list shows it. */
+interface SeenMachine {
+  readonly alias: string | null;
+  readonly state: string;
+}
+
+/**
+ * Compares each list of the machines with the one before, for whichever caller it was made. The first one is no
+ * event.
+ * @returns the same vmadm
+ */
+export function withSeenStates(vmadm: Vmadm, tell: Tell): Vmadm {
+  let seen: ReadonlyMap<string, SeenMachine> | undefined;
+  let begun = 0;
+  let compared = 0;
+  const compare = (machines: readonly JsonObject[]) => {
+    const now = new Map(machines.map((machine) => [String(machine.uuid), seenMachine(machine)]));
+    const before = seen;
+    seen = now;
+    if (before === undefined) return;
+    for (const [uuid, { alias, state }] of now) {
+      if (before.get(uuid)?.state !== state) tellState(tell, uuid, alias, state);
+    }
+    for (const [uuid, { alias }] of before) {
+      if (!now.has(uuid)) tellState(tell, uuid, alias, null);
+    }
+  };
+  return {
+    ...vmadm,
+    async list(o) {
+      begun += 1;
+      const turn = begun;
+      const machines = await vmadm.list(o);
+      // A list that began before the one that was compared last is older than that.
+      if (turn > compared) {
+        compared = turn;
+        compare(machines);
+      }
+      return machines;
+    },
+  };
+}
+
+function seenMachine({ alias, state }: JsonObject): SeenMachine {
+  return {
+    alias: typeof alias === "string" ? ownText(alias) : null,
+    state: typeof state === "string" ? ownText(state) : "unknown",
+  };
+}
+
+function tellState(tell: Tell, uuid: string, alias: string | null, state: string | null): void {
+  // vmadm's parser has checked it.
+  const machine_uuid = uuid as MachineUuid;
+  const payload = { change: "state", machine_uuid, alias, machine_state: state } as const;
+  void tell({ kind: "own_machine", payload });
+}
+
+/** Counts who reads events as they happen. */
+export function withFollowers(
+  events: EventStore,
+): { readonly events: EventStore; readonly followed: () => boolean } {
+  let followers = 0;
+  return {
+    events: {
+      ...events,
+      follow(committed) {
+        const unfollow = events.follow(committed);
+        followers += 1;
+        return () => {
+          followers -= 1;
+          unfollow();
+        };
+      },
+    },
+    followed: () => followers > 0,
+  };
+}
+
+/** What is looked at regularly. */
+interface HostLooks {
+  readonly disk: () => Promise<void>;
+  /** Lists the machines; a list tells of what has changed. */
+  readonly machines: () => Promise<unknown>;
+  /** Whether somebody reads events: a list costs the host work. */
+  readonly followed: () => boolean;
+}
+
+/** Looks until it is stopped. @returns stops it, after the look under way */
+export function watchHost({ disk, machines, followed }: HostLooks): () => Promise<void> {
+  // Not at once: the start has other work, and its own event comes first.
+  let looking: Promise<unknown> = Promise.resolve();
+  const disks = setInterval(() => looking = disk(), DISK_LOOK_MS);
+  const lists = setInterval(() => {
+    if (followed()) void machines();
+  }, MACHINES_LOOK_MS);
+  return async () => {
+    clearInterval(disks);
+    clearInterval(lists);
+    await looking;
+  };
+}

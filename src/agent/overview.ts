@@ -1,0 +1,264 @@
+// What GET /agent/v1/host, config and doctor are made of: facts and settings of this process, and readings of
+// the managed host. Each reading is bounded in time, kept for a while, and never under way twice.
+
+import type { Hono } from "hono";
+import { type Config, RELOADED_SETTINGS, valueText } from "../config/settings.ts";
+import { type ConfigLine, configLines, flagWords } from "../config/sources.ts";
+import { AgentError } from "../domain/error.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { runCommand } from "../host/program.ts";
+import { describeResult } from "../host/program_output.ts";
+import type { Policy } from "../domain/policy.ts";
+import { askPool, askSystem, type HostAnswer } from "../host/inventory.ts";
+import { askNetworks } from "../host/networks.ts";
+import type { Transport } from "../host/transport.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import type { HttpEnv } from "../http/context.ts";
+import { agentRoutes, type AgentSources, type ShownSetting } from "../http/routes/agent.ts";
+import type { AgentFacts, MachineCounts } from "../domain/host.ts";
+import { hostRoutes, type HostSources } from "../http/routes/host.ts";
+import type { Meters } from "../metrics/meters.ts";
+import { systemFreeBytes } from "../mirror/media/free_space.ts";
+import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
+import { runtimeVersion } from "../runtime/other_runtime.ts";
+import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
+import type { Store } from "../store/store.ts";
+import type { AgentContext, Reloads, Tell } from "./context.ts";
+import { diskLook, wallsLook, watchHost } from "./host_watch.ts";
+import { guestsCheck } from "./walls.ts";
+import { hostName } from "./host.ts";
+import {
+  type MachineList,
+  monitoringRoutes,
+  openAgentReadiness,
+  openMachineList,
+} from "./monitoring.ts";
+
+const DEADLINE_MS = 5_000;
+const ROOM_KEEP_MS = 5_000;
+/** A host that was away is asked again soon. */
+const FAILED_KEEP_MS = 5_000;
+/** Processors and memory do not change, and networks rarely. */
+const SYSTEM_KEEP_MS = 60_000;
+/** The walls are those of the programs and permissions that the agent was started with. */
+const WALLS_KEEP_MS = 600_000;
+/** From the start to the first look at them: a start has other work. */
+const WALLS_FIRST_MS = 60_000;
+
+/** What those look at who watch the agent. */
+interface WatchPlaces {
+  readonly store: Store;
+  readonly transport: Transport;
+  readonly vmadm: Pick<Vmadm, "list">;
+  readonly stateDir: string;
+  readonly policy: Policy;
+  readonly inForce: Reloads["inForce"];
+  readonly tell: Tell;
+  /** Whether somebody reads events. */
+  readonly followed: () => boolean;
+}
+
+/**
+ * The routes of those who watch: they share one list of machines. Besides the disk, and the machines while
+ * somebody reads events, little is read before a request.
+ */
+export function watchRoutes(
+  context: AgentContext,
+  meters: Meters,
+  places: WatchPlaces,
+): Hono<HttpEnv>[] {
+  const { config, now } = context;
+  const { store, policy, inForce, transport } = places;
+  const machines = openMachineList(context, places.vmadm);
+  const readiness = openAgentReadiness(context, { ...places, machines });
+  const readings = openReadings(context, places, machines);
+  const { stateDir: folder, tell, followed } = places;
+  const disk = diskLook({ folder, freeBytes: systemFreeBytes, tell });
+  context.opened("watch of the host", watchHost({ disk, machines, followed }));
+  context.opened("watch of the walls", repeatedly(readings.walls, WALLS_FIRST_MS, WALLS_KEEP_MS));
+  return [
+    agentRoutes(openSelfDescription(context, inForce)),
+    ...monitoringRoutes(context, meters, store, readiness),
+    hostRoutes({
+      store,
+      now,
+      policy,
+      readiness,
+      facts: openFacts(context, transport.kind),
+      slots: () => ({ total: config.slots.value, busy: meters.now.slotsBusy() }),
+      index: () => ({
+        upstream: config.index.value,
+        interval_seconds: inForce().config.index_interval.value,
+      }),
+      cacheBytesMax: config.cache_max.value || null,
+      settingsWaiting: () => inForce().waiting,
+      readings,
+    }),
+  ];
+}
+
+/** What was built is in a file, which is read once. */
+function openFacts(
+  { config, now }: { readonly config: Config; readonly now: AgentContext["now"] },
+  mode: Transport["kind"],
+): () => Promise<AgentFacts> {
+  const started_at = now();
+  let facts: Promise<AgentFacts> | undefined;
+  const read = async () => {
+    const { commit, runtime } = await readBuildInfo();
+    const { name, version } = runtimeVersion();
+    return {
+      name: hostName(config.host.value),
+      mode,
+      version: VERSION,
+      commit,
+      runtime: `${name} ${runtimeLabel(version, runtime)}`,
+      target: Deno.build.target,
+      pid: Deno.pid,
+      started_at,
+    };
+  };
+  return () => facts ??= read();
+}
+
+function openReadings(
+  { now, self, limits, log, config }: AgentContext,
+  { transport, stateDir, tell }: WatchPlaces,
+  machines: MachineList,
+): HostSources["readings"] {
+  const clocks = { now, monotonicMs: () => performance.now() };
+  const kept = <T>(keepMs: number, look: Readable<T>["look"]) =>
+    keptReading<T>(
+      { keepMs, keepFailedMs: FAILED_KEEP_MS, deadlineMs: DEADLINE_MS, look },
+      clocks,
+    );
+  const walls = guestsCheck({
+    self,
+    user: config.guest_user.value,
+    freshRealm: config.fresh_realm.value,
+    limits,
+    log,
+  });
+  const look = wallsLook(tell);
+  return {
+    system: kept(SYSTEM_KEEP_MS, async (signal) => said(await askSystem(transport, signal))),
+    networks: kept(SYSTEM_KEEP_MS, async (signal) => {
+      return said(await askNetworks(transport, signal)).map(({ tag }) => tag);
+    }),
+    pool: kept(ROOM_KEEP_MS, async (signal) => said(await askPool(transport, signal))),
+    machines: async () => {
+      const reading = await machines();
+      return reading.error === null ? { ...reading, value: countsOf(reading.value) } : reading;
+    },
+    walls: kept(WALLS_KEEP_MS, async () => {
+      const { parts, detail } = await walls.examine();
+      if (parts === undefined) throw new AgentError("internal", detail);
+      await look(parts);
+      return parts;
+    }),
+    disk: kept(ROOM_KEEP_MS, async () => {
+      const free = await systemFreeBytes(stateDir);
+      return { folder: stateDir, free_bytes: Number.isFinite(free) ? free : null };
+    }),
+  };
+}
+
+/** Reads again and again. @returns stops that, after the reading under way */
+function repeatedly(read: () => Promise<unknown>, firstMs: number, everyMs: number) {
+  let reading: Promise<unknown> = Promise.resolve();
+  let timer = setTimeout(again, firstMs);
+  function again() {
+    reading = read();
+    timer = setTimeout(again, everyMs);
+  }
+  return async () => {
+    clearTimeout(timer);
+    await reading;
+  };
+}
+
+/** @throws {AgentError} `host` with the reason why the host said nothing */
+function said<T>(answer: HostAnswer<T>): T {
+  if ("value" in answer) return answer.value;
+  throw new AgentError("host", answer.unasked);
+}
+
+function countsOf(machines: readonly JsonObject[]): MachineCounts {
+  const by_state: Record<string, number> = {};
+  for (const { state } of machines) {
+    const word = typeof state === "string" ? state : "unknown";
+    by_state[word] = (by_state[word] ?? 0) + 1;
+  }
+  return { total: machines.length, by_state };
+}
+
+// The settings, and what the doctor finds. The doctor is a process of its own, as from the command line: it
+// reads the whole database, and looks as the folder's owner.
+
+const DOCTOR_KEEP_MS = 10_000;
+/** Of a host where several checks get no answer. */
+const DOCTOR_DEADLINE_MS = 180_000;
+/** Variables by which ssh finds the keys of the agent's user. */
+const DOCTOR_VARIABLES = ["HOME", "PATH", "TMPDIR"] as const;
+
+/** Where the agent's own pages come from. */
+function openSelfDescription(
+  { self, now }: Pick<AgentContext, "self" | "now">,
+  inForce: Reloads["inForce"],
+): AgentSources {
+  const look = async (signal: AbortSignal) => {
+    const words = ["doctor", "--json", ...flagWords(inForce().config)];
+    const inherited = DOCTOR_VARIABLES.flatMap((name) => {
+      const value = Deno.env.get(name);
+      return value === undefined ? [] : [[name, value] as const];
+    });
+    const result = await runCommand(self.program, [...self.args, ...words], {
+      env: { ...Object.fromEntries(inherited), ...self.env },
+      deadlineMs: DOCTOR_DEADLINE_MS,
+      signal,
+    });
+    const diagnoses = diagnosesIn(result.stdout);
+    if (diagnoses !== undefined) return diagnoses;
+    const message =
+      `Cannot run the doctor: "zonewright doctor --json" ${describeResult(result)}, ` +
+      "expected its findings as JSON";
+    throw new AgentError("internal", message);
+  };
+  const clocks = { now, monotonicMs: () => performance.now() };
+  return {
+    settings: () => configLines(inForce().config).map(shownSetting),
+    settingsWaiting: () => inForce().waiting,
+    diagnoses: keptReading(
+      { keepMs: DOCTOR_KEEP_MS, deadlineMs: DOCTOR_DEADLINE_MS, look },
+      clocks,
+    ),
+  };
+}
+
+/** It exits 1 when something is broken, and has printed its findings. */
+function diagnosesIn(stdout: string): JsonObject[] | undefined {
+  let printed: unknown;
+  try {
+    printed = JSON.parse(stdout);
+  } catch {
+    // What it printed instead stands in the error.
+    return undefined;
+  }
+  return Array.isArray(printed) && printed.every(isJsonObject) ? printed : undefined;
+}
+
+function shownSetting({ name, row, setting }: ConfigLine): ShownSetting {
+  const { origin, value } = setting;
+  const text = valueText(row, value);
+  const kept = row.table ?? row.key;
+  return {
+    name,
+    // Every kind of setting reads JSON values.
+    value: JSON.parse(JSON.stringify(value)) as JsonValue,
+    text: text === "-" ? null : text,
+    origin: origin.kind,
+    source: origin.kind === "default" ? null : origin.kind === "file" ? origin.path : origin.name,
+    meaning: row.meaning,
+    reloads: RELOADED_SETTINGS.some((one) => one === kept),
+  };
+}

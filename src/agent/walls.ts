@@ -1,0 +1,163 @@
+// The walls around guests and decoders: which of them stand on this host, each by itself, as one that is
+// started now has them.
+
+import { DecoderProcess } from "../decoder/process.ts";
+import { messageOf } from "../domain/error.ts";
+import type { SelfCommand } from "../runtime/executable.ts";
+import type { Log } from "../metrics/log.ts";
+import {
+  decoderCommand,
+  findGuestTools,
+  type GuestUser,
+  withoutWords,
+} from "../sandbox/guest_command.ts";
+import { processChecks } from "../sandbox/wall_checks.ts";
+import { findGuestUser } from "../sandbox/user.ts";
+import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
+import { testGuest } from "../sandbox/self_test.ts";
+import type { TaskLimits } from "../wall/task_limits.ts";
+import type { Wall } from "../domain/host.ts";
+
+/** What was found of the walls around one kind of process; a check of the doctor shows it as it is. */
+interface WallsFinding {
+  readonly outcome: "ok" | "warn" | "fail";
+  readonly detail: string;
+  /** What an operator can do. */
+  readonly fix?: string;
+  /** The walls one by one; absent when the process did not start. */
+  readonly parts?: readonly Wall[];
+}
+
+/** Examines the walls around one kind of process. */
+interface WallsCheck {
+  readonly name: string;
+  readonly about: string;
+  examine(): Promise<WallsFinding>;
+}
+
+/** What guests and decoders are started with. */
+interface WallSettings {
+  readonly self: SelfCommand;
+  /** The setting `guest_user`. */
+  readonly user: string;
+  /** The setting `fresh_realm`. */
+  readonly freshRealm: boolean;
+  readonly limits: TaskLimits;
+  readonly log: Log;
+}
+
+/**
+ * The walls around guests, by the same self-test that every guest passes before its first task.
+ * @see docs/sandbox.md
+ */
+export function guestsCheck(settings: WallSettings): WallsCheck {
+  return {
+    name: "guests",
+    about: "the walls around a guest started now, one by one",
+    examine: () => examineWalls(settings, testGuestHere),
+  };
+}
+
+/** The same around decoders, which have no socket and no tasks. */
+export function decodersCheck(settings: WallSettings): WallsCheck {
+  return {
+    name: "decoders",
+    about: "the same for a decoder, which parses foreign bytes",
+    examine: () => examineWalls(settings, testDecoder),
+  };
+}
+
+/** Starts a process behind the walls, and examines it from inside and outside. */
+type Test = (settings: WallSettings, user: GuestUser | undefined) => Promise<readonly GuestCheck[]>;
+
+async function testGuestHere(
+  { self, freshRealm, limits, log }: WallSettings,
+  user: GuestUser | undefined,
+): Promise<readonly GuestCheck[]> {
+  const runtimeDir = await Deno.makeTempDir({ prefix: "zonewright-doctor-" });
+  try {
+    return await testGuest({
+      self,
+      runtimeDir,
+      freshRealm,
+      limits,
+      log,
+      ...(user === undefined ? {} : { user }),
+    });
+  } finally {
+    await Deno.remove(runtimeDir, { recursive: true });
+  }
+}
+
+/** A decoder proves by itself that it has no permissions, or is not ready. */
+async function testDecoder(
+  { self, log }: WallSettings,
+  user: GuestUser | undefined,
+): Promise<readonly GuestCheck[]> {
+  const root = Deno.uid() === 0;
+  const { tools } = await findGuestTools({ os: Deno.build.os, root });
+  const place = { tools, root, slots: 1, ...(user === undefined ? {} : { user }) };
+  const decoder = new DecoderProcess(decoderCommand(self, place), log, () => {});
+  try {
+    await decoder.ready;
+    const start = { check: "start", ok: true, detail: `process ${decoder.pid} reported` };
+    const permissions = GUEST_PERMISSIONS.map((check) => ({ check, ok: true, detail: "has none" }));
+    return [start, ...permissions, ...await processChecks(decoder.pid, place)];
+  } catch (error) {
+    return [{ check: "start", ok: false, detail: messageOf(error) }];
+  } finally {
+    decoder.kill("was ended after its test");
+    await decoder.reaped;
+  }
+}
+
+async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFinding> {
+  const { self, user: setting, log } = settings;
+  const root = Deno.uid() === 0;
+  const os = Deno.build.os;
+  const user = await findGuestUser(setting, { self, os, root, log });
+  const checks = await test(settings, user);
+  const [start] = checks;
+  if (start === undefined || !start.ok) return { outcome: "fail", detail: start?.detail ?? "none" };
+  const parts = wallsOf(checks);
+  const broken = parts.filter((one) => !one.ok).map(({ name }) => name);
+  const { missing } = await findGuestTools({ os, root });
+  if (broken.length > 0) {
+    // From source another user could not read the program: nobody serves a host that way. Only root
+    // can give them a network of their own.
+    const expected = broken.every((name) =>
+      name === "user" && !self.compiled || NAMESPACES.includes(name) && !root
+    );
+    const detail = `${parts.length - broken.length} of ${parts.length} walls stand; not: ` +
+      broken.join(", ");
+    const fix = "docs/sandbox.md says what makes each of them";
+    return { outcome: expected ? "warn" : "fail", detail, fix, parts };
+  }
+  const detail = `all ${parts.length} walls stand`;
+  if (missing.length === 0) return { outcome: "ok", detail, parts };
+  const fix = "install the program; docs/sandbox.md says what it adds";
+  return { outcome: "warn", detail: `${detail}; without ${withoutWords(missing)}`, fix, parts };
+}
+
+/** What the checks of the process are called here. */
+const NAMES: Readonly<Record<string, string>> = { privileges: "no new privileges" };
+/** The walls that unshare(1) makes. */
+const NAMESPACES: readonly string[] = ["network", "ipc", "uts"];
+
+/** The walls, one each: the permissions of Deno are one together. */
+function wallsOf(checks: readonly GuestCheck[]): Wall[] {
+  const permissions = checks.filter(({ check }) => isPermission(check));
+  const kept = permissions.filter((one) => !one.ok);
+  const detail = kept.length === 0
+    ? `none of Deno's: ${permissions.map(({ check }) => check).join(", ")}`
+    : kept.map(({ check, detail }) => `${check}: ${detail}`).join("; ");
+  return [
+    ...checks.filter(({ check }) => check !== "start" && !isPermission(check))
+      .map(({ check, ok, detail }) => ({ name: NAMES[check] ?? check, ok, detail })),
+    { name: "permissions", ok: kept.length === 0, detail },
+  ];
+}
+
+function isPermission(check: string): boolean {
+  return GUEST_PERMISSIONS.some((name) => name === check);
+}
