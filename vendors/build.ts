@@ -2,16 +2,20 @@
 // dist/zonewright with the permissions that the agent needs and no more.
 
 import { fromFileUrl, join } from "@std/path";
-import { AGENT_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/command.ts";
-import type { BuildInfo, RuntimeInfo } from "../src/program/version.ts";
+import { AGENT_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/guest_command.ts";
+import type { BuildInfo, RuntimeInfo } from "../src/runtime/version.ts";
 import { placeBundler, refuseOtherBundlers } from "./bundler.ts";
+import { gitState } from "./git_state.ts";
 import { FALLBACK_RUNTIME, FALLBACK_WORDS } from "./pins.ts";
+import { packUi } from "./ui.ts";
 import { type CompileTools, fallbackTools, sha256OfFile } from "./runtime.ts";
 
 const root = fromFileUrl(new URL("..", import.meta.url));
 const bundle = join(root, "dist/bundle");
 const binary = join(root, "dist/zonewright");
 const buildFile = join(bundle, "build.json");
+/** The console, which the program reads beside itself. */
+const uiFile = join(bundle, "ui.json");
 const denoDir = Deno.env.get("DENO_DIR") ?? join(root, ".toolchain/cache");
 
 /** What the agent may do; a guest gives all of it up before it reads a task. */
@@ -51,19 +55,12 @@ async function bundleSources(): Promise<void> {
   const { success, words } = await run(Deno.execPath(), args, { DENO_DIR: denoDir });
   if (!success) throw new Error(`Cannot bundle main.ts: ${words}`);
   refuseOtherBundlers(denoDir);
+  await packUi(uiFile);
 }
 
 /** What `zonewright version` says of this build; it stands beside the bundle, inside the binary. */
 async function writeBuildFile(runtime: RuntimeInfo): Promise<void> {
-  const git = async (...args: string[]) => {
-    const { success, stdout } = await new Deno.Command("git", { args, cwd: root, stderr: "null" })
-      .output();
-    return success ? new TextDecoder().decode(stdout).trim() : undefined;
-  };
-  // Sources that were unpacked from an archive have no history.
-  const commit = await git("rev-parse", "HEAD").catch(() => undefined);
-  const changed = commit === undefined ? "" : await git("status", "--porcelain");
-  const info: BuildInfo = { commit: commit ?? null, changed: changed !== "", runtime };
+  const info: BuildInfo = { ...await gitState(root), runtime };
   await Deno.writeTextFile(buildFile, `${JSON.stringify(info)}\n`);
   await setTimes();
 }
@@ -92,12 +89,14 @@ async function compile(
     "--no-npm",
     // Without it a binary would read compiled code from a predictable place in the temporary folder.
     "--no-code-cache",
-    // Datagrams to a unix socket: how systemd is told that the agent is ready.
+    // Datagrams to a unix socket: how systemd learns that the agent is ready.
     "--unstable-net",
     `--v8-flags=${V8_FLAGS}`,
     ...PERMISSIONS,
     "--include",
     buildFile,
+    "--include",
+    uiFile,
     "--output",
     binary,
     join(bundle, "main.js"),

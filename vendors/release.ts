@@ -36,7 +36,7 @@ export async function makeRelease({ binary, folder, madeAt }: ReleaseOptions): P
   for (const shell of SHELLS) {
     put(`zonewright.${shell}`, await ask(binary, "completion", shell));
   }
-  put(`${stem}.cdx.json`, billOfMaterials(subject, await packagesOf("main.ts")));
+  put(`${stem}.cdx.json`, billOfMaterials(subject, await packagesOfBinary()));
   for (const name of NOTICES) put(name, await Deno.readTextFile(join(ROOT, name)));
   const sums = await Promise.all(
     [...files].map(async ([name, content]) => `${await sha256(content)}  ${name}\n`),
@@ -50,6 +50,13 @@ export async function makeRelease({ binary, folder, madeAt }: ReleaseOptions): P
   }
   await Deno.utime(folder, madeAt, madeAt);
   return [...files.keys()];
+}
+
+/** Those of the program, and of the console that it carries. */
+async function packagesOfBinary(): Promise<Package[]> {
+  const found = (await Promise.all(["main.ts", "src/ui/main.tsx"].map(packagesOf))).flat();
+  const names = new Map(found.map((one) => [`${one.name}@${one.version}`, one]));
+  return [...names.values()].sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
 /** The npm packages that an entry reaches, those of dynamic imports included. */
@@ -66,7 +73,11 @@ export async function packagesOf(entry: string): Promise<Package[]> {
   };
   for (const { specifier } of info.modules) {
     const id = /^npm:\/((?:@[^/]+\/)?[^/@]+@[^/]+)/.exec(specifier)?.[1];
-    if (id !== undefined) reach(id);
+    // A package with peers is listed under their names too.
+    const listed = Object.keys(info.npmPackages).find((one) =>
+      one === id || one.startsWith(`${id}_`)
+    );
+    if (listed !== undefined) reach(listed);
   }
   return await Promise.all(
     [...reached].sort().map(async (id) => {

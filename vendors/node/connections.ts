@@ -1,0 +1,304 @@
+// Deno's connections and listeners on Node's sockets.
+
+import net from "node:net";
+import tls from "node:tls";
+import { asDeno, called, denoError, errors } from "./errors.ts";
+
+/** Connections that wait where the caller does not say how many may. */
+const BACKLOG = 511;
+/** Bytes that a stream of a connection reads at once. */
+const PIECE_BYTES = 64 * 1024;
+/** How IPv4 is written where a socket takes both. */
+const MAPPED = /^::ffff:/;
+
+// Captured: a guest takes the names of the platform away from itself.
+const { ReadableStream, WritableStream } = globalThis;
+
+function tcpAddress(hostname = "", port = 0): Deno.NetAddr {
+  return { transport: "tcp", hostname: hostname.replace(MAPPED, ""), port };
+}
+
+function unixAddress(path: string): Deno.UnixAddr {
+  return { transport: "unix", path };
+}
+
+function closedError(): Error {
+  return new errors.BadResource("Bad resource ID");
+}
+
+/** Both ends of a connection. */
+interface Ends {
+  readonly localAddr: Deno.Addr;
+  readonly remoteAddr: Deno.Addr;
+}
+
+/** A connection: Deno.Conn, TcpConn, UnixConn and TlsConn in one. */
+export class Conn {
+  readonly localAddr: Deno.Addr;
+  readonly remoteAddr: Deno.Addr;
+  /** The socket of Node, for what takes the connection over. */
+  readonly socket: net.Socket;
+  #error: unknown;
+  #ended = false;
+  #closed = false;
+  /** Wakes a pending read. */
+  #wake = () => {};
+  #listens = false;
+
+  constructor(socket: net.Socket, { localAddr, remoteAddr }: Ends) {
+    this.socket = socket;
+    this.localAddr = localAddr;
+    this.remoteAddr = remoteAddr;
+    socket.on("error", (error) => {
+      this.#error ??= denoError(error);
+      this.#wake();
+    });
+  }
+
+  /** Only when the caller reads: what takes the socket over has listeners of its own. */
+  #listen(): void {
+    if (this.#listens) return;
+    this.#listens = true;
+    const wake = () => this.#wake();
+    const end = () => {
+      this.#ended = true;
+      wake();
+    };
+    this.socket.on("readable", wake).on("end", end).on("close", end);
+  }
+
+  async read(buffer: Uint8Array): Promise<number | null> {
+    this.#listen();
+    for (;;) {
+      if (this.#closed) throw closedError();
+      const piece: Uint8Array | null = this.socket.read();
+      if (piece !== null) return this.#give(piece, buffer);
+      if (this.#error !== undefined) throw this.#error;
+      if (this.#ended || this.socket.readableEnded) return null;
+      await new Promise<void>((resolve) => void (this.#wake = resolve));
+    }
+  }
+
+  #give(piece: Uint8Array, buffer: Uint8Array): number {
+    const count = Math.min(piece.length, buffer.length);
+    buffer.set(piece.subarray(0, count));
+    if (count < piece.length) this.socket.unshift(piece.subarray(count));
+    return count;
+  }
+
+  async write(bytes: Uint8Array): Promise<number> {
+    if (this.#closed) throw closedError();
+    // A copy: the caller may use its buffer again before Node has sent it.
+    await called<void>((done) => void this.socket.write(bytes.slice(), (error) => done(error)));
+    return bytes.length;
+  }
+
+  closeWrite(): Promise<void> {
+    if (this.#closed) return Promise.reject(closedError());
+    return new Promise((resolve) => {
+      this.socket.once("close", () => resolve());
+      this.socket.end(() => resolve());
+    });
+  }
+
+  close(): void {
+    if (this.#closed) throw closedError();
+    this.#closed = true;
+    this.socket.destroySoon();
+    this.#wake();
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#closed) this.close();
+  }
+
+  setNoDelay(on = true): void {
+    this.socket.setNoDelay(on);
+  }
+
+  setKeepAlive(on = true): void {
+    this.socket.setKeepAlive(on);
+  }
+
+  ref(): void {
+    this.socket.ref();
+  }
+
+  unref(): void {
+    this.socket.unref();
+  }
+
+  get readable(): ReadableStream<Uint8Array<ArrayBuffer>> {
+    return new ReadableStream({
+      type: "bytes",
+      pull: async (controller) => {
+        const buffer = new Uint8Array(PIECE_BYTES);
+        const count = await this.read(buffer);
+        if (count !== null) return controller.enqueue(buffer.subarray(0, count));
+        controller.close();
+        controller.byobRequest?.respond(0);
+      },
+    });
+  }
+
+  get writable(): WritableStream<Uint8Array<ArrayBufferLike>> {
+    return new WritableStream({
+      write: async (bytes) => void await this.write(bytes),
+      close: () => this[Symbol.dispose](),
+    });
+  }
+}
+
+/** What Deno.listen() takes, as far as the agent uses it. */
+export interface ListenPlace {
+  readonly transport?: "tcp" | "unix";
+  readonly hostname?: string;
+  readonly port?: number;
+  readonly path?: string;
+  readonly tcpBacklog?: number;
+}
+
+/** The part of a server that binds at once, as Deno does; listen() with an address waits for a lookup. */
+interface BindingServer {
+  _listen2(address: string, port: number, family: number, backlog: number): void;
+  readonly _handle: unknown;
+}
+
+/** Deno.Listener, TcpListener, UnixListener and TlsListener in one. */
+export class Listener {
+  readonly addr: Deno.Addr;
+  readonly #server: net.Server;
+  readonly #arrived: Conn[] = [];
+  readonly #waiting: PromiseWithResolvers<Conn>[] = [];
+  #closed = false;
+
+  /** @param secured puts TLS on an accepted socket */
+  constructor(place: ListenPlace, secured = (socket: net.Socket): net.Socket => socket) {
+    this.#server = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+      const remoteAddr = place.path === undefined
+        ? tcpAddress(socket.remoteAddress, socket.remotePort)
+        : unixAddress(place.path);
+      const localAddr = place.path === undefined
+        ? tcpAddress(socket.localAddress, socket.localPort)
+        : this.addr;
+      this.#arrive(new Conn(secured(socket), { localAddr, remoteAddr }));
+    });
+    this.addr = bind(this.#server, place);
+  }
+
+  #arrive(connection: Conn): void {
+    const waiting = this.#waiting.shift();
+    if (waiting === undefined) this.#arrived.push(connection);
+    else waiting.resolve(connection);
+  }
+
+  accept(): Promise<Conn> {
+    const connection = this.#arrived.shift();
+    if (connection !== undefined) return Promise.resolve(connection);
+    if (this.#closed) return Promise.reject(closedError());
+    const waiting = Promise.withResolvers<Conn>();
+    this.#waiting.push(waiting);
+    return waiting.promise;
+  }
+
+  close(): void {
+    if (this.#closed) throw closedError();
+    this.#closed = true;
+    this.#server.close();
+    for (const { reject } of this.#waiting.splice(0)) reject(closedError());
+    for (const connection of this.#arrived.splice(0)) connection.close();
+  }
+
+  [Symbol.dispose](): void {
+    if (!this.#closed) this.close();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Conn> {
+    try {
+      for (;;) yield await this.accept();
+    } catch (error) {
+      if (!(error instanceof errors.BadResource)) throw error;
+    }
+  }
+
+  ref(): void {
+    this.#server.ref();
+  }
+
+  unref(): void {
+    this.#server.unref();
+  }
+}
+
+/** @throws Deno's errors of an address that cannot be used */
+function bind(server: net.Server, place: ListenPlace): Deno.Addr {
+  // Node reports in the next turn what is thrown here at once.
+  let failure: unknown;
+  server.on("error", (error) => void (failure ??= error));
+  const binding = server as unknown as BindingServer;
+  const { path, hostname = "0.0.0.0", port = 0, tcpBacklog = BACKLOG } = place;
+  if (path !== undefined) {
+    server.listen({ path, backlog: BACKLOG });
+    if (binding._handle === null) throw new errors.AddrInUse(`Cannot listen on ${path}`);
+    return unixAddress(path);
+  }
+  const address = hostname === "localhost" ? "127.0.0.1" : hostname;
+  asDeno(() => binding._listen2(address, port, net.isIP(address), tcpBacklog));
+  const bound = server.address();
+  if (bound === null || typeof bound === "string") {
+    throw new errors.AddrInUse(`Cannot listen on ${hostname}:${port}`);
+  }
+  return tcpAddress(bound.address, bound.port);
+}
+
+/** Deno.listen(). */
+export function listen(place: ListenPlace): Listener {
+  return new Listener(place);
+}
+
+/** Deno.listenTls(): the handshake begins when a connection is accepted. */
+export function listenTls(
+  { cert, key, ...place }: ListenPlace & Deno.TlsCertifiedKeyPem,
+): Listener {
+  const secureContext = asDeno(() => tls.createSecureContext({ cert, key }));
+  return new Listener(
+    place,
+    (socket) =>
+      new tls.TLSSocket(socket, { isServer: true, secureContext, ALPNProtocols: ["http/1.1"] }),
+  );
+}
+
+/** Deno.connect(). */
+export function connect(
+  { path, hostname = "127.0.0.1", port = 0, signal }: ListenPlace & { signal?: AbortSignal },
+): Promise<Conn> {
+  return new Promise((resolve, reject) => {
+    const socket = path === undefined
+      ? net.connect({ host: hostname, port, allowHalfOpen: true, noDelay: true })
+      : net.connect({ path, allowHalfOpen: true });
+    const aborted = () => {
+      socket.destroy();
+      reject(signal?.reason);
+    };
+    const failed = (error: unknown) => {
+      signal?.removeEventListener("abort", aborted);
+      reject(denoError(error));
+    };
+    signal?.addEventListener("abort", aborted, { once: true });
+    socket.once("error", failed);
+    socket.once("connect", () => {
+      signal?.removeEventListener("abort", aborted);
+      socket.off("error", failed);
+      resolve(
+        new Conn(socket, {
+          localAddr: path === undefined
+            ? tcpAddress(socket.localAddress, socket.localPort)
+            : unixAddress(""),
+          remoteAddr: path === undefined
+            ? tcpAddress(socket.remoteAddress, socket.remotePort)
+            : unixAddress(path),
+        }),
+      );
+    });
+  });
+}
