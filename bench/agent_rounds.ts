@@ -4,12 +4,12 @@ import { fromFileUrl, join } from "@std/path";
 import { INDEX, startAgentUnderTest } from "./agent_under_test.ts";
 import { type Contestant, postWorkflows } from "./contestant.ts";
 import {
-  type Figures,
   measureDelayed,
   measureDrained,
   measureExecuted,
   measureMemory,
   measureSingles,
+  type Metrics,
   type Sizes,
   warmUp,
 } from "./http_rounds.ts";
@@ -75,17 +75,17 @@ export async function measureAll(
   contestant: Contestant,
   load: LoadGenerator,
   sizes: Sizes,
-): Promise<Figures> {
+): Promise<Metrics> {
   await warmUp(contestant, load, sizes.warmUp);
-  let figures = await measureSingles(contestant, load, sizes.singles);
+  let metrics = await measureSingles(contestant, load, sizes.singles);
   for (const [connections, jobs] of sizes.posts) {
-    figures = { ...figures, ...await measureExecuted(contestant, load, connections, jobs) };
+    metrics = { ...metrics, ...await measureExecuted(contestant, load, connections, jobs) };
   }
   const memory = measureMemory(contestant);
   for (const [connections, jobs] of sizes.posts) {
-    figures = { ...figures, ...await measureDelayed(contestant, load, connections, jobs) };
+    metrics = { ...metrics, ...await measureDelayed(contestant, load, connections, jobs) };
   }
-  return { ...figures, ...memory };
+  return { ...metrics, ...memory };
 }
 
 /** How fast jobs that are due at the same instant are worked off. */
@@ -93,19 +93,19 @@ export async function measureBacklog(
   contestant: Contestant,
   load: LoadGenerator,
   sizes: Sizes,
-  figures: Figures,
-): Promise<Figures> {
+  metrics: Metrics,
+): Promise<Metrics> {
   const jobs = sizes.posts.get(DRAIN_CONNECTIONS) ?? 0;
-  const perSecond = figures[`delayed_${DRAIN_CONNECTIONS}`] ?? jobs;
+  const perSecond = metrics[`delayed_${DRAIN_CONNECTIONS}`] ?? jobs;
   return await measureDrained(contestant, load, jobs, perSecond);
 }
 
-/** The figures that a full store must not spoil. */
+/** The measurements that a full store must not spoil. */
 export async function measureKey(
   contestant: Contestant,
   load: LoadGenerator,
   sizes: Sizes,
-): Promise<Figures> {
+): Promise<Metrics> {
   return {
     ...await measureSingles(contestant, load, sizes.singles),
     ...await measureExecuted(contestant, load, 1, sizes.posts.get(1) ?? 0),

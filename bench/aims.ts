@@ -1,11 +1,11 @@
 // What the job engine aims for, as ratios to what else was measured in the same run. README.md tells
 // why these.
 
-import type { Figures } from "./http_rounds.ts";
+import type { Metrics } from "./http_rounds.ts";
 import { figure, type Spread, spread } from "./numbers.ts";
 
-/** The figures of each contestant, round by round. */
-export type Rounds = ReadonlyMap<string, readonly Figures[]>;
+/** The measurements of each contestant, round by round. */
+export type Rounds = ReadonlyMap<string, readonly Metrics[]>;
 
 export const OURS = "zonewright";
 export const BARE = "bare server";
@@ -117,7 +117,7 @@ export function verdicts(rounds: Rounds): Verdict[] {
     return [{ what: aim.what, anchor, found, aim: `${aim.wanted} ${figure(aim.ratio)}`, met }];
   });
   const plain = PLAIN.flatMap((aim): Verdict[] => {
-    const values = ours.flatMap((figures) => figures[aim.ours] ?? []);
+    const values = ours.flatMap((metrics) => metrics[aim.ours] ?? []);
     if (values.length === 0) return [];
     const found = spread(values);
     const met = found.median <= aim.most;
@@ -128,13 +128,13 @@ export function verdicts(rounds: Rounds): Verdict[] {
 
 /** Ratios of one figure to another, each of the same round; a round without either is left out. */
 export function ratiosOf(
-  ours: readonly Figures[],
+  ours: readonly Metrics[],
   ourName: string,
-  theirs: readonly Figures[],
+  theirs: readonly Metrics[],
   theirName: string,
 ): number[] {
-  return ours.flatMap((figures, round) => {
-    const our = figures[ourName];
+  return ours.flatMap((metrics, round) => {
+    const our = metrics[ourName];
     const their = theirs[round]?.[theirName];
     // A latency below zero, of a body that began before its caller had the answer, makes no ratio.
     return our === undefined || their === undefined || their <= 0 ? [] : [our / their];

@@ -4,9 +4,9 @@
 import { type Decoders, openDecoders } from "../src/decoder/pool.ts";
 import { openHashing } from "../src/mirror/media/hash.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
-import type { SelfCommand } from "../src/program/executable.ts";
+import type { SelfCommand } from "../src/runtime/executable.ts";
 import { silentLog } from "../src/metrics/log.ts";
-import type { GuestUser } from "../src/sandbox/command.ts";
+import type { GuestUser } from "../src/sandbox/guest_command.ts";
 
 /** Parts as a download hands them on. */
 const PART = new Uint8Array(64 * 1024).fill(7);

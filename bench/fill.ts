@@ -1,6 +1,6 @@
-// Fills a store with finished jobs by copying one that is there, many times, in SQL. It knows no
-// columns: it takes whatever the schema has, so that it need not change with it. The agent of the
-// store must not run. By hand: fill.ts FILE JOBS.
+// Fills a store with jobs by copying one that is there, many times, in SQL. It knows no columns: it takes
+// whatever the schema has, so that it need not change with it. The agent of the store must not run. By
+// hand: fill.ts FILE JOBS.
 
 import { DatabaseSync } from "node:sqlite";
 
@@ -27,22 +27,37 @@ type Row = Readonly<Record<string, string | number | bigint | Uint8Array | null>
 const UUID_TEXT = ["4", "2", "2", "2", "6"].map((bytes) => `lower(hex(randomblob(${bytes})))`)
   .join(" || '-' || ");
 
-/** @throws {Error} when the store has no finished job, or jobs have no number as their key */
+/** Expressions of SQL for columns that are not copied, of `number`: 1 for the first copy. */
+export type Varied = Readonly<Record<string, string>>;
+
+/** @throws {Error} as fillWithJobs() */
 export function fillWithFinishedJobs(path: string, jobs: number): void {
+  fillWithJobs(path, jobs, "succeeded");
+}
+
+/**
+ * Copies a job that has an execution, with all that belongs to it.
+ * @throws {Error} when the store has no such job, or jobs have no number as their key
+ */
+export function fillWithJobs(
+  path: string,
+  jobs: number,
+  execution: string,
+  varied: Varied = {},
+): void {
   const db = new DatabaseSync(path);
   try {
-    // Speed only: a store that is not whole after a power cut is made anew.
+    // Speed only: a store that is not whole after a power cut is made again.
     db.exec("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF; PRAGMA cache_size = -1000000");
     const key = columnsOf(db, "jobs").find(({ pk, type }) => pk === 1 && type === "INTEGER")?.name;
     if (key === undefined) throw new Error(`Cannot fill ${path}: jobs have no number as their key`);
-    const finished = "SELECT * FROM jobs WHERE execution = 'succeeded' LIMIT 1";
-    const template = db.prepare(finished).get();
-    if (template === undefined) throw new Error(`Cannot fill ${path}: it has no finished job`);
+    const template = db.prepare("SELECT * FROM jobs WHERE execution = ? LIMIT 1").get(execution);
+    if (template === undefined) throw new Error(`Cannot fill ${path}: it has no ${execution} job`);
     const references = referencesToJobs(db);
     for (let copied = 0; copied < jobs; copied += CHUNK) {
       const last = Number(db.prepare(`SELECT max("${key}") AS last FROM jobs`).get()?.last);
       db.exec("BEGIN IMMEDIATE");
-      copyJob(db, key, template, Math.min(CHUNK, jobs - copied));
+      copyJob(db, key, template, { varied, first: copied, times: Math.min(CHUNK, jobs - copied) });
       for (const reference of references) {
         copyRows(db, reference, template[reference.to] ?? null, key, last);
       }
@@ -59,17 +74,30 @@ function columnsOf(db: DatabaseSync, table: string): Column[] {
   return db.prepare(`PRAGMA table_info("${table}")`).all() as unknown as Column[];
 }
 
-/** Copies one job so many times; the keys are the next free ones, the uuids new. */
-function copyJob(db: DatabaseSync, key: string, template: Row, times: number): void {
+/** Copies of one transaction. */
+interface Copies {
+  readonly varied: Varied;
+  /** Copies that were made before. */
+  readonly first: number;
+  readonly times: number;
+}
+
+/** Copies one job; the keys are the next free ones, the uuids new. */
+function copyJob(
+  db: DatabaseSync,
+  key: string,
+  template: Row,
+  { varied, first, times }: Copies,
+): void {
   const names = columnsOf(db, "jobs").map(({ name }) => name).filter((name) => name !== key);
   const uuid = template.uuid instanceof Uint8Array ? "randomblob(16)" : UUID_TEXT;
-  const values = names.map((name) => name === "uuid" ? uuid : `job."${name}"`);
+  const values = names.map((name) => varied[name] ?? (name === "uuid" ? uuid : `job."${name}"`));
   db.prepare(`
     WITH RECURSIVE copies (number) AS (
-      SELECT 1 UNION ALL SELECT number + 1 FROM copies WHERE number < ?1)
+      SELECT ?3 + 1 UNION ALL SELECT number + 1 FROM copies WHERE number < ?1)
     INSERT INTO jobs (${list(names)})
       SELECT ${values.join(", ")} FROM copies, jobs AS job WHERE job."${key}" = ?2
-  `).run(times, template[key] ?? null);
+  `).run(first + times, template[key] ?? null, first);
 }
 
 /** Gives every job after `last` what the template has in a table that refers to jobs. */

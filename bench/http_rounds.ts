@@ -1,4 +1,4 @@
-// One round of a contestant over HTTP: which figures are taken, in which order.
+// One round of a contestant over HTTP: which measurements are taken, in which order.
 
 import { type Contestant, Watcher } from "./contestant.ts";
 import type { LoadGenerator } from "./load_generator.ts";
@@ -11,8 +11,8 @@ import {
 } from "./process_use.ts";
 import { descendants } from "./agent_under_test.ts";
 
-/** The figures of one round, by name; see README.md for what each one means. */
-export type Figures = Record<string, number>;
+/** The measurements of one round, by name; see README.md for what each one means. */
+export type Metrics = Record<string, number>;
 
 /** How many jobs each part of a round posts. */
 export interface Sizes {
@@ -51,7 +51,7 @@ export async function measureSingles(
   contestant: Contestant,
   load: LoadGenerator,
   jobs: number,
-): Promise<Figures> {
+): Promise<Metrics> {
   const { url, waits, noting: body } = contestant;
   return { ...await load.singles({ url, waits, body, jobs }) };
 }
@@ -62,7 +62,7 @@ export async function measureExecuted(
   load: LoadGenerator,
   connections: number,
   requests: number,
-): Promise<Figures> {
+): Promise<Metrics> {
   const watcher = await Watcher.open(contestant);
   const before = await watcher.unfinished();
   const use = useOf(contestant, load);
@@ -96,7 +96,7 @@ export async function measureDelayed(
   load: LoadGenerator,
   connections: number,
   requests: number,
-): Promise<Figures> {
+): Promise<Metrics> {
   const body = { ...contestant.noop, exec_after: new Date(Date.now() + DELAY_MS).toISOString() };
   const use = useOf(contestant, load);
   const accepted = await load.burst({ url: contestant.url, body, connections, requests });
@@ -118,7 +118,7 @@ export async function measureDrained(
   load: LoadGenerator,
   jobs: number,
   perSecond: number,
-): Promise<Figures> {
+): Promise<Metrics> {
   const watcher = await Watcher.open(contestant);
   try {
     let preloadMs = PRELOAD_MS_MIN + PRELOAD_MARGIN * jobs / perSecond * 1000;
@@ -139,14 +139,24 @@ export async function measureDrained(
 }
 
 /** Memory at the end of a round: the process itself, and the largest of those it has started. */
-export function measureMemory({ pid }: Contestant): Figures {
+export function measureMemory({ pid }: Contestant): Metrics {
   const children = descendants(pid);
   return {
     server_peak_mib: peakResidentMiB(pid),
     children: children.length,
-    child_private_mib: Math.max(0, ...children.map(privateMiB)),
-    child_peak_mib: Math.max(0, ...children.map(peakResidentMiB)),
+    child_private_mib: largest(children, privateMiB),
+    child_peak_mib: largest(children, peakResidentMiB),
   };
+}
+
+function largest(pids: readonly number[], memoryMiB: (pid: number) => number): number {
+  return pids.reduce((most, pid) => {
+    try {
+      return Math.max(most, memoryMiB(pid));
+    } catch {
+      return most; // It ended while we looked.
+    }
+  }, 0);
 }
 
 function useOf({ pid }: Contestant, load: LoadGenerator) {

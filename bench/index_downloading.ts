@@ -11,7 +11,7 @@ const JOB_SECONDS = 600;
 /** The longest that one request waits for a job. */
 const WAIT_SECONDS = 60;
 const FILE = "medium.raw";
-/** Measured inside the task: how a job is taken up and told of is another matter. */
+/** Measured inside the task: how a job is claimed and reported is measured elsewhere. */
 const BODY = `async function download(job, cb) {
   const began = Date.now();
   const medium = await media.find({ url: job.params.url, digest: job.params.digest });

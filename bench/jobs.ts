@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { measureAll, measureBacklog, startAgent, startBare } from "./agent_rounds.ts";
 import { BINARY } from "./agent_under_test.ts";
 import { BARE, OURS, type Rounds, verdicts } from "./aims.ts";
-import { type Figures, measureExecuted, type Sizes, warmUp } from "./http_rounds.ts";
+import { measureExecuted, type Metrics, type Sizes, warmUp } from "./http_rounds.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import { figure, spread } from "./numbers.ts";
 import { type Options, parseOptions, USAGE } from "./options.ts";
@@ -18,7 +18,7 @@ import { withFolder, withRunFolder } from "./run_folder.ts";
 import { measureStores, type StoreResults, type StoreSizes } from "./store_rounds.ts";
 
 const ROUNDS = 3;
-/** Above this share of the machine, what others did meanwhile is told. */
+/** Above this share of the machine, the load of others is reported. */
 const OTHERS_PERCENT = 10;
 const CEILING_REQUESTS = 20_000;
 
@@ -94,17 +94,17 @@ async function agentRound(
   flags: readonly string[],
   load: LoadGenerator,
   sizes: Sizes,
-): Promise<Figures> {
+): Promise<Metrics> {
   const agent = await startAgent(folder, binary, flags);
   try {
-    const figures = await measureAll(agent, load, sizes);
-    return { ...figures, ...await measureBacklog(agent, load, sizes, figures) };
+    const metrics = await measureAll(agent, load, sizes);
+    return { ...metrics, ...await measureBacklog(agent, load, sizes, metrics) };
   } finally {
     await agent.stop();
   }
 }
 
-async function bareRound(folder: string, load: LoadGenerator, sizes: Sizes): Promise<Figures> {
+async function bareRound(folder: string, load: LoadGenerator, sizes: Sizes): Promise<Metrics> {
   const server = await startBare(folder);
   try {
     return await measureAll(server, load, sizes);
@@ -117,7 +117,7 @@ async function peerRound(
   prepared: PreparedPeer,
   folder: string,
   load: LoadGenerator,
-): Promise<Figures> {
+): Promise<Metrics> {
   const { peer } = prepared;
   return peer.kind === "over HTTP"
     ? await runHttpPeer(prepared, peer.sizes, load)
@@ -127,23 +127,23 @@ async function peerRound(
 /** Measures in a folder of its own, and how busy others were meanwhile. */
 async function watched(
   folder: string,
-  round: (folder: string) => Promise<Figures>,
-): Promise<Figures> {
+  round: (folder: string) => Promise<Metrics>,
+): Promise<Metrics> {
   const others = new OthersWatch();
-  const figures = await withFolder(folder, round);
-  return { ...figures, others_busy_percent: others.busyPercent };
+  const metrics = await withFolder(folder, round);
+  return { ...metrics, others_busy_percent: others.busyPercent };
 }
 
 /** Every contestant once in each round. A peer that fails is skipped from then on. */
 async function measureRounds(
   folder: string,
-  ours: (folder: string) => Promise<Figures>,
+  ours: (folder: string) => Promise<Metrics>,
   load: LoadGenerator,
   sizes: Sizes,
   peers: readonly PreparedPeer[],
   skipped: Map<string, string>,
 ): Promise<Rounds> {
-  const rounds = new Map<string, Figures[]>([[OURS, []], [BARE, []]]);
+  const rounds = new Map<string, Metrics[]>([[OURS, []], [BARE, []]]);
   for (let round = 1; round <= ROUNDS; round++) {
     progress(`round ${round} of ${ROUNDS}: ${OURS}`);
     rounds.get(OURS)?.push(await watched(folder, ours));
@@ -154,8 +154,8 @@ async function measureRounds(
       if (skipped.has(name)) continue;
       progress(`round ${round} of ${ROUNDS}: ${name}`);
       try {
-        const figures = await watched(folder, (each) => peerRound(prepared, each, load));
-        rounds.set(name, [...(rounds.get(name) ?? []), figures]);
+        const metrics = await watched(folder, (each) => peerRound(prepared, each, load));
+        rounds.set(name, [...(rounds.get(name) ?? []), metrics]);
       } catch (error) {
         const reason = error instanceof Error ? error.message : `${error}`;
         skipped.set(name, reason);
@@ -202,7 +202,7 @@ function aboutOf(name: string, { slots }: Options): string {
   return PEERS.find((peer) => peer.name === name)?.about ?? name;
 }
 
-/** A warning when something else was at work: the figures are of that too, then. */
+/** A warning when something else was at work: the measurements are of that too, then. */
 function othersLines(rounds: Rounds): string[] {
   const shares = [...rounds.values()].flat().flatMap((each) => each.others_busy_percent ?? []);
   const { median, max } = spread(shares);

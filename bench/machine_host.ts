@@ -136,7 +136,7 @@ async function greetAll(server: Deno.Listener): Promise<void> {
 
 /** How often the start of a shell is measured. */
 const SHELL_STARTS = 21;
-/** Becomes itself anew, and tells how long that took. */
+/** Starts itself again, and reports how long that took. */
 const START_SCRIPT = `#!/bin/bash
 if [[ $1 ]]; then echo "$1 $EPOCHREALTIME"; else exec "$0" "$EPOCHREALTIME"; fi
 `;

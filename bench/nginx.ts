@@ -68,7 +68,7 @@ export async function startNginx(program: string, root: string, folder: string):
   };
 }
 
-/** Free now: nginx cannot be told to choose one. */
+/** Free now: nginx cannot choose one itself. */
 function freePort(): number {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   return listener.addr.port;

@@ -1,4 +1,4 @@
-// Figures of several rounds: quantiles, and how they are printed.
+// Measurements of several rounds: quantiles, and how they are printed.
 
 export interface Spread {
   readonly min: number;
@@ -30,7 +30,7 @@ export function spreadText({ min, median, max }: Spread): string {
   return [min, median, max].map(figure).join(" / ");
 }
 
-/** Lines of a table whose columns are as wide as they need; the first is text, the rest figures. */
+/** Lines of a table whose columns are as wide as they need; the first is text, the rest measurements. */
 export function tableLines(rows: readonly (readonly string[])[]): string[] {
   const widths: number[] = [];
   for (const row of rows) {

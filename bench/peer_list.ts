@@ -21,7 +21,7 @@ interface PeerBase {
   readonly name: string;
   /** As `--peers` has it; several peers may share it. */
   readonly option: string;
-  /** What the figures are of. */
+  /** What the measurements are of. */
   readonly about: string;
   readonly driver: string;
   readonly packages: Packages;

@@ -3,10 +3,10 @@
 import { fromFileUrl } from "@std/path";
 import { type Contestant, postWorkflows } from "./contestant.ts";
 import {
-  type Figures,
   measureExecuted,
   measureMemory,
   measureSingles,
+  type Metrics,
   warmUp,
 } from "./http_rounds.ts";
 import type { LoadGenerator } from "./load_generator.ts";
@@ -25,7 +25,7 @@ export async function runInProcess(
   prepared: PreparedPeer,
   sizes: PeerSizes,
   folder: string,
-): Promise<Figures> {
+): Promise<Metrics> {
   const { packagesFolder: packages, service, node } = prepared;
   const address = service && await emptyStore(service, prepared);
   const args = driverArgs(prepared, { packages, address, folder, ...sizes });
@@ -35,11 +35,11 @@ export async function runInProcess(
   const service_mib = memory?.stop() ?? 0;
   const decoder = new TextDecoder();
   if (!success) throw new Error(`${prepared.peer.name} failed:\n${decoder.decode(stderr)}`);
-  const figures: Figures = JSON.parse(decoder.decode(stdout).trim().split("\n").at(-1) ?? "");
-  if (service === undefined || before === undefined) return figures;
+  const metrics: Metrics = JSON.parse(decoder.decode(stdout).trim().split("\n").at(-1) ?? "");
+  if (service === undefined || before === undefined) return metrics;
   const jobs = sizes.one_at_a_time + 2 * sizes.in_flight + sizes.pickups;
   return {
-    ...figures,
+    ...metrics,
     service_cpu_ms: (serviceCpuMs(service) - before) / jobs,
     service_mib,
   };
@@ -93,16 +93,16 @@ export async function runHttpPeer(
   prepared: PreparedPeer,
   sizes: HttpPeerSizes,
   load: LoadGenerator,
-): Promise<Figures> {
+): Promise<Metrics> {
   const contestant = await startHttpPeer(prepared);
   try {
     await warmUp(contestant, load, sizes.warmUp);
     const memory = new MemoryWatch(contestant.pid);
-    const figures = {
+    const metrics = {
       ...await measureSingles(contestant, load, sizes.singles),
       ...await measureExecuted(contestant, load, 32, sizes.executed),
     };
-    return { ...figures, ...measureMemory(contestant), tree_peak_mib: memory.stop() };
+    return { ...metrics, ...measureMemory(contestant), tree_peak_mib: memory.stop() };
   } finally {
     await contestant.stop();
   }

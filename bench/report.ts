@@ -1,11 +1,11 @@
 // The tables of a run.
 
 import { OURS, ratiosOf, type Rounds, verdicts } from "./aims.ts";
-import type { Figures } from "./http_rounds.ts";
+import type { Metrics } from "./http_rounds.ts";
 import { figure, spread, spreadText, tableLines } from "./numbers.ts";
 import type { StoreResults } from "./store_rounds.ts";
 
-/** Figures of every contestant, with their words, in the order of the table. */
+/** Measurements of every contestant, with their words, in the order of the table. */
 const ROWS: readonly [name: string, words: string][] = [
   ["accepted_1", "accepted/s, 1 at a time"],
   ["accepted_1_p50_ms", "  p50 ms"],
@@ -51,9 +51,9 @@ const ROWS: readonly [name: string, words: string][] = [
 ];
 
 /** Min, median and max of each figure of one contestant. */
-export function contestantLines(name: string, about: string, rounds: readonly Figures[]): string[] {
+export function contestantLines(name: string, about: string, rounds: readonly Metrics[]): string[] {
   const rows = ROWS.flatMap(([figureName, words]): string[][] => {
-    const values = rounds.flatMap((figures) => figures[figureName] ?? []);
+    const values = rounds.flatMap((metrics) => metrics[figureName] ?? []);
     if (values.every((value) => value === 0)) return [];
     const { min, median, max } = spread(values);
     return [[`  ${words}`, figure(min), figure(median), figure(max)]];

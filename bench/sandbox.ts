@@ -3,7 +3,7 @@
 // means.
 
 import { join } from "@std/path";
-import { type SelfCommand, selfCommand } from "../src/program/executable.ts";
+import { type SelfCommand, selfCommand } from "../src/runtime/executable.ts";
 import { BINARY } from "./agent_under_test.ts";
 import { figure, type Spread, spread, spreadText, tableLines } from "./numbers.ts";
 import { withRunFolder } from "./run_folder.ts";
@@ -24,7 +24,7 @@ import {
 const ROUNDS = 3;
 const FULL: SandboxSizes = { seconds: 4, starts: 5, kills: 20, calls: 20_000, firsts: 15 };
 const QUICK: SandboxSizes = { seconds: 1, starts: 3, kills: 5, calls: 3_000, firsts: 5 };
-/** Above this share of the machine, what others did meanwhile is told. */
+/** Above this share of the machine, the load of others is reported. */
 const OTHERS_PERCENT = 10;
 
 const FIGURES: readonly (readonly [name: string, what: string])[] = [
@@ -83,15 +83,15 @@ async function measure(folder: string, { quick, programs }: SandboxOptions): Pro
   for (let round = 1; round <= ROUNDS; round++) {
     for (const [program, self] of commands) {
       console.error(`bench: round ${round} of ${ROUNDS}: ${program}`);
-      const figures = await measureSandbox(folder, self, quick ? QUICK : FULL);
-      results.set(program, [...(results.get(program) ?? []), figures]);
+      const metrics = await measureSandbox(folder, self, quick ? QUICK : FULL);
+      results.set(program, [...(results.get(program) ?? []), metrics]);
     }
   }
   return results;
 }
 
 function spreadOf(rounds: readonly SandboxFigures[], name: string): Spread {
-  return spread(rounds.map((figures) => figures[name] ?? NaN));
+  return spread(rounds.map((metrics) => metrics[name] ?? NaN));
 }
 
 function lines(results: Results): string[] {

@@ -4,7 +4,7 @@
 import { DEFAULT_LIMITS } from "../src/config/limits.ts";
 import { openDecoders } from "../src/decoder/pool.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
-import type { SelfCommand } from "../src/program/executable.ts";
+import type { SelfCommand } from "../src/runtime/executable.ts";
 import { silentLog } from "../src/metrics/log.ts";
 import type { GuestOwner } from "../src/sandbox/owner.ts";
 import { findGuestUser } from "../src/sandbox/user.ts";
@@ -64,9 +64,11 @@ function run(
 }
 
 async function mustSucceed(outcome: Promise<TaskOutcome>): Promise<TaskOutcome> {
-  const told = await outcome;
-  if (told.kind !== "success") throw new Error(`a task did not succeed: ${JSON.stringify(told)}`);
-  return told;
+  const reported = await outcome;
+  if (reported.kind !== "success") {
+    throw new Error(`a task did not succeed: ${JSON.stringify(reported)}`);
+  }
+  return reported;
 }
 
 /** Opens a pool as the agent of this program would. */

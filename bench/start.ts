@@ -2,7 +2,7 @@
 // and memory of one that idles, with its guests. Compiled, and from source.
 
 import { fromFileUrl, join } from "@std/path";
-import { selfCommand } from "../src/program/executable.ts";
+import { selfCommand } from "../src/runtime/executable.ts";
 import { BINARY, descendants, INDEX, residentMiB } from "./agent_under_test.ts";
 import { figure, quantile, tableLines } from "./numbers.ts";
 import { childrenCpuMs, OthersWatch, ownCpuMs, privateMiB } from "./process_use.ts";

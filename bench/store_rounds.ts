@@ -1,11 +1,11 @@
-// What a full store costs: the same figures of agents that differ only in what their store holds,
+// What a full store costs: the same measurements of agents that differ only in what their store holds,
 // taken in many short turns, so that what else happens on the machine falls on all of them alike.
 
 import { join } from "@std/path";
 import { measureKey, startAgent, type StartedAgent } from "./agent_rounds.ts";
 import { type Contestant, Watcher } from "./contestant.ts";
 import { fillWithFinishedJobs } from "./fill.ts";
-import { type Figures, type Sizes, warmUp } from "./http_rounds.ts";
+import { type Metrics, type Sizes, warmUp } from "./http_rounds.ts";
 import type { LoadGenerator } from "./load_generator.ts";
 import { OthersWatch } from "./process_use.ts";
 
@@ -25,7 +25,7 @@ export const STORES = ["empty", "finished", "removing", "delayed"] as const;
 export type StoreName = typeof STORES[number];
 
 export interface StoreResults {
-  readonly rounds: Readonly<Record<StoreName, readonly Figures[]>>;
+  readonly rounds: Readonly<Record<StoreName, readonly Metrics[]>>;
   /** Start to listening, milliseconds, one for each start. */
   readonly listeningMs: Readonly<Record<"empty" | "finished", readonly number[]>>;
 }
@@ -69,13 +69,13 @@ export async function measureStores(
   }
 }
 
-/** The key figures of each agent in many short turns. */
+/** The key measurements of each agent in many short turns. */
 async function measureTurns(
   agents: ReadonlyMap<StoreName, Contestant>,
   load: LoadGenerator,
   sizes: StoreSizes,
 ): Promise<StoreResults["rounds"]> {
-  const rounds: Record<StoreName, Figures[]> = {
+  const rounds: Record<StoreName, Metrics[]> = {
     empty: [],
     finished: [],
     removing: [],
@@ -84,8 +84,8 @@ async function measureTurns(
   for (let round = 0; round < sizes.rounds; round++) {
     for (const [name, agent] of turned([...agents], round)) {
       const others = new OthersWatch();
-      const figures = await measureKey(agent, load, sizes.round);
-      rounds[name].push({ ...figures, others_busy_percent: others.busyPercent });
+      const metrics = await measureKey(agent, load, sizes.round);
+      rounds[name].push({ ...metrics, others_busy_percent: others.busyPercent });
     }
   }
   return rounds;

@@ -1,6 +1,6 @@
-// What every peer in this folder is put through, so that their figures mean the same. A driver runs
+// What every peer in this folder is put through, so that their measurements mean the same. A driver runs
 // under Node in a process of its own: `driver.mjs ORDER`, where ORDER is JSON; it prints one JSON
-// line of figures. Drivers are written from the public documentation of their libraries.
+// line of measurements. Drivers are written from the public documentation of their libraries.
 
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -54,7 +54,7 @@ async function until(reached, what) {
 }
 
 /**
- * Takes the figures of a library that works in the process of its caller.
+ * Takes the measurements of a library that works in the process of its caller.
  * @param {object} peer
  * @param {(number: number) => unknown} peer.enqueue durable when what it returns has resolved
  * @param {(begun: (number: number) => void) => unknown} peer.work starts the worker, whose task

@@ -1,5 +1,5 @@
 // node-workflow (npm wf) with its backend in memory: its REST interface and its runner in one
-// process, over the same backend. How many jobs have ended is told at a second port, so that
+// process, over the same backend. A second port reports how many jobs have ended, so that
 // nothing is asked of the first while it is measured.
 //
 // Prints one JSON line with the two addresses, and runs until its standard input ends.
