@@ -503,7 +503,7 @@ declare namespace Zonewright {
     ips?: string[];
     /** IPv4 addresses, at most 20. */
     gateways?: string[];
-    /** Bytes: 1500 to 9000. */
+    /** Bytes, 576 to 9000: on a physical network at least 1500, and at most what its link carries. */
     mtu?: Whole;
     /** For those who keep networks elsewhere. */
     network_uuid?: string;
