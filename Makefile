@@ -6,22 +6,25 @@ export DENO_NO_UPDATE_CHECK := 1
 # The certificates of the system count too, as they do for npm.
 export DENO_TLS_CA_STORE ?= mozilla,system
 ALLOW := --allow-read --allow-write --allow-net --allow-env --allow-run --allow-sys
+UI_SOURCES := $(shell find src/ui -type f 2>/dev/null) src/domain/job/state.ts src/domain/error.ts \
+	vendors/ui.ts deno.json deno.lock
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start release build clean
+.PHONY: help run test test-full check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-cpu ui release build build-node clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
-run: .toolchain/ready ## start a development agent and create a first machine on it
+run: .toolchain/ready dist/ui.json ## start a development agent and create a first machine on it
 	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo
 
-test: .toolchain/ready check ## run the checks and the tests (some 6 minutes); names what was skipped
+test: .toolchain/ready dist/ui.json check ## run the checks and the tests (some 6 minutes); names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts
 
-test-full: .toolchain/ready ## run the longer tests: kills, floods, loads, many machines, and the compiled binary
+test-full: .toolchain/ready .toolchain/node/ready dist/zonewright dist/zonewright.mjs ## run the longer tests: kills, floods, loads, many machines, and the compiled binary
 	@$(DENO) run --quiet --cached-only -A tests/run.ts long
+	-@$(DENO) run --quiet --cached-only -A bench/cpu.ts --compare
 
 check: .toolchain/ready ## format, lint, types and the rules of the house
 	@$(DENO) fmt --check --quiet
@@ -29,10 +32,20 @@ check: .toolchain/ready ## format, lint, types and the rules of the house
 	@$(DENO) check --quiet main.ts src tests vendors bench
 	@$(DENO) test --quiet --cached-only -A tests/house_test.ts tests/house/
 
+ui: dist/ui.json ## bundle the web console for a program that runs from source
+
+dist/ui.json: .toolchain/ready $(UI_SOURCES)
+	@$(DENO) run --quiet --cached-only -A vendors/ui.ts
+
 build: dist/zonewright ## make the single binary dist/zonewright
 
-dist/zonewright: .toolchain/ready $(SOURCES) vendors/build.ts
+dist/zonewright: .toolchain/ready dist/ui.json $(SOURCES) vendors/build.ts
 	@$(DENO) run --quiet --cached-only -A vendors/build.ts
+
+build-node: dist/zonewright.mjs ## make dist/zonewright.mjs, the program in one file for Node
+
+dist/zonewright.mjs: .toolchain/ready dist/ui.json $(SOURCES) $(wildcard vendors/node/*.ts) vendors/build_node.ts
+	@$(DENO) run --quiet --cached-only -A vendors/build_node.ts
 
 release: dist/zonewright ## make dist/release/: the binary, its manual, completions, materials, sums
 	@$(DENO) run --quiet --cached-only -A vendors/release.ts
@@ -70,10 +83,21 @@ bench-machines: .toolchain/ready dist/zonewright ## measure what the agent adds 
 bench-start: .toolchain/ready dist/zonewright ## measure start, size and what an idle agent uses (ARGS=--quick)
 	@$(DENO) run --quiet --cached-only -A bench/start.ts $(ARGS)
 
+bench-history: .toolchain/ready ## measure lists, counts and statistics of a million jobs
+	@$(DENO) run --quiet --cached-only -A bench/history.ts
+
+bench-cpu: .toolchain/ready dist/zonewright ## measure the processor time of a job (ARGS=BINARY... to compare)
+	@$(DENO) run --quiet --cached-only -A bench/cpu.ts $(ARGS)
+
 clean: ## remove what was built and fetched
 	rm -rf dist run .toolchain
 
+.toolchain/node/ready: .toolchain/ready vendors/nodes.ts vendors/pins.ts
+	@$(DENO) run --quiet --cached-only -A vendors/nodes.ts
+	@touch $@
+
 .toolchain/ready: vendors/toolchain.sh deno.json deno.lock
 	@sh vendors/toolchain.sh
-	@$(DENO) install --quiet --frozen --entrypoint main.ts vendors/std/*.ts tests/*.ts
+	@$(DENO) install --quiet --frozen --entrypoint main.ts src/ui/main.tsx vendors/node/install.ts vendors/std/*.ts tests/*.ts tests/ui/*.ts
+	@$(DENO) run --quiet --cached-only -A vendors/bundler.ts
 	@touch $@

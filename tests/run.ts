@@ -9,11 +9,16 @@ const ROOT = fromFileUrl(new URL("..", import.meta.url));
 
 /** Files and folders of tests that kill, flood, fill and load agents, or drive many machines. */
 const LONG: readonly string[] = [
+  "tests/capabilities/host_room_test.ts",
+  "tests/capabilities/host_turns_test.ts",
   "tests/capabilities/policy_test.ts",
   "tests/capabilities/vmadm_test.ts",
   "tests/chaos/",
   "tests/cli/completion_shell_test.ts",
   "tests/cli/workflow_try_test.ts",
+  "tests/cli/workflow_types_test.ts",
+  "tests/host/simulator_boot_test.ts",
+  "tests/host/simulator_fault_test.ts",
   "tests/host/simulator_qemu_test.ts",
   "tests/host/ssh_command_test.ts",
   "tests/host/ssh_failure_test.ts",
@@ -23,26 +28,42 @@ const LONG: readonly string[] = [
   "tests/host/zone_root_race_test.ts",
   "tests/host/zone_root_test.ts",
   "tests/http/document_1_fields_test.ts",
+  "tests/http/head_test.ts",
   "tests/http/hostile_connections_test.ts",
   "tests/http/machine_life_test.ts",
   "tests/http/openapi_examples_test.ts",
   "tests/http/slow_clients_test.ts",
   "tests/journeys/console_secrets_test.ts",
+  "tests/journeys/demo_test.ts",
+  "tests/journeys/events_test.ts",
+  "tests/journeys/host_test.ts",
   "tests/journeys/hygiene_test.ts",
   "tests/journeys/machine_test.ts",
+  "tests/journeys/own_index_test.ts",
   "tests/journeys/ssh_test.ts",
   "tests/journeys/stop_test.ts",
+  "tests/journeys/tail_test.ts",
   "tests/journeys/upload_test.ts",
   "tests/limits/",
   "tests/mirror/download_fault_test.ts",
   "tests/mirror/hostile_unpacking_test.ts",
   "tests/mirror/sync_fault_kinds_test.ts",
   "tests/mirror/sync_rollback_test.ts",
+  "tests/sandbox/escapes_test.ts",
   "tests/sandbox/guest_owner_test.ts",
   "tests/sandbox/hostile_agent_test.ts",
   "tests/sandbox/layers_test.ts",
+  "tests/sandbox/node_wall_test.ts",
+  "tests/sandbox/self_test_test.ts",
   "tests/service/upgrade_test.ts",
   "tests/trial_test.ts",
+  "tests/ui/library_test.ts",
+  "tests/ui/cut_stream_test.ts",
+  "tests/ui/host_pages_test.ts",
+  "tests/ui/machines_test.ts",
+  "tests/ui/new_machine_test.ts",
+  "tests/ui/pages_test.ts",
+  "tests/vendors/node/",
   "tests/workflows/artifact_test.ts",
   "tests/workflows/interrupted_create_test.ts",
   "tests/workflows/leftovers_test.ts",
@@ -126,7 +147,7 @@ async function follow(
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
-      // ./tests/log_test.ts => a line is JSON ... ok (12ms); a step stands behind its test and another ...
+      // ./tests/metrics/log_test.ts => a line is JSON ... ok (12ms); a step stands behind its test and another ...
       const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
       if (file === undefined || words.split(" ... ").length > 2) continue;
       tests += 1;

@@ -5,8 +5,8 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { join } from "@std/path";
 import { AgentError } from "../src/domain/error.ts";
 import { isJsonObject, type JsonObject } from "../src/domain/json.ts";
-import { selfCommand } from "../src/program/executable.ts";
-import { openState } from "../src/simulator/state.ts";
+import { selfCommand } from "../src/runtime/executable.ts";
+import { openState } from "../src/simulator/host_folder.ts";
 import { readMachines } from "../src/simulator/machine.ts";
 import { openLog } from "../src/metrics/log.ts";
 import { type Trial, type TrialOptions, withTrial } from "../src/trial/trial.ts";

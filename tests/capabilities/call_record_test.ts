@@ -33,7 +33,7 @@ Deno.test("each call that acts has an entry, and the others are counted at the e
     await assertRejects(() => perform("vmadm.get", ["x"], signal));
     await assertRejects(() => perform("vmadm.boot", [UUID, { once: "cd" }], signal));
     perform.close();
-    const told = await until("the counts", async () => {
+    const reported = await until("the counts", async () => {
       const entries = await callsOf(store, uuid);
       return entries.some((entry) => entry.zonewright_calls !== undefined) ? entries : undefined;
     });
@@ -41,7 +41,7 @@ Deno.test("each call that acts has an entry, and the others are counted at the e
       task: "t",
       zonewright_call: { name, args, ended },
     });
-    assertEquals(told.map(timeless), [
+    assertEquals(reported.map(timeless), [
       call("vmadm.create", { uuid: UUID, brand: "kvm", ram: 256, disks: 0 }, "ok"),
       call("vmadm.stop", { uuid: UUID, force: true }, "ok"),
       call("vmadm.boot", { uuid: UUID, once: "cd" }, "invalid_argument"),
@@ -165,7 +165,7 @@ Deno.test("a call that was cut off says how it ended, and no call after it is re
   });
 });
 
-Deno.test("a call of a job that was removed meanwhile is no failure of the call", async () => {
+Deno.test("a call of a job that was removed meanwhile does not fail the call", async () => {
   await withHost(async ({ performFor }) => {
     const job_uuid = "00000000-0000-4000-8000-00000000dead" as never;
     const perform = performFor({ job_uuid, task_name: "t", signal });
@@ -246,11 +246,11 @@ Deno.test("the record of a call is short whatever its arguments are", () => {
   for (const name of CAPABILITIES) {
     for (const first of hostile) {
       for (const second of hostile) {
-        const told = CALL_RULES[name].brief([first, second]);
-        assert(isJsonObject(told));
-        const text = JSON.stringify(told);
+        const reported = CALL_RULES[name].brief([first, second]);
+        assert(isJsonObject(reported));
+        const text = JSON.stringify(reported);
         assert(text.length < 2000, `${name}: ${text.length} characters`);
-        assertEquals(Object.getPrototypeOf(told), Object.prototype);
+        assertEquals(Object.getPrototypeOf(reported), Object.prototype);
       }
     }
   }

@@ -3,7 +3,7 @@
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { CommandResult } from "../../src/host/command.ts";
+import type { CommandResult } from "../../src/host/program.ts";
 import { requireHostRoom } from "../../src/host/zone/datasets.ts";
 import { localTransport, type Transport } from "../../src/host/transport.ts";
 import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
@@ -70,6 +70,95 @@ Deno.test("vmadm.validate() refuses disks that do not fit into what is left of t
   });
 });
 
+/** Runs a test on a host with a physical network of 9000 bytes, one of 1500 and an etherstub. */
+async function withNetworks(
+  run: (
+    host: Parameters<Parameters<typeof withHost>[0]>[0],
+    validate: (nic: JsonObject) => Promise<unknown>,
+  ) => Promise<void>,
+): Promise<void> {
+  await withHost(async (host) => {
+    await host.simulate("audit");
+    const file = `${host.folder}/host/host.json`;
+    const facts = JSON.parse(await Deno.readTextFile(file));
+    const networks = {
+      nic_tags: ["external", "jumbo", "stub0"],
+      etherstubs: ["stub0"],
+      nic_mtus: { jumbo: 9000 },
+    };
+    await Deno.writeTextFile(file, JSON.stringify({ ...facts, ...networks }));
+    const { perform } = await host.newJob(1);
+    await run(host, (nic) =>
+      perform("vmadm.validate", [
+        { brand: "kvm", uuid: UUID, nics: [{ ...NIC, ...nic }] },
+      ], signal));
+  });
+}
+
+Deno.test("an mtu is held against what the host says of its network", async () => {
+  await withNetworks(async (host, validate) => {
+    const taken: [string, number][] = [["external", 1500], ["jumbo", 9000], ["stub0", 576]];
+    for (const [nic_tag, mtu] of taken) assertEquals(await validate({ nic_tag, mtu }), null);
+    const refused: [string, number, string][] = [
+      ["external", 1499, "expected at least 1500: the network external is a physical one"],
+      ["external", 9000, "expected at most 1500: the link net0 of the network external"],
+      ["jumbo", 576, "expected at least 1500"],
+    ];
+    for (const [nic_tag, mtu, words] of refused) {
+      const error = await refusal(() => validate({ nic_tag, mtu }), "invalid_argument");
+      assertStringIncludes(error.message, `payload.nics[0].mtu is ${mtu}, ${words}`);
+      assertEquals(error.errors.map(({ field }) => field), ["payload.nics[0].mtu"]);
+    }
+    await host.assertHolds();
+  });
+});
+
+Deno.test("an mtu that an update brings is held against the network of its nic", async () => {
+  await withNetworks(async (host) => {
+    const { perform } = await host.newJob(1);
+    const mac = "02:08:20:aa:bb:cc";
+    const nics = [{ ...NIC, nic_tag: "external", mac }];
+    await perform("vmadm.create", [{ brand: "kvm", uuid: UUID, nics }], signal);
+    const update = (changes: JsonObject) => perform("vmadm.update", [UUID, changes], signal);
+    const words = "changes.update_nics[0].mtu is 9000, expected at most 1500";
+    const changed = () => update({ update_nics: [{ mac, mtu: 9000 }] });
+    assertStringIncludes((await refusal(changed, "invalid_argument")).message, words);
+    const added = () => update({ add_nics: [{ ...NIC, nic_tag: "jumbo", mtu: 1400 }] });
+    const message = (await refusal(added, "invalid_argument")).message;
+    assertStringIncludes(message, "changes.add_nics[0].mtu is 1400, expected at least 1500");
+    await update({ update_nics: [{ mac, nic_tag: "jumbo", mtu: 9000 }] });
+  });
+});
+
+Deno.test("an mtu that the host cannot be asked about is left to it, and that is recorded", async () => {
+  const silent = () => Promise.reject(new AgentError("host", "no such program"));
+  const asked = async (
+    programs: (host: Transport) => Partial<Transport>,
+    nic_tag: string,
+    mtu: number,
+  ) => {
+    let unasked: string[] = [];
+    await withNetworks(async ({ transport }) => {
+      const host: Transport = { ...transport, ...programs(transport) };
+      const payload = { brand: "kvm", nics: [{ ...NIC, nic_tag, mtu }] };
+      unasked = await requireHostRoom(host, payload, "machine", signal);
+    });
+    return unasked;
+  };
+  assertEquals(await asked(() => ({ dladm: silent }), "external", 9000), [
+    "Cannot read the mtu of the host's links, so it is not checked: no such program",
+  ]);
+  const unprinted = () => ({
+    nictagadm: () => Promise.resolve({ ...ENDED, stdout: "external:-:net0\nsdc:-:-\n" }),
+  });
+  assertEquals(await asked(unprinted, "external", 1400), [
+    "The host does not say what kind of network external is, so only vmadm checks the mtu 1400",
+  ]);
+  assertEquals(await asked(unprinted, "sdc", 9000), [
+    "The host does not say the mtu of network sdc, so 9000 is not checked",
+  ]);
+});
+
 const ENDED: CommandResult = { code: 0, signal: null, stdout: "", stderr: "", durationMs: 1 };
 const PAYLOAD: JsonObject = {
   brand: "bhyve",
@@ -97,7 +186,7 @@ const SILENT: readonly (readonly [string, () => Promise<CommandResult>, RegExp])
   [
     "fails",
     () => Promise.resolve({ ...ENDED, code: 1, stderr: "no such pool\n" }),
-    /: exit code 1: no such pool$/,
+    /: "(?:nictagadm list -p|zfs list -Hp -o used,available zones)" ended with exit code 1: no such pool$/,
   ],
   ["says nothing", () => Promise.resolve(ENDED), /: it (?:names none|said "")$/],
 ];
@@ -105,8 +194,8 @@ const SILENT: readonly (readonly [string, () => Promise<CommandResult>, RegExp])
 for (const [what, answer, why] of SILENT) {
   Deno.test(`a host whose program ${what} is left to vmadm, and that is recorded`, async () => {
     const [networks = "", room = "", ...others] = await ask(answer);
-    assertMatch(networks, /^Cannot ask the host for its networks, so only vmadm checks them: /);
-    assertMatch(room, /^Cannot ask the host for its room, so only vmadm checks it: /);
+    assertMatch(networks, /^Cannot read the networks of the host, so only vmadm checks them: /);
+    assertMatch(room, /^Cannot read the free space of the host, so only vmadm checks it: /);
     for (const sentence of [networks, room]) assertMatch(sentence, why);
     assertEquals(others, []);
   });
@@ -128,8 +217,9 @@ Deno.test("what the host could not be asked stands in the job's info, and the pa
     assertEquals(await perform("vmadm.validate", [payload], signal), null);
     const notes = (await notesOf(host.store, uuid)).map(({ message }) => String(message));
     assertEquals(notes, [
-      "Cannot ask the host for its networks, so only vmadm checks them: it names none",
-      "Cannot ask the host for its room, so only vmadm checks it: exit code 1: " +
+      "Cannot read the networks of the host, so only vmadm checks them: it names none",
+      "Cannot read the free space of the host, so only vmadm checks it: " +
+      '"zfs list -Hp -o used,available zones" ended with exit code 1: ' +
       "cannot open 'zones': dataset does not exist",
     ]);
   });

@@ -14,7 +14,7 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/wall/protocol.ts";
-import { jobOf } from "../support/job.ts";
+import { jobOf, T0 } from "../support/job.ts";
 import { type SimulatedHost, withHost } from "./simulated_host.ts";
 
 /** The host's vmadm, with the count of its processes. */
@@ -53,7 +53,7 @@ function openTasks(
     slots,
     limits: DEFAULT_LIMITS,
     log,
-    now: () => jobOf(1).created_at,
+    now: () => T0,
   });
   return {
     count,

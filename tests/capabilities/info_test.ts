@@ -23,7 +23,7 @@ Deno.test("info() appends its object to the info of the job", async () => {
   });
 });
 
-Deno.test("info() refuses what is no object, and entries that are too large", async () => {
+Deno.test("info() refuses anything but an object, and entries that are too large", async () => {
   await withHost(async ({ store, newJob }) => {
     const { uuid, perform } = await newJob(1);
     for (const args of [[], ["x"], [null], [[1]], [5]]) {
@@ -161,7 +161,7 @@ Deno.test("progress of a call that takes long is written ever more rarely", asyn
 Deno.test("progress is written once a second, and at the end", async () => {
   const total = 8 * MIB;
   const fast = await progressOf(total, 1);
-  assertEquals(fast.map(({ rate: _, ...told }) => told), [
+  assertEquals(fast.map(({ rate: _, ...reported }) => reported), [
     { phase: "verify", done: MIB, total },
     { phase: "verify", done: total, total },
   ]);

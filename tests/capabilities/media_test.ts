@@ -1,9 +1,11 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
+import { HEAD_BYTES } from "../../src/mirror/media/look_inside.ts";
+import { openIndexServer } from "../mirror/index_server.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { runCommand } from "../../src/host/program.ts";
 import type { Perform } from "../../src/sandbox/run_task.ts";
 import { ISO_BYTES, machineUuidOf, withHost } from "./simulated_host.ts";
 import { isoBytes } from "../support/medium.ts";
@@ -290,4 +292,20 @@ Deno.test("media.find() with any_format takes what is not placed", async () => {
     const again = await find(perform, { known: `sha256:${medium.sha256}` });
     assertEquals(again, medium);
   });
+});
+
+Deno.test("media.find() ends a download by its first bytes, and with any_format takes it", async () => {
+  const body = new Uint8Array(2 * HEAD_BYTES);
+  body.set([0x51, 0x46, 0x49, 0xfb]);
+  await using server = openIndexServer(new Map([["disk.img", { body, etag: '"one"' }]]));
+  server.faults.set("disk.img", [{ kind: "stall", after: HEAD_BYTES }]);
+  await withHost(async ({ newJob }) => {
+    const { perform } = await newJob(1);
+    const request = { url: `${server.url}/disk.img`, allow_unverified: true };
+    const message = await refused(() => find(perform, request), "invalid_argument");
+    assert(message.includes("it is a qcow2 file, expected a raw disk image"), message);
+    assertEquals(server.requests.length, 1);
+    const medium = await find(perform, { ...request, any_format: true });
+    assertEquals(medium.size, body.length);
+  }, { upstream: server.url });
 });

@@ -122,7 +122,7 @@ for (const [name, args] of CALLS) {
   });
 }
 
-Deno.test("a cancel in the middle of calls of every kind ends them all, and tells of each that acts", async () => {
+Deno.test("a cancel in the middle of calls of every kind ends them all, and reports each that acts", async () => {
   await withHost(async (host) => {
     const { uuid, perform } = await host.newJob(1);
     await host.simulate("fault", "hang", "*");
@@ -139,11 +139,15 @@ Deno.test("a cancel in the middle of calls of every kind ends them all, and tell
       assert(end.reason instanceof AgentError && end.reason.code !== "internal", `${end.reason}`);
     }
     const acting = ["vmadm.boot", "vmadm.stop", "vmadm.update", "vmadm.delete"];
-    const told = (await callsOf(host.store, uuid)).map(({ zonewright_call: call }) =>
+    const reported = (await callsOf(host.store, uuid)).map(({ zonewright_call: call }) =>
       isJsonObject(call) ? `${call.name} ${call.ended}` : ""
     );
     for (const name of acting) {
-      assertEquals(told.filter((one) => one === `${name} aborted`).length, 2, told.join("\n"));
+      assertEquals(
+        reported.filter((one) => one === `${name} aborted`).length,
+        2,
+        reported.join("\n"),
+      );
     }
   });
 });

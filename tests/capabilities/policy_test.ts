@@ -5,7 +5,6 @@ import { CALL_RULES } from "../../src/capabilities/calls.ts";
 import { policyOf } from "../../src/config/policy.ts";
 import { type FlagValue, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import type { Policy } from "../../src/domain/policy.ts";
@@ -99,7 +98,7 @@ Deno.test("with --foreign-machines read jobs change and delete the machines of j
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);
-    // Another job, of an agent that was started anew: only the machine's tag is left.
+    // Another job, of an agent that was started again: only the machine's tag is left.
     const again = await host.newJob(2);
     await again.perform("vmadm.update", [UUID, { quota: 13 }], signal);
     await again.perform("vmadm.delete", [UUID], signal);
@@ -178,7 +177,6 @@ Deno.test("with --foreign-machines read the job that claimed a machine may undo 
     await host.vmadm.create({ ...PAYLOAD, uuid: UUID, autoboot: false });
     await host.store.machineClaims.take(
       { uuid: machineUuidOf(1), host: "simulated", job_uuid: owner.uuid },
-      systemNow(),
     );
     const refused = await assertRejects(
       () => other.perform("vmadm.delete", [UUID], signal),

@@ -53,7 +53,7 @@ async function refused(call: () => Promise<unknown>, code: ErrorCode, shown: str
   return error;
 }
 
-/** Whatever reaches the host ends differently than by the refusal that is wanted. */
+/** Whatever reaches the host ends differently than by the expected refusal. */
 async function unreachable(host: SimulatedHost): Promise<void> {
   await host.simulate("fault", "no_root");
 }
@@ -210,7 +210,7 @@ const NO_UUIDS: readonly JsonValue[] = [
   UUID.repeat(10_000),
 ];
 
-Deno.test("every capability of a machine refuses what is no uuid", async () => {
+Deno.test("every capability of a machine refuses anything but a uuid", async () => {
   await withHost(async (host) => {
     await unreachable(host);
     const { perform } = await host.newJob(1);

@@ -11,13 +11,13 @@ import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
-import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
 import type { pause } from "../../src/host/abort.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc_connection.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { runCommand } from "../../src/host/program.ts";
 import { readDatasets } from "../../src/simulator/pool.ts";
 import { outcomeOf } from "../../src/simulator/simulate.ts";
-import { openState } from "../../src/simulator/state.ts";
+import { openState } from "../../src/simulator/host_folder.ts";
 import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
@@ -72,6 +72,8 @@ export interface HostOptions {
   /** Address of an index. */
   readonly upstream?: string;
   readonly now?: Now;
+  /** The clock of the store; that of the system unless given. */
+  readonly storeNow?: Now;
   /** The clock between two looks at a machine. */
   readonly wait?: typeof pause;
   /** Where they are not those of an agent. */
@@ -90,7 +92,10 @@ export async function withHost(
   await withFolder(async (temporary) => {
     // Paths of a job's media must not depend on links in the system's temporary folder.
     const folder = await Deno.realPath(temporary);
-    const store = await openSqliteStore(join(folder, "store.db"));
+    const store = await openSqliteStore(
+      join(folder, "store.db"),
+      options.storeNow === undefined ? {} : { now: options.storeNow },
+    );
     const decoders = openTestDecoders();
     const host = await openHost(folder, store, decoders, options);
     try {
@@ -192,7 +197,9 @@ async function delay(stateDir: string, phase: string, ms: number): Promise<void>
   const file = join(stateDir, "host.json");
   const facts = JSON.parse(await Deno.readTextFile(file));
   facts.delays[phase] = ms;
-  await Deno.writeTextFile(file, JSON.stringify(facts));
+  // In one step: a phase that lasts reads it again.
+  await Deno.writeTextFile(`${file}.new`, JSON.stringify(facts));
+  await Deno.rename(`${file}.new`, file);
 }
 
 /** What tasks have written into the info of a job, without what the agent adds: progress and calls. */

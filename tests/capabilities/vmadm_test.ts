@@ -32,7 +32,7 @@ Deno.test("vmadm.create() makes a machine that names its job and does not boot b
   });
 });
 
-Deno.test("vmadm.get(), list() and info() tell what is there, and null for what is not", async () => {
+Deno.test("vmadm.get(), list() and info() return what is there, and null for what is not", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     assertEquals(await perform("vmadm.get", [UUID], signal), null);

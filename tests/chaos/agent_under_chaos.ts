@@ -2,9 +2,11 @@
 // killed at any moment, and asked over connections of its own, so that nothing that was sent to one
 // process reaches the next.
 
+import { join } from "@std/path";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import type { SelfCommand } from "../../src/program/executable.ts";
+import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { binaryProgram, type Program, sourceProgram } from "../support/agent_process.ts";
+import { withFolder } from "../support/until.ts";
 
 /** Set to `binary`, the tests of this folder run dist/zonewright instead of the sources. */
 const PROGRAM_VARIABLE = "ZONEWRIGHT_CHAOS_PROGRAM";
@@ -34,7 +36,7 @@ export function chaosProgram(name = Deno.env.get(PROGRAM_VARIABLE) ?? "source"):
 /** The same program as those who start it again know it: for its guests, and for the simulated host. */
 export function chaosSelf(): SelfCommand {
   const program = chaosProgram();
-  return { ...program, compiled: program.name === "binary" };
+  return { ...program, compiled: program.name !== "source" };
 }
 
 /** The length of a test: as part of every run, or of the target that does nothing else. */
@@ -171,6 +173,22 @@ export async function endAgent(agent: Pick<ChaosAgent, "signal" | "ended">): Pro
   agent.signal("SIGTERM");
   await withDeadline(agent.ended, END_MS_MAX, () => "the agent to end").catch(() => {});
   await killAgent(agent);
+}
+
+/** Runs a function with an agent whose state is in a folder of its own; both are gone afterwards. */
+export async function withChaosAgent(
+  flags: readonly string[],
+  run: (agent: ChaosAgent) => Promise<void>,
+): Promise<void> {
+  await withFolder(async (folder) => {
+    const stateDir = join(folder, "state");
+    const agent = await startChaosAgent({ program: chaosProgram(), stateDir, flags });
+    try {
+      await run(agent);
+    } finally {
+      await endAgent(agent);
+    }
+  });
 }
 
 function agentAt(url: string, begun: Omit<ChaosAgent, "url" | "call" | "ask">): ChaosAgent {

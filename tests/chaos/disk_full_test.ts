@@ -41,11 +41,11 @@ const INSUFFICIENT_STORAGE = 507;
 for (const killed of [false, true]) {
   const then = killed ? "killed meanwhile, and started again" : "that goes on when there is room";
   smallDiskTest(`a full disk costs no acknowledged write of an agent ${then}`, async () => {
-    const told = [];
+    const reported = [];
     for (let seed = 1; seed <= length({ quick: 2, full: 10 }); seed++) {
-      told.push(await withFolder((folder) => fillOnce(folder, randomOf(seed), killed)));
+      reported.push(await withFolder((folder) => fillOnce(folder, randomOf(seed), killed)));
     }
-    console.log(told.join("\n"));
+    console.log(reported.join("\n"));
   });
 }
 
@@ -53,7 +53,7 @@ for (const killed of [false, true]) {
 async function fillOnce(folder: string, random: Random, killed: boolean): Promise<string> {
   const disk = join(folder, "disk");
   await Deno.mkdir(disk);
-  let told = "";
+  let reported = "";
   await withSmallDisk(disk, DISK_MIB, async () => {
     const scene = new Scene(disk, random);
     try {
@@ -67,12 +67,12 @@ async function fillOnce(folder: string, random: Random, killed: boolean): Promis
       await scene.recover();
       await scene.survey.leaveAlone(scene.agent);
       expectWholeDatabase(scene.stateDir);
-      told = scene.told;
+      reported = scene.reported;
     } finally {
       await scene.end();
     }
   });
-  return told;
+  return reported;
 }
 
 class Scene {
@@ -97,7 +97,7 @@ class Scene {
     return this.#lives.at(-1) as ChaosAgent;
   }
 
-  get told(): string {
+  get reported(): string {
     return `${this.#leftBytes} bytes left: ${this.survey.acknowledged} acknowledged, ` +
       `${this.#refused} refused, ${this.#acknowledgedWhenFull} acknowledged after the first ` +
       `refusal, ${Math.round(this.#recoveredMs)} ms to recover`;

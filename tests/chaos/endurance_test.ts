@@ -158,6 +158,7 @@ loadTest(
       for (let at = 0; performance.now() < endMs; at++) {
         await turn(agent, String(workflow.uuid), at);
         turns.set(name, at + 1);
+        // The rate of the load.
         await new Promise((resolve) => setTimeout(resolve, everyMs));
       }
     });
@@ -168,12 +169,11 @@ loadTest(
     } finally {
       clearInterval(sampling);
     }
-    await new Promise((resolve) => setTimeout(resolve, REST_MS));
-    const rested = holdings(agent.pid, database);
     const steady = samples.slice(Math.floor(samples.length * WARM_UP));
     const middle = Math.floor(steady.length / 2);
     const first = medianOf(steady.slice(0, middle));
     const second = medianOf(steady.slice(middle));
+    const rested = await restedHoldings(() => holdings(agent.pid, database), first);
     console.log(
       `endurance: ${[...turns].map((one) => one.join(": ")).join(", ")}; first half ${
         shown(first)
@@ -191,6 +191,17 @@ loadTest(
     },
   },
 );
+
+/** What is held once no more than LEFT_MAX is left, or REST_MS have passed. */
+async function restedHoldings(look: () => Holdings, first: Holdings): Promise<Holdings> {
+  const endMs = performance.now() + REST_MS;
+  return await until("what the load held to be given back", () => {
+    const now = look();
+    const names = Object.keys(LEFT_MAX) as (keyof Holdings)[];
+    const isRested = names.every((name) => now[name] - first[name] <= LEFT_MAX[name]);
+    return isRested || performance.now() > endMs ? now : null;
+  }, REST_MS + END_MS_MAX);
+}
 
 function assertWithin(now: Holdings, before: Holdings, more: Holdings, when: string): void {
   for (const name of Object.keys(more) as (keyof Holdings)[]) {

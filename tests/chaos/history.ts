@@ -1,9 +1,9 @@
-// What happened to one thing, in order, kept so that a broken promise can be told with everything
+// What happened to one thing, in order, kept so that a broken promise can be reported with everything
 // that led to it.
 
 /** Events kept of one thing. */
 const EVENTS_MAX = 400;
-/** Lines of the log that are told with a broken promise. */
+/** Lines of the log that are reported with a broken promise. */
 const LOG_LINES_MAX = 40;
 
 /** A promise that the agent broke, with the history of the thing it broke it for. */

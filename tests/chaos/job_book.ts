@@ -115,9 +115,9 @@ export class JobBook {
     if (overtaken && !change) return;
     this.#looks += 1;
     const before = overtaken ? undefined : record.view;
-    const told = `${job.execution} ${JSON.stringify(job.chain_results)}`;
+    const reported = `${job.execution} ${JSON.stringify(job.chain_results)}`;
     if (before === undefined || canonicalJson(before) !== canonicalJson(job)) {
-      record.history.add(`read: ${told}`);
+      record.history.add(`read: ${reported}`);
     }
     record.view = job;
     record.viewedAt = this.#looks;
@@ -163,7 +163,7 @@ export class JobBook {
   /** Holds a list of all jobs, read while nobody posts, against the jobs that there must be. */
   lookAtAll(jobs: readonly JsonObject[], since: number): void {
     const seen = new Set<string>();
-    // Oldest first: the job that asked to be made anew comes before the one that was made.
+    // Oldest first: the job that asked to be retried comes before the one that was made.
     for (const job of jobs.toReversed()) {
       const uuid = String(job.uuid);
       if (seen.has(uuid)) throw new Error(`Job ${uuid} is listed twice`);
@@ -184,7 +184,7 @@ export class JobBook {
     for (const record of this.records) settleChanges(record);
   }
 
-  /** A job that no answer has told of: from a post without an answer, or from a retry. */
+  /** A job that no answer has named: from a post without an answer, or from a retry. */
   #found(job: JsonObject): JobRecord {
     const mark = String(isJsonObject(job.params) ? job.params.mark : "");
     const known = this.#byMark.get(mark);

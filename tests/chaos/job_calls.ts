@@ -188,7 +188,7 @@ export async function changeNow(
   return !statuses.includes("no answer");
 }
 
-/** Makes any finished job anew, by one request or by several at the same time. */
+/** Retries any finished job, by one request or by several at the same time. */
 export async function retryJob(deps: LoadDeps): Promise<boolean> {
   const { jobs, random } = deps;
   const ended = jobs.records.filter(({ view, asked }) =>
@@ -198,7 +198,7 @@ export async function retryJob(deps: LoadDeps): Promise<boolean> {
   return await retryRecord(deps, random.pick(ended), random.chance(0.2) ? 3 : 1);
 }
 
-/** Makes one finished job anew. @returns false when the agent did not answer */
+/** Retries one finished job. @returns false when the agent did not answer */
 export async function retryRecord(
   deps: LoadDeps,
   record: JobRecord,

@@ -1,5 +1,5 @@
 // What may be between two looks at one job, however often the agent died between them (promises P1
-// to P5 and P8): pure, told as a list of broken rules.
+// to P5 and P8): pure, reported as a list of broken rules.
 
 import {
   canonicalJson,

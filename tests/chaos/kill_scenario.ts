@@ -115,7 +115,7 @@ export const KILL_SCENARIOS: Readonly<Record<string, KillScenario>> = {
     steps: (place) => [...callbackSteps(place), ...callbackSteps(place)],
     after: async ({ survey, calledBack }) => {
       await until(
-        "every finished job to be told",
+        "the callback of every finished job",
         () =>
           survey.jobs.records.every(({ view }) =>
             view?.callback_url === undefined || calledBack.some(({ uuid }) => uuid === view.uuid)

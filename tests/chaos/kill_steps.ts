@@ -56,18 +56,18 @@ export function makeStep({ survey, deps }: Place): Step {
 export function writeSteps(place: Place, remove: boolean): Step[] {
   const write = (): Step => {
     let before = "";
-    const told = () => JSON.stringify(place.survey.workflows.records.at(-1)?.states[0]);
+    const reported = () => JSON.stringify(place.survey.workflows.records.at(-1)?.states[0]);
     return {
       run: async () => {
         if (!await makeWorkflow(place.deps)) return false;
-        before = told();
+        before = reported();
         const record = place.survey.workflows.records.at(-1);
         return record !== undefined &&
           await record.turns.take(() => writeWorkflow(place.deps, record, remove));
       },
       asks: {
         write: remove ? "workflow_remove" : "workflow_replace",
-        happened: () => told() !== before,
+        happened: () => reported() !== before,
       },
     };
   };
@@ -150,7 +150,7 @@ export function changeSteps(place: Place, verb: "cancel" | "resume", workload: W
   return [...change(), ...change()];
 }
 
-/** The latest job, made anew. */
+/** The latest job, retried. */
 export function retryStep(place: Place): Step {
   let record: JobRecord | undefined;
   return {
@@ -187,7 +187,7 @@ export function callbackSteps(place: Place): Step[] {
       "the callback",
       () => place.deps.over() || calledBack.some((job) => job.uuid === uuid),
     );
-    // That it was told is written after the receiver has answered.
+    // The delivery is written after the receiver has answered.
     return await ended(place, latest(place));
   };
   return [postStep(place, QUICK, { callback_url: callbackUrl }), { run: wait }];

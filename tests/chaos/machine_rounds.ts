@@ -137,7 +137,7 @@ export class MachineRounds {
     throw new Error(`Asked for a machine, answered ${JSON.stringify(reply)}`);
   }
 
-  /** Waits until a task has told that it has begun. */
+  /** Waits until a task has reported that it has begun. */
   async begun(agent: ChaosAgent, job: string, task: string): Promise<void> {
     await until(`task ${task} to begin`, async () => {
       const entries = listOf(await agent.ask("GET", `/jobs/${job}/info`));

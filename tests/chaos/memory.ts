@@ -17,7 +17,7 @@ export function peakMiB(pid: number): number {
   return statusOf(pid, "VmHWM");
 }
 
-/** Lets the peak begin anew. @see proc(5), clear_refs */
+/** Lets the peak begin again. @see proc(5), clear_refs */
 export function forgetPeak(pid: number): void {
   Deno.writeTextFileSync(`/proc/${pid}/clear_refs`, "5");
 }

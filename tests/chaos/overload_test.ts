@@ -1,18 +1,10 @@
-// More callers than the agent can serve: each is answered or told to come back, whatever was accepted
-// is kept, whoever only looks is answered soon, and all is as before once they are gone.
+// More callers than the agent can serve: each is answered or asked to come back, everything accepted
+// is kept, a caller that only reads is answered soon, and all is as before once they are gone.
 
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
 import { isJsonObject } from "../../src/domain/json.ts";
-import { until, withFolder } from "../support/until.ts";
-import {
-  type ChaosAgent,
-  chaosProgram,
-  endAgent,
-  length,
-  objectOf,
-  startChaosAgent,
-} from "./agent_under_chaos.ts";
+import { until } from "../support/until.ts";
+import { type ChaosAgent, length, objectOf, withChaosAgent } from "./agent_under_chaos.ts";
 import { forgetPeak, peakMiB, residentMiB } from "./memory.ts";
 import { RawConnection } from "./raw_connection.ts";
 import { QUICK } from "./workloads.ts";
@@ -23,7 +15,7 @@ const CALM_CALLERS = 4;
 const STORM_CALLERS = 200;
 /** Requests that each caller of the storm has under way, so that ten times the capacity is offered. */
 const IN_FLIGHT = 4;
-/** Places for requests, far fewer than the callers, so that some have to be told to come back. */
+/** Places for requests, far fewer than the callers, so that some have to come back. */
 const REQUESTS_MAX = 64;
 const STATUSES = [201, 503];
 const STATS_MS_MAX = 3_000;
@@ -69,7 +61,7 @@ async function post(
   return { uuids, statuses };
 }
 
-/** Looks again and again until told to stop. @returns how long each look took, milliseconds */
+/** Looks again and again until it is stopped. @returns how long each look took, milliseconds */
 async function lookAtStats(agent: ChaosAgent, over: () => boolean): Promise<number[]> {
   const took: number[] = [];
   while (!over()) {
@@ -86,53 +78,45 @@ async function countOf(agent: ChaosAgent): Promise<number> {
     .reduce<number>((sum, jobs) => sum + Number(jobs), 0);
 }
 
-Deno.test("ten times what the agent can take is refused politely, and nothing accepted is lost", () =>
-  withFolder(async (folder) => {
-    const stateDir = join(folder, "state");
-    const flags = ["--requests-max", `${REQUESTS_MAX}`];
-    const agent = await startChaosAgent({ program: chaosProgram(), stateDir, flags });
-    try {
-      const definition = { name: "storm", ...QUICK.definition };
-      const { uuid } = objectOf(await agent.ask("POST", "/workflows", definition));
-      const workflow = String(uuid);
-      const calm = await post(agent, workflow, { callers: CALM_CALLERS, inFlight: 1, seconds: 1 });
-      assertEquals([...calm.statuses.keys()], [201]);
-      const before = residentMiB(agent.pid);
-      forgetPeak(agent.pid);
+Deno.test("ten times what the agent can take is refused politely, and nothing accepted is lost", async () => {
+  await withChaosAgent(["--requests-max", `${REQUESTS_MAX}`], async (agent) => {
+    const definition = { name: "storm", ...QUICK.definition };
+    const { uuid } = objectOf(await agent.ask("POST", "/workflows", definition));
+    const workflow = String(uuid);
+    const calm = await post(agent, workflow, { callers: CALM_CALLERS, inFlight: 1, seconds: 1 });
+    assertEquals([...calm.statuses.keys()], [201]);
+    const before = residentMiB(agent.pid);
+    forgetPeak(agent.pid);
 
-      let over = false;
-      const looking = lookAtStats(agent, () => over);
-      const order = { callers: STORM_CALLERS, inFlight: IN_FLIGHT, seconds: STORM_SECONDS };
-      const storm = await post(agent, workflow, order).finally(() => over = true);
-      const took = (await looking).sort((one, other) => one - other);
-      const odd = [...storm.statuses].filter(([status]) => !STATUSES.includes(status));
-      assertEquals(odd, []);
-      assert(storm.statuses.has(503), "nobody was told to come back");
-      const slowest = took[Math.floor(took.length * 0.99)] ?? 0;
-      assert(slowest < STATS_MS_MAX, `GET /stats took ${Math.round(slowest)} ms`);
-      const grown = peakMiB(agent.pid) - before;
-      assert(grown < GROWTH_MIB_MAX, `the agent grew by ${Math.round(grown)} MiB`);
-      const goodput = storm.uuids.length / STORM_SECONDS / calm.uuids.length;
-      assert(goodput >= GOODPUT_MIN, `${goodput.toFixed(2)} of the capacity was accepted`);
+    let over = false;
+    const looking = lookAtStats(agent, () => over);
+    const order = { callers: STORM_CALLERS, inFlight: IN_FLIGHT, seconds: STORM_SECONDS };
+    const storm = await post(agent, workflow, order).finally(() => over = true);
+    const took = (await looking).sort((one, other) => one - other);
+    const odd = [...storm.statuses].filter(([status]) => !STATUSES.includes(status));
+    assertEquals(odd, []);
+    assert(storm.statuses.has(503), "nobody was asked to come back");
+    const slowest = took[Math.floor(took.length * 0.99)] ?? 0;
+    assert(slowest < STATS_MS_MAX, `GET /stats took ${Math.round(slowest)} ms`);
+    const grown = peakMiB(agent.pid) - before;
+    assert(grown < GROWTH_MIB_MAX, `the agent grew by ${Math.round(grown)} MiB`);
+    const goodput = storm.uuids.length / STORM_SECONDS / calm.uuids.length;
+    assert(goodput >= GOODPUT_MIN, `${goodput.toFixed(2)} of the capacity was accepted`);
 
-      await until("latency to be normal", async () => {
-        const beganMs = performance.now();
-        await agent.ask("GET", "/stats");
-        return performance.now() - beganMs < NORMAL_MS_MAX;
-      }, RECOVERY_MS_MAX);
-      assertEquals(await countOf(agent), calm.uuids.length + storm.uuids.length);
-      const step = Math.max(Math.floor(storm.uuids.length / KEPT_LOOKED_AT), 1);
-      for (let at = 0; at < storm.uuids.length; at += step) {
-        assertEquals((await agent.ask("GET", `/jobs/${storm.uuids[at]}`)).status, 200);
-      }
-      console.log(
-        `overload: ${calm.uuids.length} jobs/s calm, ${
-          Math.round(goodput * 100)
-        } % of it accepted ` +
-          `in the storm, ${[...storm.statuses].map((one) => one.join(": ")).join(", ")}; ` +
-          `GET /stats ${Math.round(slowest)} ms (p99), ${Math.round(grown)} MiB more`,
-      );
-    } finally {
-      await endAgent(agent);
+    await until("latency to be normal", async () => {
+      const beganMs = performance.now();
+      await agent.ask("GET", "/stats");
+      return performance.now() - beganMs < NORMAL_MS_MAX;
+    }, RECOVERY_MS_MAX);
+    assertEquals(await countOf(agent), calm.uuids.length + storm.uuids.length);
+    const step = Math.max(Math.floor(storm.uuids.length / KEPT_LOOKED_AT), 1);
+    for (let at = 0; at < storm.uuids.length; at += step) {
+      assertEquals((await agent.ask("GET", `/jobs/${storm.uuids[at]}`)).status, 200);
     }
-  }));
+    console.log(
+      `overload: ${calm.uuids.length} jobs/s calm, ${Math.round(goodput * 100)} % of it accepted ` +
+        `in the storm, ${[...storm.statuses].map((one) => one.join(": ")).join(", ")}; ` +
+        `GET /stats ${Math.round(slowest)} ms (p99), ${Math.round(grown)} MiB more`,
+    );
+  });
+});

@@ -12,17 +12,17 @@ export function expectStats(stats: JsonObject, jobs: readonly JsonObject[]): voi
     const counter = COUNTERS[String(execution)] ?? String(execution);
     counted.set(counter, (counted.get(counter) ?? 0) + 1);
   }
-  const told = new Map<string, number>();
+  const reported = new Map<string, number>();
   for (const [window, counts] of Object.entries(stats)) {
     for (const [counter, jobs] of Object.entries(isJsonObject(counts) ? counts : {})) {
       if (typeof jobs !== "number" || jobs < 0) {
         throw new Error(`GET /stats says ${window}.${counter} is ${jobs}`);
       }
-      told.set(counter, (told.get(counter) ?? 0) + jobs);
+      reported.set(counter, (reported.get(counter) ?? 0) + jobs);
     }
   }
-  for (const counter of new Set([...counted.keys(), ...told.keys()])) {
-    const [recount, shown] = [counted.get(counter) ?? 0, told.get(counter) ?? 0];
+  for (const counter of new Set([...counted.keys(), ...reported.keys()])) {
+    const [recount, shown] = [counted.get(counter) ?? 0, reported.get(counter) ?? 0];
     if (recount !== shown) {
       throw new Error(`GET /stats has ${shown} ${counter}, GET /jobs ${recount}`);
     }

@@ -33,12 +33,12 @@ export class WorkflowRecord {
 
   /** What was found, by an answer or by reading. @throws {BrokenPromise} when it cannot be */
   is(found: WorkflowState, how: string): void {
-    this.history.add(`${how}: ${told(found)}`);
-    const possible = this.states.some((state) => told(state) === told(found));
+    this.history.add(`${how}: ${reported(found)}`);
+    const possible = this.states.some((state) => reported(state) === reported(found));
     if (!possible) {
-      const wanted = this.states.map(told).join(" or ");
+      const wanted = this.states.map(reported).join(" or ");
       this.history.expect(`workflow ${this.uuid ?? this.mark}`, [
-        `found ${told(found)}, not ${wanted}`,
+        `found ${reported(found)}, not ${wanted}`,
       ]);
     }
     this.states = [found];
@@ -46,7 +46,7 @@ export class WorkflowRecord {
 }
 
 /** The part of a workflow that its writer decides: a task's uuid is made by the agent. */
-function told(state: WorkflowState): string {
+function reported(state: WorkflowState): string {
   if (state === "none") return state;
   const { uuid: _uuid, wf_uuid: _wf, ...sent } = state;
   const chains = PHASES.map((phase) => [phase, tasksOf(state, phase).map(asSent)]);

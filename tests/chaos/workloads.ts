@@ -29,7 +29,7 @@ function tellingFallback(task: string, then: string): string {
   return `async function (err, job, cb) { ${telling(task)} ${then} }`;
 }
 
-/** A task that is told of a full disk waits for room: it is not its own failure. */
+/** A task that meets a full disk waits for room: it is not its own failure. */
 function telling(task: string): string {
   return `const token = Math.random().toString(36).slice(2); ` +
     `for (;;) try { await info({ began: "${task}", token }); break; } ` +
@@ -89,7 +89,7 @@ export const FAILING = workload("failing", {
   onerror: [task("clear"), task("report", `${PAUSE} ${DONE}`)],
 }, { end: "failure", results: { chain: 2, onerror: 2, oncancel: 0 } });
 
-/** Its first job asks to be made anew, its second one succeeds. */
+/** Its first job asks to be retried, its second one succeeds. */
 export const RETRIED = workload("retried", {
   max_attempts: 3,
   initial_delay: 20,

@@ -136,7 +136,7 @@ Deno.test("config set refuses what an agent could not read, and writes nothing",
       [["slots", "1", "2"], 2, "Cannot set slots to 2 values: expected one"],
       [["slot", "1"], 2, 'Cannot find the setting "slot": did you mean "slots"?'],
       [["listen", "0.0.0.0:80"], 2, "is not a loopback address"],
-      [["limits.tasks_max", "5"], 6, "Cannot change limits.tasks_max: it does not stand on a line"],
+      [["limits.tasks_max", "5"], 6, "Cannot change limits.tasks_max: it is not on a line"],
     ];
     for (const [words, code, why] of refused) {
       const said = await run("set", "--config", path, ...words);

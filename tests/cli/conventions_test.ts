@@ -1,4 +1,4 @@
-// What every command owes to whoever uses it, looked at on the whole tree: a new command is held
+// What every command promises its caller, checked on the whole tree: a new command is held
 // against all of it without being named here.
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
@@ -119,7 +119,7 @@ function isJson(text: string): boolean {
   }
 }
 
-Deno.test("every command tells what it does in a line, and shows examples that can be typed", () => {
+Deno.test("every command says what it does in a line, and shows examples that can be typed", () => {
   for (const { name, command } of COMMANDS) {
     assertMatch(command.summary, /^[a-z].*[^.]$/, name);
     assert(command.examples.length > 0, `${name} has no example`);
@@ -152,6 +152,7 @@ Deno.test("every command that tells something takes --json, every one of an agen
     const wanted = {
       help: ["help"],
       output: ["help", "json", "no-color"],
+      either: ["help", "json", "no-color", "curl", "url", "socket", "running"],
       agent: ["help", "json", "no-color", "curl", "url", "socket"],
     }[command.shared];
     assertEquals(wanted.filter((flag) => !flags.includes(flag)), [], name);

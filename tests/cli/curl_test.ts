@@ -115,15 +115,17 @@ programTest(
     }),
 );
 
+const JOB = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";
+
 programTest("curl", "--curl prints a command for a unix socket", () =>
   withFolder((folder) => {
     const path = `${folder}/it's.sock`;
     return withServer({ path }, async (sent) => {
       const screen = screenFor("http://127.0.0.1:9", { env: { ZONEWRIGHT_SOCKET: path } });
-      assertEquals(await screen.run("job", "cancel", "x", "--curl"), 0);
+      assertEquals(await screen.run("job", "cancel", JOB, "--curl"), 0);
       await shell(screen.out());
       assertEquals(sent[0]?.method, "POST");
-      assertStringIncludes(sent[0]?.url ?? "", "/jobs/x/cancel");
+      assertStringIncludes(sent[0]?.url ?? "", `/jobs/${JOB}/cancel`);
     });
   }));
 

@@ -1,4 +1,4 @@
-// What the command line says when it does not know, is not told enough, or finds nobody.
+// What the command line says about an unknown command, a missing argument, or an agent that does not answer.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
@@ -66,7 +66,7 @@ Deno.test("no command, no verb, no operand, too many operands: each exits 2", as
   }
 });
 
-Deno.test("an agent that does not answer exits 3 and tells how to start one", async () => {
+Deno.test("an agent that does not answer exits 3 and says how to start one", async () => {
   const url = `http://127.0.0.1:${freePort()}`;
   const { code, err } = await failure("status", "--url", url);
   assertEquals(code, 3);
@@ -157,12 +157,12 @@ Deno.test("global flags may come before the command, with their values", async (
     assertEquals(await screen.run(...words), 0, words.join(" "));
     return screen.out();
   };
-  const wanted = await curl("job", "get", "a", "--url", "http://b:1", "--curl");
+  const wanted = await curl("job", "stats", "--url", "http://b:1", "--curl");
   for (
     const line of [
-      "--url http://b:1 --curl job get a",
-      "--url=b:1 job --curl get a",
-      "job --curl --url b:1 get a",
+      "--url http://b:1 --curl job stats",
+      "--url=b:1 job --curl stats",
+      "job --curl --url b:1 stats",
     ]
   ) assertEquals(await curl(...line.split(" ")), wanted, line);
   assertStringIncludes(await curl("--json", "version"), '"deno"');
@@ -278,7 +278,7 @@ Deno.test("help for something unknown exits 2", async () => {
   assertEquals((await failure("help", "job", "lsit")).code, 2);
 });
 
-Deno.test("version tells what the program is made of", async () => {
+Deno.test("version says what the program is made of", async () => {
   const screen = openScreen();
   assertEquals(await screen.run("version", "--json"), 0);
   const parts = JSON.parse(screen.out());
@@ -309,7 +309,7 @@ Deno.test("config show names the origin of each value, config check counts them"
   assertStringIncludes(check.out(), "2 of them not the default");
 });
 
-Deno.test("config check exits 2 and tells every problem", async () => {
+Deno.test("config check exits 2 and reports every problem", async () => {
   const screen = openScreen({ env: { ZONEWRIGHT_SLOT: "3" } });
   assertEquals(await screen.run("config", "check", "--dev", "--slots", "none"), 2);
   assertEquals(

@@ -9,7 +9,9 @@ import {
   BODY,
   claimAll,
   endTask,
+  holdOf,
   type HttpAgent,
+  newJob,
   newWorkflow,
   withHttpAgent,
 } from "../http/http_agent.ts";
@@ -57,6 +59,16 @@ function following(
   });
 }
 
+/** Lines without the time that each of them begins with; one without is a failure. */
+function untimed(text: string): string[] {
+  return text.split("\n").map((line) => {
+    if (line === "") return line;
+    const [, rest] = /^(?:\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d (.*)$/.exec(line) ?? [];
+    assert(rest !== undefined, `no time: ${line}`);
+    return rest;
+  });
+}
+
 /** Records the end of a task that took some milliseconds. */
 async function end(
   { agent, uuid }: Following,
@@ -89,7 +101,7 @@ Deno.test("--follow off a terminal prints one line per step, message and quarter
     await job.sees("booting\n");
     await end(job, "boot", SUCCEEDED, 100);
     assertEquals(await job.ended, 0);
-    assertEquals(job.screen.err().split("\n"), [
+    assertEquals(untimed(job.screen.err()), [
       "queued, waiting for a slot",
       "place: copy 26 MiB / 100 MiB (26 %)",
       "place: copy 51 MiB / 100 MiB (51 %)",
@@ -103,7 +115,7 @@ Deno.test("--follow off a terminal prints one line per step, message and quarter
     ]);
     assertEquals(job.screen.out().split("\n"), [
       `job      ${job.uuid}`,
-      "state    success",
+      "state    succeeded",
       "elapsed  0.0 s",
       "",
     ]);
@@ -118,7 +130,7 @@ Deno.test("--follow exits 5 and says which task failed with what", () =>
     assertStringIncludes(
       job.screen.err(),
       `zonewright: Job ${job.uuid} failed in place: no space\n` +
-        `hint: zonewright job get ${job.uuid} --json\n` +
+        `hint: zonewright job why ${job.uuid}  shows its attempts and log\n` +
         `hint: zonewright job retry ${job.uuid}  to create it again\n`,
     );
   }));
@@ -132,7 +144,7 @@ Deno.test("--wait shows the end of the job, the failed task, its error and the t
     assertEquals(await job.ended, 5);
     assertEquals(job.screen.out().split("\n"), [
       `job      ${job.uuid}`,
-      "state    failure",
+      "state    failed",
       "task     boot",
       "error    no such device\\x1b[2J",
       "elapsed  1 m 05 s",
@@ -150,8 +162,105 @@ Deno.test("--follow reads an info of any length in parts", () =>
     await end(job, "place", { kind: "continue" }, 10);
     await end(job, "boot", SUCCEEDED, 10);
     assertEquals(await job.ended, 0);
-    const told = job.screen.err().split("\n").filter((line) => line.startsWith("message "));
-    assertEquals(told, Array.from({ length: count }, (_, index) => `message ${index}`));
+    const reported = untimed(job.screen.err()).filter((line) => line.startsWith("message "));
+    assertEquals(reported, Array.from({ length: count }, (_, index) => `message ${index}`));
+  }));
+
+Deno.test("--follow and job tail show lines of a log with level, fields and failed attempts", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    await job.info({ task: "place", log: "warn", message: "slow", fields: { disk: 2 } });
+    await job.info({ task: "place", log: "info", message: "on", fields: {} });
+    const hold = await holdOf(job.agent, job.uuid);
+    const { now } = job.agent.clock;
+    const attempt = {
+      ...{ task: "place", index: 0, attempt: 1, fallback: false, error: "no space" },
+      ...{ started_at: now, finished_at: now, wait_seconds: 5 },
+    };
+    assert(
+      await job.agent.store.jobs.recordAttempt({ ...hold, attempt, failures: 0, elapsed_ms: 0 }),
+    );
+    await job.sees("attempt 1 failed");
+    await end(job, "place", FAILED, 40, "no space");
+    assertEquals(await job.ended, 5);
+    const shown = [
+      'place: warn: slow {"disk":2}',
+      "place: on",
+      "place: warn: attempt 1 failed: no space; the next one follows after 5 s",
+      "place failed 0.0 s: no space",
+    ];
+    assertEquals(untimed(job.screen.err().split("zonewright: ")[0] ?? "").slice(-5, -1), shown);
+    const tail = screenFor(job.agent.url);
+    assertEquals(await tail.run("job", "tail", job.uuid), 5);
+    assertEquals(untimed(tail.out()), [...shown, ""]);
+  }));
+
+Deno.test("what a step has said comes before its end, however many lines and steps come at once", () =>
+  withHttpAgent(async (agent) => {
+    const chain = [{ name: "place", body: BODY }, { name: "boot", body: BODY }];
+    const workflow = await newWorkflow(agent, { name: "provision", chain });
+    const uuid = await newJob(agent, { workflow }) as JobUuid;
+    await claimAll(agent);
+    const say = (task: string, n: number) =>
+      agent.store.info.append(uuid, { task, message: `${n}` }, agent.clock.now);
+    const count = 1_200;
+    for (let n = 0; n < count; n++) await say("place", n);
+    await endTask(agent, uuid, { kind: "continue" }, { name: "place" });
+    for (let n = 0; n < count; n++) await say("boot", n);
+    await endTask(agent, uuid, SUCCEEDED, { name: "boot" });
+    const tail = screenFor(agent.url);
+    assertEquals(await tail.run("job", "tail", uuid), 0);
+    const numbers = Array.from({ length: count }, (_, n) => n);
+    assertEquals(untimed(tail.out()), [
+      ...[...numbers.map((n) => `place: ${n}`), "place ok 0.0 s"],
+      ...[...numbers.map((n) => `boot: ${n}`), "boot ok 0.0 s", ""],
+    ]);
+  }));
+
+Deno.test("a line that somebody writes for a task that has not begun is shown", () =>
+  following(["--follow"], async (job) => {
+    await claimAll(job.agent);
+    await job.info({ task: "boot", message: "soon" });
+    await job.sees("boot: soon\n");
+    await job.info({ task: "place", message: "on" });
+    await job.sees("place: on\n");
+    await end(job, "place", { kind: "continue" }, 10);
+    await end(job, "boot", SUCCEEDED, 10);
+    assertEquals(await job.ended, 0);
+  }));
+
+Deno.test("--follow --json and job tail --json print one object a line, the job last", () =>
+  following(["--follow", "--json"], async (job) => {
+    await claimAll(job.agent);
+    await job.info({ task: "place", message: "one" });
+    await job.info({ task: "place", progress: { phase: "copy", done: 1, total: 2 } });
+    await until("the progress", () => job.screen.out().includes('"progress":{'));
+    await end(job, "place", { kind: "continue" }, 40);
+    await job.info({ task: "boot", message: "two" });
+    await end(job, "boot", FAILED, 100, "no such device");
+    assertEquals(await job.ended, 5);
+    const tail = screenFor(job.agent.url);
+    assertEquals(await tail.run("job", "tail", job.uuid, "--json"), 5);
+    for (const screen of [job.screen, tail]) {
+      const lines = screen.out().trimEnd().split("\n").map((line) => JSON.parse(line));
+      const said = lines.filter(({ kind }) => kind !== "job").map((line) => [
+        line.kind,
+        line.task ?? line.result?.uuid,
+        line.message ?? line.progress?.done ?? line.state ?? line.result?.execution,
+      ]);
+      assertEquals(said, [
+        ["log", "place", "one"],
+        ["log", "place", 1],
+        ["task", "place", "done"],
+        ["log", "boot", "two"],
+        ["task", "boot", "failed"],
+        ["end", job.uuid, "failure"],
+      ]);
+      assertEquals(lines.filter(({ kind }) => kind === "job").at(-1).state, "failed");
+      assert(lines.slice(0, -1).every(({ job_uuid }) => job_uuid === job.uuid));
+      const { code, exit_code } = JSON.parse(screen.err());
+      assertEquals([code, exit_code], ["job_failed", 5]);
+    }
   }));
 
 Deno.test("--wait says nothing of the steps and exits 7 for a canceled job", () =>
@@ -216,12 +325,13 @@ Deno.test("--follow on a terminal keeps ended steps and moves one line", () =>
     await end(job, "boot", FAILED, 300, "no such device");
     assertEquals(await job.ended, 5);
     const lines = job.screen.err().split("\n").map((line) => line.split("\r\x1b[2K").at(-1) ?? "");
-    assertEquals(lines.slice(0, 2).map((line) => line.replace(/ {3,}/g, "   ")), [
-      "✓ place   631 MiB   2.1 s",
+    assertEquals(lines.slice(0, 3).map((line) => line.replace(/ {3,}/g, "   ")), [
+      "  2026-01-01 12:00:00 place: 631 MiB",
+      "✓ place   2.1 s",
       "✗ boot   no such device   0.3 s",
     ]);
-    // Every line fits into the window of 101 columns, so that none is broken.
-    assert(lines.slice(0, 2).every((line) => [...line].length === 100));
+    // Every line of a step fits into the window of 101 columns, so that none is broken.
+    assert(lines.slice(1, 3).every((line) => [...line].length === 100));
     const moving = job.screen.err().split("\r\x1b[2K").filter((line) => !line.endsWith("\n"));
     assert(moving.every((line) => [...line].length <= 100));
     assert(job.screen.err().includes("eta "));
@@ -248,9 +358,9 @@ Deno.test("job tail prints a job that has ended as it prints one that runs", () 
     await endTask(agent, uuid, SUCCEEDED);
     const tail = screenFor(agent.url);
     assertEquals(await tail.run("job", "tail", uuid), 0);
-    assertEquals(tail.out(), '{"10%":"copied"}\nfirst ok 0.0 s\n');
+    assertEquals(untimed(tail.out()), ['{"10%":"copied"}', "first ok 0.0 s", ""]);
     const wait = screenFor(agent.url);
-    assertEquals([await wait.run("job", "wait", uuid), wait.out()], [0, "success\n"]);
+    assertEquals([await wait.run("job", "wait", uuid), wait.out()], [0, "succeeded\n"]);
   }));
 
 Deno.test("job wait and job tail exit 4 for a job that is not there", () =>

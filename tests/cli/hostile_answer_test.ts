@@ -1,7 +1,7 @@
 // Answers that are meant for the terminal rather than for the command line, and agents that are away.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { screenFor } from "./screen.ts";
+import { noEvents, screenFor } from "./screen.ts";
 
 const UUID = "11111111-2222-4333-8444-555555555555";
 /** Sets the window's title, turns the text red, and turns its direction round. */
@@ -59,6 +59,16 @@ function hostile(execution: string): Record<string, unknown> {
     distros: [flat],
     releases: [{ ...flat, aliases: [EVIL] }],
     builds: [{ ...flat, artifacts: [artifact] }],
+    lines: [
+      { ...flat, sequence: 1, task: EVIL, level: EVIL, fields: { [EVIL]: EVIL } },
+      {
+        ...flat,
+        sequence: 2,
+        time: EVIL,
+        message: null,
+        progress: { phase: EVIL, done: 1, total: 2 },
+      },
+    ],
     last_sync: { ...flat, problems: [{ document: EVIL, message: EVIL }] },
   };
 }
@@ -79,6 +89,9 @@ async function withServer(
 function answersOf(execution: string): (request: Request) => Response {
   return ({ method, url }) => {
     const { pathname } = new URL(url);
+    if (pathname === "/agent/v1/events") {
+      return noEvents(EVIL);
+    }
     const listed = ["/jobs", "/workflows", "/agent/v1/machines"].includes(pathname);
     const list = method === "GET" && listed || pathname.endsWith("/info");
     return Response.json(list ? [hostile(execution)] : hostile(execution));
@@ -126,7 +139,10 @@ for (const execution of ["success", "failure", "canceled"]) {
           const said = screen.out() + screen.err();
           assert(said !== "", command.join(" "));
           assertEquals(DANGEROUS.exec(said), null, `${command.join(" ")}: ${JSON.stringify(said)}`);
-          if (json.length > 0 && screen.out() !== "") JSON.parse(screen.out());
+          if (json.length === 0 || screen.out() === "") continue;
+          const isStream = command.includes("tail") || command.includes("--follow");
+          const documents = isStream ? screen.out().trimEnd().split("\n") : [screen.out()];
+          for (const text of documents) JSON.parse(text);
         }
       }
     });
@@ -138,8 +154,9 @@ Deno.test("--follow says once that the agent is away, however long that takes", 
   const job = { uuid: UUID, execution: "success", chain: [], chain_results: [] };
   const answer = ({ url }: Request) => {
     calls += 1;
-    // The command finds the job, then the agent is away for ten calls.
-    if (calls > 1 && calls <= 11) return new Response("busy", { status: 503 });
+    // The command finds the job, then the agent is away for three calls.
+    if (calls > 1 && calls <= 4) return new Response("busy", { status: 503 });
+    if (new URL(url).pathname === "/agent/v1/events") return noEvents("1");
     return Response.json(new URL(url).pathname.endsWith("/info") ? [] : job);
   };
   await withServer(answer, async (url) => {

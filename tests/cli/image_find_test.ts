@@ -63,3 +63,33 @@ Deno.test("image find says what was probably meant", async () => {
     }
   });
 });
+
+Deno.test("image find over no index finds nothing, and says how to get one", async () => {
+  const synced = "zonewright image sync --wait  fetches the index";
+  const named = "zonewright config set index URL  names its upstream: an address, or a folder";
+  const of = async (url: string, ...args: string[]) => {
+    const screen = screenFor(url);
+    const code = await screen.run("image", ...args);
+    const [message = "", hint = ""] = screen.err().split("\n");
+    return [code, screen.out(), message.split(": ").at(-1), hint.slice("hint: ".length)];
+  };
+  const head = "DISTRO  RELEASE  BUILD  VARIANT  ARCH  FORMAT  PACKED  SIZE\n";
+  await served(async (_, url) => {
+    const why = "the index has not been synced yet";
+    for (const args of [["find"], ["find", "debian", "--newest"], ["list", "debian", "--newest"]]) {
+      assertEquals([args, ...await of(url, ...args)], [args, 0, head, why, synced]);
+    }
+    for (const args of [["list"], ["show", "debian/13"]]) {
+      assertEquals([args, ...await of(url, ...args)], [args, 4, "", why, synced]);
+    }
+    const json = screenFor(url);
+    assertEquals(await json.run("image", "find", "--json"), 0);
+    assertEquals(JSON.parse(json.out()), { images: [], next: null });
+    assertEquals(json.err(), `${why}\nhint: ${synced}\n`);
+  });
+  await served(async (_, url) => {
+    const none = "no upstream is configured";
+    assertEquals(await of(url, "find"), [0, head, none, named]);
+    assertEquals(await of(url, "sync", "--wait"), [6, "", none, named]);
+  }, null);
+});

@@ -12,7 +12,7 @@ async function executions(agent: HttpAgent, uuids: readonly JobUuid[]): Promise<
   );
 }
 
-Deno.test("job cancel of many asks on a terminal, tells how many, and cancels after a yes", () =>
+Deno.test("job cancel of many asks on a terminal, says how many, and cancels after a yes", () =>
   withHttpAgent(async (agent) => {
     await jobIn(agent, "failed");
     const workflow = await newWorkflow(agent, { name: "hello" });
@@ -50,9 +50,9 @@ Deno.test("job cancel of many requires --yes where nobody can be asked", () =>
         "expected --yes\n",
     );
     assertEquals(await executions(agent, [uuid]), ["queued"]);
-    const told = await said(agent, [...line, "--yes", "--json"]);
-    assertEquals([told.code, told.err()], [0, "1 canceled\n"]);
-    assertEquals(document(told), { matched: 1, canceled: [{ uuid }], refused: [], more: false });
+    const seen = await said(agent, [...line, "--yes", "--json"]);
+    assertEquals([seen.code, seen.err()], [0, "1 canceled\n"]);
+    assertEquals(document(seen), { matched: 1, canceled: [{ uuid }], refused: [], more: false });
     assertEquals(await executions(agent, [uuid]), ["canceled"]);
   }));
 
@@ -92,7 +92,7 @@ Deno.test("job retry of many leaves out jobs that were retried before", () =>
     assertStringIncludes((await said(agent, [...line, "--yes"])).err(), "no job matches\n");
   }));
 
-Deno.test("job retry of many tells what was refused and why, and exits 6", () =>
+Deno.test("job retry of many says what was refused and why, and exits 6", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const old = await newJob(agent, { workflow, target: "/t" });
@@ -172,7 +172,7 @@ Deno.test("--curl prints the call for many jobs, and nobody is asked", async () 
   );
 });
 
-/** Bodies that a server got which answers calls on many jobs as it is told. */
+/** Bodies that a server got which answers calls on many jobs as the test says. */
 async function inRounds(
   answers: readonly unknown[],
   run: (url: string, bodies: { filter: Record<string, string>; limit: number }[]) => Promise<void>,

@@ -26,6 +26,8 @@ Deno.test("job list filters by state, in either word for it", () =>
     await jobIn(agent, "queued");
     assertEquals(await listed(agent, "--execution", "failed"), [failed]);
     assertEquals(await listed(agent, "--state", "failure"), [failed]);
+    assertEquals(await listed(agent, "--failed"), [failed]);
+    assertEquals((await listed(agent, "--state", "queued,failure")).length, 2);
   }));
 
 Deno.test("job list filters by workflow, by its uuid or its name, also of one that is deleted", () =>
@@ -67,6 +69,7 @@ Deno.test("job list filters by target, by params of any type, and by all of it t
       two,
     ]);
     assertEquals(await listed(agent, "-p", "zone=c"), []);
+    assertEquals(await listed(agent, "-p", "name=a"), []);
   }));
 
 Deno.test("job list filters by the time a job was made, of the calendar or before now", () =>
@@ -93,7 +96,11 @@ Deno.test("job list refuses times, limits and params that are none", () =>
       [["--limit", "all"], 'Cannot use --limit "all": expected a number'],
       [["-p", "zone"], 'Cannot use --param "zone": expected K=V, or K:=JSON'],
       [["-p", "zone=a", "-p", "zone=b"], "--param zone is given twice"],
-      [["-p", "name=a"], '"name" is a key of the list itself'],
+      [["--failed", "--state", "failed"], "--failed and --execution are both given"],
+      [["--today", "--since", "1h"], "--today and --since are both given"],
+      [["--state", "failed,done"], 'Cannot filter by execution "done": expected one of succeeded'],
+      [["--columns", "uuid,nam"], 'Cannot show the column "nam": did you mean "name"?'],
+      [["-p", 'a"b=1'], "is no name that jobs are filtered by"],
       [["--execution", "a", "--state", "b"], "--execution is given twice"],
     ];
     for (const [flags, why] of refused) {
@@ -103,7 +110,7 @@ Deno.test("job list refuses times, limits and params that are none", () =>
     }
   }));
 
-Deno.test("job list and job show tell why a job does not run, and when it will", () =>
+Deno.test("job list and job show say why a job does not run, and when it will", () =>
   withHttpAgent(async (agent) => {
     const later = await newJob(agent, { exec_after: instantAfter(agent.clock.now, 600_000) });
     const waiting = await jobIn(agent, "waiting");
@@ -111,11 +118,12 @@ Deno.test("job list and job show tell why a job does not run, and when it will",
     await claimAll(agent);
     const ready = await newJob(agent);
     const { out } = await said(agent, ["job", "list"]);
-    const row = (uuid: string) => out().split("\n").find((line) => line.startsWith(uuid)) ?? "";
-    assertMatch(row(later), / queued +in 8 m /);
-    assertMatch(row(waiting), / waiting +resume /);
-    assertMatch(row(running), / running +- /);
-    assertMatch(row(ready), / queued +slot /);
+    const row = (uuid: string) =>
+      out().split("\n").find((line) => line.startsWith(uuid.slice(0, 8))) ?? "";
+    assertMatch(row(later), / queued +sample +starts in 8 m /);
+    assertMatch(row(waiting), / waiting +sample +first, waits for job resume /);
+    assertMatch(row(running), / running +sample +first +0\.0 s /);
+    assertMatch(row(ready), / queued +sample +waits for a slot /);
     const shown = async (uuid: string) => (await said(agent, ["job", "show", uuid])).out();
     assertMatch(await shown(later), /^reason +scheduled for later$/m);
     const next = instantAfter(agent.clock.now, 600_000);
@@ -126,7 +134,7 @@ Deno.test("job list and job show tell why a job does not run, and when it will",
     assertEquals((await said(agent, ["job", "get", later])).out(), await shown(later));
   }));
 
-Deno.test("job get tells target and locks of a job, and how long it took", () =>
+Deno.test("job get shows target and locks of a job, and how long it took", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent, { target: "/vm/1", locks: "^/vm/" });
     const queued = await said(agent, ["job", "get", uuid]);
@@ -140,6 +148,53 @@ Deno.test("job list --curl prints the filter as a query", () =>
   withHttpAgent(async (agent) => {
     const flags = ["--execution", "failed", "--workflow", "hello", "-p", "vm_uuid=a&b", "--curl"];
     const { out } = await said(agent, ["job", "list", ...flags]);
-    const query = "vm_uuid=a%26b&execution=failed&name=hello&limit=100";
-    assertEquals(out(), `curl -sS --fail-with-body '${agent.url}/jobs?${query}'\n`);
+    const params = encodeURIComponent('{"vm_uuid":"a&b"}');
+    const query = `name=hello&state=failed&params=${params}&limit=100`;
+    assertEquals(out(), `curl -sS --fail-with-body '${agent.url}/agent/v1/jobs?${query}'\n`);
+  }));
+
+Deno.test("job list shows the columns that are asked for, and searches a text", () =>
+  withHttpAgent(async (agent) => {
+    const failed = await jobIn(agent, "failed");
+    await newJob(agent, { target: "/vm/1" });
+    const columns = await said(agent, ["job", "list", "--columns", "name,target,uuid"]);
+    assertEquals(columns.out().split("\n").slice(0, 2).map((line) => line.split(/ {2,}/)), [
+      ["NAME", "TARGET", "UUID"],
+      ["sample", "/vm/1", columns.out().split("\n")[1]?.split(/ {2,}/)[2] ?? ""],
+    ]);
+    assertEquals(await listed(agent, "--search", "BOOM"), [failed]);
+    assertEquals(await listed(agent, "--search", "no such text"), []);
+  }));
+
+Deno.test("job list --today begins at midnight where the caller is", () =>
+  withHttpAgent(async (agent) => {
+    const midnight = new Date(agent.clock.now).setHours(0, 0, 0, 0);
+    agent.clock.now = instantAfter(new Date(midnight).toISOString(), -1000);
+    await newJob(agent);
+    agent.clock.now = instantAfter(agent.clock.now, 2000);
+    const today = await newJob(agent);
+    assertEquals(await listed(agent, "--today"), [today]);
+    assertEquals(await listed(agent, "--since", "today"), [today]);
+  }));
+
+Deno.test("job list reads page after page up to its limit", () =>
+  withHttpAgent(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    for (let count = 0; count < 203; count++) await newJob(agent, { workflow });
+    assertEquals((await listed(agent, "--limit", "500")).length, 203);
+    const { out, err } = await said(agent, ["job", "list", "--limit", "202"]);
+    assertEquals(out().trimEnd().split("\n").length, 1 + 202);
+    assertEquals(err(), "older jobs are not shown; see --limit\n");
+  }));
+
+Deno.test("job list colors states on a terminal alone, and cuts between words", () =>
+  withHttpAgent(async (agent) => {
+    await jobIn(agent, "failed");
+    const piped = await said(agent, ["job", "list"]);
+    assertEquals(piped.out().includes("\x1b"), false);
+    const shown = await said(agent, ["job", "list"], { isTerminal: true, columns: 80 });
+    assertStringIncludes(shown.out(), "\x1b[31mfailed\x1b[0m");
+    const env = { NO_COLOR: "1" };
+    const plain = await said(agent, ["job", "list"], { isTerminal: true, columns: 80, env });
+    assertEquals(plain.out(), piped.out());
   }));

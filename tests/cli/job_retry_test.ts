@@ -62,7 +62,7 @@ Deno.test("job retry --from keeps the results before the task: named, or by its 
     }
   }));
 
-Deno.test("job retry --from refuses a task that is not there, and tells where they stand", () =>
+Deno.test("job retry --from refuses a task that is not there, and says where they stand", () =>
   withHttpAgent(async (agent) => {
     const uuid = await halfDone(agent);
     for (const from of ["cpoy", "3", "boot"]) {
@@ -114,9 +114,11 @@ Deno.test("job retry --wait stays with the new job and exits as it ended", () =>
     assertEquals(await ended, 5);
     assertMatch(
       screen.out(),
-      new RegExp(`^job +${next}\nstate +failure\ntask +first\nerror +again\n`),
+      new RegExp(`^job +${next}\nstate +failed\ntask +first\nerror +again\n`),
     );
   }));
+
+const JOB = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";
 
 Deno.test("job retry --curl prints the call, with a place in the chain as a number", async () => {
   const printed = async (...words: string[]) => {
@@ -125,9 +127,9 @@ Deno.test("job retry --curl prints the call, with a place in the chain as a numb
     return screen.out();
   };
   assertStringIncludes(
-    await printed("a/b"),
-    "--data-raw '{}' http://127.0.0.1:9/agent/v1/jobs/a%2Fb/retry\n",
+    await printed(JOB.toUpperCase()),
+    `--data-raw '{}' http://127.0.0.1:9/agent/v1/jobs/${JOB}/retry\n`,
   );
-  assertStringIncludes(await printed("x", "--from", "2"), `'{"from":2}'`);
-  assertStringIncludes(await printed("x", "--from", "copy"), `'{"from":"copy"}'`);
+  assertStringIncludes(await printed(JOB, "--from", "2"), `'{"from":2}'`);
+  assertStringIncludes(await printed(JOB, "--from", "copy"), `'{"from":"copy"}'`);
 });

@@ -23,6 +23,22 @@ Deno.test("lines are written whole and in order, however little the reader takes
   assertEquals(text, "first\nsecond\nthird\n");
 });
 
+Deno.test("lines that come together are one write", async () => {
+  const writes: string[] = [];
+  const stream = openLogStream({
+    write: (bytes) => {
+      writes.push(decoder.decode(bytes));
+      return Promise.resolve(bytes.length);
+    },
+    lost: () => {},
+  });
+  for (const line of ["first", "second"]) stream.write(line);
+  await Promise.resolve();
+  stream.write("third");
+  await stream.flush(20_000);
+  assertEquals(writes, ["first\nsecond\nthird\n"]);
+});
+
 Deno.test("lines beyond the bound are lost, counted, and reported when there is room again", async () => {
   const gate = Promise.withResolvers<void>();
   let text = "";

@@ -94,7 +94,7 @@ async function withMachine(
     await withHttpAgent(async (agent) => {
       for (const { uuid, definition } of Object.values(MACHINE_LIFE)) {
         const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
-        await agent.store.workflows.putBuiltin(life, T0);
+        await agent.store.workflows.putBuiltin(life);
       }
       await run(agent, () => open);
     }, { machines });

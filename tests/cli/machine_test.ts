@@ -5,7 +5,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { claimAll, endTask, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "../http/http_agent.ts";
 import { withMachines } from "../http/machine_agent.ts";
-import { until } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
 import { openScreen, screenFor } from "./screen.ts";
 
 const MACHINE = { brand: "kvm", ram: 1024 };
@@ -251,7 +251,10 @@ Deno.test("machine list shows every machine, and its name cannot move the cursor
   withHttpAgent(async (agent) => {
     const screen = screenFor(agent.url);
     assertEquals(await screen.run("machine", "list"), 0);
-    assertStringIncludes(screen.out(), `${UUID}  web\\x1b[2J  kvm    running     1024  -\n`);
+    assertStringIncludes(
+      screen.out(),
+      `${UUID}  web\\x1b[2J  kvm    running     1024      -  -          -  -\n`,
+    );
     const json = screenFor(agent.url);
     await json.run("machine", "list", "--json");
     assertEquals(JSON.parse(json.out()).length, 2);
@@ -283,3 +286,26 @@ Deno.test("machine vnc prints the address alone, and exits 6 when there is none"
     assertEquals(await stopped.run("machine", "vnc", OTHER), 6);
     assertStringIncludes(stopped.err(), 'its state is "stopped", expected running');
   }, { machines: HOST }));
+
+Deno.test("machine console opens an installed viewer where there is a display", () =>
+  withHttpAgent((agent) =>
+    withFolder(async (folder) => {
+      const viewer = `${folder}/vncviewer`;
+      await Deno.writeTextFile(viewer, `#!/bin/sh\necho "$@" > ${folder}/seen\n`);
+      await Deno.chmod(viewer, 0o755);
+      const env = { PATH: `relative:${folder}/none:${folder}`, DISPLAY: ":0" };
+      const shown = screenFor(agent.url, { isTerminal: true, env });
+      assertEquals(await shown.run("machine", "console", UUID), 0);
+      const place = shown.out().trim();
+      assertMatch(place, /^127\.0\.0\.1:\d+$/);
+      const seen = await Deno.readTextFile(`${folder}/seen`);
+      assertEquals(seen, `${place.replace(":", "::")}\n`);
+      const plain = screenFor(agent.url, { isTerminal: true, env: { PATH: folder } });
+      assertEquals(await plain.run("machine", "console", UUID), 0);
+      assertMatch(plain.out(), /^ws:\/\//);
+      assertStringIncludes(plain.err(), "next: zonewright machine console ");
+      await Deno.writeTextFile(viewer, "#!/bin/sh\nexit 3\n");
+      const failed = screenFor(agent.url, { isTerminal: true, env });
+      assertEquals(await failed.run("machine", "console", UUID), 1);
+      assertStringIncludes(failed.err(), "it ended with code 3");
+    }), { machines: HOST }));

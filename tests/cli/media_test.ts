@@ -1,7 +1,7 @@
 // `media` against a small server that answers as the agent does.
 
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
-import { screenFor } from "./screen.ts";
+import { noEvents, screenFor } from "./screen.ts";
 
 const HEX = "ab".repeat(32);
 const OTHER = "cd".repeat(32);
@@ -61,6 +61,7 @@ async function withAgent(
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
     const { pathname } = new URL(request.url);
     const line = `${request.method} ${decodeURIComponent(pathname)}`;
+    if (pathname === "/agent/v1/events") return noEvents();
     const text = await request.text();
     sent.push({ line, body: text === "" ? undefined : JSON.parse(text) });
     if (line === "GET /agent/v1/media/library") return Response.json(LIBRARY);
@@ -138,7 +139,7 @@ Deno.test("media add refuses words that do not go together, before it asks anybo
   });
 });
 
-Deno.test("media add --wait tells the file, and --json the job", async () => {
+Deno.test("media add --wait shows the file, and --json the job", async () => {
   await withAgent(async (url) => {
     const screen = screenFor(url);
     assertEquals(await screen.run("media", "add", "debian/13", "--wait"), 0);

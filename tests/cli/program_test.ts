@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { shellQuoted } from "../../src/cli/client/client.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -48,7 +48,8 @@ Deno.test("the program exits with the code of its table and keeps its streams ap
 Deno.test("the program speaks over a unix socket", () =>
   withFolder(async (folder) => {
     const path = `${folder}/agent.sock`;
-    const server = Deno.serve({ path, onListen: () => {} }, () => Response.json([]));
+    const server = Deno.serve({ path, onListen: () => {} }, () =>
+      Response.json({ jobs: [], next: null }));
     try {
       const env = { ZONEWRIGHT_SOCKET: path };
       assertEquals(await run(["job", "list", "--json"], env), { code: 0, out: "[]\n", err: "" });
@@ -60,7 +61,7 @@ Deno.test("the program speaks over a unix socket", () =>
 Deno.test("the program ends quietly when its reader has gone", () =>
   withHttpAgent(async (agent) => {
     await newJob(agent, { text: "x".repeat(1_000_000) });
-    const child = command(["job", "list", "--json"], { ZONEWRIGHT_URL: agent.url }).spawn();
+    const child = command(["api", "GET", "/jobs"], { ZONEWRIGHT_URL: agent.url }).spawn();
     await child.stdout.cancel();
     const err = await new Response(child.stderr).text();
     assertEquals([(await child.status).code, err], [0, ""]);
@@ -88,7 +89,7 @@ Deno.test("Ctrl-C while a job is followed exits 130, and the job continues", () 
     // It listens for Ctrl-C before it asks for the first time.
     await until(
       "the first request",
-      () => agent.log.some((line) => /\/info$/.test(String(line.path))),
+      () => agent.log.some((line) => line.path === `/agent/v1/jobs/${uuid}`),
     );
     child.kill("SIGINT");
     const { code, stderr } = await child.output();

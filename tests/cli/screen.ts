@@ -26,7 +26,7 @@ export interface ScreenOptions {
   readonly nowMs?: () => number;
 }
 
-/** Opens a terminal; a pipe unless it is told to be a window. */
+/** Opens a terminal; a pipe unless the test says it is a window. */
 export function openScreen(options: ScreenOptions = {}): Screen {
   let out = "";
   let err = "";
@@ -83,4 +83,17 @@ export async function said(
 /** The JSON document on standard output. */
 export function document(screen: Screen): unknown {
   return JSON.parse(screen.out());
+}
+
+/** What an agent may answer to a reader of events: a stream that ends before its first event. */
+export function noEvents(id = "1"): Response {
+  return new Response(`id: ${id}\n\n`, { headers: { "content-type": "text/event-stream" } });
+}
+
+/** A stream that says only that what was before it is no longer kept, and ends. */
+export function resetEvents(position = "9"): Response {
+  const data = JSON.stringify({ reason: "unknown", position });
+  return new Response(`id: ${position}\nevent: reset\ndata: ${data}\n\n`, {
+    headers: { "content-type": "text/event-stream" },
+  });
 }

@@ -3,6 +3,7 @@ import {
   ageText,
   aheadText,
   durationText,
+  openPrinter,
   sizeText,
   tableLines,
 } from "../../src/cli/output/printer.ts";
@@ -62,4 +63,18 @@ Deno.test("paintFor() paints on a window only, and not with NO_COLOR or TERM=dum
   assertEquals(painted({ NO_COLOR: "1" }, true), false);
   assertEquals(painted({ NO_COLOR: "" }, true), true);
   assertEquals(painted({ TERM: "dumb" }, true), false);
+});
+
+Deno.test("tableLines() cuts a word only where no other column gives way", () => {
+  const columns = [{ head: "A", flexible: true }, { head: "B", flexible: true }] as const;
+  const rows = [["installer", "one two three"]];
+  assertEquals(tableLines(columns, rows, 20)[1], "installer  one two…");
+  assertEquals(tableLines(columns, rows, 18)[1], "install…  one two…");
+});
+
+Deno.test("a mark is painted, and nothing behind it can paint itself", () => {
+  const screen = openScreen({ isTerminal: true });
+  const printer = openPrinter(screen.terminal, { json: false, streams: false });
+  printer.marked({ text: "warn", style: "yellow" }, " \x1b[31mred");
+  assertEquals(screen.out(), "\x1b[33mwarn\x1b[0m \\x1b[31mred\n");
 });

@@ -110,7 +110,7 @@ Deno.test("an agent that requires tokens knows them, and a revoked one no more",
 
       await Deno.rename(audit, `${audit}.0`);
       agent.signal("SIGHUP");
-      await until("the audit file to be opened anew", () => Deno.stat(audit).catch(() => false));
+      await until("the audit file to be opened again", () => Deno.stat(audit).catch(() => false));
       assertEquals((await token(state, "revoke", "boss"))[0], 0);
       await until(
         "the token to be refused",

@@ -1,4 +1,4 @@
-// Type-checks sources against docs/zonewright.d.ts, as an editor does that was told to.
+// Type-checks sources against docs/zonewright.d.ts, as an editor does with checkJs.
 
 import { fromFileUrl, join } from "@std/path";
 import { withFolder } from "../support/until.ts";

@@ -2,12 +2,12 @@
 // seen by the program that the line then starts.
 
 import { join } from "@std/path";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { until } from "../support/until.ts";
 
 const SELF = selfCommand();
 
-/** How each shell is started without anybody's own settings, and told of our completion. */
+/** How each shell is started without anybody's own settings, with our completion. */
 const SHELLS = {
   bash: {
     start: "bash --norc --noprofile -i",

@@ -34,20 +34,6 @@ Deno.test("a state folder in a file, or one that is a file, is no defect of the 
     }
   }));
 
-Deno.test({
-  name: "a state folder without permission says so [needs a user who is not root]",
-  ignore: Deno.uid() === 0,
-  fn: () =>
-    withFolder(async (folder) => {
-      const closed = join(folder, "closed");
-      await Deno.mkdir(closed, { mode: 0o500 });
-      const { code, error, hint } = await failed("serve", ...DEV, "--state-dir", `${closed}/a`);
-      assertStringIncludes(error, "permission denied: expected a folder that user");
-      assertEquals(code, 1);
-      assertStringIncludes(hint, "zonewright doctor --run state");
-    }),
-});
-
 Deno.test("a path that nobody can write to says so, and names --state-dir", async () => {
   const { error } = await failed("serve", ...DEV, "--state-dir", "/proc/zonewright");
   assertStringIncludes(error, "Cannot use /proc/zonewright as the state folder: ");

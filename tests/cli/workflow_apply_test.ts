@@ -58,14 +58,15 @@ Deno.test("job run takes the newest of several workflows that do the same", () =
     assertEquals((document(run) as { workflow_uuid: string }).workflow_uuid, newest);
   }));
 
-Deno.test("job run names several workflows of one name that differ, and exits 6", () =>
+Deno.test("job run names several workflows of one name that differ, and exits 2", () =>
   withHttpAgent(async (agent) => {
     const uuids = [
       await newWorkflow(agent, FILE),
       await newWorkflow(agent, { ...FILE, timeout: 60 }),
     ];
     const { code, out, err } = await said(agent, ["job", "run", "hello"]);
-    assertEquals([code, out()], [6, ""]);
-    assertStringIncludes(err(), `expected one of the uuids ${uuids.join(", ")}\n`);
+    assertEquals([code, out()], [2, ""]);
+    assertStringIncludes(err(), '"hello": 2 have that name: expected one of their uuids\n');
+    for (const uuid of uuids) assertStringIncludes(err(), `  ${uuid.slice(0, 8)}  hello, 1 task\n`);
     assertStringIncludes(err(), "hint: zonewright workflow list");
   }));

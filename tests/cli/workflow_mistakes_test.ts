@@ -46,11 +46,11 @@ Deno.test("a body that mentions its callback in any way is no mistake", () => {
 });
 
 Deno.test("a timeout of round thousands that is no round time is a mistake", () => {
-  const slip = (timeout: number) =>
+  const mistake = (timeout: number) =>
     `timeout is in seconds: if ${timeout} means milliseconds, write ${timeout / 1000}`;
   for (const timeout of [1000, 5000, 30_000, 60_000, 120_000, 300_000, 900_000, 1_800_000]) {
-    assertEquals(ofTask({ timeout }), [slip(timeout)]);
-    assertEquals(mistakesOf({ name: "x", timeout, chain: [{}] })[0]?.message, slip(timeout));
+    assertEquals(ofTask({ timeout }), [mistake(timeout)]);
+    assertEquals(mistakesOf({ name: "x", timeout, chain: [{}] })[0]?.message, mistake(timeout));
   }
   for (const timeout of [1, 60, 90, 900, 1800, 3600, 7200, 36_000, 43_200, 86_400, 432_000]) {
     assertEquals(ofTask({ timeout }), [], String(timeout));

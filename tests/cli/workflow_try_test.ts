@@ -36,7 +36,7 @@ Deno.test("workflow try prints the steps while they run, and then the results", 
   assertMatch(
     out(),
     new RegExp(
-      "^workflow  hello\nstate     success\nelapsed   [\\d.]+ s\n\n" +
+      "^workflow  hello\nstate     succeeded\nelapsed   [\\d.]+ s\n\n" +
         'TASK   STATE +TIME  TRIES  RESULT\ngreet  done +[\\d.]+ s +1  "Hello you"\n' +
         'again  done +[\\d.]+ s +1  "Hello you"\n\n' +
         "the simulated host has no machines\n$",
@@ -152,7 +152,7 @@ Deno.test("workflow try --resume-with lets waiting tasks go on, one after the ot
   const once = await tried(twice, ["--resume-with", "{}"]);
   assertMatch(once.out(), /^workflow +x\nstate +waiting\n/);
   const both = await tried(twice, ["--resume-with", "{}", "--resume-with", "{}"]);
-  assertMatch(both.out(), /^workflow +x\nstate +success\n/);
+  assertMatch(both.out(), /^workflow +x\nstate +succeeded\n/);
   assertEquals((await tried(ASK, ["--resume-with", "OK"])).code, 2);
 });
 
@@ -191,7 +191,7 @@ Deno.test("workflow try takes params from a file, and single ones beat it", asyn
   });
 });
 
-Deno.test("workflow try tells what is wrong with a workflow, and runs none that is", async () => {
+Deno.test("workflow try says what is wrong with a workflow, and runs none that is", async () => {
   const broken = await tried({
     name: "x",
     chain: [{ ...GREET, timeOut: 1, body: "(job, cb) => cb(" }],
@@ -202,9 +202,9 @@ Deno.test("workflow try tells what is wrong with a workflow, and runs none that 
     'standard input: error: chain[0].body (task "greet") is not a',
   );
   assertStringIncludes(broken.err(), 'is unknown: the nearest known name is "timeout"');
-  const slip = await tried({ name: "x", chain: [{ ...GREET, timeout: 5000 }] });
-  assertEquals(slip.code, 0);
-  assertStringIncludes(slip.err(), "standard input: warning: ");
+  const mistake = await tried({ name: "x", chain: [{ ...GREET, timeout: 5000 }] });
+  assertEquals(mistake.code, 0);
+  assertStringIncludes(mistake.err(), "standard input: warning: ");
   const reserved = await tried({ name: "x", chain: [GREET] }, ["-p", "locks=x"]);
   assertEquals(reserved.code, 2);
   assertStringIncludes(reserved.err(), 'Cannot use "locks" as a parameter');

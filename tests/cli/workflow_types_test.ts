@@ -159,7 +159,7 @@ const CHANGES = {
   set_routes: { "192.0.2.0/24": "198.51.100.1" },
   remove_routes: ["203.0.113.7"],
   add_nics: [NIC],
-  update_nics: [{ mac: "02:08:20:aa:bb:cc", vlan_id: 4 }],
+  update_nics: [{ mac: "02:08:20:aa:bb:cd", vlan_id: 4 }],
   remove_nics: ["02:08:20:aa:bb:dd"],
   add_disks: [{ path: "/a.iso", media: "cdrom", model: "ahci" }],
   remove_disks: ["/b.iso"],

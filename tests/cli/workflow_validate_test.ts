@@ -112,7 +112,7 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
   });
 });
 
-Deno.test("workflow validate reads standard input, and tells what is no workflow at all", async () => {
+Deno.test("workflow validate reads standard input, and reports what is no workflow at all", async () => {
   const said = async (input: string) => {
     const { code, out } = await validate({}, ["-f", "-"], input);
     return [code, out().split("\n")[0]];

@@ -1,7 +1,7 @@
 // What the configuration file may not hold: duplicates, control characters, integers that a number
 // cannot hold, and whatever else is not TOML. Every refusal names the line and the column.
 
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import type { Config } from "../../src/config/settings.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
@@ -32,7 +32,7 @@ Deno.test("readConfig() refuses a key or a table that the file defines twice", (
   for (const [text, place] of TWICE) {
     const [message = "", ...others] = problems(text);
     assertEquals(others, []);
-    assert(message.startsWith(`/z.toml:${place}: trying to redefine`), message);
+    assert(message.startsWith(`/z.toml:${place}: this is set above already`), message);
   }
 });
 
@@ -58,7 +58,9 @@ Deno.test("readConfig() refuses an integer that a number cannot hold", () => {
 });
 
 Deno.test("readConfig() names line and column where the file is not TOML", () => {
-  assertEquals(problems("slots = \n"), ["/z.toml:1:9: invalid value"]);
+  assertEquals(problems("slots = \n"), [
+    "/z.toml:1:9: a setting needs a value: expected slots = VALUE",
+  ]);
   assertEquals(problems("slots = 1\rvmadm = '/a'").length, 1);
   const [deep = ""] = problems(`media_dir = ${"[".repeat(5000)}`);
   assert(deep.startsWith("/z.toml:1:"), deep);
@@ -94,5 +96,31 @@ Deno.test("readConfig() takes no other kind of value for a table or a setting", 
 Deno.test("readConfig() takes no key of the prototype for a setting", () => {
   for (const text of ["constructor = 1", "__proto__ = 1", "[limits]\nconstructor = 1"]) {
     assertEquals(problems(text).length, 1, text);
+  }
+});
+
+/** Lines that somebody types who knows another format, with what is said of them. */
+const OTHER_FORMATS: readonly (readonly [line: string, said: string])[] = [
+  ["[limits", "a table needs a bracket at its end: expected [limits]"],
+  ["slots: 2", "a setting is KEY = VALUE: expected slots = 2"],
+  ['listen: "off",', 'a setting is KEY = VALUE: expected listen = "off"'],
+  ['{"slots": 2}', "this is not TOML: expected lines such as slots = 2"],
+  ['state_dir = "/x', 'a text needs a quote at its end: expected state_dir = "/x"'],
+  ['media_dir = ["/a", /b]', 'needs quotes: expected media_dir = ["/a", "/b"]'],
+  ["slots = 3;", "a line ends without ;: found slots = 3;, expected slots = 3"],
+  ["slots", "a setting needs a value: expected slots = VALUE"],
+  ["require_token = True", "expected require_token = true"],
+  ["require_token = yes", "expected require_token = true"],
+  ["cache_max = 64 GiB", 'expected cache_max = "64 GiB"'],
+  ['host = "local" x', "followed by an end-of-line: expected a line such as slots = 2"],
+  ['cache_max = "1 kiB"', "or off: did you mean 1KiB?"],
+  ['cache_max = "10GB"', "or off: did you mean 10GiB?"],
+];
+
+Deno.test("a line of another format is shown as TOML has it", () => {
+  for (const [line, said] of OTHER_FORMATS) {
+    const [problem = "", ...others] = problems(`${line}\n`);
+    assertEquals(others, [], line);
+    assertStringIncludes(problem, said);
   }
 });

@@ -1,13 +1,15 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { type Config, SETTING_ROWS } from "../../src/config/settings.ts";
 import {
+  configLines,
   type ConfigSources,
+  flagWords,
   loadConfig,
   originText,
   readConfig,
 } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { VERSION } from "../../src/program/version.ts";
+import { VERSION } from "../../src/runtime/version.ts";
 import { withFolder } from "../support/until.ts";
 
 function read(sources: Partial<ConfigSources> = {}): Config {
@@ -224,7 +226,7 @@ Deno.test("VERSION is the version of deno.json", async () => {
   assertEquals(JSON.parse(text).version, VERSION);
 });
 
-Deno.test("readConfig() reads callback hosts as URLs name them, and refuses what is no host", () => {
+Deno.test("readConfig() reads callback hosts as URLs name them, and refuses anything but a host", () => {
   const hosts = ["127.0.0.1:9000", "hooks.example.org", "b.example.org:443", "c.example.org:80"];
   assertEquals(read({ flags: { "callback-host": hosts } }).callback_host.value, hosts);
   for (const host of ["http://a", "a/b", "A.example.org", "user@host", "host:080"]) {
@@ -244,4 +246,30 @@ Deno.test("readConfig() reads how long finished jobs are kept", () => {
   assertEquals(read().keep_finished.value, 90 * 86_400);
   assertEquals(read({ flags: { "keep-finished": "7d" } }).keep_finished.value, 7 * 86_400);
   assertEquals(read({ flags: { "keep-finished": "off" } }).keep_finished.value, 0);
+});
+
+Deno.test("flagWords() are the flags that make the same configuration again", () => {
+  const config = read({
+    flags: { dev: true, "media-dir": ["/a", "/b"] },
+    env: { ZONEWRIGHT_ALLOW_HOST: "a.example.com,b.example.com", ZONEWRIGHT_SLOTS: "7" },
+    file: file(
+      'listen = "off"\nsocket = "/run/z.sock"\nhost = "ssh://root@gz:2222"\ncache_max = 12345\n' +
+        'index_interval = "off"\n[policy]\nforbid_property = ["quota", "nics.mac"]\n',
+    ),
+  });
+  const [first, ...words] = flagWords(config);
+  assertEquals(first, "--config=/etc/zonewright/zonewright.toml");
+  const flags: Record<string, string | string[] | boolean> = {};
+  for (const word of words) {
+    const [, flag = "", value] = /^--([a-z-]+)(?:=(.*))?$/.exec(word) ?? [];
+    const row = SETTING_ROWS.find((one) => one.flag === flag);
+    assert(row !== undefined && value !== "", word);
+    if (value === undefined) flags[flag] = true;
+    else if (row.kind.repeatable !== true) flags[flag] = value;
+    else flags[flag] = [...(flags[flag] as string[] | undefined ?? []), value];
+  }
+  const again = read({ flags });
+  for (const [index, { name, setting }] of configLines(again).entries()) {
+    assertEquals([name, setting.value], [name, configLines(config)[index]?.setting.value]);
+  }
 });

@@ -5,12 +5,12 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { heldTimers } from "../support/timers.ts";
 import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
-import { WAITING_MAX } from "../../src/decoder/queue.ts";
+import { WAITING_MAX, WorkQueue } from "../../src/decoder/queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
-import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
-import { decodersMax } from "../../src/sandbox/command.ts";
+import { decodersMax } from "../../src/sandbox/guest_command.ts";
 import { eachProgram } from "../support/each_program.ts";
 import type { Program } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
@@ -22,7 +22,7 @@ const GZIP = { compression: "gzip", what: "unpack the medium" };
 const WHAT = { what: "read the medium" };
 
 function selfOf({ name, program, args, env }: Program): SelfCommand {
-  return { program, args, env, compiled: name === "binary" };
+  return { program, args, env, compiled: name !== "source" };
 }
 
 function hostile(way: string): SelfCommand {
@@ -111,7 +111,7 @@ Deno.test("a decoder that misbehaves is killed and named in plain words", async 
     "answers nothing": /^Cannot read the medium: its answer is neither a value nor an error/,
     "answers with a code of its own": /^Cannot read the medium: its answer is neither/,
     "answers with a long message": new RegExp(`${within}broke the protocol`),
-    "has output": /^Cannot read the medium: checksums has output, ask for a stream/,
+    "has output": /^Cannot read the medium: checksums has output, expected the call of a stream/,
     "is not ready":
       /^Cannot read the medium: no decoder was started: its process broke the protocol/,
     "reports too little":
@@ -175,7 +175,7 @@ Deno.test("a cancel kills the decoder at once, wherever its work stands", async 
     const [pid] = await until("a decoder", () => decoders.pids().length > 0 && decoders.pids()) ||
       [];
     cancel.abort();
-    assertEquals(await failure(work), ["aborted", "Cannot read the medium: it was given up"]);
+    assertEquals(await failure(work), ["aborted", "Cannot read the medium: the caller gave up"]);
     assert(pid !== undefined && !decoders.pids().includes(pid));
     const given = decoders.ask("task_sources", {}, SOURCES, {
       ...WHAT,
@@ -324,29 +324,24 @@ Deno.test("hashes have a place whatever streams last", async () => {
   });
 });
 
-Deno.test("what goes ahead is not kept waiting by all that waits, nor turned away", async () => {
-  await withDecoders(async (decoders) => {
-    const held = Promise.withResolvers<void>();
-    const input = async function* () {
-      await held.promise;
-      yield SOURCES;
-    };
-    const ended: string[] = [];
-    const ask = async (name: string, ahead: boolean) => {
-      const options = { ...WHAT, origin: "one", ahead };
-      assertEquals(await decoders.ask("task_sources", {}, input(), options), [null]);
-      ended.push(name);
-    };
-    const before = Array.from({ length: decodersMax() }, () => ask("begun", false));
-    const waiting = Array.from({ length: WAITING_MAX }, () => ask("waiting", false));
-    const turnedAway = await failure(ask("turned away", false));
-    assertEquals(turnedAway[0], "overloaded");
-    const ahead = ask("ahead", true);
-    held.resolve();
-    await Promise.all([...before, ahead, ...waiting]);
-    const at = ended.indexOf("ahead");
-    assert(at <= 2 * decodersMax(), `${at} pieces of work came before it`);
-  });
+Deno.test("what goes ahead gets the next place, and is not turned away", async () => {
+  const queue = new WorkQueue(decodersMax());
+  const what = "read a source";
+  const underWay = await Promise.all(
+    Array.from({ length: decodersMax() }, () => queue.enter("ask", { what })),
+  );
+  const begun: string[] = [];
+  const wait = async (name: string, ahead: boolean) => {
+    const release = await queue.enter("ask", { what, ahead });
+    begun.push(name);
+    release();
+  };
+  const waiting = Array.from({ length: WAITING_MAX }, () => wait("waiting", false));
+  assertEquals((await failure(wait("turned away", false)))[0], "overloaded");
+  const ahead = wait("ahead", true);
+  for (const release of underWay) release();
+  await Promise.all([...waiting, ahead]);
+  assertEquals([begun[0], begun.length], ["ahead", WAITING_MAX + 1]);
 });
 
 Deno.test("close() ends what is under way and what waits", async () => {

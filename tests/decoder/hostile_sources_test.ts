@@ -54,8 +54,8 @@ Deno.test({
               // Not a wait for something: a pause between two looks.
               await new Promise((resolve) => setTimeout(resolve, 20));
             } while (!answered);
-            for (const { status, body: told } of await all) {
-              assert(status === 201 || status === 409, `${status} ${JSON.stringify(told)}`);
+            for (const { status, body: reported } of await all) {
+              assert(status === 201 || status === 409, `${status} ${JSON.stringify(reported)}`);
             }
             assert(longest < SILENCE_MS_MAX, `/stats took ${longest} ms`);
           });

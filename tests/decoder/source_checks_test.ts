@@ -2,7 +2,8 @@
 // task ends no more than its own piece of work.
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import { type DecoderOptions, openDecoders } from "../../src/decoder/pool.ts";
+import type { DecoderOptions } from "../../src/decoder/converse.ts";
+import { openDecoders } from "../../src/decoder/pool.ts";
 import { openSourceChecks } from "../../src/decoder/source_checks.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
@@ -34,7 +35,7 @@ function answering(answer: (sources: string[], options: DecoderOptions) => JsonV
 }
 
 eachProgram("a decoder says what keeps sources from being accepted and run", async (program) => {
-  const self = { ...program, compiled: program.name === "binary" };
+  const self = { ...program, compiled: program.name !== "source" };
   const decoders = openDecoders({ self, log: silentLog });
   try {
     const { acceptable, runnable } = openSourceChecks(decoders);

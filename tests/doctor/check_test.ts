@@ -31,8 +31,8 @@ function broken(): { check: HealthCheck; repairs: number } {
 
 Deno.test("a thing is repaired only when that is asked for, and looked at again then", async () => {
   const thing = broken();
-  const told: Diagnosis[] = [];
-  const onDiagnosis = (one: Diagnosis) => void told.push(one);
+  const seen: Diagnosis[] = [];
+  const onDiagnosis = (one: Diagnosis) => void seen.push(one);
   const [before] = await diagnose([thing.check], { repair: false, onDiagnosis });
   assertEquals(before, {
     ...{ name: "thing", outcome: "fail", detail: "broken", fix: "mend it", repaired: false },
@@ -40,7 +40,7 @@ Deno.test("a thing is repaired only when that is asked for, and looked at again 
   assertEquals(thing.repairs, 0);
   const [after] = await diagnose([thing.check], { repair: true, onDiagnosis });
   assertEquals(after, { name: "thing", outcome: "ok", detail: "whole", repaired: true });
-  assertEquals(told.length, 2);
+  assertEquals(seen.length, 2);
 });
 
 Deno.test("a check that throws has failed with its words, and the others go on", async () => {

@@ -9,9 +9,11 @@ import {
   EXECUTIONS,
   heldIn,
   isAtRest,
+  isCancelable,
   isClaimable,
   isFinal,
   isHeld,
+  isRetryable,
   JOB_STATES,
   type JobEvent,
   type JobState,
@@ -22,6 +24,7 @@ import {
   type Standing,
   startsAfter,
   stateOf,
+  UNFINISHED,
 } from "../../src/domain/job/state.ts";
 
 /** Every event with every fact that makes a difference. */
@@ -52,7 +55,7 @@ const EVENTS = {
 } as const satisfies Record<string, JobEvent>;
 type EventName = keyof typeof EVENTS;
 
-/** What stands for each decision: the state that a job goes to, or a minus and the reason. */
+/** What stands for each decision: the state that a job goes to, a minus and the reason, a plus when it was made. */
 const TABLE: Readonly<Record<EventName, string>> = {
   // queued running waiting | succeeded failed canceled retried | undo_queued undoing
   claim: "running -not_queued -not_queued  @finalized  undoing -not_queued",
@@ -71,9 +74,9 @@ const TABLE: Readonly<Record<EventName, string>> = {
   "rescue, between attempts":
     "-not_running queued -not_running  @finalized  -not_running undo_queued",
   "rescue, lease": "-not_running -lease_holds -not_running  @finalized  -not_running -lease_holds",
-  cancel: "canceled canceled canceled  @finalized  -finalized -finalized",
-  "cancel, oncancel": "undo_queued undoing undo_queued  @finalized  -finalized -finalized",
-  "cancel, not begun": "canceled canceled canceled  @finalized  -finalized -finalized",
+  cancel: "canceled canceled canceled  -finalized -finalized + -finalized  + +",
+  "cancel, oncancel": "undo_queued undoing undo_queued  -finalized -finalized + -finalized  + +",
+  "cancel, not begun": "canceled canceled canceled  -finalized -finalized + -finalized  + +",
   resume: "-not_waiting -not_waiting queued  @not_waiting  -not_waiting -not_waiting",
   resume_failed: "-not_waiting -not_waiting failed  @not_waiting  -not_waiting -not_waiting",
   retry: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
@@ -98,12 +101,13 @@ function standing(state: JobState): Standing {
 
 function wordOf(at: Standing, event: JobEvent): string {
   const decision = decide(at, event);
+  if (decision.kind === "made") return "+";
   return decision.kind === "move" ? decision.to : `-${decision.reason}`;
 }
 
 for (const [name, event] of Object.entries(EVENTS)) {
   const row = expected(TABLE[name as EventName]);
-  Deno.test(`decide() answers "${name}" in every state with one move or one named denial`, () => {
+  Deno.test(`decide() answers "${name}" in every state with one move, one named denial, or as made`, () => {
     const found = new Map(JOB_STATES.map((state) => [state, wordOf(standing(state), event)]));
     assertEquals(found, row);
   });
@@ -172,7 +176,7 @@ function movesOf(names: readonly EventName[]): { at: Standing; move: Move }[] {
   let at = CREATED;
   return names.flatMap((name) => {
     const decision = decide(at, EVENTS[name]);
-    if (decision.kind === "denied") return [];
+    if (decision.kind !== "move") return [];
     const made = { at, move: decision };
     at = { state: decision.to, phase: decision.phase };
     return [made];
@@ -244,6 +248,12 @@ Deno.test("a state is known by what is kept of a job, and shown as its execution
   assertEquals(new Set(JOB_STATES.map(executionOf)), new Set(EXECUTIONS));
   const phases: Phase[] = ["chain", "onerror", "oncancel"];
   assertEquals(phases.map((phase) => heldIn(phase).state), ["running", "running", "undoing"]);
+});
+
+Deno.test("a job may be canceled until it ends, and retried once it rests", () => {
+  assertEquals(JOB_STATES.filter(isCancelable), [...UNFINISHED]);
+  assertEquals(JOB_STATES.filter((state) => isRetryable(state, false)), [...AT_REST]);
+  assertEquals(JOB_STATES.filter((state) => isRetryable(state, true)), []);
 });
 
 Deno.test("moveOf() names event, state and reason of a denial that must not be", () => {

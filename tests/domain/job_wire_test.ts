@@ -89,7 +89,7 @@ Deno.test("jobOnWire() shows locks, callback_url and the runner of a job that ha
   assertEquals([wire.locks, wire.callback_url, wire.runner_id], ["^/a", "http://a/", RUNNER]);
 });
 
-Deno.test("jobOnWire() tells why an unfinished job does not run, and nothing of another", () => {
+Deno.test("jobOnWire() says why an unfinished job does not run, and nothing of another", () => {
   const later = instantAfter(T0, 1);
   const waitOf = (fields: Parameters<typeof storedJob>[0]) => {
     const { reason, next_run_at } = jobOnWire(storedJob(fields), "document", T0);

@@ -101,6 +101,55 @@ Deno.test("a new nic shares neither mac nor address with those that the machine 
   );
 });
 
+Deno.test("a changed nic gets no address of another nic of the machine", () => {
+  const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
+  const nics = [
+    { mac: "2:8:20:0:0:aa", ip: "192.0.2.7", ips: ["192.0.2.7/24", "2001:db8::7/64"] },
+    { mac: second, ip: "192.0.2.8", ips: ["192.0.2.8/24"], vlan_id: 7 },
+  ];
+  const fit = (changes: JsonObject) =>
+    requireFitting(changes, { brand: "bhyve", nics }, DEFAULT_POLICY);
+  const moved = (ips: readonly string[], mac = second) => ({ mac, ips: [...ips] });
+  for (const ips of [["192.0.2.7/25"], ["dhcp", "2001:DB8::7/64"]]) {
+    assertEquals(fieldsOf(() => fit({ update_nics: [moved(ips)] })), ["changes.update_nics[0]"]);
+  }
+  const one = { mac: second, ip: "192.0.2.7", netmask: "255.255.255.0" };
+  assertEquals(fieldsOf(() => fit({ update_nics: [one] })), ["changes.update_nics[0]"]);
+  // Its own address, one that is given up at the same time, and two that change places.
+  fit({ update_nics: [moved(["192.0.2.7/25"], first)] });
+  fit({ update_nics: [one], remove_nics: [first] });
+  fit({ update_nics: [moved(["192.0.2.7/24"]), moved(["192.0.2.8/24"], first)] });
+  fit({ update_nics: [{ mac: second, mtu: 1500 }] });
+});
+
+Deno.test("what is added beside a changed nic shares neither its mac nor its address", () => {
+  const mac = "02:08:20:00:00:aa";
+  const change = { mac, ip: "192.0.2.7", netmask: "255.255.255.0" };
+  const nic = { nic_tag: "admin", model: "virtio" };
+  const parse = (added: JsonObject, update: JsonObject = change) => () =>
+    parseMachineChanges(
+      { update_nics: [update], add_nics: [{ ...nic, ...added }] },
+      DEFAULT_POLICY,
+    );
+  assertEquals(fieldsOf(parse({ ips: ["192.0.2.7/24"] })), ["changes.add_nics[0]"]);
+  assertEquals(fieldsOf(parse({ mac: "2:8:20:0:0:aa" })), ["changes.add_nics[0].mac"]);
+  parse({ ips: ["192.0.2.8/24"] })();
+});
+
+Deno.test("a change of a nic names an address with its netmask", () => {
+  const mac = "02:08:20:00:00:aa";
+  const parse = (change: JsonObject) => () =>
+    parseMachineChanges({ update_nics: [{ mac, ...change }] }, DEFAULT_POLICY);
+  const field = "changes.update_nics[0].netmask";
+  for (const change of [{ ip: "192.0.2.7" }, { netmask: "255.255.255.0" }]) {
+    assertEquals(fieldsOf(parse(change)), [field]);
+  }
+  const invalid = { ip: "192.0.2.7", netmask: "255.0.255.0" };
+  assertEquals(fieldsOf(parse(invalid)), [field]);
+  for (const ip of ["dhcp", "addrconf"]) parse({ ip })();
+  parse({ ip: "192.0.2.7", netmask: "255.255.255.255" })();
+});
+
 Deno.test("changed routes lead by nics that the machine has afterwards", () => {
   const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
   const nics = [{ mac: first, ips: ["192.0.2.7/24"] }, { mac: second, ips: ["dhcp"] }];

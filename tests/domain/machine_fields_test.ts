@@ -127,3 +127,16 @@ Deno.test("an unknown name is answered with a known one only when that is near",
   );
   assertEquals(messageOf("zz9"), "Cannot accept the machine: machine.zz9 is unknown");
 });
+
+Deno.test("a description of very many unknown names is read until enough is found", () => {
+  const names = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`k${n}`, 1]));
+  let read = 0;
+  const counted = new Proxy(names, {
+    get: (target, name, receiver) => {
+      read += 1;
+      return Reflect.get(target, name, receiver) as unknown;
+    },
+  });
+  const error = assertThrows(() => parseMachineRequest(counted, DEFAULT_POLICY), AgentError);
+  assertEquals([error.errors.length, read < 100], [64, true]);
+});

@@ -187,7 +187,7 @@ Deno.test("parseMachineRequest() lists a bounded number of findings", () => {
   assertEquals(fieldsOf(() => parseMachineRequest(request(many), DEFAULT_POLICY)).length, 64);
 });
 
-Deno.test("parseMachineRequest() refuses what is no object", () => {
+Deno.test("parseMachineRequest() refuses anything but an object", () => {
   for (const body of [null, [], "x", 1, undefined]) {
     assertThrows(
       () => parseMachineRequest(body, DEFAULT_POLICY),

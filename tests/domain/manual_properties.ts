@@ -150,7 +150,7 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
     7,
   ]),
   "nics.*.model": atCreate(["virtio", "e1000", "rtl8139"], ["vmxnet3", "", null]),
-  "nics.*.mtu": atCreate([1500, 9000, "1500"], [1499, 9001, "1499"]),
+  "nics.*.mtu": atCreate([1500, 576, 9000, "1500"], [575, 9001, "575"]),
   "nics.*.netmask": atCreate([], ["255.0.255.0", "0.0.0.0", "/24", 24]),
   "nics.*.network_uuid": atCreate([UUID], ["", UUID.toUpperCase(), 7]),
   "nics.*.nic_tag": atCreate(["external", "sdc_overlay/12"], ["a b", "", "x".repeat(65), 7]),
@@ -192,7 +192,7 @@ export const MANUAL_PROPERTIES: Readonly<Record<string, Taken | null>> = {
   vga: of("kvm", setting(["cirrus", "std", "vmware", "qxl", "xenfb"], ["virtio", "", 7])),
   virtio_txburst: size("kvm", 128, [65_536]),
   virtio_txtimer: size("kvm", 200_000, [1_000_000_001]),
-  // A wish here, and never a text.
+  // true or false here, and never a text.
   vnc_password: atCreate([true, false], ["secret", "", 1, null]),
   vnc_port: null,
   zfs_data_compression: null,

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { ACCOUNTS, openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { AGENT_HEAP_MIB } from "../../src/sandbox/command.ts";
+import { AGENT_HEAP_MIB } from "../../src/sandbox/guest_command.ts";
 
 const budgetOf = (answers: number) => openMemoryBudget({ answers });
 
@@ -63,7 +63,7 @@ Deno.test("a reservation whose turn does not come in time is refused, and those 
   const error = await assertRejects(
     () => large,
     AgentError,
-    "Cannot read the list now: others use",
+    "Cannot read the list now: no memory",
   );
   assertEquals(error.code, "overloaded");
   assert((error.retryAfterSeconds ?? 0) > 0);

@@ -21,7 +21,7 @@ function casesOf(reasons: Reasons, prefix: string, wrap: (name: string) => JsonO
 }
 
 const REFUSED: readonly Case[] = [
-  // Whether a console has a password may be wished, its text may not.
+  // Whether a console has a password may be requested, its text may not.
   ...casesOf(REFUSED_MACHINE_PROPERTIES, "machine.", (name) => ({ [name]: "x" }))
     .filter(([field]) => field !== "machine.vnc_password"),
   ...casesOf(REFUSED_DISK_PROPERTIES, "machine.disks[0].", (name) => ({

@@ -57,7 +57,7 @@ Deno.test("functionProblem() refuses everything else", () => {
   }
 });
 
-Deno.test("functionProblem() tells the place in the source as it was sent", () => {
+Deno.test("functionProblem() shows the place in the source as it was sent", () => {
   assertMatch(functionProblem("function (job, cb) { ] }") ?? "", /in line 1, column 22$/);
   assertMatch(functionProblem("function (job, cb) {\n  ]\n}") ?? "", /in line 2, column 3$/);
 });

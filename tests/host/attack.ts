@@ -1,5 +1,5 @@
 // Somebody who owns the tree of a zone and keeps changing it, as fast as a process can: the name of
-// the medium and, unless told otherwise, the root of the zone itself become a file, links to what is
+// the medium and, unless the test says otherwise, the root of the zone itself become a file, links to what is
 // outside, a FIFO, a hard link, a folder. Run as a program: <folder> <zonepath> <what>; it ends, and
 // leaves the root in its place, when <folder>/stop is there.
 

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { killGroup, runCommand, startProgram } from "../../src/host/command.ts";
+import { killGroup, runCommand, startProgram } from "../../src/host/program.ts";
 
 async function endOf(child: Deno.ChildProcess): Promise<Deno.CommandStatus> {
   await Promise.all([child.stdout.cancel(), child.stderr.cancel()]);

@@ -14,7 +14,7 @@ import {
   withHost,
 } from "./simulator/simulated_host.ts";
 import { changeMachine } from "../../src/simulator/machine.ts";
-import { openState } from "../../src/simulator/state.ts";
+import { openState } from "../../src/simulator/host_folder.ts";
 
 const FROM_CD = ["boot", UUID, "order=cd,once=d", "cdrom=/x.iso,ide"];
 

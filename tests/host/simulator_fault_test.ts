@@ -1,11 +1,11 @@
 // Faults of the simulated host that change what happens to machines: each strikes as its name says,
-// as often as it was told to, and the audit lists what it leaves behind.
+// as often as its count says, and the audit lists what it leaves behind.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { FAULTS } from "../../src/simulator/fault.ts";
-import { writeJson } from "../../src/simulator/state.ts";
+import { writeJson } from "../../src/simulator/host_folder.ts";
 import { until } from "../support/until.ts";
 import {
   failedWith,

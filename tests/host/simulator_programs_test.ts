@@ -16,7 +16,7 @@ Deno.test("nictagadm lists the networks of the host, as a table or a line each",
     const table = await host.run(["nictagadm", "list"]);
     assertEquals(
       table.stdout.split("\n")[1],
-      "external       02:08:20:00:00:00  net0",
+      "external       02:08:20:00:00:00  net0           normal",
     );
     for (const words of [["add", "x"], ["list", "-L"], []]) {
       assertEquals((await host.run(["nictagadm", ...words])).code, 2);
@@ -24,18 +24,41 @@ Deno.test("nictagadm lists the networks of the host, as a table or a line each",
   });
 });
 
-Deno.test("zfs tells what is left of the pool, and names datasets", async () => {
+Deno.test("dladm lists the links of the networks with what each carries", async () => {
   await withHost(async (host) => {
-    const available = async () => {
-      const args = ["list", "-Hp", "-o", "available", "zones"];
-      return Number((await host.run(["zfs", ...args])).stdout) / MIB;
+    const file = `${host.dir}/host.json`;
+    const links = async () => {
+      const { stdout } = await host.run(["dladm", "show-link", "-p", "-o", "link,mtu"]);
+      return stdout;
     };
-    assertEquals(await available(), POOL_MIB);
+    assertEquals(await links(), "net0:1500\nnet1:1500\n");
+    const facts = JSON.parse(await Deno.readTextFile(file));
+    const more = {
+      nic_tags: ["external", "stub0"],
+      etherstubs: ["stub0"],
+      nic_mtus: { external: 9000 },
+    };
+    await Deno.writeTextFile(file, JSON.stringify({ ...facts, ...more }));
+    assertEquals(await links(), "net0:9000\nstub0:9000\n");
+    const { stdout } = await host.run(["nictagadm", "list", "-p"]);
+    assertEquals(stdout.split("\n")[1], "stub0:-:-:etherstub");
+    assertEquals((await host.run(["dladm", "show-link"])).code, 1);
+  });
+});
+
+Deno.test("zfs says what is left of the pool, and names datasets", async () => {
+  await withHost(async (host) => {
+    const room = async () => {
+      const args = ["list", "-Hp", "-o", "used,available", "zones"];
+      const { stdout } = await host.run(["zfs", ...args]);
+      return stdout.trim().split("\t").map((bytes) => Number(bytes) / MIB);
+    };
+    assertEquals(await room(), [0, POOL_MIB]);
     await host.create(payload({ disks: [{ model: "virtio", size: 1000 }] }));
-    assertEquals(await available(), POOL_MIB - 1000);
+    assertEquals(await room(), [1000, POOL_MIB - 1000]);
     const names = await host.run(["zfs", "list", "-H", "-o", "name", "-t", "filesystem,volume"]);
     assertEquals(names.stdout, `zones/${UUID}\nzones/${UUID}-disk0\n`);
-    const missing = await host.run(["zfs", "list", "-Hp", "-o", "available", "tank"]);
+    const missing = await host.run(["zfs", "list", "-Hp", "-o", "used,available", "tank"]);
     assertEquals(
       [missing.code, missing.stderr],
       [1, "cannot open 'tank': dataset does not exist\n"],

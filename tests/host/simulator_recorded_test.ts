@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { readMachine } from "../../src/simulator/machine.ts";
-import { changeHost, openState, type State } from "../../src/simulator/state.ts";
+import { changeHost, openState, type State } from "../../src/simulator/host_folder.ts";
 import { create, plan, validate } from "../../src/simulator/vmadm/create.ts";
 import { viewOf } from "../../src/simulator/vmadm/view.ts";
 import { recordedMachines, recordedVerdicts } from "../support/recorded_vmadm.ts";

@@ -71,7 +71,7 @@ farTest("a connection over which nothing comes any more is given up", async (hos
   await transport.vmadm([], QUICK);
   await server.freeze(true);
   const late = transport.vmadm([], { deadlineMs: 60_000 });
-  // ssh asks three times, five seconds apart; then the connection is made anew, which a host that
+  // ssh asks three times, five seconds apart; then the connection is made again, which a host that
   // stands still does not answer either.
   const error = await refused(() => late, "host");
   assert(/Timeout|timed out|no login within/i.test(error.message), error.message);

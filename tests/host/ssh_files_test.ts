@@ -63,7 +63,7 @@ farTest("a copy whose connection breaks is cleared away over the next one", asyn
 farTest("bytes that are others at the far end are noticed there", async (host) => {
   const placement = await openZone(host);
   const { zonepath } = placement;
-  // Again and again: what is on its way when it is first told may overwrite what was changed.
+  // Again and again: what is on its way at the first signal may overwrite what was changed.
   let spoiling: ReturnType<typeof setInterval> | undefined;
   const onProgress = once(() => {
     const file = Deno.openSync(`${zonepath}/.zonewright-a.iso.part`, { write: true });

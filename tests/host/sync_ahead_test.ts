@@ -3,7 +3,7 @@ import { openSyncAhead } from "../../src/host/host_files.ts";
 
 const MIB = 1024 * 1024;
 
-/** A disk whose syncs end when they are told to. */
+/** A disk whose syncs end when the test lets them. */
 function openDisk() {
   const syncs: PromiseWithResolvers<void>[] = [];
   return {

@@ -3,8 +3,8 @@
 // vmadm, and so does sshd's end of the other.
 
 import { assertEquals } from "@std/assert";
-import { selfCommand } from "../../src/program/executable.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
+import { runCommand } from "../../src/host/program.ts";
 import { quoted, sshTransport } from "../../src/host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";

@@ -85,7 +85,7 @@ Deno.test("boot() leaves a machine that runs already as it is", async () => {
   });
 });
 
-Deno.test("boot() tells what vmadm says of a failure", async () => {
+Deno.test("boot() quotes what vmadm says of a failure", async () => {
   await withVmadm(async (vmadm, fake) => {
     const text = `Unable to start VM ${UUID}: Cannot find disk: /x.iso`;
     await fake.answer("boot", `echo '${text}' >&2; exit 1`);

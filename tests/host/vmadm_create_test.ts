@@ -75,7 +75,7 @@ Deno.test("create() refuses a flood", async () => {
   });
 });
 
-Deno.test("create() tells the exit code and both streams of a failure", async () => {
+Deno.test("create() shows the exit code and both streams of a failure", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", "echo 'Bhyve not supported' >&2; echo more; exit 1");
     await refused(

@@ -5,8 +5,8 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/program/executable.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
+import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
@@ -180,8 +180,8 @@ Deno.test("a machine is made with a password that only its console tells", async
       await waitForVnc(vmadm, UUID, { deadlineMs: DEADLINE_MS, pollMs: 20 });
       const { password = "" } = await vmadm.vncConsole(UUID) ?? {};
       assertEquals(password.length, 8);
-      const told = [await vmadm.get(UUID), await vmadm.list(), await vmadm.infoVnc(UUID)];
-      assertFalse(JSON.stringify(told).includes(password));
+      const reported = [await vmadm.get(UUID), await vmadm.list(), await vmadm.infoVnc(UUID)];
+      assertFalse(JSON.stringify(reported).includes(password));
       await vmadm.delete(UUID);
     }
   });

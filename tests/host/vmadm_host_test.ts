@@ -100,7 +100,7 @@ hostTest("boot() and stop() of a machine that is not there are not_found", async
   await vmadm.delete(UUID);
 });
 
-hostTest("create() tells the mishaps of the host apart", async ({ vmadm, fault }) => {
+hostTest("create() distinguishes the mishaps of the host", async ({ vmadm, fault }) => {
   const mishaps: [string[], ErrorCode][] = [
     [["out_of_space", "1"], "storage_full"],
     [["conflict", "1"], "conflict"],
@@ -151,7 +151,7 @@ hostTest("waitForVnc() outlasts the mishaps of the host's console", async ({ vma
   await vmadm.delete(UUID);
 });
 
-hostTest("boot() tells why a machine died, from the log of its brand", async (host) => {
+hostTest("boot() says why a machine died, from the log of its brand", async (host) => {
   const { vmadm, fault } = host;
   const logs = { kvm: "root/tmp/vm.log", bhyve: "logs/platform.log" };
   for (const [brand, log] of Object.entries(logs)) {

@@ -3,22 +3,24 @@
 import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import type { CommandResult } from "../../src/host/command.ts";
+import type { CommandResult } from "../../src/host/program.ts";
 import {
   codeOf,
   createdUuid,
-  describeResult,
   isDone,
-  masked,
-  messageOfOutput,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
-  secretsOf,
   stateBeforeStop,
   withoutSecrets,
 } from "../../src/host/vmadm/output.ts";
+import {
+  describeResult,
+  masked,
+  messageOfOutput,
+  secretsOf,
+} from "../../src/host/program_output.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";
 
 const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
@@ -194,7 +196,7 @@ Deno.test("parseValidation() is null for other texts", () => {
   }
 });
 
-Deno.test("describeResult() tells the exit code and both streams", () => {
+Deno.test("describeResult() shows the exit code and both streams", () => {
   const text = describeResult(result({ code: 1, stderr: "first\n\n", stdout: "second\n" }));
   assertEquals(text, "ended with exit code 1: first | second");
   assertEquals(describeResult(result({ code: 2 })), "ended with exit code 2 and wrote nothing");

@@ -53,7 +53,7 @@ Deno.test("boot() looks twice at a machine that it started, with a pause between
   });
 });
 
-Deno.test("boot() tells that a machine died at once or soon, with the end of its log", async () => {
+Deno.test("boot() says that a machine died at once or soon, with the end of its log", async () => {
   await withClock(async (vmadm, fake) => {
     const { zonesRoot } = fake.transport;
     const zonepath = `${zonesRoot}/${UUID}`;
@@ -159,7 +159,11 @@ Deno.test("reboot() of a machine that does not run is a conflict that names its 
     const text = 'Cannot reboot vm from state "stopped", must be "running"';
     await fake.answer("reboot", `echo '${text}' >&2; exit 1`);
     await fake.answer("lookup", THERE);
-    await refused(() => vmadm.reboot(UUID, {}), "conflict", 'its state is "stopped"');
+    await refused(
+      () => vmadm.reboot(UUID, {}),
+      "conflict",
+      'its state is "stopped", expected "running"',
+    );
     await fake.answer("lookup", NOT_THERE);
     await refused(() => vmadm.reboot(UUID, {}), "not_found", UUID);
   });

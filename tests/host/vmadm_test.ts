@@ -1,4 +1,4 @@
-// The words and the verdict of the other operations, against a program that answers as told.
+// The words and the verdict of the other operations, against a program that answers as the test says.
 
 import { assertEquals, assertFalse, assertStringIncludes } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
@@ -53,7 +53,7 @@ Deno.test("every operation refuses a uuid that is none before it calls vmadm", a
 Deno.test("output that cannot be read is refused with the command, its end and its streams", async () => {
   const LIST = "Cannot list the machines: ";
   const ONE = `Cannot look up machine ${UUID}: `;
-  const VNC = `Cannot ask for the VNC console of machine ${UUID}: `;
+  const VNC = `Cannot look up the VNC console of machine ${UUID}: `;
   const other = UUID.replace(/^./, (digit) => digit === "0" ? "1" : "0");
   await withVmadm(async (vmadm, fake) => {
     const lookup = ["lookup", `"vmadm lookup -j uuid=${UUID}"`] as const;
@@ -85,7 +85,10 @@ Deno.test("list() asks for the fields that a list shows", async () => {
     assertEquals((await vmadm.list()).map((machine) => machine.alias), ["installer"]);
     const [call = ""] = await fake.calls();
     assertStringIncludes(call, "lookup -j -o uuid,alias,brand,state,");
-    assertFalse(call.includes("vnc_password"));
+    assertFalse(/vnc_password|disks|nics/.test(call), call);
+    await vmadm.list({ detailed: true });
+    const [, detailed = ""] = await fake.calls();
+    assertEquals(detailed, `${call},create_timestamp,owner_uuid,disks,nics`);
   });
 });
 

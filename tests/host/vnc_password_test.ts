@@ -1,4 +1,4 @@
-// Passwords of consoles: made on the way to vmadm, read back from it, and told nowhere else.
+// Passwords of consoles: made on the way to vmadm, read back from it, and shown nowhere else.
 
 import { assert, assertEquals, assertFalse, assertMatch, assertNotEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
@@ -63,7 +63,7 @@ Deno.test("each machine gets a password of its own", async () => {
   });
 });
 
-Deno.test("vncConsole() tells the password, infoVnc() and errors do not", async () => {
+Deno.test("vncConsole() shows the password, infoVnc() and errors do not", async () => {
   await withFakeVmadm(async (fake) => {
     const vmadm = openVmadm(fake.transport);
     const text = recording("info_vnc_password.json");

@@ -114,7 +114,7 @@ export async function namesIn(folder: string): Promise<string[]> {
   return (await Array.fromAsync(Deno.readDir(folder))).map((entry) => entry.name).sort();
 }
 
-/** Makes a FIFO, which blocks whoever opens it carelessly. */
+/** Makes a FIFO, which blocks a program that opens it carelessly. */
 export async function makeFifo(path: string): Promise<void> {
   await new Deno.Command("/usr/bin/mkfifo", { args: [path] }).output();
 }

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
-import { mapLimited } from "../../src/program/loop.ts";
+import { mapLimited } from "../../src/runtime/waiting.ts";
 import { refused } from "./refused.ts";
 import { digestOf, makeFifo, namesIn, type TestZone, withZone, zoneTest } from "./zone.ts";
 
@@ -135,9 +135,9 @@ async function placeUnderAttack(
   assertEquals(await namesIn(zonepath), ["root"]);
   if (copies < TELLING) return;
   const placed = outcomes.get("placed") ?? 0;
-  const told = JSON.stringify(Object.fromEntries(outcomes));
-  assert(placed > 0 && placed < copies, `Nothing was shown by ${told}`);
-  console.log(told);
+  const reported = JSON.stringify(Object.fromEntries(outcomes));
+  assert(placed > 0 && placed < copies, `Nothing was shown by ${reported}`);
+  console.log(reported);
 }
 
 function attackCommand(words: readonly string[]): { program: string; args: string[] } {

@@ -126,15 +126,15 @@ zoneTest(
   async ({ transport, placement, root }) => {
     await placeFile(transport, placement);
     const before = await Deno.lstat(`${root}/install.iso`);
-    const told: [number, number][] = [];
+    const reported: [number, number][] = [];
     const again = await placeFile(transport, {
       ...placement,
       source: "/nowhere/medium.iso",
-      onProgress: (...bytes) => told.push(bytes),
+      onProgress: (...bytes) => reported.push(bytes),
     });
     assertEquals(again.sha256, placement.sha256);
     assertEquals((await Deno.lstat(`${root}/install.iso`)).ino, before.ino);
-    assertEquals(told, [[placement.size, placement.size]]);
+    assertEquals(reported, [[placement.size, placement.size]]);
   },
 );
 
@@ -176,13 +176,13 @@ zoneTest(
   },
 );
 
-zoneTest("placeFile() tells its progress, the end last", async ({ transport, placement }) => {
-  const told: number[] = [];
+zoneTest("placeFile() reports its progress, the end last", async ({ transport, placement }) => {
+  const reported: number[] = [];
   const { size } = placement;
-  await placeFile(transport, { ...placement, onProgress: (done) => told.push(done) });
-  assertEquals(told.at(-1), size);
-  assert(told.length <= 4);
-  assertEquals(told, told.toSorted((a, b) => a - b));
+  await placeFile(transport, { ...placement, onProgress: (done) => reported.push(done) });
+  assertEquals(reported.at(-1), size);
+  assert(reported.length <= 4);
+  assertEquals(reported, reported.toSorted((a, b) => a - b));
 });
 
 zoneTest(

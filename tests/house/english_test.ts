@@ -19,6 +19,7 @@ const WORDS: Readonly<Record<string, string>> = {
   owed: "pending",
   figures: "metrics",
   "as it stands": "unchanged",
+  "the most there may be": "the maximum",
 };
 /** What uses such a word with its own meaning: names on the wire and words of others. */
 const MEANT = /\b(background|figures \d)/i;

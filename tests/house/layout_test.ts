@@ -20,6 +20,8 @@ const APART: readonly { readonly files: RegExp; readonly why: "wall" | "peer" }[
   { files: /^src\/guest\//, why: "wall" },
   // One file for each subcommand of vmadm, and for each way to play a machine.
   { files: /^src\/simulator\/(vmadm|engine)\//, why: "peer" },
+  // The console: one file for each part that a person sees.
+  { files: /^src\/ui\//, why: "peer" },
   // One file for each noun of the published description.
   { files: /^src\/http\/openapi\//, why: "peer" },
 ];

@@ -1,7 +1,7 @@
 // Each fact once: names of types, patterns, lists of words and limits, compared as literals.
 
 import { assertEquals } from "@std/assert";
-import { codeOf, type Source, sources } from "./sources.ts";
+import { codeOf, DERIVED, type Source, sources } from "./sources.ts";
 
 /** Characters of a pattern that may stand twice. */
 const PATTERN_CHARS_MAX = 12;
@@ -14,6 +14,16 @@ const PATTERN =
   /(?:[=(,[!&|?;]\s*|[:{]\s+|return\s+)(\/(?![*/])(?:[^/\\\n[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+\/[a-z]*)/g;
 const WORDS = /\[\s*((?:"[^"\n]*",?\s*)+)\]|((?:"[^"\n]*"\s*\|\s*)+"[^"\n]*")/g;
 const LIMIT = /^(?:export )?const ([A-Z0-9_]+)(?:: \w+)? = (\d[\d_]*(?: \* \d[\d_]*)*);/gm;
+
+/** The console is a program of its own. */
+const CONSOLE_FILES = /^src\/ui\//;
+
+/** The files that have each fact once: those of the agent, and those of the console. */
+async function programs(): Promise<Source[][]> {
+  const all = (await sources("src")).filter(({ path }) => path !== DERIVED);
+  const isConsole = ({ path }: Source) => CONSOLE_FILES.test(path);
+  return [all.filter((file) => !isConsole(file)), all.filter(isConsole)];
+}
 
 /** What stands in more than one file, with those files. */
 function repeated(files: readonly Source[], keysOf: (file: Source) => string[]): string[] {
@@ -53,20 +63,20 @@ function limits(file: Source): string[] {
   });
 }
 
-Deno.test("the name of a type is unique in src/", async () => {
-  assertEquals(repeated(await sources("src"), typeNames), []);
+Deno.test("the name of a type is unique in a program", async () => {
+  for (const files of await programs()) assertEquals(repeated(files, typeNames), []);
 });
 
 Deno.test("a pattern stands once", async () => {
-  assertEquals(repeated(await sources("src"), patterns), []);
+  for (const files of await programs()) assertEquals(repeated(files, patterns), []);
 });
 
 Deno.test("a list of words stands once", async () => {
-  assertEquals(repeated(await sources("src"), wordLists), []);
+  for (const files of await programs()) assertEquals(repeated(files, wordLists), []);
 });
 
 Deno.test("a limit stands once", async () => {
-  assertEquals(repeated(await sources("src"), limits), []);
+  for (const files of await programs()) assertEquals(repeated(files, limits), []);
 });
 
 Deno.test("the rules of repeats find what breaks them", () => {

@@ -4,7 +4,10 @@ import { fromFileUrl, join, normalize } from "@std/path";
 
 export const ROOT = fromFileUrl(new URL("../..", import.meta.url));
 
-/** One file of TypeScript. */
+/** The console's types, written from the agent's description; a test compares them. */
+export const DERIVED = "src/ui/client/schema.ts";
+
+/** One file of TypeScript, with or without JSX. */
 export interface Source {
   /** Below the repository: `src/domain/job/job.ts`. */
   readonly path: string;
@@ -17,7 +20,7 @@ export async function sources(folder: string): Promise<Source[]> {
   for await (const { name, isDirectory } of Deno.readDir(join(ROOT, folder))) {
     const path = `${folder}/${name}`;
     if (isDirectory) found.push(...await sources(path));
-    else if (name.endsWith(".ts")) {
+    else if (/\.tsx?$/.test(name)) {
       found.push({ path, text: await Deno.readTextFile(join(ROOT, path)) });
     }
   }

@@ -61,10 +61,10 @@ programTest(
 );
 
 Deno.test("failing connections are logged from time to time while they go on", () => {
-  const told: unknown[] = [];
+  const reported: unknown[] = [];
   let nowMs = 0;
-  const log = { error: (_message: string, fields?: object) => void told.push(fields) };
+  const log = { error: (_message: string, fields?: object) => void reported.push(fields) };
   const tell = openConnectionLog(log, "connections not accepted", () => nowMs);
   for (; nowMs < 25_000; nowMs += 250) tell(nowMs);
-  assertEquals(told, [{ error: 0 }, { error: 10_000 }, { error: 20_000 }]);
+  assertEquals(reported, [{ error: 0 }, { error: 10_000 }, { error: 20_000 }]);
 });

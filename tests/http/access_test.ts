@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { listed, rawCall } from "./raw_call.ts";
-import { assertRefused, newJob, newWorkflow, NO_UUID } from "./http_agent.ts";
+import { assertRefused, newJob, newWorkflow, NO_UUID, objectOf } from "./http_agent.ts";
 import { ADMIN, bearer, READ, UNKNOWN, withTokens } from "./token_agent.ts";
 
 Deno.test("a request without a known token answers 401 with a challenge", async () => {
@@ -69,6 +69,7 @@ Deno.test("the scope read may GET and HEAD, and nothing that changes or shows a 
       ["GET", `${machine}/vnc`],
       ["HEAD", `${machine}/vnc`],
       ["GET", `${machine}/console`],
+      ["GET", "/agent/v1/doctor"],
       ["GET", `${machine}/%76nc`],
       ["GET", `${machine}/vnc?x=1`],
     ];
@@ -104,6 +105,34 @@ Deno.test("a token that is sent where none is required is checked too", async ()
   }, { required: false });
 });
 
+Deno.test("GET /agent/v1/whoami names the token and its scope, or from where the call comes", async () => {
+  const called = async (required: boolean, headers?: Record<string, string>) => {
+    let body: unknown;
+    await withTokens(async (agent) => {
+      const answer = await agent.call("GET", "/agent/v1/whoami", undefined, headers);
+      assertEquals(answer.headers.get("cache-control"), "no-store");
+      const { request_id, ...who } = objectOf(answer);
+      assertEquals(request_id, answer.headers.get("x-request-id"));
+      body = who;
+    }, { required });
+    return body;
+  };
+  const reader = { authenticated_by: "token", token: "reader", scope: "read" };
+  assertEquals(await called(true, bearer(READ)), reader);
+  assertEquals(await called(false, bearer(READ)), reader);
+  assertEquals(await called(true, bearer(ADMIN)), { ...reader, token: "boss", scope: "admin" });
+  assertEquals(await called(false), {
+    authenticated_by: "loopback",
+    token: null,
+    scope: "admin",
+  });
+  await withTokens(async (agent) => {
+    assertRefused(await agent.call("GET", "/agent/v1/whoami"), 401, "Unauthorized");
+    const other = await agent.call("GET", "/agent/v1/whoami?as=boss", undefined, bearer(READ));
+    assertRefused(other, 409, "InvalidArgument");
+  });
+});
+
 Deno.test("a token does not excuse a foreign Host or Origin", async () => {
   await withTokens(async ({ port }) => {
     const get = (...headers: string[]) =>
@@ -131,8 +160,8 @@ Deno.test("a thousand failed logins are counted, logged once, and name no token"
       );
       assertEquals(new Set(answers.map(({ status }) => status)), new Set([401]));
     }
-    const told = agent.log.filter(({ msg }) => msg === "tokens refused");
-    assertEquals(told.map(({ count, last_peer }) => [count, last_peer]), [[1, "127.0.0.1"]]);
+    const reported = agent.log.filter(({ msg }) => msg === "tokens refused");
+    assertEquals(reported.map(({ count, last_peer }) => [count, last_peer]), [[1, "127.0.0.1"]]);
     assertEquals(JSON.stringify(agent.log).includes(UNKNOWN), false);
     assertEquals((await agent.call("GET", "/jobs", undefined, bearer(ADMIN))).status, 200);
   });

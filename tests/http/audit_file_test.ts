@@ -73,8 +73,11 @@ smallDiskTest(
     withFolder((folder) =>
       withSmallDisk(folder, 1, async () => {
         let lost = 0;
-        const told: unknown[] = [];
-        const log = { ...silentLog, error: (_: string, fields: unknown) => void told.push(fields) };
+        const reported: unknown[] = [];
+        const log = {
+          ...silentLog,
+          error: (_: string, fields: unknown) => void reported.push(fields),
+        };
         const audit = openAuditFile({ log, lost: (entries) => void (lost += entries) });
         const path = `${folder}/audit`;
         await audit.reopen(path);
@@ -86,7 +89,7 @@ smallDiskTest(
           const some = Array.from({ length: 100 }, (_, i) => audit.append(entry(`${n + i}`)));
           await Promise.all(some);
         }
-        assert(lost > 0 && lost < tried && told.length > 0, `${lost} lost`);
+        assert(lost > 0 && lost < tried && reported.length > 0, `${lost} lost`);
         await Deno.remove(filler);
         await audit.append(entry("after"));
         await audit.close();
@@ -94,7 +97,7 @@ smallDiskTest(
         const whole = lines.filter((line) => line.endsWith("}")).map((line) => JSON.parse(line));
         assertEquals(whole.length, tried - lost + 1);
         assertEquals(whole.at(-1).request_id, "after");
-        assert(lines.length - whole.length <= told.length, "more was cut off than failed");
+        assert(lines.length - whole.length <= reported.length, "more was cut off than failed");
       })
     ),
 );

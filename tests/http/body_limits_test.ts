@@ -17,6 +17,7 @@ const HEAD = ["POST /workflows HTTP/1.1", "Host: localhost", "Content-Type: appl
 /** Bytes that the body of each route may have, under the limits of the test below. */
 const SIZES: Readonly<Record<string, number>> = {
   "POST /workflows": 1000,
+  "POST /agent/v1/workflows/validate": 1000,
   "PUT /workflows/{wf_uuid}": 1000,
   "POST /jobs": 1000,
   "POST /jobs/{job_uuid}/resume": 1000,
@@ -36,6 +37,7 @@ const SIZES: Readonly<Record<string, number>> = {
   "POST /agent/v1/media": 1000,
   "POST /agent/v1/media/{digest}/verify": 1000,
   "POST /agent/v1/index/sync": 100,
+  "POST /agent/v1/session": 100,
 };
 
 /** Bodies of these are files, which have limits of their own. */
@@ -103,6 +105,18 @@ Deno.test("a body that takes too long is refused", async () => {
     const answer = await rawCall(port, half, { firstOnly: true });
     assertEquals(answer.status, 400);
     assertMatch(answer.text, /did not arrive within 1 seconds/);
+  }, { limits });
+});
+
+Deno.test("a large body that takes too long is read no further", async () => {
+  const limits = { ...DEFAULT_HTTP_LIMITS, bodySeconds: 1 };
+  await withHttpAgent(async ({ context }) => {
+    let canceled = false;
+    const body = new ReadableStream({ cancel: () => void (canceled = true) });
+    const headers = { ...JSON_TYPE, host: "localhost", "content-length": "100000" };
+    const request = new Request("http://localhost/jobs", { method: "POST", headers, body });
+    assertEquals((await createApp(context).fetch(request, {})).status, 400);
+    assertEquals(canceled, true);
   }, { limits });
 });
 

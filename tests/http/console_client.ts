@@ -105,8 +105,8 @@ export async function askRaw(
       const count = await connection.read(buffer);
       text += decoder.decode(buffer.subarray(0, count ?? 0));
       const [head = "", body = ""] = text.split("\r\n\r\n");
-      const told = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
-      const length = method === "HEAD" ? 0 : told;
+      const reported = Number(/content-length: (\d+)/i.exec(head)?.[1] ?? 0);
+      const length = method === "HEAD" ? 0 : reported;
       if (count === null || (text.includes("\r\n\r\n") && body.length >= length)) {
         return { status: Number(head.split(" ")[1]), text: body };
       }

@@ -89,7 +89,7 @@ Deno.test("as many tickets are out as may be, until one is used or has ended", a
   await book.issue(OTHER, MAKER);
   const refused = await assertRejects(() => book.issue(OTHER, MAKER), AgentError);
   assertEquals([refused.code, refused.retryAfterSeconds], ["overloaded", 20]);
-  assert(refused.message.includes(`machine ${OTHER}: 3 are not used yet`), refused.message);
+  assert(refused.message.includes(`machine ${OTHER}: 3 are unused`), refused.message);
   assertEquals(await book.take(first, MACHINE), MAKER);
   await book.issue(OTHER, MAKER);
   await assertRejects(() => book.issue(OTHER, MAKER), AgentError);

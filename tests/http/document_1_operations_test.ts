@@ -50,7 +50,7 @@ const OPERATIONS: readonly (readonly [id: string, path: string, key: string])[] 
   ["openapi", "/v1/openapi.json", "paths"],
 ];
 
-test("endpoints", [
+test("every endpoint answers", [
   ...OPERATIONS.map(([id, path, key]): Step => [
     `${id}: GET answers 200 with the document as application/json`,
     async ({ get, server }) => {
@@ -109,7 +109,7 @@ function comparable({ headers }: IndexAnswer): Record<string, string> {
   return others;
 }
 
-test("what the service does", [
+test("the service does what it promises", [
   [
     "a distro leads to its releases, a release to its builds, a build to its artifacts",
     async ({ get }) => {
@@ -211,7 +211,7 @@ const ODD_NAMES = [
   "狐",
 ];
 
-test("errors", [
+test("an error has its status and body", [
   ["a request for what is not there has a body of the Error shape", async ({ get }) => {
     const paths = [
       "/v1/",
@@ -278,7 +278,7 @@ async function askPlainly(port: number, path: string): Promise<string> {
   return await new Response(connection.readable).text();
 }
 
-test("versioning and caching", [
+test("versions and caches are named", [
   ["every path of the index carries the prefix /v1/", async ({ get }) => {
     for (const [id, path] of OPERATIONS) {
       // Without the prefix there is a description too: that of the whole agent.

@@ -135,8 +135,8 @@ const JOBS: readonly Row[] = [
     async (agent) => {
       const workflow = await newWorkflow(agent);
       const exec_after = "2026-01-31T18:30:00Z";
-      const wish = { workflow, exec_after, target: "/vm/1", ram: 512, nested: { a: [1] } };
-      const answer = await agent.call("POST", "/jobs", wish);
+      const request = { workflow, exec_after, target: "/vm/1", ram: 512, nested: { a: [1] } };
+      const answer = await agent.call("POST", "/jobs", request);
       const job = objectOf(answer);
       assertEquals([answer.status, job.execution], [201, "queued"]);
       assertEquals(answer.headers.get("location"), `/jobs/${job.uuid}`);
@@ -154,8 +154,7 @@ const JOBS: readonly Row[] = [
     const uuid = await agent.run([OK]);
     const job = await agent.jobWhen(uuid, "success");
     assertEquals(job.uuid, uuid);
-    const later = "2999-01-01T00:00:00.000Z";
-    await agent.store.jobs.prune({ finished_before: later, finished_max: 0, limit: 10 }, later);
+    await agent.store.jobs.prune({ age_ms: null, finished_max: 0, limit: 10 });
     for (const gone of [uuid, NO_UUID, "x"]) {
       assertRefused(await agent.call("GET", `/jobs/${gone}`), 404, "ResourceNotFound");
     }
@@ -283,7 +282,7 @@ const ERRORS: readonly Row[] = [
   }],
 ];
 
-testRows("document 2, endpoints of workflows", WORKFLOWS);
-testRows("document 2, endpoints of jobs", JOBS);
-testRows("document 2, endpoints of info and stats", INFO_AND_STATS);
-testRows("document 2, errors", ERRORS);
+testRows("document 2: the endpoints of workflows answer as described", WORKFLOWS);
+testRows("document 2: the endpoints of jobs answer as described", JOBS);
+testRows("document 2: the endpoints of info and stats answer as described", INFO_AND_STATS);
+testRows("document 2: an error has its status, code and message", ERRORS);

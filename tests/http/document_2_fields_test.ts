@@ -125,19 +125,19 @@ const JOB: readonly Row[] = [
   [
     "target: no other job with the same target and params until this one completes",
     async (agent) => {
-      const wish = {
+      const request = {
         workflow: await newWorkflow(agent, { chain: [{ body: WAIT }] }),
         target: "/a",
       };
-      const uuid = await newJob(agent, { ...wish, x: 1 });
+      const uuid = await newJob(agent, { ...request, x: 1 });
       await agent.jobWhen(uuid, "waiting");
-      const equal = await agent.call("POST", "/jobs", { ...wish, x: 1 });
+      const equal = await agent.call("POST", "/jobs", { ...request, x: 1 });
       assertRefused(equal, 409, "ConflictError");
-      await newJob(agent, { ...wish, x: 2 });
-      await newJob(agent, { ...wish, x: 1, target: "/b" });
+      await newJob(agent, { ...request, x: 2 });
+      await newJob(agent, { ...request, x: 1, target: "/b" });
       await agent.call("POST", `/jobs/${uuid}/resume`, {});
       await agent.jobWhen(uuid, "success");
-      await newJob(agent, { ...wish, x: 1 });
+      await newJob(agent, { ...request, x: 1 });
     },
   ],
   ["params: the extra keys of its creation, which its tasks see", async (agent) => {
@@ -190,7 +190,10 @@ const OTHERS: readonly Row[] = [
   }],
 ];
 
-testRows("document 2, fields of a workflow", WORKFLOW);
-testRows("document 2, fields of a task", TASK);
-testRows("document 2, fields of a job", JOB);
-testRows("document 2, fields of info and stats", OTHERS);
+testRows("document 2: the fields of a workflow take the values described, and no others", WORKFLOW);
+testRows("document 2: the fields of a task take the values described, and no others", TASK);
+testRows("document 2: the fields of a job take the values described, and no others", JOB);
+testRows(
+  "document 2: the fields of info and stats take the values described, and no others",
+  OTHERS,
+);

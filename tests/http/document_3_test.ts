@@ -57,11 +57,11 @@ async function bootedFrom(agent: MachineAgent, uuid: string): Promise<JsonObject
   return booted;
 }
 
-Deno.test("document 3", (t) =>
+Deno.test("document 3: a machine takes every field described and answers its calls", (t) =>
   withMachineAgent(sourceProgram(), async (agent) => {
     let made: JsonObject = {};
 
-    await t.step("Machine description: brand, vcpus, autoboot, ram (MiB), resolvers", async () => {
+    await t.step("the description takes brand, vcpus, autoboot, ram (MiB), resolvers", async () => {
       await refuses(agent, "brand", ["lx", 1, null], ["kvm"]);
       await refuses(agent, "vcpus", [0, "x", 1.5], [1, 4, "4"]);
       await refuses(agent, "autoboot", [true, "false", 0], [false]);
@@ -72,13 +72,13 @@ Deno.test("document 3", (t) =>
       ]);
     });
 
-    await t.step("Disk object: boot, model (virtio or ide), size (MiB)", async () => {
+    await t.step("a disk takes boot, model (virtio or ide), size (MiB)", async () => {
       await refuses(agent, "disks.0.boot", [1, "true"], [true, false]);
       await refuses(agent, "disks.0.model", ["sata", 1], ["virtio", "ide"]);
       await refuses(agent, "disks.0.size", [0, "1G", 1.5], [1, 40_960, "1024"]);
     });
 
-    await t.step("Nic object: nic_tag, model (virtio or e1000), addresses, primary", async () => {
+    await t.step("a nic takes nic_tag, model (virtio or e1000), addresses, primary", async () => {
       await refuses(agent, "nics.0.nic_tag", ["a b", 1], ["external", "admin"]);
       await refuses(agent, "nics.0.model", ["ne2000", 1], ["virtio", "e1000"]);
       await refuses(agent, "nics.0.ip", ["192.0.2", 1], ["192.0.2.10"]);
@@ -142,7 +142,7 @@ Deno.test("document 3", (t) =>
       assertStringIncludes(JSON.stringify(guest), `/${ISO}`);
     });
 
-    await t.step("info vnc: an object vnc with display, port and host", async () => {
+    await t.step("info vnc answers an object vnc with display, port and host", async () => {
       const { status, body } = await agent.get(`/agent/v1/machines/${KVM}/vnc`);
       assertEquals(status, 200);
       assertEquals(Object.keys(body), ["vnc"]);

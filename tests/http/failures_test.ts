@@ -1,4 +1,4 @@
-// What callers and the log are told when something fails that is not the caller's fault.
+// What callers and the log learn when something fails that is not the caller's fault.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";

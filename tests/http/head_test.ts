@@ -10,7 +10,11 @@ import { withExample, withWorld } from "./openapi_agent.ts";
 import { isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
 import { listed, type RawAnswer, rawCall } from "./raw_call.ts";
 
-const GETS = OPERATIONS.filter((one) => one.method === "GET" && !isRefused(one));
+/** The stream of events has no length, and no end: its head is that of a stream. */
+const ENDLESS = "events";
+const GETS = OPERATIONS.filter((one) =>
+  one.method === "GET" && !isRefused(one) && one.id !== ENDLESS
+);
 
 /** An answer as it comes, its date and what it says of the connection aside. */
 async function answerTo(
@@ -72,7 +76,7 @@ Deno.test("HEAD of what is not there, of a query that is none, and of a tag that
   });
 });
 
-Deno.test("HEAD of a list that is sent in pieces tells everything but its length", async () => {
+Deno.test("HEAD of a list that is sent in pieces shows everything but its length", async () => {
   await withHttpAgent(async ({ port, store }) => {
     for (let n = 1; n <= 50; n++) await store.jobs.create(jobOf(n));
     const outcome = await store.jobs.create(jobOf(51, { uuid: JOB_UUID as JobUuid }));
@@ -81,8 +85,8 @@ Deno.test("HEAD of a list that is sent in pieces tells everything but its length
     for (const path of ["/jobs", "/jobs?limit=40", `/jobs/${JOB_UUID}/info`]) {
       const [get, head] = [await answerTo(port, "GET", path), await answerTo(port, "HEAD", path)];
       assertEquals([path, head.status, head.text], [path, 200, ""]);
-      const told = get.headers.filter((line) => !line.startsWith("transfer-encoding"));
-      assertEquals([path, head.headers], [path, told]);
+      const reported = get.headers.filter((line) => !line.startsWith("transfer-encoding"));
+      assertEquals([path, head.headers], [path, reported]);
     }
   }, { limits: { ...DEFAULT_HTTP_LIMITS, requestsMax: 1 } });
 });

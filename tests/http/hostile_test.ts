@@ -58,6 +58,15 @@ Deno.test("a caller that hangs up within its body is distinguished from one that
   });
 });
 
+Deno.test("a length that is sent twice is refused before memory is asked for", async () => {
+  await withHttpAgent(async (agent) => {
+    const request = post(["Content-Length: 12", "Content-Length: 12"], '{"name":"x"}');
+    const answer = await rawCall(agent.port, request);
+    assertEquals(answer.status, 400);
+    assertMatch(answer.text, /Content-Length is \\"12, 12\\", expected one number/);
+  });
+});
+
 Deno.test("a body that claims more than the limit is refused before it is sent", async () => {
   await withHttpAgent(async (agent) => {
     const request = post(["Content-Length: 99999999999"], "{");

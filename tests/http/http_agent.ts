@@ -11,7 +11,7 @@ import { createApp } from "../../src/http/app.ts";
 import type { HttpContext, MachineReader } from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
-import { Notifiers } from "../../src/program/loop.ts";
+import { Notifiers } from "../../src/runtime/waiting.ts";
 import { openCache } from "../../src/mirror/media/cache.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { openTestDecoders } from "../support/decoders.ts";
@@ -52,7 +52,7 @@ export interface HttpAgent {
   clock: { now: string };
   /** Lines of the log as objects. */
   readonly log: JsonObject[];
-  /** What the runner was told. */
+  /** Hints that the runner got. */
   readonly hints: string[];
   readonly closing: AbortController;
   /** What the application was made of. */
@@ -73,22 +73,29 @@ export function filesOf({ media }: Store, log: Log, now: Now = () => T0): KnownF
 export function libraryOf(
   store: Store,
   log: Log,
-  { folder = "/dev/null/uploads", mediaDirs = [], limits = {} }: {
+  { folder = "/dev/null/uploads", mediaDirs = [], limits = {}, files }: {
     folder?: string;
     mediaDirs?: readonly string[];
     limits?: Partial<UploadLimits>;
+    files?: KnownFiles;
   } = {},
 ): MediaLibrary {
   const uploads = openUploads({
     folder,
-    limits: { uploadBytesMax: 1024 ** 3, uploadsMax: 4, uploadStallSeconds: 30, ...limits },
+    limits: {
+      uploadBytesMax: 1024 ** 3,
+      uploadsMax: 4,
+      uploadStallSeconds: 30,
+      uploadRateMin: 0,
+      ...limits,
+    },
     hashing: openHashing(openTestDecoders()),
     freeBytes: systemFreeBytes,
     now: systemNow,
     log,
   });
   return openLibrary({
-    files: filesOf(store, log, systemNow),
+    files: files ?? filesOf(store, log, systemNow),
     media: store.media,
     uploads,
     mediaDirs: [...mediaDirs, folder],
@@ -111,6 +118,7 @@ export const NO_MACHINES: MachineReader = {
 export const MACHINE_DEPS: Omit<HttpContext["machines"], "vmadm"> = {
   policy: DEFAULT_POLICY,
   host: "gz-7",
+  payloadChecks: [],
   media: { expect: () => Promise.resolve({ name: "install.iso", size: 1024 }) },
 };
 
@@ -241,15 +249,15 @@ export async function claimAll(agent: HttpAgent): Promise<void> {
   await claimJobs(agent.store, RUNNER, 100);
 }
 
-/** Names a claimed job, and its latest claim. */
+/** Names a claimed job and its latest claim, with what its tasks have left in it. */
 export async function holdOf(
   { store }: HttpAgent,
   job_uuid: JobUuid,
-): Promise<Hold & Pick<TaskRecord, "position">> {
+): Promise<Hold & Pick<TaskRecord, "position" | "params" | "props">> {
   const job = await store.jobs.get(job_uuid);
-  const { lease = 0, phase = "chain" } = job ?? {};
+  const { lease = 0, phase = "chain", params = {}, props = {} } = job ?? {};
   const position = job === undefined ? 0 : phaseOf(job).results.length;
-  return { job_uuid, runner_id: RUNNER, lease, phase, position };
+  return { job_uuid, runner_id: RUNNER, lease, phase, position, params, props };
 }
 
 /** Does what a runner does at the end of a task of a claimed job. */
@@ -278,7 +286,6 @@ export async function endTask(
     props: job?.props ?? {},
     elapsed_ms: 10,
     event,
-    now,
   });
   assertEquals(recorded, true);
 }

@@ -134,7 +134,7 @@ Deno.test("a key is known for a day", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const first = objectOf(await post(agent, { workflow }, "k"));
-    const prune = () => agent.store.jobs.pruneKeys(agent.clock.now, 10);
+    const prune = () => agent.store.jobs.pruneKeys(10);
     agent.clock.now = "2026-01-02T11:59:59.000Z";
     await prune();
     assertEquals(objectOf(await post(agent, { workflow }, "k")).uuid, first.uuid);

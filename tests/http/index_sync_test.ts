@@ -52,7 +52,7 @@ Deno.test("POST /agent/v1/index/sync takes its switches in the query and in the 
   });
 });
 
-Deno.test("GET /agent/v1/index tells how far a sync is, and how old the tree is", async () => {
+Deno.test("GET /agent/v1/index says how far a sync is, and how old the tree is", async () => {
   await served(async ({ mirror, server, clock }, url) => {
     const state = async () => await (await fetch(`${url}/agent/v1/index`)).json();
     await mirror.sync();

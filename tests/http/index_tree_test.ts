@@ -149,7 +149,7 @@ Deno.test("GET shows what a sync changed at once, though documents are kept in m
   });
 });
 
-Deno.test("GET tells the age of a tree that is stale or whose last sync failed", async () => {
+Deno.test("GET shows the age of a tree that is stale or whose last sync failed", async () => {
   await served(async ({ mirror, server, clock }, url) => {
     await mirror.sync();
     const age = async () => {

@@ -36,7 +36,7 @@ async function executionOf(agent: HttpAgent, uuid: unknown): Promise<unknown> {
   return objectOf(await agent.call("GET", `/jobs/${uuid}`)).execution;
 }
 
-Deno.test("cancel of many cancels the unfinished jobs that fit, and tells of each", async () => {
+Deno.test("cancel of many cancels the unfinished jobs that fit, and reports each", async () => {
   await withHttpAgent(async (agent) => {
     const waiting = await jobIn(agent, "waiting");
     const running = await jobIn(agent, "running");
@@ -131,7 +131,7 @@ Deno.test("a job must fit every key of the filter", async () => {
   }
 });
 
-Deno.test("limit ends a call, and more tells that others fit", async () => {
+Deno.test("limit ends a call, and more says that others fit", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const jobs: string[] = [];
@@ -169,7 +169,7 @@ Deno.test("the refusal of one job is reported, and does not delay the others", a
     const second = await newJob(agent, { workflow, target });
     await agent.call("POST", `/jobs/${second}/cancel`, {});
     const done = await bulk(agent, "retry", { filter: { target } });
-    // Which of the two is made anew first is not promised.
+    // Which of the two is made again first is not promised.
     const [made, ...others] = uuidsIn(done.retried);
     const other = made === first ? second : first;
     assertEquals([done.matched, made === other, others], [2, false, []]);

@@ -208,7 +208,7 @@ Deno.test("a late result does not change a canceled job", async () => {
     try {
       await endTask(agent, uuid, { kind: "succeed" });
     } catch {
-      late = true; // The store told that the runner lost the job.
+      late = true; // The store answered that the runner lost the job.
     }
     assertEquals(late, true);
     assertEquals(objectOf(await agent.call("GET", `/jobs/${uuid}`)).execution, "canceled");

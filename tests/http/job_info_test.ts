@@ -50,7 +50,7 @@ Deno.test("info of a finished job can be added to", async () => {
   });
 });
 
-Deno.test("info refuses what is no object with a key, naming message", async () => {
+Deno.test("info refuses anything but an object with a key, naming message", async () => {
   await withHttpAgent(async (agent) => {
     const path = `/jobs/${await newJob(agent)}/info`;
     for (const body of ["", {}, [], "null", "1", '"text"', { message: {} }]) {

@@ -40,10 +40,10 @@ Deno.test("a lock ends with a cancel too", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const holder = await newJob(agent, { workflow, locks: "disk" });
-    const wish = { workflow, target: "/disk/1" };
-    assertEquals((await agent.call("POST", "/jobs", wish)).status, 409);
+    const request = { workflow, target: "/disk/1" };
+    assertEquals((await agent.call("POST", "/jobs", request)).status, 409);
     await agent.call("POST", `/jobs/${holder}/cancel`, {});
-    assertEquals((await agent.call("POST", "/jobs", wish)).status, 201);
+    assertEquals((await agent.call("POST", "/jobs", request)).status, 201);
   });
 });
 
@@ -74,8 +74,8 @@ Deno.test("a pattern that would take others for ever is tried in no time", async
 Deno.test("more locks than may be held at a time answer 503 with Retry-After", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
-    const wishes = Array.from({ length: 256 }, (_, n) => jobOf(n + 1, { locks: `^/${n}$` }));
-    await Promise.all(wishes.map((wish) => agent.store.jobs.create(wish)));
+    const requests = Array.from({ length: 256 }, (_, n) => jobOf(n + 1, { locks: `^/${n}$` }));
+    await Promise.all(requests.map((request) => agent.store.jobs.create(request)));
     const answer = await agent.call("POST", "/jobs", { workflow, locks: "^/a$" });
     assertMatch(assertRefused(answer, 503, "ServiceUnavailable"), /256 locks/);
     assertMatch(answer.headers.get("retry-after") ?? "", /^\d+$/);
@@ -159,7 +159,7 @@ Deno.test("without the setting no callback is allowed", async () => {
   });
 });
 
-Deno.test("an unfinished job tells why it does not run, a running or finished one does not", async () => {
+Deno.test("an unfinished job says why it does not run, a running or finished one does not", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const exec_after = "2026-01-01T13:00:00.000Z";

@@ -18,7 +18,7 @@ const CHANGES_PARAMS = `function (job, cb) {
 }`;
 
 const ROWS: readonly Row[] = [
-  ["from the task that failed, with what was set before it", async (agent) => {
+  ["a retry from the task that failed keeps what was set before it", async (agent) => {
     const uuid = await agent.run([COUNT, ONCE, COUNT]);
     await agent.jobWhen(uuid, "failure");
     const path = `/agent/v1/jobs/${uuid}/retry`;
@@ -26,14 +26,14 @@ const ROWS: readonly Row[] = [
     const job = await agent.jobWhen(made.uuid as never, "success");
     assertEquals(resultsIn(job.chain_results), [[1, ""], ["mended", ""], [2, ""]]);
   }],
-  ["as a whole, with the params of the request", async (agent) => {
+  ["a retry as a whole takes the params of the request", async (agent) => {
     const uuid = await agent.run([COUNT, CHANGES_PARAMS]);
     await agent.jobWhen(uuid, "failure");
     const made = objectOf(await agent.call("POST", `/agent/v1/jobs/${uuid}/retry`, {}));
     const job = await agent.jobWhen(made.uuid as never, "failure");
     assertEquals(resultsIn(job.chain_results), [[1, ""], ["", "as requested"]]);
   }],
-  ["after a cancel, once what it did is undone", async (agent) => {
+  ["a retry after a cancel starts once what it did is undone", async (agent) => {
     const workflow = await newWorkflow(agent, {
       chain: [{ body: NEVER }],
       oncancel: [{ name: "undo", body: OK }],
@@ -50,7 +50,7 @@ const ROWS: readonly Row[] = [
     assertEquals(resultsIn(old.oncancel_results), [["OK", ""]]);
     await agent.jobWhen(objectOf(answer).uuid as never, "running");
   }],
-  ["many at once: cancel ends those that run, retry runs them again", async (agent) => {
+  ["cancel ends many running jobs, retry runs them again", async (agent) => {
     const jobs = [await agent.run([NEVER]), await agent.run([NEVER])];
     for (const uuid of jobs) await agent.jobWhen(uuid, "running");
     const filter = { name: "sample" };
@@ -64,4 +64,4 @@ const ROWS: readonly Row[] = [
   }],
 ];
 
-testRows("jobs created again", ROWS);
+testRows("a retried job runs with what the first attempt left", ROWS);

@@ -1,4 +1,4 @@
-// POST /agent/v1/jobs/:job_uuid/retry: a finished job made anew, whole or from one of its tasks.
+// POST /agent/v1/jobs/:job_uuid/retry: a finished job created again, whole or from one of its tasks.
 
 import { assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
@@ -50,7 +50,6 @@ async function brokenJob(agent: HttpAgent, fields: JsonObject = {}): Promise<Job
       props: { found: "disk" },
       elapsed_ms: 1000,
       event,
-      now: agent.clock.now,
     });
   await end("make", { kind: "continue" });
   await end("copy", { kind: "continue" });
@@ -91,9 +90,9 @@ Deno.test("a whole job is made of the workflow as it is now, or of its own tasks
     const { workflow_uuid } = await jobOf(agent, one);
     const changed = { name: "changed", chain: [{ name: "only", body: BODY }] };
     await agent.call("PUT", `/workflows/${workflow_uuid}`, changed);
-    const anew = objectOf(await retry(agent, one));
-    assertEquals([anew.name, (anew.chain as JsonObject[]).length], ["changed", 1]);
-    assertEquals(anew.workflow_uuid, workflow_uuid);
+    const retriedJob = objectOf(await retry(agent, one));
+    assertEquals([retriedJob.name, (retriedJob.chain as JsonObject[]).length], ["changed", 1]);
+    assertEquals(retriedJob.workflow_uuid, workflow_uuid);
 
     const old = await jobOf(agent, two);
     await agent.call("DELETE", `/workflows/${old.workflow_uuid}`);
@@ -129,7 +128,7 @@ Deno.test("retry from a task keeps the results before it, and what the job had s
       assertEquals(job.params_from, uuid);
       assertEquals(await jobOf(agent, job.uuid), job);
       // The whole job once more is as it was asked for: here without params.
-      await agent.store.jobs.cancel(job.uuid as JobUuid, agent.clock.now);
+      await agent.store.jobs.cancel(job.uuid as JobUuid);
       const whole = objectOf(await retry(agent, String(job.uuid)));
       assertEquals([whole.params, whole.params_from], [{}, undefined]);
     }
@@ -270,7 +269,6 @@ Deno.test("retry of an unfinished job answers 409, also while a cancel undoes wh
       props: {},
       elapsed_ms: 1,
       event: { kind: "succeed" },
-      now: agent.clock.now,
     });
     assertEquals((await retry(agent, uuid)).status, 201);
   });
@@ -314,8 +312,8 @@ Deno.test("retry answers 503 when as many jobs are unfinished as may be", async 
     const other = await newJob(agent);
     assertRefused(await retry(agent, uuid), 503, "ServiceUnavailable");
     await agent.call("POST", `/jobs/${other}/cancel`, {});
-    const anew = await retry(agent, uuid);
-    assertEquals(anew.status, 201);
-    assertNotEquals(objectOf(anew).uuid, uuid);
+    const retriedJob = await retry(agent, uuid);
+    assertEquals(retriedJob.status, 201);
+    assertNotEquals(objectOf(retriedJob).uuid, uuid);
   }, { limits: { ...DEFAULT_HTTP_LIMITS, unfinishedJobsMax: 1 } });
 });

@@ -31,8 +31,13 @@ function jobsOf(answer: Answer): JsonObject[] {
   return objectOf(answer).jobs as JsonObject[];
 }
 
-async function summaryOf(agent: HttpAgent, uuid: string): Promise<JsonObject> {
-  const answer = await agent.call("GET", `${VIEW}/${uuid}`);
+async function summaryOf(
+  agent: HttpAgent,
+  uuid: string,
+  token?: string,
+): Promise<JsonObject> {
+  const headers = token === undefined ? undefined : bearer(token);
+  const answer = await agent.call("GET", `${VIEW}/${uuid}`, undefined, headers);
   assertEquals(answer.status, 200, answer.text);
   return objectOf(answer);
 }
@@ -65,9 +70,8 @@ async function failAttempt(
     finished_at: now,
     wait_seconds: waitSeconds,
   };
-  const retry_at = instantAfter(now, waitSeconds * 1000);
   const hold = await holdOf(agent, uuid);
-  const record = { ...hold, attempt, failures, retry_at, elapsed_ms: 0, now };
+  const record = { ...hold, attempt, failures, elapsed_ms: 0 };
   assert(await agent.store.jobs.recordAttempt(record));
 }
 
@@ -106,8 +110,14 @@ Deno.test("the list filters by text, name, target and times, and refuses what it
     assertEquals(await found("name=rebuild"), [second]);
     assertEquals(await found(`workflow_uuid=${workflow}`), [second]);
     assertEquals(await found("target=/web/1"), [first]);
+    const third = await newJob(agent, { target: `/machines/${NO_UUID}` });
+    assertEquals(await found(`machine=${NO_UUID.toUpperCase()}`), [third]);
+    assertEquals(await found(`machine=${NO_UUID}&target=/web/1`), []);
+    assertEquals(await found(`machine=${first}`), []);
     assertEquals(await found(`uuid=${first.slice(0, 13).toUpperCase()}`), [first]);
-    assertEquals(await found(`since=${T0}`), [second, first]);
+    assertEquals(await found(`params=${encodeURIComponent('{"machine":"m-1"}')}`), [first]);
+    assertEquals(await found(`params=${encodeURIComponent('{"machine":"m-2"}')}`), []);
+    assertEquals(await found(`since=${T0}`), [third, second, first]);
     assertEquals(await found(`until=${T0}`), []);
     assertEquals(await found(`finished_since=${T0}`), []);
     for (
@@ -122,11 +132,19 @@ Deno.test("the list filters by text, name, target and times, and refuses what it
         ["limit=0", "limit"],
         ["uuid=abc", "uuid"],
         ["uuid=wxyz", "uuid"],
+        ["machine=web-1", "machine"],
+        [`machine=${NO_UUID.slice(0, 8)}`, "machine"],
+        ["machine=", "machine"],
+        [`machine=${NO_UUID},${NO_UUID}`, "machine"],
         ["search=", "search"],
         [`search=${"x".repeat(201)}`, "search"],
         ["cursor=x", "cursor"],
         [`cursor=${btoa("id 1 x; DROP")}`, "cursor"],
         ["since=yesterday", "since"],
+        ["params=x", "params"],
+        ["params={machine}", "params"],
+        ["params={}", "params"],
+        [`params=${encodeURIComponent('{"a b":1}')}`, "params.a b"],
       ] as const
     ) {
       const refused = await agent.call("GET", `${VIEW}?${query}`);
@@ -297,6 +315,11 @@ Deno.test("no view shows a secret to any caller; params are for callers who may 
       list: MASK,
       machine: MASK,
     });
+    assertEquals((await summaryOf(agent, uuid, ADMIN)).secret_params, ["license_key"]);
+    const filter = `${VIEW}?params=${encodeURIComponent('{"plain":"seen"}')}`;
+    const filtered = async (token: string) =>
+      (await agent.call("GET", filter, undefined, bearer(token))).status;
+    assertEquals([await filtered(ADMIN), await filtered(READ)], [200, 403]);
     const searched = async (token: string) =>
       jobsOf(await agent.call("GET", `${VIEW}?search=seen`, undefined, bearer(token))).length;
     assertEquals([await searched(ADMIN), await searched(READ)], [1, 0]);

@@ -239,7 +239,6 @@ Deno.test("GET /jobs/:job_uuid shows results and what tasks set, never over the 
       props,
       elapsed_ms: 1500,
       event: { kind: "fail", onerror: false },
-      now: T0,
     });
     const job = objectOf(await agent.call("GET", `/jobs/${uuid}`));
     assertEquals([job.found, job.params, job.elapsed], [[1], { left: true }, 1.5]);

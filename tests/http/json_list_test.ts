@@ -34,7 +34,7 @@ async function withApp(
   run: (app: ReturnType<typeof createApp>, context: HttpContext) => Promise<void>,
   changes: Partial<HttpContext>,
 ): Promise<void> {
-  // An agent that listens is what has all the parts; here only its application is wanted.
+  // An agent that listens is what has all the parts; here only its application is needed.
   await withHttpAgent(async (agent) => {
     const app = createApp(agent.context);
     await run(app, agent.context);
@@ -171,12 +171,12 @@ Deno.test("a failure after the beginning breaks the connection, and is logged", 
     // The end of a chunked body is a chunk of no bytes.
     assertEquals(answer.text.includes("\r\n0\r\n"), false);
     await assertRejects(() => agent.call("GET", "/jobs"), TypeError);
-    const told = await until(
+    const reported = await until(
       "the log to tell",
       () => agent.log.find(({ msg }) => msg === "answer broken off"),
     );
-    assertEquals([told.request_id, told.reason], ["broken-1", "the disk is gone"]);
-    assertStringIncludes(String(told.stack), "long_list.ts");
+    assertEquals([reported.request_id, reported.reason], ["broken-1", "the disk is gone"]);
+    assertStringIncludes(String(reported.stack), "long_list.ts");
     assertEquals((await agent.call("GET", "/ping")).status, 200);
   }, { store, limits: ONE_REQUEST });
   await store.close();
@@ -196,18 +196,18 @@ Deno.test("a job that is removed while its info is read breaks the list off", as
     const uuid = await finishedJob(context);
     for (let n = 0; n < 100; n++) await store.info.append(uuid, { n }, T0);
     const list = await get(app, `/jobs/${uuid}/info`);
-    const keep = { finished_before: T0, finished_max: 0, limit: 10 };
-    assertEquals(await store.jobs.prune(keep, T0), 1);
+    const keep = { age_ms: null, finished_max: 0, limit: 10 };
+    assertEquals(await store.jobs.prune(keep), 1);
     await assertRejects(() => list.text(), Error, `Cannot find job ${uuid}`);
   }, { store });
   await store.close();
 });
 
 /** A job that has ended, in the store that the application has. */
-async function finishedJob({ store, now }: HttpContext): Promise<JobUuid> {
+async function finishedJob({ store }: HttpContext): Promise<JobUuid> {
   const outcome = await store.jobs.create(jobOf(1));
   assert(outcome.kind === "created");
-  await store.jobs.cancel(outcome.job.uuid, now());
+  await store.jobs.cancel(outcome.job.uuid);
   return outcome.job.uuid;
 }
 
@@ -266,7 +266,7 @@ Deno.test("the words of a list that was cut off name its request", async () => {
   await assertRejects(
     () => response.text(),
     Error,
-    "Cannot finish the answer to request stalled-1: nothing of it was taken for 1 ms",
+    "Cannot finish the answer to request stalled-1: the caller read nothing for 1 ms",
   );
 });
 

@@ -50,11 +50,11 @@ async function withMachine(
     const { workflows } = agent.store;
     for (const { uuid, definition } of Object.values(MACHINE_LIFE)) {
       const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
-      await workflows.putBuiltin(life, T0);
+      await workflows.putBuiltin(life);
     }
     const uuid = PROVISION;
     const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
-    await workflows.putBuiltin({ uuid, ...provision }, T0);
+    await workflows.putBuiltin({ uuid, ...provision });
     await run(agent, there);
   }, { machines: { ...MACHINE_DEPS, vmadm, ...changes } });
 }
@@ -314,7 +314,6 @@ Deno.test("an eject names what is known to be in the zone, and the machine shows
       props: { medium_file: "/install.iso" },
       elapsed_ms: 1,
       event: { kind: "succeed" },
-      now: T0,
     });
     Object.assign(machine, {
       gone: false,
@@ -372,10 +371,10 @@ Deno.test("a delete may be repeated under its key, also when the machine has gon
 
 Deno.test("a delete with fields in its body is refused", async () => {
   await withMachine({}, async (agent) => {
-    const wished = await agent.call("DELETE", PATH, { force: true });
-    const message = assertRefused(wished, 409, "InvalidArgument");
+    const refused = await agent.call("DELETE", PATH, { force: true });
+    const message = assertRefused(refused, 409, "InvalidArgument");
     assertStringIncludes(message, "force is unknown");
-    assertEquals(fieldsOf(wished), ["force"]);
+    assertEquals(fieldsOf(refused), ["force"]);
     for (const body of [[], 1]) {
       const answer = await agent.call("DELETE", PATH, body);
       assertStringIncludes(assertRefused(answer, 409, "InvalidArgument"), "body must be an object");

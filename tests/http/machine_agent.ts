@@ -4,13 +4,13 @@
 import { assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/program/executable.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
+import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { HttpContext } from "../../src/http/context.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
-import { T0, taskOf } from "../support/job.ts";
+import { taskOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import {
   claimAll,
@@ -26,7 +26,7 @@ export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;
 export const REQUEST = { machine: description, media };
 export const DEADLINE_MS = 30_000;
 
-/** An agent with the provisioning workflow. Its host has no machines unless told otherwise. */
+/** An agent with the provisioning workflow. Its host has no machines unless the test says otherwise. */
 export async function withMachines(
   run: (agent: HttpAgent) => Promise<void>,
   changes: Partial<HttpContext> = {},
@@ -40,7 +40,7 @@ export async function withMachines(
 async function putProvision({ store }: HttpAgent): Promise<void> {
   const chain = [taskOf("first")];
   const workflow = { uuid: PROVISION, name: "provision-machine", chain, onerror: [] };
-  await store.workflows.putBuiltin(workflow, T0);
+  await store.workflows.putBuiltin(workflow);
 }
 
 /** The same, with the simulated host, which is powered off at the end. */

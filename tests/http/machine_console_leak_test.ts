@@ -133,7 +133,7 @@ Deno.test("clients that are gone before they have a WebSocket leave no place beh
       // As many as there are places for one machine.
       if (times % 10 === 9) await until("the consoles to end", () => open() === 0);
     }
-    await until("every session to be told of", () => {
+    await until("every session to be logged", () => {
       const of = (message: string) => agent.log.filter(({ msg }) => msg === message).length;
       return of("console opened") === of("console closed") && open() === 0;
     });

@@ -84,7 +84,7 @@ Deno.test("vmadm is asked for the address of a console at every connection", asy
   });
 });
 
-Deno.test("without a WebSocket the console tells where it is", async () => {
+Deno.test("without a WebSocket the console says where it is", async () => {
   await withHost(async (agent, vmadm) => {
     assertRefused(await agent.call("GET", PATH), 404, "ResourceNotFound");
     await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
@@ -139,7 +139,7 @@ Deno.test("a request that is half a WebSocket answers 400 and keeps no place", a
   }, { limits, machines: fakeHost(silentStream) });
 });
 
-Deno.test("HEAD of a console tells where it is, whatever it asks for besides", async () => {
+Deno.test("HEAD of a console says where it is, whatever it asks for besides", async () => {
   await withHost(async (agent, vmadm) => {
     await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
     for (const headers of [{}, UPGRADE]) {

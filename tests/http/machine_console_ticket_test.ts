@@ -377,10 +377,10 @@ Deno.test("the audit names who made a ticket, and nothing records the ticket", a
       { ...asked, who: "refused", status: 403 },
       { ...asked, who: "refused", status: 401 },
     ]);
-    await until("the console to be told of", () => JSON.stringify(agent.log).includes("opened"));
-    const told = JSON.stringify(agent.log) + JSON.stringify(agent.audit) + agent.metrics();
-    assert(told.includes("tokens refused") && told.includes("console-tickets"));
-    for (const ticket of shown) assertFalse(told.includes(ticket.slice(4, 24)));
-    assertFalse(told.includes("zwc_"));
+    await until("the console to be logged", () => JSON.stringify(agent.log).includes("opened"));
+    const reported = JSON.stringify(agent.log) + JSON.stringify(agent.audit) + agent.metrics();
+    assert(reported.includes("tokens refused") && reported.includes("console-tickets"));
+    for (const ticket of shown) assertFalse(reported.includes(ticket.slice(4, 24)));
+    assertFalse(reported.includes("zwc_"));
   });
 });

@@ -127,7 +127,7 @@ Deno.test("a job's machine shows numbers, also where the request had digits", as
 });
 
 Deno.test("a repeated request that waits for vmadm holds up no other", async () => {
-  const { promise: told, resolve: tell } = Promise.withResolvers<JsonObject>();
+  const { promise: reported, resolve: tell } = Promise.withResolvers<JsonObject>();
   const asked = Promise.withResolvers<void>();
   let calls = 0;
   const vmadm = {
@@ -136,7 +136,7 @@ Deno.test("a repeated request that waits for vmadm holds up no other", async () 
       calls += 1;
       if (calls === 1) return Promise.resolve(null);
       asked.resolve();
-      return told;
+      return reported;
     },
   };
   await withMachines(async (agent) => {

@@ -1,13 +1,16 @@
 // Looking at machines: what vmadm and the job that stands for each tell.
 
 import { assertEquals } from "@std/assert";
+import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import {
   assertRefused,
   type HttpAgent,
   listOf,
+  MACHINE_DEPS,
   newWorkflow,
+  NO_MACHINES,
   NO_UUID,
   objectOf,
 } from "./http_agent.ts";
@@ -20,6 +23,9 @@ import {
   withHost,
   withMachines,
 } from "./machine_agent.ts";
+
+/** Machines as a real vmadm has printed them. */
+const VMADM_RECORDS = new URL("../fixtures/vmadm/created.jsonl", import.meta.url);
 
 Deno.test("GET of a machine that neither the host nor a job knows answers 404", async () => {
   await withMachines(async (agent) => {
@@ -41,6 +47,13 @@ Deno.test("a machine that only a job knows is absent", async () => {
       zone_state: null,
       ram: 1024,
       vcpus: 1,
+      created_at: null,
+      owner_uuid: null,
+      disks: [{ path: null, media: null, model: "virtio", size: 40_960, boot: true }],
+      nics: [{
+        ...{ interface: null, mac: null, nic_tag: "admin", vlan_id: null, model: "virtio" },
+        ...{ gateway: "192.0.2.2", primary: true, ips: ["192.0.2.69"] },
+      }],
       media,
       medium: null,
       job_uuid,
@@ -53,6 +66,75 @@ Deno.test("a machine that only a job knows is absent", async () => {
     assertEquals((await agent.call("GET", "/agent/v1/machines")).body, []);
   });
 });
+
+Deno.test("disks and nics of a machine that only a job knows are those of its request", async () => {
+  await withMachines(async (agent) => {
+    const disks = [{ boot: true, model: "virtio", size: "10240" }, { model: "virtio", size: 20 }];
+    const nic = { nic_tag: "admin", model: "virtio" };
+    const nics = [
+      { ...nic, ip: "192.0.2.69", netmask: "255.255.255.0", gateway: "192.0.2.1", primary: 1 },
+      { ...nic, ips: ["dhcp", "addrconf"] },
+    ];
+    await start(agent, { ...REQUEST, machine: { ...description, disks, nics }, uuid: MACHINE });
+    const [shown] = listOf(await agent.call("GET", "/agent/v1/machines"));
+    const disk = { path: null, media: null, model: "virtio" };
+    assertEquals(shown?.disks, [
+      { ...disk, size: 10_240, boot: true },
+      { ...disk, size: 20, boot: null },
+    ]);
+    const unknown = { interface: null, mac: null, vlan_id: null };
+    assertEquals(shown?.nics, [
+      {
+        ...unknown,
+        ...nic,
+        gateway: "192.0.2.1",
+        primary: true,
+        ips: ["192.0.2.69"],
+      },
+      { ...unknown, ...nic, gateway: null, primary: null, ips: ["dhcp", "addrconf"] },
+    ]);
+  });
+});
+
+Deno.test("machines as a real vmadm shows them are listed with their disks and addresses by one call", async () => {
+  const recorded = (await Deno.readTextFile(VMADM_RECORDS)).trim().split("\n")
+    .map((line): JsonObject => JSON.parse(line).get);
+  const calls: unknown[] = [];
+  const list = (options: unknown) => {
+    calls.push(options);
+    return Promise.resolve(
+      Array.from({ length: 500 }, (_, at) => recorded[at % recorded.length] ?? {}),
+    );
+  };
+  const never = () => Promise.reject(new Error("a list asks for no single machine"));
+  const vmadm = { ...NO_MACHINES, list, get: never, infoVnc: never };
+  await withMachines(async (agent) => {
+    const answer = await agent.call("GET", "/agent/v1/machines");
+    assertEquals(answer.headers.get("x-count"), String(recorded.length));
+    const shown = listOf(answer).find(({ uuid }) => uuid === recorded.find(isOfTwoNics)?.uuid);
+    assertEquals(shown?.created_at, "2026-11-22T09:41:52.821Z");
+    assertEquals(shown?.owner_uuid, "00000000-0000-0000-0000-000000000000");
+    assertEquals(shown?.disks, [{
+      path: `/dev/zvol/rdsk/zones/${shown?.uuid}-disk0`,
+      media: "disk",
+      model: "virtio",
+      size: 100,
+      boot: true,
+    }]);
+    const nics = shown?.nics as JsonObject[];
+    assertEquals(nics.map(({ mac, ips, primary, vlan_id }) => [mac, ips, primary, vlan_id]), [
+      ["e2:14:1a:7b:f3:4", ["addrconf", "10.7.0.9/24", "2001:db8::9/64"], true, 4095],
+      ["2:8:20:aa:bb:cc", [], null, 0],
+    ]);
+    assertEquals(calls, [{ detailed: true }]);
+    for (const listed of listOf(answer)) assertEquals("vnc_password" in listed, false);
+  }, { machines: { ...MACHINE_DEPS, vmadm } });
+});
+
+/** That of the records whose nic has a router and three addresses. */
+function isOfTwoNics({ nics }: JsonObject): boolean {
+  return Array.isArray(nics) && nics.some((nic) => (nic as JsonObject).network_uuid !== undefined);
+}
 
 Deno.test("machines of the host are shown with their state, console and newest job", async () => {
   await withHost(async (agent, vmadm) => {
@@ -68,6 +150,8 @@ Deno.test("machines of the host are shown with their state, console and newest j
     const running = await agent.call("GET", path);
     const { state, brand, job_execution } = objectOf(running);
     assertEquals([state, brand, job_execution], ["running", "kvm", "queued"]);
+    const { vnc: _, console: __, ...fields } = objectOf(running);
+    assertEquals(listOf(await agent.call("GET", "/agent/v1/machines")), [fields]);
     assertEquals(objectOf(running).vnc, { ...vnc });
     const list = await agent.call("GET", "/agent/v1/machines");
     assertEquals(

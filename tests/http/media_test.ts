@@ -32,7 +32,7 @@ const FILE: MediaFile = {
 async function withMedia(run: (agent: HttpAgent) => Promise<void>): Promise<void> {
   await withHttpAgent(async (agent) => {
     const workflow = { uuid: FETCH_MEDIUM, name: "fetch-medium", onerror: [] };
-    await agent.store.workflows.putBuiltin({ ...workflow, chain: [taskOf("fetch")] }, T0);
+    await agent.store.workflows.putBuiltin({ ...workflow, chain: [taskOf("fetch")] });
     await agent.store.media.keep(FILE);
     await run(agent);
   });
@@ -42,22 +42,22 @@ const URL_WISH = { url: "https://images.example.com/disk.qcow2", digest: `sha256
 
 Deno.test("POST /agent/v1/media makes a job that will fetch it, and wakes the runner", async () => {
   await withMedia(async (agent) => {
-    const wishes = [
+    const requests = [
       URL_WISH,
       { url: "https://images.example.com/d.raw.xz", digest: `sha256:${HEX}`, compression: "xz" },
       { url: "https://images.example.com/d.raw", allow_unverified: true },
       { artifact: { distro: "omnios", release: "lts", format: "qcow2" }, check: "signature" },
       { path: "a.qcow2" },
     ];
-    for (const wish of wishes) {
-      const answer = await agent.call("POST", "/agent/v1/media", wish);
+    for (const order of requests) {
+      const answer = await agent.call("POST", "/agent/v1/media", order);
       assertEquals([answer.status, answer.text.includes("job_uuid")], [202, true]);
       const { job_uuid } = objectOf(answer);
       assertEquals(answer.headers.get("location"), `/jobs/${job_uuid}`);
       const job = await agent.store.jobs.get(job_uuid as JobUuid);
-      assertEquals([job?.workflow_uuid, job?.params], [FETCH_MEDIUM, { media: wish }]);
+      assertEquals([job?.workflow_uuid, job?.params], [FETCH_MEDIUM, { media: order }]);
     }
-    assertEquals(agent.hints, wishes.map(() => "wake"));
+    assertEquals(agent.hints, requests.map(() => "wake"));
   });
 });
 
@@ -104,7 +104,7 @@ Deno.test("POST /agent/v1/media refuses what names no file, and every field that
   });
 });
 
-Deno.test("GET /agent/v1/media tells the files with their checks and who uses them", async () => {
+Deno.test("GET /agent/v1/media shows the files with their checks and who uses them", async () => {
   await withMedia(async (agent) => {
     const job = await jobIn(agent, "queued");
     await agent.store.media.use(HEX, T0, job);

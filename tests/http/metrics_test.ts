@@ -74,8 +74,8 @@ Deno.test("/metrics shows nothing that the table of docs/operations.md leaves ou
   const table = await Deno.readTextFile(new URL("../../docs/operations.md", import.meta.url));
   await withMeasured(async ({ families }) => {
     const names = (await families()).map(({ name }) => name.replace(/^zonewright_/, ""));
-    const told = (name: string) => new RegExp("`" + name + "[`{,]").test(table);
-    assertEquals(names.filter((name) => !told(name)), []);
+    const reported = (name: string) => new RegExp("`" + name + "[`{,]").test(table);
+    assertEquals(names.filter((name) => !reported(name)), []);
   });
 });
 

@@ -14,8 +14,8 @@ import {
 import type { Wording } from "../../src/domain/job/wire.ts";
 import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { selfCommand } from "../../src/program/executable.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
+import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
@@ -37,7 +37,12 @@ import type { TaskEvent } from "../../src/domain/job/state.ts";
 import type { MediaFile } from "../../src/store/media_store.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withMirror } from "../mirror/test_mirror.ts";
-import { T0, taskOf } from "../support/job.ts";
+import { jobOf, T0, taskOf } from "../support/job.ts";
+import { hostRoutes } from "../../src/http/routes/host.ts";
+import type { Store } from "../../src/store/store.ts";
+import { recordOf, run as runJob } from "../store/store_case.ts";
+import { agentRoutes } from "../../src/http/routes/agent.ts";
+import { AGENT_SOURCES, hostSources } from "./host_sources.ts";
 import { withFolder } from "../support/until.ts";
 import {
   claimAll,
@@ -49,6 +54,7 @@ import {
   PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
+import { READ, tokenOf } from "./token_agent.ts";
 import { join } from "@std/path";
 import { isoBytes } from "../support/medium.ts";
 
@@ -126,10 +132,19 @@ export async function withIndex(
       indexSyncRoutes({ mirror, index: store.index, limits: DEFAULT_HTTP_LIMITS, log: silentLog }),
       metricsRoutes(() => Promise.resolve(meterFamilies(openMeters()))),
       readinessRoutes(() => Promise.resolve({ ready: true, checks: {} })),
+      await exampleHost(store),
+      agentRoutes(AGENT_SOURCES),
     ];
     // A sync that is under way is joined.
     await run(routes, async () => void await mirror.sync());
   });
+}
+
+/** A host with a failed job, and something to warn of. */
+async function exampleHost(store: Store): Promise<HttpContext["routes"][number]> {
+  const job = await runJob(store, jobOf(4711));
+  await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: false }));
+  return hostRoutes(hostSources(store, { settingsWaiting: () => ["slots"] }));
 }
 
 /** Operations on a file that was uploaded. */
@@ -144,7 +159,16 @@ export async function withExample(
 ): Promise<void> {
   const { routes = [], machines } = world;
   const limits = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] };
-  const changes = { wording, routes, limits, ...(machines === undefined ? {} : { machines }) };
+  // The example of a sign-in shows this one.
+  const tokens = [await tokenOf("console", "admin", READ)];
+  const access = { wantsToken: () => false, tokens: () => Promise.resolve(tokens), nowMs: () => 0 };
+  const changes = {
+    access,
+    wording,
+    routes,
+    limits,
+    ...(machines === undefined ? {} : { machines }),
+  };
   await withFolder(async (uploads) => {
     await withHttpAgent(
       async (agent) => {
@@ -154,24 +178,26 @@ export async function withExample(
           await Deno.writeFile(join(uploads, "installer-13.iso"), isoBytes(40_960));
         }
         const provision = { name: "provision-machine", chain: [taskOf("first")], onerror: [] };
-        await workflows.putBuiltin({ uuid: PROVISION, ...provision }, T0);
-        await workflows.putBuiltin({ ...provision, uuid: FETCH_MEDIUM, name: "fetch-medium" }, T0);
+        await workflows.putBuiltin({ uuid: PROVISION, ...provision });
+        await workflows.putBuiltin({ ...provision, uuid: FETCH_MEDIUM, name: "fetch-medium" });
         for (const { uuid, definition } of Object.values(MACHINE_LIFE)) {
           const life = parseWorkflow(definition, uuid, randomUuid, DEFAULT_HTTP_LIMITS);
-          await workflows.putBuiltin(life, T0);
+          await workflows.putBuiltin(life);
         }
         const workflow = exampleWorkflow();
         // With compat no two workflows have one name.
-        if (operation !== "workflow_create") await workflows.create(workflow, T0);
+        if (operation !== "workflow_create") await workflows.create(workflow);
         // A job of a machine would hold it.
         if (operation !== "job_create" && !operation.startsWith("machine_")) {
           const uuid = JOB_UUID as JobUuid;
           const target = String(JOB_REQUEST.target);
           const params = { machine: MACHINE_UUID };
-          await jobs.create({ uuid, workflow, exec_after: T0, target, params, created_at: T0 });
+          await jobs.create({ uuid, workflow, target, params });
           await info.append(uuid, { message: "seen" }, T0);
           await bringTo(agent, operation, uuid);
         }
+        // A stream of events ends with the agent, and no sooner.
+        if (operation === "events") agent.closing.abort();
         await run(agent);
       },
       changes,
@@ -193,6 +219,7 @@ const NEEDED: Readonly<Record<string, TaskEvent>> = {
   job_retry: { kind: "fail", onerror: false },
   jobs_retry: { kind: "fail", onerror: false },
   leftover_list: { kind: "fail", onerror: false },
+  leftover_drop: { kind: "fail", onerror: false },
 };
 
 /** Claims the example's job, whose first attempt fails. */
@@ -209,7 +236,7 @@ async function failAttempt(agent: HttpAgent, uuid: JobUuid): Promise<void> {
     wait_seconds: 0,
   };
   const hold = await holdOf(agent, uuid);
-  const rest = { attempt, failures: 0, retry_at: T0, elapsed_ms: 0, now: T0 };
+  const rest = { attempt, failures: 0, elapsed_ms: 0 };
   assertEquals(await agent.store.jobs.recordAttempt({ ...hold, ...rest }), true);
 }
 
@@ -219,10 +246,9 @@ async function bringTo(agent: HttpAgent, operation: string, uuid: JobUuid): Prom
   const next = NEEDED[operation];
   if (next === undefined) return;
   await claimAll(agent);
-  if (operation === "leftover_list") {
+  if (operation.startsWith("leftover_")) {
     await agent.store.machineClaims.take(
       { uuid: MACHINE_UUID as MachineUuid, host: "simulated", job_uuid: uuid },
-      T0,
     );
   }
   // A task keeps the params that the job has.

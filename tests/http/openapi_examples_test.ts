@@ -87,9 +87,9 @@ const UPLOADS_OF_PARTS: Readonly<Record<string, readonly string[]>> = {
   media_upload: ["200", "202"],
 };
 
-/** What no example's answer has: of failures and rare states, of an index's extras, and of a request repeated. */
+/** What no example's answer has: of streams, of failures and rare states, of an index's extras, and of a request repeated. */
 const UNSEEN = new RegExp(
-  "^(Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature|UnfinishedUpload)\\b|" +
+  "^(\\w+Event|FieldError|Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature|UnfinishedUpload)\\b|" +
     "\\.(changes|problems)\\.items$|^IndexSync\\.retry_after_seconds$|" +
     "^Job\\.(next_attempt|next_attempt_refused|oncancel|oncancel_results|runner_id)$|" +
     "^TaskResult\\.properties\\.error|^VncInfo\\.properties\\.vnc\\.password$|" +

@@ -10,10 +10,16 @@ import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";
 import { readQuery } from "../../src/http/request/query.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
+import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events.ts";
 import { SYNC_QUERY_FIELDS } from "../../src/http/routes/index/sync.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
-import { LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../../src/http/routes/jobs/view.ts";
+import {
+  COUNT_QUERY_FIELDS,
+  LOG_QUERY_FIELDS,
+  SUMMARY_QUERY_FIELDS,
+} from "../../src/http/routes/jobs/view.ts";
+import { HOURLY_QUERY_FIELDS } from "../../src/http/routes/metrics.ts";
 import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machine_console.ts";
 import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines.ts";
 import {
@@ -41,8 +47,11 @@ const READ: Readonly<Record<string, Reading>> = {
   "GET /jobs": { fields: JOB_QUERY_FIELDS, apart: ["params"] },
   "GET /jobs/{job_uuid}/info": { fields: INFO_QUERY_FIELDS },
   "GET /jobs/{job_uuid}/wait": { fields: WAIT_FIELDS },
+  "GET /agent/v1/events": { fields: EVENT_QUERY_FIELDS },
   "GET /agent/v1/jobs": { fields: SUMMARY_QUERY_FIELDS },
+  "GET /agent/v1/jobs/counts": { fields: COUNT_QUERY_FIELDS },
   "GET /agent/v1/jobs/{job_uuid}/log": { fields: LOG_QUERY_FIELDS },
+  "GET /agent/v1/stats/hourly": { fields: HOURLY_QUERY_FIELDS },
   "GET /agent/v1/machines": { fields: MACHINE_QUERY_FIELDS },
   "GET /agent/v1/machines/{uuid}/console": { fields: CONSOLE_QUERY_FIELDS },
   "GET /agent/v1/media/library": { fields: LIBRARY_QUERY_FIELDS },

@@ -1,4 +1,4 @@
-// Callers who are not known: probes, who are answered all the same, and what they are told.
+// Callers who are not known: probes are answered all the same.
 
 import { assertEquals } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { openAgentReadiness } from "../../src/agent/monitoring.ts";
+import { openAgentReadiness, openMachineList } from "../../src/agent/monitoring.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import {
   openReadiness,
@@ -9,11 +9,14 @@ import {
 } from "../../src/http/routes/health.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import type { ReadingClocks } from "../../src/http/answer/kept_reading.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { withHttpAgent } from "./http_agent.ts";
+
+const clocksAt = (monotonicMs: () => number): ReadingClocks => ({ now: () => T0, monotonicMs });
 
 const OK: ReadinessFinding = { status: "ok", detail: "fine" };
 
@@ -26,7 +29,7 @@ Deno.test("GET /readyz answers 200 with a warning, and 503 with a failure, each 
   const readiness = openReadiness({
     store: checkOf(() => Promise.resolve(OK)),
     disk: checkOf(() => Promise.resolve(disk), { keepMs: 0 }),
-  }, () => 0);
+  }, clocksAt(() => 0));
   await withHttpAgent(async (agent) => {
     const warned = await agent.call("GET", "/readyz");
     assertEquals(warned.status, 200);
@@ -46,7 +49,7 @@ Deno.test("a look is kept for its time, and never under way twice", async () => 
   const answers = [gate.promise, Promise.resolve(OK)];
   const readiness = openReadiness({
     host: checkOf(() => answers[looks++] ?? Promise.resolve(OK)),
-  }, () => ms);
+  }, clocksAt(() => ms));
   const both = [readiness(), readiness()];
   gate.resolve(OK);
   await Promise.all(both);
@@ -66,7 +69,7 @@ Deno.test("a look that throws or does not end has failed, and says so", async ()
         new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
       { deadlineMs: 20 },
     ),
-  }, () => 0);
+  }, clocksAt(() => 0));
   const late = { status: "failed", detail: "no answer within 20 ms" } as const;
   assertEquals(await readiness(), {
     ready: false,
@@ -89,7 +92,8 @@ Deno.test("an agent is ready by its store, disk, host and index", async () => {
       const vmadm = openVmadm(simulatedTransport({ self: selfCommand(), stateDir }));
       const ask = async (host = vmadm) => {
         const freeBytes = () => Promise.resolve(free);
-        const places = { store, vmadm: host, stateDir, freeBytes };
+        const machines = openMachineList({ now: () => now }, host);
+        const places = { store, machines, stateDir, freeBytes };
         const { ready, checks } = await openAgentReadiness({ config, now: () => now }, places)();
         const found = Object.entries(checks).map(([name, { status }]) => [name, status]);
         return [ready, Object.fromEntries(found)];

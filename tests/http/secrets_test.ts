@@ -21,7 +21,7 @@ const PARAMS = { ...HELD, customer_metadata: { root_pw: SECRET, "user-script": S
 /** A finished job with secrets wherever a job may have them, of any size. */
 async function fill(store: Store, filler: number): Promise<void> {
   const large = "x".repeat(filler);
-  await store.workflows.create({ ...WORKFLOW, large }, T0);
+  await store.workflows.create({ ...WORKFLOW, large });
   await store.jobs.create(jobOf(1, {
     workflow: WORKFLOW,
     params: { ...PARAMS, large },
@@ -39,7 +39,6 @@ async function fill(store: Store, filler: number): Promise<void> {
     props: { ...job.props, found: HELD, vnc_password: SECRET },
     elapsed_ms: 1,
     event: { kind: "succeed" },
-    now: T0,
   });
   await store.info.append(JOB, { ...HELD, large, internal_metadata: { a: SECRET } }, T0);
 }

@@ -121,9 +121,9 @@ programTest(
       };
       const messageOf = async (options: object) =>
         (await assertRejects(() => listen(APP, { ...everywhere, ...options }), AgentError)).message;
-      assert((await messageOf({})).endsWith("without a token and without TLS"));
-      assert((await messageOf({ tls })).endsWith("without a token"));
-      assert((await messageOf({ tokenRequired: true })).endsWith("without TLS"));
+      assert((await messageOf({})).endsWith("there must be a token and TLS"));
+      assert((await messageOf({ tls })).endsWith("there must be a token"));
+      assert((await messageOf({ tokenRequired: true })).endsWith("there must be TLS"));
       await (await listen(APP, { ...everywhere, tls, tokenRequired: true })).shutdown();
     }),
 );

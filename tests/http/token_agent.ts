@@ -10,13 +10,13 @@ export const READ = tokenText(new Uint8Array(32).fill(1));
 export const ADMIN = tokenText(new Uint8Array(32).fill(2));
 export const UNKNOWN = tokenText(new Uint8Array(32).fill(3));
 
-async function tokenOf(name: string, scope: TokenScope, text: string): Promise<Token> {
+export async function tokenOf(name: string, scope: TokenScope, text: string): Promise<Token> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   const sha256 = Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0"));
   return { name, scope, sha256: sha256.join(""), created_at: "2026-01-01T00:00:00.000Z" };
 }
 
-/** Runs a test with an agent that knows two tokens, and wants one unless told otherwise. */
+/** Runs a test with an agent that knows two tokens, and wants one unless the test says otherwise. */
 export async function withTokens(
   run: (agent: HttpAgent, entries: AuditEntry[]) => Promise<void>,
   { required = true, ...changes }: Partial<HttpContext> & { required?: boolean } = {},

@@ -7,7 +7,7 @@ import { withFolder } from "../support/until.ts";
 
 const APP = { fetch: () => new Response("hello") };
 
-/** Runs a test with both kinds of door behind a socket. */
+/** Runs a test with both kinds of listener behind a socket. */
 async function withSockets(
   rights: SocketRights,
   run: (path: string, folder: string) => Promise<void>,

@@ -12,7 +12,8 @@ import {
   PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
-import { T0, uuidOf, workflowOf } from "../support/job.ts";
+import { uuidOf, workflowOf } from "../support/job.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
 import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { createApp } from "../../src/http/app.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
@@ -138,6 +139,19 @@ Deno.test("POST /workflows names every incorrect parameter at once", async () =>
   });
 });
 
+Deno.test("POST /agent/v1/workflows/validate refuses as POST /workflows does, and keeps nothing", async () => {
+  await withHttpAgent(async (agent) => {
+    const check = (body: JsonObject) => agent.call("POST", "/agent/v1/workflows/validate", body);
+    const valid = await check({ name: "sample", chain: [{ body: BODY }, { body: BODY }] });
+    assertEquals([valid.status, valid.body], [200, { valid: true, name: "sample", tasks: 2 }]);
+    const wrong = { chain: [{ body: "1" }, { retry: -1 }], timeout: 0 };
+    const refused = await check(wrong);
+    assertEquals(refused.status, 409);
+    assertEquals(fieldsOf(refused), fieldsOf(await agent.call("POST", "/workflows", wrong)));
+    assertEquals((await agent.call("GET", "/workflows")).body, []);
+  });
+});
+
 Deno.test("GET /workflows/:wf_uuid answers the workflow plus wf_uuid", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newWorkflow(agent);
@@ -196,7 +210,7 @@ Deno.test("DELETE /workflows/:wf_uuid answers 204 without a body and leaves jobs
   });
 });
 
-Deno.test("GET /workflows filters by name, pages, and refuses unknown filters", async () => {
+Deno.test("GET /workflows filters by name and uuid, pages, and refuses unknown filters", async () => {
   await withHttpAgent(async (agent) => {
     for (const name of ["a", "b", "b", "c"]) await newWorkflow(agent, { name });
     const names = async (query: string) =>
@@ -204,6 +218,11 @@ Deno.test("GET /workflows filters by name, pages, and refuses unknown filters", 
     assertEquals(await names(""), ["a", "b", "b", "c"]);
     assertEquals(await names("?name=b"), ["b", "b"]);
     assertEquals(await names("?name=z"), []);
+    const [first] = listOf(await agent.call("GET", "/workflows"));
+    const beginning = String(first?.uuid).slice(0, 13);
+    assertEquals(await names(`?uuid=${beginning.toUpperCase()}`), ["a"]);
+    assertEquals(await names(`?uuid=${beginning}&name=b`), []);
+    assertRefused(await agent.call("GET", "/workflows?uuid=abc"), 409, "InvalidArgument");
     assertEquals(await names("?limit=2&offset=1"), ["b", "b"]);
     assertEquals(await names("?name=b&offset=1"), ["b"]);
     assertEquals(await names("?offset=4"), []);
@@ -221,7 +240,7 @@ Deno.test("GET /workflows answers a list of many pages in the order of creation"
   await withHttpAgent(async (agent) => {
     const names = Array.from({ length: 90 }, (_, number) => `w${number}`);
     for (const [number, name] of names.entries()) {
-      await agent.store.workflows.create(workflowOf({ uuid: uuidOf(number), name }), T0);
+      await agent.store.workflows.create(workflowOf({ uuid: uuidOf(number), name }));
     }
     const listed = async (query: string) =>
       listOf(await agent.call("GET", `/workflows${query}`)).map(({ name }) => name);
@@ -242,7 +261,7 @@ Deno.test("GET /workflows reads no more workflows than it is about to write", as
   };
   const note = "ü".repeat(500_000);
   const sent = Array.from({ length: 30 }, (_, n) => ({ ...workflowOf({ uuid: uuidOf(n) }), note }));
-  for (const workflow of sent) await store.workflows.create(workflow, T0);
+  for (const workflow of sent) await store.workflows.create(workflow);
   await withHttpAgent(async ({ context }) => {
     // The application without a socket: what it reads is what is taken here.
     const request = new Request("http://localhost/workflows", { headers: { host: "localhost" } });
@@ -271,7 +290,7 @@ Deno.test("a built-in workflow can be read and is listed on request, never chang
       chain: [],
       onerror: [],
     };
-    await agent.store.workflows.putBuiltin(builtin, T0);
+    await agent.store.workflows.putBuiltin(builtin);
     assertEquals((await agent.call("GET", "/workflows")).body, []);
     for (const query of ["?builtin=true", "?name=provision-machine", "?builtin=true&limit=1"]) {
       assertEquals((await agent.call("GET", `/workflows${query}`)).body, [builtin]);

@@ -40,19 +40,26 @@ eachProgram(
         process.stderr.pipeThrough(new TextDecoderStream()).pipeTo(sink()),
       ]);
       try {
-        await until("the tour", () => shown.includes("Look around"), 60_000).catch((error) => {
+        await until("the tour", () => shown.includes("Look around"), 120_000).catch((error) => {
           throw new Error(`${error}\n${shown}`);
         });
         const port = Number(/^vnc +127\.0\.0\.1:(\d+)/m.exec(shown)?.[1]);
         const url = /curl (http:\S+)\/stats/.exec(shown)?.[1];
         const machines = `${url}/agent/v1/machines`;
-        const [{ uuid }] = await (await fetch(machines)).json();
+        const listed: { alias: string; uuid: string }[] = await (await fetch(machines)).json();
+        assertEquals(listed.map(({ alias }) => alias).sort(), [
+          "database",
+          "first-machine",
+          "web-1",
+        ]);
+        const uuid = listed.find(({ alias }) => alias === "first-machine")?.uuid;
         const { vnc } = await (await fetch(`${machines}/${uuid}/vnc`)).json();
         await until("the password to be shown", () => shown.includes(vnc.password));
         using client = await RfbClient.connect(port);
         await client.handshake("3.8", vnc.password);
         const stats = await (await fetch(`${url}/stats`)).json();
-        assertEquals(stats.current.succeeded, 1);
+        const { succeeded, failed, waiting } = stats.current;
+        assertEquals({ succeeded, failed, waiting }, { succeeded: 4, failed: 1, waiting: 1 });
       } finally {
         process.kill("SIGINT");
       }

@@ -1,5 +1,5 @@
 // Texts that somebody may send to forge a line of a log, to end a string, a statement or an element
-// early, or to break whoever reads them: made by rule, always the same.
+// early, or to break their reader: made by rule, always the same.
 
 /** What texts are built around: one kind of trouble each. */
 const SEEDS: readonly string[] = [

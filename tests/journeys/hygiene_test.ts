@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { mapLimited } from "../../src/program/loop.ts";
+import { mapLimited } from "../../src/runtime/waiting.ts";
 import { type Program, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostileTexts } from "./hostile_text.ts";
@@ -15,7 +15,7 @@ const AT_A_TIME = 8;
 const UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 /** Where each stands it may stand, and nowhere else. */
 const CANARIES = { params: "canary-zq81-params", body: "canary-zq82-body", token: "zwt_" };
-/** What a line must not hold as it is: whoever shows it would do what it says. */
+/** What a line must not hold as it is: a terminal that shows it would do what it says. */
 // deno-lint-ignore no-control-regex
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/;
 

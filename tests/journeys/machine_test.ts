@@ -76,13 +76,13 @@ async function failedMachine(
   return { task: String(failed?.name), error: JSON.stringify(failed?.error) };
 }
 
-/** Connects to the console at this address as somebody does whom the agent has told the password. */
+/** Connects to the console at this address as a caller does who read the password. */
 async function assertConsole(agent: AgentProcess, uuid: unknown, address: unknown): Promise<void> {
   const { vnc } = (await agent.get(`/agent/v1/machines/${uuid}/vnc`)).body as { vnc: JsonObject };
-  const { password, ...told } = vnc;
-  assertEquals(told, address);
-  assertEquals(told.host, "127.0.0.1");
-  using client = await RfbClient.connect(Number(told.port));
+  const { password, ...reported } = vnc;
+  assertEquals(reported, address);
+  assertEquals(reported.host, "127.0.0.1");
+  using client = await RfbClient.connect(Number(reported.port));
   const picture = await client.handshake("3.8", String(password));
   assert(picture.width > 0 && picture.height > 0);
   assertStringIncludes(picture.name, String(uuid));
@@ -152,7 +152,7 @@ eachProgram(
       assertEquals([size, (mode ?? 0) & 0o777], [128 << 20, 0o444]);
       const { items } = (await agent.get(`/jobs/${job.uuid}/info`)).body;
       const copied = (items as JsonObject[]).filter((entry) => entry.progress !== undefined);
-      assert(copied.length > 0, "no progress was told");
+      assert(copied.length > 0, "no progress was reported");
     }),
 );
 

@@ -20,7 +20,7 @@ const BODY = `async function make(job, cb) {
 }`;
 
 eachProgram(
-  "a policy refuses the same to requests and tasks, and jobs tell what their tasks called",
+  "a policy refuses the same to requests and tasks, and jobs say what their tasks called",
   (program) =>
     withFolder(async (folder) => {
       const flags = ["--host", "simulated", ...FLAGS];
@@ -102,6 +102,6 @@ function summary({ zonewright_call: call, zonewright_calls: calls }: JsonObject)
   if (isJsonObject(call)) return [call.name, call.ended];
   const counts = Object.entries(isJsonObject(calls) ? calls : {});
   return Object.fromEntries(
-    counts.map(([name, told]) => [name, isJsonObject(told) ? told.count : undefined]),
+    counts.map(([name, reported]) => [name, isJsonObject(reported) ? reported.count : undefined]),
   );
 }

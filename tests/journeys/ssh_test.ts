@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { makeKey, type SshServer, sshTest, withSshServer } from "../host/ssh_server.ts";
 import { RfbClient } from "../host/simulator/rfb_client.ts";
 import { writeVmadm } from "../host/test_host.ts";

@@ -158,3 +158,56 @@ Deno.test("a media folder that is added to the configuration is listed after SIG
       assertEquals([files[0]?.name, files[0]?.place], ["b.iso", "folder"]);
     }, ["--config", config]);
   }));
+
+Deno.test("a file that a job is hashing is neither replaced nor removed, and the job is named", () =>
+  withAgent(sourceProgram(), async (agent, folder) => {
+    const uploads = join(folder, "state", "uploads");
+    await Deno.mkdir(uploads, { recursive: true });
+    const path = join(uploads, "large.iso");
+    // Long to hash, and no room on the disk.
+    await Deno.writeFile(path, isoBytes(MIB));
+    await Deno.truncate(path, 16 * 1024 * MIB);
+    const started = await agent.post("/agent/v1/media", { path: "large.iso" });
+    assertEquals(started.status, 202, JSON.stringify(started.body));
+    const job = String(started.body.job_uuid);
+    await until("progress", async () => {
+      const { body } = await agent.get(`/agent/v1/jobs/${job}`);
+      return body.progress !== null;
+    });
+    const replaced = await put(agent, "large.iso?replace=true", BYTES);
+    assertEquals(replaced.status, 409, replaced.text);
+    assertStringIncludes(replaced.text, `it is read by job ${job}`);
+    const removed = await fetch(`${agent.url}${LIBRARY}/large.iso`, { method: "DELETE" });
+    assertEquals(removed.status, 409);
+    assertStringIncludes(await removed.text(), job);
+    await agent.post(`/jobs/${job}/cancel`);
+    await until("the end of the reading", async () => {
+      const answer = await fetch(`${agent.url}${LIBRARY}/large.iso`, { method: "DELETE" });
+      await answer.body?.cancel();
+      return answer.status === 200;
+    });
+  }));
+
+Deno.test("a changed upload_dir is said to wait for a restart, and uploads go on where they were", () =>
+  withFolder(async (folder) => {
+    const config = join(folder, "agent.toml");
+    const [first, second] = [join(folder, "first"), join(folder, "second")];
+    await Deno.writeTextFile(config, `upload_dir = "${first}"\n`);
+    const flags = ["--dev", "--config", config];
+    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), flags);
+    try {
+      await Deno.writeTextFile(config, `upload_dir = "${second}"\n`);
+      agent.signal("SIGHUP");
+      const waiting = await until("the settings to be read", async () => {
+        const { body } = await agent.get("/agent/v1/config");
+        return (body.waiting as string[]).length > 0 ? body.waiting : undefined;
+      });
+      assertEquals(waiting, ["upload_dir"] as unknown as typeof waiting);
+      assertStringIncludes(agent.log(), "upload_dir");
+      assertEquals((await put(agent, "a.iso", BYTES)).status, 201);
+      assertEquals((await Deno.stat(join(first, "a.iso"))).size, BYTES.length);
+      assertEquals(await Deno.stat(second).catch(() => undefined), undefined);
+    } finally {
+      assertEquals(await agent.stop(), 0);
+    }
+  }));

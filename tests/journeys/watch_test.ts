@@ -1,4 +1,4 @@
-// An agent as those see it who watch it: its figures, its readiness and its log after a job.
+// An agent as those see it who watch it: its metrics, its readiness and its log after a job.
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
@@ -22,13 +22,13 @@ eachProgram(
         const job = await agent.post("/jobs", { workflow: String(workflow.body.uuid) });
         const uuid = String(job.body.uuid);
         await agent.job(uuid, "success");
-        const figures = async () => {
+        const metrics = async () => {
           const answer = await fetch(`${agent.url}/metrics`);
           return readExposition(await answer.text());
         };
         // The last write is counted a moment after the row can be read.
         const read = await until("the job to be counted", async () => {
-          const families = await figures();
+          const families = await metrics();
           return valueOf(families, "jobs_total", { result: "succeeded" }) === 1 && families;
         });
         assertEquals(valueOf(read, "jobs", { execution: "succeeded" }), 1);

@@ -72,7 +72,7 @@ const tickets: Reach = async (agent, value) => {
   const [uuid = ""] = await machines(agent, 1);
   const path = `/agent/v1/machines/${uuid}/console-tickets`;
   for (let count = 0; count < value; count++) assertTaken(await agent.post(path));
-  assertOver(await agent.post(path), 503, `${value} are not used yet`);
+  assertOver(await agent.post(path), 503, `${value} are unused`);
 };
 
 /** Follows the other: there is room again as soon as the tickets have ended. */

@@ -10,7 +10,7 @@ import { limitFlags, type LimitName, ran } from "./limit_case.ts";
 export const KEPT_LIMITS: readonly LimitName[] = ["finished_jobs_max"];
 
 export function finishedJobsTest(): void {
-  Deno.test("limits: finished_jobs_max", async () => {
+  Deno.test("finished_jobs_max removes the oldest finished jobs at a start", async () => {
     await withFolder(async (folder) => {
       const stateDir = join(folder, "state");
       const started = (...flags: string[]) =>

@@ -34,7 +34,7 @@ export function limitFlags(values: { readonly [Name in LimitName]?: number }): s
 
 /** Starts an agent with the limits of a group, and meets each. */
 export function limitTest({ name, flags = [], cases }: LimitGroup): void {
-  Deno.test(`limits: ${name}`, async (t) => {
+  Deno.test(`the limits of ${name} hold at their smallest value`, async (t) => {
     await withFolder(async (folder) => {
       const values = Object.fromEntries(
         Object.entries(cases).map(([limit, [value]]) => [limit, value]),

@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { AgentProcess } from "../support/agent_process.ts";
+import { readEvents } from "../http/event_reader.ts";
 import { listed } from "../http/raw_call.ts";
 import { until } from "../support/until.ts";
 import { assertOver, type LimitGroup, madeWorkflow, type Reach } from "./limit_case.ts";
@@ -47,8 +48,19 @@ const waits: Reach = async (agent, value) => {
   for (const { body } of await Promise.all(held)) assertEquals(body.execution, "canceled");
 };
 
+const streams: Reach = async (agent, value) => {
+  const readers = await Promise.all(Array.from({ length: value }, () => readEvents(agent.url)));
+  try {
+    const refused = await agent.get("/agent/v1/events");
+    assertOver(refused, 503, `${value} are open`);
+    assertEquals(refused.headers.get("retry-after"), "5");
+  } finally {
+    for (const reader of readers) await reader[Symbol.asyncDispose]();
+  }
+};
+
 /** Fewer than eight places are for all requests alike. */
 export const PLACE_LIMITS: LimitGroup = {
   name: "places",
-  cases: { requests_max: [4, requests], waits_max: [2, waits] },
+  cases: { requests_max: [4, requests], waits_max: [2, waits], event_streams_max: [2, streams] },
 };

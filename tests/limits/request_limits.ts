@@ -118,9 +118,9 @@ const infoEntry: Reach = async (agent, value) => {
   assertOver(large, 413, `over ${4 * value} bytes`);
   const uuid = await madeWorkflow(agent, "informed");
   const job = await agent.post("/jobs", { workflow: uuid });
-  const told = `/jobs/${job.body.uuid}/info`;
-  assertTaken(await agent.post(told, { x: "y".repeat(value - `{"x":""}`.length) }));
-  assertOver(await agent.post(told, { x: "y".repeat(value) }), 413, `${value}`);
+  const reported = `/jobs/${job.body.uuid}/info`;
+  assertTaken(await agent.post(reported, { x: "y".repeat(value - `{"x":""}`.length) }));
+  assertOver(await agent.post(reported, { x: "y".repeat(value) }), 413, `${value}`);
 };
 
 const infoEntries: Reach = async (agent, value) => {
@@ -144,7 +144,7 @@ const workflows: Reach = async (agent, value) => {
   // Those of the agent itself count as well.
   for (let count = 0; count <= value; count++) {
     const made = await agent.post("/workflows", workflow(`one of many ${count}`));
-    if (made.status !== 201) return assertOver(made, 503, `there are ${value}, the most`);
+    if (made.status !== 201) return assertOver(made, 503, `there are ${value}, the maximum`);
   }
   throw new Error(`More than ${value} workflows were made`);
 };

@@ -89,6 +89,7 @@ export const OTHERS = {
     largest: always("job_record:9999999:after"),
     refused: "job_record:0:after",
   },
+  fresh_realm: oneSwitch,
   guest_user: { smallest: always("none"), largest: always("999999999:999999999"), refused: "-1" },
   allow_brand: { smallest: always(["kvm"]), largest: always(["kvm", "bhyve"]), refused: "lx" },
   allow_nic_tag: {

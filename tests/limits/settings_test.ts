@@ -40,7 +40,7 @@ async function withStarted(
     stdout: "null",
     stderr: "piped",
   }).spawn();
-  const told = new Response(process.stderr).text();
+  const reported = new Response(process.stderr).text();
   let ended = false;
   const status = process.status.finally(() => ended = true);
   const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
@@ -54,7 +54,7 @@ async function withStarted(
   };
   try {
     await until("the agent to answer", async () => {
-      if (ended) throw new Error(`The agent ended before it answered:\n${await told}`);
+      if (ended) throw new Error(`The agent ended before it answered:\n${await reported}`);
       const [status] = await ask("GET", "/healthz").catch(notYet);
       if (status === null) return false;
       assertEquals(status, 200);
@@ -62,11 +62,11 @@ async function withStarted(
     });
     await run(ask);
     process.kill("SIGTERM");
-    assertEquals((await status).code, 0, await told);
+    assertEquals((await status).code, 0, await reported);
   } catch (error) {
     if (!ended) process.kill("SIGKILL");
     await status;
-    throw new Error(`The agent has logged:\n${await told}`, { cause: error });
+    throw new Error(`The agent has logged:\n${await reported}`, { cause: error });
   } finally {
     client.close();
   }

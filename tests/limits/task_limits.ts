@@ -34,8 +34,8 @@ const error: Reach = async (agent, value) => {
 const jobLeft: Reach = async (agent, value) => {
   const body = (chars: number) => `(job, cb) => { job.set = "y".repeat(${chars}); cb(); }`;
   assertSuccess(await ran(agent, [body(value - 200)]));
-  const told = errorOf(await ran(agent, [body(value)]));
-  assertStringIncludes(told, `Cannot record the job: its JSON is over ${value} characters`);
+  const reported = errorOf(await ran(agent, [body(value)]));
+  assertStringIncludes(reported, `Cannot record the job: its JSON is over ${value} characters`);
 };
 
 const job: Reach = async (agent, value) => {
@@ -43,8 +43,8 @@ const job: Reach = async (agent, value) => {
   const body = `(job, cb) => cb(null, "y".repeat(900))`;
   const count = Math.ceil(value / 900);
   assertSuccess(await ran(agent, [body]));
-  const told = errorOf(await ran(agent, Array<string>(count).fill(body)));
-  assertStringIncludes(told, `and may have ${value}`);
+  const reported = errorOf(await ran(agent, Array<string>(count).fill(body)));
+  assertStringIncludes(reported, `and may have ${value}`);
 };
 
 const call: Reach = async (agent, value) => {
@@ -85,8 +85,8 @@ const infoEntries: Reach = async (agent, value) => {
   const full = await ran(agent, [body(value)]);
   assertSuccess(full);
   assertEquals((await infoOf(agent, full)).length, value);
-  const told = errorOf(await ran(agent, [body(value + 1)]));
-  assertStringIncludes(told, `has appended ${value} entries`);
+  const reported = errorOf(await ran(agent, [body(value + 1)]));
+  assertStringIncludes(reported, `has appended ${value} entries`);
 };
 
 const infoChars: Reach = async (agent, value) => {

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { dirname, join } from "@std/path";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { Store } from "../../src/store/store.ts";
-import { jobOf, RUNNER, T0 } from "../support/job.ts";
+import { jobOf, RUNNER } from "../support/job.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";
 import { artifact, digestsOf, namesIn, PATH, patterned, rejection, sizeOf } from "./vendor_file.ts";
 import { claimJobs } from "../support/clocked_store.ts";
@@ -30,7 +30,7 @@ async function newJob(store: Store, n: number): Promise<JobUuid> {
 }
 
 async function end(store: Store, uuid: JobUuid): Promise<void> {
-  await store.jobs.cancel(uuid, T0);
+  await store.jobs.cancel(uuid);
 }
 
 Deno.test("the cache removes what was used longest ago when it would grow over its bound", async () => {
@@ -173,7 +173,7 @@ Deno.test("verify() reads a file again, and removes one that is damaged", async 
     assertEquals(error.code, "digest_mismatch");
     assertEquals([await sizeOf(medium.path), (await store.media.list()).length], [undefined, 0]);
     assertEquals((await rejection(mirror.files.verify(medium.sha256))).code, "not_found");
-    // What is gone is downloaded anew.
+    // What is gone is downloaded again.
     assertEquals((await fetched(test, 0)).sha256, medium.sha256);
   });
 });
@@ -212,14 +212,14 @@ Deno.test("note() knows a file of the operator, which is never removed itself", 
     await Deno.writeFile(path, body);
     const [{ value: sha256 }] = await digestsOf(body);
     const source = "path" as const;
-    const told = { source, path, name: "a.iso", size: SIZE, sha256, label: "a", level: "none" };
-    await mirror.files.note({ ...told, level: "none" });
+    const reported = { source, path, name: "a.iso", size: SIZE, sha256, label: "a", level: "none" };
+    await mirror.files.note({ ...reported, level: "none" });
     assertEquals((await mirror.files.list()).map((file) => file.path), [path]);
     assertEquals(await store.media.bytes(), 0);
     await mirror.files.remove(sha256);
     assertEquals(await sizeOf(path), SIZE);
     // Damaged, it is forgotten and left where it is.
-    await mirror.files.note({ ...told, level: "none" });
+    await mirror.files.note({ ...reported, level: "none" });
     await Deno.writeFile(path, new Uint8Array(SIZE));
     assertEquals((await rejection(mirror.files.verify(sha256))).code, "digest_mismatch");
     assertEquals([await sizeOf(path), (await mirror.files.list()).length], [SIZE, 0]);

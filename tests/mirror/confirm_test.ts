@@ -188,10 +188,10 @@ Deno.test("download() without any digest takes a file only when that is allowed"
     server.faults.set("disk.raw", [{ kind: "cut", after: 1000 }]);
     const medium = await mirror.downloadUrl(url, undefined, { allowUnverified: true });
     assertEquals([medium.level, medium.sha256], ["none", SHA256.value]);
-    // Nothing would have told whether the two parts are of one file.
+    // Nothing would have shown whether the two parts are of one file.
     assertEquals(server.requests.at(-1)?.headers.get("range"), null);
     assertEquals((await store.media.get(medium.sha256))?.level, "none");
-    // Its digest is known now: whoever gives it finds the file, and has checked it by that.
+    // Its digest is known now: a request with it finds the file, and has checked it by that.
     assertEquals((await mirror.downloadUrl(url, SHA256)).level, "index");
   });
 });
@@ -226,18 +226,18 @@ Deno.test("download() refuses a signature by a key that the operator does not ha
     const error = await rejection(test.mirror.download(found, { check: "signature" }));
     assertEquals(error.code, "forbidden");
     assertStringIncludes(error.message, "which is not a trusted key");
-    const wish = { check: "signature", allowUnverified: true } as const;
-    assertEquals((await test.mirror.download(found, wish)).level, "vendor");
+    const requested = { check: "signature", allowUnverified: true } as const;
+    assertEquals((await test.mirror.download(found, requested)).level, "vendor");
     const image = signature(test, "pgp_detached", "disk.raw", "disk.raw.sig");
     const own = await described(test, { signatures: [image] });
-    assertEquals((await rejection(test.mirror.download(own, wish))).code, "forbidden");
+    assertEquals((await rejection(test.mirror.download(own, requested))).code, "forbidden");
   }, ["else.gpg"]);
 });
 
 Deno.test("download() refuses what was changed after it was signed, whatever is allowed", async () => {
   await withVendor(async (test) => {
     const { mirror, server } = test;
-    const wish = { check: "signature", allowUnverified: true } as const;
+    const requested = { check: "signature", allowUnverified: true } as const;
     const changed = (name: string, from: string, to: string) => {
       const text = new TextDecoder().decode(server.files.get(name)?.body).replace(from, to);
       server.files.set(name, { body: new TextEncoder().encode(text) });
@@ -255,7 +255,7 @@ Deno.test("download() refuses what was changed after it was signed, whatever is 
     ];
     for (const [said, one] of cases) {
       const found = await described(test, { ...said, signatures: [one] });
-      const error = await rejection(mirror.download(found, wish));
+      const error = await rejection(mirror.download(found, requested));
       assertEquals([one.url, error.code], [one.url, "digest_mismatch"]);
     }
     assertEquals(server.countOf("disk.raw"), 0);

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { withMirror } from "./test_mirror.ts";
 import { artifact, ISO, PATH, patterned, rejection } from "./vendor_file.ts";
 
-/** Bytes that were told of with the downloads of a test. */
+/** Bytes that were reported with the downloads of a test. */
 function counted(): { bytes: number; received: (bytes: number) => void } {
   const count = { bytes: 0, received: (bytes: number) => void (count.bytes += bytes) };
   return count;

@@ -19,7 +19,7 @@ async function withHashing(
   }
 }
 
-Deno.test("hashInto() hashes a file of several parts and tells how far it is", async () => {
+Deno.test("hashInto() hashes a file of several parts and says how far it is", async () => {
   await withHashing((hashing) =>
     withFolder(async (folder) => {
       const path = join(folder, "file");

@@ -134,7 +134,7 @@ Deno.test("a clear-signed text of millions of line breaks is refused by its size
     serve(test, "CHECKSUM", breakingClearText(good, 8 * mebi));
     const large = await rejection(test.mirror.download(found, WISH));
     assertEquals(large.code, "too_large");
-    // Within the limit, whoever signed it: a foreign key says nothing, and a broken text is refused.
+    // Within the limit, by any signer: a foreign key says nothing, and a broken text is refused.
     const strange = await clearSigned(LIST + "\n".repeat(mebi - 2000), THEIRS.secret);
     serve(test, "CHECKSUM", strange);
     const unknown = await rejection(test.mirror.download(found, WISH));

@@ -5,7 +5,7 @@ import { openDecoders } from "../../src/decoder/pool.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openIndexReading } from "../../src/mirror/sync/index_reading.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { until } from "../support/until.ts";
 import { fixtureFiles } from "./index_server.ts";
 

@@ -4,7 +4,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { WAITING_MAX } from "../../src/decoder/queue.ts";
 import type { Decoders } from "../../src/decoder/pool.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { decodersMax } from "../../src/sandbox/command.ts";
+import { decodersMax } from "../../src/sandbox/guest_command.ts";
 import { until } from "../support/until.ts";
 import { withMirror } from "./test_mirror.ts";
 

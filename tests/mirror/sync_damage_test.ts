@@ -14,7 +14,7 @@ const FLIPS = FULL ? 200 : 40;
 const TRUNCATIONS = FULL ? 100 : 30;
 const SEED = 20_261_120;
 
-/** Serves damaged bytes under a new tag, and puts the file back when it is told to. */
+/** Serves damaged bytes under a new tag, and puts the file back when the test says so. */
 function damage(server: IndexServer, path: string, body: Uint8Array): () => void {
   const good = server.files.get(path) as ServedFile;
   replace(server, path, body);

@@ -23,7 +23,7 @@ function answer(
 const JSON_TYPE = { "content-type": "application/json" };
 const bytesOf = (file: ServedFile) => new Uint8Array(file.body);
 
-/** Name, fault, words of the problem that is told. */
+/** Name, fault, words of the problem that is reported. */
 const KINDS: readonly (readonly [string, Fault, string])[] = [
   ["internal error", { kind: "status", status: 500 }, "the server answered 500"],
   ["bad gateway", { kind: "status", status: 502 }, "the server answered 502"],

@@ -148,7 +148,7 @@ Deno.test("two syncs at once are one, and a preview waits for its turn", async (
   }, { times: { answerMs: 5000, idleMs: 300, stallMs: 300 } });
 });
 
-Deno.test("a sync tells how far it is", async () => {
+Deno.test("a sync says how far it is", async () => {
   await withMirror(async ({ mirror, server }) => {
     const last = "v1/openapi.json";
     server.faults.set(last, [{ kind: "stall", after: 10 }]);

@@ -29,6 +29,34 @@ function failure({ run }: OpenTask, error: string) {
   return { kind: "failure", error, job: run.job } as const;
 }
 
+Deno.test("a job that waits for its next attempt does not hold up an agent that stops", () =>
+  withStore(async (store, clock) => {
+    await store.jobs.create(jobOf(1, { workflow: RETRYING }));
+    const { runner, tasks } = openClockedRunner(store, clock, RUNNER);
+    await runner.start();
+    const task = await nextTask(tasks);
+    task.end(failure(task, "busy"));
+    const failures = (count: number) =>
+      until("the attempt", async () => (await store.jobs.get(JOB))?.failures === count);
+    await failures(1);
+    // As long as an agent may ever drain: the test would end before.
+    await runner.stop(2 ** 31 - 1);
+    const left = await store.jobs.get(JOB);
+    assertEquals([left?.execution, left?.starts, left?.failures], ["queued", 0, 1]);
+    assertEquals(left?.retry_at, "2026-01-01T13:00:00.000Z");
+
+    // One that ends while the agent stops begins no other attempt here.
+    clock.pass(3_600_000);
+    const second = openClockedRunner(store, clock, RUNNER);
+    await second.runner.start();
+    const again = await nextTask(second.tasks);
+    const stopped = second.runner.stop(2 ** 31 - 1);
+    again.end(failure(again, "busy still"));
+    await stopped;
+    const then = await store.jobs.get(JOB);
+    assertEquals([then?.execution, then?.starts, then?.failures], ["queued", 0, 2]);
+  }));
+
 Deno.test("a failed attempt is recorded at once, and the next one goes on after a restart", () =>
   withStore(async (store, clock) => {
     await store.jobs.create(jobOf(1, { workflow: RETRYING }));
@@ -36,7 +64,8 @@ Deno.test("a failed attempt is recorded at once, and the next one goes on after 
     await first.runner.start();
     const task = await nextTask(first.tasks);
     clock.pass(1500);
-    task.end(failure(task, "disk died"));
+    const left = { ...task.run.job, tries: 1, params: { disk: 2 } };
+    task.end({ kind: "failure", error: "disk died", job: left });
     const waiting = await until("the attempt", async () => {
       const job = await store.jobs.get(JOB);
       return job?.failures === 1 ? job : undefined;
@@ -51,7 +80,8 @@ Deno.test("a failed attempt is recorded at once, and the next one goes on after 
     const second = openClockedRunner(store, clock, RUNNER);
     await second.runner.start();
     const again = await nextTask(second.tasks);
-    assertEquals(again.run.job.attempt, 2);
+    // What the attempt left in the job counts as much as its failure.
+    assertObjectMatch({ ...again.run.job }, { attempt: 2, tries: 1, params: { disk: 2 } });
     again.end(success(again));
     const done = await until("the end", async () => {
       const job = await store.jobs.get(JOB);

@@ -121,7 +121,7 @@ test("a job whose run breaks off in the agent is taken up again, and comes to an
     }
   }));
 
-Deno.test("interrupted tasks", async (t) => {
+Deno.test("an interrupted task starts again or fails as interrupted", async (t) => {
   await withPool(async (pool) => {
     for (const [name, run] of CASES) await t.step(name, () => run(pool));
   });

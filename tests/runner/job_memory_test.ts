@@ -64,7 +64,7 @@ test("a cancel ends the wait of a job, and its oncancel chain waits in its place
     });
     for (const uuid of [bare, undone]) {
       await jobWhen(uuid, "running", (job) => job.execution === "running");
-      await store.jobs.cancel(uuid, new Date().toISOString());
+      await store.jobs.cancel(uuid);
       runner.cancelRunning(uuid);
     }
     await jobWhen(bare, "canceled", (job) => isFinal(job.execution) && job.runner_id === null);

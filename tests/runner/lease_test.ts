@@ -162,7 +162,7 @@ test(
     mine.runner.wake();
     // The renewal tells that the first run has lost the job: its guest is ended.
     await until("the second run", () => mine.tasks.length === 1 && mine.tasks[0] !== lost);
-    await store.jobs.cancel(JOB, clock.now);
+    await store.jobs.cancel(JOB);
     mine.runner.cancelRunning(JOB);
     const undo = await until(
       "undo to have begun",
@@ -188,7 +188,7 @@ test(
         ...jobs,
         // The cancel comes right behind the result of the task.
         recordTask: async (record) => {
-          const [held] = await Promise.all([jobs.recordTask(record), jobs.cancel(JOB, clock.now)]);
+          const [held] = await Promise.all([jobs.recordTask(record), jobs.cancel(JOB)]);
           return held;
         },
       },

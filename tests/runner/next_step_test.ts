@@ -50,7 +50,7 @@ Deno.test("each callback word is an event, which is recorded beside the result",
   assertEquals(entryOf(signal("wait")), { result: "so far", error: "wait" });
 });
 
-Deno.test("entries tell what happened in words", () => {
+Deno.test("entries say what happened in words", () => {
   assertEquals(entryOf(FAILURE), { result: "", error: "no" });
   assertEquals(entryOf({ kind: "workflow_timeout" }), { result: "", error: "workflow timeout" });
   assertEquals(entryOf(SUCCESS), { result: "OK", error: "" });

@@ -5,7 +5,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import type { JobStore } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { claimJobs, type ClockedStore, openClockedStore } from "../support/clocked_store.ts";
-import { jobOf, OTHER_RUNNER, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { jobOf, OTHER_RUNNER, RUNNER, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { create, JOB, present } from "../store/store_case.ts";
 import { Clock, type ClockedRunner, openClockedRunner, success } from "./clocked_runner.ts";
@@ -100,7 +100,7 @@ test(
   "target and requested params hold while successors run, whatever a task made of the params",
   async (store, _clock, open) => {
     const workflow = workflowOf({ chain: [taskOf("set"), taskOf("again")] });
-    await store.workflows.create(workflow, T0);
+    await store.workflows.create(workflow);
     await create(store, jobOf(1, { workflow, target: "/t", params: { a: 1 } }));
     const mine = open(store);
     await mine.runner.start();
@@ -271,6 +271,7 @@ Deno.test("a store that nobody shares may be away for as long as it takes: no ta
   await create(store, jobOf(1));
   await mine.runner.start();
   const task = await begun(mine);
+  await until("the claim", async () => (await present(store)).execution === "running");
   cut = true;
   clock.pass(30 * LEASE_MS);
   mine.runner.wake();
@@ -293,7 +294,7 @@ test(
       const mine = open(store);
       await mine.runner.start();
       await begun(mine);
-      await store.jobs.cancel(uuidOf<JobUuid>(number), clock.now);
+      await store.jobs.cancel(uuidOf<JobUuid>(number));
       clock.pass(LEASE_MS / 3);
       mine.runner.wake();
       if (oncancel.length > 0) {

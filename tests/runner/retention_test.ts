@@ -3,10 +3,10 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openRetention, type RetentionOptions } from "../../src/runner/retention.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
+import { at, openClockedStore } from "../support/clocked_store.ts";
 
 const DAY_MS = 86_400_000;
 
@@ -16,14 +16,14 @@ async function withFinished(
   options: Pick<RetentionOptions, "keepSeconds" | "finishedMax">,
   run: (store: Store) => Promise<void>,
 ): Promise<void> {
-  const store = await openSqliteStore(":memory:");
+  const store = await openClockedStore();
   for (let day = days - 1; day >= 0; day--) {
-    const at = instantAfter(T0, -day * DAY_MS);
-    await store.jobs.create(jobOf(day + 1, { created_at: at, exec_after: at }));
-    await store.jobs.cancel(uuidOf<JobUuid>(day + 1), at);
+    await at(store, instantAfter(T0, -day * DAY_MS)).jobs.create(jobOf(day + 1));
+    await store.jobs.cancel(uuidOf<JobUuid>(day + 1));
   }
-  await store.jobs.create(jobOf(9999, { created_at: instantAfter(T0, -1000 * DAY_MS) }));
-  const retention = openRetention({ store, ...options, now: () => T0, log: silentLog });
+  await at(store, instantAfter(T0, -1000 * DAY_MS)).jobs.create(jobOf(9999));
+  store.clock.now = T0;
+  const retention = openRetention({ store, ...options, log: silentLog });
   try {
     await run(store);
   } finally {
@@ -36,7 +36,7 @@ const countIs = (store: Store, jobs: number) =>
   until(`${jobs} jobs to be left`, async () => await store.jobs.count({}) === jobs);
 
 Deno.test("retention removes jobs that ended before their time, and none that is unfinished", async () => {
-  await withFinished(5, { keepSeconds: () => 2 * 86_400 + 1, finishedMax: 100 }, async (store) => {
+  await withFinished(5, { keepSeconds: () => 3 * 86_400, finishedMax: 100 }, async (store) => {
     await countIs(store, 4);
     const left = (await store.jobs.list({})).map(({ job }) => job.uuid);
     assertEquals(left, [9999, 1, 2, 3].map((number) => uuidOf<JobUuid>(number)));
@@ -46,7 +46,7 @@ Deno.test("retention removes jobs that ended before their time, and none that is
 Deno.test("retention removes the oldest of too many jobs, over several writes", async () => {
   await withFinished(450, { keepSeconds: () => 0, finishedMax: 10 }, async (store) => {
     await countIs(store, 11);
-    const { current, past_24h, all_time } = await store.jobs.stats(T0);
+    const { current, past_24h, all_time } = await store.jobs.stats();
     assertEquals([current.canceled, past_24h.canceled, all_time.canceled], [1, 1, 8]);
   });
 });

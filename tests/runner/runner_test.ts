@@ -123,7 +123,7 @@ test("cb('wait') frees the slot; a resume goes on with the next task", (pool) =>
     assertEquals(waiting.chain_results[0]?.result, "ordered");
     const other = await post({ chain: [{ name: "other", body: OK }] });
     assertEquals((await finished(other)).execution, "succeeded");
-    await store.jobs.resume(uuid, { kind: "result", result: "delivered" }, systemNow());
+    await store.jobs.resume(uuid, { kind: "result", result: "delivered" });
     runner.wake();
     const job = await finished(uuid);
     assertEquals(job.chain_results.map(({ result }) => result), ["delivered", "delivered"]);
@@ -174,7 +174,7 @@ test("a cancel kills the running task, and the oncancel chain follows on the sam
       oncancel: [{ name: "undo", body: "function (job, cb) { cb(null, 'undone'); }" }],
     });
     await jobWhen(uuid, "running", (job) => job.execution === "running");
-    assertEquals((await store.jobs.cancel(uuid, systemNow())).kind, "changed");
+    assertEquals((await store.jobs.cancel(uuid)).kind, "changed");
     runner.cancelRunning(uuid);
     const job = await jobWhen(uuid, "undone", (job) => job.oncancel_results.length === 1);
     assertEquals(job.execution, "canceled");
@@ -218,24 +218,26 @@ test("stop() gives running jobs back to the queue, their start not counted", (po
 test("stop() lets the present task end, and the next one waits for the next start", (pool) =>
   withRunner(pool, {
     perform: async (_name, _args, signal) => {
+      called = true;
       await until("the stop", () => stopping || signal.aborted);
       return null;
     },
-  }, async ({ post, jobWhen, store, runner }) => {
-    stopping = false;
+  }, async ({ post, store, runner }) => {
+    called = stopping = false;
     const uuid = await post({
       chain: [
         { name: "present", body: "async (job, cb) => { await vnc.wait('x'); cb(null, 'ended'); }" },
         { name: "next", body: OK },
       ],
     });
-    await jobWhen(uuid, "running", (job) => job.execution === "running");
+    await until("the task", () => called);
     const stopped = runner.stop(60_000);
     stopping = true;
     await stopped;
     const job = await store.jobs.get(uuid);
     assertEquals([job?.execution, names(job?.chain_results ?? [])], ["queued", ["present"]]);
   }));
+let called = false;
 let stopping = false;
 
 test("an error in a body names the task and the line in it", (pool) =>
@@ -247,7 +249,7 @@ test("an error in a body names the task and the line in it", (pool) =>
     assertStringIncludes(error, "3");
   }));
 
-Deno.test("the runner", async (t) => {
+Deno.test("the runner claims due jobs and carries them to their end", async (t) => {
   await withPool(async (pool) => {
     for (const [name, run] of CASES) await t.step(name, () => run(pool));
   });

@@ -15,7 +15,7 @@ import { isFinal } from "../../src/domain/job/state.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { openLog } from "../../src/metrics/log.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
@@ -140,15 +140,13 @@ async function post(
     randomUuid,
     LIMITS,
   );
-  await store.workflows.create(workflow, systemNow());
-  const created_at = systemNow();
+  await store.workflows.create(workflow);
   const outcome = await store.jobs.create({
     uuid: randomUuid<JobUuid>(),
     workflow,
-    exec_after: job.exec_after ?? created_at,
+    exec_after: job.exec_after,
     target: null,
     params: job.params ?? {},
-    created_at,
   });
   if (outcome.kind !== "created") throw new Error(`The job was not created: ${outcome.kind}`);
   runner.wake();

@@ -2,7 +2,7 @@
 
 import { fromFileUrl } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import type { GuestOwner } from "../../src/sandbox/owner.ts";
 import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";

@@ -43,7 +43,7 @@ const CASES: readonly Case[] = [
     outcome: failure({ name: "Disk", message: "none" }),
   },
   {
-    says: "an object without either is told as JSON",
+    says: "an object without either is reported as JSON",
     body: "cb({code: 7})",
     outcome: failure({ name: "Error", message: '{"code":7}' }),
   },

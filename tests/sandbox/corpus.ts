@@ -1,5 +1,6 @@
 // The bodies that try to get out: each a file of escapes/ whose second line says how it must end:
-// `success` with the JSON of its result, `failure` with a pattern of its error, or `timeout`.
+// `success` with the JSON of its result, `failure` with a pattern of its error, or `timeout`. Where it
+// ends in another way in a frozen realm, which refuses to be changed, the next line says how.
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
@@ -18,11 +19,16 @@ export interface Escape {
   readonly ends: { readonly kind: string; readonly detail: string };
 }
 
-export async function readEscapes(): Promise<Escape[]> {
+/** Both kinds of realms: each task has one of its own, or all of a guest share a frozen one. */
+export const REALMS = ["fresh", "frozen"] as const;
+export type RealmKind = typeof REALMS[number];
+
+export async function readEscapes(realm: RealmKind): Promise<Escape[]> {
   const escapes: Escape[] = [];
   for await (const { name } of Deno.readDir(FOLDER)) {
     const text = await Deno.readTextFile(join(FOLDER, name));
-    const [, kind = "", detail = ""] = /^\/\/ ends: (\w+) ?(.*)$/m.exec(text) ?? [];
+    const frozen = realm === "frozen" ? /^\/\/ frozen: (\w+) ?(.*)$/m.exec(text) : null;
+    const [, kind = "", detail = ""] = frozen ?? /^\/\/ ends: (\w+) ?(.*)$/m.exec(text) ?? [];
     // The formatter ends a statement where a source is an expression.
     escapes.push({ name, source: text.trimEnd().replace(/;$/, ""), ends: { kind, detail } });
   }

@@ -4,6 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
+import type { Program } from "../support/agent_process.ts";
 import { eachProgram } from "../support/each_program.ts";
 
 /** What the descriptors of a process lead to, by their numbers. */
@@ -77,7 +78,7 @@ eachProgram("a guest has no descriptor of its agent but the three pipes", async 
 });
 
 /** What a guest opens itself: its connection, what its event loop needs, and its own program. */
-function allowed(path: string, name: "source" | "binary"): boolean {
+function allowed(path: string, name: Program["name"]): boolean {
   if (/^(pipe|socket|anon_inode):/.test(path)) return true;
   if (["/dev/null", "/dev/urandom"].includes(path)) return true;
   if (name === "binary") return /\/zonewright$/.test(path);

@@ -1,12 +1,12 @@
 // The corpus with every layer closed: no body gets out, and each leaves the next one as it was.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { SelfCommand } from "../../src/program/executable.ts";
+import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestUser } from "../../src/sandbox/user.ts";
 import type { PoolOptions } from "../../src/sandbox/pool.ts";
 import { withPool } from "./bodies.ts";
-import { assertEnd, errorText, LOOP_MS, perform, readEscapes } from "./corpus.ts";
+import { assertEnd, errorText, LOOP_MS, perform, readEscapes, REALMS } from "./corpus.ts";
 import { IMPORTS } from "./import_disguises.ts";
 import { eachProgram } from "../support/each_program.ts";
 
@@ -27,24 +27,26 @@ async function guestUser(self: SelfCommand): Promise<Pick<PoolOptions, "user">> 
   return user === undefined ? {} : { user };
 }
 
-const NAME = "no body of the corpus gets out, and the next one is served each time";
-eachProgram(NAME, async ({ name, ...program }, t) => {
-  const self = { ...program, compiled: name === "binary" };
-  const escapes = await readEscapes();
-  await withPool(async (run) => {
-    for (const { name, source, ends } of escapes) {
-      await t.step(name, async () => {
-        const limit = ends.kind === "timeout" ? { timeoutMs: LOOP_MS } : {};
-        assertEnd(await run(source, { perform, ...limit }), ends);
-        const next = await run(NEXT, { perform });
-        assertEquals(next, { kind: "success", result: NEXT_RESULT, job: {} });
-      });
-    }
-  }, { self, ...await guestUser(self) });
-});
+for (const realm of REALMS) {
+  const name = `no body of the corpus gets out of a ${realm} realm, and the next one is served`;
+  eachProgram(name, async ({ name, ...program }, t) => {
+    const self = { ...program, compiled: name !== "source" };
+    const escapes = await readEscapes(realm);
+    await withPool(async (run) => {
+      for (const { name, source, ends } of escapes) {
+        await t.step(name, async () => {
+          const limit = ends.kind === "timeout" ? { timeoutMs: LOOP_MS } : {};
+          assertEnd(await run(source, { perform, ...limit }), ends);
+          const next = await run(NEXT, { perform });
+          assertEquals(next, { kind: "success", result: NEXT_RESULT, job: {} });
+        });
+      }
+    }, { self, freshRealm: realm === "fresh", ...await guestUser(self) });
+  });
+}
 
 eachProgram("nothing is imported, however the word is disguised", async ({ name, ...program }) => {
-  const self = { ...program, compiled: name === "binary" };
+  const self = { ...program, compiled: name !== "source" };
   await withPool(async (run) => {
     for (const { name, source } of IMPORTS) {
       const outcome = await run(source);

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import type { SelfCommand } from "../../src/program/executable.ts";
+import type { SelfCommand } from "../../src/runtime/executable.ts";
 import {
   decoderCommand,
   decodersMax,
@@ -12,7 +12,7 @@ import {
   guestCommand as commandOf,
   type GuestPlace,
   type HostSystem,
-} from "../../src/sandbox/command.ts";
+} from "../../src/sandbox/guest_command.ts";
 import { exitWords } from "../../src/sandbox/walled_process.ts";
 
 const COMPILED: SelfCommand = { program: "/opt/zonewright", args: [], env: {}, compiled: true };
@@ -70,6 +70,7 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
     ...USER,
     // Without prlimit it is that of the binary.
     memoryMib: 320,
+    cannotRefuse: [],
     limits: DEFAULT_LIMITS,
   });
 });
@@ -81,7 +82,7 @@ Deno.test("guestCommand() adds the options of Deno when the program runs from so
     "run",
     "--no-npm",
     "--v8-flags=--max-old-space-size=128,--disallow-code-generation-from-strings," +
-    "--heap-growing-percent=200",
+    "--heap-growing-percent=200,--max-semi-space-size=4",
     "--no-remote",
     "--no-code-cache",
     "--quiet",

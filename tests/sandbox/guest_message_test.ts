@@ -54,7 +54,7 @@ Deno.test("parseGuestMessage() leaves out what does not belong to a message", ()
   });
 });
 
-Deno.test("parseGuestMessage() refuses what is no message, and says why", () => {
+Deno.test("parseGuestMessage() refuses anything but a message, and says why", () => {
   refuses("", "it is not JSON");
   refuses("{", "it is not JSON");
   refuses("[]", "it is not an object");
@@ -68,7 +68,7 @@ Deno.test("parseGuestMessage() refuses what is no message, and says why", () => 
   refuses('{"type":"closed","run":1.5}', "run is not a counter");
   refuses('{"type":"closed","run":"1"}', "run is not a counter");
   refuses('{"type":"closed","run":1e300}', "run is not a counter");
-  refuses('{"type":"ready"}', "checks is no list");
+  refuses('{"type":"ready"}', "checks is not a list");
   refuses('{"type":"ready","checks":[7]}', "a check is not an object");
   refuses('{"type":"ready","checks":[{"check":"read","ok":1,"detail":""}]}', "ok is not true or");
   refuses('{"type":"ready","checks":[{"check":"read","ok":true}]}', "detail is not a text");
@@ -120,7 +120,7 @@ Deno.test("parseGuestMessage() makes what is nested too deep an error of its tas
     );
     assert(log.type === "log");
     assertEquals(log.fields, { fields: "is nested deeper than 100 levels" });
-    const told = (outcome: string) => {
+    const reported = (outcome: string) => {
       const message = parseLine(`{"type":"end","run":1,"outcome":${outcome}}`);
       assert(message.type === "end");
       return message.outcome;
@@ -132,19 +132,19 @@ Deno.test("parseGuestMessage() makes what is nested too deep an error of its tas
     const job = { a: 1 };
     const kept = JSON.stringify(job);
     assertEquals(
-      told(`{"kind":"success","result":${deep},"job":${kept}}`),
+      reported(`{"kind":"success","result":${deep},"job":${kept}}`),
       failed("result", job),
     );
     assertEquals(
-      told(`{"kind":"success","result":1,"job":{"a":${deep}}}`),
+      reported(`{"kind":"success","result":1,"job":{"a":${deep}}}`),
       failed("job", null),
     );
     assertEquals(
-      told(`{"kind":"failure","error":${deep},"job":${kept}}`),
+      reported(`{"kind":"failure","error":${deep},"job":${kept}}`),
       failed("error", job),
     );
     assertEquals(
-      told(`{"kind":"signal","word":"wait","result":${deep},"job":${kept}}`),
+      reported(`{"kind":"signal","word":"wait","result":${deep},"job":${kept}}`),
       failed("result", job),
     );
   }
@@ -195,8 +195,8 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
   ];
   for (const [noun, charsMax, outcome] of limits) {
     assertEquals(end(outcome(text(charsMax))), outcome(text(charsMax)));
-    const told = `it has ${charsMax + 1} characters of JSON, over ${charsMax}`;
-    const error = { name: "RangeError", message: `Cannot record the ${noun}: ${told}` };
+    const reported = `it has ${charsMax + 1} characters of JSON, over ${charsMax}`;
+    const error = { name: "RangeError", message: `Cannot record the ${noun}: ${reported}` };
     const job = noun === "job" ? null : {};
     assertEquals(end(outcome(text(charsMax + 1))), { kind: "failure", error, job });
   }

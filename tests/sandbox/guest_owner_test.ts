@@ -6,7 +6,7 @@ import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert
 import { join } from "@std/path";
 import fc from "fast-check";
 import { randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
-import { SPARES, WARM_BESIDE_SLOTS } from "../../src/sandbox/command.ts";
+import { SPARES, WARM_BESIDE_SLOTS } from "../../src/sandbox/guest_command.ts";
 import { openGuestOwners, type OwnedJob } from "../../src/sandbox/owner.ts";
 import type { GuestProcess } from "../../src/sandbox/process.ts";
 import { GuestQueue } from "../../src/sandbox/queue.ts";
@@ -71,7 +71,7 @@ eachProgram("a process serves one workflow, whatever the tasks do", async (progr
     await Promise.all([slot(), slot()]);
     assert(owners.size >= 7);
     for (const [pid, names] of owners) assertEquals([pid, names.size], [pid, 1]);
-  }, { self: { ...program, compiled: program.name === "binary" }, slots: 2 });
+  }, { self: { ...program, compiled: program.name !== "source" }, slots: 2 });
 });
 
 /** The pool, with a note of the workflows for which each process was lent out. */

@@ -2,7 +2,11 @@
 // which the system sets below it.
 
 import { assert, assertMatch } from "@std/assert";
-import { AGENT_HEAP_MIB, findGuestTools, WALLED_MEMORY_MIB } from "../../src/sandbox/command.ts";
+import {
+  AGENT_HEAP_MIB,
+  findGuestTools,
+  WALLED_MEMORY_MIB,
+} from "../../src/sandbox/guest_command.ts";
 import type { Perform } from "../../src/sandbox/run_task.ts";
 import { binaryProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";

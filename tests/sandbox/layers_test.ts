@@ -9,7 +9,16 @@ import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { withFolder } from "../support/until.ts";
 import { type BodyOptions, withPool } from "./bodies.ts";
-import { assertEnd, errorText, type Escape, LOOP_MS, perform, readEscapes } from "./corpus.ts";
+import {
+  assertEnd,
+  errorText,
+  type Escape,
+  LOOP_MS,
+  perform,
+  readEscapes,
+  type RealmKind,
+  REALMS,
+} from "./corpus.ts";
 import { IMPORTS } from "./import_disguises.ts";
 import { type OpenGuest, withOpenGuest } from "./open_pool.ts";
 import type { Program } from "../support/agent_process.ts";
@@ -41,8 +50,8 @@ function others(layer: GuestLayer | undefined): GuestLayer[] {
   return GUEST_LAYERS.filter((one) => one !== layer);
 }
 
-async function corpus(): Promise<Escape[]> {
-  const escapes = await readEscapes();
+async function corpus(realm: RealmKind): Promise<Escape[]> {
+  const escapes = await readEscapes(realm);
   const imports = IMPORTS.map(({ name, source }) => ({
     name: `${BY_IMPORT}${name}`,
     source,
@@ -51,7 +60,10 @@ async function corpus(): Promise<Escape[]> {
   return [...escapes.filter(({ name }) => FULL || !GREEDY.test(name)), ...imports];
 }
 
-/** Runs each body in a guest with only this layer closed, and looks at what it came to. */
+/**
+ * Runs each body in a guest with only this layer closed, and looks at what it came to. Realms without
+ * their layer are fresh ones.
+ */
 async function runAlone(
   { name, ...program }: Program,
   layer: GuestLayer,
@@ -61,15 +73,16 @@ async function runAlone(
     guest: OpenGuest,
   ) => unknown,
   job = {},
+  realm: RealmKind = "fresh",
 ): Promise<void> {
-  const self = { ...program, compiled: name === "binary" };
+  const self = { ...program, compiled: name !== "source" };
   await withOpenGuest(self, others(layer), async (guest) => {
-    for (const escape of await corpus()) {
+    for (const escape of await corpus(realm)) {
       const limit = escape.ends.kind === "timeout" ? { timeoutMs: LOOP_MS } : { timeoutMs: 10_000 };
       const outcome = await guest.run(escape.source, { perform, job, ...limit });
       await look(escape, outcome, guest);
     }
-  });
+  }, realm === "fresh");
 }
 
 /** The next task gets what it was sent, and its results are its own. */
@@ -126,23 +139,29 @@ eachProgram("the permissions alone keep a body from everything but computing", a
   });
 });
 
-eachProgram(
-  "the realm alone has no object of another, and no code from strings",
-  async (program) => {
+for (const realm of REALMS) {
+  const name = `a ${realm} realm alone has no object of another, and no code from strings`;
+  eachProgram(name, async (program) => {
     const check = functionProblem;
-    await runAlone(program, "realm", (escape, outcome) => {
-      const { name, source, ends } = escape;
-      if (check(source) === undefined) return assertEnd(outcome, ends);
-      // The check of the source is open: V8 refuses it, or it is no import to V8.
-      if (outcome.kind !== "failure") {
-        assert(outcome.kind === "success", `${name}: ${JSON.stringify(outcome)}`);
-        assert(!JSON.stringify(outcome.result).includes("foreign"), name);
-      } else if (name.startsWith(BY_IMPORT)) {
-        assertMatch(errorText(outcome), /^Cannot compile the source: |without calling cb/, name);
-      }
-    });
-  },
-);
+    await runAlone(
+      program,
+      "realm",
+      (escape, outcome) => {
+        const { name, source, ends } = escape;
+        if (check(source) === undefined) return assertEnd(outcome, ends);
+        // The check of the source is open: V8 refuses it, or it is no import to V8.
+        if (outcome.kind !== "failure") {
+          assert(outcome.kind === "success", `${name}: ${JSON.stringify(outcome)}`);
+          assert(!JSON.stringify(outcome.result).includes("foreign"), name);
+        } else if (name.startsWith(BY_IMPORT)) {
+          assertMatch(errorText(outcome), /^Cannot compile the source: |without calling cb/, name);
+        }
+      },
+      {},
+      realm,
+    );
+  });
+}
 
 eachProgram("frozen primordials alone leave the next task as it was sent", async (program) => {
   await runAlone(program, "primordials", async (escape, outcome, guest) => {
@@ -168,9 +187,11 @@ eachProgram("the protocol alone leaves the next task as it was sent", async (pro
 eachProgram(
   "without any layer the same bodies reach the next task",
   async ({ name, ...program }) => {
-    const self = { ...program, compiled: name === "binary" };
+    const self = { ...program, compiled: name !== "source" };
     const reached: string[] = [];
-    for (const { name, source } of (await corpus()).filter(({ name }) => CHANGES.test(name))) {
+    for (
+      const { name, source } of (await corpus("fresh")).filter(({ name }) => CHANGES.test(name))
+    ) {
       await withOpenGuest(self, GUEST_LAYERS, async (guest) => {
         await guest.run(source, { perform });
         const next = await guest.run(NEXT, { ...NEXT_RUN, timeoutMs: 2000 });
@@ -184,7 +205,7 @@ eachProgram(
 );
 
 eachProgram("a guest with an open layer is given no task", async ({ name, ...program }, t) => {
-  const self = { ...program, compiled: name === "binary" };
+  const self = { ...program, compiled: name !== "source" };
   for (const layer of GUEST_LAYERS) {
     await t.step(layer, async () => {
       await withOpenGuest(self, [layer], (guest) => {
@@ -197,13 +218,13 @@ eachProgram("a guest with an open layer is given no task", async ({ name, ...pro
 });
 
 Deno.test("no pool opens a layer", async () => {
-  const told = openLayersWord([]);
+  const reported = openLayersWord([]);
   await withPool(async (run, pool) => {
     await run("(job, cb) => cb()");
     for (const pid of pool.pids()) {
       const words = await Deno.readTextFile(`/proc/${pid}/cmdline`);
       assert(words.includes("guest"), words);
-      assert(!words.includes(told), words);
+      assert(!words.includes(reported), words);
     }
   });
 });

@@ -86,7 +86,7 @@ Deno.test("writeAll() writes on after a write that took only some of the bytes",
   assertEquals(new TextDecoder().decode(new Uint8Array(written)), "abcdefgh");
 });
 
-/** Keeps what is written, and lets each write end when it is told to. */
+/** Keeps what is written, and lets each write end when the test says so. */
 function slowSink() {
   const written: string[] = [];
   let done = Promise.withResolvers<void>();
@@ -134,7 +134,7 @@ Deno.test("openLineWriter() bears a sink that is closed", async () => {
   await until("the second attempt", () => attempts === 2);
 });
 
-Deno.test("openLineWriter() tells of lines that nobody takes, and drops them", async () => {
+Deno.test("openLineWriter() reports lines that nobody takes, and drops them", async () => {
   const taken: string[] = [];
   const decoder = new TextDecoder();
   let take = Promise.withResolvers<void>();
@@ -145,15 +145,15 @@ Deno.test("openLineWriter() tells of lines that nobody takes, and drops them", a
       return bytes.length;
     },
   };
-  let told = 0;
-  const write = openLineWriter(sink, { charsMax: 10, exceeded: () => void (told += 1) });
+  let reported = 0;
+  const write = openLineWriter(sink, { charsMax: 10, exceeded: () => void (reported += 1) });
   write("123456");
   // The first is under way by then, and counts until it was taken.
   await Promise.resolve();
   write("12345");
-  assertEquals(told, 1);
+  assertEquals(reported, 1);
   write("123");
-  assertEquals(told, 1);
+  assertEquals(reported, 1);
   const first = take;
   take = Promise.withResolvers();
   take.resolve();
@@ -161,5 +161,5 @@ Deno.test("openLineWriter() tells of lines that nobody takes, and drops them", a
   await until("both lines", () => taken.length === 2);
   assertEquals(taken, ["123456\n", "123\n"]);
   write("12345");
-  assertEquals(told, 1);
+  assertEquals(reported, 1);
 });

@@ -3,9 +3,9 @@
 
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import type { SelfCommand } from "../../src/program/executable.ts";
+import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { findGuestTools, guestCommand } from "../../src/sandbox/command.ts";
+import { findGuestTools, guestCommand } from "../../src/sandbox/guest_command.ts";
 import { openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
 import { type GuestLayer, openLayersWord } from "../../src/guest/guest.ts";
@@ -28,10 +28,11 @@ export async function withOpenGuest(
   self: SelfCommand,
   open: readonly GuestLayer[],
   run: (guest: OpenGuest) => Promise<void>,
+  freshRealm = false,
 ): Promise<void> {
   const { tools } = await findGuestTools();
   const root = Deno.uid() === 0;
-  const command = guestCommand(self, { tools, root, slots: 1 }, DEFAULT_LIMITS);
+  const command = guestCommand(self, { tools, root, slots: 1, freshRealm }, DEFAULT_LIMITS);
   const args = [...command.args, openLayersWord(open)];
   await withFolder(async (runtimeDir) => {
     const entrance = await openGuestEntrance({ runtimeDir });

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { writeAll } from "../../src/wall/lines.ts";

@@ -192,12 +192,12 @@ Deno.test("lines of any bytes are given whole, or refused before more than one i
       const largest = Math.max(...sizes);
       const lines: string[] = [];
       // Bytes of the lines given so far, with their breaks.
-      let told = 0;
+      let reported = 0;
       let refusal: unknown;
       try {
         for await (const line of readLines(source, LINE_BYTES_MAX)) {
           lines.push(line);
-          told = sent.indexOf(10, told) + 1;
+          reported = sent.indexOf(10, reported) + 1;
           assert(line.length <= LINE_BYTES_MAX);
         }
       } catch (error) {
@@ -205,7 +205,7 @@ Deno.test("lines of any bytes are given whole, or refused before more than one i
       }
       // What was read and not given yet is one line at most, and the chunk that broke its limit.
       if (refusal === undefined || refusal instanceof RangeError) {
-        assert(source.given - told <= LINE_BYTES_MAX + largest);
+        assert(source.given - reported <= LINE_BYTES_MAX + largest);
       }
       assertEquals([lines, kindOf(refusal)], expected(sent));
     }),

@@ -88,8 +88,8 @@ Deno.test("the limits of single values fit into the limits of messages", () => {
     const { jobCharsMax, jobLeftCharsMax, resultCharsMax, errorCharsMax, callCharsMax } = limits;
     const run = jobCharsMax + SOURCE_CHARS_MAX * ESCAPED / CHAR_BYTES_MAX + errorCharsMax + head;
     const toGuest = Math.max(run, REPLY_CHARS_MAX + head);
-    const told = Math.max(resultCharsMax, errorCharsMax * ESCAPED / CHAR_BYTES_MAX);
-    const fromGuest = Math.max(jobLeftCharsMax + told, callCharsMax) + head;
+    const reported = Math.max(resultCharsMax, errorCharsMax * ESCAPED / CHAR_BYTES_MAX);
+    const fromGuest = Math.max(jobLeftCharsMax + reported, callCharsMax) + head;
     assertEquals(toGuest * CHAR_BYTES_MAX <= agentMessageBytesMax(limits), true);
     assertEquals(fromGuest * CHAR_BYTES_MAX <= guestMessageBytesMax(limits), true);
     assertEquals(run < unreadCharsMax(limits), true);

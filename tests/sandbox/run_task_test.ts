@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { until } from "../support/until.ts";
-import { findGuestTools } from "../../src/sandbox/command.ts";
+import { findGuestTools } from "../../src/sandbox/guest_command.ts";
 import { meet, withPool } from "./bodies.ts";
 
 const OK = "(job, cb) => cb()";
@@ -118,16 +118,16 @@ Deno.test("runTask() fails a task that nests too deep, and keeps its guest", asy
       const outcome = await run(`async (job, cb) => { ${deep} ${statements} }`);
       return [outcome.kind, "error" in outcome ? outcome.error : outcome];
     };
-    const told = (noun: string) => [
+    const reported = (noun: string) => [
       "failure",
       {
         name: "RangeError",
         message: `Cannot record the ${noun}: it is nested deeper than 100 levels`,
       },
     ];
-    assertEquals(await said("cb(null, deep)"), told("result"));
-    assertEquals(await said("job.deep = deep; cb()"), told("job"));
-    assertEquals(await said("cb({statusCode: 500, deep})"), told("error"));
+    assertEquals(await said("cb(null, deep)"), reported("result"));
+    assertEquals(await said("job.deep = deep; cb()"), reported("job"));
+    assertEquals(await said("cb({statusCode: 500, deep})"), reported("error"));
     assertEquals(await said("await vmadm.get(deep)"), [
       "failure",
       {
@@ -144,7 +144,7 @@ Deno.test("runTask() fails a task that nests too deep, and keeps its guest", asy
   });
 });
 
-Deno.test("runTask() tells that a task ran out of memory", async () => {
+Deno.test("runTask() says that a task ran out of memory", async () => {
   await withPool(async (run) => {
     const source = "() => { const a = []; for (;;) a.push(new Array(1000).fill(1.5)) }";
     const outcome = await run(source, { taskName: "hoard" });
@@ -159,10 +159,10 @@ Deno.test("runTask() tells that a task ran out of memory", async () => {
   });
 });
 
-Deno.test("runTask() tells that a task took too much memory outside its heap", async (t) => {
+Deno.test("runTask() says that a task took too much memory outside its heap", async (t) => {
   const { missing } = await findGuestTools();
   await t.step({
-    name: "its buffers grow",
+    name: "it ends when its buffers grow past the limit",
     ignore: missing.includes("cat"),
     fn: () =>
       withPool(async (run) => {
@@ -280,7 +280,8 @@ Deno.test("what a task does after its end reaches neither the agent nor the next
         job: {},
       });
     }
-    assertEquals(calls, []);
+    // What it still asked for is in the log of its job.
+    assertEquals(calls.filter((name) => name !== "log.warn"), []);
     assertEquals(pool.pids(), before);
   });
 });

@@ -1,10 +1,10 @@
 // The self-test: that a guest which kept a permission is found out and given no task, and what the
-// operator is told of one that is sound.
+// operator learns of one that is sound.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { type SelfCommand, selfCommand } from "../../src/program/executable.ts";
+import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { GUEST_CHECKS, GUEST_PERMISSIONS, type GuestCheck } from "../../src/wall/protocol.ts";
 import { takeLanguage } from "../../src/wall/language.ts";
@@ -37,7 +37,7 @@ async function check(self: SelfCommand): Promise<GuestCheck[]> {
   });
 }
 
-Deno.test("testGuest() tells of every permission that a guest kept", async (t) => {
+Deno.test("testGuest() reports every permission that a guest kept", async (t) => {
   for (const permission of ["none", ...GUEST_PERMISSIONS]) {
     await t.step(permission, async () => {
       const checks = await check(keeping(permission));
@@ -63,9 +63,9 @@ Deno.test("a guest that kept a permission is never given a task", async (t) => {
 Deno.test("testGuest() looks at the process of a guest from outside", async () => {
   const checks = await check(selfCommand());
   const inside = ["start", ...GUEST_CHECKS];
-  const told = checks.slice(0, inside.length);
-  assertEquals(told.map(({ check }) => check), inside);
-  assert(told.every(({ ok }) => ok), JSON.stringify(checks));
+  const reported = checks.slice(0, inside.length);
+  assertEquals(reported.map(({ check }) => check), inside);
+  assert(reported.every(({ ok }) => ok), JSON.stringify(checks));
   const outside = Object.fromEntries(checks.slice(inside.length).map((one) => [one.check, one.ok]));
   if ("process" in outside) return;
   assertEquals(Object.keys(outside), OUTSIDE);
@@ -74,7 +74,7 @@ Deno.test("testGuest() looks at the process of a guest from outside", async () =
   assertEquals(outside.capabilities, true);
 });
 
-Deno.test("testGuest() tells why a guest does not start", async () => {
+Deno.test("testGuest() says why a guest does not start", async () => {
   const self = { program: "/nothing/here", args: [], env: {}, compiled: true };
   const [start, ...rest] = await check(self);
   assertEquals([start?.check, start?.ok, rest], ["start", false, []]);
@@ -83,14 +83,17 @@ Deno.test("testGuest() tells why a guest does not start", async () => {
 
 Deno.test("realmCheck() finds an object of another realm, and an import that is not refused", async () => {
   const language = takeLanguage();
-  const check = (foreign?: object) =>
-    realmCheck({
-      realms: openRealmMaker(DEFAULT_LIMITS, language, foreign),
-      compiler: openCompiler(language, foreign !== undefined),
-      language,
-    });
-  assertEquals(await check(), { check: "realm", ok: true, detail: "has nothing of another" });
-  const { ok, detail } = await check({});
+  const check = (fresh: boolean, foreign?: object) => {
+    const realms = openRealmMaker({ limits: DEFAULT_LIMITS, language, fresh, foreign });
+    const { sharedNames } = realms;
+    const compiler = openCompiler(language, { imports: foreign !== undefined, sharedNames });
+    return realmCheck({ realms, compiler, language });
+  };
+  for (const fresh of [true, false]) {
+    const sound = { check: "realm", ok: true, detail: "has nothing of another" };
+    assertEquals(await check(fresh), sound);
+  }
+  const { ok, detail } = await check(true, {});
   assertEquals(ok, false);
   assertMatch(detail, /^has in its realm: .*the answer of|^has in its realm: the global object/);
 });

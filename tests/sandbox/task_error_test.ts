@@ -1,4 +1,4 @@
-// How errors of a body are told: with the task's name and the line that its author counts.
+// How errors of a body are reported: with the task's name and the line that its author counts.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
@@ -13,7 +13,7 @@ function messageOf(outcome: TaskOutcome): string {
     : JSON.stringify(error);
 }
 
-Deno.test("runTask() tells the line of an error as the author counts", async (t) => {
+Deno.test("runTask() shows the line of an error as the author counts", async (t) => {
   const cases: Record<string, string> = {
     "a throw in the first line": "(job, cb) => { throw new Error('x') }@1",
     "a throw in the third line": "function (job, cb) {\n\n  null.x;\n}@3",
@@ -27,7 +27,7 @@ Deno.test("runTask() tells the line of an error as the author counts", async (t)
     "a capability that refuses": "async (job, cb) => {\n\n\n await vmadm.get('x');\n}@4",
   };
   await withPool(async (run) => {
-    const perform = () => Promise.reject(new Error("not told to tasks"));
+    const perform = () => Promise.reject(new Error("not shown to tasks"));
     for (const [name, text] of Object.entries(cases)) {
       await t.step(name, async () => {
         const [source = "", line] = text.split("@");
@@ -58,7 +58,7 @@ Deno.test("runTask() keeps the name of a thrown error", async () => {
   });
 });
 
-Deno.test("runTask() tells what is thrown without being an error", async () => {
+Deno.test("runTask() says what is thrown without being an error", async () => {
   await withPool(async (run) => {
     assertEquals(messageOf(await run("() => { throw 'a text' }")), 'a text (task "prepare")');
     assertEquals(messageOf(await run("() => { throw null }")), 'null (task "prepare")');
@@ -138,7 +138,7 @@ Deno.test("a stack shows the frames of the task and nothing of what runs it", as
     ],
   };
   await withPool(async (run) => {
-    const perform = () => Promise.reject(new Error("not told to tasks"));
+    const perform = () => Promise.reject(new Error("not shown to tasks"));
     for (const [name, [source, result]] of Object.entries(cases)) {
       await t.step(name, async () => {
         assertEquals(await run(source, { perform }), { kind: "success", result, job: {} });

@@ -207,7 +207,7 @@ Deno.test("for a user that is not there nothing is installed", () =>
     const { run, asked } = systemd(root);
     const error = await assertRejects(() => installService(request, { program, run }), AgentError);
     assertEquals(error.code, "host");
-    assertStringIncludes(error.message, "/id -u zx ended with code 2");
+    assertStringIncludes(error.message, '/id -u zx": it ended with exit code 2');
     assertEquals(asked, ["id -u zx"]);
     await assertRejects(() => Deno.lstat(root), Deno.errors.NotFound);
   }));

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { basename, dirname, join } from "@std/path";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { systemNow } from "../../src/domain/instant.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { runCommand } from "../../src/host/program.ts";
 import type { Run } from "../../src/service/manager.ts";
 import { installService, uninstallService } from "../../src/service/installation.ts";
 import { SERVICE_PATHS } from "../../src/service/manager.ts";
@@ -15,7 +15,7 @@ import {
   upgradeService,
   type UpgradeTools,
 } from "../../src/service/upgrade.ts";
-import { inspectState } from "../../src/state/state_dir.ts";
+import { inspectState } from "../../src/state_dir/state_dir.ts";
 import { binaryProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { systemd } from "./service_managers.ts";
@@ -143,7 +143,11 @@ Deno.test("a file with another digest, or that is no zonewright, changes nothing
     const other = `${request.file}.other`;
     await Deno.writeTextFile(other, "#!/bin/sh\necho wrong >&2; exit 3\n");
     const sha256 = await sha256Of(other);
-    await refused({ file: other, sha256 }, "conflict", "it exits 3: wrong: expected a zonewright");
+    await refused(
+      { file: other, sha256 },
+      "conflict",
+      "it ended with exit code 3: wrong: expected a zonewright",
+    );
     await Deno.writeTextFile(other, "\x7fELF nothing");
     await refused(
       { file: other, sha256: null },

@@ -4,7 +4,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
 import { recordAttempt } from "../../src/store/sqlite/job/attempts.ts";
-import { claimJobs, insertJob } from "../../src/store/sqlite/job/jobs.ts";
+import { claimJobs } from "../../src/store/sqlite/job/claims.ts";
+import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import { recordTask } from "../../src/store/sqlite/job/changes.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import type { Job } from "../../src/domain/job/job.ts";
@@ -32,7 +33,7 @@ async function withClaimed(run: (db: NotingConnection, job: Job) => void): Promi
   const db = new NotingConnection(IN_MEMORY);
   try {
     await db.write("test", () => {
-      insertJob(db, jobOf(1), null);
+      insertJob(db, jobOf(1), null, T0);
       db.ran.length = 0;
       const [job] = claimJobs(db, { runner_id: RUNNER, incarnation: randomUuid() }, 1, T0).jobs;
       assert(job !== undefined);
@@ -45,7 +46,7 @@ async function withClaimed(run: (db: NotingConnection, job: Job) => void): Promi
 
 Deno.test("a job whose tasks succeed runs no statement about attempts", () =>
   withClaimed((db, job) => {
-    assert(recordTask(db, recordOf(job, { kind: "succeed" })));
+    assert(recordTask(db, recordOf(job, { kind: "succeed" }), T0));
     assert(db.ran.length > 0);
     assertEquals(db.ran.filter((sql) => sql.includes("job_log")), []);
   }));
@@ -65,8 +66,9 @@ Deno.test("each failed attempt takes the same statements, however many were befo
         finished_at: T0,
         wait_seconds: 0,
       };
-      const rest = { failures: number - 1, retry_at: T0, elapsed_ms: 0, now: T0 };
-      assert(recordAttempt(db, { ...holdOf(job), attempt, ...rest }));
+      const { params, props } = job;
+      const rest = { params, props, failures: number - 1, elapsed_ms: 0 };
+      assert(recordAttempt(db, { ...holdOf(job), attempt, ...rest }, T0));
       counts.add(db.ran.length);
     }
     assertEquals(counts.size, 1);

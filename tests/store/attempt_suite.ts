@@ -4,16 +4,20 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { FailedAttempt, Job } from "../../src/domain/job/job.ts";
+import type { Job } from "../../src/domain/job/job.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { AttemptRecord } from "../../src/store/job_store.ts";
 import { jobOf, OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, holdOf, JOB, present, recordOf, run, type Test } from "./store_case.ts";
-import { beginAgain } from "../support/clocked_store.ts";
+import { at, beginAgain } from "../support/clocked_store.ts";
 
 const LATER = instantAfter(T0, 60_000);
 
-function failedOf(job: Job, number: number, fields: Partial<FailedAttempt> = {}): FailedAttempt {
+function failedOf(
+  job: Job,
+  number: number,
+  fields: Partial<AttemptRecord["attempt"]> = {},
+): AttemptRecord["attempt"] {
   return {
     task: "first",
     index: job.chain_results.length,
@@ -31,12 +35,17 @@ function attemptOf(job: Job, number: number, fields: Partial<AttemptRecord> = {}
   return {
     ...holdOf(job),
     attempt: failedOf(job, number),
+    params: job.params,
+    props: job.props,
     failures: number - 1,
-    retry_at: instantAfter(T0, 5000),
     elapsed_ms: 7 * number,
-    now: T0,
     ...fields,
   };
+}
+
+/** A first attempt that failed, with the wait before the next one. */
+function waiting(job: Job, wait_seconds: number): AttemptRecord {
+  return attemptOf(job, 1, { attempt: failedOf(job, 1, { wait_seconds }) });
 }
 
 async function numbersOf(store: Store): Promise<number[]> {
@@ -53,12 +62,20 @@ function recordingTests(test: Test): void {
   test("recordAttempt() keeps the attempt, counts it and says when the next one begins", async (store) => {
     const job = await run(store);
     assertEquals([job.failures, job.retry_at, job.elapsed_at], [0, null, T0]);
-    assert(await store.jobs.recordAttempt(attemptOf(job, 1, { now: LATER })));
+    assert(await at(store, LATER).jobs.recordAttempt(attemptOf(job, 1)));
     const after = await present(store);
     assertEquals([after.execution, after.failures, after.elapsed_ms], ["running", 1, 7]);
-    assertEquals([after.retry_at, after.elapsed_at], [instantAfter(T0, 5000), LATER]);
+    assertEquals([after.retry_at, after.elapsed_at], [instantAfter(LATER, 5000), LATER]);
     assertEquals(await store.log.attempts(JOB), [{ phase: "chain", ...failedOf(job, 1) }]);
     assertEquals(after.chain_results, []);
+  });
+  test("an attempt leaves what its body set, and the params that were requested stay beside it", async (store) => {
+    const job = await run(store);
+    const set = { params: { size: 2 }, props: { ...job.props, tries: 1 } };
+    assert(await store.jobs.recordAttempt(attemptOf(job, 1, set)));
+    const after = await present(store);
+    assertEquals([after.params, after.props], [set.params, set.props]);
+    assertEquals(after.requested_params, job.params);
   });
   test("a repeated record of an attempt is written once and answers as the first", async (store) => {
     const job = await run(store);
@@ -71,7 +88,7 @@ function recordingTests(test: Test): void {
     const lost = { ...holdOf(job, OTHER_RUNNER) };
     assertFalse(await store.jobs.recordAttempt(attemptOf(job, 1, lost)));
     assertFalse(await store.jobs.recordAttempt(attemptOf(job, 1, { lease: job.lease + 1 })));
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertFalse(await store.jobs.recordAttempt(attemptOf(job, 1)));
     assertEquals(await numbersOf(store), []);
   });
@@ -104,12 +121,12 @@ function endTests(test: Test): void {
     const job = await run(store, jobOf(1, { workflow }));
     assert(await store.jobs.recordAttempt(attemptOf(job, 1)));
     const attempts = [
-      failedOf(job, 2, { wait_seconds: null }),
-      failedOf(job, 3, { fallback: true, wait_seconds: null }),
+      { ...failedOf(job, 2), wait_seconds: null },
+      { ...failedOf(job, 3, { fallback: true }), wait_seconds: null },
     ];
     const fail = { kind: "fail", onerror: true } as const;
     const entry = resultOf("first", { error: "no 3" });
-    assert(await store.jobs.recordTask(recordOf(job, fail, { attempts, entry, now: LATER })));
+    assert(await at(store, LATER).jobs.recordTask(recordOf(job, fail, { attempts, entry })));
     const undoing = await present(store);
     assertEquals([undoing.failures, undoing.retry_at, undoing.elapsed_at], [0, null, LATER]);
     const undo = failedOf(undoing, 1, { index: 0, task: "undo" });
@@ -125,7 +142,7 @@ function endTests(test: Test): void {
   });
   test("an attempt that ended with its runner is recorded when the job is rescued", async (store) => {
     const job = await run(store);
-    assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: T0 })));
+    assert(await store.jobs.recordAttempt(waiting(job, 0)));
     assertEquals(await beginAgain(store, RUNNER, LATER), 1);
     const queued = await present(store);
     assertEquals([queued.failures, queued.elapsed_at, queued.elapsed_ms], [1, null, 7]);
@@ -138,7 +155,7 @@ function endTests(test: Test): void {
   test("a runner that ends between two attempts has interrupted none, and no start counts", async (store) => {
     const chain = [{ ...taskOf("first"), retry_delay: 60 }];
     const job = await run(store, jobOf(1, { workflow: workflowOf({ chain }) }));
-    assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: LATER })));
+    assert(await store.jobs.recordAttempt(waiting(job, 60)));
     await beginAgain(store, RUNNER, T0);
     assertEquals(await numbersOf(store), [1]);
     const again = await claim(store, T0, OTHER_RUNNER);
@@ -146,19 +163,19 @@ function endTests(test: Test): void {
   });
   test("a clock that is set back makes no wait of an attempt that was under way", async (store) => {
     const job = await run(store);
-    assert(await store.jobs.recordAttempt(attemptOf(job, 1, { retry_at: LATER })));
+    assert(await store.jobs.recordAttempt(waiting(job, 60)));
     await beginAgain(store, RUNNER, T0);
     assertEquals(await numbersOf(store), [1, 2]);
     assertEquals((await claim(store, T0, OTHER_RUNNER)).starts, 2);
   });
   test("a cancel counts the time that the job has run", async (store) => {
     await run(store);
-    await store.jobs.cancel(JOB, LATER);
+    await at(store, LATER).jobs.cancel(JOB);
     const canceled = await present(store);
     assertEquals([canceled.elapsed_ms, canceled.elapsed_at], [60_000, null]);
     const workflow = workflowOf({ oncancel: [taskOf("undo")] });
-    const { uuid } = await run(store, jobOf(2, { workflow }));
-    await store.jobs.cancel(uuid, LATER);
+    const { uuid } = await run(at(store, T0), jobOf(2, { workflow }));
+    await at(store, LATER).jobs.cancel(uuid);
     const undoing = await present(store, uuid);
     assertEquals([undoing.phases_ms, undoing.elapsed_ms, undoing.elapsed_at], [60_000, 0, LATER]);
   });

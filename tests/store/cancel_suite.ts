@@ -18,7 +18,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
-import { claimJobs, dueOf } from "../support/clocked_store.ts";
+import { at, claimJobs, dueOf } from "../support/clocked_store.ts";
 
 export function cancelTests(test: Test): void {
   const undoing = (number = 1) =>
@@ -26,18 +26,19 @@ export function cancelTests(test: Test): void {
 
   test("cancel() wins over a late result", async (store) => {
     const job = await run(store);
-    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "changed");
+    assertEquals((await store.jobs.cancel(JOB)).kind, "changed");
     assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "continue" })));
     const after = await present(store);
     assertEquals([after.execution, after.chain_results, after.finished_at], ["canceled", [], T0]);
     assertEquals(after.runner_id, null);
   });
-  test("of concurrent cancels one is accepted, and the others are denied with the reason", async (store) => {
+  test("of concurrent cancels one is made, and the others hear so", async (store) => {
     await run(store);
-    const outcomes = await Promise.all([1, 2, 3, 4].map(() => store.jobs.cancel(JOB, T0)));
-    assertEquals(kindsOf(outcomes), { changed: 1, denied: 3 });
+    const outcomes = await Promise.all([1, 2, 3, 4].map(() => store.jobs.cancel(JOB)));
+    assertEquals(kindsOf(outcomes), { changed: 1, made: 3 });
+    const canceled = { uuid: JOB, execution: "canceled" };
     for (const outcome of outcomes) {
-      if (outcome.kind === "denied") assertEquals(outcome.reason, "finalized");
+      if (outcome.kind !== "not_found") assertEquals(outcome.job, canceled);
     }
   });
   test("a cancel and a last result that come together: one of them counts", async (store) => {
@@ -46,7 +47,7 @@ export function cancelTests(test: Test): void {
       const end = recordOf(job, { kind: "succeed" });
       const [written, canceled] = await Promise.all([
         store.jobs.recordTask(end),
-        store.jobs.cancel(job.uuid, T0),
+        store.jobs.cancel(job.uuid),
       ]);
       const after = await present(store, job.uuid);
       assertEquals(canceled.kind, written ? "denied" : "changed");
@@ -54,15 +55,15 @@ export function cancelTests(test: Test): void {
       assertEquals(after.chain_results.length, written ? 1 : 0);
     }
   });
-  test("cancel() is denied by every final job, and finds no unknown one", async (store) => {
-    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "not_found");
+  test("cancel() is denied by every job that ended otherwise, and finds no unknown one", async (store) => {
+    assertEquals((await store.jobs.cancel(JOB)).kind, "not_found");
     await finish(store, await run(store, jobOf(1)), "succeeded");
     await finish(store, await run(store, jobOf(2)), "failed");
     const retried = recordOf(await run(store, jobOf(3)), { kind: "cb_retry" });
     await store.jobs.recordTask(retried);
     for (const number of [1, 2, 3]) {
       const before = await present(store, uuidOf<JobUuid>(number));
-      const outcome = await store.jobs.cancel(before.uuid, instantAfter(T0, 1));
+      const outcome = await at(store, instantAfter(T0, 1)).jobs.cancel(before.uuid);
       assertEquals(outcome, { kind: "denied", reason: "finalized", job: changedOf(before) });
       assertEquals(await present(store, before.uuid), before);
     }
@@ -73,7 +74,7 @@ export function cancelTests(test: Test): void {
     await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     await create(store, jobOf(3));
     for (const number of [1, 2, 3]) {
-      const outcome = await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+      const outcome = await store.jobs.cancel(uuidOf<JobUuid>(number));
       assertEquals(outcome.kind, "changed");
     }
     assertEquals(await store.jobs.count({ execution: "canceled" }), 3);
@@ -83,7 +84,7 @@ export function cancelTests(test: Test): void {
 
   test("cancel() of a running job leaves its oncancel chain to the owner", async (store) => {
     const running = await run(store, undoing());
-    const outcome = await store.jobs.cancel(JOB, T0);
+    const outcome = await store.jobs.cancel(JOB);
     const job = await present(store);
     assertEquals(outcome, { kind: "changed", job: { uuid: JOB, execution: "canceled" } });
     assertEquals([job.execution, job.phase, job.runner_id], ["canceled", "oncancel", RUNNER]);
@@ -98,11 +99,11 @@ export function cancelTests(test: Test): void {
   test("the oncancel chain of a waiting job, or one queued again, becomes due", async (store) => {
     const leave = [
       (job: Job) => store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })),
-      (job: Job) => store.jobs.release(holdOf(job), 7, T0),
+      (job: Job) => store.jobs.release(holdOf(job), 7),
     ];
     for (const [number, end] of leave.entries()) {
       await end(await run(store, undoing(number)));
-      await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+      await store.jobs.cancel(uuidOf<JobUuid>(number));
       assertEquals(await dueOf(store), { kind: "ready" });
       const job = await claim(store);
       assertEquals([job.execution, job.phase, job.starts], ["canceled", "oncancel", 1]);
@@ -112,8 +113,8 @@ export function cancelTests(test: Test): void {
   });
   test("a job that undoes is given back as any other, and stays canceled", async (store) => {
     await run(store, undoing());
-    await store.jobs.cancel(JOB, T0);
-    assert(await store.jobs.release(holdOf(await present(store)), 3, T0));
+    await store.jobs.cancel(JOB);
+    assert(await store.jobs.release(holdOf(await present(store)), 3));
     const released = await present(store);
     assertEquals([released.execution, released.phase, released.starts], [
       "canceled",
@@ -122,28 +123,28 @@ export function cancelTests(test: Test): void {
     ]);
     const again = await claim(store);
     assertEquals([again.elapsed_ms, again.starts], [3, 1]);
-    assert(await store.jobs.abandon(holdOf(again), T0));
+    assert(await store.jobs.abandon(holdOf(again)));
     assertEquals((await claim(store)).starts, 2);
   });
   test("the time of a chain that a cancel has ended does not count for what undoes it", async (store) => {
     const running = await run(store, undoing());
-    await store.jobs.cancel(JOB, T0);
-    assert(await store.jobs.release(holdOf(running), 99, T0));
+    await store.jobs.cancel(JOB);
+    assert(await store.jobs.release(holdOf(running), 99));
     const released = await present(store);
     assertEquals([released.phase, released.elapsed_ms], ["oncancel", 0]);
   });
   test("a job that undoes is not canceled, resumed or failed any more", async (store) => {
     await run(store, undoing());
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     const before = await present(store);
-    assertEquals((await store.jobs.cancel(JOB, T0)).kind, "denied");
+    assertEquals((await store.jobs.cancel(JOB)).kind, "made");
     const resume = { kind: "error", error: "x", result: "" } as const;
-    assertEquals((await store.jobs.resume(JOB, resume, T0)).kind, "denied");
+    assertEquals((await store.jobs.resume(JOB, resume)).kind, "denied");
     assertEquals(await present(store), before);
   });
   test("cancel() of a job that never ran leaves nothing to undo", async (store) => {
     await create(store, undoing());
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertEquals((await claimJobs(store, RUNNER, 1, T0)).length, 0);
     assertEquals((await present(store)).phase, "chain");
   });

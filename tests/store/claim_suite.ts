@@ -60,7 +60,7 @@ export function claimTests(test: Test): void {
   test("claim() notes the first start, and counts all of them", async (store) => {
     const first = await run(store);
     assertEquals([first.started_at, first.starts], [T0, 1]);
-    await store.jobs.abandon(holdOf(first), T0);
+    await store.jobs.abandon(holdOf(first));
     const second = await claim(store, instantAfter(T0, 5000));
     assertEquals([second.started_at, second.starts], [T0, 2]);
     assertEquals(second.claimable_at, null);
@@ -77,8 +77,8 @@ export function claimTests(test: Test): void {
     assertEquals(await dueOf(store), { kind: "ready" });
     const job = await claim(store);
     assertEquals(await dueOf(store), { kind: "at", instant: soon });
-    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
+    await store.jobs.cancel(JOB);
     assertEquals(await dueOf(store), { kind: "none" });
     await finish(store, job);
     assertEquals(await dueOf(store), { kind: "none" });
@@ -86,8 +86,8 @@ export function claimTests(test: Test): void {
 
   test("release() takes the start of its claim back, and keeps the time that has run", async (store) => {
     const job = await run(store);
-    assertFalse(await store.jobs.release(holdOf(job, OTHER_RUNNER), 7, T0));
-    assert(await store.jobs.release(holdOf(job), 7, T0));
+    assertFalse(await store.jobs.release(holdOf(job, OTHER_RUNNER), 7));
+    assert(await store.jobs.release(holdOf(job), 7));
     const released = await present(store);
     assertEquals([released.execution, released.starts, released.runner_id], ["queued", 0, null]);
     assertEquals(released.elapsed_ms, 7);
@@ -97,8 +97,8 @@ export function claimTests(test: Test): void {
   });
   test("abandon() queues one job of its runner, the start of its claim counted", async (store) => {
     const job = await run(store);
-    assertFalse(await store.jobs.abandon({ ...holdOf(job), lease: job.lease + 1 }, T0));
-    assert(await store.jobs.abandon(holdOf(job), T0));
+    assertFalse(await store.jobs.abandon({ ...holdOf(job), lease: job.lease + 1 }));
+    assert(await store.jobs.abandon(holdOf(job)));
     const abandoned = await present(store);
     assertEquals([abandoned.execution, abandoned.starts, abandoned.runner_id], ["queued", 1, null]);
     assertEquals(await dueOf(store), { kind: "ready" });
@@ -106,9 +106,9 @@ export function claimTests(test: Test): void {
   test("a job is given back once", async (store) => {
     const job = await run(store);
     const given = await Promise.all([
-      store.jobs.release(holdOf(job), 1, T0),
-      store.jobs.abandon(holdOf(job), T0),
-      store.jobs.release(holdOf(job), 1, T0),
+      store.jobs.release(holdOf(job), 1),
+      store.jobs.abandon(holdOf(job)),
+      store.jobs.release(holdOf(job), 1),
     ]);
     assertEquals(given.filter((held) => held).length, 1);
   });

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { jobOf, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { jobOf, resultOf, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import {
   claim,
   create,
@@ -90,10 +90,10 @@ export function creationTests(test: Test): void {
     assertEquals(await store.jobs.ofTarget("/", 4), []);
   });
   test("jobs without a target may all be equal", async (store) => {
-    const wishes = [1, 2, 3].map((number) =>
+    const requested = [1, 2, 3].map((number) =>
       store.jobs.create(jobOf(number, { params: { a: 1 } }))
     );
-    assertEquals(kindsOf(await Promise.all(wishes)), { created: 3 });
+    assertEquals(kindsOf(await Promise.all(requested)), { created: 3 });
   });
   test("a target is held by a running and a waiting job, and freed by a finished one", async (store) => {
     const held = async () => (await store.jobs.create(jobOf(9, { target: "/t" }))).kind;
@@ -101,7 +101,7 @@ export function creationTests(test: Test): void {
     assertEquals(await held(), "duplicate");
     assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
     assertEquals(await held(), "duplicate");
-    await store.jobs.cancel(job.uuid, T0);
+    await store.jobs.cancel(job.uuid);
     assertEquals(await held(), "created");
   });
   test("a failed job frees its target", async (store) => {
@@ -142,7 +142,7 @@ export function creationTests(test: Test): void {
     const equal = await store.jobs.create(jobOf(4, { machine_uuid, target, params }));
     assertEquals(equal, { kind: "duplicate", job_uuid: uuid });
     await create(store, jobOf(5, { machine_uuid: uuidOf<MachineUuid>(901) }));
-    await store.jobs.cancel(uuid, T0);
+    await store.jobs.cancel(uuid);
     await create(store, of(6));
     assertEquals((await store.jobs.retry(uuid, of(7))).kind, "machine_taken");
   });
@@ -150,7 +150,7 @@ export function creationTests(test: Test): void {
     const machine_uuid = uuidOf<MachineUuid>(900);
     const workflow = workflowOf({ oncancel: [taskOf("undo")] });
     await run(store, jobOf(1, { machine_uuid, workflow }));
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     const taken = { kind: "machine_taken", job_uuid: JOB } as const;
     assertEquals(await store.jobs.create(jobOf(2, { machine_uuid })), taken);
     await store.jobs.recordTask(recordOf(await present(store), { kind: "succeed" }));

@@ -4,8 +4,13 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { backupState, inspectFile, inspectState, takeStateDir } from "../../src/state/state_dir.ts";
-import { restoreState } from "../../src/state/database_restore.ts";
+import {
+  backupState,
+  inspectFile,
+  inspectState,
+  takeStateDir,
+} from "../../src/state_dir/state_dir.ts";
+import { restoreState } from "../../src/state_dir/database_restore.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
@@ -22,7 +27,6 @@ async function withStore(run: (folder: string, add: () => Promise<void>) => Prom
       await run(folder, async () => {
         const outcome = await store.workflows.create(
           workflowOf({ uuid: randomUuid() }),
-          systemNow(),
         );
         assertEquals(outcome.kind, "created");
       });
@@ -108,12 +112,16 @@ Deno.test("what is no sound database of this program is refused, and changes not
     const state = join(folder, "state");
     const refusals: [string, () => Promise<void>, RegExp][] = [
       ["text", () => Deno.writeTextFile(copy, "no database ".repeat(1000)), /not a database/],
-      ["foreign", () => {
-        const db = new Database(copy);
-        db.exec("CREATE TABLE other (x); PRAGMA user_version = 1");
-        db.close();
-        return Promise.resolve();
-      }, /not a zonewright database/],
+      [
+        "foreign",
+        () => {
+          const db = new Database(copy);
+          db.exec("CREATE TABLE other (x); PRAGMA user_version = 1");
+          db.close();
+          return Promise.resolve();
+        },
+        /has schema 1 and 0 of the tables "jobs" and "workflows", a zonewright database has schema 1/,
+      ],
       ["newer", async () => {
         await backupState(folder, copy);
         const db = new Database(copy);

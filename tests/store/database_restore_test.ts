@@ -4,8 +4,8 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { backupState, inspectFile, inspectState } from "../../src/state/state_dir.ts";
-import { removeUnfinishedRestore, restoreState } from "../../src/state/database_restore.ts";
+import { backupState, inspectFile, inspectState } from "../../src/state_dir/state_dir.ts";
+import { removeUnfinishedRestore, restoreState } from "../../src/state_dir/database_restore.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
@@ -28,7 +28,7 @@ async function leaveDatabase(state: string, workflows: number): Promise<void> {
   const store = await openSqliteStore(join(live, "zonewright.db"));
   try {
     for (let n = 0; n < workflows; n++) {
-      await store.workflows.create(workflowOf({ uuid: randomUuid() }), systemNow());
+      await store.workflows.create(workflowOf({ uuid: randomUuid() }));
     }
     for (const name of ["zonewright.db", "zonewright.db-wal"]) {
       await Deno.copyFile(join(live, name), join(state, name));
@@ -88,7 +88,7 @@ for (const step of STEPS) {
         const path = join(state, "zonewright.db");
         removeUnfinishedRestore(path);
         const store = await openSqliteStore(path);
-        await store.workflows.create(workflowOf({ uuid: randomUuid() }), systemNow());
+        await store.workflows.create(workflowOf({ uuid: randomUuid() }));
         await store.close();
         assertEquals(namesIn(state).filter((name) => name.includes(".restoring")), []);
         assertEquals(

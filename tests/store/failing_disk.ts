@@ -17,8 +17,8 @@ export interface FailingDiskReport {
   /** Codes of the refusals: of the writes that failed together, and of later ones. */
   readonly together: readonly string[];
   readonly later: readonly string[];
-  /** Times that the watcher was told. */
-  readonly told: number;
+  /** Calls of the watcher. */
+  readonly reported: number;
 }
 
 function codeOf(outcome: PromiseSettledResult<unknown>): string {
@@ -27,8 +27,8 @@ function codeOf(outcome: PromiseSettledResult<unknown>): string {
 }
 
 async function failingDisk(path: string): Promise<FailingDiskReport> {
-  let told = 0;
-  const store = await openSqliteStore(path, { broken: () => told += 1 });
+  let reported = 0;
+  const store = await openSqliteStore(path, { broken: () => reported += 1 });
   const create = (number: number) =>
     store.jobs.create(jobOf(number, { params: { pad: "x".repeat(5000) } }));
   let acknowledged = 0;
@@ -39,11 +39,11 @@ async function failingDisk(path: string): Promise<FailingDiskReport> {
     const later = await Promise.allSettled([
       create(JOBS_MAX),
       claimJobs(store, RUNNER, 1),
-      store.jobs.cancel(uuidOf<JobUuid>(0), T0),
+      store.jobs.cancel(uuidOf<JobUuid>(0)),
       store.info.append(uuidOf<JobUuid>(0), {}, T0),
     ]);
     await store.close();
-    return { acknowledged, together: outcomes.map(codeOf), later: later.map(codeOf), told };
+    return { acknowledged, together: outcomes.map(codeOf), later: later.map(codeOf), reported };
   }
   throw new Error("The disk did not fail");
 }

@@ -7,7 +7,7 @@ import type { NewJob } from "../../src/domain/job/job.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { create, holdOf, recordOf, type Test } from "./store_case.ts";
-import { claimJobs, dueOf, rescueAt } from "../support/clocked_store.ts";
+import { at, claimJobs, dueOf, rescueAt } from "../support/clocked_store.ts";
 
 const DAY_MS = 86_400_000;
 const [A, B, C] = [1, 2, 3].map((number) => workflowOf({ uuid: uuidOf<WorkflowUuid>(number) })) as [
@@ -128,11 +128,11 @@ export function fairnessTests(test: Test): void {
         await store.jobs.recordTask(recordOf(job, { kind: "cb_queue" }));
       } else if (job.uuid === resumed.uuid) {
         await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
-      } else await store.jobs.release(holdOf(job), 0, T0);
+      } else await store.jobs.release(holdOf(job), 0);
     }
-    await store.jobs.resume(resumed.uuid, { kind: "result", result: "" }, T0);
+    await store.jobs.resume(resumed.uuid, { kind: "result", result: "" });
     const before = (await claimJobs(store, RUNNER, 9, T0)).map((job) => holdOf(job));
-    for (const hold of before) await store.jobs.abandon(hold, T0);
+    for (const hold of before) await store.jobs.abandon(hold);
     await create(store, rescued);
     const [left] = (await claimJobs(store, OTHER_RUNNER, 9, T0)).filter((job) =>
       job.uuid === rescued.uuid
@@ -148,7 +148,7 @@ export function fairnessTests(test: Test): void {
   test("what is posted after the clock was set back is ready too", async (store) => {
     await post(store, A, 1, 5);
     const back = instantAfter(T0, -DAY_MS);
-    await post(store, B, 100, 1, { created_at: back, exec_after: back });
+    await post(at(store, back), B, 100, 1);
     const claimed = await claimOneByOne(store, 3, back);
     assert(claimed.some((job) => job.workflow_uuid === B.uuid));
     assertEquals((await claimJobs(store, RUNNER, 9, back)).length, 3);

@@ -5,6 +5,7 @@ import { type Instant, instantAfter } from "../../src/domain/instant.ts";
 import type { NewJob } from "../../src/domain/job/job.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { claim, create, finish, JOB, kindsOf, type Test } from "./store_case.ts";
+import { at } from "../support/clocked_store.ts";
 
 const DAY_MS = 86_400_000;
 const KEY = { key: "order-1", request_sha256: "a".repeat(64) };
@@ -69,13 +70,13 @@ export function idempotencyTests(test: Test): void {
     await create(store, jobOf(1, { target: "/t" }));
     assertEquals((await store.jobs.create(keyed(2, { target: "/t" }))).kind, "duplicate");
     assertEquals((await store.jobs.create(keyed(3), 1)).kind, "full");
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertEquals((await store.jobs.create(keyed(4, { target: "/t" }), 1)).kind, "created");
   });
   test("a key is forgotten after a day, and not before", async (store) => {
     const kindAt = async (number: number, now: Instant) => {
-      await store.jobs.pruneKeys(now, 9);
-      return (await store.jobs.create(keyed(number, { created_at: now, exec_after: now }))).kind;
+      await at(store, now).jobs.pruneKeys(9);
+      return (await at(store, now).jobs.create(keyed(number))).kind;
     };
     assertEquals(await kindAt(1, T0), "created");
     assertEquals(await kindAt(2, instantAfter(T0, DAY_MS)), "repeated");

@@ -5,7 +5,8 @@ import type { IndexDocument, IndexSync } from "../../src/store/store.ts";
 import { T0 } from "../support/job.ts";
 import type { Test } from "./store_case.ts";
 
-const SYNC: IndexSync = {
+/** The report of a sync that added two documents. */
+export const SYNC: IndexSync = {
   started_at: T0,
   finished_at: T0,
   upstream: "folder",
@@ -17,7 +18,8 @@ const SYNC: IndexSync = {
   problems: [],
 };
 
-function documentOf(path: string, text: string): IndexDocument {
+/** A document of the index. */
+export function documentOf(path: string, text: string): IndexDocument {
   return {
     path,
     body: new TextEncoder().encode(text),

@@ -53,8 +53,8 @@ async function assertPowerless(store: Store, held: Job): Promise<void> {
   assertFalse(
     await store.jobs.recordTask(recordOf(held, retried, { entry: late, successor: jobOf(77) })),
   );
-  assertFalse(await store.jobs.release(holdOf(held), 99, T0));
-  assertFalse(await store.jobs.abandon(holdOf(held), T0));
+  assertFalse(await store.jobs.release(holdOf(held), 99));
+  assertFalse(await store.jobs.abandon(holdOf(held)));
   assertEquals(await store.jobs.get(held.uuid), before);
   assertEquals(await store.jobs.get(uuidOf<JobUuid>(77)), undefined);
 }
@@ -83,9 +83,9 @@ export function leaseTests(test: Test): void {
   test("a hold ends with the job, and with each way in which the job leaves its runner", async (store) => {
     const ways: ((job: Job) => Promise<unknown>)[] = [
       (job) => finish(store, job),
-      (job) => store.jobs.release(holdOf(job), 0, T0),
-      (job) => store.jobs.abandon(holdOf(job), T0),
-      (job) => store.jobs.cancel(job.uuid, T0),
+      (job) => store.jobs.release(holdOf(job), 0),
+      (job) => store.jobs.abandon(holdOf(job)),
+      (job) => store.jobs.cancel(job.uuid),
       (job) => store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })),
       (job) => store.jobs.recordTask(recordOf(job, { kind: "cb_queue" })),
     ];
@@ -93,7 +93,7 @@ export function leaseTests(test: Test): void {
       const job = await run(store, jobOf(index + 1));
       await leave(job);
       await assertPowerless(store, job);
-      await store.jobs.cancel(job.uuid, T0);
+      await store.jobs.cancel(job.uuid);
     }
   });
 
@@ -208,7 +208,7 @@ export function leaseTests(test: Test): void {
   });
   test("the oncancel chain of a canceled job survives the death of its runner", async (store) => {
     await run(store, jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertEquals(await rescueAt(store, OTHER_RUNNER, T0), 1);
     assertEquals(await dueOf(store), { kind: "ready" });
     const job = await claim(store, T0, OTHER_RUNNER);

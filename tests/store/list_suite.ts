@@ -5,6 +5,7 @@ import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { JobFilter, JobKey, ListedJob } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
+import { at } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, present, recordOf, type Test } from "./store_case.ts";
 
@@ -31,17 +32,15 @@ async function fill(store: Store): Promise<void> {
       name: kind === 2 ? "second" : "first",
     });
     await create(
-      store,
+      at(store, instantAfter(T0, number * 60_000)),
       jobOf(number, {
         workflow,
         target: number % 2 === 0 ? `/even/${number % 4}` : null,
         params: { number, kind: `${kind}` },
-        created_at: instantAfter(T0, number * 60_000),
-        exec_after: T0,
       }),
     );
   }
-  for (const number of [3, 6, 9]) await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+  for (const number of [3, 6, 9]) await store.jobs.cancel(uuidOf<JobUuid>(number));
 }
 
 /** Reads all jobs in parts of so many, doing something between them. */
@@ -117,7 +116,7 @@ export function listTests(test: Test): void {
     assertEquals(await at(), "running");
     await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
     assertEquals(await at(), "waiting");
-    await store.jobs.resume(job.uuid, { kind: "result", result: "" }, T0);
+    await store.jobs.resume(job.uuid, { kind: "result", result: "" });
     assertEquals(await at(), "queued");
     await finish(store, await claim(store));
     assertEquals(await at(), "succeeded");
@@ -149,7 +148,7 @@ export function listTests(test: Test): void {
   test("the key of a job tells whether another was made of it", async (store) => {
     for (const number of [1, 2]) {
       await create(store, jobOf(number));
-      await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
+      await store.jobs.cancel(uuidOf<JobUuid>(number));
     }
     await store.jobs.retry(uuidOf<JobUuid>(1), jobOf(3));
     const keys = await store.jobs.keys({});
@@ -165,7 +164,7 @@ export function listTests(test: Test): void {
     for (const number of numbers) await create(store, jobOf(number));
     const read = await readInParts(store, {}, 64, async (part) => {
       for (let more = 0; more < 5; more++) await create(store, jobOf(2000 + part * 10 + more));
-      await store.jobs.cancel(uuidOf<JobUuid>(500 + part), T0);
+      await store.jobs.cancel(uuidOf<JobUuid>(500 + part));
     });
     assertEquals(read, numbers.toReversed());
     const queued = await readInParts(store, { execution: "queued" }, 100, async () => {});
@@ -175,9 +174,9 @@ export function listTests(test: Test): void {
     for (const number of [1, 2, 3]) await create(store, jobOf(number));
     const [newest] = await store.jobs.list({}, { limit: 1 });
     assert(newest !== undefined);
-    for (const number of [1, 2, 3]) await store.jobs.cancel(uuidOf<JobUuid>(number), T0);
-    const all = { finished_before: instantAfter(T0, 1), finished_max: 0, limit: 10 };
-    assertEquals(await store.jobs.prune(all, T0), 3);
+    for (const number of [1, 2, 3]) await store.jobs.cancel(uuidOf<JobUuid>(number));
+    const all = { age_ms: null, finished_max: 0, limit: 10 };
+    assertEquals(await store.jobs.prune(all), 3);
     for (const number of [4, 5]) await create(store, jobOf(number));
     assertEquals(await store.jobs.list({}, { before: newest.place }), []);
   });

@@ -23,7 +23,7 @@ const LOCKS_MAX = 256;
 
 async function kindFor(store: Store, target: string, number = 90): Promise<string> {
   const outcome = await store.jobs.create(jobOf(number, { target }));
-  if (outcome.kind === "created") await store.jobs.cancel(outcome.job.uuid, T0);
+  if (outcome.kind === "created") await store.jobs.cancel(outcome.job.uuid);
   return outcome.kind;
 }
 
@@ -48,9 +48,9 @@ export function lockTests(test: Test): void {
     assertEquals(await kindFor(store, "/a", 11), "locked");
     assertEquals(await kindFor(store, "/b", 12), "locked");
     assertEquals(await kindFor(store, "/c", 13), "created");
-    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
     assertEquals(await kindFor(store, "/b", 14), "locked");
-    await store.jobs.cancel(uuidOf<JobUuid>(3), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(3));
     assertEquals(await kindFor(store, "/b", 15), "created");
   });
   test("a job may lock its own target", async (store) => {
@@ -65,14 +65,14 @@ export function lockTests(test: Test): void {
     assertEquals(await kindFor(store, "/t", 12), "locked");
     await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
     assertEquals(await kindFor(store, "/t", 13), "locked");
-    await store.jobs.resume(JOB, { kind: "error", error: "no", result: "" }, T0);
+    await store.jobs.resume(JOB, { kind: "error", error: "no", result: "" });
     assertEquals(await kindFor(store, "/t", 14), "created");
   });
   test("a lock ends with the success and with the cancel of its job", async (store) => {
     await finish(store, await run(store, jobOf(1, { locks: "^/t" })));
     assertEquals(await kindFor(store, "/t", 11), "created");
     await create(store, jobOf(2, { locks: "^/t" }));
-    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
     assertEquals(await kindFor(store, "/t", 12), "created");
   });
   test("a lock that cannot be read is refused, and stands in nobody's way", async (store) => {
@@ -89,7 +89,7 @@ export function lockTests(test: Test): void {
   test("target and lock are held until a canceled job has undone what it did", async (store) => {
     const workflow = workflowOf({ oncancel: [taskOf("undo")] });
     await run(store, jobOf(1, { workflow, target: "/t/1", locks: "^/t/" }));
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertEquals(await kindFor(store, "/t/2"), "locked");
     const same = jobOf(2, { target: "/t/1" });
     assertEquals((await store.jobs.create(same)).kind, "locked");
@@ -106,7 +106,7 @@ export function lockTests(test: Test): void {
     const full = { kind: "full", what: "locks", limit: LOCKS_MAX } as const;
     assertEquals(await store.jobs.create(one), full);
     assertEquals(await kindFor(store, "/t9", LOCKS_MAX + 2), "created");
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertEquals((await store.jobs.create(one)).kind, "created");
   });
   test("a lock and a target that come together: the later of them gives way", async (store) => {
@@ -117,8 +117,8 @@ export function lockTests(test: Test): void {
           target: `/t${round}`,
         }),
       ];
-      const wishes = round % 2 === 0 ? [locking, targeted] : [targeted, locking];
-      const outcomes = await Promise.all(wishes.map((job) => store.jobs.create(job)));
+      const requests = round % 2 === 0 ? [locking, targeted] : [targeted, locking];
+      const outcomes = await Promise.all(requests.map((job) => store.jobs.create(job)));
       const { created = 0, locked = 0 } = kindsOf(outcomes);
       assertEquals(created + locked, 2);
       if (created < 2) continue;

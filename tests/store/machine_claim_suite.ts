@@ -2,9 +2,10 @@
 
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
-import type { Instant } from "../../src/domain/instant.ts";
+import { type Instant, msBetween } from "../../src/domain/instant.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { at } from "../support/clocked_store.ts";
 import { create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 
 const MACHINE = uuidOf<MachineUuid>(901);
@@ -17,7 +18,7 @@ const FRESH = { tries: 0, next_try_at: null, error: null };
 const HOST = "one";
 
 function take(store: Store, uuid: MachineUuid, job_uuid: JobUuid, now: Instant): Promise<boolean> {
-  return store.machineClaims.take({ uuid, host: HOST, job_uuid }, now);
+  return at(store, now).machineClaims.take({ uuid, host: HOST, job_uuid });
 }
 
 async function leftOf(store: Store): Promise<string[]> {
@@ -30,7 +31,7 @@ export function machineClaimTests(test: Test): void {
     await take(store, MACHINE, JOB, T0);
     const claim = { uuid: MACHINE, host: HOST, job_uuid: JOB, claimed_at: T0, ...FRESH };
     assertEquals(await store.machineClaims.get(MACHINE), claim);
-    await store.machineClaims.postpone(claim, T2, "busy");
+    await store.machineClaims.postpone(claim, 60_000, "busy");
     await take(store, MACHINE, OTHER_JOB, T1);
     const later = { uuid: MACHINE, host: HOST, job_uuid: OTHER_JOB, claimed_at: T1, ...FRESH };
     assertEquals(await store.machineClaims.get(MACHINE), later);
@@ -72,8 +73,8 @@ export function machineClaimTests(test: Test): void {
     const other = uuidOf<MachineUuid>(902);
     await take(store, other, OTHER_JOB, T0);
     await finish(store, done, "succeeded");
-    const all = { finished_before: T1, finished_max: 0, limit: 9 };
-    assertEquals(await store.jobs.prune(all, T0), 2);
+    const all = { age_ms: null, finished_max: 0, limit: 9 };
+    assertEquals(await store.jobs.prune(all), 2);
     assertEquals(await store.jobs.get(JOB), undefined);
     await store.machineClaims.settle();
     assertEquals(await store.machineClaims.left(), before);
@@ -87,7 +88,7 @@ export function machineClaimTests(test: Test): void {
     for (const [number, host] of [[1, "one"], [2, "two"]] as const) {
       const job = await run(store, jobOf(number));
       const uuid = uuidOf<MachineUuid>(900 + number);
-      await store.machineClaims.take({ uuid, host, job_uuid: job.uuid }, T0);
+      await store.machineClaims.take({ uuid, host, job_uuid: job.uuid });
       await finish(store, job, "failed");
     }
     const hostsOf = async (host?: string) =>
@@ -115,10 +116,20 @@ export function machineClaimTests(test: Test): void {
     }]);
   });
 
+  test("leftover() finds a machine that is left, and no other", async (store) => {
+    const job = await run(store);
+    await take(store, MACHINE, JOB, T0);
+    assertEquals(await store.machineClaims.leftover(MACHINE), undefined);
+    await finish(store, job, "failed");
+    const [left] = await store.machineClaims.left();
+    assertEquals(await store.machineClaims.leftover(MACHINE), left);
+    assertEquals(await store.machineClaims.leftover(uuidOf<MachineUuid>(999)), undefined);
+  });
+
   test("a machine is left when its canceled job has run its last task", async (store) => {
     await run(store, jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
     await take(store, MACHINE, JOB, T0);
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     assertEquals(await leftOf(store), []);
     const done = recordOf(await present(store), { kind: "succeed" });
     await store.jobs.recordTask(done);
@@ -138,16 +149,16 @@ export function machineClaimTests(test: Test): void {
       const { tries, next_try_at, error } = await look();
       return { tries, next_try_at, error };
     };
-    await store.machineClaims.postpone(await look(), T1, null);
+    await at(store, T0).machineClaims.postpone(await look(), msBetween(T0, T1), null);
     assertEquals(await shown(), { tries: 0, next_try_at: T1, error: null });
-    await store.machineClaims.postpone(await look(), T2, "busy");
-    await store.machineClaims.postpone(await look(), T1, "still busy");
+    await store.machineClaims.postpone(await look(), msBetween(T0, T2), "busy");
+    await store.machineClaims.postpone(await look(), msBetween(T0, T1), "still busy");
     assertEquals(await shown(), { tries: 2, next_try_at: T1, error: "still busy" });
     // A claim that was taken over meanwhile is another one.
     const before = await look();
     await create(store, jobOf(2));
     await take(store, MACHINE, OTHER_JOB, T1);
-    await store.machineClaims.postpone(before, T2, "late");
+    await store.machineClaims.postpone(before, 60_000, "late");
     assertEquals((await store.machineClaims.get(MACHINE))?.tries, 0);
   });
 }

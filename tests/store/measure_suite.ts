@@ -4,12 +4,13 @@ import { assert, assertEquals } from "@std/assert";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { claim, create, type Test } from "./store_case.ts";
+import { at } from "../support/clocked_store.ts";
 
 const DAY_MS = 86_400_000;
 
 export function measureTests(test: Test): void {
   test("the oldest ready job is measured, and neither a delayed nor a running one", async (store) => {
-    const oldest = async (now = T0) => (await store.measures.read(now)).oldest_ready_at;
+    const oldest = async (now = T0) => (await at(store, now).measures.read()).oldest_ready_at;
     assertEquals(await oldest(), null);
     const tomorrow = instantAfter(T0, DAY_MS);
     await create(store, jobOf(1, { exec_after: tomorrow }));
@@ -22,7 +23,7 @@ export function measureTests(test: Test): void {
   });
 
   test("the store knows its size", async (store) => {
-    const { file_bytes, free_bytes } = await store.measures.read(T0);
+    const { file_bytes, free_bytes } = await store.measures.read();
     assert(file_bytes > 0 && free_bytes >= 0 && free_bytes < file_bytes);
   });
 }

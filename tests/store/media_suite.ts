@@ -4,14 +4,17 @@ import { assertEquals } from "@std/assert";
 import type { MediaDownload, MediaFile } from "../../src/store/media_store.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { create, finish, JOB, run, type Test } from "./store_case.ts";
+import { at } from "../support/clocked_store.ts";
 
 const LATER = "2026-11-21T12:00:00.000Z";
 
-function hexOf(n: number, digits = 64): string {
+/** A digest that shows its number. */
+export function hexOf(n: number, digits = 64): string {
   return String(n).repeat(digits);
 }
 
-function fileOf(n: number, fields: Partial<MediaFile> = {}): MediaFile {
+/** A verified file, as the cache records it. */
+export function fileOf(n: number, fields: Partial<MediaFile> = {}): MediaFile {
   return {
     sha256: hexOf(n),
     name: `file-${n}.iso`,
@@ -103,8 +106,8 @@ export function mediaTests(test: Test): void {
     const job = await run(store);
     await media.use(hexOf(1), T0, JOB);
     await finish(store, job);
-    const all = { finished_before: LATER, finished_max: 0, limit: 10 };
-    assertEquals(await store.jobs.prune(all, LATER), 1);
+    const all = { age_ms: null, finished_max: 0, limit: 10 };
+    assertEquals(await at(store, LATER).jobs.prune(all), 1);
     assertEquals((await media.get(hexOf(1)))?.name, "file-1.iso");
   });
 }

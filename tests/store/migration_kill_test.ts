@@ -3,11 +3,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
-import { inspectFile } from "../../src/state/state_dir.ts";
+import { inspectFile } from "../../src/state_dir/state_dir.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { expectWholeDatabase } from "../chaos/database.ts";
-import { T0, workflowOf } from "../support/job.ts";
+import { workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { examine, NEWER, VERSIONS, writeOlder } from "./newer_schema.ts";
 
@@ -47,7 +47,7 @@ for (const { point, schema, kept } of points()) {
       await writeOlder(path, async (store) => {
         for (let n = 0; n < WORKFLOWS; n++) {
           const workflow = workflowOf({ uuid: randomUuid(), name: `workflow ${n}` });
-          await store.workflows.create(workflow, T0);
+          await store.workflows.create(workflow);
         }
       });
       await startAndDie(path, point);

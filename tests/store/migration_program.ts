@@ -1,6 +1,6 @@
 // A later program that opens a database and kills itself at a point of the migration.
 
-import { openFailpoint } from "../../src/program/failpoint.ts";
+import { openFailpoint } from "../../src/runtime/failpoint.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { NEWER } from "./newer_schema.ts";
 

@@ -12,8 +12,7 @@ import {
   isHeld,
   JOB_STATES,
 } from "../../src/domain/job/state.ts";
-import { FINISHED, UNFINISHED } from "../../src/store/sqlite/job/moves.ts";
-import { HOLDS_TARGET, REMOVABLE } from "../../src/store/sqlite/schema.ts";
+import { FINISHED, HOLDS_TARGET, REMOVABLE, UNFINISHED } from "../../src/store/sqlite/words.ts";
 import { T0 } from "../support/job.ts";
 
 function withStates(

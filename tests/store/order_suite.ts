@@ -6,7 +6,7 @@ import { textBytes } from "../../src/http/answer/text_answer.ts";
 import type { JobOrder, OrderOutcome, OrderRules } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { StoredText } from "../../src/store/stored_text.ts";
-import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
+import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { create, JOB, kindsOf, present, type Test } from "./store_case.ts";
 
 const SHOWING = { wording: "document", now: T0, apart: false } as const;
@@ -49,7 +49,7 @@ export function orderTests(test: Test): void {
       ...workflowOf({ oncancel: workflowOf().chain }),
       secret_params: ["plan"],
     };
-    await store.workflows.create(workflow, T0);
+    await store.workflows.create(workflow);
     const fields = { target: "/a", params: { plan: 1 } };
     await assertShown(store, await store.jobs.order(orderOf(1, fields), RULES), "created", JOB);
     const ordered = await present(store);
@@ -58,7 +58,7 @@ export function orderTests(test: Test): void {
   });
 
   test("order() is refused as create() is, and makes nothing then", async (store) => {
-    await store.workflows.create(workflowOf(), T0);
+    await store.workflows.create(workflowOf());
     const first = orderOf(1, { target: "/a", locks: "^/locked" });
     await store.jobs.order(first, RULES);
     const kinds: [JobOrder, Partial<OrderRules>, OrderOutcome][] = [
@@ -78,7 +78,7 @@ export function orderTests(test: Test): void {
   });
 
   test("order() of a workflow without tasks is refused where it has to have some", async (store) => {
-    await store.workflows.create(workflowOf({ chain: [] }), T0);
+    await store.workflows.create(workflowOf({ chain: [] }));
     const refused = await store.jobs.order(orderOf(1), { ...RULES, needsTasks: true });
     assertEquals(refused, { kind: "no_tasks" });
     await assertShown(store, await store.jobs.order(orderOf(1), RULES), "created", JOB);
@@ -86,7 +86,7 @@ export function orderTests(test: Test): void {
 
   test("order() reads no workflow that is larger than it may be", async (store) => {
     const workflow = { ...workflowOf(), note: "n".repeat(10_000) };
-    await store.workflows.create(workflow, T0);
+    await store.workflows.create(workflow);
     const bytes = JSON.stringify(workflow).length;
     const large = await store.jobs.order(orderOf(1), { ...RULES, workflowBytesMax: bytes - 1 });
     assertEquals(large, { kind: "large_workflow", bytes });
@@ -97,7 +97,7 @@ export function orderTests(test: Test): void {
 
   test("order() under a key that was used shows the job of then, whatever became of its workflow", async (store) => {
     const { uuid } = workflowOf();
-    await store.workflows.create(workflowOf(), T0);
+    await store.workflows.create(workflowOf());
     const outcomes = await Promise.all(
       [1, 2, 3].map((number) => store.jobs.order(orderOf(number, { idempotency: KEY }), RULES)),
     );
@@ -112,12 +112,44 @@ export function orderTests(test: Test): void {
   });
 
   test("order() that is repeated after its answer was lost is answered as the first time", async (store) => {
-    await store.workflows.create(workflowOf(), T0);
+    await store.workflows.create(workflowOf());
     for (const fields of [{ target: "/a" }, { target: "/b", idempotency: KEY }]) {
       const order = orderOf("idempotency" in fields ? 2 : 1, fields);
       await store.jobs.order(order, RULES);
       await assertShown(store, await store.jobs.order(order, RULES), "created", order.uuid);
     }
     assertEquals(await store.jobs.count({}), 2);
+  });
+  test("order() takes the workflow as it is by then, however many jobs were made of it", async (store) => {
+    const rules = { ...RULES, unfinishedMax: 20 };
+    const chainOf = async (number: number) => {
+      const outcome = await store.jobs.order(orderOf(number), rules);
+      if (outcome.kind !== "created") return outcome.kind;
+      return (await present(store, outcome.job.uuid)).chain.map(({ name }) => name).join();
+    };
+    const named = (name: string) => workflowOf({ chain: [taskOf(name)] });
+    await store.workflows.create(named("old"));
+    assertEquals([await chainOf(1), await chainOf(2)], ["old", "old"]);
+    // Both are written in one commit.
+    const replaced = store.workflows.replace(named("new"));
+    assertEquals([await chainOf(3), await chainOf(4)], ["new", "new"]);
+    assertEquals(await replaced, { kind: "replaced" });
+    await store.workflows.replace(named("old"));
+    assertEquals(await chainOf(6), "old");
+    await store.workflows.remove(named("old").uuid);
+    assertEquals(await chainOf(7), "no_workflow");
+    await store.workflows.create(named("third"));
+    assertEquals(await chainOf(8), "third");
+  });
+  test("order() makes a job of a workflow whose earlier jobs were all removed", async (store) => {
+    await store.workflows.create(workflowOf({}));
+    for (const number of [1, 2, 3]) {
+      await store.jobs.order(orderOf(number), RULES);
+      const uuid = uuidOf<JobUuid>(number);
+      await store.jobs.cancel(uuid);
+      const retention = { age_ms: null, finished_max: 0, limit: 10 };
+      assertEquals(await store.jobs.prune(retention), 1);
+      assertEquals(await store.jobs.get(uuid), undefined);
+    }
   });
 }

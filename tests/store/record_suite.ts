@@ -5,7 +5,7 @@ import { instantAfter } from "../../src/domain/instant.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { jobOf, resultOf, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, JOB, present, recordOf, run, type Test } from "./store_case.ts";
-import { dueOf } from "../support/clocked_store.ts";
+import { at, dueOf } from "../support/clocked_store.ts";
 
 /** What JSON can say and programs trip over. */
 const ODD: JsonValue[] = [
@@ -33,9 +33,8 @@ export function recordTests(test: Test): void {
       entry: resultOf("second"),
       params: { y: 2 },
       elapsed_ms: 99,
-      now: later,
     });
-    assert(await store.jobs.recordTask(second));
+    assert(await at(store, later).jobs.recordTask(second));
     const after = await present(store);
     assertEquals([after.execution, after.runner_id], ["succeeded", null]);
     assertEquals(after.chain_results, [resultOf("first"), resultOf("second")]);
@@ -79,7 +78,7 @@ export function recordTests(test: Test): void {
     assertEquals(again, { kind: "duplicate", job_uuid: JOB });
     const begun = { target: "/t", params: { c: 3 }, requested_params: { a: 1 } };
     assertEquals(await store.jobs.create(jobOf(3, begun)), { kind: "duplicate", job_uuid: JOB });
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     const other = await create(store, jobOf(3, begun));
     assertEquals([other.params, other.requested_params], [{ c: 3 }, { a: 1 }]);
     assertEquals(await present(store, other.uuid), other);
@@ -118,8 +117,8 @@ export function recordTests(test: Test): void {
     assertEquals([undoing.execution, undoing.phase, undoing.starts], ["canceled", "oncancel", 1]);
     assertEquals([undoing.elapsed_ms, undoing.finished_at], [0, T0]);
     const later = instantAfter(T0, 5);
-    assert(await store.jobs.recordTask(recordOf(undoing, { kind: "continue" }, { now: later })));
-    const last = { now: later, position: 1 };
+    assert(await at(store, later).jobs.recordTask(recordOf(undoing, { kind: "continue" })));
+    const last = { position: 1 };
     assert(await store.jobs.recordTask(recordOf(undoing, { kind: "succeed" }, last)));
     const done = await present(store, undoable.uuid);
     assertEquals([done.execution, done.runner_id, done.finished_at], ["canceled", null, T0]);

@@ -18,7 +18,7 @@ import {
   run,
   type Test,
 } from "./store_case.ts";
-import { dueOf } from "../support/clocked_store.ts";
+import { at, dueOf } from "../support/clocked_store.ts";
 
 const OK = { kind: "result", result: "OK" } as const;
 const LATER = instantAfter(T0, 1000);
@@ -33,7 +33,7 @@ async function wait(store: Store, number = 1): Promise<void> {
 export function resumeTests(test: Test): void {
   test("resume() records the result of the waiting task and queues the job", async (store) => {
     await wait(store);
-    const outcome = await store.jobs.resume(JOB, { kind: "result", result: { a: [1] } }, LATER);
+    const outcome = await at(store, LATER).jobs.resume(JOB, { kind: "result", result: { a: [1] } });
     const job = await present(store);
     assertEquals(outcome, { kind: "changed", job: { uuid: JOB, execution: "queued" } });
     assertEquals([job.execution, job.claimable_at], ["queued", LATER]);
@@ -45,7 +45,7 @@ export function resumeTests(test: Test): void {
   test("resume() with an error ends the job as failed", async (store) => {
     await wait(store);
     const resume = { kind: "error", error: "disk died", result: [0] } as const;
-    const outcome = await store.jobs.resume(JOB, { ...resume, result: [0] }, LATER);
+    const outcome = await at(store, LATER).jobs.resume(JOB, { ...resume, result: [0] });
     assertEquals(outcome.kind, "changed");
     const job = await present(store);
     assertEquals([job.execution, job.finished_at], ["failed", LATER]);
@@ -66,7 +66,7 @@ export function resumeTests(test: Test): void {
       position: 1,
       entry: resultOf("more", { error: "wait" }),
     }));
-    await store.jobs.resume(JOB, { kind: "result", result: "done" }, T0);
+    await store.jobs.resume(JOB, { kind: "result", result: "done" });
     const after = await present(store);
     assertEquals(after.chain_results.map(({ error }) => error), ["no"]);
     assertEquals(after.onerror_results.map(({ result }) => result), ["OK", "done"]);
@@ -76,7 +76,7 @@ export function resumeTests(test: Test): void {
     for (const [index, result] of odd.entries()) {
       await wait(store, index + 1);
       const uuid = uuidOf<JobUuid>(index + 1);
-      await store.jobs.resume(uuid, { kind: "error", error: "half \ud83d", result }, T0);
+      await store.jobs.resume(uuid, { kind: "error", error: "half \ud83d", result });
       const [entry] = (await present(store, uuid)).chain_results;
       const found = JSON.stringify([entry?.result, entry?.error]);
       assertEquals(found, JSON.stringify([result, "half \ud83d"]));
@@ -87,7 +87,7 @@ export function resumeTests(test: Test): void {
     await wait(store);
     const results = ["a", "b", "c"];
     const outcomes = await Promise.all(
-      results.map((result) => store.jobs.resume(JOB, { kind: "result", result }, T0)),
+      results.map((result) => store.jobs.resume(JOB, { kind: "result", result })),
     );
     assertEquals(kindsOf(outcomes), { changed: 1, denied: 2 });
     const accepted = results[outcomes.findIndex(({ kind }) => kind === "changed")];
@@ -99,24 +99,24 @@ export function resumeTests(test: Test): void {
       await wait(store, round);
       const uuid = uuidOf<JobUuid>(round);
       const [, canceled] = await Promise.all([
-        store.jobs.resume(uuid, OK, T0),
-        store.jobs.cancel(uuid, T0),
+        store.jobs.resume(uuid, OK),
+        store.jobs.cancel(uuid),
       ]);
       assertEquals(canceled.kind, "changed");
       assertEquals((await present(store, uuid)).execution, "canceled");
     }
   });
   test("resume() is denied by every job that does not wait, and finds no unknown one", async (store) => {
-    assertEquals((await store.jobs.resume(JOB, OK, T0)).kind, "not_found");
+    assertEquals((await store.jobs.resume(JOB, OK)).kind, "not_found");
     await finish(store, await run(store, jobOf(1)));
     await run(store, jobOf(2));
     await wait(store, 4);
     await create(store, jobOf(3));
-    await store.jobs.cancel(uuidOf<JobUuid>(4), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(4));
     for (const number of [1, 2, 3, 4]) {
       for (const resume of [OK, { kind: "error", error: "x", result: "" } as const]) {
         const before = await present(store, uuidOf<JobUuid>(number));
-        const outcome = await store.jobs.resume(before.uuid, resume, T0);
+        const outcome = await store.jobs.resume(before.uuid, resume);
         assertEquals(outcome, { kind: "denied", reason: "not_waiting", job: changedOf(before) });
       }
     }

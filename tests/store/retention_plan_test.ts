@@ -2,39 +2,15 @@
 // however many jobs are kept for their idempotency keys. Counted, not timed.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import type { BindValue } from "@db/sqlite";
 import { Connection } from "../../src/store/sqlite/connection.ts";
 import { prune, pruneInfo, pruneKeys } from "../../src/store/sqlite/job/retention.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { T0 } from "../support/job.ts";
+import { assertAlongIndexes, type Made, noting } from "./noted_statements.ts";
 
 /** Finished jobs that are kept for their keys, and as many that may go. */
 const JOBS = 3000;
 const LIMIT = 40;
-
-interface Made {
-  readonly sql: string;
-  readonly values: readonly BindValue[];
-  /** Rows that it answered or changed. */
-  readonly rows: number;
-}
-
-/** A connection that notes each statement before it runs it. */
-function noting(db: Connection, made: Made[]): Connection {
-  return new Proxy(db, {
-    get(target, name) {
-      const found: unknown = Reflect.get(target, name, target);
-      if (typeof found !== "function") return found;
-      if (name !== "row" && name !== "rows" && name !== "run") return found.bind(target);
-      return (sql: string, ...values: BindValue[]) => {
-        const answer: unknown = found.call(target, sql, ...values);
-        const changed = typeof answer === "number" ? answer : 1;
-        made.push({ sql, values, rows: Array.isArray(answer) ? answer.length : changed });
-        return answer;
-      };
-    },
-  });
-}
 
 function fill(db: Connection): void {
   db.run(
@@ -57,29 +33,17 @@ function fill(db: Connection): void {
   );
 }
 
-/** Fails for a statement that reads a table from its first row to its last one. */
-function assertAlongIndexes(db: Connection, { sql, values }: Made): void {
-  for (const { detail } of db.rows<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...values)) {
-    const table = /^SCAN (\w+)/.exec(detail)?.[1];
-    if (table === undefined) continue;
-    // A list of ids, small tables by nature, and an index whose rows are taken in their order.
-    const fine = /^SCAN (gone|json_each|runners|ended)\b/.test(detail) ||
-      /USING (COVERING )?INDEX/.test(detail) || /^SCAN removed_jobs/.test(detail);
-    assert(fine, `${sql}\n${detail}`);
-  }
-}
-
 Deno.test("sqlite: no write of retention looks at more than it may remove, however many jobs are kept", () => {
   const db = new Connection(":memory:");
   fill(db);
   const later = instantAfter(T0, 86_400_001);
-  const everything = { finished_before: later, finished_max: 0, limit: LIMIT };
+  const everything = { age_ms: 0, finished_max: 0, limit: LIMIT };
   for (
     const [now, work] of [
       [T0, (db: Connection) => pruneKeys(db, T0, LIMIT)],
       [later, (db: Connection) => pruneKeys(db, later, LIMIT)],
       [later, (db: Connection) => prune(db, everything, later)],
-      [later, (db: Connection) => prune(db, { ...everything, finished_before: T0 }, later)],
+      [later, (db: Connection) => prune(db, { ...everything, age_ms: null }, later)],
       [later, (db: Connection) => pruneInfo(db, LIMIT)],
     ] as const
   ) {
@@ -97,6 +61,8 @@ Deno.test("sqlite: no write of retention looks at more than it may remove, howev
     "finished_at IS NOT NULL AND kept = 0 AND runner_id IS NULL AND claimable_at IS NULL";
   const [plan] = db.rows<{ detail: string }>(`EXPLAIN QUERY PLAN ${chosen}`);
   assertMatch(plan?.detail ?? "", /USING (COVERING )?INDEX jobs_removable/);
+  const counted = db.row<{ jobs: number }>("SELECT jobs FROM removable_count")?.jobs;
+  assertEquals(counted, db.row<{ jobs: number }>(chosen)?.jobs);
   const kept = db.row<{ jobs: number }>("SELECT count(*) AS jobs FROM jobs WHERE kept = 1")?.jobs;
   const all = db.row<{ jobs: number }>("SELECT count(*) AS jobs FROM jobs")?.jobs ?? 0;
   assertEquals(kept, JOBS - LIMIT);

@@ -1,4 +1,4 @@
-// The suite's part on retry: somebody wants a finished job made anew.
+// The suite's part on retry: somebody wants a finished job created again.
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
@@ -36,7 +36,7 @@ export function retryTests(test: Test): void {
   test("retry() takes a job that succeeded and one that was canceled too", async (store) => {
     await finish(store, await run(store, jobOf(1)));
     assertEquals((await store.jobs.retry(JOB, anew(2))).kind, "created");
-    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
     assertEquals((await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3))).kind, "created");
   });
   test("the results that a retried job begins with come before its own", async (store) => {
@@ -66,7 +66,7 @@ export function retryTests(test: Test): void {
   });
   test("retry() is denied by a canceled job until it has undone what it did", async (store) => {
     await run(store, jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
-    await store.jobs.cancel(JOB, T0);
+    await store.jobs.cancel(JOB);
     const undoing = await present(store);
     const denied = { kind: "denied", reason: "unfinished", job: changedOf(undoing) } as const;
     assertEquals(await store.jobs.retry(JOB, anew(2)), denied);
@@ -102,14 +102,14 @@ export function retryTests(test: Test): void {
     await create(store, jobOf(2, { target: "/t" }));
     const duplicate = { kind: "duplicate", job_uuid: uuidOf<JobUuid>(2) } as const;
     assertEquals(await store.jobs.retry(JOB, anew(9, { target: "/t" })), duplicate);
-    await store.jobs.cancel(uuidOf<JobUuid>(2), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
     await create(store, jobOf(3, { locks: "^/t" }));
     const locked = { kind: "locked", job_uuid: uuidOf<JobUuid>(3) } as const;
     assertEquals(await store.jobs.retry(JOB, anew(9, { target: "/t" })), locked);
     const full = { kind: "full", what: "unfinished jobs", limit: 1 } as const;
     assertEquals(await store.jobs.retry(JOB, anew(9), 1), full);
     assertEquals(await present(store), before);
-    await store.jobs.cancel(uuidOf<JobUuid>(3), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(3));
     assertEquals((await store.jobs.retry(JOB, anew(9, { target: "/t" }), 1)).kind, "created");
   });
 }

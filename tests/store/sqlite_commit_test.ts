@@ -7,8 +7,8 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
-import { create } from "./store_case.ts";
-import { claimJobs } from "../support/clocked_store.ts";
+import { create, recordOf } from "./store_case.ts";
+import { claimJobs, lifeOf } from "../support/clocked_store.ts";
 
 /** Runs a test on a file, with the names of the writes of each commit. */
 function withCommits(
@@ -17,6 +17,8 @@ function withCommits(
   return withFolder(async (folder) => {
     const commits: string[][] = [];
     const store = await openSqliteStore(`${folder}/store.db`, {
+      // Longer than any test: nothing here waits for it.
+      gatherMs: 3_600_000,
       committing: (when, names) => {
         if (when === "after") commits.push([...names]);
       },
@@ -44,6 +46,41 @@ Deno.test("sqlite: a write that waits for no other has a commit of its own", () 
     assertEquals(commits, [["job_create"], ["job_create"], ["job_create"], ["job_claim"]]);
   }));
 
+Deno.test("sqlite: writes that may wait share a commit, and go along with one that may not", () =>
+  withCommits(async (store, commits) => {
+    const life = lifeOf(RUNNER);
+    await Promise.all([1, 2, 3].map((number) => store.jobs.create(jobOf(number))));
+    const { jobs: [first, ...more] } = await store.jobs.ready(life, 3, new Set());
+    assert(first !== undefined);
+    const holding = store.jobs.hold(life, [first]);
+    store.jobs.hurry();
+    assertEquals(await holding, [first.uuid]);
+    const record = store.jobs.recordTask(recordOf(first, { kind: "succeed" }), true);
+    // The event loop comes round: a write that may not wait would be committed by then.
+    for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => setImmediate(resolve));
+    const held = store.jobs.hold(life, more);
+    const created = store.jobs.create(jobOf(4));
+    assert(await record && (await held).length === 2);
+    await created;
+    assertEquals(commits.slice(1), [["job_claim"], ["job_record", "job_claim", "job_create"]]);
+  }));
+
+Deno.test("sqlite: a dozen writes that may wait are committed, and those that are left when it closes", () =>
+  withFolder(async (folder) => {
+    const path = `${folder}/store.db`;
+    const store = await openSqliteStore(path, { gatherMs: 3_600_000 });
+    const numbers = Array.from({ length: 14 }, (_, number) => number);
+    await Promise.all(numbers.map((number) => create(store, jobOf(number))));
+    const { jobs } = await store.jobs.ready(lifeOf(RUNNER), 14, new Set());
+    const holds = jobs.map((job) => store.jobs.hold(lifeOf(RUNNER), [job]));
+    await Promise.all(holds);
+    const [last] = jobs;
+    assert(last !== undefined);
+    const record = store.jobs.recordTask(recordOf(last, { kind: "succeed" }), true);
+    await store.close();
+    assert(await record);
+  }));
+
 Deno.test("sqlite: a write is answered, and shown to readers, after its commit", async () => {
   await withFolder(async (folder) => {
     let durable = 0;
@@ -63,7 +100,7 @@ Deno.test("sqlite: a write is answered, and shown to readers, after its commit",
           const [jobs, job, count, listed] = await Promise.all([
             store.jobs.count({}),
             store.jobs.get(uuidOf<JobUuid>(number)),
-            store.jobs.stats(T0),
+            store.jobs.stats(),
             store.jobs.list({}, { limit: 1 }),
           ]);
           assert(jobs <= durable && count.current.queued <= durable);
@@ -139,7 +176,7 @@ Deno.test("sqlite: closing commits what waits, and a closed store refuses writes
     const late = store.info.append(uuidOf<JobUuid>(1), { a: 1 }, T0);
     await store.close();
     assertEquals(await late, "appended");
-    const error = await assertRejects(() => store.jobs.cancel(jobOf(1).uuid, T0), AgentError);
+    const error = await assertRejects(() => store.jobs.cancel(jobOf(1).uuid), AgentError);
     assertEquals(error.code, "aborted");
     await store.close();
     const again = await openSqliteStore(path);

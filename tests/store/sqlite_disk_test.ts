@@ -5,6 +5,7 @@ import { fromFileUrl } from "@std/path";
 import { Database } from "@db/sqlite";
 import { AgentError } from "../../src/domain/error.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { openClockedStore } from "../support/clocked_store.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
@@ -30,7 +31,7 @@ smallDiskTest(
           assertEquals(error.code, "storage_full");
           const jobs = await store.jobs.list({});
           assertEquals(jobs.map(({ job }) => `${job.uuid}`).reverse(), kept);
-          assertEquals((await store.jobs.stats(T0)).current.queued, kept.length);
+          assertEquals((await store.jobs.stats()).current.queued, kept.length);
         } finally {
           await store.close();
         }
@@ -49,11 +50,11 @@ async function runOnFailingDisk(path: string, blocks: number): Promise<FailingDi
     stdout: "piped",
     stderr: "piped",
   }).output();
-  const [told, failed] = [output.stdout, output.stderr].map((text) =>
+  const [reported, failed] = [output.stdout, output.stderr].map((text) =>
     new TextDecoder().decode(text)
   );
   assert(output.success, failed);
-  return JSON.parse(told ?? "");
+  return JSON.parse(reported ?? "");
 }
 
 Deno.test("sqlite: a failed disk refuses all that comes later, and keeps what was acknowledged", async () => {
@@ -63,8 +64,8 @@ Deno.test("sqlite: a failed disk refuses all that comes later, and keeps what wa
     assert(report.acknowledged > 0);
     assertEquals(report.together, ["aborted", "aborted"]);
     assertEquals(report.later, ["aborted", "aborted", "aborted", "aborted"]);
-    assertEquals(report.told, 1);
-    const store = await openSqliteStore(path);
+    assertEquals(report.reported, 1);
+    const store = await openClockedStore(path);
     assertEquals(await store.jobs.count({}), report.acknowledged);
     await assertStats(store, T0);
     await store.close();

@@ -11,19 +11,19 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, OTHER_RUNNER, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
-import { inspectFile } from "../../src/state/state_dir.ts";
+import { inspectFile } from "../../src/state_dir/state_dir.ts";
 import { examine, NEWER, VERSIONS, writeOlder } from "./newer_schema.ts";
 import { assertStats, claim, create, finish, present, run } from "./store_case.ts";
-import { beginAgain, claimJobs } from "../support/clocked_store.ts";
+import { beginAgain, claimJobs, openClockedStore } from "../support/clocked_store.ts";
 
 /** One job that is done, one that runs, one that is canceled and undone, one that is ready. */
 async function fill(store: Store): Promise<void> {
   const workflow = workflowOf({ oncancel: [taskOf("undo")] });
-  await store.workflows.create(workflow, T0);
+  await store.workflows.create(workflow);
   await finish(store, await run(store));
   await run(store, jobOf(2, { target: "/runs" }));
   await run(store, jobOf(3, { workflow }));
-  await store.jobs.cancel(uuidOf<JobUuid>(3), T0);
+  await store.jobs.cancel(uuidOf<JobUuid>(3));
   await create(store, jobOf(4));
   await store.info.append(uuidOf<JobUuid>(1), { n: 1 }, T0);
 }
@@ -44,7 +44,7 @@ async function withOlder(
 
 Deno.test("sqlite: an older file keeps every job, result and info when a step replaces a table", () =>
   withOlder(async (path, jobs) => {
-    const store = await openSqliteStore(path, {}, NEWER);
+    const store = await openClockedStore(path, undefined, {}, NEWER);
     try {
       assertEquals(await store.jobs.list({}), jobs as typeof jobs & []);
       assertEquals(await store.info.list(uuidOf<JobUuid>(1)), [{ n: 1 }]);
@@ -67,7 +67,7 @@ Deno.test("sqlite: an older file keeps every job, result and info when a step re
 Deno.test("sqlite: a new file goes through every step and is opened again without one", () =>
   withFolder(async (folder) => {
     const path = join(folder, "store.db");
-    for (const steps of [1 + 2, 0]) {
+    for (const steps of [NEWER.steps.length, 0]) {
       let seen = 0;
       const migrating = (when: "before" | "after") => void (seen += when === "after" ? 1 : 0);
       const store = await openSqliteStore(path, { migrating }, NEWER);
@@ -86,10 +86,13 @@ Deno.test("sqlite: a step that breaks off leaves the file as it was", () =>
       ...NEWER,
       steps: [...NEWER.steps, "CREATE TABLE fine (x); CREATE TABLE jobs (x)"],
     };
-    const error = await assertRejects(() => openSqliteStore(path, {}, broken), AgentError);
+    const error = await assertRejects(
+      () => openClockedStore(path, undefined, {}, broken),
+      AgentError,
+    );
     assert(error.message.includes(path) && error.message.includes("jobs"), error.message);
     assertEquals(examine(path), { version: VERSIONS.newer, problems: [] });
-    const store = await openSqliteStore(path, {}, NEWER);
+    const store = await openClockedStore(path, undefined, {}, NEWER);
     assertEquals(await store.jobs.list({}), jobs as typeof jobs & []);
     await claim(store);
     await store.close();
@@ -97,7 +100,7 @@ Deno.test("sqlite: a step that breaks off leaves the file as it was", () =>
 
 Deno.test("sqlite: an older program refuses the file of a newer one and leaves it alone", () =>
   withOlder(async (path) => {
-    await (await openSqliteStore(path, {}, NEWER)).close();
+    await (await openClockedStore(path, undefined, {}, NEWER)).close();
     const error = await assertRejects(() => openSqliteStore(path), AgentError);
     assert(error.message.includes(`schema ${VERSIONS.newer}, this program knows`), error.message);
     assertEquals(examine(path), { version: VERSIONS.newer, problems: [] });

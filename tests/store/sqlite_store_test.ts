@@ -59,9 +59,85 @@ Deno.test("sqlite: the schema refuses words that are not of the closed sets", as
           assertThrows(() => update.run(word), Error, "CHECK");
         }
       }
+      for (const column of ["change", "state", "phase", "next_phase"]) {
+        const update = db.prepare(`UPDATE events SET ${column} = ? WHERE kind = 'job'`);
+        assertThrows(() => update.run("done"), Error, "CHECK");
+      }
+      for (const table of ["job_counts", "second_counts", "finished_counts"]) {
+        const insert = db.prepare(`INSERT INTO ${table} VALUES ('2026-01-01T00:00', ?, ?)`);
+        insert.run("failed", 0);
+        assertThrows(() => insert.run("done", 1), Error, "CHECK");
+        assertThrows(() => insert.run("succeeded", -1), Error, "CHECK");
+      }
       assertEquals(wordsOf(db, "jobs", "execution"), new Set<string>(EXECUTIONS));
       assertEquals(wordsOf(db, "jobs", "phase"), new Set<string>(PHASES));
       assertEquals(wordsOf(db, "task_results", "phase"), new Set<string>(PHASES));
+    } finally {
+      db.close();
+    }
+  });
+});
+
+Deno.test("sqlite: the schema refuses states that no job can be in", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/store.db`;
+    const store = await openSqliteStore(path);
+    await store.jobs.create(jobOf(1));
+    await store.close();
+    const db = new Database(path);
+    const ended = `claimable_at = NULL, turn = NULL, finished_at = '${T0}'`;
+    const set = (values: string) =>
+      db.exec(`SAVEPOINT s; UPDATE jobs SET ${values}; ROLLBACK TO s`);
+    try {
+      const running = `execution = 'running', runner_id = 'r', elapsed_at = '${T0}',
+        claimable_at = NULL, turn = NULL, started_at =`;
+      set(`${running} '${T0}'`);
+      assertThrows(() => set(`${running} NULL`), Error, "CHECK");
+      for (const phase of PHASES) {
+        const succeeded = `undoable = 1, execution = 'succeeded', ${ended}, phase = '${phase}'`;
+        if (phase === "chain") set(succeeded);
+        else assertThrows(() => set(succeeded), Error, "CHECK");
+      }
+      const undone = `execution = 'canceled', ${ended}, phase = 'oncancel', undoable =`;
+      set(`${undone} 1`);
+      assertThrows(() => set(`${undone} 0`), Error, "CHECK");
+    } finally {
+      db.close();
+    }
+  });
+});
+
+Deno.test("sqlite: an event has what its kind needs, and nothing of another kind", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/store.db`;
+    await (await openSqliteStore(path)).close();
+    const db = new Database(path);
+    const insert = (columns: string, values: string) =>
+      db.exec(`INSERT INTO events (at, kind, ${columns}) VALUES ('${T0}', ${values})`);
+    try {
+      insert("job_id, change", "'job', 1, 'created'");
+      insert("job_id, line", "'log', 1, 1");
+      insert("job_id", "'machine', 1");
+      insert("job_id, body", "'removed_job', 1, '{}'");
+      for (const kind of ["media", "index", "host"]) insert("body", `'${kind}', '{}'`);
+      for (
+        const [columns, values] of [
+          ["job_id", "'job', 1"],
+          ["change", "'job', 'created'"],
+          ["job_id, change, body", "'job', 1, 'created', '{}'"],
+          ["job_id", "'log', 1"],
+          ["line", "'log', 1"],
+          ["job_id, line", "'machine', 1, 1"],
+          ["job_id", "'removed_job', 1"],
+          ["body", "'removed_job', '{}'"],
+          ["job_id", "'host', NULL"],
+          ["job_id, body", "'media', 1, '{}'"],
+          ["line, body", "'index', 1, '{}'"],
+          ["body", "'other', '{}'"],
+        ] as const
+      ) {
+        assertThrows(() => insert(columns, values), Error, "CHECK", `${columns}: ${values}`);
+      }
     } finally {
       db.close();
     }
@@ -72,18 +148,18 @@ Deno.test("sqlite: the schema refuses words that are not of the closed sets", as
 function wordsOf(db: Database, table: string, column: string): Set<string> {
   const sql = db.prepare("SELECT sql FROM sqlite_schema WHERE name = ?")
     .get<{ sql: string }>(table)?.sql ?? "";
-  const words = new RegExp(`\\b${column} IN \\(([^)]*)\\)`).exec(sql)?.[1]?.match(/\w+/g) ?? [];
-  return new Set(words);
+  const check = new RegExp(`\\b${column} TEXT [^(]*CHECK \\(([^)]*)\\)`).exec(sql)?.[1] ?? "";
+  return new Set(Array.from(check.matchAll(/= '(\w+)'/g), ([, word]) => word ?? ""));
 }
 
 Deno.test("sqlite: filters that no index answers look through thousands of jobs", async () => {
-  const store = await openSqliteStore(":memory:");
+  // A clock that goes on by a millisecond with each job.
+  let made = 0;
+  const store = await openSqliteStore(":memory:", { now: () => instantAfter(T0, made++) });
   try {
     const jobs = Array.from({ length: 12_000 }, (_, number) =>
       jobOf(number, {
         params: { odd: number % 2 === 1, part: number % 4000 },
-        created_at: instantAfter(T0, number),
-        exec_after: T0,
       }));
     for (let begin = 0; begin < jobs.length; begin += 2000) {
       await Promise.all(jobs.slice(begin, begin + 2000).map((job) => store.jobs.create(job)));

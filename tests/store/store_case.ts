@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type Instant, msBetween } from "../../src/domain/instant.ts";
 import { type Job, type NewJob, phaseOf } from "../../src/domain/job/job.ts";
-import { EXECUTIONS, type TaskEvent } from "../../src/domain/job/state.ts";
+import { EXECUTIONS, isFinal, type TaskEvent } from "../../src/domain/job/state.ts";
 import {
   type ChangedJob,
   type Hold,
@@ -13,9 +13,9 @@ import {
   type TaskRecord,
 } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { jobOf, resultOf, RUNNER, T0, uuidOf } from "../support/job.ts";
+import { jobOf, resultOf, RUNNER, uuidOf } from "../support/job.ts";
 import { STATS_WINDOWS } from "../../src/domain/job/job.ts";
-import { claimJobs } from "../support/clocked_store.ts";
+import { at, claimJobs } from "../support/clocked_store.ts";
 
 /** Registers a test that is given an empty store. */
 export type Test = (name: string, run: (store: Store) => Promise<void>) => void;
@@ -38,7 +38,6 @@ export function recordOf(job: Job, event: TaskEvent, fields: Partial<TaskRecord>
     props: {},
     elapsed_ms: 5,
     event,
-    now: T0,
     ...fields,
   };
 }
@@ -68,14 +67,14 @@ export async function finish(
   store: Store,
   job: Job,
   execution: "succeeded" | "failed" = "succeeded",
-  now: Instant = T0,
+  now?: Instant,
 ): Promise<void> {
   assert(
-    await store.jobs.recordTask(
+    await (now === undefined ? store : at(store, now)).jobs.recordTask(
       recordOf(
         job,
         execution === "succeeded" ? { kind: "succeed" } : { kind: "fail", onerror: false },
-        { now, position: phaseOf(await present(store, job.uuid)).results.length },
+        { position: phaseOf(await present(store, job.uuid)).results.length },
       ),
     ),
   );
@@ -118,13 +117,27 @@ function windowOf(ageMs: number): StatsWindow {
   return ageMs <= 24 * HOUR_MS ? "past_24h" : "all_time";
 }
 
+/** Hours of ends with the jobs that ended in them, counted one by one. */
+function recountFinished(jobs: readonly Job[]): unknown[] {
+  const ended = jobs.filter(({ finished_at }) => finished_at !== null);
+  const hourOf = ({ finished_at }: Job) => `${finished_at?.slice(0, 13)}:00:00.000Z`;
+  return [...new Set(ended.map(hourOf))].sort().map((hour) => {
+    const here = ended.filter((job) => hourOf(job) === hour);
+    const counts = EXECUTIONS.filter(isFinal).map((execution) =>
+      [execution, here.filter((job) => job.execution === execution).length] as const
+    );
+    return { hour, ...Object.fromEntries(counts) };
+  });
+}
+
 /** Checks the counters of the store against all its jobs. */
 export async function assertStats(store: Store, now: Instant): Promise<void> {
   const jobs = (await store.jobs.list({})).map(({ job }) => job);
-  assertEquals(await store.jobs.stats(now), recount(jobs, now));
+  assertEquals(await at(store, now).jobs.stats(), recount(jobs, now));
   assertEquals(await store.jobs.count({}), jobs.length);
   for (const execution of EXECUTIONS) {
     const found = jobs.filter((job) => job.execution === execution).length;
     assertEquals(await store.jobs.count({ execution }), found);
   }
+  assertEquals(await store.jobs.finished(""), recountFinished(jobs));
 }

@@ -23,6 +23,7 @@ import { mediaTests } from "./media_suite.ts";
 import { orderTests } from "./order_suite.ts";
 import { paramsTests } from "./params_suite.ts";
 import { pruneTests } from "./prune_suite.ts";
+import { readyTests } from "./ready_suite.ts";
 import { recordTests } from "./record_suite.ts";
 import { resumeTests } from "./resume_suite.ts";
 import { retryTests } from "./retry_suite.ts";
@@ -52,6 +53,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>): void {
   lockTests(test);
   claimTests(test);
   fairnessTests(test);
+  readyTests(test);
   leaseTests(test);
   recordTests(test);
   lostAnswerTests(test);

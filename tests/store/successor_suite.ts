@@ -58,9 +58,9 @@ export function successorTests(test: Test): void {
     const before = await present(store);
     assertEquals([before.execution, before.props], ["retried", { next_attempt_refused: refused }]);
     // Nobody goes on for it: its own callback is due, and it may be retried once the lock is gone.
-    assertEquals(await store.callbacks.nextDue(), T0);
+    assertEquals(await store.callbacks.nextDue(), { kind: "ready" });
     assertEquals((await store.jobs.retry(JOB, jobOf(4, { target: "/t" }))).kind, "locked");
-    await store.jobs.cancel(uuidOf<JobUuid>(3), T0);
+    await store.jobs.cancel(uuidOf<JobUuid>(3));
     assertEquals((await store.jobs.retry(JOB, jobOf(4, { target: "/t" }))).kind, "created");
   });
   test("the lock of a job does not hold against its own successor", async (store) => {
@@ -83,13 +83,13 @@ export function successorTests(test: Test): void {
       const record = retried(job, { uuid: next, target: null });
       const [written, canceled] = await Promise.all([
         store.jobs.recordTask(record),
-        store.jobs.cancel(uuid, T0),
+        store.jobs.cancel(uuid),
       ]);
       const [before, after] = [await present(store, uuid), await store.jobs.get(next)];
       if (written) {
         assertEquals([before.execution, canceled.kind], ["retried", "denied"]);
         assertEquals(after?.execution, "queued");
-        await store.jobs.cancel(next, T0);
+        await store.jobs.cancel(next);
       } else assertEquals([before.execution, after], ["canceled", undefined]);
     }
   });

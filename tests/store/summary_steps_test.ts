@@ -2,7 +2,7 @@
 // however many there are.
 
 import { assert, assertEquals } from "@std/assert";
-import type { WorkflowUuid } from "../../src/domain/id.ts";
+import type { MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { SummaryFilter, SummaryPlace } from "../../src/domain/job/summary.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
@@ -43,7 +43,7 @@ async function withJobs(run: (db: WatchedConnection) => Promise<void>): Promise<
       for (let n = 1; n <= JOBS; n++) {
         const created_at = instantAfter(T0, n * 1000);
         const rare = n % 5_000 === 7;
-        insertJob(db, jobOf(n, { workflow: rare ? other : workflow, created_at }), null);
+        insertJob(db, jobOf(n, { workflow: rare ? other : workflow }), null, created_at);
         if (n % 2 === 0) {
           db.run(
             `UPDATE jobs SET execution = ?2, claimable_at = NULL, turn = NULL, finished_at = ?3,
@@ -86,6 +86,8 @@ const FILTERS: [name: string, filter: Partial<SummaryFilter>][] = [
   ["name", { name: "rare" }],
   ["name and state", { name: "rare", states: ["queued"] }],
   ["target", { target: "/none" }],
+  ["machine", { machine: uuidOf<MachineUuid>(77) }],
+  ["machine, state and time", { machine: uuidOf<MachineUuid>(77), states: ["failed"], since: T0 }],
   ["uuid", { uuid: uuidOf(77) }],
   ["since", { since: instantAfter(T0, 3_600_000) }],
   ["until", { until: instantAfter(T0, 3_600_000), states: ["queued", "succeeded"] }],
@@ -121,6 +123,18 @@ Deno.test("lists of summaries, step by step", (t) =>
         }
       },
     );
+    await t.step("the jobs of one machine are found through the index of targets", async () => {
+      const machine = uuidOf<MachineUuid>(77);
+      db.ran.length = 0;
+      await listSummaries(db, { searchesParams: true, machine }, { limit: 20 });
+      const walks = db.ran.filter(({ sql }) => sql.startsWith("SELECT id, '' AS at"));
+      const plans = walks.flatMap(({ sql, params }) =>
+        db.rows<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...params as never[])
+      );
+      const [{ detail } = { detail: "" }, ...others] = plans;
+      assert(detail.includes("INDEX jobs_target (target=? AND id<?)"), detail);
+      assertEquals(others, []);
+    });
     await t.step(
       "a deep offset and a count take many short steps, whatever the filter",
       async () => {

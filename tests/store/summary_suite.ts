@@ -2,10 +2,11 @@
 // are the whole list.
 
 import { assert, assertEquals } from "@std/assert";
-import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { JobSummary, SummaryFilter, SummaryPlace } from "../../src/domain/job/summary.ts";
 import type { Store } from "../../src/store/store.ts";
+import { at } from "../support/clocked_store.ts";
 import { jobOf, resultOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
 
@@ -38,10 +39,8 @@ async function fill(store: Store): Promise<void> {
   const other = workflowOf({ uuid: uuidOf<WorkflowUuid>(2), name: "other" });
   for (let n = 1; n <= 9; n++) {
     const job = await run(
-      store,
+      at(store, later(n)),
       jobOf(n, {
-        created_at: later(n),
-        exec_after: T0,
         target: n % 3 === 0 ? "/t" : `/t/${n}`,
         params: { who: n === 7 ? 'Zoë "Q"' : `user ${n}` },
         ...(n % 2 === 0 ? { workflow: other } : {}),
@@ -50,8 +49,8 @@ async function fill(store: Store): Promise<void> {
     const error = resultOf("first", { error: { name: "Error", message: `Disk ${n}\n died` } });
     if (n <= 2) await finish(store, job, "succeeded", later(20 - n));
     else if (n <= 6) {
-      await store.jobs.recordTask(
-        recordOf(job, { kind: "fail", onerror: false }, { entry: error, now: later(20 - n) }),
+      await at(store, later(20 - n)).jobs.recordTask(
+        recordOf(job, { kind: "fail", onerror: false }, { entry: error }),
       );
     }
   }
@@ -95,18 +94,55 @@ function listTests(test: Test): void {
       [{ search: 'zoë "q"' }, [7]],
       [{ search: "user 8", searchesParams: false }, []],
       [{ search: "%" }, []],
+      [{ params: { who: "user 8" } }, [8]],
+      [{ params: { who: "user 8" }, states: ["failed"] }, []],
+      [{ params: { who: "user 8" }, since: later(3), search: "OTHER" }, [8]],
     ];
     for (const [asked, numbers] of cases) {
       for (const limit of [100, 1, 2, 4]) {
         assertEquals([asked, limit, await numbersOf(store, asked, limit)], [asked, limit, numbers]);
       }
+      const { counts, whole } = await store.jobs.summaryCounts({ searchesParams: true, ...asked });
+      const sum = [...counts.values()].reduce((total, count) => total + count, 0);
+      assertEquals([asked, sum, whole], [asked, numbers.length, true]);
     }
+    const { counts } = await store.jobs.summaryCounts({ name: "other", searchesParams: false });
+    assertEquals([counts.get("failed"), counts.get("succeeded"), counts.get("queued")], [2, 1, 0]);
+  });
+  test("a list of one machine has the jobs of its target, by every other filter too", async (store) => {
+    const machine = uuidOf<MachineUuid>(77);
+    for (let n = 1; n <= 9; n++) {
+      const targets = [`/machines/${machine}`, `/machines/${uuidOf(78)}`, null];
+      const target = targets[n % 3] ?? null;
+      await create(at(store, later(n)), jobOf(n, { target, params: { n } }));
+    }
+    await store.jobs.cancel(uuidOf<JobUuid>(3));
+    const cases: [Asked, number[]][] = [
+      [{ machine }, [9, 6, 3]],
+      [{ machine, states: ["canceled"] }, [3]],
+      [{ machine, since: later(4) }, [9, 6]],
+      [{ machine, target: `/machines/${machine}` }, [9, 6, 3]],
+      [{ machine, target: `/machines/${uuidOf(78)}` }, []],
+      [{ machine, finished_since: T0 }, [3]],
+      [{ machine, params: { n: "6" } }, [6]],
+      [{ machine: uuidOf<MachineUuid>(79) }, []],
+    ];
+    for (const [asked, numbers] of cases) {
+      for (const limit of [100, 1]) {
+        assertEquals([asked, limit, await numbersOf(store, asked, limit)], [asked, limit, numbers]);
+      }
+    }
+    // The place of a list that was begun without it.
+    const begun = { order: "created", at: later(7), id: 7 } as const;
+    const filter = { searchesParams: true, machine } as const;
+    const { summaries } = await store.jobs.summaries(filter, { limit: 9, after: begun });
+    assertEquals(summaries.map(({ uuid }) => Number(uuid.slice(-12))), [6, 3]);
   });
   test("a list that goes on has no job twice, whatever is made and ends meanwhile", async (store) => {
     await fill(store);
     const filter = { searchesParams: false } as const;
     const first = await store.jobs.summaries(filter, { limit: 4 });
-    await create(store, jobOf(10, { created_at: later(0) }));
+    await create(at(store, later(0)), jobOf(10));
     const second = await store.jobs.summaries(filter, { limit: 100, after: first.next });
     assertEquals(second.summaries.map(({ uuid }) => Number(uuid.slice(-12))), [5, 4, 3, 2, 1]);
     assertEquals(second.next, undefined);
@@ -114,7 +150,7 @@ function listTests(test: Test): void {
   test("jobs of one instant are listed in the order of their creation", async (store) => {
     for (let n = 1; n <= 5; n++) await create(store, jobOf(n));
     assertEquals(await numbersOf(store, { since: T0 }, 2), [5, 4, 3, 2, 1]);
-    for (let n = 1; n <= 5; n++) await store.jobs.cancel(uuidOf<JobUuid>(n), T0);
+    for (let n = 1; n <= 5; n++) await store.jobs.cancel(uuidOf<JobUuid>(n));
     assertEquals(await numbersOf(store, { finished_since: T0 }, 2), [5, 4, 3, 2, 1]);
   });
 }
@@ -128,7 +164,7 @@ function summaryFields(test: Test): void {
     assertEquals((await summaryOf(store)).task, { name: "first", phase: "chain", index: 0 });
     assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
     assertEquals((await summaryOf(store)).task, { name: "first", phase: "chain", index: 0 });
-    await store.jobs.resume(JOB, { kind: "result", result: "ok" }, T0);
+    await store.jobs.resume(JOB, { kind: "result", result: "ok" });
     const again = await claim(store);
     const second = await summaryOf(store);
     assertEquals([second.task?.name, second.tasks_done, second.tasks_total], ["second", 1, 2]);
@@ -147,7 +183,7 @@ function summaryFields(test: Test): void {
   test("a resume with an error says why the job failed", async (store) => {
     const job = await run(store);
     assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
-    await store.jobs.resume(JOB, { kind: "error", error: "refused", result: "" }, T0);
+    await store.jobs.resume(JOB, { kind: "error", error: "refused", result: "" });
     assertEquals((await summaryOf(store)).error, "refused");
   });
   test("a summary has the latest progress of the running task, and of no other", async (store) => {
@@ -156,6 +192,11 @@ function summaryFields(test: Test): void {
     for (const done of [1, 2]) await store.info.append(JOB, progress(done), T0);
     await store.info.append(JOB, { task: "first", log: "info", message: "on" }, T0);
     assertEquals((await summaryOf(store)).progress, { phase: "copy", done: 2 });
+    // No older one stands for one that is too large.
+    await store.info.append(JOB, { task: "first", progress: { text: "x".repeat(5000) } }, T0);
+    assertEquals((await summaryOf(store)).progress, null);
+    await store.info.append(JOB, progress(3), T0);
+    assertEquals((await summaryOf(store)).progress, { phase: "copy", done: 3 });
     assert(await store.jobs.recordTask(recordOf(job, { kind: "continue" })));
     assertEquals((await summaryOf(store)).progress, null);
   });

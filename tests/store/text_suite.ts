@@ -13,7 +13,7 @@ import { PART_BYTES, type StoredText } from "../../src/store/stored_text.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claim, create, finish, JOB, present, recordOf, run, type Test } from "./store_case.ts";
-import { claimJobs } from "../support/clocked_store.ts";
+import { at, claimJobs } from "../support/clocked_store.ts";
 
 const DOCUMENT = { wording: "document", now: T0, apart: false } as const;
 const AWKWARD = {
@@ -97,7 +97,7 @@ async function fill(store: Store): Promise<void> {
   const waits = await run(store, jobOf(waiting, { ...whole, target: "w" }));
   await store.jobs.recordTask(recordOf(waits, { kind: "cb_wait" }, { elapsed_ms: 12_000 }));
   await run(store, jobOf(canceled, { ...whole, target: "c" }));
-  await store.jobs.cancel(uuidOf<JobUuid>(canceled), instantAfter(T0, 5_000));
+  await at(store, instantAfter(T0, 5_000)).jobs.cancel(uuidOf<JobUuid>(canceled));
   await create(store, jobOf(queued, { ...whole, target: "q" }));
   await create(store, jobOf(7, { exec_after: instantAfter(T0, 60_000) }));
 }
@@ -156,8 +156,8 @@ export function textTests(test: Test): void {
     const first = await Promise.all(begun.map(async (part) => (await part.next()).value));
     const next = { params: { text: "new ".repeat(300_000) } };
     await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }, next));
-    await store.jobs.resume(JOB, { kind: "error", error: "no", result: "z".repeat(300_000) }, T0);
-    await store.jobs.prune({ finished_before: T0, finished_max: 0, limit: 10 }, T0);
+    await store.jobs.resume(JOB, { kind: "error", error: "no", result: "z".repeat(300_000) });
+    await store.jobs.prune({ age_ms: null, finished_max: 0, limit: 10 });
     assertEquals(await store.jobs.get(JOB), undefined);
     for (const [index, rest] of begun.entries()) {
       const parts = [first[index] ?? new Uint8Array()];
@@ -175,21 +175,22 @@ export function textTests(test: Test): void {
     await Promise.all(others.map((job) => store.jobs.create(job)));
     const workflow = workflowOf({ uuid: uuidOf<WorkflowUuid>(5), name: "sought" });
     await finish(store, await run(store, jobOf(1, { workflow })));
-    const page = store.jobs.texts({ since: T0, name: "sought" }, { limit: 3 }, DOCUMENT);
-    await store.jobs.prune({ finished_before: T0, finished_max: 0, limit: 10 }, T0);
+    const sought = { execution: "succeeded", name: "sought" } as const;
+    const page = store.jobs.texts(sought, { limit: 3 }, DOCUMENT);
+    await store.jobs.prune({ age_ms: null, finished_max: 0, limit: 10 });
     assertEquals((await page).texts, []);
   });
 
   test("cancel() and resume() show the job as they leave it", async (store) => {
     const job = await run(store, jobOf(1, { params: { text: "x".repeat(300_000) } }));
     await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
-    const resumed = await store.jobs.resume(JOB, { kind: "result", result: 1 }, T0, DOCUMENT);
-    const canceled = await store.jobs.cancel(JOB, T0, DOCUMENT);
+    const resumed = await store.jobs.resume(JOB, { kind: "result", result: 1 }, DOCUMENT);
+    const canceled = await store.jobs.cancel(JOB, DOCUMENT);
     assert(resumed.kind === "changed" && canceled.kind === "changed");
     assertEquals(JSON.parse(await textOf(resumed.text)).execution, "queued");
     const wire = jobOnWire(await present(store), "document", T0);
     assertEquals(await textOf(canceled.text), JSON.stringify(wire));
-    assertEquals((await store.jobs.cancel(JOB, T0, DOCUMENT)).kind, "denied");
+    assertEquals((await store.jobs.cancel(JOB, DOCUMENT)).kind, "made");
   });
 
   test("the texts of info and of workflows are what was written, page by page", async (store) => {
@@ -212,7 +213,7 @@ export function textTests(test: Test): void {
     for (const n of [1, 2, 3]) {
       const note = n === 2 ? "☃".repeat(100_000) : '"';
       const workflow = { ...workflowOf({ uuid: uuidOf<WorkflowUuid>(n), name: `w${n}` }), note };
-      await store.workflows.create(workflow, T0);
+      await store.workflows.create(workflow);
       const text = await store.workflows.text(workflow.uuid, "shown");
       assertEquals(await textOf(text), JSON.stringify({ ...workflow, wf_uuid: workflow.uuid }));
       const stored = await store.workflows.text(workflow.uuid, "stored");

@@ -4,13 +4,13 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { WorkflowUuid } from "../../src/domain/id.ts";
 import type { Workflow } from "../../src/domain/job/workflow.ts";
 import type { Store, WorkflowFilter, WorkflowPage } from "../../src/store/store.ts";
-import { T0, uuidOf, workflowOf } from "../support/job.ts";
+import { uuidOf, workflowOf } from "../support/job.ts";
 import { kindsOf, type Test } from "./store_case.ts";
 
 export function workflowTests(test: Test): void {
   test("workflows come back as sent, keys in their order", async (store) => {
     const workflow = { zebra: 1, ...workflowOf(), alpha: { b: 1, a: "ä" } };
-    await store.workflows.create(workflow, T0);
+    await store.workflows.create(workflow);
     const found = await store.workflows.get(workflow.uuid);
     assertEquals(JSON.stringify(found?.workflow), JSON.stringify(workflow));
     assertEquals(found?.builtin, false);
@@ -19,7 +19,7 @@ export function workflowTests(test: Test): void {
     const workflow = workflowOf();
     assertEquals(await store.workflows.replace(workflow), { kind: "not_found" });
     assertFalse(await store.workflows.remove(workflow.uuid));
-    await store.workflows.create(workflow, T0);
+    await store.workflows.create(workflow);
     const replaced = await store.workflows.replace({ ...workflow, name: "other" });
     assertEquals(replaced, { kind: "replaced" });
     assertEquals((await store.workflows.list({ name: "other" })).length, 1);
@@ -29,17 +29,17 @@ export function workflowTests(test: Test): void {
   });
   test("a built-in workflow cannot be replaced or removed", async (store) => {
     const workflow = workflowOf();
-    await store.workflows.putBuiltin(workflow, T0);
-    await store.workflows.putBuiltin({ ...workflow, name: "newer" }, T0);
+    await store.workflows.putBuiltin(workflow);
+    await store.workflows.putBuiltin({ ...workflow, name: "newer" });
     for (const uniqueName of [false, true]) {
-      await store.workflows.create(workflowNumber(7), T0);
+      await store.workflows.create(workflowNumber(7));
       assertEquals(await store.workflows.replace(workflow, { uniqueName }), { kind: "not_found" });
     }
     assertFalse(await store.workflows.remove(workflow.uuid));
     assertEquals((await store.workflows.get(workflow.uuid))?.workflow.name, "newer");
   });
   test("list() answers workflows in the order of their creation, part by part", async (store) => {
-    for (const number of [3, 1, 2, 5, 4]) await store.workflows.create(workflowNumber(number), T0);
+    for (const number of [3, 1, 2, 5, 4]) await store.workflows.create(workflowNumber(number));
     assertEquals(await numbers(store), [3, 1, 2, 5, 4]);
     assertEquals(await numbers(store, {}, { limit: 2 }), [3, 1]);
     assertEquals(await numbers(store, {}, { limit: 2, offset: 1 }), [1, 2]);
@@ -54,16 +54,16 @@ export function workflowTests(test: Test): void {
     assertEquals(await numbers(store, {}, { after, limit: 1, offset: 1 }), [5]);
   });
   test("a list that is read in parts misses no workflow that was made meanwhile", async (store) => {
-    for (const number of [1, 2]) await store.workflows.create(workflowNumber(number), T0);
+    for (const number of [1, 2]) await store.workflows.create(workflowNumber(number));
     const after = (await store.workflows.list({})).at(-1)?.place ?? 0;
     assert(await store.workflows.remove(uuidOf<WorkflowUuid>(2)));
-    await store.workflows.create(workflowNumber(3), T0);
+    await store.workflows.create(workflowNumber(3));
     assertEquals(await numbers(store, {}, { after }), [3]);
   });
   test("list() and count() take workflows by name, built-in ones or the others", async (store) => {
-    await store.workflows.putBuiltin(workflowNumber(1, "a"), T0);
+    await store.workflows.putBuiltin(workflowNumber(1, "a"));
     for (const [number, name] of [[2, "a"], [3, "b"], [4, "a"]] as const) {
-      await store.workflows.create(workflowNumber(number, name), T0);
+      await store.workflows.create(workflowNumber(number, name));
     }
     const cases: [WorkflowFilter, number[]][] = [
       [{}, [1, 2, 3, 4]],
@@ -81,28 +81,27 @@ export function workflowTests(test: Test): void {
     }
   });
   test("no more workflows are created than may be, also when they come together", async (store) => {
-    const create = (number: number) =>
-      store.workflows.create(workflowNumber(number), T0, { max: 4 });
+    const create = (number: number) => store.workflows.create(workflowNumber(number), { max: 4 });
     const outcomes = await Promise.all(Array.from({ length: 10 }, (_, number) => create(number)));
     assertEquals(kindsOf(outcomes), { created: 4, full: 6 });
     const [first] = await store.workflows.list({});
     assert(first !== undefined && await store.workflows.remove(first.workflow.uuid));
     assertEquals(await create(99), { kind: "created" });
     assertEquals(await create(98), { kind: "full" });
-    // What is taken is told also when there is no room.
+    // A taken name is reported also when there is no room.
     assertEquals(await create(99), { kind: "uuid_taken" });
-    const named = await store.workflows.create(workflowNumber(97, "sample 99"), T0, {
+    const named = await store.workflows.create(workflowNumber(97, "sample 99"), {
       max: 4,
       uniqueName: true,
     });
     assertEquals(named, { kind: "name_taken", uuid: uuidOf<WorkflowUuid>(99) });
   });
   test("of workflows with one uuid that come together, one is created", async (store) => {
-    const wishes = Array.from(
+    const requests = Array.from(
       { length: 10 },
-      (_, number) => store.workflows.create(workflowOf({ name: `sample ${number}` }), T0),
+      (_, number) => store.workflows.create(workflowOf({ name: `sample ${number}` })),
     );
-    assertEquals(kindsOf(await Promise.all(wishes)), { created: 1, uuid_taken: 9 });
+    assertEquals(kindsOf(await Promise.all(requests)), { created: 1, uuid_taken: 9 });
     assertEquals((await store.workflows.list({})).map(({ workflow }) => workflow.name), [
       "sample 0",
     ]);
@@ -110,12 +109,12 @@ export function workflowTests(test: Test): void {
   test("where names are unique, one of those that come together has it", async (store) => {
     const unique = { uniqueName: true };
     const outcomes = await Promise.all(
-      [1, 2, 3].map((number) => store.workflows.create(workflowNumber(number, "a"), T0, unique)),
+      [1, 2, 3].map((number) => store.workflows.create(workflowNumber(number, "a"), unique)),
     );
     const taken = { kind: "name_taken" as const, uuid: uuidOf<WorkflowUuid>(1) };
     assertEquals(outcomes, [{ kind: "created" }, taken, taken]);
-    await store.workflows.create(workflowNumber(4, "b"), T0, unique);
-    await store.workflows.create(workflowNumber(5, "c"), T0, unique);
+    await store.workflows.create(workflowNumber(4, "b"), unique);
+    await store.workflows.create(workflowNumber(5, "c"), unique);
     const renamed = await Promise.all(
       [4, 5].map((number) => store.workflows.replace(workflowNumber(number, "d"), unique)),
     );
@@ -128,7 +127,7 @@ export function workflowTests(test: Test): void {
       kind: "replaced",
     });
     assertEquals(await store.workflows.replace(workflowNumber(5, "d")), { kind: "replaced" });
-    assertEquals(await store.workflows.create(workflowNumber(6, "d"), T0), { kind: "created" });
+    assertEquals(await store.workflows.create(workflowNumber(6, "d")), { kind: "created" });
     assertEquals(await store.workflows.replace(workflowNumber(9, "d"), unique), {
       kind: "not_found",
     });

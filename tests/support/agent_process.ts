@@ -4,18 +4,23 @@
 import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
+import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
+import { cannotRefuse, majorOf, optionsOf } from "../../vendors/node/wall.ts";
 import { until } from "./until.ts";
 
 /** A way to start the program. */
 export interface Program {
-  readonly name: "source" | "binary";
+  readonly name: "source" | "binary" | "node";
   readonly program: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
+  /** How it shuts in what it starts, on Node. */
+  readonly walled?: WalledSelf;
 }
 
 const BINARY = fromFileUrl(new URL("../../dist/zonewright", import.meta.url));
+const NODE_FILE = fromFileUrl(new URL("../../dist/zonewright.mjs", import.meta.url));
 
 export function sourceProgram(): Program {
   return { name: "source", ...selfCommand() };
@@ -23,12 +28,35 @@ export function sourceProgram(): Program {
 
 /** The compiled binary, or undefined when it was not built. */
 export function binaryProgram(): Program | undefined {
+  return isFile(BINARY) ? { name: "binary", program: BINARY, args: [], env: {} } : undefined;
+}
+
+/** The file for Node, run by the Node at this path; undefined when it was not built. */
+export function nodeProgram(node: string): Program | undefined {
+  if (!isFile(NODE_FILE)) return undefined;
+  const { stdout } = new Deno.Command(node, { args: ["--version"] }).outputSync();
+  const major = majorOf(new TextDecoder().decode(stdout).slice("v".length));
+  const heap = { agent: AGENT_HEAP_MIB, walled: WALLED_MEMORY_MIB };
+  const { agent, guest, decoder } = optionsOf(NODE_FILE, major, heap);
+  return {
+    name: "node",
+    program: node,
+    args: [...agent, NODE_FILE],
+    env: {},
+    walled: {
+      guest: [...guest, NODE_FILE],
+      decoder: [...decoder, NODE_FILE],
+      cannotRefuse: cannotRefuse(major),
+    },
+  };
+}
+
+function isFile(path: string): boolean {
   try {
-    Deno.statSync(BINARY);
+    return Deno.statSync(path).isFile;
   } catch {
-    return undefined;
+    return false;
   }
-  return { name: "binary", program: BINARY, args: [], env: {} };
 }
 
 /** An answer with its body as JSON; an empty body is null. */
@@ -74,7 +102,7 @@ export async function runProgram(
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
-/** Starts an agent on a free port and waits until it says where it listens. */
+/** Starts an agent, on a free port unless the flags name one, and waits until it says where it listens. */
 export async function startAgentProcess(
   program: Program,
   stateDir: string,
@@ -85,8 +113,7 @@ export async function startAgentProcess(
     args: [
       ...program.args,
       "serve",
-      "--listen",
-      "127.0.0.1:0",
+      ...(flags.includes("--listen") ? [] : ["--listen", "127.0.0.1:0"]),
       "--state-dir",
       stateDir,
       "--log-format",
@@ -133,7 +160,7 @@ export async function startAgentProcess(
   };
 }
 
-/** Longer than any answer may take; a request that hangs is told by its path. */
+/** Longer than any answer may take; a request that hangs is reported by its path. */
 const ANSWER_DEADLINE_MS = 180_000;
 
 async function call(
@@ -143,8 +170,8 @@ async function call(
   body?: JsonObject,
 ): Promise<Answer> {
   const late = new AbortController();
-  const told = new Error(`No answer to ${method} ${path} in ${ANSWER_DEADLINE_MS} ms`);
-  const timer = setTimeout(() => late.abort(told), ANSWER_DEADLINE_MS);
+  const reported = new Error(`No answer to ${method} ${path} in ${ANSWER_DEADLINE_MS} ms`);
+  const timer = setTimeout(() => late.abort(reported), ANSWER_DEADLINE_MS);
   try {
     const response = await fetch(url + path, {
       method,

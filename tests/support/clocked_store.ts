@@ -6,6 +6,7 @@ import { type Instant, instantAfter, msBetween } from "../../src/domain/instant.
 import type { Job } from "../../src/domain/job/job.ts";
 import type { RunnerLife } from "../../src/store/job_store.ts";
 import { openSqliteStore, type SqliteOptions } from "../../src/store/sqlite/sqlite_store.ts";
+import type { SchemaSteps } from "../../src/store/sqlite/migrations.ts";
 import type { Store } from "../../src/store/store.ts";
 import { RUNNER, T0 } from "./job.ts";
 
@@ -24,8 +25,9 @@ export async function openClockedStore(
   path = ":memory:",
   clock: TestClock = { now: T0 },
   options: SqliteOptions = {},
+  schema?: SchemaSteps,
 ): Promise<ClockedStore> {
-  const store = await openSqliteStore(path, { ...options, now: () => clock.now });
+  const store = await openSqliteStore(path, { ...options, now: () => clock.now }, schema);
   return { ...store, clock };
 }
 
@@ -34,6 +36,12 @@ export function lifeOf(runner_id: RunnerId, number = 1): RunnerLife {
   // The text has the form of a uuid, which is what the brand stands for.
   const incarnation = `22222222-0000-4000-8000-${String(number).padStart(12, "0")}` as Incarnation;
   return { runner_id, incarnation };
+}
+
+/** The store at an instant, where its clock stands from now on. */
+export function at<T extends Store>(store: T, now: Instant): T {
+  setClock(store, now);
+  return store;
 }
 
 function setClock(store: Store, now: Instant | undefined): void {

@@ -1,7 +1,7 @@
 // The decoders of tests that start no agent: real processes, which nobody starts before the first work.
 
 import { type Decoders, openDecoders } from "../../src/decoder/pool.ts";
-import { selfCommand } from "../../src/program/executable.ts";
+import { selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 
 /** Opens them; the test closes them. */

@@ -1,11 +1,13 @@
 // What is shown of the whole program is shown twice: with the program from source, and with the
 // compiled binary. `make test` takes the first half, `make test-full` the other; see ../run.ts.
 
-import { binaryProgram, type Program, sourceProgram } from "./agent_process.ts";
+import { binaryProgram, nodeProgram, type Program, sourceProgram } from "./agent_process.ts";
 import { findProgram, requireProgram } from "./program.ts";
 
 /** With this variable set to `source`, the half of the binary is left out. */
 const PROGRAM_VARIABLE = "ZONEWRIGHT_TEST_PROGRAM";
+/** The path of a Node: every test is registered for the file for Node as well. */
+const NODE_VARIABLE = "ZONEWRIGHT_TEST_NODE";
 
 /**
  * Registers a test for both programs; without a binary, that half is skipped by name.
@@ -27,6 +29,18 @@ export function eachProgram(
     ignore: missing,
     fn: (t) => play(sourceProgram(), t),
   });
+  const node = Deno.env.get(NODE_VARIABLE);
+  if (node !== undefined) {
+    Deno.test({
+      name: `${name} (on Node)${needs === undefined ? "" : ` [needs ${needs}]`}`,
+      ignore: missing,
+      fn: async (t) => {
+        const program = nodeProgram(node);
+        if (program === undefined) throw new Error("Cannot run: dist/zonewright.mjs was not built");
+        await play(program, t);
+      },
+    });
+  }
   if (Deno.env.get(PROGRAM_VARIABLE) === "source") return;
   const binary = binaryProgram();
   Deno.test({

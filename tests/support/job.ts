@@ -48,10 +48,8 @@ export function jobOf(
   return {
     uuid: uuidOf<JobUuid>(number),
     workflow: workflowOf(),
-    exec_after: T0,
     target: null,
     params: {},
-    created_at: T0,
     ...fields,
   };
 }
@@ -73,7 +71,7 @@ export function storedJob(fields: Partial<Job> = {}): Job {
     onerror: [],
     oncancel: [],
     timeout: 3600,
-    exec_after: job.exec_after,
+    exec_after: T0,
     claimable_at: null,
     target: null,
     locks: null,
@@ -85,7 +83,7 @@ export function storedJob(fields: Partial<Job> = {}): Job {
     chain_results: [],
     onerror_results: [],
     oncancel_results: [],
-    created_at: job.created_at,
+    created_at: T0,
     started_at: null,
     finished_at: null,
     elapsed_ms: 0,

@@ -46,6 +46,8 @@ const KEYWORDS: Readonly<Record<string, Keyword>> = {
     return limit(count >= Number(minContains) && count <= Number(maxContains), at, rule);
   },
   minContains: () => [],
+  // Says what a text holds; it is no rule for the text.
+  contentSchema: () => [],
   maxContains: () => [],
   propertyNames: (value, rule, at, check) =>
     !isJsonObject(value) ? [] : Object.keys(value).flatMap((name) => check(name, rule, at)),

@@ -64,6 +64,7 @@ const SCHEMA: JsonObject = object([], {
   then: ref("schema"),
   else: ref("schema"),
   not: ref("schema"),
+  contentSchema: ref("schema"),
   allOf: SCHEMAS,
   anyOf: SCHEMAS,
   oneOf: SCHEMAS,
@@ -102,6 +103,7 @@ const RESPONSE_CONTENT: JsonObject = {
   anyOf: [
     object(["application/json"], { "application/json": MEDIA }),
     object(["text/plain"], { "text/plain": MEDIA }),
+    object(["text/event-stream"], { "text/event-stream": MEDIA }),
   ],
 };
 

@@ -6,7 +6,7 @@ import { makeRelease, packagesOf } from "../../vendors/release.ts";
 import { sourceProgram } from "../support/agent_process.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
-import { VERSION } from "../../src/program/version.ts";
+import { VERSION } from "../../src/runtime/version.ts";
 
 const MADE_AT = new Date("2026-11-20T12:00:00.000Z");
 const PROGRAM = `zonewright-${VERSION}-${Deno.build.target}`;
@@ -86,7 +86,15 @@ Deno.test("a bill of materials lists what the program reaches, with digest and l
     const refs = bom.components.map((one: { purl: string }) => one.purl);
     assertEquals(bom.dependencies[0].dependsOn, refs);
     assertEquals(new Set(refs).size, refs.length);
-    const kinds = ["pkg:npm/hono@", "pkg:npm/acorn@", "pkg:npm/openpgp@", "pkg:generic/deno@"];
+    const kinds = [
+      "pkg:npm/hono@",
+      "pkg:npm/acorn@",
+      "pkg:npm/openpgp@",
+      "pkg:npm/preact@",
+      "pkg:npm/%40preact/signals@",
+      "pkg:npm/%40novnc/novnc@",
+      "pkg:generic/deno@",
+    ];
     for (const kind of kinds) {
       assert(refs.some((ref: string) => ref.startsWith(kind)), `${kind} is missing`);
     }

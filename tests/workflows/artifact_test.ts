@@ -39,8 +39,8 @@ Deno.test("a machine boots from an artifact of the index, and its download is re
     assert(phases.has("download") && phases.has("copy"), [...phases].join(" "));
     for (const phase of ["download", "copy"]) {
       const last = progress.filter((entry) => entry.phase === phase).at(-1);
-      const { rate, ...told } = last ?? {};
-      assertEquals(told, { phase, done: ISO_BYTES, total: ISO_BYTES });
+      const { rate, ...reported } = last ?? {};
+      assertEquals(reported, { phase, done: ISO_BYTES, total: ISO_BYTES });
       assert(rate === null || Number(rate) >= 0, `${rate}`);
     }
     await host.assertHolds(UUID);

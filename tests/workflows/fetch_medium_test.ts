@@ -47,7 +47,7 @@ function errorOf(job: Job): string {
   return JSON.stringify(job.chain_results.at(-1)?.error);
 }
 
-Deno.test("fetch-medium brings an artifact here, tells its progress, and reads it again", async () => {
+Deno.test("fetch-medium brings an artifact here, reports its progress, and reads it again", async () => {
   await withFetch(async (fetch, { host }) => {
     const artifact = { distro: "zonewright-sample", release: "latest", format: "iso" };
     const job = await fetch({ artifact });

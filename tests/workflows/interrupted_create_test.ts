@@ -3,11 +3,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openLocks } from "../../src/host/turns.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { RunningJob } from "../../src/runner/run_job.ts";
+import type { RunningJob } from "../../src/runner/running_job.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";
 import { messagesOf, paramsFor, withProvisioning } from "./provisioning.ts";
@@ -26,40 +25,46 @@ function beginCreate(host: SimulatedHost, { uuid }: RunningJob): Promise<unknown
 }
 
 async function cancel(host: SimulatedHost, running: RunningJob): Promise<void> {
-  await host.store.jobs.cancel(running.uuid, systemNow());
+  await host.store.jobs.cancel(running.uuid);
   running.stop("canceled");
 }
 
 const REACHED: readonly {
   readonly what: string;
-  readonly slow: (host: SimulatedHost) => Promise<void>;
+  /** How long a create that is under way stays there. */
+  readonly stay: (host: SimulatedHost, ms: number) => Promise<void>;
   readonly reached: (host: SimulatedHost) => Promise<boolean>;
 }[] = [
   {
     what: "has made volumes and no zone",
-    slow: (host) => host.slowVolumes(4000),
+    stay: (host, ms) => host.slowVolumes(ms),
     reached: async (host) => (await host.datasets()).length > 0,
   },
   {
     what: "installs the zone",
-    slow: (host) => host.slowInstall(4000),
+    stay: (host, ms) => host.slowInstall(ms),
     reached: async (host) => (await host.vmadm.get(UUID))?.state === "incomplete",
   },
 ];
 
-for (const { what, slow, reached } of REACHED) {
+/** Longer than any test. */
+const FOR_EVER_MS = 600_000;
+
+for (const { what, stay, reached } of REACHED) {
   Deno.test(`a cancel after a restart waits for the create that ${what}, and removes its machine`, async () => {
     await withProvisioning(async ({ host, provision }) => {
       let earlier: Promise<unknown> | undefined;
       let canceled = false;
       const job = await provision(paramsFor(host, UUID), {
         calling: async (name, running) => {
+          // The undoing says that it waits.
+          if (canceled && name === "info") await stay(host, 0);
           if (earlier !== undefined && !canceled) {
             canceled = true;
             await cancel(host, running);
           }
           if (earlier !== undefined || name !== "vmadm.create") return;
-          await slow(host);
+          await stay(host, FOR_EVER_MS);
           earlier = beginCreate(host, running);
           await until("the create", () => reached(host));
           running.stop("shutdown");
@@ -128,17 +133,19 @@ Deno.test("undo waits for a create whose task was given up after three starts", 
     const job = await provision(paramsFor(host, UUID), {
       calling: async (name, running) => {
         const stored = await host.store.jobs.get(running.uuid);
+        // The undoing says that it waits.
+        if (stored?.phase === "onerror" && name === "info") await host.slowVolumes(0);
         if (stored?.phase !== "chain" || stored.runner_id === null) return;
         if (earlier === undefined && name !== "vmadm.create") return;
         if (earlier === undefined) {
-          await host.slowVolumes(6000);
+          await host.slowVolumes(FOR_EVER_MS);
           earlier = beginCreate(host, running);
           await until("the volume", async () => (await host.datasets()).length > 0);
         }
         // As a crash does, and unlike a stop, this counts the start.
         const { runner_id, lease, phase } = stored;
         const hold = { job_uuid: running.uuid, runner_id, lease, phase };
-        await host.store.jobs.abandon(hold, systemNow());
+        await host.store.jobs.abandon(hold);
         running.stop("shutdown");
       },
     });

@@ -1,4 +1,4 @@
-// What is left when an undoing fails is owed, seen, and removed later: by the same agent, or by the
+// What is left when an undo fails is listed and removed later: by the same agent, or by the
 // next one. What belongs to somebody else by then is never touched.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
@@ -9,7 +9,7 @@ import { leftoversCheck } from "../../src/service/doctor/examination.ts";
 import { type Instant, instantAfter, systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Job } from "../../src/domain/job/job.ts";
-import { asOwnerOf } from "../../src/state/own_file.ts";
+import { asOwnerOf } from "../../src/state_dir/own_file.ts";
 import {
   LEFTOVER_FIRST_MS,
   LEFTOVER_LONGEST_MS,
@@ -25,11 +25,26 @@ import { paramsFor, type Provisioning, withProvisioning } from "./provisioning.t
 
 const UUID = machineUuidOf(1);
 
+/** A clock that goes by the system until it is set. */
+interface SetClock {
+  now: Instant | undefined;
+}
+
+function clockOf(clock: SetClock): () => Instant {
+  return () => clock.now ?? systemNow();
+}
+
+/** A host with the clock of its store. */
+interface ClockedHost extends SimulatedHost {
+  readonly clock: SetClock;
+}
+
 /** A host whose job has failed and whose undoing has failed too. */
 async function withLeftover(
   brand: string,
-  run: (ground: { host: SimulatedHost; job: Job; at: (ms: number) => Instant }) => Promise<void>,
+  run: (ground: { host: ClockedHost; job: Job; at: (ms: number) => Instant }) => Promise<void>,
 ): Promise<void> {
+  const clock: SetClock = { now: undefined };
   await withProvisioning(async ({ host, provision }: Provisioning) => {
     const job = await provision(paramsFor(host, UUID, { brand }), {
       failsAfter: (name) => name === "boot_machine",
@@ -39,11 +54,12 @@ async function withLeftover(
     });
     assertStringIncludes(String(job.onerror_results.at(-1)?.error), "undo_failed: ");
     const began = systemNow();
-    await run({ host, job, at: (ms) => instantAfter(began, ms) });
-  });
+    await run({ host: { ...host, clock }, job, at: (ms) => instantAfter(began, ms) });
+  }, { storeNow: clockOf(clock) });
 }
 
-function look({ store, vmadm, log }: SimulatedHost, now: Instant): Promise<void> {
+function look({ store, vmadm, log, clock }: ClockedHost, now: Instant): Promise<void> {
+  clock.now = now;
   const { uuid: workflow } = PROVISION_MACHINE;
   const options: LeftoverOptions = {
     store,
@@ -73,17 +89,17 @@ async function shown({ store }: SimulatedHost): Promise<JsonObject[]> {
 for (const brand of ["kvm", "bhyve"]) {
   Deno.test(`a ${brand} machine whose undoing failed is removed when its host can`, async () => {
     await withLeftover(brand, async ({ host, job, at }) => {
-      const owed = { uuid: UUID, job_uuid: job.uuid };
-      assertEquals(await shown(host), [{ ...owed, tries: 0, next_try_at: null }]);
+      const pending = { uuid: UUID, job_uuid: job.uuid };
+      assertEquals(await shown(host), [{ ...pending, tries: 0, next_try_at: null }]);
       await look(host, at(0));
       const first = at(LEFTOVER_FIRST_MS);
-      assertEquals(await shown(host), [{ ...owed, tries: 0, next_try_at: first }]);
+      assertEquals(await shown(host), [{ ...pending, tries: 0, next_try_at: first }]);
       // Not yet due: nothing is tried.
       await look(host, at(LEFTOVER_FIRST_MS - 1));
-      assertEquals(await shown(host), [{ ...owed, tries: 0, next_try_at: first }]);
+      assertEquals(await shown(host), [{ ...pending, tries: 0, next_try_at: first }]);
       await look(host, first);
       const second = instantAfter(first, LEFTOVER_FIRST_MS);
-      assertEquals(await shown(host), [{ ...owed, tries: 1, next_try_at: second }]);
+      assertEquals(await shown(host), [{ ...pending, tries: 1, next_try_at: second }]);
       const [left] = await host.store.machineClaims.left();
       assertStringIncludes(String(left?.error), "dataset is busy");
       const warned = await diagnosed(host);
@@ -99,21 +115,22 @@ for (const brand of ["kvm", "bhyve"]) {
 }
 
 Deno.test("volumes without a machine are leftovers too, and removed when the host can", async () => {
-  await withProvisioning(async ({ host, provision }) => {
+  const clock: SetClock = { now: undefined };
+  await withProvisioning(async ({ host: simulated, provision }) => {
+    const host = { ...simulated, clock };
     const job = await provision(paramsFor(host, UUID), {
       calling: async (name, running) => {
         if (name === "vmadm.create") {
           // A loss of power in the middle of the create, and a cancel before the agent is back.
           await host.store.machineClaims.take(
             { uuid: UUID, host: "simulated", job_uuid: running.uuid },
-            systemNow(),
           );
           await host.simulate("fault", "create_killed_after_datasets", "1");
           const machine = paramsFor(host, UUID).machine as JsonObject;
           const stdin = JSON.stringify({ ...machine, uuid: UUID });
           await host.transport.vmadm(["create"], { deadlineMs: 20_000, stdin });
           await host.simulate("fault", "killed", "lookup");
-          await host.store.jobs.cancel(running.uuid, systemNow());
+          await host.store.jobs.cancel(running.uuid);
           running.stop("canceled");
         }
       },
@@ -129,7 +146,7 @@ Deno.test("volumes without a machine are leftovers too, and removed when the hos
     await look(host, instantAfter(systemNow(), LEFTOVER_FIRST_MS));
     assertEquals([await shown(host), await host.datasets()], [[], []]);
     await host.assertHolds();
-  }, { appearSeconds: 1 });
+  }, { appearSeconds: 1, storeNow: clockOf(clock) });
 });
 
 Deno.test("attempts come at longer and longer intervals, up to an hour", async () => {
@@ -212,7 +229,6 @@ Deno.test("a machine whose claim another job took over is left to that job", asy
           const found = await machineClaims.left();
           await machineClaims.take(
             { uuid: UUID, host: "simulated", job_uuid },
-            at(1),
           );
           return found;
         },

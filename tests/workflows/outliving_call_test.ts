@@ -91,7 +91,7 @@ Deno.test("a job that is canceled while its volumes are made leaves nothing", as
         await host.slowVolumes(PHASE_MS);
         canceled = (async () => {
           await until("the volume", async () => (await host.datasets()).length > 0);
-          await host.store.jobs.cancel(running.uuid, new Date().toISOString());
+          await host.store.jobs.cancel(running.uuid);
           running.stop("canceled");
         })();
       },

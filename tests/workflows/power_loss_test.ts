@@ -3,9 +3,8 @@
 // over them; the agent knows whose they are by what it recorded before the create.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { systemNow } from "../../src/domain/instant.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { RunningJob } from "../../src/runner/run_job.ts";
+import type { RunningJob } from "../../src/runner/running_job.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import {
   assertConsole,
@@ -37,7 +36,6 @@ async function losePower(
   if (claimed) {
     await host.store.machineClaims.take(
       { uuid: UUID, host: "simulated", job_uuid: running.uuid },
-      systemNow(),
     );
   }
   await host.simulate("fault", "create_killed_after_datasets", "1");
@@ -91,7 +89,7 @@ for (const brand of BRANDS) {
     await withProvisioning(async (provisioning) => {
       const { host } = provisioning;
       const job = await provisionThroughLoss(provisioning, brand, async (running) => {
-        await host.store.jobs.cancel(running.uuid, systemNow());
+        await host.store.jobs.cancel(running.uuid);
         running.stop("canceled");
       });
       assertEquals(job.execution, "canceled", JSON.stringify(job.chain_results.at(-1)));

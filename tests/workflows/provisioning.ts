@@ -11,7 +11,7 @@ import {
   type RunnerId,
   type WorkflowUuid,
 } from "../../src/domain/id.ts";
-import { systemNow } from "../../src/domain/instant.ts";
+import { type Now, systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
@@ -20,10 +20,11 @@ import { openGuestOwners } from "../../src/sandbox/owner.ts";
 import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";
-import type { SelfCommand } from "../../src/program/executable.ts";
+import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { VmadmDeadlines } from "../../src/host/vmadm/call.ts";
-import { runJob, type RunningJob } from "../../src/runner/run_job.ts";
+import { runJob } from "../../src/runner/run_job.ts";
+import type { RunningJob } from "../../src/runner/running_job.ts";
 import { watchCalls } from "../../src/runner/job_view.ts";
 import { openCapabilities } from "../../src/capabilities/capabilities.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
@@ -95,6 +96,8 @@ export interface ProvisioningOptions {
   /** See provisionWorkflow(). */
   readonly appearSeconds?: number;
   readonly self?: SelfCommand;
+  /** The clock of the store; that of the system unless given. */
+  readonly storeNow?: Now;
   /** Guests that are there already; else one is started, and ended. */
   readonly pool?: GuestPool;
 }
@@ -140,15 +143,12 @@ interface Ground {
 async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): Promise<Job> {
   const { store } = ground.host;
   const uuid = randomUuid<JobUuid>();
-  const now = systemNow();
   const { workflow } = ground;
   await store.jobs.create({
     uuid,
     workflow,
     params,
     target: null,
-    exec_after: now,
-    created_at: now,
   });
   const times = new Map<string, number>();
   for (let start = 1; start <= STARTS_MAX; start += 1) {
@@ -157,7 +157,7 @@ async function provisionOnce(ground: Ground, params: JsonObject, steps: Steps): 
     if (job === undefined) throw new Error("The job is gone");
     if (job.finished_at !== null && job.runner_id === null) return job;
     if (job.execution === "waiting") {
-      await store.jobs.resume(uuid, { kind: "result", result: "OK" }, systemNow());
+      await store.jobs.resume(uuid, { kind: "result", result: "OK" });
     }
   }
   throw new Error(`The job is not finished after ${STARTS_MAX} starts of the agent`);
@@ -216,6 +216,7 @@ async function runClaimed(
     now: systemNow,
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
+    backlog: () => false,
     retryCountsFirst: false,
     changed: () => {},
     leaving: () => {},

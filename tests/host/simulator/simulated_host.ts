@@ -4,10 +4,10 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../../src/domain/json.ts";
-import { selfCommand } from "../../../src/program/executable.ts";
+import { selfCommand } from "../../../src/runtime/executable.ts";
 import { type FAULTS, setFault } from "../../../src/simulator/fault.ts";
 import { isAlive } from "../../../src/simulator/machine.ts";
-import { namesIn, openState } from "../../../src/simulator/state.ts";
+import { namesIn, openState } from "../../../src/simulator/host_folder.ts";
 import { until, withFolder } from "../../support/until.ts";
 
 export interface Said {

@@ -2,14 +2,10 @@
 // with its exit code, the fact, and a command to type next, which exists and is not the same call again.
 
 import { assert, assertEquals } from "@std/assert";
-import { join } from "@std/path";
 import { commandOf, linesIn } from "../../cli/hinted_commands.ts";
-import { openScreen, type Screen } from "../../cli/screen.ts";
-import { sourceProgram, startAgentProcess } from "../../support/agent_process.ts";
-import { withFolder } from "../../support/until.ts";
+import { withOperator, wordsOf } from "./operator_agent.ts";
 
 const NOBODY = "00000000-0000-4000-8000-00000000000a";
-const BODY = "function (job, cb) { cb(); }";
 
 /** What is typed; `@done`, `@later` and `@dir` stand for a finished job, a delayed one and the folder. */
 type Mistake = readonly [typed: string, code: number, fact: string, hint: string];
@@ -26,6 +22,13 @@ const COMMAND_LINE: readonly Mistake[] = [
   ["job get a b", 2, '"b" is one operand too many', "zonewright job get --help"],
   ["job list --stat failed", 2, 'did you mean "--state"?', "zonewright job list --help"],
   ["job list --limit", 2, "--limit needs a value N", "zonewright job list --help"],
+  [
+    "job list --limit -1",
+    2,
+    'Cannot use --limit "-1": expected a number from 1',
+    "job list --help",
+  ],
+  ["--versoin", 2, 'did you mean "--version"?', "zonewright --help"],
   ["job list --limit 1 --limit 2", 2, "--limit is given twice", "zonewright job list --help"],
   ["--verbose job list", 2, "expected a command before the flag", "zonewright --help"],
   [
@@ -38,9 +41,12 @@ const COMMAND_LINE: readonly Mistake[] = [
 
 const JOBS: readonly Mistake[] = [
   ["job list --limit all", 2, 'Cannot use --limit "all": expected a number', "job list --help"],
-  ["job list --state done", 2, 'found "done"', "zonewright job list --help"],
+  ["job list --state done", 2, 'Cannot filter by execution "done"', "job list --help"],
   ["job list --since yesteryear", 2, "expected today (from midnight", "zonewright job list --help"],
   ["job list --since 2026-11-22T18:30", 2, "it names no time zone", "zonewright job list --help"],
+  ["job list --since 1h --until 2h", 2, "expected --until to be the later", "job list --help"],
+  ["job list --since -2h", 2, "a time ago such as 2h or 7d", "zonewright job list --help"],
+  ["job list --columns uid", 2, 'did you mean "uuid"?: expected some of', "job list --help"],
   ["job list --param zone", 2, "expected K=V, or K:=JSON", "zonewright job list --help"],
   [`job get ${NOBODY}`, 4, NOBODY, "zonewright job list"],
   ["job get nonsense", 4, "nonsense", "zonewright job list"],
@@ -78,6 +84,8 @@ const FILES: readonly Mistake[] = [
   ["workflow delete nosuch", 4, "Cannot find workflow", "zonewright workflow list"],
   [`workflow get ${NOBODY}`, 4, NOBODY, "zonewright workflow list"],
   ["workflow validate -f none.json", 4, "it does not exist", "zonewright workflow validate --help"],
+  ["machine create vm.json", 2, "did you mean -f vm.json?", "zonewright machine create --help"],
+  ["workflow try hello.json", 2, "did you mean -f hello.json?", "zonewright workflow try --help"],
   ["machine create -f vm.json", 2, "a medium is missing", "zonewright machine create --help"],
   ["machine create -f vm.json --iso https://a/b.iso", 2, "its --sha256", "machine create --help"],
   ["machine create -f vm.json --iso a.iso --sha256 abc", 2, "64 hexadecimal", "create --help"],
@@ -86,6 +94,11 @@ const FILES: readonly Mistake[] = [
   [`machine boot ${NOBODY}`, 4, NOBODY, "zonewright machine list"],
   [`machine delete ${NOBODY}`, 2, "expected --yes", "zonewright machine delete --help"],
   ["media add https://images.example.org/a.iso", 2, "--sha256", "zonewright media add --help"],
+  ["media add https://a.example/a.iso --check most", 2, "expected one of", "media add --help"],
+  ["media rm nosuch", 4, "or the name of an uploaded file", "zonewright media list"],
+  ["media upload empty.iso", 2, "it is empty: expected a medium", "media upload --help"],
+  ["image show debian/9", 4, 'Cannot find release "9" of debian', "zonewright image list"],
+  ["image list nosuch", 4, 'Cannot find distro "nosuch"', "zonewright image list  shows"],
   ["image show debian", 2, "expected DISTRO/RELEASE", "zonewright image show --help"],
   ["image list nosuch/9", 4, "nosuch", "zonewright image list  shows the distros"],
 ];
@@ -95,16 +108,27 @@ const AGENTS: readonly Mistake[] = [
   ["status --url https://@agent", 3, "it speaks http", "zonewright status --url http://@agent"],
   ["status --url nonsense", 2, "as the address of an agent: expected one", "status --help"],
   ["status --url a:1 --socket b", 2, "are both given", "zonewright status --help"],
+  ["status --token-file vm.json", 2, "it contains no token", "zonewright status --help"],
+  ["status --socket vm.json", 3, "vm.json: it is not a socket", "zonewright serve --dev"],
   ["status --token-file none", 2, "--token-file @dir/none", "zonewright status --help"],
   ["api get stats", 2, 'Cannot call "stats": expected a path', "zonewright api --help"],
   ["api FETCH /stats", 2, 'Cannot use method "FETCH": expected one of GET', "api --help"],
   ["config check --config none.toml", 2, "no such file", "zonewright config check --help"],
   ["config check --slots many", 2, '"many" is not an integer from 1 to 64', "config check --help"],
   ["config check --config quotes.toml", 2, 'expected host = "simulated"', "config check --help"],
+  ["config show --running --slots 3", 2, "--slots is about this machine", "config show --help"],
+  ["config show --url @agent --socket a.sock", 2, "are both given", "config show --help"],
+  ["config show --running --socket none", 3, "Cannot reach the agent at @dir/none", "serve --dev"],
+  ["doctor --url @agent --fix", 2, "--fix is about this machine", "zonewright doctor --help"],
+  ["doctor --running --run stat", 2, 'did you mean "state"?', "zonewright doctor --help"],
+  ["config check --config json.toml", 2, "this is not TOML", "zonewright config check --help"],
+  ["config init @dir --force", 6, "it is not a regular file", "zonewright config init -"],
   ["config set slot 3", 2, 'did you mean "slots"?', "zonewright config show"],
   ["config init quotes.toml", 6, "it exists", "zonewright config set"],
   ["db check --state-dir none", 4, "it does not exist", "zonewright "],
   ["db prune", 2, "--older-than is missing", "zonewright db prune --help"],
+  ["token create --scope read --dev", 2, "--name is missing: expected", "token create --help"],
+  ["token create --name x --dev", 2, "--scope is missing: expected read", "token create --help"],
   ["token create --name x --scope root --dev", 2, "expected read or admin", "token create --help"],
   ["install upstart", 2, "expected systemd or smf", "zonewright install --help"],
   ["doctor --run everything --dev", 2, 'Cannot run check "everything"', "zonewright doctor --help"],
@@ -114,45 +138,6 @@ const AGENTS: readonly Mistake[] = [
 ];
 
 const MISTAKES = [...COMMAND_LINE, ...JOBS, ...FILES, ...AGENTS];
-
-/** The words of a line as a shell would read it. */
-function wordsOf(line: string): string[] {
-  return Array.from(line.matchAll(/"([^"]*)"|(\S+)/g), ([, quoted, word]) => quoted ?? word ?? "");
-}
-
-/** An agent with a workflow, a finished job and a delayed one, and files beside it. */
-async function withOperator(
-  run: (fill: (text: string) => string, screen: () => Screen) => Promise<void>,
-): Promise<void> {
-  await withFolder(async (folder) => {
-    const write = (name: string, text: string) => Deno.writeTextFile(join(folder, name), text);
-    await write("broken.json", "{");
-    await write("list.json", "[]");
-    await write("empty.json", "{}");
-    await write("vm.json", '{"brand": "kvm", "ram": 256, "vcpus": 1}');
-    await write("quotes.toml", "host = simulated\n");
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), ["--dev"]);
-    try {
-      const made = await agent.post("/workflows", { name: "hello", chain: [{ body: BODY }] });
-      const workflow = made.body.uuid ?? "";
-      const done = await agent.post("/jobs", { workflow });
-      await agent.job(String(done.body.uuid), "success");
-      const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-      const closed = `127.0.0.1:${listener.addr.port}`;
-      listener.close();
-      const later = await agent.post("/jobs", { workflow, exec_after: "2999-01-01T00:00:00Z" });
-      const fill = (text: string) =>
-        text.replaceAll("@done", String(done.body.uuid))
-          .replaceAll("@later", String(later.body.uuid))
-          .replaceAll("@dir", folder)
-          .replaceAll("@agent", new URL(agent.url).host)
-          .replaceAll("@closed", closed);
-      await run(fill, () => openScreen({ cwd: folder, env: { ZONEWRIGHT_URL: agent.url } }));
-    } finally {
-      await agent.stop();
-    }
-  });
-}
 
 /** What is wrong with the answer to one mistake, if anything. */
 function faultsOf(

@@ -107,6 +107,8 @@ const anyEvent: fc.Arbitrary<SomeEvent> = fc.oneof(
 /** A sequence; an event that is `joined` comes while the one before it is still at work. */
 export const anySequence = fc.record({
   slots: fc.integer({ min: 1, max: 3 }),
+  // Whether bodies answer before the claims of their jobs are written, instead of when they are told to.
+  eager: fc.boolean(),
   workflows: fc.array(anyWorkflow, { minLength: 1, maxLength: 3, size: "max" }),
   events: fc.array(fc.record({ event: anyEvent, joined: fc.boolean() }), {
     minLength: 1,

@@ -52,9 +52,14 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
       if (life.dead) return;
       calls.counted(call).then((answer) => life.dead || resolve(answer), reject);
     });
-  const write = <T>(call: () => Promise<T>, told: (answer: T) => void): Promise<T> =>
+  const write = <T>(
+    call: () => Promise<T>,
+    told: (answer: T) => void,
+    before?: () => Promise<void>,
+  ): Promise<T> =>
     new Promise((resolve, reject) => {
       void calls.write(async () => {
+        await before?.();
         if (life.dead) return;
         const dies = life.fate !== undefined && life.fate.writes-- <= 0;
         if (!dies || life.fate?.made) {
@@ -70,14 +75,25 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
     ...jobs,
     get: (uuid) => read(() => jobs.get(uuid)),
     renew: (...args) => write(() => jobs.renew(...args), () => {}),
-    claim: async (life, limit) => {
-      // A look is no write: one that finds nothing makes none.
-      const look = await read(() => jobs.claim(life, 0));
-      if (limit === 0 || look.due.kind !== "ready") return look;
-      return await write(() => jobs.claim(life, limit), (claimed) => {
-        for (const job of claimed.jobs) model.claimed(job.uuid, job.lease);
-      });
+    // Here only a look: jobs are begun before they are claimed.
+    claim: (life) => read(() => jobs.claim(life, 0)),
+    ready: async (...args) => {
+      const ready = await read(() => jobs.ready(...args));
+      for (const { uuid } of ready.jobs) tell(() => model.readied(uuid));
+      return ready;
     },
+    hold: (life, begun) =>
+      write(() => {
+        const held = jobs.hold(life, begun);
+        jobs.hurry();
+        return held;
+      }, (held) => {
+        for (const { uuid, lease } of begun) {
+          if (held.includes(uuid)) model.claimed(uuid, lease);
+          else model.refused(uuid);
+        }
+        // What has begun meanwhile may have come to its end.
+      }, () => new Promise((resolve) => setImmediate(resolve))),
     begin: (...args) =>
       write(
         () => jobs.begin(...args),
@@ -87,9 +103,9 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
       write(() => jobs.recordTask(record), (written) => model.recorded(record, written)),
     recordAttempt: (record) =>
       write(() => jobs.recordAttempt(record), (written) => model.attemptRecorded(record, written)),
-    release: (hold, elapsedMs, now) =>
+    release: (hold, elapsedMs) =>
       write(
-        () => jobs.release(hold, elapsedMs, now),
+        () => jobs.release(hold, elapsedMs),
         (written) => model.released(hold, elapsedMs, written),
       ),
     rescue: (runner) => write(() => jobs.rescue(runner), () => {}),

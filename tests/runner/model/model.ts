@@ -4,7 +4,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../../src/domain/id.ts";
-import { type Instant, instantAfter, msBetween } from "../../../src/domain/instant.ts";
+import { type Instant, msBetween } from "../../../src/domain/instant.ts";
 import type { NewJob } from "../../../src/domain/job/job.ts";
 import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
 import type { Task } from "../../../src/domain/job/workflow.ts";
@@ -19,6 +19,7 @@ import {
   type ModelJob,
   modelJobOf,
   type Run,
+  runOf,
   tasksOf,
   timeoutOf,
 } from "./model_job.ts";
@@ -84,8 +85,32 @@ export class Model {
     job.starts += 1;
     Object.assign(job, { held: true, lease, readyAt: null, begun: true });
     job.elapsedAt = this.now;
-    const { failures: executions, seen } = job;
-    job.run = { beganMs: this.ms - job.elapsedMs, executions, seen };
+    job.run = job.ahead ?? this.#runOf(job);
+    delete job.ahead;
+  }
+
+  /** A runner may begin the job; its claim follows. */
+  readied(uuid: JobUuid): void {
+    const job = this.job(uuid);
+    assertEquals(job.ahead, undefined, `job ${uuid} is begun twice`);
+    job.ahead = this.#runOf(job);
+  }
+
+  /** The claim of a job that was begun does not hold: it has moved since, as by a cancel. */
+  refused(uuid: JobUuid): void {
+    const job = this.job(uuid);
+    assert(job.ahead !== undefined && !job.held, `job ${uuid} is not given to its runner`);
+    assert(job.execution === "canceled", `job ${uuid} is refused without a reason`);
+    delete job.ahead;
+  }
+
+  /** The runner has died: of what it had begun without a claim there is no trace. */
+  died(): void {
+    for (const job of this.jobs.values()) delete job.ahead;
+  }
+
+  #runOf({ failures: executions, seen, elapsedMs }: ModelJob): Run {
+    return { beganMs: this.ms - elapsedMs, executions, seen };
   }
 
   /** A failed attempt was written, or refused; the next one follows, also after a crash. */
@@ -99,6 +124,7 @@ export class Model {
     assertEquals(record.attempt.error, run.failure);
     assertEquals(record.attempt.attempt, job.starts - 1 + run.executions);
     job.failures += 1;
+    job.seen = run.seen;
     assertEquals(job.failures, run.executions);
     this.#count(job, record);
   }
@@ -106,7 +132,9 @@ export class Model {
   /** A body or fallback begins: it must be the one that is next, with its time and its attempt. */
   began(uuid: JobUuid, task: Task, run: TaskRun): void {
     const job = this.job(uuid);
-    const now = this.#heldRun(job);
+    const now = job.ahead ?? this.#heldRun(job);
+    const starts = job.ahead === undefined ? job.starts : job.starts + 1;
+    assert(job.ahead === undefined || starts === 1, `job ${uuid} begins again before it counts`);
     const next = tasksOf(job)[job.results[job.phase].length];
     assertEquals(task, next, `job ${uuid} runs another task than the next`);
     assertEquals(now.open, undefined, `job ${uuid} runs twice`);
@@ -123,14 +151,14 @@ export class Model {
       assertEquals(run.error, isInterrupted(job) ? "interrupted" : now.failure);
       now.fallenBack = true;
     }
-    assertEquals(run.job.attempt, job.starts - 1 + now.executions);
+    assertEquals(run.job.attempt, starts - 1 + now.executions);
     assertEquals(run.job.seen ?? 0, now.seen);
     now.open = { kind: run.kind, ownTime: ownMs <= leftMs };
   }
 
   /** What a body or fallback has ended with. */
   ended(uuid: JobUuid, outcome: TaskOutcome): void {
-    const { run } = this.job(uuid);
+    const run = runOf(this.job(uuid));
     if (run?.open === undefined || outcome.kind === "aborted") return;
     const { ownTime, kind } = run.open;
     delete run.open;
@@ -289,7 +317,7 @@ export class Model {
     if (successor === null) return;
     job.anew = true;
     const delayMs = Number(job.workflow.initial_delay ?? 0) * 2 ** job.attempt;
-    assertEquals(successor.exec_after, instantAfter(this.now, delayMs));
+    assertEquals(successor.delay_ms, delayMs);
     assertEquals([successor.target, successor.props?.num_attempts], [job.target, job.attempt + 1]);
     this.posted(successor, "created");
   }

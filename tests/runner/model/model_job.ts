@@ -1,7 +1,7 @@
 // A job in the model of the runner: plain data, and what can be told of it alone.
 
 import type { JobUuid } from "../../../src/domain/id.ts";
-import type { Instant } from "../../../src/domain/instant.ts";
+import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
 import type { Job, NewJob } from "../../../src/domain/job/job.ts";
 import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../../../src/domain/json.ts";
@@ -61,10 +61,17 @@ export interface ModelJob {
   ready: "no" | "maybe" | "yes";
   held: boolean;
   run?: Run;
+  /** What has begun of it while its claim is on its way: nothing of it counts before. */
+  ahead?: Run;
 }
 
 /** Starts of a task after which it is not begun again. */
 const STARTS_MAX = 3;
+
+/** What runs of a job, whether its claim is written or on its way. */
+export function runOf({ ahead, run }: ModelJob): Run | undefined {
+  return ahead ?? run;
+}
 
 /** Whether a task of the job is not begun any more, after so many starts without a result. */
 export function isInterrupted({ starts }: ModelJob): boolean {
@@ -73,12 +80,13 @@ export function isInterrupted({ starts }: ModelJob): boolean {
 
 /** Whether the body is what runs next: after a failure it does as often as it may. */
 export function bodyIsNext(job: ModelJob, task: Task): boolean {
-  return !isInterrupted(job) && (job.run?.executions ?? 0) <= (task.retry ?? 0);
+  return !isInterrupted(job) && (runOf(job)?.executions ?? 0) <= (task.retry ?? 0);
 }
 
 /** Whether the fallback may run: once, and after an interruption for good it has one start. */
-export function mayFallBack({ starts, run }: ModelJob, task: Task): boolean {
-  return task.fallback !== undefined && run?.fallenBack !== true && starts <= STARTS_MAX + 1;
+export function mayFallBack(job: ModelJob, task: Task): boolean {
+  const again = runOf(job)?.fallenBack === true;
+  return task.fallback !== undefined && !again && job.starts <= STARTS_MAX + 1;
 }
 
 /** The tasks of the phase that a job is in. */
@@ -105,6 +113,7 @@ export function keyOf(
 
 /** A job that was just made. */
 export function modelJobOf(wish: NewJob, now: Instant): ModelJob {
+  const { exec_after = instantAfter(now, wish.delay_ms ?? 0) } = wish;
   return {
     uuid: wish.uuid,
     workflow: wish.workflow,
@@ -124,8 +133,8 @@ export function modelJobOf(wish: NewJob, now: Instant): ModelJob {
     begun: false,
     anew: false,
     lease: 0,
-    readyAt: wish.exec_after,
-    ready: wish.exec_after <= now ? "yes" : "no",
+    readyAt: exec_after,
+    ready: exec_after <= now ? "yes" : "no",
     held: false,
   };
 }

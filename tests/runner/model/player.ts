@@ -19,7 +19,7 @@ const ROUNDS_MAX = 300;
 
 /** Plays a sequence, and checks after every step that all is as the model says. */
 export async function play(sequence: Sequence, store: ClockedStore): Promise<void> {
-  const world = new World(store, sequence.slots);
+  const world = new World(store, sequence.slots, sequence.eager);
   const player = new Player(world, store, sequence);
   try {
     await player.play();
@@ -44,7 +44,7 @@ class Player {
 
   async play(): Promise<void> {
     for (const workflow of this.#workflows) {
-      await this.#store.workflows.create(workflow, this.#world.now);
+      await this.#store.workflows.create(workflow);
     }
     await this.#world.start();
     let atWork: Promise<void>[] = [];
@@ -116,15 +116,13 @@ class Player {
       exec_after: instantAfter(now, delayMs),
       target,
       params: { variant },
-      created_at: now,
     });
   }
 
   /** The wish for the same job again. */
   #anew({ workflow, target, params }: ModelJob): NewJob {
-    const { now } = this.#world;
     const uuid = uuidOf<JobUuid>(++this.#posted);
-    return { uuid, workflow, target, params, exec_after: now, created_at: now };
+    return { uuid, workflow, target, params };
   }
 
   /** Leaves everything alone: it must come to its end. */

@@ -16,6 +16,7 @@ import { type ClockedStore, lifeOf } from "../../support/clocked_store.ts";
 import { RUNNER, T0, uuidOf } from "../../support/job.ts";
 import { Calls, type Life, mortalJobs } from "./life.ts";
 import { Model } from "./model.ts";
+import { answer } from "./script.ts";
 import { ownerNamed } from "../../sandbox/bodies.ts";
 
 /** An execution that has begun and not ended. */
@@ -48,9 +49,13 @@ export class World {
   #lives = 0;
   #fault: unknown;
 
-  constructor(store: ClockedStore, slots: number) {
+  readonly #eager: boolean;
+
+  /** @param eager whether bodies answer at once, as far as their scripts do */
+  constructor(store: ClockedStore, slots: number, eager: boolean) {
     this.#store = store;
     this.#slots = slots;
+    this.#eager = eager;
   }
 
   get now(): Instant {
@@ -99,6 +104,7 @@ export class World {
   kill(): void {
     this.#life.dead = true;
     this.tasks.length = 0;
+    this.model.died();
     void this.#runner?.stop(0);
   }
 
@@ -148,7 +154,7 @@ export class World {
 
   async cancel(uuid: JobUuid): Promise<void> {
     await this.#calls.write(async () => {
-      const outcome = await this.#store.jobs.cancel(uuid, this.#now);
+      const outcome = await this.#store.jobs.cancel(uuid);
       this.model.canceled(uuid, outcome.kind === "changed");
     });
     if (this.alive) this.#runner?.cancelRunning(uuid);
@@ -167,7 +173,7 @@ export class World {
       ? { kind: "result", result: "resumed" }
       : { kind: "error", error, result: "resumed" };
     await this.#calls.write(async () => {
-      const outcome = await this.#store.jobs.resume(uuid, resume, this.#now);
+      const outcome = await this.#store.jobs.resume(uuid, resume);
       this.model.resumed(uuid, error, outcome.kind === "changed");
     });
     this.#runner?.wake();
@@ -217,6 +223,7 @@ export class World {
         },
       };
       this.tasks.push(open);
+      if (this.#eager) queueMicrotask(() => answer(open));
       signal.addEventListener("abort", () => open.end({ kind: "aborted" }), { once: true });
     });
   }

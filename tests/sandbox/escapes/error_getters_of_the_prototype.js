@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: failure /^own: told 0/
+// frozen: failure /Cannot redefine property: name/
 ((job, cb) => {
   const foreign = [];
   for (const name of ["name", "message", "stack", "cause", "toString", "statusCode"]) {

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success [["vmadm.get"],"function"]
+// frozen: failure /Cannot define property place, object is not extensible/
 (async (job, cb) => {
   const seen = [];
   for (const name of ["place", "resolve", "reject", "ended", "calls", "settings"]) {

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success [0,"vmadm.get"]
+// frozen: failure /Cannot redefine property: call/
 (async (job, cb) => {
   const { apply } = Reflect;
   let foreign = 0;

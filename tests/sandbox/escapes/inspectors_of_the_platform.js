@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success []
+// frozen: failure /Cannot define property Symbol\(nodejs\.util\.inspect\.custom\), object is not extensible/
 // The symbols by which platforms let objects print themselves: nobody here may call them.
 (async (job, cb) => {
   const called = [];

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success ["vmadm.list",[]]
+// frozen: failure /is not async iterable/
 (async (job, cb) => {
   const foreign = [];
   Object.prototype[Symbol.asyncIterator] = async function* () {

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success {"own":true}
+// frozen: failure /Cannot assign to "Symbol\(Symbol.iterator\)" of the language: it is frozen/
 (async (job, cb) => {
   const none = function* () {};
   Array.prototype[Symbol.iterator] = none;

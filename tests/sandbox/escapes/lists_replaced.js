@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success {"name":"vmadm.get","args":["x"]}
+// frozen: failure /Cannot assign to "at" of the language: it is frozen/
 (async (job, cb) => {
   const broken = () => {
     throw new Error("called");

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success ["vmadm.get","refused"]
+// frozen: failure /Cannot assign to "set" of the language: it is frozen/
 // Entries under other numbers: an answer still goes to whom it belongs.
 (async (job, cb) => {
   const { set } = Map.prototype;

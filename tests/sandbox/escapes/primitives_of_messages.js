@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success ["default","string"]
+// frozen: failure /Cannot define property Symbol\(Symbol\.toPrimitive\), object is not extensible/
 ((job, cb) => {
   const hints = new Set();
   const value = function () {};

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success ["own",1]
+// frozen: failure /Cannot assign to "then" of the language: it is frozen/
 (async (job, cb) => {
   const { then } = Promise.prototype;
   let foreign = 0;

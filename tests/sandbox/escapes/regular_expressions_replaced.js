@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success "%s x"
+// frozen: failure /Cannot assign to "exec" of the language: it is frozen/
 ((job, cb) => {
   const foreign = [];
   const look = (self, args) => {

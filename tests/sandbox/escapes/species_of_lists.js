@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success [[],"x 1 {}"]
+// frozen: failure /Cannot redefine property: Symbol\(Symbol\.species\)/
 // Lists made around the task take their kind from a constructor of the task's own.
 (async (job, cb) => {
   const foreign = [];

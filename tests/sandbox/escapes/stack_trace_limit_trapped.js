@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success [0,"undefined"]
+// frozen: failure /Cannot redefine property: stackTraceLimit/
 ((job, cb) => {
   let asked = 0;
   Object.defineProperty(Error, "stackTraceLimit", {

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success "OK"
+// frozen: failure /Cannot redefine property: Symbol\(Symbol\.species\)/
 ((job, cb) => {
   job[Symbol.toPrimitive] = () => "x";
   Object.defineProperty(cb, Symbol.hasInstance, { value: () => true });

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success ["own"]
+// frozen: failure /Cannot define property then, object is not extensible/
 // Every object becomes a thenable: whoever resolves a promise with one calls the task.
 (async (job, cb) => {
   const seen = new Set();

@@ -1,9 +1,9 @@
 import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
-import { AgentError } from "../src/domain/error.ts";
-import { randomUuid } from "../src/domain/id.ts";
-import { takeStateDir } from "../src/state/state_dir.ts";
-import { changeTokenFile, tokenFilePath } from "../src/state/token_file.ts";
-import { withFolder } from "./support/until.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import { randomUuid } from "../../src/domain/id.ts";
+import { takeStateDir } from "../../src/state_dir/state_dir.ts";
+import { changeTokenFile, tokenFilePath } from "../../src/state_dir/token_file.ts";
+import { withFolder } from "../support/until.ts";
 
 Deno.test("takeStateDir() keeps the runner's name over restarts", async () => {
   await withFolder(async (folder) => {

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { openFailpoint } from "../src/program/failpoint.ts";
+import { openFailpoint } from "../../src/runtime/failpoint.ts";
 
 /** At which moments of a series of commits the process would have died. */
 function deaths(count: number, when: "before" | "after", commits: string[][]): string[] {

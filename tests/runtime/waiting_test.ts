@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { Notifier, Notifiers, pause, untilDone } from "../src/program/loop.ts";
+import { Notifier, Notifiers, pause, untilDone } from "../../src/runtime/waiting.ts";
 
 /** A signal that tells how many listeners it has. */
 function countedSignal(): { signal: AbortSignal; listeners: () => number } {

@@ -1,13 +1,13 @@
 import { assertEquals } from "@std/assert";
-import { DENO_PINNED, type RuntimeInfo, runtimeLabel, VERSION } from "../src/program/version.ts";
+import { DENO_PINNED, type RuntimeInfo, runtimeLabel, VERSION } from "../../src/runtime/version.ts";
 
 Deno.test("the version of the program is the one of deno.json", async () => {
-  const text = await Deno.readTextFile(new URL("../deno.json", import.meta.url));
+  const text = await Deno.readTextFile(new URL("../../deno.json", import.meta.url));
   assertEquals(JSON.parse(text).version, VERSION);
 });
 
 Deno.test("the pinned Deno is the one that the installer puts in place", async () => {
-  const text = await Deno.readTextFile(new URL("../vendors/toolchain.sh", import.meta.url));
+  const text = await Deno.readTextFile(new URL("../../vendors/toolchain.sh", import.meta.url));
   assertEquals(/^version=(\S+)$/m.exec(text)?.[1], DENO_PINNED);
 });
 

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { type LogFormat, type LogOptions, openLog } from "../src/metrics/log.ts";
+import { type LogFormat, type LogOptions, openLog } from "../../src/metrics/log.ts";
 
 const now = () => "2026-01-01T12:00:00.000Z";
 
@@ -32,7 +32,17 @@ Deno.test("a log escapes what some terminals obey, and what turns the order of a
   }
 });
 
-Deno.test("a log line that cannot be written is no failure of what it tells of", () => {
+Deno.test("a field may have any name, also one of the head's own", () => {
+  const fields = JSON.parse('{"__proto__":"a","constructor":"b","msg":"c","level":{"d":1}}');
+  const [line = ""] = linesOf("json", fields);
+  assertEquals(
+    line,
+    '{"ts":"2026-01-01T12:00:00.000Z","level":"info","msg":"done","__proto__":"a",' +
+      '"constructor":"b","msg_":"c","level_":{"d":1}}',
+  );
+});
+
+Deno.test("a log line that cannot be written does not fail the work that it reports", () => {
   const log = openLog({
     level: "info",
     format: "json",

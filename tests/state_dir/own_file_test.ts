@@ -8,12 +8,12 @@ import {
   assertThrows,
 } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
-import { AgentError } from "../src/domain/error.ts";
-import { randomUuid } from "../src/domain/id.ts";
-import { examineOwnFolder, readOwnFile, replaceOwnFile } from "../src/state/own_file.ts";
-import { takeStateDir } from "../src/state/state_dir.ts";
+import { AgentError } from "../../src/domain/error.ts";
+import { randomUuid } from "../../src/domain/id.ts";
+import { examineOwnFolder, readOwnFile, replaceOwnFile } from "../../src/state_dir/own_file.ts";
+import { takeStateDir } from "../../src/state_dir/state_dir.ts";
 import { COMMANDS, KINDS, NAMES, type Outcome } from "./own_file_program.ts";
-import { withFolder } from "./support/until.ts";
+import { withFolder } from "../support/until.ts";
 
 const PROGRAM = fromFileUrl(new URL("own_file_program.ts", import.meta.url));
 
@@ -42,11 +42,11 @@ Deno.test({
     const outcomes = await played<Outcome>("laid");
     assertEquals(outcomes.length, Object.keys(COMMANDS).length * NAMES.length * KINDS.length);
     for (const { command, name, kind, code, said, harm } of outcomes) {
-      const told = [command, name, kind, said];
-      assertEquals([...told, harm], [...told, ""]);
+      const reported = [command, name, kind, said];
+      assertEquals([...reported, harm], [...reported, ""]);
       // It opens the file of the tokens, and nothing else.
       const idle = command === "token list" && name !== "tokens.json";
-      assertEquals([...told, code], [...told, idle ? 0 : 1]);
+      assertEquals([...reported, code], [...reported, idle ? 0 : 1]);
       if (idle) continue;
       assertStringIncludes(said, `/state/${name}: it is `);
     }

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { runCommand } from "../../src/host/command.ts";
+import { runCommand } from "../../src/host/program.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const SHELL = "/bin/sh";
@@ -212,7 +212,7 @@ Deno.test("runCommand() leaves a child that let go of the streams alone", async 
 
 Deno.test("a released program goes on alone when the process that started it ends", async () => {
   await withFolder(async (folder) => {
-    const module = new URL("../../src/host/command.ts", import.meta.url).href;
+    const module = new URL("../../src/host/program.ts", import.meta.url).href;
     const wait = 'until [ -e "$0/go" ]; do sleep 0.02; done; echo done > "$0/made"';
     const body = `import { runCommand } from ${JSON.stringify(module)};
       const stop = new AbortController();

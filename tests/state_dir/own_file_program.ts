@@ -3,8 +3,8 @@
 // Prints a JSON line for every case, which own_file_test.ts judges.
 
 import { join } from "@std/path";
-import { asOwnerOf } from "../src/state/own_file.ts";
-import { openScreen } from "./cli/screen.ts";
+import { asOwnerOf } from "../../src/state_dir/own_file.ts";
+import { openScreen } from "../cli/screen.ts";
 
 /** The user of the folder, and somebody else. */
 export const USER = 12_345;
@@ -143,7 +143,7 @@ async function prepare(folder: string): Promise<{ place: Place; fresh: string }>
   const fresh = join(folder, "fresh");
   const place = { folder, state: join(folder, "state"), copy: join(folder, "copy.db") };
   await Deno.mkdir(fresh, { mode: 0o700 });
-  const { openSqliteStore } = await import("../src/store/sqlite/sqlite_store.ts");
+  const { openSqliteStore } = await import("../../src/store/sqlite/sqlite_store.ts");
   await (await openSqliteStore(join(fresh, "zonewright.db"))).close();
   const run = async (...words: string[]) => {
     const screen = openScreen();

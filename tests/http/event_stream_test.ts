@@ -1,0 +1,199 @@
+// The body of a stream of events: what ends it, and what it does with a reader that is too slow.
+
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { openEventFeed } from "../../src/http/events/feed.ts";
+import { eventStream, startAt } from "../../src/http/events/stream.ts";
+import { silentLog } from "../../src/metrics/log.ts";
+import { EVENTS_KEPT } from "../../src/store/event_store.ts";
+import { Database } from "@db/sqlite";
+import { join } from "@std/path";
+import { openClockedStore } from "../support/clocked_store.ts";
+import { until, withFolder } from "../support/until.ts";
+import { T0 } from "../support/job.ts";
+
+const NOTE = { kind: "host", payload: { change: "started", detail: "x".repeat(100) } } as const;
+
+/** Opens a stream over a new store and runs a function with both. */
+async function withStream(
+  run: (
+    reader: ReadableStreamDefaultReader<Uint8Array>,
+    note: () => Promise<void>,
+    ended: string[],
+    closing: AbortController,
+  ) => Promise<void>,
+  options: { bufferBytes?: number; heartbeatMs?: number; allowed?: () => Promise<boolean> } = {},
+  path = ":memory:",
+): Promise<void> {
+  const store = await openClockedStore(path);
+  const closing = new AbortController();
+  const feed = openEventFeed({ events: store.events, now: () => T0, host: "gz", log: silentLog });
+  const ended: string[] = [];
+  const stream = eventStream({
+    feed,
+    filter: {},
+    start: { kind: "at", seq: 0 },
+    showsParams: true,
+    allowed: () => Promise.resolve(true),
+    closing: closing.signal,
+    taken: () => {},
+    ended: (why) => ended.push(why),
+    ...options,
+  });
+  try {
+    await run(stream.getReader(), () => store.events.append(NOTE), ended, closing);
+  } finally {
+    closing.abort();
+    await store.close();
+  }
+}
+
+Deno.test("a reader that takes nothing is cut once too much waits for it, and skips nothing", () =>
+  withStream(async (reader, note, ended) => {
+    await reader.read();
+    // The first of these is taken by the request for more that this read makes.
+    const second = reader.read();
+    await note();
+    await second;
+    await until("the reader to be cut", async () => {
+      await note();
+      return ended.length > 0;
+    });
+    assertStringIncludes(ended[0] ?? "", "bytes wait for it");
+    await assertRejects(() => reader.read(), Error, "Cannot continue the stream of events");
+  }, { bufferBytes: 2000 }));
+
+/** Reads a stream to its end. */
+async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    text += decoder.decode(read.value);
+  }
+  return text;
+}
+
+Deno.test("a reader that comes back takes what it has missed at its own pace", () =>
+  withStream(async (reader, note, ended) => {
+    // Four pages, each larger than what may wait for a reader that is up to date.
+    const total = 200;
+    await Promise.all(Array.from({ length: total }, () => note()));
+    let text = "";
+    await until("all events", async () => {
+      text += new TextDecoder().decode((await reader.read()).value);
+      return text.includes(`id: ${total}\nevent`);
+    });
+    const ids = [...text.matchAll(/^id: (\d+)\nevent: host$/gm)].map(([, id]) => Number(id));
+    assertEquals(ids, Array.from({ length: total }, (_, at) => at + 1));
+    assertEquals(ended, []);
+  }, { bufferBytes: 2000 }));
+
+Deno.test("a reader that is overtaken by the removal of old events is cut, and skips nothing", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "store.db");
+    await withStream(
+      async (reader, note, ended) => {
+        await reader.read();
+        for (let made = 0; made < 3; made++) await note();
+        const db = new Database(path);
+        db.exec("DELETE FROM events WHERE seq <= 2");
+        db.close();
+        await assertRejects(() => reader.read(), Error, "those after 0 are no longer kept");
+        assertEquals(ended.length, 1);
+      },
+      {},
+      path,
+    );
+  }));
+
+Deno.test("a stream sends what has happened last before the agent stops", () =>
+  withStream(async (reader, note, ended, closing) => {
+    await reader.read();
+    const rest = readAll(reader);
+    await note();
+    closing.abort();
+    assertStringIncludes(await rest, "id: 1\nevent: host");
+    assertEquals(ended, ["the agent is stopping"]);
+  }));
+
+Deno.test("a stream ends in order when the token of its reader is revoked", async () => {
+  let good = true;
+  await withStream(async (reader, _note, ended) => {
+    await reader.read();
+    good = false;
+    for (let read = await reader.read(); !read.done;) read = await reader.read();
+    assertEquals(ended, ["the token was revoked"]);
+  }, { heartbeatMs: 5, allowed: () => Promise.resolve(good) });
+});
+
+Deno.test("a sign of life has the place to go on from", () =>
+  withStream(async (reader, note) => {
+    await note();
+    let text = "";
+    await until("a sign of life behind the event", async () => {
+      const { value } = await reader.read();
+      text += new TextDecoder().decode(value);
+      return text.includes(": heartbeat\nid: 1\n\n");
+    });
+    assert(text.indexOf("event: host") < text.indexOf(": heartbeat\nid: 1"));
+  }, { heartbeatMs: 5 }));
+
+Deno.test("the newest events are kept, their number is bounded, and no id is used again", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "store.db");
+    await (await openClockedStore(path)).close();
+    const db = new Database(path);
+    const total = EVENTS_KEPT + 5000;
+    db.exec(`WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${total})
+      INSERT INTO events (kind, at, body) SELECT 'host', '${T0}', '{}' FROM n`);
+    db.close();
+    const store = await openClockedStore(path);
+    const { first, last } = await store.events.bounds();
+    assertEquals(last, total);
+    const kept = last - first + 1;
+    assert(kept >= EVENTS_KEPT && kept < EVENTS_KEPT + 2000, `${kept} are kept`);
+    // Who has read all before the oldest one misses nothing; who has not is to read the lists again.
+    assertEquals(startAt(String(first - 1), { first, last }), { kind: "at", seq: first - 1 });
+    for (const seq of [first - 2, 0]) {
+      const reset = { kind: "reset", reason: "old", seq: last } as const;
+      assertEquals(startAt(String(seq), { first, last }), reset);
+    }
+    await store.events.append(NOTE);
+    assertEquals((await store.events.bounds()).last, total + 1);
+    await store.close();
+  }));
+
+Deno.test("files and syncs of the index are events", async () => {
+  const store = await openClockedStore();
+  const file = {
+    sha256: "a".repeat(64),
+    name: "a.iso",
+    path: null,
+    size: 7,
+    source: "url",
+    origin: "https://example.com/a.iso",
+    label: "a",
+    level: "none",
+    created_at: T0,
+    last_used_at: T0,
+    verified_at: T0,
+  } as const;
+  await store.media.keep(file);
+  const sync = {
+    started_at: T0,
+    finished_at: T0,
+    upstream: "u",
+    outcome: "failed",
+    added: 1,
+    changed: 2,
+    removed: 3,
+    unchanged: 4,
+    problems: [],
+  } as const;
+  await store.index.swap([], [], sync);
+  const { events } = await store.events.after(0, 10);
+  assertEquals(events.map((event) => "payload" in event ? event.payload : event.kind), [
+    { change: "added", name: "a.iso", sha256: file.sha256, size: 7, done: null, error: null },
+    { change: "sync_failed", outcome: "failed", added: 1, changed: 2, removed: 3, problems: 0 },
+  ]);
+  await store.close();
+});

@@ -1,0 +1,140 @@
+// GET /agent/v1/host beside what its parts say: counts, warnings, and readings that failed.
+
+import { assertEquals } from "@std/assert";
+import { instantAfter } from "../../src/domain/instant.ts";
+import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import { withoutProperties } from "../../src/config/policy.ts";
+import { hostRoutes, type HostSources } from "../../src/http/routes/host.ts";
+import { DAY_SECONDS } from "../../src/domain/instant.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { openClockedStore } from "../support/clocked_store.ts";
+import { T0 } from "../support/job.ts";
+import { assertDescribed, operation } from "./openapi_operations.ts";
+import { type HttpAgent, jobIn, objectOf, withHttpAgent } from "./http_agent.ts";
+import { failingReader, hostSources, readerOf, READINGS } from "./host_sources.ts";
+import { bearer, READ, withTokens } from "./token_agent.ts";
+
+/** Runs a test with an agent on a host with these changes. */
+async function withHost(
+  changes: Partial<HostSources>,
+  run: (agent: HttpAgent, page: () => Promise<JsonObject>) => Promise<void>,
+): Promise<void> {
+  const clock = { now: T0 };
+  const store = await openClockedStore(":memory:", clock);
+  try {
+    const sources = hostSources(store, { now: () => clock.now, ...changes });
+    await withHttpAgent(async (agent) => {
+      await run({ ...agent, store, clock }, async () => {
+        const answer = await agent.call("GET", "/agent/v1/host");
+        assertDescribed(operation("host"), answer);
+        return objectOf(answer);
+      });
+    }, { store, now: () => clock.now, routes: [hostRoutes(sources)] });
+  } finally {
+    await store.close();
+  }
+}
+
+const codesOf = (page: JsonObject) =>
+  (page.warnings as JsonObject[]).map(({ code }) => String(code));
+
+Deno.test("GET /agent/v1/host answers a whole page, without warnings when all is well", async () => {
+  await withHost({}, async (_agent, page) => {
+    const { warnings, slots, jobs, pool, index, mode, brands } = await page();
+    assertEquals([warnings, mode, brands], [[], "ssh", ["kvm", "bhyve"]]);
+    assertEquals(slots, { total: 4, busy: 1 });
+    assertEquals(jobs, { queued: 0, running: 0, waiting: 0, failed_24h: 0, last_failed: [] });
+    const value = { name: "zones", used_bytes: 1, free_bytes: 1024 ** 4 };
+    assertEquals(pool, { read_at: T0, error: null, value });
+    assertEquals(isJsonObject(index) && index.age_seconds, null);
+  });
+});
+
+Deno.test("GET /agent/v1/host counts what is unfinished, and names what failed recently", async () => {
+  await withHost({}, async (agent, page) => {
+    for (const execution of ["failed", "running", "waiting", "succeeded"] as const) {
+      await jobIn(agent, execution);
+    }
+    const failed = await jobIn(agent, "failed");
+    await jobIn(agent, "queued");
+    const { jobs } = await page();
+    const { last_failed, ...counts } = jobs as JsonObject;
+    assertEquals(counts, { queued: 1, running: 1, waiting: 1, failed_24h: 2 });
+    const [newest, ...others] = last_failed as JsonObject[];
+    assertEquals([newest?.uuid, newest?.error, others.length], [failed, "boom", 1]);
+    agent.clock.now = instantAfter(T0, (DAY_SECONDS + 3600) * 1000);
+    assertEquals(
+      (objectOf(await agent.call("GET", "/agent/v1/host")).jobs as JsonObject).failed_24h,
+      0,
+    );
+  });
+});
+
+Deno.test("a part of the host that cannot be read says why, and the others are there", async () => {
+  const broken = { ...READINGS, pool: failingReader("exit code 1: no such pool") };
+  await withHost({ readings: broken }, async (_agent, page) => {
+    const { pool, networks, warnings } = await page();
+    assertEquals(pool, { read_at: T0, error: "exit code 1: no such pool", value: null });
+    assertEquals((networks as JsonObject).value, ["admin"]);
+    assertEquals(warnings, [{
+      code: "pool_unread",
+      message: "pool could not be read: exit code 1: no such pool",
+      hint: "zonewright doctor",
+    }]);
+  });
+});
+
+Deno.test("each thing that an operator should know is a warning of its own", async () => {
+  const check = (status: "warn" | "failed") => ({ status, detail: "old" });
+  const changes: Partial<HostSources> = {
+    settingsWaiting: () => ["slots", "listen"],
+    readiness: () =>
+      Promise.resolve({ ready: false, checks: { index: check("warn"), disk: check("failed") } }),
+    readings: {
+      ...READINGS,
+      pool: readerOf({ name: "zones", used_bytes: 1, free_bytes: 1024 ** 3 }),
+      walls: readerOf([
+        { name: "network", ok: false, detail: "shared" },
+        { name: "user", ok: true, detail: "nobody" },
+      ]),
+    },
+  };
+  await withHost(changes, async (_agent, page) => {
+    const shown = await page();
+    assertEquals(codesOf(shown), ["index", "disk", "pool_low", "walls_open", "settings_waiting"]);
+    const messages = (shown.warnings as JsonObject[]).map(({ message }) => message);
+    assertEquals(messages.slice(2), [
+      "the pool zones has 1 GiB free, expected 10",
+      "1 of 2 walls around tasks stand; not: network",
+      "changed settings wait for a restart: slots, listen",
+    ]);
+  });
+});
+
+Deno.test("the page shows the policy by the names of its settings, with what it forbids", async () => {
+  const policy = withoutProperties({ ...DEFAULT_POLICY, ramMiBMax: 4096, brands: ["bhyve"] }, [
+    "quota",
+    "nics.mac",
+  ]);
+  await withHost({ policy }, async (_agent, page) => {
+    const shown = (await page()).policy as JsonObject;
+    assertEquals(
+      [shown.ram_mib_max, shown.allow_brand, shown.forbid_property, shown.foreign_machines],
+      [4096, ["bhyve"], ["quota", "nics.mac"], "change"],
+    );
+  });
+});
+
+Deno.test("the scope read sees the page, and no query is taken", async () => {
+  const store = await openSqliteStore(":memory:");
+  await withTokens(async (agent) => {
+    const answer = await agent.call("GET", "/agent/v1/host", undefined, bearer(READ));
+    assertDescribed(operation("host"), answer);
+    assertEquals(answer.status, 200);
+    assertEquals((await agent.call("GET", "/agent/v1/host")).status, 401);
+    const other = await agent.call("GET", "/agent/v1/host?fresh=1", undefined, bearer(READ));
+    assertEquals(other.status, 409);
+  }, { routes: [hostRoutes(hostSources(store))] });
+  await store.close();
+});

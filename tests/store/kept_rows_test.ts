@@ -1,0 +1,94 @@
+// What a connection keeps of rows: it is bounded, and whoever makes a job meets the workflow as it is.
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import type { JobUuid } from "../../src/domain/id.ts";
+import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
+import { definitionFor } from "../../src/store/sqlite/job/rows.ts";
+import {
+  deleteWorkflow,
+  insertWorkflow,
+  putBuiltinWorkflow,
+  updateWorkflow,
+  workflowToRun,
+} from "../../src/store/sqlite/workflows.ts";
+import { T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+
+/** More values than are kept, and more characters than one may have. */
+const MANY = 129;
+const LARGE_CHARS = 128 * 1024 + 1;
+const BYTES_MAX = 128 * 1024;
+
+async function withConnection(run: (db: Connection) => Promise<void> | void): Promise<void> {
+  const db = new Connection(IN_MEMORY);
+  try {
+    await run(db);
+  } finally {
+    await db.close();
+  }
+}
+
+Deno.test("sqlite: few values of rows are kept, and none that is large", () =>
+  withConnection((db) => {
+    let made = 0;
+    const keep = (id: number, chars = 1) => {
+      db.kept("row", id, () => ({ value: made += 1, chars }));
+      return made;
+    };
+    assertEquals([keep(0), keep(0)], [1, 1]);
+    for (let id = 1; id < MANY; id++) keep(id);
+    assertEquals(keep(0), MANY + 1, "the first one has made room");
+    assertEquals([keep(-1, LARGE_CHARS), keep(-1, LARGE_CHARS)], [MANY + 2, MANY + 3]);
+  }));
+
+Deno.test("sqlite: a job is made of its workflow as it is, however often it was read before", () =>
+  withConnection(async (db) => {
+    const first = workflowOf();
+    const { uuid } = first;
+    const second = workflowOf({ chain: [taskOf("other")] });
+    const found = () => {
+      const read = workflowToRun(db, uuid, BYTES_MAX);
+      return read.kind === "found" ? read.workflow.chain.map(({ name }) => name) : read.kind;
+    };
+    const own = [["first", "second"], ["other"]];
+    assertEquals(found(), "missing");
+    await db.write("insert", () => insertWorkflow(db, first, T0, {}));
+    assertEquals([found(), found()], [own[0], own[0]]);
+    const read = workflowToRun(db, uuid, BYTES_MAX);
+    assert(read === workflowToRun(db, uuid, BYTES_MAX), "it is read once");
+    assertEquals(workflowToRun(db, uuid, 10).kind, "large");
+    const undone = db.write("undone", () => {
+      updateWorkflow(db, second, {});
+      assertEquals(found(), own[1]);
+      throw new Error("undone");
+    });
+    await assertRejects(() => undone, Error, "undone");
+    assertEquals(found(), own[0]);
+    await db.write("replace", () => updateWorkflow(db, second, {}));
+    assertEquals(found(), own[1]);
+    await db.write("remove", () => deleteWorkflow(db, uuid));
+    assertEquals(found(), "missing");
+    await db.write("builtin", () => putBuiltinWorkflow(db, first, T0));
+    assertEquals(found(), own[0]);
+    await db.write("builtin", () => putBuiltinWorkflow(db, second, T0));
+    assertEquals(found(), own[1]);
+  }));
+
+Deno.test("sqlite: jobs of one workflow share its definition until it changes, also after one undone", () =>
+  withConnection(async (db) => {
+    const first = workflowOf();
+    const second = workflowOf({ chain: [taskOf("other")] });
+    const id = await db.write("first", () => definitionFor(db, first));
+    assertEquals(await db.write("equal", () => definitionFor(db, workflowOf())), id);
+    let undone = 0;
+    await assertRejects(() =>
+      db.write("undone", () => {
+        undone = definitionFor(db, second);
+        throw new Error("undone");
+      })
+    );
+    assert(undone !== id);
+    const made = await db.write("second", () => definitionFor(db, second));
+    const rows = db.rows<{ id: number }>("SELECT id FROM definitions ORDER BY id");
+    assertEquals(rows.map((row) => row.id), [id, made]);
+    assertEquals(definitionFor(db, first), id, uuidOf<JobUuid>(1));
+  }));

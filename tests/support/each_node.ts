@@ -1,0 +1,34 @@
+// Tests of the file for Node, on the oldest and the newest Node that it is made for. Both lie in .toolchain/
+// where `make test-full` has put them; without one, its tests are skipped by name.
+
+import { fromFileUrl } from "@std/path";
+import { NODES } from "../../vendors/pins.ts";
+
+/** One Node. */
+export interface NodeRuntime {
+  /** Its version, like 24.18.0. */
+  readonly version: string;
+  /** Path of the program. */
+  readonly program: string;
+}
+
+/** Registers a test for each Node. */
+export function eachNode(name: string, run: (node: NodeRuntime) => Promise<void>): void {
+  for (const { version } of NODES) {
+    const path = `../../.toolchain/node/${version}/node`;
+    const program = fromFileUrl(new URL(path, import.meta.url));
+    Deno.test({
+      name: `${name} (on Node ${version})`,
+      ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" && !isThere(program),
+      fn: () => run({ version, program }),
+    });
+  }
+}
+
+function isThere(program: string): boolean {
+  try {
+    return Deno.statSync(program).isFile;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,89 @@
+// A browser that looks at an agent's console, as a person would. What a page must never do is noted all the time:
+// errors on its console, breaches of its policy, and requests to another host.
+
+import { assertEquals } from "@std/assert";
+import axe from "axe-core";
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { PACKED_UI, packUi } from "../../vendors/ui.ts";
+import { programTest, requireProgram } from "../support/program.ts";
+
+const BROWSER = "chromium";
+/** Milliseconds in which what a test waits for has to come. */
+const DEADLINE_MS = 20_000;
+
+/** A page, and what it should not have done so far. */
+export interface WatchedPage {
+  readonly page: Page;
+  readonly faults: string[];
+}
+
+/** Opens pages of one browser. */
+export interface OpenBrowser {
+  open(url: string, options?: BrowserContextOptions): Promise<WatchedPage>;
+  /** Closes every page: one that outlives its agent would look for it. */
+  closePages(): Promise<void>;
+}
+
+/** Registers a test that needs the browser; at its end no page may have a fault. */
+export function browserTest(name: string, fn: (browser: OpenBrowser) => Promise<void>): void {
+  programTest(BROWSER, name, () => withBrowser(fn));
+}
+
+/** Addresses of single things, which may go while a page shows them. */
+const GONE = /\/agent\/v1\/(?:machines|jobs)\/[0-9a-f-]{36}$/;
+
+async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise<void> {
+  await packUi(PACKED_UI);
+  const executablePath = requireProgram(BROWSER);
+  if (executablePath === undefined) throw new Error(`${BROWSER} went away`);
+  // The sandbox of the browser needs a user of its own; it only sees pages of this test.
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  const opened: WatchedPage[] = [];
+  try {
+    await fn({
+      async open(url, options = {}) {
+        const context = await browser.newContext({ ...options });
+        context.setDefaultTimeout(DEADLINE_MS);
+        const watched = { page: await context.newPage(), faults: [] };
+        watch(watched, new URL(url).origin);
+        opened.push(watched);
+        await watched.page.goto(url);
+        return watched;
+      },
+      async closePages() {
+        await Promise.all(browser.contexts().map((context) => context.close()));
+      },
+    });
+  } finally {
+    await browser.close();
+  }
+  assertEquals(opened.flatMap(({ faults }) => faults), []);
+}
+
+function watch({ page, faults }: WatchedPage, origin: string): void {
+  page.on("console", (message) => {
+    if (message.type() !== "error" && message.type() !== "warning") return;
+    // The browser notes each 404; a page that asks for what has just been removed tells its user.
+    if (message.text().includes("404") && GONE.test(message.location().url)) return;
+    faults.push(`${message.text()} ${message.location().url}`);
+  });
+  page.on("pageerror", (error) => faults.push(String(error)));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(origin) && !url.startsWith("data:")) faults.push(`request to ${url}`);
+  });
+}
+
+/** Widths of a phone, a desk and a wall, in pixels. */
+export const WIDTHS = [390, 1280, 2560] as const;
+
+/** What axe-core finds that is serious or worse, as `rule: element`. */
+export async function findings(page: Page): Promise<string[]> {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate("axe.run()") as {
+    violations: { id: string; impact: string; nodes: { html: string }[] }[];
+  };
+  return found.violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`));
+}

@@ -1,0 +1,127 @@
+// What a page shows when the connection to the agent is cut, or the agent itself ends: nothing is lost, nothing
+// doubled, and the reader stays where they are.
+
+import { assertEquals } from "@std/assert";
+import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { withFolder } from "../support/until.ts";
+import { newJob, newToken, withAgent } from "./agent.ts";
+import { browserTest } from "./browser.ts";
+
+const LINES = 30;
+/** Logs a line now and then, and how many there were at the end. */
+const TALKING = {
+  name: "talking",
+  chain: [{
+    name: "talk",
+    body: `async (job, cb) => {
+  for (let line = 1; line <= ${LINES}; line++) {
+    log.info('line ' + line);
+    await sleep(150);
+  }
+  cb(null, 'said');
+}`,
+  }],
+};
+
+/** A way to an agent that can be cut. */
+interface Relay {
+  readonly url: string;
+  /** Ends every connection at once; new ones are taken. */
+  cut(): void;
+  close(): Promise<void>;
+}
+
+function openRelay(target: string): Relay {
+  const { hostname, port } = new URL(target);
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const open = new Set<Deno.Conn>();
+  const end = (conn: Deno.Conn) => {
+    if (open.delete(conn)) conn.close();
+  };
+  const carry = async (client: Deno.Conn) => {
+    open.add(client);
+    const agent = await Deno.connect({ hostname, port: Number(port) });
+    open.add(agent);
+    // A cut ends both ways in their midst.
+    const copy = (from: Deno.Conn, to: Deno.Conn) =>
+      from.readable.pipeTo(to.writable).catch(() => {}).finally(() => {
+        open.delete(from);
+        open.delete(to);
+      });
+    await Promise.all([copy(client, agent), copy(agent, client)]);
+  };
+  const accepted: Promise<void>[] = [];
+  const taking = (async () => {
+    for await (const client of listener) accepted.push(carry(client).catch(() => end(client)));
+  })();
+  const cut = () => [...open].forEach(end);
+  return {
+    url: `http://127.0.0.1:${listener.addr.port}`,
+    cut,
+    async close() {
+      listener.close();
+      cut();
+      await taking;
+      await Promise.all(accepted);
+    },
+  };
+}
+
+browserTest(
+  "a live log whose stream is cut goes on, with every line once",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const relay = openRelay(agent.url);
+      try {
+        const job = await newJob(agent, TALKING);
+        const { page, faults } = await browser.open(`${relay.url}/ui/jobs/${job}`);
+        const log = page.getByRole("log");
+        for (const line of [3, 9, 15]) {
+          await log.getByText(`line ${line}`, { exact: true }).waitFor();
+          relay.cut();
+        }
+        await page.locator("h1 .state-succeeded").waitFor({ timeout: 60_000 });
+        await log.getByText(`line ${LINES}`, { exact: true }).waitFor();
+        const lines = await log.locator(".log-text").allInnerTexts();
+        const said = lines.map((line) => line.trim()).filter((line) => line.startsWith("line "));
+        assertEquals(said, Array.from({ length: LINES }, (_, at) => `line ${at + 1}`));
+        // The browser names each connection that was cut.
+        assertEquals(faults.splice(0).filter((fault) => !/net::ERR_/.test(fault)), []);
+      } finally {
+        await browser.closePages();
+        await relay.close();
+      }
+    }),
+);
+
+browserTest(
+  "after a restart of the agent the console asks for the token, and stays at its address",
+  (browser) =>
+    withFolder(async (folder) => {
+      const stateDir = `${folder}/state`;
+      const flags = ["--host", "simulated", "--require-token"];
+      const first = await startAgentProcess(sourceProgram(), stateDir, flags);
+      const token = await newToken(first, "operator", "admin");
+      const address = `${first.url}/ui/jobs?search=approve`;
+      const { page, faults } = await browser.open(address);
+      const signIn = async () => {
+        await page.getByLabel("Token", { exact: true }).fill(token);
+        await page.getByRole("button", { name: "Sign in" }).click();
+        await page.getByText("No job fits this filter").waitFor();
+        assertEquals(page.url(), address);
+      };
+      await signIn();
+      await first.kill();
+      await page.getByText("reconnecting").waitFor();
+      const listen = ["--listen", new URL(first.url).host];
+      const second = await startAgentProcess(sourceProgram(), stateDir, [...flags, ...listen]);
+      try {
+        await signIn();
+        // The browser names each refusal and each attempt to reach an agent that is not there.
+        assertEquals(faults.splice(0).filter((fault) => !/net::ERR_|401/.test(fault)), []);
+      } finally {
+        await browser.closePages();
+        await second.stop();
+      }
+    }),
+);

@@ -1,0 +1,124 @@
+// Every page of the console as different people meet it: with assistive technology, in either scheme, on a phone and
+// on a wall, with a token that may only read, and while the agent is gone.
+
+import { assert, assertEquals } from "@std/assert";
+import { FAILING, newJob, newToken, WAITING, withAgent } from "./agent.ts";
+import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { withFolder } from "../support/until.ts";
+import { browserTest, findings, WIDTHS } from "./browser.ts";
+
+browserTest(
+  "no page or dialog has a serious finding, and none is wider than its window",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const failed = await newJob(agent, FAILING);
+      const waiting = await newJob(agent, WAITING);
+      await agent.job(failed, "failure");
+      await agent.job(waiting, "waiting");
+      for (const colorScheme of ["light", "dark"] as const) {
+        for (const width of WIDTHS) {
+          const viewport = { width, height: 900 };
+          const { page } = await browser.open(`${agent.url}/ui`, { colorScheme, viewport });
+          const check = async (what: string) => {
+            const wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
+            assertEquals([what, width, wide, await findings(page)], [what, width, false, []]);
+          };
+          await page.locator(".fact").first().waitFor();
+          await check("overview");
+          await page.goto(`${agent.url}/ui/jobs`);
+          await page.locator(".rows-body .row").nth(1).waitFor();
+          await page.getByRole("checkbox").last().check();
+          await check("jobs");
+          await page.goto(`${agent.url}/ui/jobs?search=nothing`);
+          await page.getByText("No job fits").waitFor();
+          await check("no jobs");
+          await page.goto(`${agent.url}/ui/jobs/${failed}`);
+          await page.locator(".task-failed summary").click();
+          await check("failed job");
+          await page.goto(`${agent.url}/ui/jobs/${waiting}`);
+          await page.getByRole("button", { name: "Resume…" }).click();
+          await check("dialog");
+          await page.goto(`${agent.url}/ui/nowhere`);
+          await page.getByText("There is no page").waitFor();
+          await check("missing page");
+          await page.context().close();
+        }
+      }
+    }),
+);
+
+browserTest(
+  "a read token gets a console without actions, and signing out ends it",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const token = await newToken(agent, "looker", "read");
+      const { page, faults } = await browser.open(`${agent.url}/ui/jobs`);
+      assertEquals(await findings(page), []);
+      await page.getByLabel("Token", { exact: true }).fill("zwt_wrong");
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByText("Cannot sign in: the token is unknown").waitFor();
+      // The browser names the refusal on its console.
+      assertEquals(faults.splice(0).length, 1);
+      await page.getByLabel("Token", { exact: true }).fill(token);
+      await page.getByRole("button", { name: "Sign in" }).click();
+      await page.getByText("There are no jobs yet").waitFor();
+      assert(await page.getByText("looker, read only").isVisible());
+      assertEquals(await page.getByRole("checkbox").count(), 0);
+      assert(!(await page.evaluate("document.cookie") as string).includes("zonewright"));
+      await page.getByRole("button", { name: "Sign out" }).click();
+      await page.getByLabel("Token", { exact: true }).waitFor();
+    }, "--require-token"),
+);
+
+browserTest(
+  "a page goes on by itself after the agent was killed and started again",
+  (browser) =>
+    withFolder(async (folder) => {
+      const stateDir = `${folder}/state`;
+      const first = await startAgentProcess(sourceProgram(), stateDir, ["--host", "simulated"]);
+      const { host } = new URL(first.url);
+      const waiting = await newJob(first, WAITING);
+      await first.job(waiting, "waiting");
+      const { page, faults } = await browser.open(`${first.url}/ui/jobs`);
+      await page.locator(".rows-body .state-waiting").waitFor();
+      await page.getByText("live", { exact: true }).waitFor();
+      await first.kill();
+      await page.getByText("reconnecting").waitFor();
+      const flags = ["--host", "simulated", "--listen", host];
+      const second = await startAgentProcess(sourceProgram(), stateDir, flags);
+      try {
+        await page.getByText("live", { exact: true }).waitFor();
+        await second.post(`/jobs/${waiting}/resume`, {});
+        await page.locator(".rows-body .state-succeeded").waitFor();
+        assertEquals(await page.locator(".rows-body .row").count(), 1);
+        // The browser names each attempt to reach an agent that is not there.
+        assertEquals(faults.splice(0).filter((fault) => !/net::ERR_/.test(fault)), []);
+      } finally {
+        await browser.closePages();
+        await second.stop();
+      }
+    }),
+);
+
+browserTest(
+  "what is typed into the filter stays while jobs change, and is in the address",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const failed = await newJob(agent, FAILING);
+      await agent.job(failed, "failure");
+      const { page } = await browser.open(`${agent.url}/ui/jobs`);
+      await page.locator(".rows-body .row").waitFor();
+      await newJob(agent, WAITING);
+      await page.getByRole("searchbox").pressSequentially("the checksum", { delay: 20 });
+      await page.waitForURL("**/ui/jobs?search=the+checksum");
+      await page.locator(".rows-body .state-waiting").waitFor({ state: "detached" });
+      // Fails while there are two.
+      await page.locator(".rows-body .row").waitFor();
+      await page.reload();
+      assertEquals(await page.getByRole("searchbox").inputValue(), "the checksum");
+      await page.getByRole("tab", { name: "Canceled" }).click();
+      await page.getByText("No job fits this filter").waitFor();
+      await page.getByRole("link", { name: "Show all jobs" }).click();
+      await page.locator(".rows-body .row").nth(1).waitFor();
+    }),
+);
