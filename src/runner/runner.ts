@@ -45,8 +45,12 @@ export class Runner {
   readonly #claiming = new Set<JobUuid>();
   /** Whether more jobs were ready than there was room for. */
   #backlog = false;
-  /** Whether the latest claims were refused: the next ones are written before their jobs begin. */
-  #refused = false;
+  /**
+   * Whether the next claims are written before their jobs begin. So it is with the first claims of a life,
+   * or a job that ends the agent at once would begin for ever, and never count as started; and after claims
+   * that were refused, as what a full disk refuses again and again must not cost a guest each time.
+   */
+  #writtenFirst = true;
   /** Monotonic milliseconds before which nothing is claimed: a claim was refused. */
   #refusedUntilMs = Number.NEGATIVE_INFINITY;
   readonly #stopping = new AbortController();
@@ -144,15 +148,14 @@ export class Runner {
   }
 
   /**
-   * Begins jobs. Where no other agent can take them, each begins at once and its claim comes with the
-   * next commit: a crash before leaves it queued, as if it had never begun.
+   * Begins jobs. Where no other agent can take them, each begins at once, once a life has claimed anything,
+   * and its claim comes with the next commit: a crash before leaves it queued, as if it had never begun.
    */
   async #take(limit: number): Promise<Claimed> {
     const { store: { jobs, shared }, life } = this.#options;
-    // What a full disk refuses again and again must not cost a guest each time.
-    if (shared || this.#refused) {
+    if (shared || this.#writtenFirst) {
       const claimed = await jobs.claim(life, limit);
-      this.#refused = false;
+      if (claimed.jobs.length > 0) this.#writtenFirst = false;
       for (const job of claimed.jobs) this.#run(job);
       return claimed;
     }
@@ -176,7 +179,7 @@ export class Runner {
     } catch (error) {
       log.error("jobs not claimed", { error });
       this.#unsure = true;
-      this.#refused = true;
+      this.#writtenFirst = true;
       this.#refusedUntilMs = monotonicMs() + CLAIM_RETRY_MS;
     }
     for (const { uuid } of begun) {

@@ -5,21 +5,24 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JobStore } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import {
-  claimJobs,
-  type ClockedStore,
-  lifeOf,
-  openClockedStore,
-} from "../support/clocked_store.ts";
+import { type ClockedStore, lifeOf, openClockedStore } from "../support/clocked_store.ts";
 import { jobOf, RUNNER, taskOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { create, holdOf, JOB, present } from "../store/store_case.ts";
-import { Clock, openClockedRunner, type OpenTask, success } from "./clocked_runner.ts";
+import {
+  Clock,
+  type ClockedRunner,
+  openClockedRunner,
+  type OpenTask,
+  success,
+} from "./clocked_runner.ts";
 import { withPool, withRunner } from "./runner_under_test.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 
 /** A job of one task. */
 const ONE = jobOf(1, { workflow: workflowOf({ chain: [taskOf("only")] }) });
+/** Another, whose claim is the first one of a life. */
+const FIRST = jobOf(2, { workflow: workflowOf({ chain: [taskOf("first")] }) });
 
 /** A store that writes no claim before it is let. */
 function withheld(store: Store): { store: Store; let: () => void; fail: (error: Error) => void } {
@@ -43,7 +46,7 @@ function test(
   name: string,
   run: (
     store: ClockedStore,
-    runner: ReturnType<typeof openClockedRunner>,
+    runner: ClockedRunner,
     claims: ReturnType<typeof withheld>,
     lines: string[],
     clock: Clock,
@@ -65,13 +68,28 @@ function test(
   });
 }
 
-const begun = ({ tasks }: ReturnType<typeof openClockedRunner>) => until("a task", () => tasks[0]);
+const begun = ({ tasks }: ClockedRunner) => until("a task", () => tasks[0]);
+
+/** Starts a runner and has it run a job: the first claim of a life is written before its job begins. */
+async function started(store: Store, mine: ClockedRunner): Promise<void> {
+  await create(store, FIRST);
+  await mine.runner.start();
+  const task = await begun(mine);
+  task.end(success(task));
+  await until("the first job to end", () => mine.runner.busy === 0);
+}
+
+/** Creates the job of one task under a runner that has begun. */
+async function postTo(mine: ClockedRunner, store: Store): Promise<void> {
+  await create(store, ONE);
+  mine.runner.wake();
+}
 
 test(
   "a body begins while its job is still queued for everybody, and may act once the claim is written",
   async (store, mine, claims) => {
-    await create(store, ONE);
-    await mine.runner.start();
+    await started(store, mine);
+    await postTo(mine, store);
     const task = await begun(mine);
     const queued = await present(store);
     assertEquals([queued.execution, queued.starts, task.run.job.attempt], ["queued", 0, 1]);
@@ -90,8 +108,8 @@ test(
 test(
   "a job that was canceled before its claim ends at once, and has done nothing",
   async (store, mine, claims) => {
-    await create(store, ONE);
-    await mine.runner.start();
+    await started(store, mine);
+    await postTo(mine, store);
     const task = await begun(mine);
     const acting = assertRejects(() => task.run.mayAct?.() ?? Promise.resolve(), AgentError);
     assertEquals((await store.jobs.cancel(JOB)).kind, "changed");
@@ -108,8 +126,8 @@ test(
 test(
   "when a claim cannot be written, its body ends, the job stays queued, and is begun again",
   async (store, mine, claims, lines, clock) => {
-    await create(store, ONE);
-    await mine.runner.start();
+    await started(store, mine);
+    await postTo(mine, store);
     const first = await begun(mine);
     claims.fail(new Error("The disk is full"));
     await until("the refusal", () => lines.some((line) => line.includes("jobs not claimed")));
@@ -127,26 +145,41 @@ test(
 test(
   "a task that has broken off before does not begin before its start counts",
   async (store, mine, claims) => {
+    await create(store, FIRST);
+    await mine.runner.start();
+    const first = await begun(mine);
+    // The runner sleeps now: it learns of this job when it has broken off.
     await create(store, ONE);
-    const [before] = await claimJobs(store, RUNNER, 1);
+    const { jobs: [before] } = await store.jobs.claim(lifeOf(RUNNER, 2), 1);
     assert(before !== undefined);
     await store.jobs.abandon(holdOf(before));
-    await mine.runner.start();
-    await until("the job to be taken", () => mine.runner.busy === 1);
+    mine.runner.wake();
+    await until("the job to be taken", () => mine.runner.busy === 2);
     for (let turn = 0; turn < 30; turn++) await new Promise((resolve) => setImmediate(resolve));
-    assertEquals(mine.tasks, []);
+    assertEquals(mine.tasks, [first]);
     claims.let();
-    const task = await begun(mine);
+    const task = await until("another task", () => mine.tasks.find((task) => task !== first));
     assertEquals([task.run.job.attempt, (await present(store)).starts], [2, 2]);
     task.end(success(task));
   },
 );
 
 test(
-  "a runner that stops gives back what it has begun, without a start",
-  async (store, mine, claims) => {
+  "the first job of a life is running before its body begins, so that a start that ends the agent counts",
+  async (store, mine) => {
     await create(store, ONE);
     await mine.runner.start();
+    const task = await begun(mine);
+    const { execution, starts } = await present(store);
+    assertEquals([execution, starts, task.run.mayAct], ["running", 1, undefined]);
+  },
+);
+
+test(
+  "a runner that stops gives back what it has begun, without a start",
+  async (store, mine, claims) => {
+    await started(store, mine);
+    await postTo(mine, store);
     await begun(mine);
     const stopped = mine.runner.stop(0);
     claims.let();
@@ -162,7 +195,7 @@ Deno.test("a result refused together with its claim is not written under the nex
   const store = await openClockedStore(":memory:", clock);
   const claims = withheld(store);
   const lines: string[] = [];
-  let [full, went] = [true, 0];
+  let [full, went] = [false, 0];
   const jobs: JobStore = {
     ...claims.store.jobs,
     async recordTask(record, patient) {
@@ -186,8 +219,9 @@ Deno.test("a result refused together with its claim is not written under the nex
   const ends = (task: OpenTask, result: string) =>
     task.end({ kind: "success", result, job: task.run.job });
   try {
-    await create(store, ONE);
-    await mine.runner.start();
+    await started(store, mine);
+    [full, went] = [true, 0];
+    await postTo(mine, store);
     ends(await begun(mine), "of the first claim");
     await logged("task result not written");
     claims.fail(new Error("The disk is full"));
@@ -210,7 +244,7 @@ Deno.test("a result refused together with its claim is not written under the nex
 Deno.test("while claims are refused no guest begins in vain", async () => {
   const clock = new Clock();
   const store = await openClockedStore(":memory:", clock);
-  let full = true;
+  let full = false;
   let [refusals, begins] = [0, 0];
   const refuse = () => {
     refusals += 1;
@@ -228,8 +262,9 @@ Deno.test("while claims are refused no guest begins in vain", async () => {
   };
   const mine = openClockedRunner({ ...store, jobs }, clock, RUNNER);
   try {
-    await create(store, ONE);
-    await mine.runner.start();
+    await started(store, mine);
+    [full, begins] = [true, 0];
+    await postTo(mine, store);
     await until("the first task", () => refusals === 1 && mine.runner.busy === 0);
     for (let tried = 1; tried < 4; tried++) {
       clock.pass(1_000);
@@ -261,9 +296,11 @@ Deno.test("in a guest: calls of capabilities and log lines wait for the claim, t
           return Promise.resolve(null);
         },
       }, async ({ post, jobWhen, finished }) => {
+        const chain = [{ name: "plain", body: "(job, cb) => cb()" }];
+        await finished(await post({ chain }));
         const body = "(job, cb) => { log.info('x'); info({ a: 1 }).then(() => cb(null, 'done')); }";
         const uuid = await post({ chain: [{ name: "acts", body }] });
-        const plain = await post({ chain: [{ name: "plain", body: "(job, cb) => cb()" }] });
+        const plain = await post({ chain });
         await jobWhen(plain, "queued", ({ execution }) => execution === "queued");
         assertEquals(performed, []);
         claims.let();

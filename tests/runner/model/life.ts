@@ -75,8 +75,13 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
     ...jobs,
     get: (uuid) => read(() => jobs.get(uuid)),
     renew: (...args) => write(() => jobs.renew(...args), () => {}),
-    // Here only a look: jobs are begun before they are claimed.
-    claim: (life) => read(() => jobs.claim(life, 0)),
+    claim: (life, limit) =>
+      limit === 0 ? read(() => jobs.claim(life, 0)) : write(
+        () => jobs.claim(life, limit),
+        (claimed) => {
+          for (const { uuid, lease } of claimed.jobs) model.claimed(uuid, lease);
+        },
+      ),
     ready: async (...args) => {
       const ready = await read(() => jobs.ready(...args));
       for (const { uuid } of ready.jobs) tell(() => model.readied(uuid));
