@@ -1,7 +1,7 @@
 // Runs the tests and closes with what a newcomer wants to know: which tests were left out because a
 // program is missing, by name, how many passed and failed, and where the time went. Without a word it
 // runs what takes minutes in all, on the program from source; with `long` it runs the rest: the files
-// that take long by themselves, and the other half of the tests of both programs.
+// that take long by themselves, and on the compiled binary what ran from source in the short run.
 
 import { fromFileUrl, join, relative } from "@std/path";
 
@@ -73,6 +73,7 @@ const LONG: readonly string[] = [
 ];
 /** What the half of the binary has in its names; see support/each_program.ts. */
 const COMPILED = "(compiled)";
+const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
 
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
@@ -232,8 +233,8 @@ const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
 const short = all.filter((file) => !long.includes(file));
 const runs = kind === "long"
   ? [
-    await run(long, {}),
-    await run(await filesOfBoth(short), { filter: ["--filter", COMPILED] }),
+    await run(long, { env: BINARY }),
+    await run(await filesOfBoth(short), { env: BINARY, filter: ["--filter", COMPILED] }),
   ]
   : [await run(short, { env: { ZONEWRIGHT_TEST_PROGRAM: "source" } })];
 printRuns(runs, began);

@@ -1,10 +1,10 @@
-// What is shown of the whole program is shown twice: with the program from source, and with the
-// compiled binary. `make test` takes the first half, `make test-full` the other; see ../run.ts.
+// What is shown of the whole program is shown with the program from source in `make test`, which needs
+// no build, and with the compiled binary in `make test-full`; see ../run.ts. A file run by itself shows both.
 
 import { binaryProgram, nodeProgram, type Program, sourceProgram } from "./agent_process.ts";
 import { findProgram, requireProgram } from "./program.ts";
 
-/** With this variable set to `source`, the half of the binary is left out. */
+/** With this variable set to `source` or `binary`, the other half is left out. */
 const PROGRAM_VARIABLE = "ZONEWRIGHT_TEST_PROGRAM";
 /** The path of a Node: every test is registered for the file for Node as well. */
 const NODE_VARIABLE = "ZONEWRIGHT_TEST_NODE";
@@ -24,11 +24,14 @@ export function eachProgram(
     if (needs !== undefined) requireProgram(needs);
     await run(program, t);
   };
-  Deno.test({
-    name: `${name} (from source)${needs === undefined ? "" : ` [needs ${needs}]`}`,
-    ignore: missing,
-    fn: (t) => play(sourceProgram(), t),
-  });
+  const only = Deno.env.get(PROGRAM_VARIABLE);
+  if (only !== "binary") {
+    Deno.test({
+      name: `${name} (from source)${needs === undefined ? "" : ` [needs ${needs}]`}`,
+      ignore: missing,
+      fn: (t) => play(sourceProgram(), t),
+    });
+  }
   const node = Deno.env.get(NODE_VARIABLE);
   if (node !== undefined) {
     Deno.test({
@@ -41,7 +44,7 @@ export function eachProgram(
       },
     });
   }
-  if (Deno.env.get(PROGRAM_VARIABLE) === "source") return;
+  if (only === "source") return;
   const binary = binaryProgram();
   Deno.test({
     name: `${name} (compiled) [needs ${needs === undefined ? "" : `${needs}, `}dist/zonewright]`,
