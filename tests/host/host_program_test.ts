@@ -6,7 +6,7 @@ import { runCommand } from "../../src/host/program.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const SHELL = "/bin/sh";
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 60_000;
 
 function shell(script: string, options: Partial<Parameters<typeof runCommand>[2]> = {}) {
   return runCommand(SHELL, ["-c", script], { deadlineMs: DEADLINE_MS, ...options });

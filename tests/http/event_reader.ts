@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 90_000;
 
 /** One event as it was sent. */
 export interface ReadEvent {

@@ -7,7 +7,7 @@ import { withFolder } from "../support/until.ts";
 import { listed } from "./raw_call.ts";
 
 const CALLERS = 200;
-const STOP_DEADLINE_MS = 30_000;
+const STOP_DEADLINE_MS = 90_000;
 
 eachProgram("an agent stops when hundreds of callers have just hung up", async (program) => {
   await withFolder(async (folder) => {

@@ -24,7 +24,7 @@ import {
 
 export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;
 export const REQUEST = { machine: description, media };
-export const DEADLINE_MS = 30_000;
+export const DEADLINE_MS = 90_000;
 
 /** An agent with the provisioning workflow. Its host has no machines unless the test says otherwise. */
 export async function withMachines(

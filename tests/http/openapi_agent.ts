@@ -58,7 +58,7 @@ import { READ, tokenOf } from "./token_agent.ts";
 import { join } from "@std/path";
 import { isoBytes } from "../support/medium.ts";
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 90_000;
 // The size of the medium is of no interest here: nothing is downloaded.
 const FILES: SampleFiles = await sampleFiles({ isoBytes: 1 << 20 });
 

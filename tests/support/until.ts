@@ -6,7 +6,7 @@ const POLL_MS = 5;
 export async function until<T>(
   what: string,
   ask: () => T | Promise<T>,
-  deadlineMs = 60_000,
+  deadlineMs = 180_000,
 ): Promise<NonNullable<Exclude<T, false>>> {
   const end = performance.now() + deadlineMs;
   while (performance.now() < end) {

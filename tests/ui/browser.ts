@@ -9,7 +9,7 @@ import { programTest, requireProgram } from "../support/program.ts";
 
 const BROWSER = "chromium";
 /** Milliseconds in which what a test waits for has to come. */
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 90_000;
 
 /** A page, and what it should not have done so far. */
 export interface WatchedPage {
