@@ -86,13 +86,13 @@ export const LIMITS = {
     seconds(1, 3600),
     60,
     "time without a byte of an upload",
-    "408; what has come is kept for a day",
+    "408; the bytes so far are kept for a day",
   ),
   upload_rate_min: limit(
     bytes(0, MI),
     16 * KI,
     "bytes a second of an upload, over `upload_stall_seconds` of waiting for it; 0 for no limit",
-    "408; what has come is kept for a day",
+    "408; the bytes so far are kept for a day",
   ),
   console_idle_seconds: limit(
     seconds(1, 7 * DAY_SECONDS),

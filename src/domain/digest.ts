@@ -1,4 +1,4 @@
-// Digests: what a file must hash to before anything may use it.
+// Digests: the hashes that a file must have before anything may use it.
 
 import { AgentError, invalidArgument } from "./error.ts";
 
@@ -68,8 +68,8 @@ export async function sha256Hex(bytes: Uint8Array): Promise<string> {
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// How much was done to make sure that a file is the one that its vendor published. Each level holds
-// what the one before it holds.
+// Levels of verification: how certain it is that a file is the one that its vendor published. Each level
+// includes the one before it.
 
 /**
  * From the weakest: nothing is known of the file; it has the digests of the index, or the one that the

@@ -13,7 +13,7 @@ export const ERROR_CODES = {
   malformed: { status: 400, word: "InvalidContent", exit: "failure" },
   not_found: { status: 404, word: "ResourceNotFound", exit: "not_found" },
   method_not_allowed: { status: 405, word: "MethodNotAllowedError", exit: "failure" },
-  /** The caller sends less than a named limit asks for. */
+  /** The caller sends more slowly than a named limit requires. */
   too_slow: { status: 408, word: "RequestTimeout", exit: "timeout" },
   /** The content type is not JSON. */
   not_acceptable_type: { status: 415, word: "UnsupportedMediaType", exit: "failure" },
@@ -62,7 +62,7 @@ export function codeOfStatus(status: number): ErrorCode {
   return codes.find((code) => ERROR_CODES[code].status === status) ?? "internal";
 }
 
-/** What can be wrong with a parameter. */
+/** The kinds of mistakes in a parameter. */
 export const FIELD_ERROR_CODES = ["Missing", "Invalid", "UnknownField", "TooLarge"] as const;
 
 /** One incorrect parameter, by its path such as `chain[1].timeout`. */
@@ -72,7 +72,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** Refusals that some callers know by a code and words of their own: see http/request/compat.ts. */
+/** Refusals for which clients of node-workflow expect other codes and words: see http/request/compat.ts. */
 export type NamedRefusal =
   | "equal_job"
   | "not_waiting"
@@ -86,7 +86,7 @@ interface AgentErrorOptions {
   /** Seconds after which the same call may succeed. */
   retryAfterSeconds?: number;
   refusal?: NamedRefusal;
-  /** Byte at which an upload goes on. */
+  /** Byte at which an upload continues. */
   uploadOffset?: number;
 }
 
@@ -131,13 +131,13 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** What programs and the system say of a full disk, a full pool or an exceeded quota. */
+/** Matches messages of programs and the system about a full disk, a full pool or an exceeded quota. */
 export const NO_SPACE = /no space left|quota exceeded/i;
 
 /**
- * The code for what the system has refused: a right, a name, room. It goes by the name of the error, since
- * this room knows no runtime.
- * @returns undefined for everything else, which is a defect or has a code of its own
+ * The code for an error of the operating system: missing rights, a missing file, no space. Errors are
+ * recognized by name, since the domain does not depend on the runtime.
+ * @returns undefined for any other error: a defect, or one with a code of its own
  */
 export function systemCode(error: unknown): ErrorCode | undefined {
   if (error instanceof AgentError || !(error instanceof Error)) return undefined;
@@ -147,16 +147,16 @@ export function systemCode(error: unknown): ErrorCode | undefined {
   return SYSTEM_NUMBER.test(error.message) ? "conflict" : undefined;
 }
 
-/** How the runtime writes the number of an error of the system. */
+/** The number that the runtime appends to an error of the operating system. */
 const SYSTEM_NUMBER = / \(os error \d+\)/;
 
-/** What the system said, and of which call, without its number: `permission denied: open '/x'`. */
+/** The message of a system error without its number: `permission denied: open '/x'`. */
 export function systemWords(error: unknown): string {
   const words = messageOf(error).replace(SYSTEM_NUMBER, "");
   return words.slice(0, 1).toLowerCase() + words.slice(1);
 }
 
-/** What the system said, without its number and the call: `permission denied`, `is a directory`. */
+/** The same without the call: `permission denied`, `is a directory`. */
 export function systemReason(error: unknown): string {
   const [reason = ""] = messageOf(error).split(" (os error ", 1);
   return reason.slice(0, 1).toLowerCase() + reason.slice(1);

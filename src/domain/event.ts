@@ -78,9 +78,9 @@ const HOST_CHANGES = [
   "walls_changed",
 ] as const;
 
-/** Milliseconds between two events of the progress of one download or upload, at least. */
+/** Least milliseconds between two progress events of one download or upload. */
 export const PROGRESS_EVENT_MS = 5_000;
-/** Characters of the name, the detail and the error of an event that no other row tells of. */
+/** Characters of the name, the detail and the error in an event that stores its own payload. */
 const OWN_CHARS_MAX = 255;
 
 const instant = about(
@@ -100,7 +100,7 @@ function orNull<T>(description: Description<T>): Description<T | null> {
   };
 }
 
-/** An object whose schema another part of the description has. */
+/** An object whose schema is in another part of the OpenAPI document. */
 function shownAs(schema: string): Description<JsonObject> {
   return {
     words: "an object",
@@ -113,13 +113,13 @@ function shownAs(schema: string): Description<JsonObject> {
   };
 }
 
-/** An object that has all of these fields, and those that a later version adds. */
+/** An object with all of these fields; later versions may add more. */
 function payload<F extends Readonly<Record<string, Description<unknown>>>>(
   note: string,
   fields: F,
 ): Description<{ readonly [Name in keyof F]: Described<F[Name]> }> {
   const names = Object.keys(fields);
-  // Each field is there, and was read by its own description.
+  // All fields are required, and each was read by its own description.
   return about(
     note,
     object(fields as Record<string, Description>, { required: names, others: "kept" }),
@@ -233,14 +233,14 @@ export const EVENT_PAYLOADS = {
   }),
 } as const;
 
-/** Names of the kinds, which are the `event:` of the stream. */
+/** The kinds, which are the values of `event:` in the stream. */
 export const EVENT_KINDS = Object.keys(EVENT_PAYLOADS) as readonly EventKind[];
 /** The kind of an event. @see EVENT_PAYLOADS */
 export type EventKind = keyof typeof EVENT_PAYLOADS;
 /** The payload of an event of one kind. */
 export type EventPayload<K extends EventKind> = Described<typeof EVENT_PAYLOADS[K]>;
 
-/** What is sent under `event: reset`, instead of events that are no longer kept. */
+/** The payload of `event: reset`, sent instead of events that are no longer kept. */
 export const resetPayload = payload(
   "What the reader has seen does not join what is kept: read the lists again, then go on from here.",
   {
@@ -256,20 +256,20 @@ export type ResetPayload = Described<typeof resetPayload>;
 
 // Events as the store gives them.
 
-/** What every event has: its place among all events, which is its id, and its time. */
+/** Common to all events: the sequence number, which is the id, and the time. */
 interface EventHead {
-  /** Rises with every event, also across restarts; never used again. */
+  /** Increases with every event, across restarts too; never reused. */
   readonly seq: number;
   readonly at: Instant;
 }
 
-/** An event about a job that is there. */
+/** An event about an existing job. */
 interface OfJob extends EventHead {
   /** The job as it is now. */
   readonly job: JobSummary;
 }
 
-/** Something that happened. */
+/** An event as the store keeps it. */
 export type StoredEvent =
   | OfJob & {
     readonly kind: "job";
@@ -295,7 +295,7 @@ export type StoredEvent =
   }
   | EventHead & OwnEvent;
 
-/** An event that no other row tells of. */
+/** An event with its own payload; other events refer to the row of a job or a log line. */
 export type OwnEvent =
   | {
     readonly [K in "media" | "index" | "host"]: {
@@ -314,7 +314,7 @@ export type OwnEvent =
       };
   };
 
-/** Text of an event of its own, which has a bound. */
+/** Cuts a text to the length that such an event may have. */
 export function ownText(text: string): string {
   return text.slice(0, OWN_CHARS_MAX);
 }

@@ -1,5 +1,5 @@
-// Finds the known word that was probably meant, for errors about unknown fields, words, commands, flags and
-// settings.
+// Suggests the known word that was probably meant, for errors about unknown fields, words, commands, flags
+// and settings.
 //
 // A suggestion has to share most of its letters with the word, since the nearest of words that are all far
 // away is no help.
@@ -8,7 +8,7 @@ import { closestString } from "@std/text/closest-string";
 
 /** Share of a known word's letters that a suggestion must have in common with what was typed. */
 const LETTERS_SHARE_MIN = 0.5;
-/** Share of a known word's letters that may have to be changed, so that the letters are also in order. */
+/** Share of a known word's letters that may have to be changed, which also requires them in order. */
 const EDITS_SHARE_MAX = 0.6;
 /** Characters by which the two may differ in length, or half of the known word. */
 const LENGTH_DIFFERENCE_MAX = 2;
@@ -19,7 +19,7 @@ export function nearest(word: string, known: readonly string[]): string {
   return near === undefined ? "" : `: did you mean ${JSON.stringify(near)}?`;
 }
 
-/** The known word that was probably meant; undefined when all are far away. */
+/** The known word that was probably meant; undefined when none is similar. */
 export function nearWord(word: string, known: readonly string[]): string | undefined {
   if (known.length === 0 || word.length === 0) return undefined;
   const near = closestString(word, known);
@@ -35,23 +35,23 @@ export function nearWord(word: string, known: readonly string[]): string | undef
   return likely ? near : undefined;
 }
 
-/** `job `, `--` or `ZONEWRIGHT_`: what all of the words begin with says nothing about which is meant. */
+/** The prefix common to all words, such as `--` or `ZONEWRIGHT_`, which does not help to choose one. */
 function commonHead([first = "", ...others]: readonly string[]): string {
   let length = first.length;
   while (!others.every((other) => other.startsWith(first.slice(0, length)))) length -= 1;
   return /^.*[^A-Za-z0-9]/.exec(first.slice(0, length))?.[0] ?? "";
 }
 
-// The known name that an unknown one was most likely meant to be, where unknown names are allowed. Narrower
-// than nearWord(), which answers somebody who has been refused anyway: here it decides whether to refuse.
+// Where unknown names are allowed: the known name that one was most likely meant to be. Stricter than
+// nearWord(), which only adds a hint to a refusal: here the result decides whether to refuse.
 
 /** Letters of a name for each difference that it may have. */
 const LETTERS_PER_DIFFERENCE = 3;
 const DIFFERENCES_MAX = 2;
-/** Characters of an unknown name that is looked at. */
+/** Longest unknown name that is checked, characters. */
 const NAME_CHARS_MAX = 32;
 
-/** The known name that differs by spelling, number or a letter or two; undefined when none does. */
+/** The known name that differs only in spelling, plural or a letter or two; undefined when none does. */
 export function nearName(name: string, known: readonly string[]): string | undefined {
   if (name.length > NAME_CHARS_MAX) return undefined;
   const typed = folded(name);

@@ -1,9 +1,8 @@
-// What an agent says of itself and of its host. Only the host itself knows most of it; its programs are asked
-// by host/inventory.ts.
+// Facts about the agent and its host. Most of them come from programs of the host; see host/inventory.ts.
 
 import type { Instant } from "./instant.ts";
 
-/** Hardware and platform of a host; null for what it does not say. */
+/** Hardware and platform of a host; null for what is unknown. */
 export interface HostHardware {
   readonly hostname: string | null;
   /** The version of the platform, such as `20260101T000000Z`. */

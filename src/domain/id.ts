@@ -16,7 +16,7 @@ export type JobUuid = Id<"job">;
 export type MachineUuid = Id<"machine">;
 /** Names the runner of a state folder as the owner of running jobs. */
 export type RunnerId = Id<"runner">;
-/** Names one life of a runner: an agent process, from its start to its end. */
+/** Identifies one agent process as a runner, from its start to its end. */
 export type Incarnation = Id<"incarnation">;
 
 /** A UUID in lower case, the only spelling that vmadm accepts in payloads. */
@@ -28,8 +28,8 @@ export function isUuid(text: unknown): text is string {
 }
 
 /**
- * The uuid of a path parameter. Upper case is folded; a text that is no uuid cannot name anything,
- * so it is answered as a resource that is not there.
+ * The uuid of a path parameter, folded to lower case. A text that is not a uuid cannot name anything,
+ * so it is answered as a missing resource.
  * @throws {AgentError} `not_found`
  */
 export function parsePathUuid<T extends WorkflowUuid | JobUuid | MachineUuid>(

@@ -30,7 +30,7 @@ export function instantAfter(instant: Instant, ms: number): Instant {
   return new Date(Date.parse(instant) + ms).toISOString();
 }
 
-/** An instant that a clock shows, or the earliest that it can be: the clock may have been set back. */
+/** The present instant, but never before `earliest`: the clock may have been set back. */
 export function notBefore(earliest: Instant, shown: Instant): Instant {
   return shown < earliest ? earliest : shown;
 }

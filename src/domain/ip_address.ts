@@ -8,7 +8,7 @@ const QUAD = `${OCTET}(?:\\.${OCTET}){3}`;
 /** Four decimal parts without leading zeros, which some programs read as octal. */
 export const IPV4: RegExp = new RegExp(`^${QUAD}$`);
 
-/** So many groups of an IPv6 address, with a colon between any two. */
+/** A pattern of `count` groups of an IPv6 address, separated by colons. */
 function groups(least: number, most: number): string {
   if (most === 0) return "";
   const group = "[0-9A-Fa-f]{1,4}";
@@ -49,7 +49,7 @@ export const NETMASKS: readonly string[] = Array.from(
 
 const LOOPBACK = /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/;
 
-/** Whether an address, or the name that stands for it, is reached from this host alone. */
+/** Whether an address or a name is a loopback one. */
 export function isLoopback(hostname: string): boolean {
   return LOOPBACK.test(hostname);
 }
@@ -78,7 +78,7 @@ export function ipv6Groups(address: string): number[] | undefined {
 
 // Hosts as an operator names them: `hooks.example.org`, or with a port `hooks.example.org:8443`.
 
-/** The ports that an address need not tell. */
+/** The default ports of the schemes. */
 const OWN_PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
 /**

@@ -63,8 +63,8 @@ export interface Mirror extends Syncs {
   ): Promise<Medium>;
   /**
    * The medium that a request means, before it is fetched or read whole.
-   * @throws {AgentError} for what can be refused by then: a file that is missing or no medium, an
-   *   artifact that the index does not have, a host or a check that the configuration does not allow
+   * @throws {AgentError} for what can be checked in advance: a missing file, a file that is no medium, an
+   *   unknown artifact, a host or a check that the configuration does not allow
    */
   expect(media: MediaRequest, signal?: AbortSignal): Promise<ExpectedMedium>;
   /** Files by digest. */
@@ -106,7 +106,7 @@ export interface MirrorDependencies {
   readonly keyDir?: string | null;
   readonly monotonicMs?: () => number;
   readonly log: Log;
-  /** Takes the events of downloads and syncs. It does not throw. */
+  /** Receives the events of downloads and syncs. It does not throw. */
   readonly tell?: (event: OwnEvent) => void;
   readonly now: Now;
   /** Names the program to servers; some refuse requests without it. */

@@ -144,7 +144,7 @@ Deno.test("an upload that stalls is given up, and one that is too large is refus
     const open = openBody(BYTES.subarray(0, 10));
     const stalled = await agent.put("a.iso", open.body, rangeOf(0, 1000, 1000));
     assertEquals(stalled.status, 408, stalled.text);
-    assertStringIncludes(stalled.text, "no byte came for 1 seconds");
+    assertStringIncludes(stalled.text, "no data arrived for 1 seconds");
     assertEquals(await agent.offset("a.iso"), "10");
     const declared = await agent.put("b.iso", BYTES);
     assertEquals(declared.status, 413, declared.text);

@@ -48,7 +48,7 @@ const atOnce: Reach = async (agent, value) => {
 
 const stall: Reach = async (agent, value) => {
   const { answer } = await openUpload(agent, "stalled.iso");
-  assertOver(await answer, 408, `no byte came for ${value} seconds`);
+  assertOver(await answer, 408, `no data arrived for ${value} seconds`);
 };
 
 /** Sends a byte now and then, which would hold a place of the uploads for ever. */

@@ -1,11 +1,11 @@
-// What is wrong with a document. All incorrect fields are reported at once, each by its path, such as
+// The mistakes found in a document. All incorrect fields are reported at once, each by its path, such as
 // `machine.disks[0].size`, so that a caller can correct them together.
 
 import { AgentError, type FieldError } from "../error.ts";
 
 /** Most findings of one reading; further ones are not listed. */
 const FINDINGS_MAX = 64;
-/** Names that are compared in one reading. A document of more was not typed by hand. */
+/** Unknown names compared with known ones in one reading. A document with more was not typed by hand. */
 const COMPARED_MAX = 1_000;
 
 /**
@@ -32,15 +32,15 @@ export const UNSTATED_RULES = {
 /** One of those rules. */
 export type UnstatedRule = keyof typeof UNSTATED_RULES;
 
-/** Collects what is wrong. `words` follow the field's path: `must be an integer from 1 to 8`. */
+/** Collects findings. `words` follow the field's path: `must be an integer from 1 to 8`. */
 export interface Findings {
   readonly list: readonly FieldError[];
   /** For each finding, the rule that no schema states; null where the schema states it. */
   readonly rules: readonly (UnstatedRule | null)[];
   add(field: string, code: FieldError["code"], words: string, rule?: UnstatedRule): void;
-  /** Whether no further finding is listed: reading on would find nothing that is said. */
+  /** Whether the list is full, so that reading on would report nothing more. */
   isFull(): boolean;
-  /** Whether one more unknown name may be compared with known ones, which takes its time. */
+  /** Whether one more unknown name may be compared with known ones, which is slow. */
   mayCompare(): boolean;
 }
 
@@ -63,10 +63,10 @@ export function openFindings(): Findings {
 }
 
 /**
- * What a check has read, once it is sure that nothing in it was refused.
+ * The value of a check that refused nothing.
  * @param read undefined when the check refused something
  * @throws {AgentError} `invalid_argument` naming every field that was found incorrect; `internal` for a
- *   check that neither returned a value nor said why
+ *   check that returned no value and reported no finding
  */
 export function accepted<T>(read: T | undefined, findings: Findings, noun: string): T {
   refuseFindings(findings, noun);

@@ -1,4 +1,4 @@
-// Descriptions of texts that several documents hold: uuids, addresses, dates, digits.
+// Descriptions of texts that several documents contain: uuids, addresses, dates, digits.
 
 import { anyOf, IPV4, IPV4_NETWORK, IPV6, IPV6_NETWORK, NETMASKS } from "../ip_address.ts";
 import { type JobUuid, type MachineUuid, parseUuid, UUID, type WorkflowUuid } from "../id.ts";
@@ -24,10 +24,10 @@ export function uuidOf<T extends WorkflowUuid | JobUuid | MachineUuid>(): Descri
   return kept(anyCase, (value) => parseUuid<T>(value, "uuid"));
 }
 
-/** Characters that are enough to look for a uuid by its beginning. */
+/** Fewest characters by which to search for a uuid. */
 export const UUID_BEGINNING_CHARS_MIN = 4;
 
-/** How a uuid begins, in either case. It is kept in lower case. */
+/** The beginning of a uuid, in either case. It is kept in lower case. */
 export const uuidBeginning: Description<string> = kept(
   text(
     new RegExp(`^[0-9A-Fa-f-]{${UUID_BEGINNING_CHARS_MIN},36}$`),
@@ -45,7 +45,7 @@ export const ipAddress: Description<string> = text(anyOf(IPV4, IPV6), "an IP add
 /** Words for an address that the network gives. */
 const GIVEN_ADDRESS = /^(?:dhcp|addrconf)$/;
 
-/** The one address of a nic: its netmask stands beside it, which IPv6 has no form of. */
+/** The address of a nic, in the form with a separate netmask, which only IPv4 has. */
 export const nicAddress: Description<string> = text(
   anyOf(GIVEN_ADDRESS, IPV4),
   'an IPv4 address, "dhcp" or "addrconf"; IPv6 addresses stand in ips, with their prefix',
@@ -65,8 +65,8 @@ export const netmask: Description<string> = worded(
 
 /**
  * An http or https address without a user. It is kept as the URL parser writes it.
- * @param texts which texts it may be
- * @param problem what else may be wrong with it
+ * @param texts describes which texts are accepted
+ * @param problem finds any further reason to refuse it
  */
 export function webAddress(
   texts: Description<string>,
@@ -121,11 +121,11 @@ export const spanEnd: Description<Instant> = {
     instant,
     kept(integer(0, EPOCH_MS_MAX), ofEpoch),
   ),
-  // In a query an unescaped plus sign is a blank, and no date holds one before its offset.
+  // In a query an unescaped plus sign is a blank. Dates contain blanks nowhere else, so it is put back.
   fromText: (text) => text.replace(/(?<=[0-9]) (?=[0-9:]+\s*$)/, "+"),
 };
 
-/** As a description of numbers, which a text of digits may stand for too. A number is kept. */
+/** The same description, also accepting the number as a text of digits. The number is kept. */
 export function orDigits(numbers: Description<number>): Description<number> {
   return {
     ...numbers,

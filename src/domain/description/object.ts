@@ -6,10 +6,10 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import type { Findings, UnstatedRule } from "./findings.ts";
 import type { Described, Description } from "./value.ts";
 
-/** Characters of a name that are shown, and for which the nearest known one is looked for. */
+/** Characters of an unknown name that are shown, and compared with known names. */
 const NAME_CHARS_MAX = 64;
 
-/** Names that are listed where none of them is near. */
+/** Known names listed when none of them is similar. */
 const NAMES_SHOWN_MAX = 16;
 
 /** The fields of an object. */
@@ -23,7 +23,7 @@ export type ObjectOf<F extends Fields, R extends keyof F> = string extends keyof
 
 /** A rule between fields of one object. */
 export interface Relation {
-  /** @param object what was kept so far @param sent the object as it was sent */
+  /** @param object the fields read so far @param sent the object as it was sent */
   check(object: JsonObject, field: string, findings: Findings, sent: JsonObject): void;
   /** The same as JSON Schema; without it, check() names the rule that no schema states. */
   readonly schema?: JsonObject;
@@ -65,7 +65,7 @@ export function object<F extends Fields, const R extends keyof F & string = neve
       }
       const kept = Object.fromEntries(readFields(sent, field, fields, options, findings));
       for (const relation of relations) relation.check(kept, field, findings, sent);
-      // Each field that is there was read by its own description.
+      // Each field was read by its own description.
       return required.every((name) => Object.hasOwn(kept, name))
         ? kept as ObjectOf<F, R>
         : undefined;
@@ -108,7 +108,7 @@ function readFields(
   findings: Findings,
 ): [string, JsonValue][] {
   const kept: [string, JsonValue][] = [];
-  // An object of a hundred thousand names is not read to its end, nor are its entries listed for it.
+  // Object.entries() would read every value of an object with a hundred thousand names; this stops early.
   for (const name of Object.keys(sent)) {
     if (findings.isFull()) break;
     const inner = sent[name];
@@ -130,7 +130,7 @@ function readFields(
   return kept;
 }
 
-/** Whether an unknown name stands for a known one. Beside the field itself it is a name of its own. */
+/** Whether an unknown name was probably meant as a known one, which is then missing from the object. */
 function isMisspelt(name: string, sent: JsonObject, fields: Fields): boolean {
   const near = nearName(name, Object.keys(fields));
   return near !== undefined && !Object.hasOwn(sent, near);
@@ -161,17 +161,17 @@ function within(field: string, name: string): string {
   return field === "" ? name : `${field}.${name}`;
 }
 
-/** How the entries of an object of any names are bounded. */
+/** Limits and wording for an object with arbitrary names. */
 interface EntryBounds {
   readonly countMax?: number;
   readonly countMin?: number;
-  /** Words that follow the path of an entry whose name is not taken. */
+  /** Words that follow the path of an entry with an unacceptable name. */
   readonly nameWords: string;
-  /** Words for a value that is no object: `must be ...`. */
+  /** Follow "must be" when the value is not an object. */
   readonly words: string;
-  /** Names that match the pattern but are refused, with the reason. */
+  /** The reason why a name that matches the pattern is refused. */
   readonly refused?: Readonly<Record<string, string>>;
-  /** Words of a longer list, `must have at most 64 entries`. */
+  /** Words for too many entries, `must have at most 64 entries`. */
   readonly countWords: string;
 }
 

@@ -6,10 +6,10 @@ import { nearest } from "../field_check.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { accepted, type Findings, openFindings, type UnstatedRule } from "./findings.ts";
 
-/** Characters of a text for which the nearest known word is looked for. */
+/** Longest text that is compared with known words, characters. */
 const WORD_CHARS_MAX = 64;
 
-/** What a value may be, and what is kept of it after reading. */
+/** Describes which values are accepted, and what is kept of them. */
 export interface Description<T = JsonValue> {
   /** Follow "must be": `an integer from 1 to 8`. */
   readonly words: string;
@@ -21,11 +21,11 @@ export interface Description<T = JsonValue> {
   readonly fromText?: (text: string) => unknown;
 }
 
-/** The type of what a description keeps. */
+/** The type of the values that a description keeps. */
 export type Described<D> = D extends Description<infer T> ? T : never;
 
 /**
- * What a description keeps of a value.
+ * Reads one value and throws if it is refused.
  * @param field the value's path in errors, empty for a body
  * @param noun what it is: `Cannot accept the ${noun}: ...`
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
@@ -40,7 +40,7 @@ export function parse<T>(
   return accepted(description.read(value, field, findings), findings, noun);
 }
 
-/** A description by a test of the value. `code` tells a value that is too large from others. */
+/** A description with a test function. `code` distinguishes a value that is too large from other mistakes. */
 function tested<T>(
   words: string,
   fits: (value: unknown) => value is T,
@@ -62,7 +62,7 @@ function tested<T>(
 /** Where a limit or a list of words comes from, when the operator chose it. */
 interface ChosenBy {
   readonly setting?: string;
-  /** Why nothing below the least value is taken. */
+  /** Why smaller values are refused. */
   readonly below?: string;
 }
 
@@ -70,7 +70,7 @@ function chosenBy({ setting }: ChosenBy): string {
   return setting === undefined ? "" : ` (setting ${setting})`;
 }
 
-/** Every integer that a number holds exactly, and few others. */
+/** Enough digits for every integer that a double represents exactly. */
 export const DIGITS = /^[0-9]{1,16}$/;
 /** A whole number of a range, limits included. */
 export function integer(min: number, max: number, chosen: ChosenBy = {}): Description<number> {
@@ -91,7 +91,7 @@ export function integer(min: number, max: number, chosen: ChosenBy = {}): Descri
   };
 }
 
-/** A number above 0, of so many of a unit at most. */
+/** A positive number, at most `max` of a unit. */
 export function positive(max: number, unit: string): Description<number> {
   return tested(
     `${unit} above 0, at most ${max}`,
@@ -117,7 +117,7 @@ export function inEitherCase(word: string): string {
 /** No NUL, and nothing that UTF-8 cannot hold. */
 export const WHOLE_TEXT = /^[^\0\p{Cs}]*$/u;
 
-/** Any text of so many characters that the store can hold as it is. */
+/** A text of bounded length that the store can keep unchanged. */
 export function wholeText(charsMin: number, charsMax: number): Description<string> {
   const words = `a text of ${charsMin} to ${charsMax} characters`;
   return {
@@ -141,7 +141,7 @@ export function wholeText(charsMin: number, charsMax: number): Description<strin
   };
 }
 
-/** A text of at most so many characters, read further by another description. */
+/** A text of at most `max` characters, then read by another description. */
 export function atMostChars(
   charsMax: number,
   description: Description<string>,
@@ -164,7 +164,7 @@ function unitsRule(value: string, charsMax: number): UnstatedRule | undefined {
   return [...value].length <= charsMax ? "text_units" : undefined;
 }
 
-/** A text that several descriptions take, each read once those before it have taken it. */
+/** A text that every one of several descriptions accepts, tried in order. */
 export function each(
   first: Description<string>,
   ...others: readonly Description<string>[]
@@ -199,7 +199,7 @@ export function oneOf<const W extends string>(
   };
 }
 
-/** One value and no other, in words that the description chooses. */
+/** Exactly one value, with the description's own words for anything else. */
 export function only<const V extends string | number | boolean>(
   wanted: V,
   words: string,
@@ -215,7 +215,7 @@ export const flag: Description<boolean> = tested(
   (text) => text === "true" || (text === "false" ? false : text),
 );
 
-/** A text of at most so many characters, whatever they are. */
+/** Any text of at most `charsMax` characters. */
 export function anyText(charsMax = Infinity): Description<string> {
   return {
     words: "a text",
@@ -241,7 +241,7 @@ export function oneNumber(known: readonly number[], words: string): Description<
   );
 }
 
-/** A text that `texts` describes, a number or a boolean; with `null`, that too. */
+/** A text that `texts` accepts, a number or a boolean; optionally also null. */
 export function scalar(
   texts: Description<string>,
   words: string,
@@ -272,7 +272,7 @@ export function refused(words: string): Description<never> {
   };
 }
 
-/** A field that other code reads: it is neither refused nor kept. */
+/** A field that other code reads: accepted here, but not kept. */
 export const ignored: Description<never> = {
   words: "any JSON value",
   read: () => undefined,
@@ -286,7 +286,7 @@ export const anything: Description = {
   schema: () => ({}),
 };
 
-/** A list of at most so many items. */
+/** A list of at most `max` items. */
 export function listOf<T extends JsonValue>(
   item: Description<T>,
   countMax: number,
@@ -305,7 +305,7 @@ export function listOf<T extends JsonValue>(
         findings.add(field, "TooLarge", words);
         return undefined;
       }
-      // Null stands for an item that was reported, so that the others keep their places.
+      // Null replaces a refused item, so that the indexes of the others stay right.
       return value.map((one, index) => item.read(one, `${field}[${index}]`, findings) ?? null);
     },
     schema: (components) => ({
@@ -316,7 +316,7 @@ export function listOf<T extends JsonValue>(
   };
 }
 
-/** A value that one of several descriptions takes; the first one that does decides what is kept. */
+/** A value that at least one of several descriptions accepts; the first that does decides what is kept. */
 export function either<T>(words: string, ...ways: readonly Description<T>[]): Description<T> {
   return {
     words,
@@ -335,12 +335,12 @@ export function either<T>(words: string, ...ways: readonly Description<T>[]): De
   };
 }
 
-/** The same description with one message of its own for anything that is wrong. */
+/** The same description, with one message for every mistake. */
 export function worded<T>(words: string, description: Description<T>): Description<T> {
   return { ...either(words, description), schema: description.schema };
 }
 
-/** Converts a value after reading; nothing is kept where `keep` answers undefined. */
+/** Converts a value after reading; if `keep` returns undefined, nothing is kept. */
 export function kept<T, K>(
   description: Description<T>,
   keep: (value: T) => K | undefined,
@@ -354,7 +354,7 @@ export function kept<T, K>(
   };
 }
 
-/** Adds a rule that no schema states. */
+/** Adds a rule that JSON Schema cannot express. */
 export function unless<T>(
   description: Description<T>,
   rule: UnstatedRule,

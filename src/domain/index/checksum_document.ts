@@ -20,11 +20,11 @@ interface ListedFile {
 const HASHES_MAX = 2;
 
 /**
- * The hashes that a document gives for a file, in lower-case hex, two at most: a document that says two
- * things of one file is for the caller to refuse. The work grows with the length of the text alone.
+ * The hashes that a document gives for a file, in lower-case hex, two at most: the caller refuses a document
+ * that contradicts itself. Takes time in proportion to the length of the text.
  */
 export function listedHashes(text: string, file: ListedFile): string[] {
-  // A line without a name says nothing of a file without one.
+  // A file without a name matches no line, not even one without a name.
   if (file.filename === "" && file.format !== "bare") return [];
   const found = new Set<string>();
   // A bare document is its first word, whatever follows.

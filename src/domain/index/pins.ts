@@ -43,9 +43,10 @@ export function isEmptyPin({ digests, signatures }: Pin): boolean {
 }
 
 /**
- * The first way in which new lists say less of, or something else about, an artifact that is known.
- * @param held what was published of the artifacts of one release, those that left included
- * @param after what the lists that would replace it say
+ * The first contradiction between new lists and the pins: a known artifact with less to check it by, or
+ * with other values.
+ * @param held the pins of one release, including artifacts that have left it
+ * @param after the pins according to the new lists
  * @returns words that follow the name of a document, or undefined
  */
 export function weakened(
@@ -71,8 +72,8 @@ function difference(before: Pin, after: Pin): string | undefined {
 }
 
 /**
- * How new lists are older than known ones: anyone who shows an old tree again could keep a host from
- * ever seeing what was mended. The newest build that is gone without a newer one counts as that.
+ * Whether new lists are older than the known ones. Anyone who could replay an old tree would keep a host from
+ * ever seeing fixes. It also counts as older when the newest build is gone and no newer one replaces it.
  * @returns words that follow the name of a document, or undefined
  */
 export function rolledBack(

@@ -1,5 +1,5 @@
-// The events as many readers read them: those who have read all that there is share one read of each new
-// event, and those who come back share the pages that they have missed. Nothing is read while nobody reads.
+// Serves events to many readers from few reads of the store: readers that are up to date share one read of
+// each new event, and readers that reconnect share the pages they missed. With no readers, nothing is read.
 
 import { type EventKind, eventOnWire, kindOnWire, type StoredEvent } from "../../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
@@ -8,28 +8,28 @@ import { machineOfTarget } from "../../domain/job/summary.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { EventFilter, EventStore } from "../../store/event_store.ts";
 
-/** Events of one read. */
+/** Events per read of the store. */
 const PAGE_EVENTS = 64;
-/** Pages of missed events that are kept for the next reader, and for how many milliseconds. */
+/** Pages of missed events that are cached for other readers, and for how many milliseconds. */
 const PAGES_KEPT = 4;
 const PAGE_MS = 1000;
-/** Milliseconds in which new events gather, so that a job that changes quickly is read once. */
+/** Milliseconds to wait for more events, so that a job that changes quickly is read once. */
 const GATHER_MS = 20;
-/** Milliseconds until a failed read is tried again. */
+/** Milliseconds before a failed read is retried. */
 const AGAIN_MS = 1000;
 
-/** An event as it is sent, written out at most once for each kind of caller. */
+/** An event as it is sent. It is serialized at most twice: with params, and without. */
 export interface SentEvent {
   readonly seq: number;
   readonly kind: EventKind;
-  /** What filters look at. */
+  /** The fields that filters compare. */
   readonly job_uuid: JobUuid | null;
   readonly machine_uuid: MachineUuid | null;
-  /** A block of the stream. */
+  /** The event as a block of the stream. */
   text(showsParams: boolean): string;
 }
 
-/** Some events, in their order. */
+/** Consecutive events, oldest first. */
 interface SentPage {
   readonly events: readonly SentEvent[];
   readonly last: number;
@@ -38,29 +38,29 @@ interface SentPage {
   readonly joins: boolean;
 }
 
-/** Who reads along. */
+/** A reader that is up to date. */
 export interface LiveReader {
-  /** Takes the next events. @param last all events up to this one have been offered */
+  /** Receives the next events. @param last the newest event offered so far */
   offer(events: readonly SentEvent[], last: number): void;
-  /** Learns that events which it has not been offered are no longer kept. */
+  /** Called when events that it has not seen are no longer kept. */
   miss(): void;
 }
 
-/** The one reader of the store. */
+/** The shared source of events. */
 export interface EventFeed {
-  /** The place of the newest event. */
+  /** The positions of the oldest and the newest event. */
   now(): Promise<{ readonly first: number; readonly last: number }>;
-  /** A page of the events after one. Those that do not fit may be left out. */
+  /** A page of the events after `seq`. Events that do not match the filter may be left out. */
   after(seq: number, filter: EventFilter): Promise<SentPage>;
   /**
-   * Offers all later events to the reader.
-   * @param from the place up to which it has read, after which there was nothing a moment ago
-   * @returns ends that; undefined when the feed is further than the reader
+   * Subscribes a reader to all later events.
+   * @param from the newest event that it has read
+   * @returns ends the subscription; undefined when the feed is already past `from`
    */
   join(reader: LiveReader, from: number): (() => void) | undefined;
 }
 
-/** What the feed is made of. */
+/** What the feed needs. */
 interface FeedDependencies {
   readonly events: EventStore;
   readonly now: Now;
@@ -69,7 +69,7 @@ interface FeedDependencies {
   readonly log: Log;
 }
 
-/** Opens the feed; it reads nothing before the first reader. */
+/** Opens the feed; nothing is read before the first reader. */
 export function openEventFeed(context: FeedDependencies): EventFeed {
   const { events, now, host } = context;
   const read: ReadPage = async (after, limit, filter) => {
@@ -84,8 +84,8 @@ export function openEventFeed(context: FeedDependencies): EventFeed {
 type ReadPage = (after: number, limit: number, filter?: EventFilter) => Promise<SentPage>;
 
 /**
- * Pages for those who come back. All without a filter end at the same places, so that readers soon share them;
- * so do those of one filter who come back together.
+ * Pages for readers that reconnect. Unfiltered pages end at fixed positions, so that readers at different
+ * positions soon share them. Filtered pages are shared by readers with the same filter and position.
  */
 function openMissedPages(read: ReadPage): EventFeed["after"] {
   const pages = new Map<string, { readonly atMs: number; readonly page: Promise<SentPage> }>();
@@ -106,7 +106,7 @@ function openMissedPages(read: ReadPage): EventFeed["after"] {
     };
     try {
       const page = await entry.page;
-      // The last page grows.
+      // The last page is not full yet.
       if (!page.more) forget();
       return page;
     } catch (error) {
@@ -116,7 +116,7 @@ function openMissedPages(read: ReadPage): EventFeed["after"] {
   };
 }
 
-/** Reads new events for all who are up to date. */
+/** Reads new events for all readers that are up to date. */
 function openLive(
   { events: store, log }: FeedDependencies,
   read: (after: number) => Promise<SentPage>,
@@ -139,7 +139,7 @@ function openLive(
     try {
       const { events, last, more, joins } = await read(position);
       changed ||= more;
-      // What waits already need not gather.
+      // More is there already: no reason to wait.
       if (more) waitMs = 0;
       if (last > position) {
         position = last;
@@ -166,12 +166,12 @@ function openLive(
     timer = undefined;
   };
   return (reader, from) => {
-    // The first reader says where the feed begins.
+    // The first reader sets the position.
     if (live.size === 0 && !reading) position = from;
     if (from < position) return undefined;
     live.add(reader);
     unfollow ??= store.follow(committed);
-    // What was committed before is not announced again.
+    // A commit just before this subscription is not announced again, so look once.
     committed();
     return () => leave(reader);
   };
@@ -196,7 +196,7 @@ function sentEvent(event: StoredEvent, now: Now, host: string): SentEvent {
   };
 }
 
-/** A block of the stream; JSON has no line break. */
+/** One event of the stream. The data is one line: JSON.stringify() writes no line breaks. */
 export function block(seq: number, kind: string, data: string): string {
   return `id: ${seq}\nevent: ${kind}\ndata: ${data}\n\n`;
 }

@@ -1,6 +1,6 @@
-// One reader of the events. It reads the pages that it has missed at its own pace, then takes part in the
-// feed. What it has not taken waits in a bounded buffer; a reader that takes too little is cut and comes back
-// with the id of the last event that it has seen. Nothing is left out in between.
+// The stream of one reader. It first reads the pages it missed, at its own pace, then joins the feed. Unread
+// bytes wait in a bounded buffer. A reader that is too slow is disconnected; it reconnects with the id of the
+// last event it received, so it misses nothing.
 
 import { DIGITS } from "../../domain/description/value.ts";
 import type { ResetPayload } from "../../domain/event.ts";
@@ -8,16 +8,16 @@ import type { EventFilter } from "../../store/event_store.ts";
 import { STALL_MS } from "../answer/text_answer.ts";
 import { block, type EventFeed, type LiveReader, type SentEvent } from "./feed.ts";
 
-/** Bytes that wait for a reader; the largest event has fewer. */
+/** Most bytes that wait for a reader; every event is smaller. */
 const BUFFER_BYTES_MAX = 1024 * 1024;
-/** Milliseconds between two signs of life, at which it is also seen whether the reader may go on. */
+/** Milliseconds between heartbeats. Each one also checks that the reader still has access. */
 const HEARTBEAT_MS = 5000;
-/** Milliseconds after which a browser connects again. */
+/** Milliseconds after which a browser reconnects. */
 const RETRY_MS = 1000;
-/** Pages that a reader is sent when the agent stops: what others have read, and the word that it stops. */
+/** Pages that a reader is still sent when the agent stops, so that the event about the stop reaches it. */
 const LAST_PAGES_MAX = 4;
 
-/** Whether an event is sent. */
+/** Whether an event matches the filter. */
 function fits({ job_uuid, machine_uuid, kind }: SentEvent, filter: EventFilter): boolean {
   if (filter.kind !== undefined && !filter.kind.includes(kind)) return false;
   if (filter.job !== undefined && !filter.job.some((one) => one === job_uuid)) return false;
@@ -30,8 +30,8 @@ type EventStart =
   | { readonly kind: "reset"; readonly reason: ResetPayload["reason"]; readonly seq: number };
 
 /**
- * Where the reader of an id goes on.
- * @param id as it was sent; undefined for a reader that has seen nothing
+ * Where a reader continues.
+ * @param id the last id that it received, as sent; undefined for a new reader
  */
 export function startAt(
   id: string | undefined,
@@ -40,12 +40,12 @@ export function startAt(
   if (id === undefined) return { kind: "at", seq: last };
   const seq = DIGITS.test(id) ? Number(id) : Infinity;
   if (seq > last) return { kind: "reset", reason: "unknown", seq: last };
-  // The event itself may be gone, if all after it are there.
+  // The event of this id may be gone, as long as all later ones are kept.
   if (seq < first - 1) return { kind: "reset", reason: "old", seq: last };
   return { kind: "at", seq };
 }
 
-/** What a stream is made with. */
+/** What a stream needs. */
 interface StreamOptions {
   readonly feed: EventFeed;
   readonly filter: EventFilter;
@@ -53,32 +53,32 @@ interface StreamOptions {
   readonly showsParams: boolean;
   /** Whether the caller still has access. */
   readonly allowed: () => Promise<boolean>;
-  /** Ends the stream in order. */
+  /** Aborted when the agent stops: the stream sends what is left and ends. */
   readonly closing: AbortSignal;
-  /** Called once, when the stream has ended for whatever reason. */
+  /** Called once when the stream has ended, with the reason. */
   readonly ended: (why: string) => void;
-  /** Called when the reader has taken something. */
+  /** Called when the reader has read something. */
   readonly taken: () => void;
   readonly bufferBytes?: number | undefined;
   readonly heartbeatMs?: number | undefined;
 }
 
-/** The body of an answer. */
+/** The body of the response. */
 export function eventStream(options: StreamOptions): ReadableStream<Uint8Array> {
-  // Nothing is made ahead of the reader.
+  // Produce nothing before the reader asks for it.
   return new ReadableStream(new EventSource(options), { highWaterMark: 0 });
 }
 
 const ENCODER = new TextEncoder();
 
-/** The bytes of one stream. */
+/** Produces the bytes of one stream. */
 class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   readonly #options: StreamOptions;
-  /** All events up to here were sent, wait in the buffer, or do not fit. */
+  /** Every event up to here was sent, is in the buffer, or does not match the filter. */
   #position: number;
   #waiting: Uint8Array[] = [];
   #bytes = 0;
-  /** Answers the reader's present request for more. */
+  /** Wakes the pending pull(), if there is one. */
   #wanted: (() => void) | undefined;
   #leave: (() => void) | undefined;
   #beating: ReturnType<typeof setInterval> | undefined;
@@ -91,7 +91,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     const { start } = options;
     this.#options = options;
     this.#position = start.seq;
-    // An id without data is kept by a reader that has not seen an event yet.
+    // An id without data: a client that has seen no event yet can still continue from here.
     this.#put(`retry: ${RETRY_MS}\nid: ${start.seq}\n\n`);
     if (start.kind === "reset") {
       const payload: ResetPayload = { reason: start.reason, position: String(start.seq) };
@@ -134,7 +134,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     }
     this.#position = Math.max(this.#position, last);
     const { bufferBytes = BUFFER_BYTES_MAX } = this.#options;
-    // A page that the reader has asked for is sent whole, or it would be cut at the same page again and again.
+    // Missed pages may exceed the buffer; otherwise a reader would be cut at the same page every time.
     const live = this.#leave !== undefined;
     if (live && this.#bytes > bufferBytes) this.#cut(`${this.#bytes} bytes wait for it`);
     else if (this.#bytes > 0) this.#wanted?.();
@@ -146,13 +146,13 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
 
   async #readMissed(): Promise<void> {
     const more = await this.#readPage();
-    // Others are kept waiting by nobody who is behind.
+    // Only a reader that has caught up joins the feed, so none holds the others back.
     if (!more && !this.#over) this.#leave = this.#options.feed.join(this, this.#position);
-    // Others have their turn between two pages of which nothing may be sent.
+    // Yield between pages: with a narrow filter, many pages in a row may have nothing to send.
     else await new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** @returns whether others follow */
+  /** @returns whether more pages follow */
   async #readPage(): Promise<boolean> {
     const { feed, filter } = this.#options;
     const { events, last, more, joins } = await feed.after(this.#position, filter);
@@ -162,7 +162,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     return more;
   }
 
-  /** Sends what has happened up to now, and ends the answer. */
+  /** Sends the events up to now, and ends the response. */
   async #finish(): Promise<void> {
     try {
       const { last } = await this.#options.feed.now();
@@ -171,7 +171,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
         await this.#readPage();
       }
     } catch {
-      // The reader goes on from its last id.
+      // The reader continues from its last id when it reconnects.
     }
     this.#close("the agent is stopping");
   }
@@ -202,14 +202,14 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     if (this.#bytes > 0 && performance.now() - this.#takenAtMs > STALL_MS) {
       return this.#cut(`nothing was taken for ${STALL_MS} ms`);
     }
-    // Before a reader has joined the others, its next request for more has something to read.
+    // A reader that is still catching up needs no heartbeat: its next pull() reads a page.
     if (this.#bytes > 0 || this.#leave === undefined) return;
-    // So that the id of a reader to whom little is sent does not grow old.
+    // Carries the position, so that the last id of a reader with a narrow filter does not expire.
     this.#put(`: heartbeat\nid: ${this.#position}\n\n`);
     this.#wanted?.();
   }
 
-  /** Ends the answer in order, with what waits. */
+  /** Sends what is buffered, and ends the response normally. */
   #close(why: string): void {
     if (this.#over) return;
     if (this.#bytes > 0) this.#controller?.enqueue(this.#take());
@@ -217,7 +217,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     this.#controller?.close();
   }
 
-  /** Breaks the connection, so that nothing looks whole. */
+  /** Breaks the connection, so that the response does not look complete. */
   #cut(why: string): void {
     if (this.#over) return;
     this.#end(why);

@@ -109,12 +109,12 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
   "408": {
     name: "RequestTimeout",
     description:
-      "The bytes of an upload came too slowly; what has come is kept, and the upload can go on.",
+      "An upload was too slow. The bytes so far are kept, and the upload can be continued.",
     examples: {
       slow: {
         error_code: "too_slow",
         message:
-          "Cannot upload installer.iso: no byte came for 60 seconds; what has come is kept " +
+          "Cannot upload installer.iso: no data arrived for 60 seconds; the bytes so far are kept " +
           "for a day",
       },
     },

@@ -1,10 +1,10 @@
-// What the parts of the description are made of: references, parameters, bodies and answers. The
-// parts are data; these functions only spare them the words that OpenAPI wants around each.
+// Builders for the parts of the OpenAPI document: references, parameters, bodies and answers. The parts
+// themselves are data; these functions add what OpenAPI requires around them.
 
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
-/** What one noun adds to the description. */
+/** What one resource adds to the document. */
 export interface OpenapiPart {
   readonly tag: { readonly name: string; readonly description: string };
   /** Operations by path and method in lower case; their tag is added to each. */
@@ -13,44 +13,45 @@ export interface OpenapiPart {
   readonly parameters: JsonObject;
 }
 
-/** A string of any length and form. */
+/** Any string. */
 export const TEXT: JsonObject = { type: "string" };
-/** For uuids of jobs, workflows and machines alike. */
+/** The uuid of a job, workflow or machine. */
 export const UUID: JsonObject = { type: "string", format: "uuid" };
 /** A uuid, or null. */
 export const NULLABLE_UUID: JsonObject = { type: ["string", "null"], format: "uuid" };
-/** An instant as responses show it. */
+/** A time as responses show it. */
 export const INSTANT: JsonObject = {
   type: "string",
   format: "date-time",
   description: "ISO 8601 in UTC with milliseconds.",
 };
-/** A number of things. */
+/** A whole number of things, 0 included. */
 export const COUNT: JsonObject = { type: "integer", minimum: 0 };
 
-/** A reference to a schema of the description. */
+/** A reference to a schema of the document. */
 export function schemaRef(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** A reference to a parameter of the description. */
+/** A reference to a parameter of the document. */
 export function parameterRef(name: string): JsonObject {
   return { $ref: `#/components/parameters/${name}` };
 }
 
-/** A reference to a header of the description. */
+/** A reference to a header of the document. */
 export function headerRef(name: string): JsonObject {
   return { $ref: `#/components/headers/${name}` };
 }
 
-/** A list of such items. */
+/** An array of such items. */
 export function listOf(items: JsonObject): JsonObject {
   return { type: "array", items };
 }
 
 /**
- * An object of known properties. What others may stand beside them: with `open` the caller's own,
- * with `closed` none, else those that a later version adds.
+ * An object with known properties.
+ * @param others further properties: `open` for the caller's own, `closed` for none; left out, a later version
+ *   may add some
  */
 export function objectOf(
   description: string,
@@ -67,7 +68,7 @@ export function objectOf(
   };
 }
 
-/** A part of the path, which is always required. */
+/** A parameter in the path; those are always required. */
 export function inPath(
   name: string,
   description: string,
@@ -78,8 +79,8 @@ export function inPath(
 }
 
 /**
- * A body that must be sent with a JSON content type, even where each of its fields may be left out.
- * @param examples by name; each is a whole body
+ * A body of JSON. It is required even when all its fields are optional, since the content type is.
+ * @param examples whole bodies by name
  */
 export function jsonBody(
   description: string,
@@ -96,7 +97,7 @@ export function jsonBody(
 
 /**
  * A successful answer with a JSON body.
- * @param headers names of the headers it has besides the request id
+ * @param headers names of its headers besides the request id
  */
 export function jsonAnswer(
   description: string,
@@ -119,7 +120,7 @@ export function emptyAnswer(description: string, headers: readonly string[] = []
   };
 }
 
-// The headers of requests and answers that the description names.
+// The headers of requests and answers.
 
 /** `components.headers`, by the names of the headers. */
 export const HEADERS: JsonObject = {

@@ -1,5 +1,5 @@
-// Reading request bodies: the type before the bytes, the bytes up to a limit and a time, and JSON
-// that another program can read the same way.
+// Reads request bodies: checks the content type first, bounds size and time, and accepts only JSON that every
+// parser reads the same way.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
@@ -14,19 +14,19 @@ const REASON_CHARS_MAX = 200;
 
 const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/;
 
-/** How large the body of one route may be, and how long it may take. */
+/** Limits of one route's body. */
 interface BodyLimit {
   readonly bytesMax: number;
   readonly depthMax: number;
   readonly secondsMax: number;
 }
 
-/** The body of a route that takes a document: a workflow, a job, a machine, a medium. */
+/** For routes that take a document: a workflow, a job, a machine, a medium. */
 export function wholeBody({ bodyBytesMax, bodySeconds, jsonDepthMax }: HttpLimits): BodyLimit {
   return { bytesMax: bodyBytesMax, depthMax: jsonDepthMax, secondsMax: bodySeconds };
 }
 
-/** The body of a route that needs a few words, such as a cancel. */
+/** For routes with a few short fields, such as a cancel. */
 export function smallBody(limits: HttpLimits): BodyLimit {
   const bytesMax = Math.min(limits.smallBodyBytesMax, limits.bodyBytesMax);
   return { ...wholeBody(limits), bytesMax };
@@ -34,19 +34,19 @@ export function smallBody(limits: HttpLimits): BodyLimit {
 
 const INFO_WRITTEN_LARGER = 4;
 
-/** The body that is an info entry; written with escapes and spaces it may be larger than it is. */
+/** For info entries. Their limit counts compact JSON; escapes and spaces can make the body larger. */
 export function infoBody(limits: HttpLimits): BodyLimit {
   const bytesMax = Math.min(INFO_WRITTEN_LARGER * limits.infoEntryBytesMax, limits.bodyBytesMax);
   return { ...wholeBody(limits), bytesMax };
 }
 
-/** The route whose body is a file of any type; it reads and bounds it itself. */
+/** The route whose body is a file of any type. It reads the body itself, with limits of its own. */
 export const UPLOAD_PATH = "/agent/v1/media/library/:name";
 
 /**
- * Refuses POST and PUT without a JSON content type, whether or not they have a body: a browser sends such a
- * type to a foreign host only after asking, and it is never given leave (document 2, sentence 6). Paths and
- * methods that do not exist are left to the answer for those.
+ * Refuses POST, PUT and PATCH without a JSON content type, whether or not there is a body: a page of another
+ * site can send that type only after a CORS preflight, which the agent never grants (document 2, sentence 6).
+ * Unknown paths and methods pass, and get their 404 or 405.
  */
 export const jsonOnly: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const { method } = c.req;
@@ -83,20 +83,20 @@ function otherType(reason: string): AgentError {
   return new AgentError("not_acceptable_type", `Cannot read the body: ${reason}`);
 }
 
-/** Bytes of a body that never waits behind larger ones. */
+/** Bodies up to this size have memory of their own, so they never wait for larger ones. */
 const SMALL_BYTES = 64 * 1024;
-/** Bytes of a body that waits for nobody, such as a cancel's: 40 KiB with its value, and not counted. */
+/** Bodies up to this size, such as a cancel's, reserve no memory: each takes 40 KiB with its value. */
 const TINY_BYTES = 1024;
 /**
- * Values in one body, each member of an object and each element of a list counted: what 2 MiB of a
- * document hold, and few enough that the value takes some 50 MiB at most.
+ * Values in one body, counting each member of an object and each element of a list. A document of 2 MiB
+ * stays below it, and the parsed value takes about 50 MiB at most.
  */
 export const BODY_VALUES_MAX = 500_000;
 
 /**
- * The body of a request as a JSON value; an empty body is an empty object, so that requests whose
- * parameters are all optional need none. Of equal keys the last one counts. What it takes in memory
- * is reserved before it is read, and before it is parsed, until the request is answered.
+ * The body of a request as a JSON value. An empty body is read as `{}`, so that requests with only optional
+ * fields need none. Of duplicate keys the last one counts. Memory is reserved before the body is read, and
+ * again before it is parsed; it is released when the request is answered.
  * @throws {AgentError} `malformed`, `too_large`, `overloaded`
  */
 export async function readJson<E extends MemoryEnv>(
@@ -109,15 +109,15 @@ export async function readJson<E extends MemoryEnv>(
   if (declared > bytesMax) throw tooLarge(bytesMax);
   if (request.body === null) return {};
   const reserve = reservationsOf(c, declared);
-  // Beside a transfer encoding a length says nothing: what comes is held to it all the same.
+  // With a transfer encoding the declared length is meaningless, but it still bounds what is read.
   const reading = { bytesMax: declared, secondsMax };
   const held = await reserve("body", declared).catch(async (error: unknown) => {
-    // A caller who is still sending would not see the answer.
+    // Read to the end: a caller that is still sending would not see the answer.
     await readBytes(request.body, { ...reading, keeps: false });
     throw error;
   });
-  // The runtime holds a body to the length that it declares, and gives it whole for less than as a stream. But
-  // it reads on when a body was given up for being late: what it holds then is little only of a small one.
+  // Reading a body whole is cheaper than streaming it, and the runtime enforces the declared length. But it
+  // keeps reading after a timeout, so only small bodies are read this way.
   const isHeld = length !== null && !request.headers.has("transfer-encoding");
   const bytes = isHeld && declared <= SMALL_BYTES
     ? await readDeclared(request, secondsMax)
@@ -142,8 +142,8 @@ export async function readJson<E extends MemoryEnv>(
 }
 
 /**
- * Bytes of the body as the request says, null where it does not.
- * @throws {AgentError} `malformed` for a length that was sent twice, which the runtime accepts when both agree
+ * The declared length of the body in bytes, null when there is none.
+ * @throws {AgentError} `malformed` for a repeated Content-Length, which the runtime accepts when both agree
  */
 export function contentLengthOf(headers: Headers): number | null {
   const header = headers.get("content-length");
@@ -152,7 +152,7 @@ export function contentLengthOf(headers: Headers): number | null {
   throw malformed(`Content-Length is ${shown}, expected one number`);
 }
 
-/** Reserves memory for a body of this size and for its value, in the account of its size. */
+/** Reserves memory for a body and its value, from the account for small or for large bodies. */
 function reservationsOf<E extends MemoryEnv>(
   c: Context<E>,
   declared: number,
@@ -164,12 +164,12 @@ function reservationsOf<E extends MemoryEnv>(
   return (what, bytes) => c.get("memory").reserve(accounts[what], bytes, "read the body");
 }
 
-/** Whether the body of a request is so large that its answer is better not made in memory. */
+/** Whether a body is so large that its answer should not be built in memory. */
 export function isLarge({ req }: Context): boolean {
   return !(Number(req.header("content-length")) <= SMALL_BYTES);
 }
 
-/** Reads a body whose length is known and within its limit. */
+/** Reads a body whose declared length is within the limit. */
 async function readDeclared(request: Request, secondsMax: number): Promise<Uint8Array> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(lateBody(secondsMax)), secondsMax * 1000);
@@ -183,7 +183,7 @@ async function readDeclared(request: Request, secondsMax: number): Promise<Uint8
 interface Reading {
   readonly bytesMax: number;
   readonly secondsMax: number;
-  /** Whether anybody wants the bytes. */
+  /** Whether to keep the bytes; otherwise they are discarded. */
   readonly keeps: boolean;
 }
 
@@ -196,7 +196,7 @@ async function readBytes(
   let late = false;
   const timer = setTimeout(() => {
     late = true;
-    // A body that broke off already cannot be canceled any more; reading has failed then.
+    // Fails when the body has already broken off; the pending read has then failed too.
     reader.cancel().catch(() => {});
   }, secondsMax * 1000);
   try {

@@ -63,18 +63,18 @@ interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies 
   readonly checkMin: CheckLevel;
   readonly now: Now;
   readonly log: Log;
-  /** Takes what is reported of each download under way, whichever callers wait for it. */
+  /** Receives the events of downloads; shared downloads are reported once. */
   readonly tell?: (event: MediaEvent) => void;
 }
 
 /** The downloads under way, by key. */
 interface Works {
   readonly shared: SharedWork<CachedFile, ObtainProgress>;
-  /** Their addresses, to tell one download from another. */
+  /** The address of each download. */
   readonly asked: Map<string, string>;
-  /** What they begin with, as far as that has come. */
+  /** Their first bytes, once received. */
   readonly begun: Map<string, FirstBytes>;
-  /** Those that a caller has refused by their first bytes. */
+  /** Downloads that a caller has refused by their first bytes. */
   readonly refused: Set<string>;
   readonly transfers: TransferEvents;
 }
@@ -213,7 +213,7 @@ async function download(
       const moving = reported(works, own, report);
       const how = { signal: shares, report: moving.report, onFirstBytes, level: least, ...vetting };
       const file = await moving.whole(obtainFile(deps, own, how)).finally(async () => {
-        // Nobody takes it: the next request gets what the location has then.
+        // The refused download is not reused: the next request starts again, since the file may have changed.
         const isRefused = shares.aborted && works.refused.has(key);
         if (isRefused) await openPartial(deps.cache.partialFolder, key).remove();
         asked.delete(key);
@@ -224,7 +224,7 @@ async function download(
       deps.log.info("file downloaded", { label: wanted.label, size, sha256 });
       return file;
     });
-    // Its last bytes came together with those that were looked at.
+    // It was complete before the check of its first bytes could stop it.
     if (judge.refusal !== undefined) throw judge.refusal;
     return file;
   } catch (error) {
@@ -236,7 +236,7 @@ async function download(
   }
 }
 
-/** Reports a download to readers of the events too, and its end. */
+/** Also reports the progress and the end of a download as events. */
 function reported(
   { transfers }: Works,
   { key, name, size }: WantedFile,

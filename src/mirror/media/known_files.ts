@@ -39,7 +39,7 @@ export interface KnownCopy {
 export interface KnownFiles {
   /** Most recently used first. */
   list(): Promise<KnownFile[]>;
-  /** Every place in a folder that is known, by its path. */
+  /** The recorded places of files in media folders, by path. */
   copies(): Promise<ReadonlyMap<string, KnownCopy>>;
   /** @throws {AgentError} `not_found` */
   get(sha256: string): Promise<KnownFile>;
@@ -55,9 +55,9 @@ export interface KnownFiles {
   hash(parts: AsyncIterable<Uint8Array>, wanted: readonly DigestAlgorithm[]): Promise<Hashes>;
   /** Records a verified file of the operator, and the job that uses it. */
   note(medium: Medium, job?: JobUuid): Promise<void>;
-  /** Forgets the file of a path that is about to go; the same bytes elsewhere stay known. */
+  /** Forgets a path whose file is about to be removed; other paths with the same bytes stay recorded. */
   gone(path: string): Promise<void>;
-  /** Notes that a job reads a file whose bytes nobody knows yet. @returns ends that */
+  /** Notes that a job is reading a file that has no digest yet. @returns ends the note */
   reading(path: string, job: JobUuid): Disposable;
   /** Jobs that are reading the file of a path. */
   readers(path: string): readonly JobUuid[];
@@ -107,7 +107,7 @@ export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
   };
 }
 
-/** Who reads which file. A job that the agent forgets with its end reads again from the start. */
+/** Which jobs read which files. Kept in memory only: after a restart, a job reads its file again. */
 export function openReaders(): Pick<KnownFiles, "reading" | "readers"> {
   const readings = new Set<{ readonly path: string; readonly job: JobUuid }>();
   return {

@@ -1,5 +1,5 @@
-// The media library: lists files, takes uploads, and removes what may be removed. The operator's own files
-// are listed and never changed.
+// The media library: lists media, receives uploads, and removes uploaded and cached files. The operator's own
+// files are listed but never changed.
 
 import { dirname, join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
@@ -21,13 +21,13 @@ import {
 import { removeFile } from "./partial.ts";
 import type { ArrivedFile, UploadPart, UploadResult, Uploads } from "./uploads.ts";
 
-/** How a whole upload ended. */
+/** A completed upload. */
 interface Uploaded {
   readonly file: LibraryFile;
   readonly replaced: boolean;
 }
 
-/** What is removed, and what it was. */
+/** A removed file, and what it was. */
 interface RemovedMedium {
   readonly removed: "cached file" | "uploaded file" | "unfinished upload" | "record";
   readonly path: string;
@@ -36,14 +36,14 @@ interface RemovedMedium {
 /** The media of this host. */
 export interface MediaLibrary {
   list(): Promise<Library>;
-  /** Looks into some of the listed files. */
+  /** Reads the first bytes of some of the listed files. */
   look(files: readonly FoundFile[]): Promise<LibraryFile[]>;
-  /** The file that a request for a machine takes by this name. */
+  /** The file that a machine request with this name would use. */
   find(name: string): Promise<LibraryFile | undefined>;
   readonly uploads: Uploads;
   /**
-   * Receives a request of an upload.
-   * @param replace takes the place of an uploaded file that no unfinished job uses
+   * Receives one request of an upload.
+   * @param replace whether to replace an uploaded file that no unfinished job uses
    * @throws {AgentError} as Uploads.receive(); `conflict` for a name that is taken or in use;
    *   `forbidden` for one that is taken in a folder of the operator
    */
@@ -52,7 +52,7 @@ export interface MediaLibrary {
     replace: boolean,
   ): Promise<UploadResult<Uploaded>>;
   /**
-   * Removes an uploaded file, or else an unfinished upload, or else the file of the cache.
+   * Removes the uploaded file of this name, or else the unfinished upload, or else the cached file.
    * @throws {AgentError} `not_found`; `conflict` while it is used; `forbidden` for a file of the operator
    */
   removeNamed(name: string): Promise<RemovedMedium>;
@@ -63,13 +63,13 @@ export interface MediaLibrary {
   removeKnown(sha256: string): Promise<RemovedMedium>;
 }
 
-/** What the library is made of. */
+/** What the library needs. */
 interface LibraryDependencies extends LibrarySources {
   readonly uploads: Uploads;
   readonly log: Log;
 }
 
-/** Opens the library. Folders are read when somebody asks. */
+/** Opens the library. Folders are read on request. */
 export function openLibrary(deps: LibraryDependencies): MediaLibrary {
   const { uploads } = deps;
   const look = openLooking();
@@ -87,7 +87,7 @@ export function openLibrary(deps: LibraryDependencies): MediaLibrary {
       return await uploads.receive(part, async (file) => {
         const replaced = await publish(deps, part, file, replace);
         const kept = await find(part.name);
-        // The store knows bytes by their digest alone: it may know these by another path.
+        // The store knows files by digest: it may have recorded the same bytes under another path.
         const { sha256, level } = file;
         if (kept !== undefined) return { file: { ...kept, sha256, level }, replaced };
         throw new AgentError(
@@ -114,7 +114,7 @@ async function removeNamed(deps: LibraryDependencies, name: string): Promise<Rem
   return { removed: "uploaded file", path };
 }
 
-/** Removes an unfinished upload of a name, or else the file of the cache. */
+/** Removes the unfinished upload of a name; without one, the cached file. */
 async function removeUnpublished(
   deps: LibraryDependencies,
   name: string,
@@ -143,13 +143,13 @@ async function removeKnown(deps: LibraryDependencies, sha256: string): Promise<R
     await files.remove(sha256);
     return { removed: cached ? "cached file" : "record", path };
   }
-  // The same bytes may lie elsewhere: those stay, and stay known.
+  // Another file may have the same bytes: its record stays.
   await forgetRecord(deps, path, `remove ${file.name}`);
   await removeFile(path);
   return { removed: "uploaded file", path };
 }
 
-/** The file of the cache by this name. @throws {AgentError} `conflict` when several have it */
+/** The cached file of this name. @throws {AgentError} `conflict` when several have it */
 async function cachedOf(
   { files }: LibraryDependencies,
   name: string,
@@ -163,7 +163,7 @@ async function cachedOf(
   throw new AgentError("conflict", message);
 }
 
-/** Refuses a name that is taken. @returns whether an uploaded file has it, which may be replaced */
+/** Refuses a name that is taken. @returns whether an uploaded file that may be replaced has it */
 async function requireFree(
   deps: LibraryDependencies,
   name: string,
@@ -187,7 +187,7 @@ async function requireFree(
   return true;
 }
 
-/** @throws {AgentError} `forbidden` naming the folder of the operator that has a file of this name */
+/** @throws {AgentError} `forbidden` naming the media folder that has a file of this name */
 async function requireNotOperators(deps: LibraryDependencies, name: string): Promise<void> {
   for (const { path, place } of await distinctFolders(deps)) {
     if (place === "upload" || await fileInfo(join(path, name)) === undefined) continue;
@@ -201,7 +201,7 @@ function operators(name: string, folder: string): AgentError {
   return new AgentError("forbidden", message);
 }
 
-/** @throws {AgentError} `conflict` naming the jobs that use the file of a path, or are reading it */
+/** @throws {AgentError} `conflict` naming the jobs that use the file or are reading it */
 async function requireUnused(
   { files }: LibraryDependencies,
   path: string,
@@ -216,13 +216,13 @@ async function requireUnused(
   throw new AgentError("conflict", `Cannot ${deed}: it is ${how} by job ${jobs.join(", ")}`);
 }
 
-/** Forgets what is known of a file that is about to go. @throws {AgentError} `conflict` while it is used */
+/** Drops the record of a file before it is removed. @throws {AgentError} `conflict` while it is used */
 async function forgetRecord(deps: LibraryDependencies, path: string, deed: string): Promise<void> {
   await requireUnused(deps, path, deed);
   await deps.files.gone(await realPath(path) ?? path);
 }
 
-/** Gives a whole file its name, and records it. @returns whether it took the place of another */
+/** Gives a complete file its name, and records it. @returns whether it replaced another */
 async function publish(
   deps: LibraryDependencies,
   { name }: UploadPart,
@@ -243,20 +243,18 @@ async function publish(
   return replaced;
 }
 
-/** A rename would take the place of a file that has just come. */
+/** Links the file under its name: unlike a rename, that fails when a file of this name has just appeared. */
 async function linkNew(from: string, target: string, name: string): Promise<void> {
   try {
     await Deno.link(from, target);
-    // At once: a later request must not go on writing into the file that has its name.
+    // Remove the old name at once, or a later request would write into the finished file.
     await Deno.remove(from);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.AlreadyExists)) throw cause;
     throw new AgentError(
       "conflict",
       `Cannot keep ${name}: another file of this name was added in the meantime`,
-      {
-        cause,
-      },
+      { cause },
     );
   }
 }
@@ -266,7 +264,7 @@ async function isUploaded({ uploadDir }: LibraryDependencies, path: string): Pro
   return real !== undefined && dirname(path) === real;
 }
 
-/** @throws {AgentError} `forbidden` for a file that lies in a folder of the operator */
+/** @throws {AgentError} `forbidden` for a file in one of the operator's media folders */
 async function requireGone(
   { mediaDirs }: LibraryDependencies,
   { name, path }: KnownFile,

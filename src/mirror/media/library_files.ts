@@ -1,5 +1,5 @@
-// The media of this host: the files of all media folders, uploads included, and of the cache, each with
-// what its first bytes say it is.
+// All media of this host: the files of the media folders, of the upload folder and of the cache, each with
+// its format according to its first bytes.
 
 import { basename, join, resolve } from "@std/path";
 import type { CheckLevel } from "../../domain/digest.ts";
@@ -13,29 +13,29 @@ import { fileInfo } from "../../runtime/regular_file.ts";
 import type { KnownCopy, KnownFile, KnownFiles } from "./known_files.ts";
 import { type FileLook, lookInto } from "./look_inside.ts";
 
-/** Files that are listed at most, of all folders together. */
+/** Most files in the list, over all folders. */
 export const LIBRARY_FILES_MAX = 10_000;
-/** Folders below a media folder that are looked into. */
+/** Levels of subfolders that are searched. */
 const DEPTH_MAX = 4;
-/** Files that are looked into at the same time. */
+/** Files read at the same time. */
 const LOOKS_AT_ONCE = 4;
-/** Files whose first bytes are remembered. */
+/** Files whose format is remembered. */
 const LOOKS_KEPT = LIBRARY_FILES_MAX;
 
-/** Whose a file is: it lies in a folder of the operator, was uploaded, or was downloaded. */
+/** Where a file came from: a media folder of the operator, an upload, or a download. */
 type MediaPlace = "folder" | "upload" | "cache";
 
 /** Where files are taken from. */
 interface MediaFolder {
   readonly path: string;
   readonly place: Exclude<MediaPlace, "cache">;
-  /** Why nothing of it is listed; null when it can be read. */
+  /** Why its files are not listed; null when it can be read. */
   readonly problem: string | null;
 }
 
-/** One file, before it is looked into. */
+/** One listed file, before its content is read. */
 export interface FoundFile {
-  /** By which a request for a machine finds it: its path below the folder. */
+  /** Its path below the folder, which is its name in machine requests. */
   readonly name: string;
   readonly place: MediaPlace;
   /** The media folder; null for a file of the cache. */
@@ -43,20 +43,20 @@ export interface FoundFile {
   readonly path: string;
   readonly size: number;
   readonly modified_at: Instant | null;
-  /** SHA-256 in hex, where its bytes are known and unchanged since. */
+  /** SHA-256 in hex, if the file was hashed and has not changed since. */
   readonly sha256: string | null;
   readonly level: CheckLevel | null;
-  /** Unfinished jobs. */
+  /** Unfinished jobs that use it. */
   readonly used_by: readonly JobUuid[];
 }
 
-/** One file with what it is. */
+/** A listed file with its format. */
 export type LibraryFile = FoundFile & FileLook;
 
-/** Everything that a machine may boot from, as far as it is a file of this host. */
+/** All media files of this host. */
 export interface Library {
   readonly folders: readonly MediaFolder[];
-  /** By name; those of equal names in the order in which they are found. */
+  /** Sorted by name; of equal names, the one that a request would use comes first. */
   readonly files: readonly FoundFile[];
   /** Whether there are more than {@linkcode LIBRARY_FILES_MAX}. */
   readonly truncated: boolean;
@@ -66,18 +66,18 @@ export interface Library {
   };
 }
 
-/** Where the files of the library are known from. */
+/** What listing needs. */
 export interface LibrarySources {
   readonly files: KnownFiles;
   readonly media: Pick<MediaStore, "bytes">;
-  /** Folders in the order in which a name is searched, the upload folder last; they may change. */
+  /** Media folders in search order, the upload folder last. A reload may change them. */
   readonly mediaDirs: readonly string[];
   readonly uploadDir: string;
   /** Infinite for no bound. */
   readonly cacheBytesMax: number;
 }
 
-/** Lists everything, without looking into it. */
+/** Lists all files without reading their content. */
 export async function listLibrary(deps: LibrarySources): Promise<Library> {
   const known = await deps.files.list();
   const byPath = await deps.files.copies();
@@ -100,12 +100,12 @@ export async function listLibrary(deps: LibrarySources): Promise<Library> {
   };
 }
 
-/** The file that a request for a machine takes by this name, without reading the folders. */
+/** The file that a machine request with this name would use. Reads no folder. */
 export async function findInFolders(
   deps: LibrarySources,
   name: string,
 ): Promise<FoundFile | undefined> {
-  // What the list leaves out has no name here either.
+  // Hidden files are not listed, and cannot be named either.
   if (name.split("/").some((part) => part === "" || part.startsWith("."))) return undefined;
   const byPath = await deps.files.copies();
   const distinct = await distinctFolders(deps);
@@ -139,7 +139,7 @@ interface FolderReading {
   readonly root: string;
   readonly place: MediaFolder["place"];
   readonly byPath: ReadonlyMap<string, KnownCopy>;
-  /** Takes what is found. */
+  /** Collects the files found. */
   readonly files: FoundFile[];
 }
 
@@ -159,7 +159,7 @@ async function readFolder(reading: FolderReading): Promise<string | null> {
 async function readBelow(reading: FolderReading, below: string, depth: number): Promise<void> {
   const { root, files } = reading;
   for await (const entry of Deno.readDir(join(root, below))) {
-    // One more than are listed, so that a longer list is known to be cut.
+    // One more than the limit, to know whether the list is complete.
     if (files.length > LIBRARY_FILES_MAX) return;
     if (entry.name.startsWith(".")) continue;
     const name = join(below, entry.name);
@@ -172,7 +172,7 @@ async function readBelow(reading: FolderReading, below: string, depth: number): 
   }
 }
 
-/** A folder below a media folder may be closed to the agent. */
+/** Reads a subfolder; one that the agent may not read counts as empty. */
 function ignoreUnreadable(error: unknown): void {
   const passing = error instanceof Deno.errors.NotFound ||
     error instanceof Deno.errors.PermissionDenied;
@@ -184,7 +184,7 @@ async function foundFile(
   { within, root, place, byPath }: FolderReading,
   name: string,
 ): Promise<FoundFile | undefined> {
-  // A link out of the folders, or one that leads nowhere, is no medium.
+  // Ignore broken links, and links that leave the media folders.
   const path = await realPath(join(root, name)).catch(() => undefined);
   if (path === undefined || path.includes(`/${UNFINISHED_FOLDER}/`)) return undefined;
   if (!within.some((folder) => isWithin(folder, path))) return undefined;
@@ -207,7 +207,7 @@ async function foundFile(
   };
 }
 
-/** A media folder, links followed where it can be reached. */
+/** The real path of a media folder, or the path itself if it cannot be resolved. */
 interface DistinctFolder {
   readonly path: string;
   readonly place: MediaFolder["place"];
@@ -215,8 +215,8 @@ interface DistinctFolder {
 }
 
 /**
- * The media folders, each once: two settings may spell one folder in two ways. The upload folder goes by its own
- * path.
+ * The media folders without duplicates: two settings may name the same folder by different paths. The upload
+ * folder is known by its own path.
  */
 export async function distinctFolders(
   { mediaDirs, uploadDir }: Pick<LibrarySources, "mediaDirs" | "uploadDir">,
@@ -239,7 +239,7 @@ function realOnes(folders: readonly DistinctFolder[]): string[] {
   return folders.map(({ real }) => real).filter((real) => real !== undefined);
 }
 
-/** Looks into files, and remembers those that did not change since. */
+/** Reads the formats of files, and remembers them until a file changes. */
 export function openLooking(): (files: readonly FoundFile[]) => Promise<LibraryFile[]> {
   const known = new Map<string, FileLook>();
   const look = async ({ path, name, size, modified_at }: FoundFile): Promise<FileLook> => {

@@ -1,5 +1,5 @@
-// What a file is, by its first bytes. A name only promises what a machine boots: vendors publish qcow2 disks
-// under names that end in .img, which a machine would boot as if they were raw.
+// Detects the format of a file from its first bytes. Names are unreliable: vendors publish qcow2 disks under
+// names that end in .img, and a machine would boot those as raw disks.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
@@ -15,10 +15,10 @@ const LAST_DESCRIPTOR_TYPE = 255;
 const ISO_MARK = "CD001";
 const BOOT_RECORD_MARK = "EL TORITO SPECIFICATION";
 
-/** Bytes from its start that tell what a file is. */
+/** Bytes from the start of a file that are enough to detect its format. */
 export const HEAD_BYTES = (FIRST_DESCRIPTOR + DESCRIPTORS_MAX) * CD_SECTOR_BYTES;
 
-/** The first bytes of formats that no machine boots; the text stands for bytes. */
+/** First bytes of formats that no machine boots, one character per byte. */
 const FORMATS: readonly (readonly [kind: string, magic: string])[] = [
   ["qcow2", "QFI\xfb"],
   ["vmdk", "KDMV"],
@@ -33,19 +33,19 @@ const FORMATS: readonly (readonly [kind: string, magic: string])[] = [
   ["bzip2", "BZh"],
 ];
 
-/** What the bytes of a file say, whatever its name. */
+/** The format of a file, and whether it suits its name. */
 export interface FileLook {
-  /** `iso`, `raw` for what has no mark, or a format that no machine boots. */
+  /** `iso`, a format that no machine boots, or `raw` when none is recognized. */
   readonly kind: string;
   /** Whether an ISO has an El Torito boot record; null for other files. */
   readonly boot_record: boolean | null;
-  /** Why no machine can boot it under its name; null when one can. */
+  /** Why no machine can boot it under its name; null when there is no reason. */
   readonly problem: string | null;
 }
 
 /**
- * Looks at the first bytes of a file.
- * @param head {@linkcode HEAD_BYTES} of it, or the whole of a shorter one
+ * Detects the format of a file.
+ * @param head its first {@linkcode HEAD_BYTES}, or all of a shorter file
  */
 export function lookAt(name: string, head: Uint8Array): FileLook {
   const descriptors = isoDescriptors(head);
@@ -54,13 +54,13 @@ export function lookAt(name: string, head: Uint8Array): FileLook {
   return { kind, boot_record, problem: problemOf(name, kind) };
 }
 
-/** Opens a file and looks at it; undefined for anything but a regular file. */
+/** Opens a file and detects its format; undefined for anything but a regular file. */
 export async function lookInto(path: string, name: string): Promise<FileLook | undefined> {
   const head = await headOf(path);
   return head === undefined ? undefined : lookAt(name, head);
 }
 
-/** The first {@linkcode HEAD_BYTES} of a file, or less; undefined for anything but a regular file. */
+/** The first {@linkcode HEAD_BYTES} of a file, or fewer; undefined for anything but a regular file. */
 export async function headOf(path: string): Promise<Uint8Array | undefined> {
   const file = await openRegularFile(path);
   if (file === null) return undefined;
@@ -74,13 +74,13 @@ export async function headOf(path: string): Promise<Uint8Array | undefined> {
 /** The first bytes of a download under way. */
 export interface FirstBytes {
   readonly head: Uint8Array;
-  /** Whether it has no other location. */
+  /** Whether no other location is left to try. */
   readonly last: boolean;
 }
 
 /**
- * Refuses a download by its first bytes, in the words of the whole file. Bytes without a mark may be an
- * error page of this location: they are refused at the last one only.
+ * Refuses a download by its first bytes, with the same error as a complete file. An unrecognized format may
+ * be an error page of one server, so it is refused at the last location only.
  * @throws {AgentError} `invalid_argument`
  */
 export function requireBootableHead(name: string, label: string, { head, last }: FirstBytes): void {
@@ -89,9 +89,9 @@ export function requireBootableHead(name: string, label: string, { head, last }:
 }
 
 /**
- * Refuses a file that is not what its name says.
- * @param name the name that the medium gets, which ends in .iso, .img or .raw
- * @param label for the error
+ * Refuses a file whose format does not suit its name.
+ * @param name the name of the medium
+ * @param label names the file in the error
  * @throws {AgentError} `invalid_argument`
  */
 function requireBootable(name: string, label: string, look: FileLook): FileLook {
@@ -99,7 +99,7 @@ function requireBootable(name: string, label: string, look: FileLook): FileLook 
   throw invalidArgument("media", `Cannot use ${label} as ${name}: ${look.problem}`);
 }
 
-/** Looks into an open file, and refuses it. @throws {AgentError} `invalid_argument` */
+/** Checks the format of an open file. @throws {AgentError} `invalid_argument` */
 export async function requireBootableFile(
   name: string,
   label: string,
@@ -108,7 +108,7 @@ export async function requireBootableFile(
   return requireBootable(name, label, lookAt(name, await file.head(HEAD_BYTES)));
 }
 
-/** Looks into a verified file, and refuses it. @throws {AgentError} `invalid_argument`, `not_found` */
+/** Checks the format of a verified file. @throws {AgentError} `invalid_argument`, `not_found` */
 export async function requireBootableAt(
   path: string,
   name: string,
@@ -119,7 +119,7 @@ export async function requireBootableAt(
   throw new AgentError("not_found", `Cannot use ${label} as ${name}: ${path} is not a file`);
 }
 
-/** What a job says of a medium that it takes all the same. */
+/** The warning of a job about a medium that it uses anyway; undefined for none. */
 export function warningOf(name: string, { kind, boot_record }: FileLook): string | undefined {
   if (kind !== "iso" || boot_record !== false) return undefined;
   return `${name} has no El Torito boot record: a machine may not start from it`;
@@ -133,7 +133,7 @@ function problemOf(name: string, kind: string): string | null {
         FIRST_DESCRIPTOR * CD_SECTOR_BYTES + 1
       }, found ${kind === "raw" ? "other bytes" : `a ${kind} file`}`;
     case "disk":
-      // An ISO that was made for USB sticks too boots as a disk.
+      // A hybrid ISO, made for USB sticks too, boots as a disk.
       if (kind === "iso" || kind === "raw") return null;
       return `it is a ${kind} file, expected a raw disk image${remedyFor(kind)}`;
     default:
@@ -141,7 +141,7 @@ function problemOf(name: string, kind: string): string | null {
   }
 }
 
-/** Commands that make a raw image of what somebody has. */
+/** How to turn a file of this format into a raw image. */
 function remedyFor(kind: string): string {
   return COMPRESSIONS.some((known) => known === kind)
     ? "; unpack it first, or name its compression with its url"
@@ -152,7 +152,7 @@ function formatOf(head: Uint8Array): string | undefined {
   return FORMATS.find(([, magic]) => textAt(head, 0, magic.length) === magic)?.[0];
 }
 
-/** The descriptors of an ISO 9660 image; none when the file is something else. */
+/** The volume descriptors of an ISO 9660 image; none for any other file. */
 function isoDescriptors(head: Uint8Array): Uint8Array[] {
   const found: Uint8Array[] = [];
   for (let place = 0; place < DESCRIPTORS_MAX; place++) {
@@ -169,7 +169,7 @@ function isBootRecord(sector: Uint8Array): boolean {
   return sector[0] === 0 && textAt(sector, 7, BOOT_RECORD_MARK.length) === BOOT_RECORD_MARK;
 }
 
-/** Bytes as characters of the same numbers. */
+/** Decodes one character per byte (Latin-1). */
 function textAt(bytes: Uint8Array, at: number, length: number): string {
   return String.fromCharCode(...bytes.subarray(at, at + length));
 }

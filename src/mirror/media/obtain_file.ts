@@ -129,7 +129,7 @@ async function fromLocation(
   };
   const resumable = digests.length > 0;
   const algorithms = digests.map(({ algorithm }) => algorithm);
-  // What a packed file is, its first bytes do not say.
+  // The first bytes of a compressed file do not reveal its format.
   const onHead = (head: Uint8Array) => {
     if (compression === "none") onFirstBytes({ head, last });
   };

@@ -1,43 +1,43 @@
-// The events of files on their way. However fast bytes come, and however many requests bring them, one
-// file is reported at its start, every few seconds, and at its end.
+// Events about uploads and downloads. Each file is reported at its start, every few seconds, and at its end,
+// however many requests it takes.
 
 import { type EventPayload, ownText, PROGRESS_EVENT_MS } from "../../domain/event.ts";
 
-/** What is reported of a file. */
+/** The payload of these events. */
 export type MediaEvent = Omit<EventPayload<"media">, "time">;
 
-/** How far a file is. */
+/** The progress of a transfer. */
 interface Transferred {
-  /** Tells one transfer from another. */
+  /** Identifies the transfer. */
   readonly key: string;
   /** Of the file. */
   readonly name: string;
-  /** Bytes that have come. */
+  /** Bytes received so far. */
   readonly done: number;
-  /** Bytes of the whole; null where nobody has said. */
+  /** Bytes of the complete file; null when unknown. */
   readonly size: number | null;
 }
 
-/** The downloads or the uploads under way, as they are reported. */
+/** Reports the transfers of one kind. */
 export interface TransferEvents {
-  /** Some bytes have come, or the first ones are about to. */
+  /** Called before the first bytes, and as more arrive. */
   moved(file: Transferred): void;
   /**
-   * Nothing more comes. A transfer that was not reported has no end either.
-   * @param error why no file came of it; null when one did
+   * Called at the end. A transfer whose start was not reported gets no end either.
+   * @param error why it failed; null for success
    */
   ended(file: Transferred, error: string | null): void;
-  /** The same for one whose numbers are those that were reported last. */
+  /** Ends a transfer with the progress reported last. */
   lost(key: string, error: string): void;
 }
 
-/** @param tell takes the events; it does not throw */
+/** @param tell receives the events; it does not throw */
 export function openTransferEvents(
   kind: "download" | "upload",
   tell: (event: MediaEvent) => void,
   monotonicMs: () => number = () => performance.now(),
 ): TransferEvents {
-  /** What was reported last of each transfer, and when; `open` until its end was. */
+  /** The last report of each transfer, and its time; `open` until its end is reported. */
   const latest = new Map<
     string,
     { readonly file: Transferred; readonly atMs: number; open: boolean }
@@ -49,7 +49,7 @@ export function openTransferEvents(
     size,
     done,
   });
-  /** What ended long ago no longer holds back a new start. */
+  /** Forgets transfers that ended long ago, so that the next one of that name is reported at once. */
   const forgetOld = (nowMs: number) => {
     for (const [key, { atMs, open }] of latest) {
       if (!open && nowMs - atMs >= PROGRESS_EVENT_MS) latest.delete(key);

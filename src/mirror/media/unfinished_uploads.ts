@@ -1,5 +1,5 @@
-// Unfinished uploads on the disk: their bytes so far, and what their requests said of the whole. They are
-// kept for a day after the last byte.
+// Unfinished uploads on the disk: the bytes so far, with the expected size and digests. They are kept for a
+// day after the last byte.
 
 import { join } from "@std/path";
 import { type Digest, digestText, parseDigest } from "../../domain/digest.ts";
@@ -13,15 +13,15 @@ import { removeFile } from "./partial.ts";
 export const UNFINISHED_MS_MAX = 24 * HOUR_MS;
 /** Unfinished uploads that are kept. */
 const UNFINISHED_MAX = 64;
-/** Seconds after which there may be a place. */
+/** `Retry-After` when there are too many, seconds. */
 const PLACE_SECONDS = 60;
 
-/** An upload whose file is not whole. */
+/** An upload whose file is not complete. */
 export interface UnfinishedUpload {
   readonly offset: number;
-  /** Bytes of the whole; null when no request has said. */
+  /** Bytes of the complete file; null when unknown. */
   readonly total: number | null;
-  /** Of the whole. */
+  /** Expected digests of the complete file. */
   readonly digests: readonly Digest[];
 }
 
@@ -32,7 +32,7 @@ export async function findUnfinished(
 ): Promise<UnfinishedUpload | undefined> {
   const info = await fileInfo(join(place, name));
   if (info === undefined) return undefined;
-  // Nothing but this agent writes here: what else is there is taken away.
+  // Only this agent writes here: anything else in the way is removed.
   if (!info.isFile) await Deno.remove(join(place, name), { recursive: true });
   const said = info.isFile ? await readDescription(place, name) : undefined;
   return said === undefined ? undefined : { offset: info.size, ...said };
@@ -56,25 +56,25 @@ async function readDescription(
   }
 }
 
-/** Notes what is known of the whole, before any of its bytes are written. */
+/** Saves the expected size and digests, before any bytes are written. */
 export async function describeUnfinished(
   place: string,
   name: string,
   { total, digests }: { readonly total: number | null; readonly digests: readonly Digest[] },
 ): Promise<void> {
   const text = JSON.stringify({ total, digests: digests.map(digestText) });
-  // Renamed into place: bytes whose description was half written would begin again.
+  // Renamed into place: with half a description the upload would start over.
   await Deno.writeTextFile(join(place, `${name}.new`), text);
   await Deno.rename(join(place, `${name}.new`), join(place, `${name}.json`));
 }
 
-/** Removes the bytes and what is known of them. */
+/** Removes the bytes and their description. */
 export async function forgetUnfinished(place: string, name: string): Promise<void> {
   await removeFile(join(place, name));
   await removeFile(join(place, `${name}.json`));
 }
 
-/** Refuses a new upload beside too many unfinished ones. @throws {AgentError} `overloaded` */
+/** Refuses a new upload when too many are unfinished. @throws {AgentError} `overloaded` */
 export async function requirePlace(place: string, name: string): Promise<void> {
   let unfinished = 0;
   for await (const entry of Deno.readDir(place)) unfinished += entry.name.endsWith(".json") ? 1 : 0;
@@ -85,9 +85,9 @@ export async function requirePlace(place: string, name: string): Promise<void> {
 }
 
 /**
- * Removes uploads that nobody has continued for a day, and those that lost their description.
- * @param writing names that a request has taken; it may grow meanwhile
- * @returns the names of those that are gone
+ * Removes uploads that have received nothing for a day, and those without a description.
+ * @param writing names in use by requests; may grow during the call
+ * @returns the removed names
  */
 export async function sweepUnfinished(
   place: string,
@@ -99,10 +99,10 @@ export async function sweepUnfinished(
   for await (const entry of Deno.readDir(place)) {
     const name = entry.name.replace(/\.(json|new)$/, "");
     if (writing.has(name)) continue;
-    // The description is as old as the first byte: the bytes tell the age.
+    // The age is that of the bytes: the description is written once, before the first of them.
     const info = await fileInfo(join(place, name)) ?? await fileInfo(join(place, entry.name));
     const touchedMs = info?.mtime?.getTime() ?? nowMs;
-    // A request may have taken the name while its age was looked at: its bytes are new.
+    // Checked again: a request may have taken the name since.
     if (nowMs - touchedMs <= UNFINISHED_MS_MAX || writing.has(name)) continue;
     gone.push(name);
     await forgetUnfinished(place, name);

@@ -1,20 +1,21 @@
-// The body of one request of an upload: its bytes as they come, and how slowly they may.
+// Reads the body of an upload, and gives up on callers that send too slowly.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 
-const KEPT = "what has come is kept for a day";
+const KEPT = "the bytes so far are kept for a day";
 
-/** How slowly a body may come. */
+/** How slow a body may be. */
 export interface PaceLimits {
-  /** Seconds without a byte after which a request is given up. */
+  /** Seconds without data after which a request is aborted. */
   readonly uploadStallSeconds: number;
-  /** Bytes a second, over as many seconds of waiting, below which it is given up too; 0 for any. */
+  /** Lowest rate, bytes per second, measured over that many seconds of waiting; 0 for any. */
   readonly uploadRateMin: number;
 }
 
 /**
- * The bytes of a body, as long as they come within the stall time and at the least rate.
- * @throws {AgentError} `too_slow` when they do not; `malformed` when it breaks off
+ * The bytes of a body, as they arrive.
+ * @throws {AgentError} `too_slow` when the caller stalls or is below the lowest rate; `malformed` when the
+ *   body breaks off
  */
 export async function* partsOf(
   name: string,
@@ -36,14 +37,14 @@ export async function* partsOf(
     if (error instanceof AgentError) throw error;
     throw brokenBody(name, `the body broke off: ${messageOf(error)}`, error);
   } finally {
-    // What nobody reads must not hold the connection.
+    // An unread body would hold the connection.
     reader.cancel().catch(() => {});
   }
 }
 
 /**
- * Watches how fast a caller sends. Only the time counts in which its bytes are waited for: what the disk takes
- * is not its fault. Otherwise a few callers that send a byte now and then would hold all places for ever.
+ * Measures how fast a caller sends, so that a few slow ones cannot hold every upload slot forever. Only time
+ * spent waiting for the caller counts, not time spent writing to the disk.
  */
 function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimits) {
   const windowMs = uploadStallSeconds * 1000;
@@ -61,7 +62,7 @@ function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimit
         giveUp();
       }, windowMs);
       const part = await read.finally(() => clearTimeout(timer));
-      if (stalled) throw slow(`no byte came for ${uploadStallSeconds} seconds`);
+      if (stalled) throw slow(`no data arrived for ${uploadStallSeconds} seconds`);
       waitedMs += performance.now() - began;
       return part;
     },
@@ -70,7 +71,7 @@ function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimit
       if (waitedMs < windowMs) return;
       if (bytes < least) {
         throw slow(
-          `${bytes} bytes came in ${uploadStallSeconds} seconds, expected at least ${least} ` +
+          `${bytes} bytes arrived in ${uploadStallSeconds} seconds, expected at least ${least} ` +
             "(setting limits.upload_rate_min)",
         );
       }
@@ -80,7 +81,7 @@ function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimit
   };
 }
 
-/** The error of a body that ended too early: what came of it can be continued. */
+/** The error for a body that ended early; the upload can be continued. */
 export function brokenBody(name: string, why: string, cause?: unknown): AgentError {
   const message = `Cannot upload ${name}: ${why}; ${KEPT}`;
   return new AgentError("malformed", message, cause === undefined ? {} : { cause });

@@ -1,9 +1,9 @@
-// Files that callers upload into one media folder. A file has its name only when it is whole, on the disk
-// and verified; until then its bytes lie in a folder of their own, where no request can name them.
+// Uploads of files into one media folder. A file gets its name once it is complete, verified and on the disk;
+// until then its bytes are in a hidden folder, where no request can name them.
 //
-//   <upload folder>/NAME                          whole files
+//   <upload folder>/NAME                          complete files
 //   <upload folder>/.zonewright-uploads/NAME      the bytes of an unfinished upload so far
-//   <upload folder>/.zonewright-uploads/NAME.json what its first part said of the whole
+//   <upload folder>/.zonewright-uploads/NAME.json its size and digests, as far as they are known
 
 import { join } from "@std/path";
 import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts";
@@ -28,10 +28,10 @@ import {
   type UnfinishedUpload,
 } from "./unfinished_uploads.ts";
 
-/** Seconds after which a caller beyond the limit may try again. */
+/** `Retry-After` of an upload beyond the limit, seconds. */
 const RETRY_AFTER_SECONDS = 10;
 
-/** Which bytes of which whole a request brings; `to` is the last one, `from - 1` for none. */
+/** The bytes of the file that a request contains. `to` is the last one, or `from - 1` for none. */
 export interface UploadRange {
   readonly from: number;
   readonly to: number;
@@ -40,43 +40,43 @@ export interface UploadRange {
 
 /** One request of an upload. */
 export interface UploadPart {
-  /** A name that a medium may have. */
+  /** The name of the file, already checked. */
   readonly name: string;
-  /** Null for the whole file in one request. */
+  /** Null when one request contains the whole file. */
   readonly range: UploadRange | null;
-  /** Bytes of the body, where the request says. */
+  /** Content-Length; null without one. */
   readonly length: number | null;
-  /** Of the whole file; all must match. */
+  /** Expected digests of the whole file; all must match. */
   readonly digests: readonly Digest[];
   readonly body: ReadableStream<Uint8Array> | null;
 }
 
-/** A whole file that has just arrived, before it has its name. */
+/** A complete file before it gets its name. */
 export interface ArrivedFile {
   readonly path: string;
   readonly size: number;
   readonly sha256: string;
-  /** Whether some digest said what it should be. */
+  /** Whether it was compared with a digest. */
   readonly level: CheckLevel;
 }
 
-/** What became of one request: more is to come, or the whole has its name. */
+/** The result of one request: the upload goes on, or the file is complete. */
 export type UploadResult<T> =
   | { readonly kind: "unfinished"; readonly upload: UnfinishedUpload }
   | { readonly kind: "arrived"; readonly result: T };
 
-/** How many uploads there may be, how large and how slow. */
+/** Limits of uploads. */
 export interface UploadLimits extends PaceLimits {
-  /** Bytes of one file; 0 for no uploads at all. */
+  /** Bytes of one file; 0 turns uploads off. */
   readonly uploadBytesMax: number;
   readonly uploadsMax: number;
 }
 
-/** Uploads into one folder, one writer for each name. */
+/** Uploads into one folder. Only one request at a time may write a name. */
 export interface Uploads {
   /**
-   * Receives the bytes of one request, and the last ones too.
-   * @param arrived gives a whole and verified file its name; the upload ends with it
+   * Receives the body of one request, which may complete the file.
+   * @param arrived called with the complete, verified file to give it its name
    * @throws {AgentError} `conflict` with the right offset, or while another request writes the name;
    *   `malformed` for a body that broke off, or does not match its length or digest; `too_slow`;
    *   `too_large`; `storage_full`; `overloaded`; `forbidden` when uploads are off
@@ -93,29 +93,29 @@ export interface Uploads {
    * @throws {AgentError} `conflict` while a request writes it
    */
   remove(name: string): Promise<boolean>;
-  /** Removes the unfinished uploads that nobody has continued for a day. */
+  /** Removes unfinished uploads that have received nothing for a day. */
   sweep(): Promise<void>;
 }
 
-/** Where uploads go, and by which limits. */
+/** What uploads need. */
 interface UploadsDependencies {
-  /** Absolute path of the upload folder; it is made when it is missing. */
+  /** Absolute path of the upload folder; created when missing. */
   readonly folder: string;
   readonly limits: UploadLimits;
   readonly hashing: Hashing;
   readonly freeBytes: FreeBytes;
   readonly now: Now;
   readonly log: Log;
-  /** Takes what is reported of each upload under way. */
+  /** Receives the events of uploads. */
   readonly tell?: (event: MediaEvent) => void;
 }
 
-/** The same, with what readers of the events know. */
+/** The dependencies, with the record of which events were sent. */
 interface OpenUploads extends UploadsDependencies {
   readonly transfers: TransferEvents;
 }
 
-/** Opens the uploads. Nothing is made on the disk before the first one. */
+/** Opens the uploads. Nothing is created on the disk before the first one. */
 export function openUploads(given: UploadsDependencies): Uploads {
   const deps = { ...given, transfers: openTransferEvents("upload", given.tell ?? (() => {})) };
   const { folder, limits, transfers } = deps;
@@ -135,7 +135,7 @@ export function openUploads(given: UploadsDependencies): Uploads {
     const gone = await sweepUnfinished(place, Date.parse(deps.now()), writing);
     for (const name of gone) transfers.lost(name, "nobody has continued it for a day");
   };
-  // One after another: once a request has taken its name and waited for its own, none removes its bytes.
+  // One cleanup at a time: a request that has taken its name and waited for this cannot lose its bytes to it.
   const sweep = () => {
     const next = swept.then(sweepNow);
     swept = next.catch(() => {});
@@ -178,7 +178,7 @@ function requireNotTaken(writing: ReadonlySet<string>, name: string, deed: strin
   throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`);
 }
 
-/** Receives a part, and gives a whole file its name. */
+/** Receives the body of a request, and completes the file if it was the last part. */
 async function receiveReported<T>(
   deps: OpenUploads,
   place: string,
@@ -201,7 +201,7 @@ async function receiveReported<T>(
   }
 }
 
-/** Refuses what is too large before anything is touched. */
+/** Refuses a file that is too large before anything is written. */
 function requireAllowed(
   { name, range, length }: UploadPart,
   { uploadBytesMax }: UploadLimits,
@@ -249,7 +249,7 @@ async function receivePart(
   await describeUnfinished(place, name, { total, digests });
   const { size, hashes } = await write(deps, join(place, name), part, offset, digests)
     .catch(async (error: unknown) => {
-      // These bytes would never become a file, and a full disk stops the store.
+      // A file that is too large can never be completed, and a full disk stops the store.
       const hopeless = error instanceof AgentError &&
         (error.code === "too_large" || error.code === "storage_full");
       if (hopeless) await forgetUnfinished(place, name);
@@ -267,7 +267,7 @@ async function receivePart(
   return { kind: "arrived", result: file };
 }
 
-/** Refuses a part that does not continue what is there. */
+/** Refuses a part that does not continue the bytes so far. */
 function requireNext(
   name: string,
   { from, total }: UploadRange,
@@ -286,7 +286,7 @@ function requireNext(
   throw new AgentError("conflict", message, { uploadOffset: offset });
 }
 
-/** The digests of this request and of those before it. */
+/** The digests that this request and the earlier ones named. */
 function digestsOf(
   { name, digests }: UploadPart,
   before: UnfinishedUpload | undefined,
@@ -306,7 +306,7 @@ function digestsOf(
   return all;
 }
 
-/** Writes the body behind what is there. The bytes stay when it breaks off. */
+/** Appends the body to the bytes so far, which stay when it breaks off. */
 async function write(
   { folder, freeBytes, limits, hashing, transfers }: OpenUploads,
   path: string,
@@ -319,7 +319,7 @@ async function write(
   const what = `upload ${name}`;
   const options = { path, from: offset, bytesMax: limits.uploadBytesMax, folder, freeBytes, what };
   return await closing(await openFileWriter(options), async (file) => {
-    // Only bytes that come in one request can be hashed as they come.
+    // Hashed while it is written; a file in several parts is hashed at the end.
     const algorithms = digests.map(({ algorithm }) => algorithm);
     const hasher = offset === 0 ? hashing.open(algorithms) : undefined;
     try {
@@ -341,7 +341,7 @@ async function write(
   });
 }
 
-/** Refuses more bytes than the request announced. */
+/** Refuses a body that is longer than its Content-Range. */
 async function requireExpected(
   file: FileWriter,
   { name, range }: UploadPart,
@@ -360,7 +360,7 @@ function requireWhole({ name, range, length }: UploadPart, size: number, offset:
   throw brokenBody(name, `the body ended after ${size - offset} of ${expected} bytes`);
 }
 
-/** Compares a whole file with its digests. One that differs is discarded. */
+/** Compares a complete file with its digests, and discards it if one differs. */
 async function verified(
   { hashing }: UploadsDependencies,
   place: string,

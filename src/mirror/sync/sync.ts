@@ -230,13 +230,13 @@ type IndexEvent = Omit<EventPayload<"index">, "time">;
 
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {
   readonly upstream: Upstream | null;
-  /** Takes the start of each sync, and the end of one that leaves no report. */
+  /** Receives the start of each sync, and the end of a sync that writes no report. */
   readonly tell: (event: IndexEvent) => void;
 }
 
 const NOTHING_DONE = { added: 0, changed: 0, removed: 0, problems: 0 };
 
-/** Runs a sync whose start is an event. Its end is one where its report is written. */
+/** Runs a sync and reports its start. Its end becomes an event when the store writes the report. */
 async function reportedSync(
   deps: SyncDependencies,
   o: SyncOptions,
@@ -318,7 +318,7 @@ const WRITTEN_AGAIN_MS = 24 * 3_600_000;
 
 /**
  * The documents of the index, minus the reports that need no write.
- * @param tell takes the ends of syncs whose report is not written; the store adds those of the others
+ * @param tell receives the ends of syncs whose report is not written; the store adds the other ends
  */
 export function openSyncJournal(
   index: IndexStore,

@@ -1,5 +1,5 @@
-// GET /agent/v1/jobs, one of them, and its log: what operators and the console look at. No answer
-// holds the sources of tasks or a secret, and none grows with the number of jobs.
+// GET /agent/v1/jobs, one job, and its log: the views for operators and the console. Answers contain neither
+// task sources nor secrets, and no answer grows with the number of jobs.
 
 import { type Context, Hono } from "hono";
 import { spanEnd, uuidBeginning, uuidOf } from "../../../domain/description/formats.ts";
@@ -37,28 +37,28 @@ import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden } from "./filter.ts";
 
 type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
 
-/** Jobs of one page. */
+/** Jobs per page. */
 const JOBS_DEFAULT = 50;
 const JOBS_MAX = 200;
-/** Memory for one summary on its way: its params as a text and as a value. */
+/** Memory for one summary: its params as text and as a value. */
 const SUMMARY_HEAP_BYTES = 32 * 1024;
-/** Lines of one page of a log. */
+/** Lines per page of a log. */
 const LINES_DEFAULT = 100;
 const LINES_MAX = 1000;
-/** Characters of a text that is searched for. */
+/** Characters of a search text. */
 const SEARCH_CHARS_MAX = 200;
-/** Characters of a list of states, each of them named once. */
+/** Characters of a list that names each state once. */
 const STATES_CHARS_MAX = EXECUTION_WORDS.join(",").length;
 const CURSOR_CHARS_MAX = 200;
-/** Characters of the JSON of params that jobs are filtered by. */
+/** Characters of the `params` filter, which is JSON. */
 const PARAMS_CHARS_MAX = 4096;
 
-/** Reading jobs: their list, one by its uuid, and its log. */
+/** The routes that list jobs, count them, and show one job or its log. */
 export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/jobs", (c) => listSummaries(c, context));
   app.get("/agent/v1/jobs/counts", (c) => countSummaries(c, context));
-  // Other words in this place are calls on many jobs, which have no GET.
+  // The pattern keeps out `cancel`, `retry` and `prune`, which are calls on many jobs without a GET.
   app.get("/agent/v1/jobs/:job_uuid{[0-9A-Fa-f-]+}", (c) => getSummary(c, context));
   app.get("/agent/v1/jobs/:job_uuid/log", (c) => getLog(c, context));
   return app;
@@ -66,7 +66,7 @@ export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
 
 const WORD = `(?:${EXECUTION_WORDS.join("|")})`;
 
-/** Words of states with commas between them. */
+/** A comma-separated list of states. */
 const states = kept(
   atMostChars(
     STATES_CHARS_MAX,
@@ -78,7 +78,7 @@ const states = kept(
   (words): Execution[] => [...new Set(words.split(",").map(parseExecutionFilter))],
 );
 
-/** Which jobs are counted, key by key; a list takes the same keys. */
+/** The filters of a count, which the list takes too. */
 export const COUNT_QUERY_FIELDS = {
   uuid: about(
     "Only jobs whose uuid begins with these characters, at least 4.",
@@ -121,7 +121,7 @@ export const SUMMARY_QUERY_FIELDS = {
   ),
 };
 
-/** A page may be short, or empty, while others follow: `next` says so. */
+/** A page may be short or even empty and still have a `next`. */
 async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const { limit = JOBS_DEFAULT, cursor, state, ...others } = readQuery(
     c.req.url,
@@ -141,7 +141,7 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
   });
 }
 
-/** The jobs of all states that fit. Of more than the agent looks at, `whole` is false. */
+/** Matching jobs by state. `whole` is false when there were too many to look at all of them. */
 async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const filter = filterOf(c, readQuery(c.req.url, COUNT_QUERY_FIELDS));
   const { counts, whole } = await context.store.jobs.summaryCounts(filter);
@@ -151,7 +151,7 @@ async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Pro
 
 type CountQuery = ObjectOf<typeof COUNT_QUERY_FIELDS, never>;
 
-/** @throws {AgentError} `forbidden` when the caller is shown no params, and filters by one */
+/** @throws {AgentError} `forbidden` when a caller filters by a param that it may not see */
 function filterOf(c: Context<HttpEnv>, { params: json, ...others }: CountQuery): SummaryFilter {
   const params = json === undefined ? undefined : paramsOf(json);
   const [name] = Object.keys(params ?? {});
@@ -160,12 +160,12 @@ function filterOf(c: Context<HttpEnv>, { params: json, ...others }: CountQuery):
   return { ...others, ...(params === undefined ? {} : { params }), searchesParams: sees };
 }
 
-/** @throws {AgentError} `invalid_argument` naming what is wrong in the JSON */
+/** @throws {AgentError} `invalid_argument` naming the mistake in the JSON */
 function paramsOf(json: string): Readonly<Record<string, string>> {
   const findings = openFindings();
   const read = paramFilter.read(parsedParams(json), "params", findings);
   refuseFindings(findings, "query");
-  // Its values are texts.
+  // paramFilter accepts only strings as values.
   return (read ?? {}) as Record<string, string>;
 }
 
@@ -181,9 +181,8 @@ function viewOf(c: Context<HttpEnv>, { now, machines }: JobViewContext): Summary
   return { now: now(), host: machines.host, showsParams: seesSecrets(c.get("caller")) };
 }
 
-/** The place behind which a list goes on, as a text that only this agent reads. */
+/** A position in a list as an opaque text: base64url without padding. */
 function cursorOf({ order, at, id }: SummaryPlace): string {
-  // What pads a base64 text says nothing.
   const text = btoa(`${order} ${id} ${at}`).replaceAll("=", "");
   return text.replaceAll("+", "-").replaceAll("/", "_");
 }
@@ -204,12 +203,12 @@ function decoded(cursor: string): string {
   try {
     return atob(cursor.replaceAll("-", "+").replaceAll("_", "/"));
   } catch {
-    // It is refused with other texts that are no cursor.
+    // placeOf() refuses the empty text.
     return "";
   }
 }
 
-/** The summary, and every attempt that failed as far as they are kept. */
+/** The summary, and the failed attempts that are still kept. */
 async function getSummary(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const job = await context.store.jobs.summary(uuid);
