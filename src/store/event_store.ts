@@ -16,7 +16,7 @@ export interface EventBounds {
   readonly last: number;
 }
 
-/** Which events are meant; an event must fit every key that is given. */
+/** Selects events; an event must match every given key. */
 export interface EventFilter {
   readonly job?: readonly JobUuid[] | undefined;
   readonly machine?: readonly MachineUuid[] | undefined;
@@ -25,7 +25,7 @@ export interface EventFilter {
 
 /** Some events, in their order. */
 export interface EventPage {
-  /** Without those about what has been removed since, and those that do not fit. */
+  /** Without events about subjects that were removed since, and events that do not match. */
   readonly events: readonly StoredEvent[];
   /** The page covers events up to this `seq`; the requested `seq` when it is empty. */
   readonly last: number;
@@ -44,8 +44,8 @@ export interface EventStore {
   append(event: OwnEvent): Promise<void>;
   bounds(): Promise<EventBounds>;
   /**
-   * The events after one of them, as many as may be read at once. However many are kept, a page of some
-   * jobs is found by an index, and one of some kinds or machines after a bounded number of rows.
+   * A page of the events after `seq`. Events of given jobs are found by an index; for given kinds or machines
+   * a bounded number of rows is read, however many events are kept.
    * @param limit of events that are given
    */
   after(seq: number, limit: number, filter?: EventFilter): Promise<EventPage>;

@@ -1,5 +1,5 @@
-// Searching the image index: every artifact of the tree as one list, in the tree's own order. What
-// is found is always what the documents of the index say at that moment; see IndexStore.swap().
+// Searches the image index: all artifacts as one list, in the order of the tree. Results always agree with
+// the stored documents, since both are written in one transaction; see IndexStore.swap().
 
 import type { JsonObject } from "../domain/json.ts";
 
@@ -9,7 +9,7 @@ export const SEARCH_WORDS_MAX = 8;
 /** Selects artifacts; an artifact must match every given key. */
 export interface ImageFilter {
   readonly distro?: string;
-  /** An alias or a release's id; what is both is an alias, as clients of the index have it. */
+  /** An alias or the id of a release; an alias takes precedence, as in clients of the index. */
   readonly release?: string;
   readonly build?: string;
   /** In the words of the OS information database: `x86_64`, `aarch64`. */
@@ -23,7 +23,7 @@ export interface ImageFilter {
   readonly firmware?: string;
   /** Each must occur somewhere in what names the artifact; case does not count. */
   readonly words?: readonly string[];
-  /** Whether it is of the first build of its release's current ones, the one that clients take. */
+  /** Whether it belongs to the newest current build of its release, the one that clients take. */
   readonly newest?: boolean;
   /**
    * Whether clients take it where no variant is named: the vendor's default one, or where the
@@ -65,7 +65,7 @@ export interface ListedImage {
   readonly archived: boolean;
   /** Where a client downloads it: the primary location, or else the first one. */
   readonly url: string | null;
-  /** As the publisher wrote it, fields that nobody knows included. @see document 1, Artifact */
+  /** As the publisher wrote it, unknown fields included. @see document 1, Artifact */
   readonly artifact: JsonObject;
   readonly place: ImagePlace;
 }

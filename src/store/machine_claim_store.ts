@@ -1,29 +1,29 @@
-// Which job has begun to make which machine. A claim is written before vmadm makes anything, and only
-// when nothing on the host has the machine's uuid. Anything with that uuid afterwards is the job's to
-// remove, even after agent and vmadm crashed together, or after an undo that failed.
+// Claims: which job is creating which machine. A claim is written before vmadm creates anything, and only if
+// nothing on the host has the machine's uuid. Whatever has that uuid later was created by the job, which may
+// remove it, even after a crash of agent and vmadm or a failed undo.
 
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Execution } from "../domain/job/state.ts";
 
-/** That a job may remove whatever carries the uuid of a machine. */
+/** The right of a job to remove whatever has the uuid of a machine. */
 export interface MachineClaim {
   readonly uuid: MachineUuid;
-  /** The managed host that has the machine, as Transport names it; another one finds nothing of it. */
+  /** The managed host of the machine, as Transport names it. */
   readonly host: string;
   readonly job_uuid: JobUuid;
   readonly claimed_at: Instant;
-  /** Attempts to remove what is left, made since the job ended. */
+  /** Attempts to remove the leftovers since the job ended. */
   readonly tries: number;
   /** Null until the first check after the end of the job. */
   readonly next_try_at: Instant | null;
-  /** What the latest attempt failed with; null before the first. */
+  /** Error of the latest attempt; null before the first. */
   readonly error: string | null;
 }
 
 /**
- * A claim whose job has ended without a machine: something of it may be left. It outlives its job, which
- * retention removes like others.
+ * A claim whose job ended without a machine, so parts of it may be left on the host. It stays when retention
+ * removes the job.
  */
 export interface Leftover extends MachineClaim {
   /** How the job ended. */
@@ -31,7 +31,7 @@ export interface Leftover extends MachineClaim {
   readonly workflow_uuid: WorkflowUuid;
 }
 
-/** The claims; a machine has one at a time. */
+/** The claims; each machine has at most one. */
 export interface MachineClaimStore {
   /**
    * Assigns the machine to this job, replacing any earlier claim.
@@ -39,14 +39,14 @@ export interface MachineClaimStore {
    */
   take(machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">): Promise<boolean>;
   get(uuid: MachineUuid): Promise<MachineClaim | undefined>;
-  /** Drops the claim once nothing is left, or the machine is someone else's. Claims of other jobs stay. */
+  /** Drops the claim of this job, when nothing is left or the machine belongs to another. */
   release(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
-  /** The same for a leftover that an operator gives up: something of it may be there still. */
+  /** Drops a leftover at the operator's request, although parts of it may still exist. */
   drop(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
-  /** Releases the claims of jobs that succeeded: their machines stand. */
+  /** Drops the claims of jobs that succeeded. */
   settle(): Promise<void>;
   /**
-   * Claims of jobs that have ended otherwise, with their last task; the oldest come first.
+   * Claims of jobs that ended otherwise, including their last task; oldest first.
    * @param host only those of this host
    */
   left(limit?: number, host?: string): Promise<Leftover[]>;

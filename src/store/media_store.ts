@@ -1,5 +1,5 @@
-// What is known of the verified files of this host: those of the cache, and those of the operator's
-// folders that were read. The bytes lie in the file system; see src/mirror/media/cache.ts.
+// Records of the verified files of this host: those in the cache, and those in the operator's folders that
+// were hashed. The bytes are in the file system; see src/mirror/media/cache.ts.
 
 import type { CheckLevel, Digest } from "../domain/digest.ts";
 import type { JobUuid } from "../domain/id.ts";
@@ -26,7 +26,7 @@ export interface MediaFile {
   readonly verified_at: Instant;
 }
 
-/** What was downloaded to make a file. */
+/** The download that a file was made from. */
 export interface MediaDownload {
   /** Its compression; `none` when it is the file itself. */
   readonly packed: string;
@@ -35,12 +35,12 @@ export interface MediaDownload {
   readonly sha512: string | null;
 }
 
-/** A file of the cache with what was downloaded for it. */
+/** A file of the cache with its download. */
 export interface DownloadedMedia extends MediaFile {
   readonly download: MediaDownload;
 }
 
-/** One place of a file in a folder of this host. */
+/** One path of a file in a media folder. */
 export interface StoredCopy {
   /** Absolute, links followed. */
   readonly path: string;
@@ -51,18 +51,15 @@ export interface StoredCopy {
 
 /** The verified files. */
 export interface MediaStore {
-  /** Records a file, or that it was obtained again; its level never drops. */
+  /** Records a file, or refreshes its record; its level never drops. */
   keep(file: MediaFile, download?: MediaDownload): Promise<void>;
-  /** Notes that a file which is known lies in a folder too. What was known of the path is forgotten. */
+  /** Records that a known file is also at this path, replacing any record of the path. */
   copied(copy: StoredCopy): Promise<void>;
-  /** All places of files that are known, by path. */
+  /** All recorded places, by path. */
   copies(): Promise<StoredCopy[]>;
-  /**
-   * Forgets a place. A file that was known by it alone is forgotten, one that lies elsewhere too is known by
-   * another place from then on.
-   */
+  /** Forgets a place. A file without another place is forgotten too. */
   gone(path: string): Promise<void>;
-  /** The file that was made of a download with such a digest. */
+  /** The file made from a download with this digest. */
   find(digest: Digest, packed: string): Promise<DownloadedMedia | undefined>;
   get(sha256: string): Promise<MediaFile | undefined>;
   /** Most recently used first. */
@@ -72,7 +69,7 @@ export interface MediaStore {
    * @returns whether the file is still known
    */
   use(sha256: string, now: Instant, job?: JobUuid): Promise<boolean>;
-  /** Raises the level that a file has reached; a lower level is ignored. */
+  /** Raises the level of a file; a lower level is ignored. */
   raise(sha256: string, level: CheckLevel): Promise<void>;
   /** Records that its bytes were hashed again and still match. */
   verified(sha256: string, now: Instant): Promise<void>;

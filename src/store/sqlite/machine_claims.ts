@@ -54,7 +54,7 @@ function upsertClaim(
   ) > 0;
 }
 
-/** Jobs are about to be removed: their claims keep how they ended. */
+/** Copies the outcome of jobs that are about to be removed into their claims. */
 export function keepEnds(db: Connection, jobs: readonly number[]): void {
   db.run(
     `UPDATE machine_claims SET execution = ended.execution
@@ -69,7 +69,7 @@ function selectClaim(db: Connection, uuid: MachineUuid): MachineClaim | undefine
   return db.row<MachineClaim>(`SELECT ${COLUMNS} FROM machine_claims c WHERE c.uuid = ?`, uuid);
 }
 
-/** Removes a claim, and says so if it had become a leftover. */
+/** Removes a claim, with an event if it had become a leftover. */
 function deleteClaim(
   db: Connection,
   { uuid, job }: { readonly uuid: MachineUuid; readonly job: JobUuid },
@@ -81,7 +81,7 @@ function deleteClaim(
     uuid,
     job,
   );
-  // One that no look has found was never reported.
+  // A leftover that no check has found was never reported.
   const reported = change === "leftover_dropped" || typeof gone[0]?.next_try_at === "string";
   if (gone.length === 0 || !reported) return;
   const payload = { change, machine_uuid: uuid, job_uuid: job };

@@ -1,16 +1,16 @@
-// The schema as numbered steps that only go forward. Before the steps the database is copied, see
-// older_copy.ts; each step is one transaction, so that a kill at any moment loses nothing.
+// Migrates the schema in numbered steps, forward only. The database is copied first, see older_copy.ts. Each
+// step is one transaction, so a kill at any moment loses nothing.
 
 import type { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { SCHEMA } from "./schema.ts";
 
-/** How a file gets its schema. */
+/** The migration steps. */
 export interface SchemaSteps {
-  /** The version that the first step gives an empty file. */
+  /** The version after the first step, which creates the tables. */
   readonly first: number;
-  /** The first one makes the tables, each other one brings the version before it to its own. */
+  /** The first creates the tables; each further one migrates from the previous version. */
   readonly steps: readonly string[];
 }
 
@@ -20,10 +20,10 @@ export const SCHEMA_STEPS: SchemaSteps = {
   steps: [SCHEMA],
 };
 
-/** The schema that this program writes. */
+/** The schema version of this program. */
 export const SCHEMA_VERSION = latestOf(SCHEMA_STEPS);
 
-/** The version that the last step leads to. */
+/** The version after the last step. */
 export function latestOf({ first, steps }: SchemaSteps): number {
   return first + steps.length - 1;
 }
@@ -54,7 +54,7 @@ export function migrate(
   const found = row?.user_version ?? 0;
   const problem = versionProblem(found, schema);
   if (problem !== undefined) throw new AgentError("internal", `Cannot open the store: ${problem}`);
-  // While a step replaces a table, the rows that refer to it must stay.
+  // Otherwise a step that replaces a table would remove the rows that refer to it.
   db.exec("PRAGMA foreign_keys = OFF");
   for (const [index, step] of schema.steps.entries()) {
     const version = schema.first + index;

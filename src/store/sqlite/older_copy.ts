@@ -1,5 +1,5 @@
-// The copy of a database whose schema is about to change. Schemas only go forward: to go back to an
-// older program, use `zonewright.db.schema-7`.
+// Copies a database before its schema is migrated. There is no way back from a migration: to return to an
+// older program, restore the copy, such as `zonewright.db.schema-7`.
 
 import { Database } from "@db/sqlite";
 import { dirname } from "@std/path";
@@ -13,9 +13,8 @@ const VERSION_OFFSET = 60;
 const HEAD_BYTES = 64;
 
 /**
- * Copies a database of an older schema beside itself; one that is new, or not there, is left alone. A
- * copy that is there comes from a start that did not finish the steps, and is replaced: its rows are
- * the same.
+ * Copies a database with an older schema into the same folder; does nothing for a current or missing one. An
+ * existing copy is from a start that did not finish the migration; it has the same rows and is replaced.
  * @param migrating called for the copy under the name `migrate_keep`
  * @throws {AgentError} `storage_full`; `internal` when it cannot be copied, or cannot be used
  */
@@ -52,7 +51,7 @@ export async function keepOlder(
   migrating("after", ["migrate_keep"]);
 }
 
-/** The schema in the head of the file, which may be older than the one in its log; 0 for no file. */
+/** The schema version in the header of the file, which may lag behind its log; 0 without a file. */
 async function versionInHead(path: string): Promise<number> {
   let file: Deno.FsFile;
   try {
@@ -85,21 +84,21 @@ async function versionOf(path: string): Promise<number> {
   }
 }
 
-// A database without its write-ahead log: one file that can be given another name.
+// Merges the write-ahead log into the database, so that it is one file that can be renamed.
 
-/** Milliseconds for a reader of the database to close it. */
+/** Milliseconds to wait until another process closes the database. */
 const BUSY_MS = 5_000;
 
 /**
- * Writes the log of a database into it and removes the log, so that the file is whole by itself. A kill
- * at any moment leaves file and log as SQLite can read them.
+ * Merges the log of a database into the file and removes the log. After a kill at any moment, SQLite can
+ * still read file and log.
  * @returns `unsettled` when that cannot be done, since the file is damaged or not there
  * @throws {AgentError} `conflict` when another process has the database open; `storage_full`
  * @see sqlite.org/wal.html
  */
 export function settleDatabase(path: string): "settled" | "unsettled" {
   try {
-    // Who may only read changes nothing: the ruins of a database and its log stay as they were found.
+    // Open read-only first: a damaged database and its log must stay as they were found.
     opened(path, { readonly: true }, (db) => db.prepare("SELECT * FROM sqlite_schema").all());
     opened(path, {}, (db) => {
       // Takes the log in, syncs the file, and only then removes the log.

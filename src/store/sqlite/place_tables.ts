@@ -1,21 +1,21 @@
-// Where jobs stand in a list: blocks of places in a row, and how many jobs each one holds, kept exact by
-// triggers, so that a count and an offset cost no more for a long history.
+// Counters of jobs per block of consecutive places, which triggers keep exact, so that counts and offsets
+// take no longer with a long history.
 //
 //   places    0 ......... 4095 | 4096 ......... 8191 | 8192 ...
-//   counters  jobs, and from when to when they were made: of every definition together, and of each one
+//   counters  number of jobs, and their range of creation times: over all definitions, and for each one
 
-/** Places of one block, as a power of two. */
+/** Places per block, as a power of two. */
 const BLOCK_BITS = 12;
-/** Places of one block: few enough to be looked at in one statement, unless the jobs are large. */
+/** Places per block: few enough to examine in one statement, unless the jobs are large. */
 export const BLOCK = 2 ** BLOCK_BITS;
-/** Stands for all definitions together, whose own numbers begin with 1. */
+/** The definition id of the counters over all definitions; real ids begin with 1. */
 export const EVERY = 0;
 
 const block = (row: "new" | "old") => `${row}.id >> ${BLOCK_BITS}`;
-/** The counters of a job that goes. */
+/** Subtracts a removed job from the counters. */
 const COUNTERS = `definition_id IN (${EVERY}, old.definition_id) AND block = ${block("old")}`;
 
-/** The counters and their triggers. A block without jobs has no row. */
+/** The counters and their triggers. Blocks without jobs have no row. */
 export const PLACE_TABLES = `
   CREATE TABLE job_places (
     definition_id INTEGER NOT NULL,

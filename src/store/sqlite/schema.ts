@@ -1,5 +1,5 @@
-// The tables of the store. What a schema can refuse, it refuses: the closed words are CHECKs, an
-// unfinished target is a unique partial index, a second result of one task is a primary key.
+// The tables of the store. Whatever the schema can refuse, it refuses: words outside a closed list by CHECKs,
+// a second unfinished job of a target by a unique partial index, a second result of a task by a primary key.
 
 import { EVENT_TABLES, LOCAL_EVENTS } from "./event_tables.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
@@ -7,7 +7,7 @@ import { PLACE_TABLES } from "./place_tables.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
 import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE, removable } from "./words.ts";
 
-/** The columns of a table of counts after its time. */
+/** The columns of a table of counters, after its time. */
 const COUNTED = `execution TEXT NOT NULL CHECK ${isOneOf("execution", EXECUTIONS)},
     jobs INTEGER NOT NULL CHECK (jobs >= 0)`;
 
@@ -330,5 +330,5 @@ const JOB_TABLES = `
   ) STRICT;
 `;
 
-/** Makes the tables of an empty file. */
+/** Creates the tables in an empty file. */
 export const SCHEMA = `${JOB_TABLES}${PLACE_TABLES}${LOCAL_TABLES}${EVENT_TABLES}${LOCAL_EVENTS}`;

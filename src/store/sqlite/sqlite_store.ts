@@ -1,6 +1,6 @@
-// The store on one SQLite file. Reads are made at once on the same connection: since writes never
-// await inside their transaction, a read sees committed rows only; it is answered once they are on
-// the disk, so that nothing that was shown is ever lost.
+// The store in one SQLite file. Reads run at once on the same connection: since no transaction awaits, they
+// see committed rows only. They are answered once those rows are on the disk, so that nothing that a caller
+// has seen can be lost.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { ImageStore } from "../image_store.ts";
@@ -60,14 +60,14 @@ import {
   workflowTexts,
 } from "./workflows.ts";
 
-/** What a store is opened with besides its file. */
+/** Options for opening a store. */
 export interface SqliteOptions extends ConnectionWatch {
   /** The clock of the store, by which leases end and jobs are due; the system's unless given. */
   readonly now?: Now;
 }
 
 /**
- * Opens the store, making file and schema when they are missing.
+ * Opens the store, creating file and schema if needed.
  * @param path a file, or `:memory:`
  * @param schema the steps of another program than this one
  * @throws {AgentError} `internal` when a newer program or an unreleased one wrote the file
@@ -160,12 +160,12 @@ function jobStore(db: Connection, now: Now): JobStore {
     count: (filter) => countJobs(db, filter),
     hasParam: (name) => hasParam(db, name),
     claim: async (life, limit) => {
-      // A hint: nothing is promised by it, so it need not wait for the disk, and costs no commit.
+      // Only a hint, so it need not wait for the disk.
       const due = selectNextDue(db, now());
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
       return await db.write("job_claim", () => claimJobs(db, life, limit, now()));
     },
-    // Nothing is promised by it, so it need not wait for the disk.
+    // Claims nothing, so it need not wait for the disk.
     ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
     hold: (life, jobs) => db.write("job_claim", () => holdJobs(db, life, jobs, now()), "patient"),
     hurry: () => db.hurry(),
@@ -246,7 +246,7 @@ function imageStore(db: Connection): ImageStore {
   };
 }
 
-/** What is computed at once, as a promise; what it throws becomes a rejection. */
+/** Runs a function at once, and returns its result or error as a promise. */
 function answer<T>(read: () => T): Promise<T> {
   return new Promise((resolve) => resolve(read()));
 }

@@ -1,5 +1,4 @@
-// Texts of rows as parts that are read on demand. SQLite hands out bytes: nothing becomes a string of
-// JavaScript on the way.
+// Reads the texts of rows in parts, on demand. They stay bytes and are never decoded to strings.
 
 import { AgentError } from "../../domain/error.ts";
 import { type LazyPart, PART_BYTES, type StoredText, type TextPart } from "../stored_text.ts";
@@ -7,11 +6,11 @@ import type { Connection, TextReader } from "./connection.ts";
 
 const encoder = new TextEncoder();
 
-/** Where a text stands. */
+/** The location of a text. */
 export interface TextPlace {
-  /** Names the row, for those who change it. */
+  /** Id of the row, for writers that change it. */
   readonly row: string;
-  /** Expression of the text. */
+  /** SQL expression of the text. */
   readonly sql: string;
   /** What follows FROM, with one question mark for each of `values`. */
   readonly from: string;
@@ -19,7 +18,7 @@ export interface TextPlace {
   readonly bytes: number;
 }
 
-/** A text that is in a row. */
+/** A text stored in a row. */
 export function partAt(db: Connection, place: TextPlace): LazyPart {
   const { row, sql, from, values, bytes } = place;
   const select = (at: number, length: number) =>
@@ -29,7 +28,7 @@ export function partAt(db: Connection, place: TextPlace): LazyPart {
       length,
       ...values,
     )?.part ?? undefined;
-  // From now on: the length was taken from the text as it is now.
+  // Start following changes now: the length is that of the present text.
   const readWhole = () => select(0, bytes);
   let reader: TextReader | undefined = db.readers.open(row, `${sql} ${values}`, readWhole);
   return {
@@ -66,7 +65,7 @@ export function textAt(
   return readText(row.text, secrets);
 }
 
-/** A text of parts, those of a few bytes joined. */
+/** A text made of parts; small ones are joined. */
 export function textOf(
   parts: readonly (TextPart | string)[],
   secrets: string | null = null,
@@ -92,12 +91,12 @@ export function textOf(
   return { parts: joined, bytes, secrets };
 }
 
-/** A text that was read. */
+/** A text that is already in memory. */
 export function readText(bytes: Uint8Array, secrets: string | null = null): StoredText {
   return { parts: [bytes], bytes: bytes.length, secrets };
 }
 
-/** How many rows from one on make a page: as many as fit a part, and one at least. */
+/** How many rows, starting at an index, make a page: as many as fit a part, and at least one. */
 export function fitting(
   rows: readonly { readonly bytes: number }[],
   first = 0,

@@ -23,7 +23,7 @@ interface WorkflowRow {
   readonly created_at: Instant;
 }
 
-/** Writes a workflow, unless its uuid is taken or the rules are against it. */
+/** Creates a workflow, unless its uuid is taken or the rules forbid it. */
 export function insertWorkflow(
   db: Connection,
   workflow: Workflow,
@@ -49,7 +49,7 @@ export function insertWorkflow(
   return holder === undefined ? { kind: "full" } : { kind: "name_taken", uuid: holder };
 }
 
-/** Writes a workflow of the agent itself over whatever an earlier version of the agent left. */
+/** Writes a built-in workflow, replacing that of an earlier version of the agent. */
 export function putBuiltinWorkflow(db: Connection, workflow: Workflow, now: Instant): void {
   changingWorkflow(db, workflow.uuid);
   db.run(
@@ -62,7 +62,7 @@ export function putBuiltinWorkflow(db: Connection, workflow: Workflow, now: Inst
   );
 }
 
-/** Writes a workflow over the one of its uuid, unless that is part of the agent. */
+/** Replaces a workflow, unless it is built in. */
 export function updateWorkflow(
   db: Connection,
   workflow: Workflow,
@@ -98,16 +98,16 @@ export function selectWorkflow(db: Connection, uuid: WorkflowUuid): StoredWorkfl
   return row === undefined ? undefined : workflowFromRow(row);
 }
 
-/** What is found of a workflow of which a job is to be made. */
+/** Result of looking up the workflow for a new job. */
 type WorkflowToRun =
   | { readonly kind: "found"; readonly workflow: Workflow; readonly bytes: number }
   | { readonly kind: "large"; readonly bytes: number }
   | { readonly kind: "missing" };
 
-/** The name under which a workflow is kept. */
+/** The cache key of a workflow. */
 const KEPT = "workflow";
 
-/** The workflow, unless it has more bytes than may be read. It is read and parsed for its first job only. */
+/** The workflow, unless it is too large. It is read and parsed once, for its first job. */
 export function workflowToRun(
   db: Connection,
   uuid: WorkflowUuid,
@@ -126,7 +126,7 @@ export function workflowToRun(
   return { kind: "large", bytes: found.bytes };
 }
 
-/** A workflow is about to be changed: those who read it are given it as it is. */
+/** Call before changing a workflow: its readers keep the present version. */
 function changingWorkflow(db: Connection, uuid: WorkflowUuid): void {
   db.forget(KEPT, uuid);
   db.readers.changing(workflowRow(uuid));
@@ -141,7 +141,7 @@ function workflowBytes(db: Connection, uuid: WorkflowUuid): number | undefined {
   return row?.bytes;
 }
 
-/** In the order of their creation. The bodies of those that are passed over are not read. */
+/** In order of creation. Skipped workflows are not read. */
 export function selectWorkflows(
   db: Connection,
   filter: WorkflowFilter,
@@ -158,7 +158,7 @@ export function selectWorkflows(
   return rows.map((row) => ({ ...workflowFromRow(row), place: row.id }));
 }
 
-/** A workflow as it is stored, or as GET shows it: with `wf_uuid` behind it. */
+/** A workflow as stored, or as GET shows it, with `wf_uuid` appended. */
 export function workflowText(
   db: Connection,
   uuid: WorkflowUuid,
@@ -172,7 +172,7 @@ export function workflowText(
   return textAt(db, { ...placeOf(uuid, bytes - 1 + shown.length), sql });
 }
 
-/** The next workflows of a list, in the order of their creation: as many as fit a part. */
+/** The next workflows of a list, in order of creation: as many as fit a part. */
 export function workflowTexts(
   db: Connection,
   filter: WorkflowFilter,
@@ -203,7 +203,7 @@ export function workflowTexts(
   };
 }
 
-/** The bodies of workflows in this order, with commas between them. */
+/** The bodies of workflows in this order, separated by commas. */
 function selectBodies(db: Connection, ids: readonly number[]): Uint8Array | undefined {
   return db.row<{ text: Uint8Array }>(
     `SELECT CAST(group_concat(body, ',') AS BLOB) AS text FROM (
@@ -223,7 +223,7 @@ function workflowRow(uuid: WorkflowUuid): string {
   return `workflow ${uuid}`;
 }
 
-/** How many a list with this filter has over all its pages. */
+/** How many workflows match a filter. */
 export function countWorkflows(db: Connection, filter: WorkflowFilter): number {
   const where = whereOf(conditionsOf(filter));
   const row = db.row<{ workflows: number }>(
@@ -235,10 +235,10 @@ export function countWorkflows(db: Connection, filter: WorkflowFilter): number {
 
 function conditionsOf({ name, uuid, builtin }: WorkflowFilter): Condition[] {
   const given: (Condition | false)[] = [
-    // Behind the hexadecimal digits comes the letter g.
+    // `g` sorts after all hexadecimal digits.
     uuid !== undefined && { sql: "uuid >= ? AND uuid < ? || 'g'", values: [uuid, uuid] },
     name !== undefined && { sql: "name = ?", values: [name] },
-    // SQLite keeps 0 and 1 in the head of a row, so that no body is read for them.
+    // SQLite stores 0 and 1 in the header of a row, so this reads no bodies.
     builtin !== undefined && { sql: "builtin = ?", values: [Number(builtin)] },
   ];
   return given.filter((condition) => condition !== false);

@@ -7,15 +7,15 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/j
 import { decodeDocument, RefusedDocument } from "../../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../../domain/index/index_path.ts";
 
-/** Documents whose rows are made in one write when the store is opened. */
+/** Documents whose rows are written together when the store is opened. */
 const FILL_AT_A_TIME = 100;
-/** Milliseconds of reading documents after which other work is let through. */
+/** Milliseconds of reading documents before yielding to other work. */
 const READ_MS = 8;
 
 /** The rows of documents that are about to be written, by their paths. */
 type RowsByPath = ReadonlyMap<string, DocumentRows>;
 
-/** Reads the rows of documents, with other work let through in between. */
+/** Computes the rows of documents, yielding to other work in between. */
 export async function readRows(documents: readonly IndexDocument[]): Promise<RowsByPath> {
   const rows = new Map<string, DocumentRows>();
   let began = performance.now();
@@ -86,7 +86,7 @@ function deleteAliases(db: Connection, distro: string): void {
   db.run("DELETE FROM index_aliases WHERE distro = ?", distro);
 }
 
-/** The release that a list of artifacts is of. */
+/** The release of a list of artifacts. */
 interface ArtifactsPlace {
   readonly distro: string;
   readonly release: string;
@@ -102,7 +102,7 @@ function deleteArtifacts(db: Connection, { distro, release, archived }: Artifact
   );
 }
 
-/** Makes the rows of documents that an older program has stored without them. */
+/** Writes the rows of documents that an older version stored without them. */
 export async function fillRows(db: Connection, index: IndexStore): Promise<void> {
   const missing = await db.durably(() => selectUnsearched(db));
   for (let at = 0; at < missing.length; at += FILL_AT_A_TIME) {
@@ -123,7 +123,7 @@ function selectUnsearched(db: Connection): string[] {
   ).map(({ path }) => path);
 }
 
-// A name or an alias that stands twice would have been refused by the sync: the first one counts.
+// The sync refuses duplicate names and aliases; if one is here all the same, the first one counts.
 
 function insertDistro(db: Connection, place: number, { distro, words }: DistroRow): void {
   db.run(
@@ -202,8 +202,8 @@ function insertArtifactTexts(db: Connection, row: ArtifactRow): void {
   );
 }
 
-// What a document of the image index says to those who search: read once, when it is stored. The
-// sync has judged the document before; here a field of another type is passed over.
+// The searchable content of an index document, extracted once when it is stored. The sync has checked the
+// document; here a field of an unexpected type is ignored.
 
 /** One row of a list of distros. */
 interface DistroRow {
@@ -248,10 +248,10 @@ type RowsPlace =
     readonly release: string;
     readonly archived: boolean;
   }
-  /** A document that says nothing of its own, such as an alias file. */
+  /** A document without content of its own, such as an alias file. */
   | { readonly kind: "none" };
 
-/** What a document adds to the tables that a search reads. */
+/** The rows that a document adds to the search tables. */
 type DocumentRows =
   | { readonly kind: "distros"; readonly rows: readonly DistroRow[] }
   | { readonly kind: "releases"; readonly distro: string; readonly rows: readonly ReleaseRow[] }
@@ -271,7 +271,7 @@ export function rowsPlace(path: string): RowsPlace {
   return { kind: "artifacts", distro: of, release, archived: list === "archive" };
 }
 
-/** Reads the rows of a document. What is no JSON object has none: it is served as it is. */
+/** Computes the rows of a document. Anything but a JSON object has none, and is only served. */
 function documentRows({ path, body }: IndexDocument): DocumentRows {
   const place = rowsPlace(path);
   const document = place.kind === "none" ? undefined : parsed(path, body);
@@ -286,7 +286,7 @@ function documentRows({ path, body }: IndexDocument): DocumentRows {
   }
 }
 
-/** A document of an older version may be larger than those that are taken today: it has no rows. */
+/** A document stored by an older version may exceed today's limits; it gets no rows. */
 function parsed(path: string, body: Uint8Array): JsonObject | undefined {
   try {
     const value = decodeDocument(body, path);
@@ -353,7 +353,7 @@ function addressOf(artifact: JsonObject): string | null {
   return text(primary?.url);
 }
 
-/** Case does not count in a search. A line break stands between two facts: no word holds one. */
+/** Searches ignore case. Facts are separated by line breaks, which no search word contains. */
 function wordsOf(facts: readonly (string | null)[]): string {
   return facts.filter((fact) => fact !== null).join("\n").toLowerCase();
 }

@@ -1,8 +1,7 @@
-// The search over the artifacts of the image index. The three tables are read from the outside in, in
-// the order of their keys, which is the order of the tree: nothing is sorted, and a page ends the
-// reading. A distro or a release that is named leaves the others unread; further filters look at the
-// narrow rows of what is left. One text serves every filter, so that callers cannot fill the memory
-// with statements.
+// The search over the artifacts of the image index. The three tables are joined in key order, which is the
+// order of the tree: nothing is sorted, and reading stops when the page is full. A given distro or release
+// limits what is read; other filters check the narrow rows that remain. One statement serves every filter,
+// so that callers cannot fill the memory with prepared statements.
 
 import type { BindValue } from "@db/sqlite";
 import type { JsonObject } from "../../../domain/json.ts";
@@ -19,7 +18,7 @@ const TABLES = `index_distros AS d
   CROSS JOIN index_releases AS r ON r.distro = d.distro
   CROSS JOIN index_artifacts AS a ON a.distro = r.distro AND a.release = r.release`;
 
-/** A filter that is not given is null, and lets everything through. */
+/** A filter that is null matches everything. */
 const FITS = `(?1 IS NULL OR d.distro = ?1)
   AND (?2 IS NULL OR r.release = coalesce(
         (SELECT x.release FROM index_aliases AS x WHERE x.distro = r.distro AND x.alias = ?2), ?2))
@@ -84,7 +83,7 @@ export function searchImages(
   ).map(imageFromRow);
 }
 
-/** How many artifacts fit. */
+/** How many artifacts match. */
 export function countImages(db: Connection, filter: ImageFilter): number {
   const row = db.row<{ artifacts: number }>(
     `SELECT count(*) AS artifacts FROM ${TABLES} WHERE ${FITS}`,
@@ -93,7 +92,7 @@ export function countImages(db: Connection, filter: ImageFilter): number {
   return row?.artifacts ?? 0;
 }
 
-/** What is bound to the question marks of the filter, in their order. */
+/** The values bound to the filter, in order. */
 function bound(filter: ImageFilter): BindValue[] {
   const flag = (on: boolean | undefined) => on === undefined ? null : Number(on);
   const listed = (word: string | undefined) => word === undefined ? null : JSON.stringify(word);

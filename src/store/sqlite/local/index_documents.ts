@@ -1,16 +1,16 @@
 // The documents of the image index, as the upstream wrote them, and the reports of the syncs.
-// Bodies are kept compressed: JSON of the index shrinks to a tenth, and with it the file, its log
-// and its backups, which costs less time than writing it out.
+// Bodies are compressed: index JSON shrinks to a tenth, and so do the file, its log and its backups.
+// Compressing takes less time than writing the full text.
 
 import type { IndexDocument, IndexPin, IndexPinChanges, IndexSync } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 
 /** Reports of syncs that are kept. */
 const SYNC_REPORTS_MAX = 100;
-/** Bytes under which a document is not worth compressing. */
+/** Documents below this size are not compressed, bytes. */
 const COMPRESSED_BYTES_MIN = 512;
 
-/** A document as its row has it. */
+/** A document as a row. */
 interface StoredBody extends IndexDocument {
   readonly encoding: "identity" | "gzip";
 }
@@ -67,7 +67,7 @@ export function selectDocuments(db: Connection): Omit<IndexDocument, "body">[] {
   );
 }
 
-/** Writes a packed document in place of the one that has its path, if any. */
+/** Writes a packed document, replacing any of the same path. */
 export function upsertDocument(db: Connection, document: StoredBody): void {
   db.run(
     `INSERT INTO index_documents (path, body, sha256, etag, last_modified, fetched_at, encoding)
@@ -84,7 +84,7 @@ export function upsertDocument(db: Connection, document: StoredBody): void {
   );
 }
 
-/** Without effect when no document has the path. */
+/** Removes a document; does nothing when no document has the path. */
 export function deleteDocument(db: Connection, path: string): void {
   db.run("DELETE FROM index_documents WHERE path = ?", path);
 }
@@ -111,7 +111,7 @@ export function selectLastSync(db: Connection): IndexSync | undefined {
   return row === undefined ? undefined : JSON.parse(row.report) as IndexSync;
 }
 
-// What was published for checking artifacts that have left the index. The most recent are kept.
+// Pins of artifacts that have left the index; see domain/index/pins.ts. Only the most recent are kept.
 
 /** Pins that are kept; the known trees lose a few hundred artifacts in a month. */
 const PINS_MAX = 100_000;

@@ -68,7 +68,7 @@ function upsertFile(db: Connection, file: MediaFile): void {
   );
 }
 
-/** One for a file that is not known is none. */
+/** Records a place of a file; does nothing for an unknown file. */
 function upsertCopy(db: Connection, { path, sha256, verified_at }: StoredCopy): void {
   db.run(
     `INSERT INTO media_copies (path, sha256, verified_at)
@@ -202,7 +202,7 @@ function selectUnused(db: Connection): MediaFile[] {
   );
 }
 
-/** A file that leaves the cache and lies in a folder too is known by that from then on. @returns whether it does */
+/** Records that a file leaving the cache remains in a media folder. @returns whether it is in one */
 function becomesCopy(db: Connection, sha256: string): boolean {
   const kept = db.run(
     `UPDATE media_files SET source = 'path', (path, origin, label) = (
