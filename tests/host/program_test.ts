@@ -24,7 +24,7 @@ Deno.test("a program leads a group and a session of its own, as the process that
   await writer.write(new TextEncoder().encode("here\n"));
   assertEquals(new TextDecoder().decode((await reader.read()).value), "here\n");
   const { stdout } = await runCommand("/bin/ps", ["-o", "comm=,pgid=,sid=", "-p", `${child.pid}`], {
-    deadlineMs: 30_000,
+    deadlineMs: 90_000,
   });
   assertEquals(stdout.trim().split(/\s+/), ["cat", `${child.pid}`, `${child.pid}`]);
   await writer.close();
@@ -38,7 +38,7 @@ Deno.test("a program without its interpreter is reported as missing", async () =
     const program = `${folder}/vmadm`;
     await Deno.writeTextFile(program, "#!/nowhere/sh\n", { mode: 0o755 });
     const error = await assertRejects(
-      () => runCommand(program, [], { deadlineMs: 30_000 }),
+      () => runCommand(program, [], { deadlineMs: 90_000 }),
       AgentError,
     );
     assertEquals(error.code, "host");
@@ -56,7 +56,7 @@ Deno.test("a folder is no program", () => {
 Deno.test("a program that ends with the codes of a failed start has run all the same", async () => {
   for (const code of [126, 127]) {
     const script = `echo "sh: vmadm: not found" >&2; exit ${code}`;
-    const result = await runCommand("/bin/sh", ["-c", script], { deadlineMs: 30_000 });
+    const result = await runCommand("/bin/sh", ["-c", script], { deadlineMs: 90_000 });
     assertEquals(result.code, code);
   }
 });

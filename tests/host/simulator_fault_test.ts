@@ -220,7 +220,7 @@ Deno.test("a guest that ignores its power button is ended by the timer of its br
       await fault(host, "acpi_ignored", "1");
       const started = performance.now();
       assertEquals((await host.vmadm(["stop", uuid])).code, 0);
-      assert(performance.now() - started >= 400);
+      assert(performance.now() - started >= 350);
       assertEquals((await host.get(uuid)).state, "stopped");
     }
     assertEquals(await liveMachines(host.dir), []);

@@ -110,7 +110,7 @@ Deno.test("what a client writes arrives whole", async () => {
 
 Deno.test("what is no console is refused with what it sent, and closed", async () => {
   const cases: [string, (connection: Deno.TcpConn) => Promise<void>, string][] = [
-    ["silent", untilClosed, "sent no RFB version within 0.3 s"],
+    ["silent", untilClosed, "sent no RFB version within 2 s"],
     ["closing", () => Promise.resolve(), "closed the connection"],
     ["another protocol", says("HTTP/1.1 400\r\n"), 'is not an RFB server: it sent "HTTP/1.1"'],
     ["another version", says("RFB 009.001\n"), "is not an RFB server"],
@@ -118,7 +118,7 @@ Deno.test("what is no console is refused with what it sent, and closed", async (
   ];
   for (const [name, server, words] of cases) {
     await withServer(server, async (connect) => {
-      const error = await assertRejects(() => connect(undefined, { bannerMs: 300 }), AgentError);
+      const error = await assertRejects(() => connect(), AgentError);
       assertEquals([name, error.message.includes(words)], [name, true], error.message);
       assertEquals(["host", "timeout"].includes(error.code), true);
     });

@@ -2,7 +2,8 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
-import { digestOf, makeFifo, namesIn, zoneTest } from "./zone.ts";
+import { digestOf, makeFifo, namesIn, withZone, zoneTest } from "./zone.ts";
+import { inOwnProcess } from "../support/own_process.ts";
 import { refused } from "./refused.ts";
 
 zoneTest(
@@ -22,18 +23,16 @@ zoneTest(
   },
 );
 
-zoneTest(
-  "placeFile() sets the mode whatever the umask of the agent is",
-  async ({ transport, placement, root }) => {
-    const before = Deno.umask(0o077);
-    try {
-      await placeFile(transport, placement);
-    } finally {
-      Deno.umask(before);
-    }
+Deno.test("placeFile() sets the mode whatever the umask of the agent is", () =>
+  withZone(async ({ placement, root, folder }) => {
+    const place = { vmadm: "/usr/sbin/vmadm", zonesRoot: `${folder}/zones` };
+    await inOwnProcess(`
+      import { localTransport } from "./src/host/transport.ts";
+      import { placeFile } from "./src/host/zone/root.ts";
+      Deno.umask(0o077);
+      await placeFile(localTransport(${JSON.stringify(place)}), ${JSON.stringify(placement)});`);
     assertEquals(((await Deno.lstat(`${root}/install.iso`)).mode ?? 0) & 0o7777, 0o444);
-  },
-);
+  }));
 
 zoneTest(
   "placeFile() places an empty file, and one of exactly one part",

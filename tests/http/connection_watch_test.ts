@@ -9,7 +9,7 @@ Deno.test("ConnectionWatch counts what it could not close, and holds it against 
   let nowMs = 0;
   const watch = new WatchedConnections(limits, () => nowMs);
   const look = () => {
-    nowMs += 1001;
+    nowMs += SHORT.headSeconds * 1000 + 1;
     watch.sweep();
   };
   const open = (peer?: string) => watch.open(() => {}, peer);

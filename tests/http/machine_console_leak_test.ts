@@ -9,18 +9,13 @@ import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { askRaw, type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";
 import { type HttpAgent, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
+import { openDescriptors, OTHER_DESCRIPTORS } from "./listeners.ts";
 
 const BANNER = "RFB 003.008\n";
 const CYCLES = 1000;
 const CYCLES_AT_ONCE = 20;
 const CONSOLES = 50;
-/** Descriptors that come and go with the runtime itself. */
-const SLACK = 8;
 const MACHINES = [1, 2, 3, 4, 5].map((number) => uuidOf(number));
-
-function descriptors(): number {
-  return [...Deno.readDirSync("/proc/self/fd")].length;
-}
 
 /** Runs with consoles that echo what they are sent, behind a real listener. */
 async function withConsoles(
@@ -100,12 +95,15 @@ Deno.test(`${CYCLES} consoles leave no descriptor and no place behind`, async ()
     };
     await cycle(1);
     await until("the first to end", () => open() === 0);
-    const before = descriptors();
+    const before = openDescriptors();
     for (let number = 0; number < CYCLES; number += CYCLES_AT_ONCE) {
       await Promise.all(Array.from({ length: CYCLES_AT_ONCE }, (_, at) => cycle(number + at)));
     }
     await until("every console to end", () => open() === 0);
-    await until("the descriptors to be closed", () => descriptors() <= before + SLACK);
+    await until(
+      "the descriptors to be closed",
+      () => openDescriptors() <= before + OTHER_DESCRIPTORS,
+    );
     const closed = agent.log.filter(({ msg }) => msg === "console closed");
     assertEquals(closed.length, CYCLES + 1);
     // All places are free again.
@@ -125,7 +123,7 @@ Deno.test("clients that are gone before they have a WebSocket leave no place beh
       "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==",
       "\r\n",
     ].join("\r\n");
-    const before = descriptors();
+    const before = openDescriptors();
     for (let times = 0; times < 100; times += 1) {
       const client = await Deno.connect({ hostname: "127.0.0.1", port: agent.port });
       await client.write(new TextEncoder().encode(request));
@@ -137,7 +135,10 @@ Deno.test("clients that are gone before they have a WebSocket leave no place beh
       const of = (message: string) => agent.log.filter(({ msg }) => msg === message).length;
       return of("console opened") === of("console closed") && open() === 0;
     });
-    await until("the descriptors to be closed", () => descriptors() <= before + SLACK);
+    await until(
+      "the descriptors to be closed",
+      () => openDescriptors() <= before + OTHER_DESCRIPTORS,
+    );
     const client = await openConsole(urlFor(agent, 0));
     await speak(client);
     await client.close();

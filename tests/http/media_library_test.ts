@@ -205,4 +205,4 @@ Deno.test("callers that send a byte now and then lose their places, and what has
     } finally {
       for (const timer of timers) clearInterval(timer);
     }
-  }, { uploadStallSeconds: 1, uploadRateMin: 1000, uploadsMax: 4 }));
+  }, { uploadStallSeconds: 3, uploadRateMin: 1000, uploadsMax: 4 }));

@@ -2,6 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { type App, listen, type ListenOptions, type Server } from "../../src/http/listen/server.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { inOwnProcess } from "../support/own_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { listed, rawCall } from "./raw_call.ts";
 
@@ -45,14 +46,19 @@ Deno.test("listen() answers on a port and on a socket, and tells them apart", as
   });
 });
 
-Deno.test("listen() makes a socket that only its owner may open", async () => {
+Deno.test("listen() makes a socket that only its owner may open, and leaves the umask as it was", async () => {
   await withFolder(async (folder) => {
-    const before = Deno.umask();
-    await withServer({ socketPath: `${folder}/agent.sock` }, async ({ port }) => {
-      const { mode } = await Deno.lstat(`${folder}/agent.sock`);
-      assertEquals([(mode ?? 0) & 0o777, port], [0o600, undefined]);
-      assertEquals(Deno.umask(), before);
-    });
+    const path = `${folder}/agent.sock`;
+    const said = await inOwnProcess(`
+      import { listen } from "./src/http/listen/server.ts";
+      import { silentLog } from "./src/metrics/log.ts";
+      Deno.umask(0o027);
+      const options = { tcp: null, socketPath: ${JSON.stringify(path)}, log: silentLog };
+      const server = await listen({ fetch: () => new Response("") }, options);
+      const { mode } = await Deno.lstat(options.socketPath);
+      console.log(JSON.stringify([mode & 0o777, server.port ?? null, Deno.umask()]));
+      await server.shutdown();`);
+    assertEquals(JSON.parse(said), [0o600, null, 0o027]);
   });
 });
 

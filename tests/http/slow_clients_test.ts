@@ -11,6 +11,7 @@ import {
   listenerTestInTurn,
   openDescriptors,
   type OpenedListener,
+  OTHER_DESCRIPTORS,
   PLAIN_LISTENERS,
   send,
   SHORT_LIMITS as SHORT,
@@ -170,7 +171,7 @@ listenerTestInTurn(
       );
       await Promise.all(many.map(ended));
       await until("the descriptors to be free", () =>
-        openDescriptors() <= before + 5);
+        openDescriptors() <= before + OTHER_DESCRIPTORS);
     }),
 );
 

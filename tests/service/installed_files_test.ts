@@ -5,6 +5,7 @@ import { dirname, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import { installService, uninstallService } from "../../src/service/installation.ts";
 import { SERVICE_PATHS } from "../../src/service/manager.ts";
+import { inOwnProcess } from "../support/own_process.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { modeOf, withProgram } from "./program_below.ts";
 
@@ -15,12 +16,11 @@ Deno.test("what a link or a file has in the way is not followed, and folders are
     await Deno.writeTextFile(other, "somebody else's");
     await Deno.mkdir(dirname(root + binary), { recursive: true });
     await Deno.symlink(other, `${root}${binary}.new`);
-    const umask = Deno.umask(0);
-    try {
-      await installService({ manager: "systemd", root, start: true }, { program });
-    } finally {
-      Deno.umask(umask);
-    }
+    await inOwnProcess(`
+      import { installService } from "./src/service/installation.ts";
+      Deno.umask(0);
+      const request = { manager: "systemd", root: ${JSON.stringify(root)}, start: true };
+      await installService(request, { program: ${JSON.stringify(program)} });`);
     assertEquals(await Deno.readTextFile(other), "somebody else's");
     assertEquals((await Deno.lstat(root + binary)).isFile, true);
     assertEquals([await modeOf(dirname(root + config)), await modeOf(root + stateDir)], [
