@@ -4,7 +4,7 @@
 
 import { fromFileUrl, join } from "@std/path";
 import { createHash } from "node:crypto";
-import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { brotliCompressSync, constants } from "node:zlib";
 import type { PackedUi } from "../src/http/routes/ui.ts";
 import { placeBundler, refuseOtherBundlers } from "./bundler.ts";
 
@@ -101,7 +101,6 @@ function packed(name: string, text: string): PackedUi["files"][string] {
   return {
     type,
     br: new Uint8Array(brotliCompressSync(bytes, { params })).toBase64(),
-    gzip: new Uint8Array(gzipSync(bytes, { level: constants.Z_BEST_COMPRESSION })).toBase64(),
   };
 }
 

@@ -151,8 +151,9 @@ async function search(
   const path = { path: request.path, any, ...digest };
   const { files } = mirror;
   // Until its use is recorded with its digest: nobody is to replace what is being read.
-  using reading = new DisposableStack();
-  const onOpen = (path: string) => void reading.use(files.reading(path, job_uuid));
+  const opened: Disposable[] = [];
+  using _readings = { [Symbol.dispose]: () => opened.forEach((one) => one[Symbol.dispose]()) };
+  const onOpen = (path: string) => void opened.push(files.reading(path, job_uuid));
   const reads = { signal, onProgress, onOpen, hash: files.hash };
   const medium = await findFile(deps.mediaDirs, path, reads);
   await files.note(medium, job_uuid);

@@ -157,7 +157,7 @@ async function hashFile(
       throw refusedSignature(issuerKeyID, "it is not over the bytes of a file");
     }
     const salt = packet.salt ?? new Uint8Array();
-    const key = `${algorithm} ${salt.toHex()}`;
+    const key = `${algorithm} ${salt.join()}`;
     const hash = hashes.get(key) ?? createHash(algorithm).update(salt);
     hashes.set(key, hash);
     const end = packet.toHash(signatureType, literal as object, true).subarray(salt.length);

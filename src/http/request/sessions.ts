@@ -124,8 +124,9 @@ export function showsCsrf(session: BrowserSession, shown: string | undefined): b
 }
 
 function secretText(): string {
-  return crypto.getRandomValues(new Uint8Array(SECRET_BYTES))
-    .toBase64({ alphabet: "base64url", omitPadding: true });
+  const bytes = crypto.getRandomValues(new Uint8Array(SECRET_BYTES));
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
 async function digestOf(text: string): Promise<Uint8Array> {

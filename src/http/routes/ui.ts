@@ -17,11 +17,10 @@ export interface PackedUi {
   readonly files: Readonly<Record<string, PackedFile>>;
 }
 
-/** One file in both encodings, base64. */
+/** One file, compressed by Brotli as base64. */
 interface PackedFile {
   readonly type: string;
   readonly br: string;
-  readonly gzip: string;
 }
 
 /** Beside the program in the binary; from source where `make` has put it. */
@@ -78,7 +77,6 @@ interface LoadedUi {
 interface LoadedFile {
   readonly type: string;
   readonly br: Uint8Array<ArrayBuffer>;
-  readonly gzip: Uint8Array<ArrayBuffer>;
 }
 
 /** @throws {AgentError} `not_found` when the sources were not packed */
@@ -92,14 +90,14 @@ async function loadUi(): Promise<LoadedUi> {
   }
   // Written by vendors/ui.ts.
   const packed = JSON.parse(text) as PackedUi;
-  const files = Object.entries(packed.files).map(([name, { type, br, gzip }]) =>
-    [name, { type, br: bytesOf(br), gzip: bytesOf(gzip) }] as const
+  const files = Object.entries(packed.files).map(([name, { type, br }]) =>
+    [name, { type, br: bytesOf(br) }] as const
   );
   return { page: pageText(packed), files: new Map(files) };
 }
 
 function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
-  return Uint8Array.fromBase64(base64);
+  return Uint8Array.from(atob(base64), (byte) => byte.charCodeAt(0));
 }
 
 function pageText({ script, style }: PackedUi): string {
@@ -140,15 +138,30 @@ async function fileAnswer(c: Context<HttpEnv>, { files }: LoadedUi): Promise<Res
     "content-type": file.type,
     vary: "accept-encoding",
   });
-  if (encoding === "identity") return new Response(await unpacked(file.gzip), { headers });
-  headers.set("content-encoding", encoding);
-  return new Response(file[encoding], { headers });
+  if (encoding !== "identity") headers.set("content-encoding", encoding);
+  return new Response(encoding === "br" ? file.br : await packedAgain(file.br, encoding), {
+    headers,
+  });
 }
 
-/** Few callers ask for it: it is unpacked for each. */
-async function unpacked(gzip: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
-  const stream = new Blob([gzip]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return await new Response(stream).bytes();
+/** Every browser takes Brotli from this host and over TLS, so that others are served without a cache. */
+async function packedAgain(
+  br: Uint8Array<ArrayBuffer>,
+  encoding: "gzip" | "identity",
+): Promise<Uint8Array<ArrayBuffer>> {
+  // On the start path no other module of Node may be loaded.
+  const { brotliDecompress, gzip } = await import("node:zlib");
+  const plain = await answered<Buffer>((done) => brotliDecompress(br, done));
+  const bytes = encoding === "identity"
+    ? plain
+    : await answered<Buffer>((done) => gzip(plain, done));
+  return new Uint8Array(bytes);
+}
+
+function answered<T>(run: (done: (error: Error | null, value: T) => void) => void): Promise<T> {
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  run((error, value) => error === null ? resolve(value) : reject(error));
+  return promise;
 }
 
 /** Whether a request is a browser's for `/`: browsers name HTML among what they take, programs do not. */
