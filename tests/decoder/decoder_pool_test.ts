@@ -21,8 +21,8 @@ const SOURCES = new TextEncoder().encode('["(job, cb) => cb()"]');
 const GZIP = { compression: "gzip", what: "unpack the medium" };
 const WHAT = { what: "read the medium" };
 
-function selfOf({ name, program, args, env }: Program): SelfCommand {
-  return { program, args, env, compiled: name !== "source" };
+function selfOf({ name, ...self }: Program): SelfCommand {
+  return { ...self, compiled: name !== "source" };
 }
 
 function hostile(way: string): SelfCommand {

@@ -2,7 +2,7 @@
 // where `make test-full` has put them; without one, its tests are skipped by name.
 
 import { fromFileUrl } from "@std/path";
-import { NODES } from "../../vendors/pins.ts";
+import { NODES, OLD_NODE } from "../../vendors/pins.ts";
 
 /** One Node. */
 export interface NodeRuntime {
@@ -14,15 +14,22 @@ export interface NodeRuntime {
 
 /** Registers a test for each Node. */
 export function eachNode(name: string, run: (node: NodeRuntime) => Promise<void>): void {
-  for (const { version } of NODES) {
-    const path = `../../.toolchain/node/${version}/node`;
-    const program = fromFileUrl(new URL(path, import.meta.url));
-    Deno.test({
-      name: `${name} (on Node ${version})`,
-      ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" && !isThere(program),
-      fn: () => run({ version, program }),
-    });
-  }
+  for (const { version } of NODES) register(name, version, run);
+}
+
+/** Registers a test for a Node that is too old. */
+export function oldNode(name: string, run: (node: NodeRuntime) => Promise<void>): void {
+  register(name, OLD_NODE.version, run);
+}
+
+function register(name: string, version: string, run: (node: NodeRuntime) => Promise<void>): void {
+  const path = `../../.toolchain/node/${version}/node`;
+  const program = fromFileUrl(new URL(path, import.meta.url));
+  Deno.test({
+    name: `${name} (on Node ${version})`,
+    ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" && !isThere(program),
+    fn: () => run({ version, program }),
+  });
 }
 
 function isThere(program: string): boolean {

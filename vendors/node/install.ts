@@ -19,6 +19,9 @@ import { cannotRefuse, majorOf, optionsOf, revoke } from "./wall.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 
 const PIECE_BYTES = 64 * 1024;
+/** Between two tries of a stream that whoever started this program has made non-blocking, milliseconds. */
+const RETRY_MS = 2;
+const PAUSE = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
 const WORDS: Readonly<Record<string, string>> = {
   sunos: "illumos",
   x64: "x86_64",
@@ -26,17 +29,33 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 // Captured: a guest takes the names of the platform away from itself.
-const { Event, EventTarget, ReadableStream, WritableStream } = globalThis;
+const { Atomics, Event, EventTarget, ReadableStream, setTimeout, WritableStream } = globalThis;
 const self = fileURLToPath(import.meta.url);
 
 /** One of the three streams of this process. */
 function standard(descriptor: number) {
-  const writeSync = (bytes: Uint8Array) => asDeno(() => fs.writeSync(descriptor, bytes));
+  const writeSync = (bytes: Uint8Array): number => {
+    for (;;) {
+      try {
+        return asDeno(() => fs.writeSync(descriptor, bytes));
+      } catch (error) {
+        if (!(error instanceof errors.WouldBlock)) throw error;
+        Atomics.wait(PAUSE, 0, 0, RETRY_MS);
+      }
+    }
+  };
   const read = async (buffer: Uint8Array): Promise<number | null> => {
-    const count = await called<number>((done) =>
-      fs.read(descriptor, buffer, 0, buffer.length, null, done)
-    );
-    return count === 0 ? null : count;
+    for (;;) {
+      try {
+        const count = await called<number>((done) =>
+          fs.read(descriptor, buffer, 0, buffer.length, null, done)
+        );
+        return count === 0 ? null : count;
+      } catch (error) {
+        if (!(error instanceof errors.WouldBlock)) throw error;
+        await new Promise((resolve) => void setTimeout(resolve, RETRY_MS));
+      }
+    }
   };
   let readable: ReadableStream<Uint8Array> | undefined;
   return {

@@ -1,0 +1,23 @@
+// The first thing of the file for Node: refuses a Node that lacks what the program needs, before anything
+// else of it is loaded. It uses nothing that an old Node lacks.
+
+import process from "node:process";
+
+/** What guests and decoders are started with; without them, nothing would shut them in. */
+const OPTIONS = ["--permission", "--disable-sigusr1"] as const;
+/** Where SmartOS has a Node that will do. */
+const ADVICE = "install nodejs22 of pkgsrc (pkgin install nodejs22), and run this file with it";
+
+const older: Partial<Pick<typeof process, "getBuiltinModule">> = process;
+const missing: readonly string[] = [
+  ...(older.getBuiltinModule?.("node:sqlite") === undefined ? ["node:sqlite"] : []),
+  ...OPTIONS.filter((option) => !process.allowedNodeEnvironmentFlags.has(option)),
+];
+if (missing.length > 0) {
+  const lacks = missing.join(", ");
+  console.error(
+    `zonewright: Cannot run on Node ${process.versions.node} (${process.execPath}): ` +
+      `it lacks ${lacks}: expected Node 22.14 or later: ${ADVICE}`,
+  );
+  process.exit(1);
+}
