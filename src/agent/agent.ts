@@ -105,7 +105,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
     const reloads = openReloads(config);
     const { follow, reload, inForce } = reloads;
-    // Who reads the configuration again sets the level of the log.
+    // Reloading the configuration also sets the log level.
     follow(["log_level"], () => {});
     const agent = await assemble(
       {
@@ -143,7 +143,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
 interface Assembled {
   readonly urls: readonly string[];
   readonly refresh: (next: Config) => Promise<void>;
-  /** Adds an event about the agent. */
+  /** Stores an event about the agent. */
   readonly tell: (change: Parameters<typeof tellHost>[1], detail: string) => Promise<void>;
 }
 

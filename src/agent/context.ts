@@ -23,7 +23,7 @@ export function agentLimits({ limits, callback_host }: Config): AgentLimits {
   return { ...limitValues(limits), callbackHosts: callback_host.value };
 }
 
-/** Adds an event that no other write tells of. It never rejects: a store that fails has its own log line. */
+/** Stores an event that no other write implies. Never rejects: a failing store has its own log line. */
 export type Tell = (event: OwnEvent) => Promise<void>;
 
 /** The shared context before the decoders are open. */

@@ -1,5 +1,5 @@
-// What the agent sees of its host without being asked, and tells as events: the room of its disk, the walls
-// around guests, and the states of machines.
+// Watches the host in the background and reports changes as events: free space on the disk, the walls around
+// guests, and the states of machines.
 
 import { type EventPayload, ownText } from "../domain/event.ts";
 import type { Wall } from "../domain/host.ts";
@@ -11,11 +11,11 @@ import type { EventStore } from "../store/event_store.ts";
 import type { Tell } from "./context.ts";
 import { BYTES_PER_MB } from "./monitoring.ts";
 
-/** Between two looks at the disk, milliseconds. */
+/** Milliseconds between two checks of the disk. */
 const DISK_LOOK_MS = 5_000;
-/** Room beyond the reserve with which the disk is fine again, so that one write makes no event. */
+/** Space above the reserve at which the disk counts as fine again, so that small writes cause no events. */
 const FINE_AGAIN_BYTES = 16 * 1024 * 1024;
-/** Between two lists of the machines while somebody reads events, milliseconds. */
+/** Milliseconds between two lists of the machines while events are being read. */
 const MACHINES_LOOK_MS = 30_000;
 
 type HostChange = EventPayload<"host">["change"];
@@ -26,8 +26,8 @@ export function tellHost(tell: Tell, change: HostChange, detail: string): Promis
 }
 
 /**
- * Compares the room of the disk with the reserve.
- * @returns looks once; call it again and again
+ * Compares the free space of the disk with the reserve.
+ * @returns makes one check; to be called regularly
  */
 export function diskLook(
   { folder, freeBytes, tell }: {
@@ -48,7 +48,7 @@ export function diskLook(
   };
 }
 
-/** Compares the walls with those of the look before. The first look tells only of what does not stand. */
+/** Compares the walls with those of the previous check. The first check reports only missing ones. */
 export function wallsLook(tell: Tell): (walls: readonly Wall[]) => Promise<void> {
   let before = "";
   return async (walls) => {
@@ -68,8 +68,7 @@ interface SeenMachine {
 }
 
 /**
- * Compares each list of the machines with the one before, for whichever caller it was made. The first one is no
- * event.
+ * Compares each list of the machines with the previous one, whoever requested it. The first causes no event.
  * @returns the same vmadm
  */
 export function withSeenStates(vmadm: Vmadm, tell: Tell): Vmadm {
@@ -94,7 +93,7 @@ export function withSeenStates(vmadm: Vmadm, tell: Tell): Vmadm {
       begun += 1;
       const turn = begun;
       const machines = await vmadm.list(o);
-      // A list that began before the one that was compared last is older than that.
+      // Ignore a list that began before the one compared last: it is older.
       if (turn > compared) {
         compared = turn;
         compare(machines);
@@ -112,13 +111,13 @@ function seenMachine({ alias, state }: JsonObject): SeenMachine {
 }
 
 function tellState(tell: Tell, uuid: string, alias: string | null, state: string | null): void {
-  // vmadm's parser has checked it.
+  // Checked by vmadm's parser.
   const machine_uuid = uuid as MachineUuid;
   const payload = { change: "state", machine_uuid, alias, machine_state: state } as const;
   void tell({ kind: "own_machine", payload });
 }
 
-/** Counts who reads events as they happen. */
+/** Counts the readers of live events. */
 export function withFollowers(
   events: EventStore,
 ): { readonly events: EventStore; readonly followed: () => boolean } {
@@ -139,18 +138,18 @@ export function withFollowers(
   };
 }
 
-/** What is looked at regularly. */
+/** What is checked regularly. */
 interface HostLooks {
   readonly disk: () => Promise<void>;
-  /** Lists the machines; a list tells of what has changed. */
+  /** Lists the machines, which reports what has changed. */
   readonly machines: () => Promise<unknown>;
-  /** Whether somebody reads events: a list costs the host work. */
+  /** Whether events are being read; otherwise the host is spared the work of listing. */
   readonly followed: () => boolean;
 }
 
-/** Looks until it is stopped. @returns stops it, after the look under way */
+/** Checks regularly. @returns stops that, after the check in progress */
 export function watchHost({ disk, machines, followed }: HostLooks): () => Promise<void> {
-  // Not at once: the start has other work, and its own event comes first.
+  // Not at once: the start has other work, and its event comes first.
   let looking: Promise<unknown> = Promise.resolve();
   const disks = setInterval(() => looking = disk(), DISK_LOOK_MS);
   const lists = setInterval(() => {

@@ -1,4 +1,4 @@
-// The media folders of the agent, which follow the configuration, and the library of what they hold.
+// The media folders of the agent, which follow the configuration, and the library of their files.
 
 import { join } from "@std/path";
 import type { Config } from "../config/settings.ts";
@@ -12,8 +12,8 @@ import type { Store } from "../store/store.ts";
 import type { AgentContext, Tell } from "./context.ts";
 
 /**
- * How often unfinished uploads are looked over, milliseconds. One that nobody continues is removed a day
- * after its last byte, also when nobody uploads anything else.
+ * Milliseconds between two cleanups of unfinished uploads. They are removed a day after their last byte, even
+ * when there are no other uploads.
  */
 const SWEEP_MS = HOUR_MS;
 

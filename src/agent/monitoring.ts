@@ -32,7 +32,7 @@ const DISK_KEEP_MS = 5_000;
 /** On a host with many machines vmadm takes seconds, and uses the host's processors. */
 const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
-/** A page that shows their number may be open all day. */
+/** A console that shows their number may stay open all day. */
 const LIST_KEEP_MS = 10_000;
 const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
@@ -41,10 +41,10 @@ const SYNCS_MISSED_MAX = 3;
 /** Bytes of a MB in words for operators. */
 export const BYTES_PER_MB = 1e6;
 
-/** The machines of the host, as they were listed last. */
+/** The list of the host's machines, kept for a while. */
 export type MachineList = () => Promise<KeptReading<readonly JsonObject[]>>;
 
-/** Lists the machines for all who only watch. */
+/** Lists the machines for monitoring. */
 export function openMachineList(
   { now }: Pick<AgentContext, "now">,
   vmadm: Pick<Vmadm, "list">,

@@ -1,5 +1,5 @@
-// What GET /agent/v1/host, config and doctor are made of: facts and settings of this process, and readings of
-// the managed host. Each reading is bounded in time, kept for a while, and never under way twice.
+// The data behind GET /agent/v1/host, config and doctor: facts and settings of this process, and readings of
+// the managed host. Each reading has a deadline, is cached for a while, and never runs twice at once.
 
 import type { Hono } from "hono";
 import { type Config, RELOADED_SETTINGS, valueText } from "../config/settings.ts";
@@ -36,16 +36,16 @@ import {
 
 const DEADLINE_MS = 5_000;
 const ROOM_KEEP_MS = 5_000;
-/** A host that was away is asked again soon. */
+/** A host that was unreachable is asked again soon. */
 const FAILED_KEEP_MS = 5_000;
 /** Processors and memory do not change, and networks rarely. */
 const SYSTEM_KEEP_MS = 60_000;
-/** The walls are those of the programs and permissions that the agent was started with. */
+/** The walls depend on programs and permissions, which hardly change while the agent runs. */
 const WALLS_KEEP_MS = 600_000;
-/** From the start to the first look at them: a start has other work. */
+/** Delay of the first check after the start, which has other work. */
 const WALLS_FIRST_MS = 60_000;
 
-/** What those look at who watch the agent. */
+/** What the overview reads. */
 interface WatchPlaces {
   readonly store: Store;
   readonly transport: Transport;
@@ -54,13 +54,13 @@ interface WatchPlaces {
   readonly policy: Policy;
   readonly inForce: Reloads["inForce"];
   readonly tell: Tell;
-  /** Whether somebody reads events. */
+  /** Counts the readers of events. */
   readonly followed: () => boolean;
 }
 
 /**
- * The routes of those who watch: they share one list of machines. Besides the disk, and the machines while
- * somebody reads events, little is read before a request.
+ * The routes for monitoring, which share one list of machines. Only the disk, and the machines while events
+ * are being read, are checked without a request.
  */
 export function watchRoutes(
   context: AgentContext,
@@ -97,7 +97,7 @@ export function watchRoutes(
   ];
 }
 
-/** What was built is in a file, which is read once. */
+/** The versions of the build, read from a file once. */
 function openFacts(
   { config, now }: { readonly config: Config; readonly now: AgentContext["now"] },
   mode: Transport["kind"],
@@ -163,7 +163,7 @@ function openReadings(
   };
 }
 
-/** Reads again and again. @returns stops that, after the reading under way */
+/** Repeats a reading. @returns stops that, after the reading in progress */
 function repeatedly(read: () => Promise<unknown>, firstMs: number, everyMs: number) {
   let reading: Promise<unknown> = Promise.resolve();
   let timer = setTimeout(again, firstMs);
@@ -177,7 +177,7 @@ function repeatedly(read: () => Promise<unknown>, firstMs: number, everyMs: numb
   };
 }
 
-/** @throws {AgentError} `host` with the reason why the host said nothing */
+/** @throws {AgentError} `host` with the reason why the host could not be read */
 function said<T>(answer: HostAnswer<T>): T {
   if ("value" in answer) return answer.value;
   throw new AgentError("host", answer.unasked);
@@ -192,11 +192,11 @@ function countsOf(machines: readonly JsonObject[]): MachineCounts {
   return { total: machines.length, by_state };
 }
 
-// The settings, and what the doctor finds. The doctor is a process of its own, as from the command line: it
-// reads the whole database, and looks as the folder's owner.
+// The settings, and the findings of the doctor. The doctor runs as a process of its own, as on the command
+// line: it reads the whole database, and runs as the owner of the state folder.
 
 const DOCTOR_KEEP_MS = 10_000;
-/** Of a host where several checks get no answer. */
+/** Time limit of the doctor; enough for a host where several checks time out. */
 const DOCTOR_DEADLINE_MS = 180_000;
 /** Variables by which ssh finds the keys of the agent's user. */
 const DOCTOR_VARIABLES = ["HOME", "PATH", "TMPDIR"] as const;
@@ -241,7 +241,7 @@ function diagnosesIn(stdout: string): JsonObject[] | undefined {
   try {
     printed = JSON.parse(stdout);
   } catch {
-    // What it printed instead stands in the error.
+    // The error shows what it printed instead.
     return undefined;
   }
   return Array.isArray(printed) && printed.every(isJsonObject) ? printed : undefined;

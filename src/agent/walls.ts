@@ -1,5 +1,4 @@
-// The walls around guests and decoders: which of them stand on this host, each by itself, as one that is
-// started now has them.
+// Examines the walls around guests and decoders, one by one, by starting such a process on this host.
 
 import { DecoderProcess } from "../decoder/process.ts";
 import { messageOf } from "../domain/error.ts";
@@ -18,11 +17,11 @@ import { testGuest } from "../sandbox/self_test.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 import type { Wall } from "../domain/host.ts";
 
-/** What was found of the walls around one kind of process; a check of the doctor shows it as it is. */
+/** The findings about the walls around one kind of process, as the doctor shows them. */
 interface WallsFinding {
   readonly outcome: "ok" | "warn" | "fail";
   readonly detail: string;
-  /** What an operator can do. */
+  /** What the operator can do about it. */
   readonly fix?: string;
   /** The walls one by one; absent when the process did not start. */
   readonly parts?: readonly Wall[];
@@ -89,7 +88,7 @@ async function testGuestHere(
   }
 }
 
-/** A decoder proves by itself that it has no permissions, or is not ready. */
+/** A decoder becomes ready only after proving that it has no permissions. */
 async function testDecoder(
   { self, log }: WallSettings,
   user: GuestUser | undefined,
@@ -144,7 +143,7 @@ const NAMES: Readonly<Record<string, string>> = { privileges: "no new privileges
 /** The walls that unshare(1) makes. */
 const NAMESPACES: readonly string[] = ["network", "ipc", "uts"];
 
-/** The walls, one each: the permissions of Deno are one together. */
+/** The walls by name; Deno's permissions count as one. */
 function wallsOf(checks: readonly GuestCheck[]): Wall[] {
   const permissions = checks.filter(({ check }) => isPermission(check));
   const kept = permissions.filter((one) => !one.ok);

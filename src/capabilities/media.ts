@@ -66,7 +66,7 @@ async function find(deps: MediaDeps, call: Call, value: JsonValue | undefined): 
   return medium;
 }
 
-/** Refuses what no machine boots, and warns of what may not start. */
+/** Refuses a file that no machine boots, and warns about one that may not boot. */
 async function requireMedium({ mirror }: MediaDeps, call: Call, medium: Medium): Promise<void> {
   const { note, task_name, signal } = call;
   const { source, path, name, label, sha256 } = medium;
@@ -150,7 +150,7 @@ async function search(
     : { digest: parseDigest(request.digest, "media.digest") };
   const path = { path: request.path, any, ...digest };
   const { files } = mirror;
-  // Until its use is recorded with its digest: nobody is to replace what is being read.
+  // Protects the file from being replaced while it is read; later its recorded use does.
   const opened: Disposable[] = [];
   using _readings = { [Symbol.dispose]: () => opened.forEach((one) => one[Symbol.dispose]()) };
   const onOpen = (path: string) => void opened.push(files.reading(path, job_uuid));

@@ -1,4 +1,4 @@
-// The command line: finds the command that the words name, runs it, and turns whatever goes wrong
+// The command line: finds the command, runs it, and turns whatever goes wrong
 // into one sentence, a hint and an exit code. Every noun is a file of its own and loaded when it is
 // asked for. Rules of its voice: data on standard output, everything else on standard error, each
 // error begins with `zonewright:` and is followed by the command that helps.
@@ -356,7 +356,7 @@ function meantFile(command: Command, args: Arguments): string {
   return isFile ? `: did you mean -f ${shellQuoted(operand)}?` : "";
 }
 
-/** Flags beat the environment. */
+/** Flags override the environment. */
 function credentialsOf(
   tokenFile = "",
   ca = "",
@@ -369,7 +369,7 @@ function credentialsOf(
   };
 }
 
-/** Flags beat the environment; in the environment a socket beats a URL. */
+/** Flags override the environment; in the environment, a socket overrides a URL. */
 function agentAddress(
   url: string | undefined,
   socket: string | undefined,
@@ -381,7 +381,7 @@ function agentAddress(
   const path = socket ?? (url === undefined ? env.ZONEWRIGHT_SOCKET : undefined) ?? "";
   if (path !== "") return { kind: "socket", path: resolve(cwd, path) };
   const typed = url ?? (env.ZONEWRIGHT_URL || DEFAULT_URL);
-  // A port is enough to tell a host from a scheme: localhost:8780, [::1]:8780.
+  // A port distinguishes a host from a scheme: localhost:8780, [::1]:8780.
   const text = /^[^/?#@]+:\d+(?:\/|$)/.test(typed) ? `http://${typed}` : typed;
   const base = URL.canParse(text) ? new URL(text) : undefined;
   if (

@@ -1,6 +1,6 @@
-// `zonewright media upload`: brings a file of this computer into the agent's upload folder. Its digest is
-// computed first and the agent compares it; an upload that breaks off goes on where it was, here and in the
-// next call.
+// `zonewright media upload`: uploads a file of this computer into the agent's upload folder. Its digest is
+// computed first, and the agent compares it. An interrupted upload continues where it stopped, by itself or
+// when the command is run again.
 
 import { basename, resolve } from "@std/path";
 import { AgentError, ERROR_CODES, systemCode, systemReason } from "../domain/error.ts";
@@ -22,11 +22,11 @@ import { bar, canMove, CLEAR_LINE, type Terminal } from "./output/terminal.ts";
 
 /** Bytes read at a time. */
 const READ_BYTES = 256 * 1024;
-/** Tries in a row that bring no byte further. */
+/** Attempts in a row without progress. */
 const TRIES_MAX = 5;
-/** Seconds before the first try after a broken one; each further one waits as much longer. */
+/** Seconds before the first retry; each further retry waits that much longer. */
 const PAUSE_SECONDS = 1;
-/** Milliseconds between two looks of the progress line. */
+/** Milliseconds between two updates of the progress line. */
 const PROGRESS_MS = 200;
 /** Milliseconds for one request; the agent ends one that stalls much earlier. */
 const REQUEST_MS_MAX = 24 * 3600 * 1000;
@@ -95,7 +95,7 @@ async function upload(call: Invocation): Promise<ExitCode> {
   return show(call, readObject(answer.body, "the file"));
 }
 
-/** Which file has the name, and what to do about it. */
+/** The error for a name that is taken: by which file, and what to do about it. */
 function takenBy({ digest, file }: Extract<UploadStanding, { kind: "there" }>): string {
   if (textIn(file, "place") === "folder") {
     return `the operator's own file in ${textIn(file, "folder")} has this name; pass --name for ` +
@@ -138,7 +138,7 @@ async function sizeOf(path: string): Promise<number> {
   throw cannot(`upload ${path}: it is ${found}: expected a medium`);
 }
 
-/** Where the upload of a name stands at the agent. */
+/** How far the upload of a name is, as the agent reports it. */
 type UploadStanding =
   | { readonly kind: "none" }
   | { readonly kind: "unfinished"; readonly offset: number; readonly ours: boolean }
@@ -163,7 +163,7 @@ async function standingOf(
   return { kind: "unfinished", offset: Number(answer.headers.get("upload-offset")), ours };
 }
 
-/** Sends what is missing, again and again while the connection breaks and each try gets further. */
+/** Sends the missing bytes, retrying as long as attempts make progress. */
 async function sendAll(
   call: Invocation,
   path: string,

@@ -1,5 +1,5 @@
-// `zonewright token`: who may call an agent that requires tokens. The commands work on the state folder of
-// this machine, whether the agent runs or not; a running one knows of a change within a second.
+// `zonewright token`: manages the tokens of an agent. The commands work on the state folder of this machine,
+// whether the agent runs or not; a running agent picks up changes within a second.
 
 import { loadConfig } from "../config/sources.ts";
 import { sha256Hex } from "../domain/digest.ts";

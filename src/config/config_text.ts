@@ -1,15 +1,15 @@
-// The text of the configuration file as people keep it: with all settings as comments when it is written
-// first, and with one setting changed and every comment left where it was.
+// Writes the configuration file as text: a new file with every setting as a comment, or an existing one with
+// one setting changed and all comments kept.
 
 import { parse as parseToml } from "smol-toml";
 import { fileLine, nameOf, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "./settings.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
 
-/** Lines that one value may take; a longer list is edited by hand. */
+/** Lines of one value; longer lists have to be edited by hand. */
 const VALUE_LINES_MAX = 1000;
 
-/** Every setting that is not named as a comment with its default and its meaning, table by table. */
+/** All settings except the named ones, as comments with default and meaning, table by table. */
 export function commentedSettings(named: readonly string[]): string {
   const lines = (table: SettingRow["table"]) =>
     SETTING_ROWS.filter((row) => row.table === table && !named.includes(row.key)).map(fileLine);
@@ -21,8 +21,8 @@ export function commentedSettings(named: readonly string[]): string {
 }
 
 /**
- * A value as the file has it.
- * @param raws what was typed; several for a list
+ * A value as it is written in the file.
+ * @param raws the text from the command line; several for a list
  * @param folder against which relative paths are resolved
  * @throws {Error} whose message says what was expected
  */
@@ -33,14 +33,14 @@ export function tomlValue({ kind }: SettingRow, raws: readonly string[], folder:
     return JSON.stringify(items);
   }
   const value = kind.read(raw, { folder });
-  // A size or a time stays as it was typed.
+  // Sizes and times stay as they were typed.
   if (kind.text !== undefined) return JSON.stringify(raw);
   return JSON.stringify(value);
 }
 
 /**
- * A file's text with one setting changed: its line, or a new one after the comment that shows its default,
- * or at the end of its table. The result is parsed and compared, so that nothing else has changed.
+ * Changes one setting in the text of a file: its line, or a new line after the comment with its default, or
+ * at the end of its table. The result is parsed and compared, to be sure that nothing else has changed.
  * @param value as tomlValue() makes it
  * @throws {AgentError} `conflict` where the layout of the file does not let it be found
  */
@@ -91,14 +91,14 @@ function headOf(line: string): string | undefined {
   return /^\s*\[\s*["']?([\w-]+)["']?\s*\]\s*(?:#.*)?$/.exec(line)?.[1];
 }
 
-/** Behind the last line of a section that is not blank. */
+/** The index after the last non-blank line of a section. */
 function lastUsed(lines: readonly string[], begin: number, end: number): number {
   let at = end;
   while (at > begin && (lines[at - 1] ?? "").trim() === "") at -= 1;
   return at;
 }
 
-/** The last line of a value that begins on a line, and the comment behind it with its blanks. */
+/** The last line of the value that begins on a line, and the comment after it with its blanks. */
 function valueEnd(lines: readonly string[], first: number): { last: number; comment: string } {
   for (let last = first; last < Math.min(lines.length, first + VALUE_LINES_MAX); last++) {
     const whole = lines.slice(first, last + 1).join("\n");
@@ -106,7 +106,7 @@ function valueEnd(lines: readonly string[], first: number): { last: number; comm
     const line = lines[last] ?? "";
     const before = lines.slice(first, last).map((one) => `${one}\n`).join("");
     for (let at = line.indexOf("#"); at >= 0; at = line.indexOf("#", at + 1)) {
-      // A sharp within a text leaves the text open.
+      // A `#` inside a string starts no comment: cut there, the text does not parse.
       if (parsed(before + line.slice(0, at)) === undefined) continue;
       return { last, comment: line.slice(line.slice(0, at).trimEnd().length) };
     }
@@ -119,7 +119,7 @@ function parsed(text: string): Record<string, unknown> | undefined {
   try {
     return parseToml(text);
   } catch {
-    // An unfinished value, which is what is looked for.
+    // Not a complete value yet.
     return undefined;
   }
 }

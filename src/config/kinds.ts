@@ -1,6 +1,6 @@
-// The kinds of values that settings have: how each is read from the text of a flag or a variable or from
-// TOML, how it is written, and what it allows. Every reader takes `unknown`, returns the named type, and
-// an error says what was found and what was expected.
+// The kinds of values that settings have: how each is read from a flag, a variable or TOML, how it is
+// written, and which values it allows. Readers take `unknown` and return the named type; errors say what was
+// found and what was expected.
 
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
@@ -25,7 +25,7 @@ interface NumberRange {
 /** How values of a setting are read, and how `--help` and the docs describe them. */
 export interface Kind<T> {
   readonly read: Reader<T>;
-  /** What stands for the value in help, for a number its unit; a switch has none. */
+  /** Placeholder of the value in help, for a number its unit; a switch has none. */
   readonly placeholder?: string;
   /** May be given several times. */
   readonly repeatable?: true;
@@ -33,11 +33,11 @@ export interface Kind<T> {
   readonly words?: readonly string[];
   /** The smallest and the largest number; a size or a time may also be `off`. */
   readonly range?: NumberRange;
-  /** Writes a value as a flag or the file would have it; `String` where this is missing. */
+  /** Writes a value as in a flag or the file; `String` unless given. */
   text?(value: T): string;
 }
 
-/** What a default may depend on. */
+/** What defaults may depend on. */
 export interface DefaultsFor {
   readonly dev: boolean;
   readonly cwd: string;
@@ -51,7 +51,7 @@ export interface Definition<T> {
   readonly fallback: (place: DefaultsFor) => T;
   /** Its line in help and docs. */
   readonly meaning: string;
-  /** Of a limit: what happens when it is met. */
+  /** For a limit: what happens when it is reached. */
   readonly met?: string;
 }
 
@@ -67,7 +67,7 @@ export function define<T>(
 /** Settings by name. */
 export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
-/** A raw value as an error shows it. */
+/** A raw value as shown in errors. */
 function shown(raw: unknown): string {
   return (JSON.stringify(raw) ?? String(raw)).slice(0, 80);
 }
@@ -140,7 +140,7 @@ export const SIZE: Kind<number> = {
   },
 };
 
-/** A size in a form of other programs: with a space, in small letters, or with a unit of powers of ten. */
+/** Sizes as other programs write them: with a space, in lower case, or with a decimal unit. */
 function meantSize(text: string): string {
   const [, digits = "", letter = ""] = /^(\d{1,9}) ?([kmgt])(?:i?b)?$/i.exec(text) ?? [];
   return digits === "" ? "" : `: did you mean ${digits}${letter.toUpperCase()}iB?`;
@@ -192,7 +192,7 @@ export function path(placeholder: "PATH" | "FILE" | "DIR"): Kind<string> {
   return { placeholder, read: readPath };
 }
 
-/** A list, or one text with separators; every item is read by itself. */
+/** A list, or a text with separators; each item is read by itself. */
 export function list<T>(
   placeholder: string,
   { item, separator, itemsMax, what }: {
@@ -249,7 +249,7 @@ export const HOSTS: Kind<readonly string[]> = list("HOST[:PORT]", {
   itemsMax: ITEMS_MAX,
   what: "hosts",
   item(raw) {
-    // Each scheme leaves its own port out, and either port may be meant.
+    // Parsing drops the default port of a scheme, so a host with port 80 or 443 survives only one of them.
     const plain = typeof raw === "string" &&
       ["http", "https"].some((scheme) => URL.parse(`${scheme}://${raw}/`)?.host === raw);
     if (plain) return raw;

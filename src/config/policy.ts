@@ -18,7 +18,7 @@ const RAM_MIB_MAX = 67_108_864;
 /** 1 PiB. */
 const DISK_MIB_MAX = 1_073_741_824;
 const QUOTA_GIB_MAX = 1_048_576;
-/** Disks and nics of one machine; vmadm numbers neither further. */
+/** Most disks or nics of one machine that vmadm can number. */
 const PARTS_MAX = 32;
 /** Names in one list. */
 const NAMES_MAX = 256;
@@ -137,10 +137,10 @@ export function policyOf(settings: PolicySettings): Policy {
   return withoutProperties(policy, settings.forbid_property.value);
 }
 
-/** Properties without which no machine can be described. */
+/** Properties that every description needs. */
 const REQUIRED_PROPERTIES = ["brand", "disks.model", "disks.size", "nics.nic_tag", "nics.model"];
 
-/** What an operator may forbid: `quota`, `disks.compression`, `nics.mac`. */
+/** Properties that the operator may forbid: `quota`, `disks.compression`, `nics.mac`. */
 export function forbiddableProperties(): string[] {
   const { machineProperties, diskProperties, nicProperties } = DEFAULT_POLICY;
   return [

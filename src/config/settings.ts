@@ -258,7 +258,7 @@ export type SettingOrigin =
   | { readonly kind: "environment"; readonly name: string }
   | { readonly kind: "flag"; readonly name: string };
 
-/** A value that remembers where it came from. */
+/** A value with its origin. */
 export interface Setting<T> {
   readonly value: T;
   readonly origin: SettingOrigin;
@@ -275,10 +275,10 @@ export interface Config extends Filled<typeof SETTINGS> {
   readonly policy: Filled<typeof POLICY_TABLE>;
 }
 
-/** Every variable of the agent begins with it. */
+/** Prefix of the agent's environment variables. */
 export const VARIABLE_PREFIX = "ZONEWRIGHT_";
 
-/** One row of the whole table with the names that follow from it. */
+/** One row of the table, with its names. */
 export interface SettingRow extends Definition<unknown> {
   /** The key in its table of the file. */
   readonly key: string;
@@ -335,7 +335,7 @@ function isIllumos(os: string): boolean {
   return os === "illumos" || os === "solaris";
 }
 
-/** Where the file is unless it is named. */
+/** The default path of the configuration file. */
 export function defaultConfigPath(os: string): string {
   return isIllumos(os)
     ? "/opt/custom/etc/zonewright/zonewright.toml"

@@ -1,6 +1,6 @@
-// Fills in the configuration: flags beat variables, which beat the file, which beats the defaults.
-// Everything unknown is an error that says where it is and what is near to it; all errors are reported
-// at once. readConfig() is pure; loadConfig() finds the file for it.
+// Reads the configuration: flags override variables, variables override the file, and the file overrides the
+// defaults. Anything unknown is an error that says where it is and suggests the nearest name; all errors are
+// reported at once. readConfig() is pure; loadConfig() finds the file.
 
 import { dirname, resolve } from "@std/path";
 import { parse as parseToml } from "smol-toml";
@@ -37,7 +37,7 @@ export type FlagValue = string | readonly string[] | boolean;
 
 /** Everything a configuration is read from. */
 export interface ConfigSources {
-  /** By name without dashes. `config` is loadConfig()'s own and may stand here. */
+  /** By name without dashes. May include `config`, which loadConfig() reads. */
   readonly flags: Readonly<Record<string, FlagValue>>;
   readonly env: Readonly<Record<string, string>>;
   readonly file?: ConfigFile | undefined;
@@ -49,7 +49,7 @@ export interface ConfigSources {
 /** Variables of the command line, which are not settings of the agent. */
 const OTHER_VARIABLES = ["CONFIG", "URL", "TOKEN_FILE", "CA"].map((name) => VARIABLE_PREFIX + name);
 
-/** One value as it was found, before it is read. */
+/** One raw value, before it is read. */
 interface Found {
   readonly raw: unknown;
   readonly origin: SettingOrigin;
@@ -219,8 +219,8 @@ export function configLines(config: Config): ConfigLine[] {
 }
 
 /**
- * The flags that make the same configuration again, for another process on this machine. What is unset has no
- * flag: there the other one's own sources count.
+ * The flags that give another process on this machine the same configuration. Unset settings have no flag, so
+ * that process reads them from its own sources.
  */
 export function flagWords(config: Config): string[] {
   const files = configLines(config).map(({ setting }) => setting.origin)
@@ -249,8 +249,8 @@ export function originText(origin: SettingOrigin): string {
 }
 
 /**
- * Reads the configuration of this process. A file that is named must be there. A development agent
- * does not look for one: it must never work on the state of the agent that serves the host.
+ * Reads the configuration of this process. A file that is named must exist. A development agent reads no
+ * default file: it must never use the state of the agent that serves the host.
  * @throws {AgentError} `not_found` for a named file; `invalid_argument` as readConfig()
  */
 export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<Config> {
@@ -272,9 +272,8 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
   }
 }
 
-// Settings that are valid alone and wrong together. Anyone who reaches the agent may run code as root, so
-// it must not listen where it cannot know its callers; and a limit must be able to carry what another
-// one lets in.
+// Checks settings that are valid alone but not together. Anyone who reaches the agent may run code as root,
+// so it must not listen where it cannot identify its callers; and limits must not contradict each other.
 
 /** A setting that does not fit the others. */
 interface Misfit {
@@ -283,7 +282,7 @@ interface Misfit {
   readonly why: string;
 }
 
-/** Everything that does not fit together. */
+/** All settings that do not fit together. */
 function misfitsOf(config: Config): Misfit[] {
   return [...accessMisfits(config), ...indexMisfits(config), ...limitMisfits(config)];
 }
@@ -328,7 +327,7 @@ function indexMisfits({ allow_http_index, index, index_token_file }: Config): Mi
   return misfits;
 }
 
-/** Each limit with the one that must be as large: whatever keeps to the first is a part of the second. */
+/** Pairs of limits; the second must be at least as large, since it includes what the first one bounds. */
 const CARRIED = [
   ["params_chars_max", "job_left_chars_max"],
   ["job_left_chars_max", "job_chars_max"],
@@ -340,7 +339,7 @@ const CARRIED = [
 function limitMisfits({ limits }: Config): Misfit[] {
   return CARRIED.flatMap(([inner, outer]) => {
     if (limits[inner].value <= limits[outer].value) return [];
-    // The error names the one that was set: the other may be a default, which nobody has written.
+    // The error names the one that was set: the other may be a default that appears nowhere in the file.
     const [key, other, bound] = limits[inner].origin.kind === "default"
       ? [outer, inner, "at least"] as const
       : [inner, outer, "at most"] as const;

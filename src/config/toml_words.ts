@@ -1,5 +1,5 @@
-// What is said of a configuration file that is no TOML: what stands in the line, and how it is written. The
-// parser names the character at which it gave up, which nobody who writes such a file once a year can use.
+// Explains TOML syntax errors: what the line contains, and how to write it. The parser only names the
+// character at which it gave up, which does not help somebody who writes such a file once a year.
 
 import { TomlError } from "smol-toml";
 
@@ -14,22 +14,22 @@ export function syntaxText(path: string, text: string, error: unknown): string {
   return `${path}:${error.line}:${error.column}: ${known ?? why + example}`;
 }
 
-/** What the parser says of anything that it does not know. */
+/** The parser's message for anything that it does not recognize. */
 const VAGUE = /^(?:illegal|invalid|each|unexpected) /;
-/** Of a longer line only the beginning is looked at. */
+/** Characters of a line that are checked. */
 const LOOKED_CHARS_MAX = 500;
 
-/** What is wrong with a line, or undefined when it is something else. */
+/** The mistake in a line, or undefined when it is none of the known ones. */
 type Mistake = (line: string, why: string) => string | undefined;
 
-/** A key with a value that is neither quoted, a list, a table, nor begun like a number alone. */
+/** A key whose value is not quoted, not a list or table, and does not begin like a number. */
 const BARE_TEXT = /^\s*([\w-]+)\s*=\s*([^"'[{#\s][^#"']*)/;
 
-/** Values that TOML writes without quotes, or nearly so: numbers, booleans, dates. */
+/** Values that need no quotes in TOML, or look as if they did not: numbers, booleans, dates. */
 const TOML_BARE =
   /^(?:[-+]?(?:0[xob][\da-f_]+|[\d_.]+(?:e[-+]?\d+)?|inf|nan)|true|false|\d{4}-\d\d-\d\d.*)$/;
 
-/** Words that other languages have for a switch. */
+/** Words for true and false in other languages. */
 const SWITCH_WORDS: Readonly<Record<string, string>> = {
   true: "true",
   yes: "true",
@@ -39,13 +39,13 @@ const SWITCH_WORDS: Readonly<Record<string, string>> = {
   off: "false",
 };
 
-/** A value as TOML has it; a text gets its quotes. */
+/** A value in TOML; a text gets quotes. */
 function written(value: string): string {
   if (TOML_BARE.test(value) || /^(["']).*\1$/.test(value)) return value;
   return SWITCH_WORDS[value.toLowerCase()] ?? JSON.stringify(value);
 }
 
-/** The most common mistake of all: a text without quotes; and words and marks of other languages. */
+/** The most common mistakes: a text without quotes, and words and quotes of other languages. */
 const bareText: Mistake = (line) => {
   const [, key = "", rest = ""] = BARE_TEXT.exec(line) ?? [];
   const found = rest.trimEnd();
@@ -53,7 +53,7 @@ const bareText: Mistake = (line) => {
   if (value === "" || TOML_BARE.test(found)) return undefined;
   const expected = `found ${key} = ${found}, expected ${key} = ${written(value)}`;
   if (value !== found) return `a line ends without ${found.slice(-1)}: ${expected}`;
-  // Off is a word of several settings, and of no switch.
+  // Several settings accept the text "off", so it is not corrected to false.
   const isSwitch = Object.hasOwn(SWITCH_WORDS, value.toLowerCase()) && value !== "off";
   if (isSwitch) return `a switch is true or false: ${expected}`;
   const text = `found ${key} = ${found}, expected ${key} = ${JSON.stringify(value)}`;

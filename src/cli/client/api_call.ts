@@ -65,8 +65,8 @@ export function bodyText({ method, body, stream, file }: ApiCall): string | unde
   return method === "POST" || method === "PUT" ? "{}" : undefined;
 }
 
-// Reads what the agent answers. The command line may be older or newer than the agent it talks to:
-// fields it does not know are kept for --json, fields that are missing are missing in the table.
+// Reads the agent's answers. The command line may be older or newer than the agent: unknown fields are kept
+// for --json, and missing fields stay empty in tables.
 
 /** @throws {AgentError} `internal` when the answer is no object */
 export function readObject(value: unknown, what: string): JsonObject {
@@ -104,7 +104,7 @@ const TOO_MANY_REQUESTS = 429;
 /** What is said of an answer that no agent gives. */
 export const NOT_AN_AGENT = "what answers there is not zonewright";
 
-/** The error that an answer other than 2xx stands for. */
+/** The error for an answer other than 2xx. */
 export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {
   const body = isJsonObject(answer.body) ? answer.body : {};
   const errors = objectsIn(body, "errors").map(fieldError);

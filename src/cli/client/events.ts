@@ -1,5 +1,5 @@
-// The command line's way to the events of an agent. A connection that breaks off, as it does when the agent is
-// restarted, is made again from the last event that was read, so that none is lost or read twice.
+// Reads the events of an agent. When the connection breaks, as at a restart of the agent, it reconnects and
+// continues after the last event it has read, so that none is lost or read twice.
 
 import { EVENT_KINDS, EVENT_PAYLOADS, resetPayload } from "../../domain/event.ts";
 import { type Description, parse } from "../../domain/description/value.ts";
@@ -9,16 +9,16 @@ import { pause } from "../../runtime/waiting.ts";
 import { answerError, urlOf } from "./api_call.ts";
 import type { Client } from "./client.ts";
 
-/** Milliseconds until a connection is tried again. */
+/** Milliseconds before reconnecting. */
 const AGAIN_MS = 500;
 /**
- * Milliseconds without a byte after which a connection counts as broken. The agent sends something every five
+ * Milliseconds without data after which a connection counts as broken. The agent sends a heartbeat every five
  * seconds.
  */
 const SILENT_MS_MAX = 20_000;
-/** How long an agent may be away while it is followed: a restart, not a removal. */
+/** How long the agent may be unreachable: long enough for a restart. */
 export const AWAY_MS_MAX = 60_000;
-/** Characters of one block, whatever an agent sends. */
+/** Longest block that is accepted, characters. */
 const BLOCK_CHARS_MAX = 16 * 1_048_576;
 
 /** An event as it was sent. */

@@ -1,5 +1,5 @@
-// What is named on the command line: a whole uuid, the beginning of one, or a name. The agent looks for
-// uuids by their beginning through an index, so that no list is read for it.
+// Resolves what the command line names: a whole uuid, the beginning of one, or a name. The agent finds the
+// beginning of a uuid through an index, so that no list has to be read.
 
 import { UUID_BEGINNING_CHARS_MIN } from "../../domain/description/formats.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -11,13 +11,13 @@ import { ageText } from "../output/printer.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "./api_call.ts";
 import type { Client } from "./client.ts";
 
-/** Characters of a uuid in a list, where they are unique in it. */
+/** Characters of a uuid shown in a list, if they are unique there. */
 const SHOWN_CHARS = 8;
-/** Characters of a uuid that is deleted or canceled without a question. */
+/** Characters of a uuid that are enough to delete or cancel without asking. */
 const SURE_CHARS_MIN = 8;
 /** Characters of a whole uuid. */
 const UUID_CHARS = 36;
-/** Things that an ambiguous beginning is answered with. */
+/** Candidates listed for an ambiguous word. */
 export const CANDIDATES_MAX = 10;
 
 /** The beginnings of uuids that are unique among them: all of one length, 8 or more. */
@@ -29,7 +29,7 @@ export function shortUuids(uuids: readonly string[]): string[] {
   }
 }
 
-/** What a word on the command line stands for. */
+/** What a word on the command line names. */
 export interface NamedThing {
   readonly uuid: string;
   /** As it was typed. */

@@ -77,7 +77,7 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   return exit_code;
 }
 
-/** What the system has refused is no defect of the program, wherever it was met. */
+/** An error of the operating system is not a defect of the program, wherever it happens. */
 function knownError(cause: unknown, name: string): AgentError {
   const code = systemCode(cause);
   const message = code === undefined
@@ -182,7 +182,7 @@ function isOfFiles(name: string): boolean {
     .test(name);
 }
 
-/** What mends a connection that was not made; the message is one of client.ts. */
+/** What to do about a failed connection; the message is one of client.ts. */
 function unreachableHint(message: string, name: string): string {
   const [, scheme = "", host = "", why = ""] = /at (https?):\/\/(\S+): (.*)$/.exec(message) ?? [];
   if (scheme === "https" && why.startsWith("it speaks http,")) {

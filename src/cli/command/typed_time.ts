@@ -1,10 +1,10 @@
-// Times as people type them, for `--since`, `--until` and `--at`. A day without a time begins at midnight
-// where the caller is; a time of day names its zone, since a log or a colleague may be in another.
+// Parses times for `--since`, `--until` and `--at`. A date without a time means midnight in the caller's time
+// zone; a time of day must name its zone, since a log or a colleague may be in another.
 
 import { durationSeconds, EPOCH_MS_MAX, type Instant, instantOf } from "../../domain/instant.ts";
 import { cannot } from "./arguments.ts";
 
-/** What `--since` and `--until` take, for their help. */
+/** The values of `--since` and `--until`, for their help. */
 export const PAST_FORMS = "today, 2h, 2026-11-22 or 2026-11-22T18:30Z";
 
 /**

@@ -1,6 +1,6 @@
-// What is new of jobs: their changes as events tell of them, and the lines of one job's log in their order,
-// none twice and none left out. Lines come with the events; those from before the events, and those that no
-// event has brought, are read from the log behind the last line that was shown.
+// Follows jobs: their changes, as events report them, and the log lines of one job in order, each exactly
+// once. Lines arrive with the events; earlier lines, and any that no event has carried, are read from the log,
+// starting after the last line shown.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { Notifier } from "../../runtime/waiting.ts";
@@ -8,9 +8,9 @@ import { numberIn, objectsIn, readObject } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { type EventOptions, events } from "../client/events.ts";
 
-/** Lines of a log that are read at once; a job may have a hundred thousand. */
+/** Lines of a log per request; a job may have a hundred thousand. */
 const PAGE_LINES = 1000;
-/** Lines of events that wait to be shown; beyond it they are read from the log when it is their turn. */
+/** Lines from events that are kept until shown; further ones are read from the log later. */
 const WAITING_MAX = 1000;
 
 /** Changes of jobs, as events report them. */

@@ -40,7 +40,7 @@ interface JobsChange {
   readonly done: "canceled" | "retried";
   /** Executions of the jobs that it touches. */
   readonly touches: readonly Execution[];
-  /** Whether it touches a job of a list, where the execution alone does not tell. */
+  /** Whether it applies to a job of the list, where the execution alone does not decide. */
   fits?(job: JsonObject): boolean;
   /** The line of one changed job. */
   line(changed: JsonObject): string;

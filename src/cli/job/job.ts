@@ -16,7 +16,7 @@ import { follow, followedExit, viewFor } from "../follow/follow.ts";
 import { openJsonView, openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
-// `zonewright job info` and `job stats`: what jobs tell about themselves, and how many there are.
+// `zonewright job info` and `job stats`: what jobs report about themselves, and how many there are.
 
 /** Entries that are read at once; a job may have a hundred thousand. */
 const ENTRIES_MAX = 1000;

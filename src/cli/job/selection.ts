@@ -128,7 +128,7 @@ export function hiddenParams({ params = {} }: JobSelection): string[] {
   return Object.keys(params).filter((name) => LIST_KEYS.includes(name));
 }
 
-/** The query of GET /jobs; params that it cannot tell are left out, see hiddenParams(). */
+/** The query of GET /jobs; params that it cannot express are left out, see hiddenParams(). */
 export function queryOf({ params = {}, ...filter }: JobSelection): URLSearchParams {
   const listed = Object.entries(params).filter(([name]) => !LIST_KEYS.includes(name));
   return new URLSearchParams({ ...Object.fromEntries(listed), ...filter });

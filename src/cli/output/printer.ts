@@ -1,6 +1,6 @@
-// What a command says, and on which stream: data on standard output, words about it on standard
-// error. With --json standard output holds one JSON document and nothing else. Whatever a line was
-// made of, it is made printable here: what an agent answers may be meant for the terminal.
+// The output of commands: data on standard output, messages on standard error. With --json, standard output
+// is one JSON document and nothing else. Every line is made printable here, since an answer of the agent may
+// contain control characters meant for the terminal.
 
 import {
   isJsonObject,

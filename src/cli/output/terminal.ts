@@ -1,6 +1,6 @@
-// What surrounds the command line: its streams, its environment, its clock. Handed in as one value,
-// so that a test reads what a person would have seen. Data goes to standard output and everything
-// else to standard error; no color with NO_COLOR, no movement off a terminal.
+// The streams, environment and clock of the command line, passed as one value, so that a test reads what a
+// person would have seen. Data goes to standard output and everything else to standard error. There is no
+// color with NO_COLOR, and no cursor movement unless the stream is a terminal.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 

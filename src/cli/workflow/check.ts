@@ -1,6 +1,5 @@
-// What is wrong with the text of a workflow, for its author. The errors are those of
-// POST /workflows, by the same parse and with the limits that an agent has unless it is configured
-// otherwise; the warnings are likely mistakes.
+// Checks the text of a workflow for its author. The errors are those of POST /workflows, found by the same
+// parser with the default limits of an agent; the warnings are likely mistakes.
 
 import { DEFAULT_LIMITS } from "../../config/limits.ts";
 import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";

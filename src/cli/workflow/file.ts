@@ -1,5 +1,5 @@
-// Files of workflows as `workflow validate` and `workflow try` take them: texts that may be wrong in
-// any way, which is then something to tell and no failure of the command.
+// Workflow files for `workflow validate` and `workflow try`. They may contain any mistake, which is then a
+// finding to report, not a failure of the command.
 
 import { resolve } from "@std/path";
 import { AgentError, systemReason } from "../../domain/error.ts";

@@ -70,7 +70,7 @@ function showChecked(printer: Printer, checked: CheckedFile): void {
   printer.data(`${file.name}: ok: workflow ${JSON.stringify(workflow.name)} with ${tasks}`);
 }
 
-/** The lines that tell what was found in a file; its errors come first. */
+/** The findings of a file as lines; errors come first. */
 export function findingLines(
   file: string,
   { errors, warnings }: Pick<CheckedWorkflow, "errors" | "warnings">,

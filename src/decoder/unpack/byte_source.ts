@@ -1,24 +1,24 @@
-// Bytes that arrive in parts of any size, taken in the sizes that a format asks for.
+// Buffers bytes that arrive in parts of any size, so that a format can read them in the sizes it needs.
 
 import type { JsonValue } from "../../domain/json.ts";
 
-/** Takes bytes in their order. */
+/** Reads bytes in order. */
 export interface ByteStream {
   /** Whether nothing is left. */
   ended(): Promise<boolean>;
-  /** Exactly so many bytes. @throws {Error} when fewer are left */
+  /** Exactly this many bytes. @throws {Error} when fewer are left */
   take(count: number): Promise<Uint8Array>;
-  /** So many bytes in parts as they come. @throws {Error} when fewer are left */
+  /** This many bytes, in parts as they arrive. @throws {Error} when fewer are left */
   parts(count: number): AsyncGenerator<Uint8Array>;
-  /** Everything that is left, in parts as they come. */
+  /** All remaining bytes, in parts as they arrive. */
   rest(): AsyncGenerator<Uint8Array>;
 }
 
-/** Opens it; nothing is read before the first call. */
+/** Opens a source; nothing is read before the first call. */
 export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteStream {
   const iterator = parts[Symbol.asyncIterator]();
   let held: Uint8Array = new Uint8Array();
-  /** Makes sure that something is held, unless nothing is left. */
+  /** Reads until the buffer is not empty, or the input has ended. */
   const fill = async (): Promise<boolean> => {
     while (held.byteLength === 0) {
       const next = await iterator.next();
@@ -58,35 +58,35 @@ export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteStream {
   };
 }
 
-// Whether a packed file gets anywhere. Each frame, member or block costs more than its bytes, and a file
-// may be made of empty ones: what has taken much and given little is refused.
+// Detects packed files that make no progress. Every frame, member or block costs time beyond its bytes, and a
+// hostile file may consist of empty ones: a file with much input and little output is refused.
 
-/** Packed bytes that may go in before anything has to come out: heads, tables and padding. */
+/** Packed bytes allowed before there is any output: headers, tables and padding. */
 const PACKED_FREE_BYTES = 4 * 1024 ** 2;
-/** Packed bytes beyond those for each byte that came out. Random bytes grow by a hundredth at most. */
+/** Further packed bytes allowed per byte of output. Random data grows by at most a hundredth. */
 const PACKED_RATIO_MAX = 1.25;
-/** Frames, members or streams of a file that may be empty. */
+/** Empty frames, members or streams allowed. */
 const FRAMES_FREE = 1000;
-/** Bytes that each further one of them must have given, on average. */
+/** Output that each further one must have, on average, bytes. */
 const FRAME_BYTES_MIN = 1024;
 
-/** Counts for one file; each call throws when the file has got nowhere. */
+/** Counts input and output of one file; each call throws when the file makes no progress. */
 export interface UnpackProgress {
-  /** Bytes of the packed file that were taken. */
+  /** Packed bytes read. */
   took(bytes: number): void;
-  /** Bytes that came out. */
+  /** Bytes of output. */
   gave(bytes: number): void;
   /** A frame, member or stream begins. */
   began(): void;
 }
 
-/** Undoes one compression; throws for what is damaged or cut, and what gets no further. */
+/** Decompresses one format; throws for damaged or truncated files, and for files without progress. */
 export type Unpacker = (
   parts: AsyncIterable<Uint8Array>,
   progress: UnpackProgress,
 ) => AsyncIterable<Uint8Array>;
 
-/** Opens it for one file. */
+/** Opens the counter for one file. */
 export function openProgress(): UnpackProgress {
   let [packed, given, frames] = [0, 0, 0];
   return {
@@ -106,16 +106,15 @@ export function openProgress(): UnpackProgress {
   };
 }
 
-// Several documents in the input of one piece of work: one behind the other, their lengths in the
-// request.
+// Several documents as the input of one piece of work: one after another, with their lengths in the request.
 
-/** Documents as input, and what the request says of them. */
+/** Documents as input, and their lengths for the request. */
 interface Bodies {
   readonly lengths: number[];
   readonly input: Uint8Array;
 }
 
-/** Puts documents behind each other. */
+/** Concatenates documents. */
 export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
   const lengths = bodies.map((body) => body.byteLength);
   const input = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
@@ -127,7 +126,7 @@ export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
   return { lengths, input };
 }
 
-/** Takes them apart again. @throws {Error} when the input is shorter than the lengths say */
+/** Splits them again. @throws {Error} when the input is shorter than the sum of the lengths */
 export async function takeBodies(
   source: ByteStream,
   lengths: JsonValue | undefined,

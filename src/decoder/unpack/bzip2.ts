@@ -1,6 +1,6 @@
-// bzip2, of one stream or several. The library's own stream gathers each block in a list of numbers,
-// which for a block of one long run is more than the heap holds; so its block decoder is called here,
-// and its output is kept as bytes.
+// Decompresses bzip2, of one stream or several. The library's own stream collects each block in a list of
+// numbers, which exceeds the heap for a block of one long run. So its block decoder is called directly, and
+// its output is kept as bytes.
 
 import bzip2 from "unbzip2-stream/lib/bzip2.js";
 import bitIterator from "unbzip2-stream/lib/bit_iterator.js";
@@ -8,7 +8,7 @@ import type { UnpackProgress } from "./byte_source.ts";
 
 /** Bytes of a block before compression, times its level from 1 to 9. */
 const BLOCK_BYTES = 100_000;
-/** Packed bytes that a block may have beyond its size unpacked: its tables. */
+/** Packed bytes of a block beyond its unpacked size: its tables. */
 const BLOCK_HEAD_BYTES = 25_000;
 const HEADER_BYTES = 4;
 const OUTPUT_PART_BYTES = 256 * 1024;
@@ -20,7 +20,7 @@ interface BitReader {
 }
 
 /**
- * Undoes it. Each part must stay as it is until it was read.
+ * Decompresses a file. A part of the input must not change until it has been read.
  * @throws {Error} when the input is empty, cut off or damaged
  */
 export async function* unpackBzip2(
@@ -73,7 +73,7 @@ export async function* unpackBzip2(
   if (level !== 0) throw new Error("it is cut off");
 }
 
-/** The library's own errors are for its author. */
+/** Replaces the library's errors, which mean little to its users. */
 function inPlainWords<T>(run: () => T, words: string): T {
   try {
     return run();
@@ -87,7 +87,7 @@ function blockBytes(level: number): number {
   return BLOCK_HEAD_BYTES + BLOCK_BYTES * level;
 }
 
-/** What one block says. */
+/** The header of a block. */
 function openBlock(): { add(byte: number): void; parts(): Iterable<Uint8Array> } {
   const full: Uint8Array[] = [];
   let part = new Uint8Array(OUTPUT_PART_BYTES);

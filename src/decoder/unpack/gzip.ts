@@ -1,5 +1,5 @@
-// gzip, of several members and with padding at its end, as vendors' files have them.
-// DecompressionStream, which the platform has too, refuses both.
+// Decompresses gzip, including files of several members and with padding at the end, which vendors publish.
+// The platform's DecompressionStream refuses both.
 
 import type { Unpacker } from "./byte_source.ts";
 
@@ -9,12 +9,12 @@ export async function openGzip(): Promise<Unpacker> {
   return (parts) => throughTransform(parts, createGunzip(TRANSFORM_OPTIONS));
 }
 
-// A transform stream of Node between parts that come and parts that go.
+// Runs bytes through a transform stream of Node.
 
-/** What node:stream calls a Duplex, as far as it matters here. */
+/** The members of a node:stream Duplex that are used here. */
 type Transform = NodeJS.ReadWriteStream & AsyncIterable<Uint8Array>;
 
-/** Bytes that come out at a time; the pipe to the agent takes as many. */
+/** Bytes per part of output; as many as the pipe to the agent takes. */
 export const TRANSFORM_OPTIONS = { chunkSize: 64 * 1024 } as const;
 
 /** Sends parts through a transform; its errors, and those of the parts, are thrown here. */

@@ -1,10 +1,10 @@
-// xz, of several blocks and streams, by xz-embedded compiled to WebAssembly. It knows LZMA2 alone,
-// with the checks CRC32 and CRC64: a file with a branch filter or a SHA-256 inside is refused by name.
+// Decompresses xz, of several blocks and streams, by xz-embedded compiled to WebAssembly. It supports LZMA2
+// with CRC32 and CRC64 only; a file with a branch filter or a SHA-256 check is refused, naming the feature.
 
 import { messageOf } from "../../domain/error.ts";
 import { openByteSource, type Unpacker } from "./byte_source.ts";
 
-/** What the numbers of the library mean. @see xz-embedded, enum xz_ret */
+/** The library's result codes. @see xz-embedded, enum xz_ret */
 const WORDS: Readonly<Record<string, string>> = {
   "2": "its check is neither CRC32 nor CRC64",
   "3": "its dictionary does not fit into memory",

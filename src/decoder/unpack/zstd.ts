@@ -1,5 +1,5 @@
-// zstd. The platform's decompressor takes one frame and says nothing when it is cut off, so the frames
-// are separated here: their headers say where each block ends, and which is the last.
+// Decompresses zstd. The platform's decompressor takes one frame and does not report a truncated one. So
+// frames are split here: their headers give the length of each block, and mark the last.
 //
 //   file   frame | skippable frame, any number
 //   frame  magic, header, block ..., last block, checksum if the header says so
@@ -10,9 +10,9 @@ import { type ByteStream, openByteSource, type Unpacker } from "./byte_source.ts
 import { throughTransform, TRANSFORM_OPTIONS } from "./gzip.ts";
 
 const MAGIC = 0xfd2fb528;
-/** Sixteen numbers from here on begin a frame that is to be passed over. */
+/** The first of sixteen magic numbers of skippable frames. */
 const SKIPPABLE_MAGIC = 0x184d2a50;
-/** Bytes of a field by the two bits that say so. */
+/** Length of a header field by its two flag bits, bytes. */
 const DICTIONARY_ID_BYTES = [0, 1, 2, 4] as const;
 const CONTENT_SIZE_BYTES = [0, 2, 4, 8] as const;
 const CHECKSUM_BYTES = 4;

@@ -1,4 +1,4 @@
-// What a vendor's checksum document says of one file.
+// Finds the hashes of one file in a vendor's checksum document.
 
 import {
   CHECKSUM_FORMATS,
@@ -9,7 +9,7 @@ import { DIGEST_ALGORITHMS } from "../../domain/digest.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
 import type { DecoderWork } from "./work.ts";
 
-/** Answers the hashes that it gives, two at most. */
+/** Returns the hashes found, at most two. */
 export const checksumsWork: DecoderWork = async (request, input) => {
   const format: ChecksumFormatName | undefined = CHECKSUM_FORMATS.find((known) =>
     known === request.format

@@ -1,5 +1,5 @@
-// The digests of many streams of bytes at once, in one decoder: downloads last as long as their servers
-// take, and a decoder for each would leave none for other work. Nothing is parsed here but the framing.
+// Hashes many streams at once in one decoder: downloads may take hours, and a decoder for each would leave
+// none for other work. Nothing is parsed here but the framing.
 //
 //   in    packets: stream (4 bytes), what (1 byte), length (4 bytes), and that many bytes
 //   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}
@@ -7,7 +7,7 @@
 import type { DecoderWork } from "./work.ts";
 import { openByteSource } from "../unpack/byte_source.ts";
 
-/** The byte in the head of a packet by which its receiver knows what to do with the rest. */
+/** The kinds of packets, as a byte in their header. */
 export const PACKET = {
   /** A stream begins; one byte: 1 when it is hashed by SHA-512 too, else 0. */
   begin: 1,
@@ -21,7 +21,7 @@ export const PACKET = {
 /** Bytes of a packet before those of the stream. */
 export const PACKET_HEAD_BYTES = 9;
 
-/** Answers how many streams have ended. */
+/** Returns the number of streams that ended. */
 export const hashesWork: DecoderWork = async (_request, input, output) => {
   const { createHash } = await import("node:crypto");
   const open = new Map<number, ReturnType<typeof createHash>[]>();

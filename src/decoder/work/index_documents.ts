@@ -1,6 +1,6 @@
-// Documents of the image index, read by every rule and compared with each other. Each kind of reading
-// takes documents in an order of its own and answers what the agent needs of them; a document that
-// breaks a rule is an answer too: `{refused: {document, path, reason}}`.
+// Checks documents of the image index against the rules and against each other. Each kind of reading takes
+// documents in its own order and returns what the agent needs; a document that breaks a rule is a result too:
+// `{refused: {document, path, reason}}`.
 
 import { type BuildList, parseBuildList } from "../../domain/index/artifact.ts";
 import { checkOpenapi, parseDistro, parseDistroList } from "../../domain/index/image_index.ts";
@@ -75,12 +75,12 @@ function decoded(document: Given | undefined): JsonValue {
   return decodeDocument(document.body, document.path) as JsonValue;
 }
 
-/** What a parser has made is JSON, but for fields that are absent. */
+/** Converts a parsed document to JSON, where absent fields are missing. */
 function asJson(value: object): JsonObject {
   return value as JsonObject;
 }
 
-/** Reads one list of builds: the names of all, and the one that was asked for, or else the first. */
+/** Reads one list of builds: the names of all, and the requested build or the first. */
 function readBuild(request: JsonObject, [document]: readonly Given[]): JsonValue {
   const about = { distro: String(request.distro), release: String(request.release) };
   const kind = request.list === "archived" ? "archived" : "current";
@@ -96,9 +96,9 @@ function readBuild(request: JsonObject, [document]: readonly Given[]): JsonValue
 }
 
 /**
- * Reads the lists of a release: `news` of them come first, then those that are held, then what is
- * remembered of artifacts that are gone. `kinds` says of each list whether it is current or archived.
- * Answers what leaves the release and what comes back, and the change that an operator must allow.
+ * Reads the lists of a release: first `news` new lists, then the stored lists, then the pins of artifacts
+ * that have left. `kinds` says which lists are current and which archived. Returns the artifacts that leave
+ * and return, and the change that the operator must allow, if any.
  */
 function readRelease(request: JsonObject, documents: readonly Given[]): JsonValue {
   const { distro, release, kinds, news, accepts } = request;
@@ -133,9 +133,9 @@ function readRelease(request: JsonObject, documents: readonly Given[]): JsonValu
 }
 
 /**
- * The list of distros that is stored: the upstream's own when every distro of it was accepted, which is
- * null here. When some were not, it must speak of what is served: the distros that are kept appear as
- * they were listed before, and those that are not here at all do not appear.
+ * The list of distros to store: null for the upstream's own, when all of its distros were accepted. Otherwise
+ * the list must match what is served: kept distros appear as they were listed before, and missing ones do not
+ * appear.
  */
 function compose(_request: JsonObject, documents: readonly Given[]): JsonValue {
   const [body, states, stored] = documents;
@@ -159,7 +159,7 @@ function compose(_request: JsonObject, documents: readonly Given[]): JsonValue {
   return text;
 }
 
-/** A held document may be of an earlier version, whose rules were fewer: it must not stand in the way. */
+/** A stored document may break rules that are newer than it; that must not block a sync. */
 function orNone<T>(read: () => T[]): T[] {
   try {
     return read();

@@ -4,12 +4,12 @@ import { AgentError } from "../../domain/error.ts";
 import { functionProblem } from "../../domain/job/task_source.ts";
 import type { DecoderWork } from "./work.ts";
 
-/** Characters of one problem, in which names of the source stand. */
+/** Characters of one problem; it may quote names from the source. */
 const PROBLEM_CHARS_MAX = 500;
 
 /**
- * Its input is a JSON list of sources. Answers for each what keeps it from being a task, in words that
- * follow the name of its field, or null.
+ * Checks a JSON list of sources. Returns for each the reason why it cannot be a task, worded to follow the
+ * name of its field, or null.
  */
 export const taskSourcesWork: DecoderWork = async (_, input) => {
   const sources: unknown = JSON.parse(await textOf(input));

@@ -22,7 +22,7 @@ export const unpackWork: DecoderWork = async (request, input, output) => {
     }
     return { sha256: hash.digest("hex") };
   } catch (error) {
-    // Memory that could not be had is not the library's word on the file, but the end.
+    // Out of memory says nothing about the file; it ends the process.
     if (isOutOfMemory(error)) throw error;
     const message = `Cannot ${request.what}: ${messageOf(error)}`;
     throw new AgentError("upstream", message, { cause: error });
@@ -45,7 +45,7 @@ function compressionOf({ compression }: JsonObject): PackedAs {
   throw new AgentError("internal", `Cannot unpack: expected one of ${COMPRESSIONS.join(", ")}`);
 }
 
-/** Loads what undoes a compression. It bounds no size, which the agent does. */
+/** Loads the decompressor of a format. It does not limit the size; the agent does. */
 export async function openUnpacker(compression: PackedAs): Promise<Unpacker> {
   switch (compression) {
     case "gzip":

@@ -2,10 +2,10 @@
 
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 
-/** How the time of a piece of work counts: over all of it, or since the last bytes that moved. */
+/** What the time limit applies to: the whole work, or the time since the last progress. */
 type WorkDeadline = "whole" | "progress";
 
-/** What holds for every piece of one kind of work. */
+/** The limits of one kind of work. */
 export interface WorkLimits {
   /** Time in which the agent waits for nothing but the decoder, milliseconds. */
   readonly deadlineMs: number;
@@ -18,7 +18,7 @@ export interface WorkLimits {
 export const WORKS = {
   /** The digests of many streams: see hashes.ts. */
   hashes: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
-  /** A compression undone: request `{compression, what}`; output the file; answer `{sha256}`. */
+  /** Decompression: request `{compression, what}`; output the file; answer `{sha256}`. */
   unpack: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },
   /** A vendor's checksum document: request `{format, algorithm, filename}`; answer the hashes. */
   checksums: { deadlineMs: 10_000, deadline: "whole", answerBytesMax: 1024 },
@@ -42,9 +42,8 @@ export function isWorkName(name: unknown): name is WorkName {
 }
 
 /**
- * One kind of work. What it throws with a `code` and a message is handed back as that error; anything
- * else is a defect of the work, or of what it was given, and is handed back as `internal`. A part of
- * the output may be used again once it was taken.
+ * One kind of work. Errors with a `code` and a message are returned to the agent as such; any other error is
+ * a defect and returned as `internal`. A part of the output may be reused once it was taken.
  */
 export type DecoderWork = (
   request: JsonObject,
@@ -52,7 +51,7 @@ export type DecoderWork = (
   output: (part: Uint8Array) => Promise<void>,
 ) => Promise<JsonValue>;
 
-/** Whether memory could not be had: that ends the process, and the agent has words for it. */
+/** Whether an error means out of memory, which ends the process; the agent words that error. */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof RangeError && /allocation failed/.test(error.message);
 }
