@@ -1,6 +1,6 @@
 // deno-lint-ignore-file no-explicit-any no-var
 // Types for the bodies and fallbacks of zonewright's workflows, so that an editor completes and
-// checks them. The page about tasks, docs/tasks.md, tells how to use this file;
+// checks them. The page about tasks, docs/tasks.md, explains how to use this file;
 // `zonewright workflow types` prints it. It declares globals and nothing else: what a body may call,
 // and the namespace Zonewright, which holds the types.
 
@@ -505,7 +505,7 @@ declare namespace Zonewright {
     gateways?: string[];
     /** Bytes, 576 to 9000: on a physical network at least 1500, and at most what its link carries. */
     mtu?: Whole;
-    /** For those who keep networks elsewhere. */
+    /** For operators who keep networks elsewhere. */
     network_uuid?: string;
     /** Of kvm: `0x` and hexadecimal bytes; at most 20, of 1023 characters in all. */
     allowed_dhcp_cids?: string[];
@@ -693,7 +693,7 @@ declare namespace Zonewright {
     /** Of the host. */
     host: string;
     port: number;
-    /** `port` less 5900, when vmadm tells it. */
+    /** `port` less 5900, if vmadm reports it. */
     display?: number;
   };
 
@@ -753,7 +753,7 @@ declare namespace Zonewright {
   /** Also takes what no machine boots, such as qcow2. */
   type AnyFormat = { any_format?: boolean };
 
-  /** How sure the agent is that a file is its vendor's; docs/media.md tells the levels. */
+  /** How sure the agent is that a file is its vendor's; docs/media.md explains the levels. */
   type CheckLevel = "none" | "index" | "vendor" | "signature";
 
   /** How a download has to be checked. */

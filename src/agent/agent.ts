@@ -43,12 +43,12 @@ import {
   type AgentContext,
   agentLimits,
   type BareContext,
+  type Emit,
   openReloads,
   type ReloadReport,
   type Reloads,
-  type Tell,
 } from "./context.ts";
-import { tellHost, withFollowers, withSeenStates } from "./host_watch.ts";
+import { emitHost, withFollowers, withSeenStates } from "./host_watch.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 import { join } from "@std/path";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
@@ -89,7 +89,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     const stop = (reason: string) =>
       stopping ??= (async () => {
         log.info("agent stopping", { reason });
-        await assembled.agent?.tell("draining", reason);
+        await assembled.agent?.emit("draining", reason);
         await closeAll(parts, log);
         log.info("agent stopped");
         stopped.resolve();
@@ -124,12 +124,12 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     );
     log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
     assembled.agent = agent;
-    const { urls, refresh, tell } = agent;
-    await tell("started", `version ${VERSION}`);
+    const { urls, refresh, emit } = agent;
+    await emit("started", `version ${VERSION}`);
     const reloadAll = async (next: Config) => {
       const report = await reload(next);
       await refresh(next);
-      await tell("settings_reloaded", report.applied.join(", "));
+      await emit("settings_reloaded", report.applied.join(", "));
       return report;
     };
     return { urls, done: stopped.promise, reload: reloadAll, stop };
@@ -144,7 +144,7 @@ interface Assembled {
   readonly urls: readonly string[];
   readonly refresh: (next: Config) => Promise<void>;
   /** Stores an event about the agent. */
-  readonly tell: (change: Parameters<typeof tellHost>[1], detail: string) => Promise<void>;
+  readonly emit: (change: Parameters<typeof emitHost>[1], detail: string) => Promise<void>;
 }
 
 /** How a part is closed; parts close in reverse order. */
@@ -174,11 +174,11 @@ async function assemble(
   const meters = openMeters(started.log.leftOut);
   const context = await withDecoders(started, meters);
   const { store, followed } = await openWatchedStore(context, state.path, meters, broken);
-  const tell = openTelling(store, log);
+  const emit = openEmitter(store, log);
   const transport = await openHost(context, state.path);
-  const vmadm = withSeenStates(openVmadm(transport), tell);
+  const vmadm = withSeenStates(openVmadm(transport), emit);
   const folders = openMediaFolders(context, state.path);
-  const mirror = await openIndex(context, store, state.path, folders.all, { tell, meters });
+  const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
   const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed };
   const runner = await openRunner({ ...context, meters }, rooms, state);
@@ -187,7 +187,7 @@ async function assemble(
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
   const [policy, closing] = [openPolicy(context), new AbortController()];
-  const watched = { ...rooms, policy, inForce, stateDir: state.path, tell, followed };
+  const watched = { ...rooms, policy, inForce, stateDir: state.path, emit, followed };
   const app = createApp({
     access: gate.access,
     auditTrail: gate.auditTrail,
@@ -205,7 +205,7 @@ async function assemble(
     log,
     machines: openMachineAccess({ ...context, policy }, transport, vmadm, mirror, meters),
     mediaFiles: mirror.files,
-    library: openAgentLibrary(context, store, mirror, folders, tell),
+    library: openAgentLibrary(context, store, mirror, folders, emit),
     allowedHosts: gate.allowedHosts,
     routes: [...index.routes, ...watchRoutes(context, meters, watched)],
     requests: meters,
@@ -219,10 +219,10 @@ async function assemble(
   });
   beginBackground(context, mirror);
   const refresh = (next: Config) => gate.refresh(next, server);
-  return { urls: server.urls, refresh, tell: (change, detail) => tellHost(tell, change, detail) };
+  return { urls: server.urls, refresh, emit: (change, detail) => emitHost(emit, change, detail) };
 }
 
-function openTelling({ events }: Pick<Store, "events">, log: Log): Tell {
+function openEmitter({ events }: Pick<Store, "events">, log: Log): Emit {
   return (event) =>
     events.append(event)
       .catch((error: unknown) => log.warn("event not written", { kind: event.kind, error }));
@@ -335,9 +335,9 @@ async function openStore(
     ...(committing === undefined ? {} : { committing, migrating: committing }),
   });
   opened("store", () => file.close());
-  const tell = openTelling(file, log);
+  const emit = openEmitter(file, log);
   const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
-    void tell({ kind: "index", payload });
+    void emit({ kind: "index", payload });
   const store: Store = { ...file, index: openSyncJournal(file.index, ended) };
   const keeping = { seconds: config.keep_finished.value };
   follow(["keep_finished"], (next) => {

@@ -24,7 +24,7 @@ export function agentLimits({ limits, callback_host }: Config): AgentLimits {
 }
 
 /** Stores an event that no other write implies. Never rejects: a failing store has its own log line. */
-export type Tell = (event: OwnEvent) => Promise<void>;
+export type Emit = (event: OwnEvent) => Promise<void>;
 
 /** The shared context before the decoders are open. */
 export type BareContext = Omit<AgentContext, "decoders" | "sources" | "user">;

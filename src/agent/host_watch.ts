@@ -8,7 +8,7 @@ import type { JsonObject } from "../domain/json.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/media/free_space.ts";
 import type { EventStore } from "../store/event_store.ts";
-import type { Tell } from "./context.ts";
+import type { Emit } from "./context.ts";
 import { BYTES_PER_MB } from "./monitoring.ts";
 
 /** Milliseconds between two checks of the disk. */
@@ -21,8 +21,8 @@ const MACHINES_LOOK_MS = 30_000;
 type HostChange = EventPayload<"host">["change"];
 
 /** An event about the agent or its host. */
-export function tellHost(tell: Tell, change: HostChange, detail: string): Promise<void> {
-  return tell({ kind: "host", payload: { change, detail: ownText(detail) } });
+export function emitHost(emit: Emit, change: HostChange, detail: string): Promise<void> {
+  return emit({ kind: "host", payload: { change, detail: ownText(detail) } });
 }
 
 /**
@@ -30,10 +30,10 @@ export function tellHost(tell: Tell, change: HostChange, detail: string): Promis
  * @returns makes one check; to be called regularly
  */
 export function diskLook(
-  { folder, freeBytes, tell }: {
+  { folder, freeBytes, emit }: {
     readonly folder: string;
     readonly freeBytes: FreeBytes;
-    readonly tell: Tell;
+    readonly emit: Emit;
   },
 ): () => Promise<void> {
   let low = false;
@@ -44,12 +44,12 @@ export function diskLook(
     low = isLow;
     const room = `${Math.floor(free / BYTES_PER_MB)} MB are free at ${folder}`;
     const words = low ? `${room}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)}` : room;
-    await tellHost(tell, low ? "disk_low" : "disk_fine", words);
+    await emitHost(emit, low ? "disk_low" : "disk_fine", words);
   };
 }
 
 /** Compares the walls with those of the previous check. The first check reports only missing ones. */
-export function wallsLook(tell: Tell): (walls: readonly Wall[]) => Promise<void> {
+export function wallsLook(emit: Emit): (walls: readonly Wall[]) => Promise<void> {
   let before = "";
   return async (walls) => {
     const open = walls.filter(({ ok }) => !ok).map(({ name }) => name);
@@ -57,7 +57,7 @@ export function wallsLook(tell: Tell): (walls: readonly Wall[]) => Promise<void>
     if (now === before) return;
     before = now;
     const standing = `${walls.length - open.length} of ${walls.length} walls stand`;
-    await tellHost(tell, "walls_changed", now === "" ? standing : `${standing}; not: ${now}`);
+    await emitHost(emit, "walls_changed", now === "" ? standing : `${standing}; not: ${now}`);
   };
 }
 
@@ -68,10 +68,10 @@ interface SeenMachine {
 }
 
 /**
- * Compares each list of the machines with the previous one, whoever requested it. The first causes no event.
+ * Compares each list of the machines with the previous one, for any caller. The first causes no event.
  * @returns the same vmadm
  */
-export function withSeenStates(vmadm: Vmadm, tell: Tell): Vmadm {
+export function withSeenStates(vmadm: Vmadm, emit: Emit): Vmadm {
   let seen: ReadonlyMap<string, SeenMachine> | undefined;
   let begun = 0;
   let compared = 0;
@@ -81,10 +81,10 @@ export function withSeenStates(vmadm: Vmadm, tell: Tell): Vmadm {
     seen = now;
     if (before === undefined) return;
     for (const [uuid, { alias, state }] of now) {
-      if (before.get(uuid)?.state !== state) tellState(tell, uuid, alias, state);
+      if (before.get(uuid)?.state !== state) emitState(emit, uuid, alias, state);
     }
     for (const [uuid, { alias }] of before) {
-      if (!now.has(uuid)) tellState(tell, uuid, alias, null);
+      if (!now.has(uuid)) emitState(emit, uuid, alias, null);
     }
   };
   return {
@@ -110,11 +110,11 @@ function seenMachine({ alias, state }: JsonObject): SeenMachine {
   };
 }
 
-function tellState(tell: Tell, uuid: string, alias: string | null, state: string | null): void {
+function emitState(emit: Emit, uuid: string, alias: string | null, state: string | null): void {
   // Checked by vmadm's parser.
   const machine_uuid = uuid as MachineUuid;
   const payload = { change: "state", machine_uuid, alias, machine_state: state } as const;
-  void tell({ kind: "own_machine", payload });
+  void emit({ kind: "own_machine", payload });
 }
 
 /** Counts the readers of live events. */

@@ -16,10 +16,10 @@ import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { App } from "../http/listen/server.ts";
 import type { HttpEnv } from "../http/context.ts";
 import type { OwnEvent } from "../domain/event.ts";
-import type { AgentContext, Tell } from "./context.ts";
+import type { AgentContext, Emit } from "./context.ts";
 
 /**
- * @param o `meters` counts downloaded bytes, `tell` takes the events of downloads and syncs
+ * @param o `meters` counts downloaded bytes, `emit` takes the events of downloads and syncs
  * @throws {AgentError} `invalid_argument` for an unusable upstream, or an unreadable token
  */
 export async function openIndex(
@@ -27,7 +27,7 @@ export async function openIndex(
   store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
   mediaDirs: readonly string[],
-  { tell, meters }: { readonly tell?: Tell; readonly meters?: Pick<Meters, "media"> } = {},
+  { emit, meters }: { readonly emit?: Emit; readonly meters?: Pick<Meters, "media"> } = {},
 ): Promise<Mirror> {
   let upstream = config.index.value;
   const sample = config.dev.value && upstream === null;
@@ -59,7 +59,7 @@ export async function openIndex(
     ...(meters === undefined
       ? {}
       : { received: (bytes: number) => void (meters.media.downloaded += bytes) }),
-    ...(tell === undefined ? {} : { tell: (event: OwnEvent) => void tell(event) }),
+    ...(emit === undefined ? {} : { emit: (event: OwnEvent) => void emit(event) }),
     checkMin: config.check_min.value,
     keyDir: config.key_dir.value,
     log,

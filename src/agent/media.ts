@@ -9,7 +9,7 @@ import { type MediaLibrary, openLibrary } from "../mirror/media/library.ts";
 import { openUploads } from "../mirror/media/uploads.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext, Tell } from "./context.ts";
+import type { AgentContext, Emit } from "./context.ts";
 
 /**
  * Milliseconds between two cleanups of unfinished uploads. They are removed a day after their last byte, even
@@ -45,7 +45,7 @@ export function openAgentLibrary(
   store: Pick<Store, "media">,
   { files }: Mirror,
   folders: AgentMediaFolders,
-  tell: Tell,
+  emit: Emit,
 ): MediaLibrary {
   const uploads = openUploads({
     folder: folders.upload,
@@ -54,7 +54,7 @@ export function openAgentLibrary(
     freeBytes: systemFreeBytes,
     now,
     log,
-    tell: (payload) => void tell({ kind: "media", payload }),
+    emit: (payload) => void emit({ kind: "media", payload }),
   });
   const sweep = () => {
     uploads.sweep().catch((error) => log.warn("unfinished uploads not looked over", { error }));

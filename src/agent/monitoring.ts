@@ -98,7 +98,7 @@ function diskCheck({ stateDir, freeBytes = systemFreeBytes }: ReadinessPlaces): 
     async look() {
       const free = await freeBytes(stateDir);
       if (free === Number.POSITIVE_INFINITY) {
-        return { status: "ok", detail: "this system does not tell" };
+        return { status: "ok", detail: "this system does not report it" };
       }
       const detail = `${Math.floor(free / BYTES_PER_MB)} MB free`;
       if (free >= FREE_BYTES_MIN) return { status: "ok", detail };

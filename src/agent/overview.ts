@@ -23,7 +23,7 @@ import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext, Reloads, Tell } from "./context.ts";
+import type { AgentContext, Emit, Reloads } from "./context.ts";
 import { diskLook, wallsLook, watchHost } from "./host_watch.ts";
 import { guestsCheck } from "./walls.ts";
 import { hostName } from "./host.ts";
@@ -53,7 +53,7 @@ interface WatchPlaces {
   readonly stateDir: string;
   readonly policy: Policy;
   readonly inForce: Reloads["inForce"];
-  readonly tell: Tell;
+  readonly emit: Emit;
   /** Counts the readers of events. */
   readonly followed: () => boolean;
 }
@@ -72,8 +72,8 @@ export function watchRoutes(
   const machines = openMachineList(context, places.vmadm);
   const readiness = openAgentReadiness(context, { ...places, machines });
   const readings = openReadings(context, places, machines);
-  const { stateDir: folder, tell, followed } = places;
-  const disk = diskLook({ folder, freeBytes: systemFreeBytes, tell });
+  const { stateDir: folder, emit, followed } = places;
+  const disk = diskLook({ folder, freeBytes: systemFreeBytes, emit });
   context.opened("watch of the host", watchHost({ disk, machines, followed }));
   context.opened("watch of the walls", repeatedly(readings.walls, WALLS_FIRST_MS, WALLS_KEEP_MS));
   return [
@@ -123,7 +123,7 @@ function openFacts(
 
 function openReadings(
   { now, self, limits, log, config }: AgentContext,
-  { transport, stateDir, tell }: WatchPlaces,
+  { transport, stateDir, emit }: WatchPlaces,
   machines: MachineList,
 ): HostSources["readings"] {
   const clocks = { now, monotonicMs: () => performance.now() };
@@ -139,7 +139,7 @@ function openReadings(
     limits,
     log,
   });
-  const look = wallsLook(tell);
+  const look = wallsLook(emit);
   return {
     system: kept(SYSTEM_KEEP_MS, async (signal) => said(await askSystem(transport, signal))),
     networks: kept(SYSTEM_KEEP_MS, async (signal) => {

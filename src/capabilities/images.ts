@@ -122,7 +122,7 @@ const JOBS_MAX = 512;
 /** Media remembered for one job. */
 const MEDIA_PER_JOB_MAX = 16;
 
-/** Tells versions of a file apart without reading it. */
+/** Distinguishes versions of a file without reading it. */
 interface FileVersion {
   readonly size: number;
   readonly modified_ms: number;

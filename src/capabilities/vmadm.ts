@@ -215,7 +215,7 @@ const BEGUN_MAX = 1000;
 /** Makes a machine; `claiming` is called, and awaited, before anything of it exists. */
 type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
 
-/** Tells the agent's machines from those of others. */
+/** Distinguishes the agent's machines from others. */
 export interface OwnMachines {
   /**
    * Makes a machine. Until that has ended, the machine may lack the tag with its job, and its undo

@@ -1,7 +1,7 @@
-// Completes the word at the cursor: commands, flags, and the agent's jobs, workflows, machines and images. A
-// shell calls `zonewright __complete WORD...`, where the last word is the one at the cursor; the answer is one
-// candidate per line, with its meaning after a tab. Errors print nothing: an error text in the middle of a
-// command line helps nobody.
+// Completes the word at the cursor: commands, flags, and the agent's jobs, workflows, machines and images.
+// A shell calls `zonewright __complete WORD...`, where the last word is the one at the cursor; the answer is
+// one candidate per line, with its meaning after a tab. Errors print nothing: an error text in the middle of
+// a command line helps nobody.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { nameOf, SETTING_ROWS } from "../config/settings.ts";

@@ -93,7 +93,7 @@ const SET: Command = {
   flags: [FILE_FLAG],
   notes: [
     "The whole configuration is checked before anything is written. Flags of the agent and variables still\n" +
-    "override the file; config show --origin tells which one applies.",
+    "override the file; config show --origin shows which one applies.",
   ],
   shared: "output",
   async run(call) {

@@ -64,7 +64,7 @@ async function serve(call: Invocation): Promise<ExitCode> {
   });
   const budget = openLogBudget({
     leftOut,
-    tell: (note) =>
+    report: (note) =>
       openLog({ ...logging, budget: undefined }).warn("log lines left out", { ...note }),
   });
   const logging: LogOptions = {

@@ -29,9 +29,9 @@ export interface HttpContext {
   readonly store: Store;
   /** The budget of memory for documents. */
   readonly budget: MemoryBudget;
-  /** Tells the runner that a job may be due. A hint that may be lost: the row is what counts. */
+  /** Hints to the runner that a job may be due. A hint may be lost: the row is what counts. */
   readonly wake: () => void;
-  /** Tells the runner to stop a canceled job now; a hint too. */
+  /** Hints to the runner to stop a canceled job now. */
   readonly cancelRunning: (uuid: JobUuid) => void;
   /** Notifies requests that wait for a job. */
   readonly changes: Notifiers<JobUuid>;
@@ -142,7 +142,7 @@ export interface HttpEnv {
     secure?: boolean;
     /** Takes the connection over from HTTP; absent where nothing listens. */
     takeOver?: () => RawBytes;
-    /** Says that the caller has taken a part of an answer that has no end. */
+    /** Reports that the caller has read a part of an endless response. */
     moved?: () => void;
   };
   Variables: {

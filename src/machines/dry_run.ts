@@ -1,5 +1,5 @@
-// What would become of a request for a machine: every check that can be made now, and nothing else. There is
-// no job, no idempotency key is used, and the host is only asked.
+// The dry run of a request for a machine: makes every check that is possible now, and changes nothing. No job
+// is created, no idempotency key is used, and the host is only queried.
 
 import { AgentError, ERROR_CODES, type ErrorCode, type FieldError } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, randomUuid } from "../domain/id.ts";
@@ -15,13 +15,13 @@ import {
 } from "./provision_job.ts";
 
 /**
- * Asks the host whether it can have a machine: by the words of vmadm, its networks, the room in its pool.
- * @returns a sentence for each thing that could not be asked, which only vmadm will say then
+ * Asks the host whether it can run a machine: vmadm's own validation, the networks, and the free space.
+ * @returns a sentence for each check that could not be made, and is left to vmadm
  * @throws {AgentError} `invalid_argument`, `storage_full`; `host`, `timeout`
  */
 export type PayloadCheck = (payload: JsonObject) => Promise<string[]>;
 
-/** What a dry run is made with. */
+/** What a dry run needs. */
 interface DryRunChecks extends Omit<RequestChecks, "now"> {
   readonly payloadChecks: readonly PayloadCheck[];
 }
@@ -35,17 +35,17 @@ interface Problem {
   readonly errors: readonly FieldError[];
 }
 
-/** What would become of a request. */
+/** The result of a dry run. */
 interface DryRun {
   /** The job of an earlier equal request, which the request would join. */
   readonly job_uuid: JobUuid | null;
   readonly medium: ExpectedMedium | null;
   readonly problems: readonly Problem[];
-  /** What the host could not be asked. */
+  /** The checks that the host could not answer. */
   readonly unchecked: readonly string[];
 }
 
-/** Errors that say nothing of the request. */
+/** Errors that are not about the request. */
 const NOT_OF_THE_REQUEST: readonly ErrorCode[] = ["aborted", "internal", "overloaded"];
 
 /** Makes every check of a request, however many of them fail. @throws {AgentError} `aborted`, `internal` */

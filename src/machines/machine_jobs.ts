@@ -1,6 +1,6 @@
-// Jobs that make machines and act on them. A machine has at most one unfinished job: a second one would
-// undo what the first does. The store refuses it, whichever agent asks; this file says which requests join
-// the job that there is, and which are refused naming it.
+// Jobs that create machines and act on them. A machine has at most one unfinished job: a second one would
+// undo what the first does, so the store refuses it. This file decides which requests join the existing job,
+// and which are refused with its uuid.
 
 import { invalidArgument } from "../domain/error.ts";
 import {
@@ -52,7 +52,7 @@ import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
-/** What the jobs of machines are made with. */
+/** What jobs of machines need. */
 interface MachineJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly vmadm: MachineLookup;
@@ -60,7 +60,7 @@ interface MachineJobsContext {
   readonly policy: Policy;
   /** Jobs of all kinds that may be unfinished. */
   readonly unfinishedJobsMax: number;
-  /** Tells the runner that a job may be due. */
+  /** Hints to the runner that a job may be due. */
   readonly wake: () => void;
   readonly now: Now;
   readonly newUuid: NewUuid;
@@ -72,7 +72,7 @@ interface StartedMachine {
   readonly job_uuid: JobUuid;
 }
 
-/** What became of a request for a job of a machine. */
+/** The result of a request for a job of a machine. */
 export interface MachineStart {
   readonly started: StartedMachine;
   /** Whether this repeats the answer to an earlier request under the same idempotency key. */

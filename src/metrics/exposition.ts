@@ -1,5 +1,5 @@
-// The text in which Prometheus reads metrics. Written by hand: a client library costs tens of
-// milliseconds to load, and what it does beyond this text nobody here needs.
+// Writes metrics in the text format of Prometheus. There is no client library: it takes tens of milliseconds
+// to load, and nothing else of it would be used.
 
 /** Names and values of labels, in the order in which they are shown. */
 type Labels = Readonly<Record<string, string>>;
@@ -50,7 +50,7 @@ function valueText(value: number): string {
   return value === Number.NEGATIVE_INFINITY ? "-Inf" : String(value);
 }
 
-// How long things took: numbers of durations by upper bounds. A look and two additions for each.
+// Histograms of durations: counts by upper bound.
 
 /** Durations of one kind. */
 export class Histogram {

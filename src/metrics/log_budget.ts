@@ -1,33 +1,33 @@
-// How much the log may grow: bytes that come back with time, however many lines there are and whatever causes
-// them. Lines that need no action stop first, so that warnings and errors keep room of their own. What
-// is left out is counted by its message, and reported once a minute.
+// Limits how fast the log may grow: a budget of bytes that refills with time. When it runs low, lines that
+// need no action stop first, so that warnings and errors keep room of their own. Omitted lines are counted by
+// message, and reported once a minute.
 
 import { HOUR_MS } from "../domain/instant.ts";
 
-/** Bytes that the log may take at once. */
+/** Bytes that may be written at once. */
 const BURST_BYTES = 32 * 1024 * 1024;
-/** Bytes that come back within an hour; with the burst, the most that an hour can have. */
+/** Bytes refilled per hour; with the burst, the most that one hour can have. */
 const HOUR_BYTES = 32 * 1024 * 1024;
-/** Milliseconds after the first line that was left out until a line says so. */
+/** Milliseconds from the first omitted line to the report. */
 const TELL_MS = 60_000;
-/** Messages that are counted by themselves; the program has few more. */
+/** Messages counted separately; the program has few more. */
 const MESSAGES_MAX = 64;
 const OTHERS = "others";
 
-/** Shares of the burst that lines of a level leave to those above them. */
+/** Share of the burst that lines of a level leave to higher levels. */
 const LEFT_TO_OTHERS = { debug: 0.75, info: 0.5, warn: 0.25, error: 0 } as const;
 
-/** Lines that the log does not have, by reason. The counts only grow. */
+/** Omitted lines by reason. The counts only grow. */
 export interface LeftOut {
-  /** Their caller had many, which one line counts together. */
+  /** Lines of a busy caller, counted together in one line. */
   caller: number;
-  /** The log had grown enough. */
+  /** The budget was used up. */
   budget: number;
-  /** Nobody took them. */
+  /** The reader of the log was too slow. */
   reader: number;
 }
 
-/** Lines by their message, and in how long. */
+/** Numbers of lines by message, and the time they span. */
 export interface LeftOutNote {
   readonly lines: number;
   readonly bytes: number;
@@ -36,10 +36,10 @@ export interface LeftOutNote {
   readonly messages: string;
 }
 
-/** What a budget is made of. */
+/** What a budget needs. */
 interface LogBudgetOptions {
-  /** Writes a line that is in no budget. */
-  readonly tell: (note: LeftOutNote) => void;
+  /** Writes a report, which is not budgeted. */
+  readonly report: (note: LeftOutNote) => void;
   readonly leftOut: Pick<LeftOut, "budget">;
   /** A clock that never goes back. */
   readonly nowMs?: () => number;
@@ -58,7 +58,7 @@ export interface LogBudget {
 /** Opens a budget that is not used yet. */
 export function openLogBudget(options: LogBudgetOptions): LogBudget {
   const {
-    tell,
+    report,
     leftOut,
     nowMs = () => performance.now(),
     burstBytes = BURST_BYTES,
@@ -74,7 +74,7 @@ export function openLogBudget(options: LogBudgetOptions): LogBudget {
     const { sinceMs, bytes, messages } = note;
     note = undefined;
     const counts = [...messages].sort(([, one], [, other]) => other - one);
-    tell({
+    report({
       lines: counts.reduce((sum, [, count]) => sum + count, 0),
       bytes,
       seconds: Math.ceil((nowMs() - sinceMs) / 1000),

@@ -1,5 +1,5 @@
-// What the agent counts while it works, since its start. Everything else that /metrics shows is read
-// from its source when it is asked for: see agent/monitoring.ts.
+// The counters of the agent since its start. Everything else in /metrics is read from its source at each
+// scrape: see agent/monitoring.ts.
 
 import type { LeftOut } from "./log_budget.ts";
 import { type Family, Histogram } from "./exposition.ts";
@@ -25,7 +25,7 @@ type GuestNumbers = Readonly<
 /** Seconds: the shortest tasks take a millisecond, downloads an hour. */
 const TASK_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 15, 60, 300, 1800, 3600];
 
-/** What one agent counts from its start on. */
+/** The counters of one agent. */
 export interface Meters {
   readonly requests: RequestMeter;
   readonly jobsCreated: { count: number };
@@ -52,7 +52,7 @@ export interface Meters {
 /** Where requests are counted. */
 export type RequestCount = Pick<Meters, "requests">;
 
-/** Meters that stand at zero. */
+/** New counters, all zero. */
 export function openMeters(log: LeftOut = { caller: 0, budget: 0, reader: 0 }): Meters {
   return {
     requests: new RequestMeter(),
@@ -74,7 +74,7 @@ export function openMeters(log: LeftOut = { caller: 0, budget: 0, reader: 0 }): 
   };
 }
 
-/** What the meters show. Every series that may come is there from the beginning, at zero. */
+/** The counters as metrics. Every possible series exists from the start, at zero. */
 export function meterFamilies(meters: Meters): Family[] {
   const { jobsCreated, jobs, tasks, media, audit, log, consoles, decoders, now } = meters;
   return [

@@ -1,4 +1,4 @@
-// The mirror: the image index of one upstream, and the files it names.
+// The mirror of one upstream: the image index, and the files it names.
 
 import { type CheckLevel, type Digest, parseDigest } from "../domain/digest.ts";
 import type { Decoders } from "../decoder/pool.ts";
@@ -107,7 +107,7 @@ export interface MirrorDependencies {
   readonly monotonicMs?: () => number;
   readonly log: Log;
   /** Receives the events of downloads and syncs. It does not throw. */
-  readonly tell?: (event: OwnEvent) => void;
+  readonly emit?: (event: OwnEvent) => void;
   readonly now: Now;
   /** Names the program to servers; some refuse requests without it. */
   readonly userAgent: string;
@@ -125,7 +125,7 @@ export interface MirrorDependencies {
  * @throws {AgentError} `invalid_argument` for an upstream that may not be used
  */
 export function openMirror(deps: MirrorDependencies): Mirror {
-  const { store: index, log, now, tell = () => {} } = deps;
+  const { store: index, log, now, emit = () => {} } = deps;
   const obtain = obtainDependencies(deps);
   const upstream = deps.upstream === null ? null : openUpstream(deps.upstream, obtain);
   const syncs = openSyncs({
@@ -135,7 +135,7 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     log,
     now,
     wait: obtain.wait,
-    tell: (payload) => tell({ kind: "index", payload }),
+    emit: (payload) => emit({ kind: "index", payload }),
   });
   const downloads = openDownloads({
     ...obtain,
@@ -151,7 +151,7 @@ export function openMirror(deps: MirrorDependencies): Mirror {
     keyDir: deps.keyDir ?? null,
     now,
     log,
-    tell: (payload) => tell({ kind: "media", payload }),
+    emit: (payload) => emit({ kind: "media", payload }),
   });
   const find = async (ref: ArtifactRef, options?: ReadingOptions) => {
     const found = await findImage(deps.images, ref);

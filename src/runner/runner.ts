@@ -57,7 +57,7 @@ export class Runner {
   #loop: Promise<void> | undefined;
   /** Whether the life of this runner has begun in the store; without it nothing is claimed. */
   #begun = false;
-  /** Whether a claim may have been made whose answer was lost: the next renewal tells. */
+  /** Whether a claim may have succeeded although its answer was lost; the next renewal reports that. */
   #unsure = false;
   /** Monotonic milliseconds of the latest lease renewal: when it was sent. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;

@@ -40,7 +40,7 @@ export interface JobDeps {
    * again when it stays after all.
    */
   readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
-  /** Called when a job has changed; a hint for those who wait for it. */
+  /** Called when a job has changed; a hint for waiting requests. */
   readonly changed: (uuid: JobUuid) => void;
   /** Whether more jobs are ready than there are slots: writes may gather then. */
   readonly backlog: () => boolean;

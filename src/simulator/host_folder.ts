@@ -2,7 +2,7 @@
 // parallel vmadm calls take to change it. The facts and delays of the host are here as well; the first
 // use of the folder writes their defaults.
 //
-//   host.json             facts of the host, read by every call, edited by those who set up a test
+//   host.json             facts of the host, read by every call; edit it to set up a test
 //   faults.json           faults that are switched on (fault.ts)
 //   datasets.json         what lies in the pool (pool.ts)
 //   machines/U.json       one machine (machine.ts)

@@ -201,7 +201,7 @@ async function actOnGuest(state: State, uuid: string, event: string): Promise<vo
 }
 
 /**
- * What a guest came up from and what was asked for, which no subcommand of vmadm tells.
+ * The medium a guest booted from and the one requested, which no subcommand of vmadm reports.
  * @throws {AgentError} `not_found`
  */
 async function describeGuest(state: State, uuid: string): Promise<JsonObject> {

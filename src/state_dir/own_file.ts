@@ -217,7 +217,7 @@ const PRIVATE_BYTES_MAX = 64 * 1024;
 /**
  * Reads the one word that a file holds; an end of line behind it is not part of it.
  * @throws {AgentError} as readPrivateFile(), and `invalid_argument` for one that holds something else; the
- *   message never tells what
+ *   message never shows what
  */
 export async function readSecretFile(path: string): Promise<string> {
   const secret = (await readPrivateFile(path)).replace(/\r?\n$/, "");

@@ -123,7 +123,7 @@ for (const [index, call] of CALLS.entries()) {
     });
   }
 
-  Deno.test(`saga: undoing tells what is left when ${call} fails for good`, async () => {
+  Deno.test(`saga: undoing reports what is left when ${call} fails for good`, async () => {
     const steps = (host: SimulatedHost): Steps => ({
       failsAfter: (name) => name === "boot_machine",
       before: async (name) => {

@@ -146,7 +146,7 @@ Deno.test("no command has two flags of one name or one letter", () => {
   }
 });
 
-Deno.test("every command that tells something takes --json, every one of an agent --curl too", () => {
+Deno.test("every command that prints data takes --json, every one of an agent --curl too", () => {
   for (const { name, command } of COMMANDS) {
     const flags = flagsOf(command).map((flag) => flag.name);
     const wanted = {

@@ -97,7 +97,7 @@ Deno.test("a server that is not an agent exits 3, and what it says is not shown 
   }
 });
 
-Deno.test("an overloaded agent exits 1 and tells when to come again", async () => {
+Deno.test("an overloaded agent exits 1 and says when to try again", async () => {
   const server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },
     () =>

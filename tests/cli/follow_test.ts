@@ -277,7 +277,7 @@ Deno.test("--wait says nothing of the steps and exits 7 for a canceled job", () 
     });
   }));
 
-Deno.test("--timeout exits 124, tells how to go on, and leaves the job alone", () =>
+Deno.test("--timeout exits 124, says how to go on, and leaves the job alone", () =>
   following(["--wait", "--timeout", "1s"], async (job) => {
     assertEquals(await job.ended, 124);
     assertStringIncludes(job.screen.err(), `Gave up waiting for job ${job.uuid}`);
@@ -285,7 +285,7 @@ Deno.test("--timeout exits 124, tells how to go on, and leaves the job alone", (
     assertEquals((await job.agent.store.jobs.get(job.uuid))?.execution, "queued");
   }));
 
-Deno.test("Ctrl-C exits 130, tells how to go on, and leaves the job alone", () =>
+Deno.test("Ctrl-C exits 130, says how to go on, and leaves the job alone", () =>
   following(["--follow"], async (job) => {
     await job.sees("queued, waiting for a slot\n");
     job.screen.interrupt();

@@ -1,7 +1,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { callsText, readInfo } from "../../src/cli/job/answer.ts";
 
-Deno.test("callsText() tells a call with its arguments, its end and the time it took", () => {
+Deno.test("callsText() shows a call with its arguments, its end and the time it took", () => {
   const args = { uuid: "u1", force: true, changes: ["quota"] };
   const call = { name: "vmadm.stop", args, ms: 1234, ended: "ok" };
   assertEquals(
@@ -34,7 +34,7 @@ Deno.test("callsText() makes a short line of whatever an agent sends", () => {
   assertEquals(callsText({ message: "x" }), undefined);
 });
 
-Deno.test("readInfo() tells entries about calls from messages and progress", () => {
+Deno.test("readInfo() distinguishes entries about calls from messages and progress", () => {
   assertEquals(readInfo({ task: "t", zonewright_call: { name: "a", ms: 0, ended: "ok" } }), {
     kind: "call",
     task: "t",

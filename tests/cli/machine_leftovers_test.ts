@@ -85,7 +85,7 @@ Deno.test("machine leftovers --drop forgets one, by the beginning of its uuid to
     }
   }));
 
-Deno.test("machine leftovers --drop tells a person what is forgotten", () =>
+Deno.test("machine leftovers --drop says to a person what is forgotten", () =>
   withMachines(async (agent) => {
     await leave(agent);
     const screen = screenFor(agent.url);

@@ -29,7 +29,7 @@ async function refused(...flags: string[]): Promise<string> {
   return screen.err();
 }
 
-Deno.test("--iso tells a name, a path, an address and an artifact apart by their looks", async () => {
+Deno.test("--iso distinguishes a name, a path, an address and an artifact by their form", async () => {
   const media = async (...flags: string[]) => (await sent(...flags)).media;
   assertEquals(await media("--iso", "debian.iso"), { path: "debian.iso" });
   assertEquals(await media("--iso", "/media/debian.iso"), { path: "/media/debian.iso" });

@@ -44,7 +44,7 @@ Deno.test("workflow try prints the steps while they run, and then the results", 
   );
 });
 
-Deno.test("workflow try shows everything that a body logs or tells", async () => {
+Deno.test("workflow try shows everything that a body logs or reports", async () => {
   const body = "async (job, cb) => { await info({ task: 'talk', message: 'first' }); " +
     "log.warn('second', { a: 1 }); console.log('third %d', 3); await info({ b: [2] }); " +
     "job.log.error(new Error('fourth')); cb(); }";

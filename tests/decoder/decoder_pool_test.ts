@@ -143,7 +143,7 @@ Deno.test("an answer that would fill the memory of the agent is never parsed", a
   }
 });
 
-Deno.test("a decoder that answers hashes without end ends those who wait for them", async () => {
+Deno.test("a decoder that answers hashes without end ends the callers that wait for them", async () => {
   await withDecoders(async (decoders) => {
     const hasher = openHashing(decoders).open();
     await hasher.update(ABC);

@@ -67,7 +67,7 @@ Deno.test("sampleDisk() is a gzip file of a disk whose first sector boots", asyn
   assert(new TextDecoder().decode(disk.subarray(0, 512)).includes("a title\r\n"));
 });
 
-Deno.test("sampleFiles() tells size and both digests of every file", async () => {
+Deno.test("sampleFiles() gives size and both digests of every file", async () => {
   const files = await sampleFiles({ isoBytes: MIB });
   assertEquals(files[SAMPLE_ISO].content.size, MIB);
   for (const [path, { content, digests }] of Object.entries(files)) {

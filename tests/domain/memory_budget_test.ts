@@ -27,7 +27,7 @@ Deno.test("memory is reserved at once while there is enough, and counted until i
   assertEquals([budget.used("answers"), second.bytes], [0, 0]);
 });
 
-Deno.test("those who wait are served in order, a small one not before a large one", async () => {
+Deno.test("waiting callers are served in order, a small one not before a large one", async () => {
   const budget = budgetOf(100);
   const held = await budget.reserve("answers", 90, "read it");
   const order: string[] = [];

@@ -76,7 +76,7 @@ Deno.test("functionProblem() runs nothing", () => {
   assertEquals(Reflect.get(globalThis, name), undefined);
 });
 
-Deno.test("functionProblem() tells a name that is declared twice among many", () => {
+Deno.test("functionProblem() finds a name that is declared twice among many", () => {
   const names = Array.from({ length: 20_000 }, (_, at) => `n${at}`);
   const declaring = (last: string) =>
     `function (job, cb) { let ${names.join(", ")}; let ${last}; }`;

@@ -47,7 +47,7 @@ Deno.test("desEncipher() gives the published answers", () => {
   assertEquals(block, hex("897c7f850fcaf30d"));
 });
 
-Deno.test("the picture tells a CD from a disk image and from nothing", async () => {
+Deno.test("the picture distinguishes a CD from a disk image and from nothing", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.place(UUID, "x.iso");

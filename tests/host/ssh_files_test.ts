@@ -86,7 +86,7 @@ farTest("bytes that are others at the far end are noticed there", async (host) =
 
 if (findSshd() !== undefined) {
   smallDiskTest(
-    "placeFile() over ssh tells a disk that fills up while it copies",
+    "placeFile() over ssh reports a disk that fills up while it copies",
     () =>
       withFarZone(({ transport, placement, zonepath, root }) =>
         withSmallDisk(zonepath, 4, async () => {
@@ -133,7 +133,7 @@ farTest("dial() reaches what listens on the host, both ways", async ({ transport
   listener.close();
 });
 
-farTest("dial() tells at the first read that nobody listens there", async ({ transport }) => {
+farTest("dial() reports at the first read that nobody listens there", async ({ transport }) => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   listener.close();

@@ -87,28 +87,28 @@ Deno.test("create() shows the exit code and both streams of a failure", async ()
   });
 });
 
-Deno.test("create() tells a signal that ended vmadm", async () => {
+Deno.test("create() reports a signal that ended vmadm", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", "kill -ABRT $$");
     await refused(() => vmadm.create(PAYLOAD), "host", "was ended by SIGABRT");
   });
 });
 
-Deno.test("create() tells a full pool as storage_full", async () => {
+Deno.test("create() reports a full pool as storage_full", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", `${prints("create_no_space.txt", 2)}\nexit 1`);
     await refused(() => vmadm.create(PAYLOAD), "storage_full", "out of space");
   });
 });
 
-Deno.test("create() tells a uuid that is taken", async () => {
+Deno.test("create() reports a uuid that is taken", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", `echo 'VM with UUID ${UUID} already exists' >&2; exit 1`);
     await refused(() => vmadm.create(PAYLOAD), "already_exists", UUID);
   });
 });
 
-Deno.test("create() tells a volume or a zone that is there already", async () => {
+Deno.test("create() reports a volume or a zone that is there already", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const what of [`cannot create 'zones/${UUID}-disk0': dataset`, `${UUID}: zone`]) {
       const text = `Command failed: ${what} already exists`;
@@ -196,7 +196,7 @@ Deno.test("validateCreate() names every field that vmadm refuses", async () => {
   });
 });
 
-Deno.test("validateCreate() tells anything else as a failure of the host", async () => {
+Deno.test("validateCreate() reports anything else as a failure of the host", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const answer of ["true", "echo '{' >&2; exit 1", "kill -ABRT $$", "exit 2"]) {
       await fake.answer("validate", answer);

@@ -169,7 +169,7 @@ Deno.test("a reset keeps the console of a kvm machine, a reboot and a start move
   });
 });
 
-Deno.test("a machine is made with a password that only its console tells", async () => {
+Deno.test("a machine is made with a password that only its console shows", async () => {
   await withHost(async ({ vmadm }) => {
     for (const brand of ["kvm", "bhyve"]) {
       const bootrom = brand === "bhyve" ? { bootrom: "uefi" } : {};

@@ -186,7 +186,7 @@ Deno.test("infoVnc() refuses a machine that is not running", async () => {
   });
 });
 
-Deno.test("infoVnc() tells a daemon that is down as a failure of the host", async () => {
+Deno.test("infoVnc() reports a daemon that is down as a failure of the host", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("info", "echo 'connect ECONNREFUSED' >&2; exit 1");
     const running = recording("lookup_one.json").replace("stopped", "running");

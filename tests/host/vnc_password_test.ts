@@ -28,7 +28,7 @@ Deno.test("a request for a password makes one, and a request for none leaves non
   assertFalse("vnc_password" in withPassword(PAYLOAD, make));
 });
 
-Deno.test("vmadm is given the password, and no failure of it tells it", async () => {
+Deno.test("vmadm is given the password, and no failure of it shows it", async () => {
   await withFakeVmadm(async (fake) => {
     const vmadm = openVmadm(fake.transport, {}, () => SECRET);
     await fake.answer("lookup", THERE);

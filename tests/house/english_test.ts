@@ -20,6 +20,9 @@ const WORDS: Readonly<Record<string, string>> = {
   figures: "metrics",
   "as it stands": "unchanged",
   "the most there may be": "the maximum",
+  tells: "reports, shows or distinguishes",
+  "those who": "callers, readers, or whom it concerns",
+  "bytes? came": "data arrived",
 };
 /** What uses such a word with its own meaning: names on the wire and words of others. */
 const MEANT = /\b(background|figures \d)/i;

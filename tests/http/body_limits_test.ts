@@ -120,7 +120,7 @@ Deno.test("a large body that takes too long is read no further", async () => {
   }, { limits });
 });
 
-Deno.test("slow bodies leave places for those who only ask", async () => {
+Deno.test("slow bodies leave places for requests without a body", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, requestsMax: 16 };
   await withHttpAgent(async (agent) => {
     const slow = await Promise.all(

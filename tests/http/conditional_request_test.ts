@@ -44,7 +44,7 @@ Deno.test("the encoding is the one that Accept-Encoding weighs most, of equal on
   }
 });
 
-Deno.test("a small document is compressed only for those who refuse it as it is", () => {
+Deno.test("a small document is compressed only for callers that refuse identity", () => {
   assertEquals(preferredEncoding("br, gzip", true), "identity");
   assertEquals(preferredEncoding("gzip, identity;q=0", true), "gzip");
   assertEquals(preferredEncoding("br, *;q=0", true), "br");

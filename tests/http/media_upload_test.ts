@@ -98,7 +98,7 @@ Deno.test("parts are taken in order; a wrong place is 409 with the right one", a
   });
 });
 
-Deno.test("what has come of a body that breaks off is kept, and an upload whose bytes came can be ended", async () => {
+Deno.test("the bytes of an interrupted body are kept, and its upload can be continued or ended", async () => {
   await withUploads(async (agent) => {
     const open = openBody(BYTES.subarray(0, 70_000));
     const broken = agent.put("a.iso", open.body, rangeOf(0, 100_000)).catch(() => undefined);

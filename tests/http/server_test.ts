@@ -34,7 +34,7 @@ async function getBySocket(path: string): Promise<string> {
   }
 }
 
-Deno.test("listen() answers on a port and on a socket, and tells them apart", async () => {
+Deno.test("listen() answers on a port and on a socket, and distinguishes them", async () => {
   await withFolder(async (folder) => {
     const socketPath = `${folder}/agent.sock`;
     await withServer({ tcp: LOCAL, socketPath }, async ({ urls, port }) => {

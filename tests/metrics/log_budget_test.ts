@@ -13,7 +13,7 @@ function open() {
   const leftOut = { caller: 0, budget: 0, reader: 0 };
   const notes: LeftOutNote[] = [];
   const budget = openLogBudget({
-    tell: (note) => notes.push(note),
+    report: (note) => notes.push(note),
     leftOut,
     nowMs: () => clock.ms,
     burstBytes: BURST,

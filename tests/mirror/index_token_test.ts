@@ -123,7 +123,7 @@ programTest(
     }),
 );
 
-Deno.test("a secret is one word in a regular file of its owner, and no message tells it", () =>
+Deno.test("a secret is one word in a regular file of its owner, and no message shows it", () =>
   withFolder(async (folder) => {
     const path = join(folder, "secret");
     const write = (text: string) => Deno.writeTextFile(path, text, { mode: 0o600 });

@@ -68,7 +68,7 @@ Deno.test("isTransient() knows time-outs and failures that were marked as passin
   assert(!isTransient(new Error("cut")));
 });
 
-Deno.test("transientError() tells an answer when to try again only when the server said so", () => {
+Deno.test("transientError() gives a time to try again only when the server did", () => {
   const headerOf = (error: AgentError) => errorResponse(error, "r").headers.get("retry-after");
   assertEquals(transientError("cut").retryAfterSeconds, undefined);
   assertEquals(transientError("cut", 0).retryAfterSeconds, undefined);

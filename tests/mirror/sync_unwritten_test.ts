@@ -90,7 +90,7 @@ Deno.test("a refusal is reported once, and its end too", async () => {
   });
 });
 
-Deno.test("a preview writes nothing and tells all that a sync then does", async () => {
+Deno.test("a preview writes nothing and reports all that a sync then does", async () => {
   await withFile(async (store, written) => {
     await withMirror(async (test) => {
       const { server } = test;

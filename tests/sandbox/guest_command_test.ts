@@ -159,7 +159,7 @@ Deno.test("findGuestTools() does without a network of its own when the agent is 
   assert(missing.includes("unshare"));
 });
 
-Deno.test("exitWords() tells memory from other ends", () => {
+Deno.test("exitWords() distinguishes memory from other ends", () => {
   const words = (code: number, signal: Deno.Signal | null, output: string) =>
     exitWords({ success: false, code, signal }, output, 128);
   assertEquals(words(3, null, ""), { words: "ended with exit code 3", outOfMemory: false });

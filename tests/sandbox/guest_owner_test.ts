@@ -248,7 +248,7 @@ Deno.test("GuestQueue.serve() passes over only those for whom a guest is on its 
   assertEquals([served, queue.size], [["b", "c", "a"], 1]);
 });
 
-Deno.test("openGuestOwners() tells workflows apart by uuid and by text", async () => {
+Deno.test("openGuestOwners() distinguishes workflows by uuid and by text", async () => {
   const ownerOf = openGuestOwners();
   const uuid = randomUuid<WorkflowUuid>();
   const task = { uuid: randomUuid<TaskUuid>(), body: OK };

@@ -106,7 +106,7 @@ export function callbackTests(test: Test): void {
     assertEquals((await at(store, AGAIN).callbacks.take(0, 10))[0]?.attempts, 1);
     assertEquals((await store.callbacks.take(AGAIN_MS, 10))[0]?.attempts, 2);
   });
-  test("take() gives each callback to one of those who come together, and no more than asked", async (store) => {
+  test("take() gives each callback to one of several concurrent callers, and no more than requested", async (store) => {
     for (let number = 1; number <= 30; number++) {
       await create(store, telling(number));
       await store.jobs.cancel(uuidOf<JobUuid>(number));

@@ -66,7 +66,7 @@ export function claimTests(test: Test): void {
     assertEquals(second.claimable_at, null);
   });
 
-  test("nextDue() tells of a ready job, of the first delayed one, and of none", async (store) => {
+  test("nextDue() reports a ready job, of the first delayed one, and of none", async (store) => {
     const [soon, later] = [instantAfter(T0, 1000), instantAfter(T0, 2000)];
     assertEquals(await dueOf(store), { kind: "none" });
     await create(store, jobOf(1, { exec_after: later }));

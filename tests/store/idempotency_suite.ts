@@ -31,7 +31,7 @@ export function idempotencyTests(test: Test): void {
     assertEquals(outcome, { kind: "key_reused", job_uuid: JOB });
     assertEquals(await store.jobs.count({}), 1);
   });
-  test("earlier() tells what a request would come to, and makes nothing", async (store) => {
+  test("earlier() gives the outcome of a request, and makes nothing", async (store) => {
     assertEquals(await store.jobs.earlier(KEY), undefined);
     await create(store, keyed(1));
     assertEquals(await store.jobs.earlier(KEY), { kind: "repeated", job: { uuid: JOB } });

@@ -145,7 +145,7 @@ export function listTests(test: Test): void {
     const offsetOnly = await store.jobs.list({}, { offset: 10 });
     assertEquals(offsetOnly.map(({ job }) => numberOf(job.uuid)), [2, 1]);
   });
-  test("the key of a job tells whether another was made of it", async (store) => {
+  test("the key of a job shows whether another was made of it", async (store) => {
     for (const number of [1, 2]) {
       await create(store, jobOf(number));
       await store.jobs.cancel(uuidOf<JobUuid>(number));

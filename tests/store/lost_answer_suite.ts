@@ -410,7 +410,7 @@ export function lostAnswerTests(test: Test): void {
     assertEquals(methods.filter((name) => !named.has(name)), []);
     return Promise.resolve();
   });
-  test("renew() tells of jobs whose claim was answered to nobody, until they are named", async (store) => {
+  test("renew() reports jobs whose claim was answered to nobody, until they are named", async (store) => {
     for (const number of [1, 2, 3]) await create(store, jobOf(number));
     const known = (await store.jobs.claim(LIFE, 1)).jobs[0] as Job;
     await store.jobs.claim(LIFE, 1);
@@ -427,7 +427,7 @@ export function lostAnswerTests(test: Test): void {
     // What it gets is its own: the record counts.
     assert(await store.jobs.recordTask(recordOf(reported[0] as Job, { kind: "succeed" })));
   });
-  test("renew() tells of claims that hold no longer, and of jobs that were canceled", async (store) => {
+  test("renew() reports claims that no longer hold, and of jobs that were canceled", async (store) => {
     const [lost, canceled, undoing] = [
       await run(store, jobOf(1)),
       await run(store, jobOf(2)),

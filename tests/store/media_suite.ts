@@ -67,7 +67,7 @@ export function mediaTests(test: Test): void {
     await media.raise(hexOf(7), "vendor");
   });
 
-  test("unused() tells files of the cache that no unfinished job uses, oldest use first", async (store) => {
+  test("unused() lists files of the cache that no unfinished job uses, oldest use first", async (store) => {
     const { media } = store;
     for (const n of [1, 2, 3]) await media.keep(fileOf(n));
     await media.keep(fileOf(4, { path: "/media/4.iso", source: "path" }));

@@ -35,8 +35,8 @@ export interface EventOptions {
   readonly signal: AbortSignal;
   readonly nowMs: () => number;
   /**
-   * Called at every connection: what happens from then on is read. `resumed`: what happened since the last one
-   * is read too.
+   * Called at every connection, from which on events are read. `resumed`: those since the last connection are
+   * read too.
    */
   readonly begun?: (resumed: boolean) => void;
   /** Called once for each time that the agent is away. */

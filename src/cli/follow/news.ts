@@ -1,6 +1,6 @@
 // Follows jobs: their changes, as events report them, and the log lines of one job in order, each exactly
-// once. Lines arrive with the events; earlier lines, and any that no event has carried, are read from the log,
-// starting after the last line shown.
+// once. Lines arrive with the events; earlier lines, and any that no event has carried, are read from the
+// log, starting after the last line shown.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { Notifier } from "../../runtime/waiting.ts";

@@ -42,7 +42,7 @@ export function isMediaName(name: string): boolean {
   return FILE_NAME.test(name);
 }
 
-/** What a medium is by the ending of its name, or undefined when the ending tells nothing. */
+/** The kind of a medium by the ending of its name; undefined for any other ending. */
 export function mediaKind(name: string): MediaKind | undefined {
   const ending = /\.([A-Za-z0-9]+)$/.exec(name)?.[1]?.toLowerCase() ?? "";
   return Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
@@ -101,7 +101,7 @@ export const MEDIA_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
 /** One of them. */
 export type MediaCompression = typeof MEDIA_COMPRESSIONS[number];
 
-/** The name of a file without the ending that tells its compression, such as `.xz`. */
+/** The name of a file without the ending of its compression, such as `.xz`. */
 export function unpackedName(name: string, compression: unknown): string {
   return compression === undefined || compression === "none"
     ? name

@@ -188,7 +188,7 @@ async function createFarFile(session: RemoteSession, path: string): Promise<Host
   };
 }
 
-/** The protocol has no code for a full disk; the free space tells. */
+/** The protocol has no code for a full disk, so the free space decides. */
 async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unknown> {
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";
   const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);

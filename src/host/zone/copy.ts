@@ -249,7 +249,7 @@ const PACE_MS = 100;
 
 /** Reports bytes done at most every 100 ms, and once when all are done. */
 function pacedProgress(
-  tell: ((done: number, total: number) => void) | undefined,
+  report: ((done: number, total: number) => void) | undefined,
   total: number,
 ): (done: number) => void {
   let reportedAt = -Infinity;
@@ -257,7 +257,7 @@ function pacedProgress(
     const now = performance.now();
     if (done !== total && now - reportedAt < PACE_MS) return;
     reportedAt = now;
-    tell?.(done, total);
+    report?.(done, total);
   };
 }
 

@@ -86,7 +86,7 @@ export const MEDIA_FILES: OpenapiPart = {
   tag: {
     name: "Media",
     description: "Verified files of this host, known by their digests. Fetching one is a job of " +
-      "the built-in workflow `fetch-medium`, whose info tells its progress.",
+      "the built-in workflow `fetch-medium`, whose info reports its progress.",
   },
   parameters: {
     MediumDigest: inPath(

@@ -64,7 +64,7 @@ interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies 
   readonly now: Now;
   readonly log: Log;
   /** Receives the events of downloads; shared downloads are reported once. */
-  readonly tell?: (event: MediaEvent) => void;
+  readonly emit?: (event: MediaEvent) => void;
 }
 
 /** The downloads under way, by key. */
@@ -87,7 +87,7 @@ export function openDownloads(deps: DownloadsDependencies): Downloads {
     asked: new Map(),
     begun: new Map(),
     refused: new Set(),
-    transfers: openTransferEvents("download", deps.tell ?? (() => {})),
+    transfers: openTransferEvents("download", deps.emit ?? (() => {})),
   };
   const expect = (wanted: WantedFile, o: DownloadOptions): WantedFile => {
     requireAllowed(deps, wanted, o.check ?? deps.checkMin, o);

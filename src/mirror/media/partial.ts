@@ -27,7 +27,7 @@ export interface Partial {
   /** Where decompression writes. */
   readonly outputPath: string;
   /**
-   * Bytes so far, when they come from `url` and the server can tell whether they are still current.
+   * Bytes so far, if they come from `url` and the server can check whether they are still current.
    */
   resumable(url: string): Promise<{ size: number; validator: string } | undefined>;
   /** Discards the bytes so far and records the origin of the next ones. */

@@ -31,10 +31,10 @@ export interface TransferEvents {
   lost(key: string, error: string): void;
 }
 
-/** @param tell receives the events; it does not throw */
+/** @param emit receives the events; it does not throw */
 export function openTransferEvents(
   kind: "download" | "upload",
-  tell: (event: MediaEvent) => void,
+  emit: (event: MediaEvent) => void,
   monotonicMs: () => number = () => performance.now(),
 ): TransferEvents {
   /** The last report of each transfer, and its time; `open` until its end is reported. */
@@ -60,7 +60,7 @@ export function openTransferEvents(
     if (before === undefined || !before.open) return;
     before.open = false;
     const words = error === null ? null : ownText(error);
-    tell({ change: `${kind}_ended`, ...shown(file), error: words });
+    emit({ change: `${kind}_ended`, ...shown(file), error: words });
   };
   return {
     moved(file) {
@@ -69,7 +69,7 @@ export function openTransferEvents(
       if (before !== undefined && nowMs - before.atMs < PROGRESS_EVENT_MS) return;
       forgetOld(nowMs);
       latest.set(file.key, { file, atMs: nowMs, open: true });
-      tell({ change: changes, ...shown(file), error: null });
+      emit({ change: changes, ...shown(file), error: null });
     },
     ended,
     lost(key, error) {

@@ -107,7 +107,7 @@ interface UploadsDependencies {
   readonly now: Now;
   readonly log: Log;
   /** Receives the events of uploads. */
-  readonly tell?: (event: MediaEvent) => void;
+  readonly emit?: (event: MediaEvent) => void;
 }
 
 /** The dependencies, with the record of which events were sent. */
@@ -117,7 +117,7 @@ interface OpenUploads extends UploadsDependencies {
 
 /** Opens the uploads. Nothing is created on the disk before the first one. */
 export function openUploads(given: UploadsDependencies): Uploads {
-  const deps = { ...given, transfers: openTransferEvents("upload", given.tell ?? (() => {})) };
+  const deps = { ...given, transfers: openTransferEvents("upload", given.emit ?? (() => {})) };
   const { folder, limits, transfers } = deps;
   const place = join(folder, UNFINISHED_FOLDER);
   /** Names that a request is writing or removing. */

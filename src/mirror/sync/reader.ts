@@ -82,7 +82,7 @@ interface SyncReaderOptions {
 export function openSyncReader(options: SyncReaderOptions): SyncReader {
   const counts = { documents: 0, total: 0, bytes: 0, asked: 0, failures: 0, retryAfter: 0 };
   const inTurn = openTurns(REQUESTS_AT_ONCE);
-  const tell = () => {
+  const report = () => {
     const { documents, total, bytes } = counts;
     options.onProgress?.({ documents, total: Math.max(documents, total), bytes });
   };
@@ -107,7 +107,7 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
       const taken = await takeOnce(path, options, (bytes) => {
         counts.bytes += bytes;
         if (counts.bytes > TREE_BYTES_MAX) throw tooManyBytes(path);
-        tell();
+        report();
       });
       counts.failures = 0;
       return taken;
@@ -119,7 +119,7 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
       throw new UnreadDocument(path, error);
     } finally {
       counts.documents += 1;
-      tell();
+      report();
     }
   };
   return {
@@ -131,7 +131,7 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
     countArtifacts: openArtifactCount(),
     expect(documents) {
       counts.total += documents;
-      tell();
+      report();
     },
   };
 }

@@ -231,7 +231,7 @@ type IndexEvent = Omit<EventPayload<"index">, "time">;
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {
   readonly upstream: Upstream | null;
   /** Receives the start of each sync, and the end of a sync that writes no report. */
-  readonly tell: (event: IndexEvent) => void;
+  readonly emit: (event: IndexEvent) => void;
 }
 
 const NOTHING_DONE = { added: 0, changed: 0, removed: 0, problems: 0 };
@@ -240,14 +240,14 @@ const NOTHING_DONE = { added: 0, changed: 0, removed: 0, problems: 0 };
 async function reportedSync(
   deps: SyncDependencies,
   o: SyncOptions,
-  tell: SyncsDependencies["tell"],
+  emit: SyncsDependencies["emit"],
 ): Promise<IndexSync> {
-  tell({ change: "sync_started", outcome: null, ...NOTHING_DONE });
+  emit({ change: "sync_started", outcome: null, ...NOTHING_DONE });
   try {
     return await syncIndex(deps, o);
   } catch (error) {
     const outcome = o.signal?.aborted === true ? "aborted" : "failed";
-    tell({ change: "sync_failed", outcome, ...NOTHING_DONE });
+    emit({ change: "sync_failed", outcome, ...NOTHING_DONE });
     throw error;
   }
 }
@@ -255,7 +255,7 @@ async function reportedSync(
 const SYNC = "the sync";
 
 /** Opens the syncs. Nothing is fetched before the first call. */
-export function openSyncs({ upstream, tell, ...rest }: SyncsDependencies): Syncs {
+export function openSyncs({ upstream, emit, ...rest }: SyncsDependencies): Syncs {
   const syncs = openSharedWork<IndexSync, never>();
   const previews = openSharedWork<IndexPreview, never>();
   let last: Promise<unknown> = Promise.resolve();
@@ -292,7 +292,7 @@ export function openSyncs({ upstream, tell, ...rest }: SyncsDependencies): Syncs
       const begin = async (shared: AbortSignal) => {
         accepting = acceptChanged;
         const o = optionsOf(shared, acceptChanged);
-        const sync = await inTurn((deps) => reportedSync(deps, o, tell));
+        const sync = await inTurn((deps) => reportedSync(deps, o, emit));
         generation += 1;
         return sync;
       };
@@ -318,11 +318,11 @@ const WRITTEN_AGAIN_MS = 24 * 3_600_000;
 
 /**
  * The documents of the index, minus the reports that need no write.
- * @param tell receives the ends of syncs whose report is not written; the store adds the other ends
+ * @param emit receives the ends of syncs whose report is not written; the store adds the other ends
  */
 export function openSyncJournal(
   index: IndexStore,
-  tell: (event: IndexEvent) => void = () => {},
+  emit: (event: IndexEvent) => void = () => {},
 ): IndexStore {
   let latest: IndexSync | undefined;
   return {
@@ -332,7 +332,7 @@ export function openSyncJournal(
       const changes = put.length + remove.length + (pins?.put.length ?? 0) +
         (pins?.remove.length ?? 0);
       if (changes > 0 || !saysTheSame(written, sync)) await index.swap(put, remove, sync, pins);
-      else tell(endOf(sync));
+      else emit(endOf(sync));
       latest = sync;
     },
     lastSync: async () => latest ?? await index.lastSync(),

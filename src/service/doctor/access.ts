@@ -229,7 +229,7 @@ const DNS_NAME = 0x82;
 const IP_ADDRESS = 0x87;
 
 /**
- * The alternative names, which are all that callers look at. Runtimes before 2.7 do not tell them.
+ * The alternative names, which are all that callers look at. Runtimes before 2.7 do not report them.
  * @see RFC 5280, 4.2.1.6
  */
 function namesIn(der: Uint8Array): string[] {

@@ -238,7 +238,7 @@ async function wayTo(
   return { url: `https://${address}`, place: `https://${address}`, client };
 }
 
-// What the database can tell: whether it is sound, how old the index is, whether the clock went back.
+// Examines the database: whether it is sound, how old the index is, whether the clock went back.
 
 /** Seconds that a clock may be behind what was recorded: two processes do not write in order. */
 const CLOCK_SECONDS_BEHIND_MAX = 5;

@@ -223,7 +223,7 @@ function pixelValue(index: number, format: PixelFormat): number {
   return parts.reduce((sum, part) => sum | part, 0) >>> 0;
 }
 
-/** The message that tells a client without true colour what the indexes mean. */
+/** The message with the colour map, for clients without true colour. */
 export function colourMapMessage(): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(6 + 6 * PALETTE.length);
   const view = new DataView(bytes.buffer);

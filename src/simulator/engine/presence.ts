@@ -1,4 +1,4 @@
-// Tells whether the process of a machine is alive: it answers on its own port with the id of its start.
+// Checks whether the process of a machine is alive: it answers on its own port with the id of its start.
 // A pid is not enough: pids are reused, and a dead process may keep its pid as a zombie. Once the
 // process has ended, for any reason, nothing answers on the port.
 

@@ -64,7 +64,7 @@ export class QemuEngine implements Engine {
     this.#keep(machine);
     this.#qmp = await this.#control();
     await this.#setPassword(String(machine.vm.vnc_password ?? ""));
-    // Only the screen tells what a real guest came up from.
+    // Only the screen shows which medium a real guest booted from.
     await changeMachine(this.#state, this.#uuid, (it) => it.booted = null);
   }
 

@@ -115,7 +115,7 @@ async function startZone(state: State, uuid: string, boot: Boot): Promise<void> 
     looksOn = !ended;
     const machine = await readMachine(state, uuid);
     if (machine === null || machine.boot?.id !== boot.id) break;
-    // A machine that has died already counts as started: only its state tells.
+    // A machine that has already died counts as started: only its state shows it.
     if (["running", "stopping", "stopped"].includes(machine.state)) return;
     if (machine.state !== "ready") break;
   }

@@ -190,7 +190,7 @@ export class GroupCommit {
   #transact(batch: readonly PendingWrite[], attempt: (run: () => unknown) => Settled): Settled[] {
     return this.#db.transaction(() => {
       const settled = batch.map(({ run }) => attempt(run));
-      this.#tell("before", batch);
+      this.#notify("before", batch);
       return settled;
     })();
   }
@@ -218,11 +218,11 @@ export class GroupCommit {
       else reject(outcome?.error);
     }
     if (this.#broken !== undefined) return;
-    this.#tell("after", batch);
+    this.#notify("after", batch);
     this.#events.synced();
   }
 
-  #tell(when: "before" | "after", batch: readonly PendingWrite[]): void {
+  #notify(when: "before" | "after", batch: readonly PendingWrite[]): void {
     this.#watch.committing?.(when, batch.map(({ name }) => name));
   }
 

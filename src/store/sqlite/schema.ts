@@ -31,7 +31,7 @@ const JOB_TABLES = `
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     workflow_uuid TEXT NOT NULL,
     name TEXT NOT NULL,
-    -- Length of the three chains together: tells most definitions of a workflow apart.
+    -- Length of the three chains together, which differs between most definitions of a workflow.
     chars INTEGER NOT NULL,
     chain TEXT NOT NULL,
     onerror TEXT NOT NULL,

@@ -6,7 +6,7 @@ import type { Connection, TextReader } from "./connection.ts";
 
 const encoder = new TextEncoder();
 
-/** The location of a text. */
+/** Locates a text. */
 export interface TextPlace {
   /** Id of the row, for writers that change it. */
   readonly row: string;

@@ -126,7 +126,7 @@ export function workflowToRun(
   return { kind: "large", bytes: found.bytes };
 }
 
-/** Call before changing a workflow: its readers keep the present version. */
+/** Call before changing a workflow, so that its readers keep the present version. */
 function changingWorkflow(db: Connection, uuid: WorkflowUuid): void {
   db.forget(KEPT, uuid);
   db.readers.changing(workflowRow(uuid));

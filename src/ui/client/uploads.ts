@@ -235,7 +235,7 @@ function answerOf(request: XMLHttpRequest, continues: boolean): PutAnswer {
   try {
     body = JSON.parse(responseText);
   } catch {
-    // What stands before the agent may answer in its own words: the status tells.
+    // A proxy before the agent may answer in its own words: the status decides.
   }
   if (status === 200 || status === 201) return { kind: "arrived", file: body as LibraryFile };
   if (status === 202) return { kind: "cut" };

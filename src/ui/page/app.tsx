@@ -106,7 +106,7 @@ function Mark(): JSX.Element {
   );
 }
 
-/** The colour is beside a word, for those who do not see it. */
+/** The colour stands beside a word, so it is not the only sign. */
 function Connection(): JSX.Element {
   const state = connection.value;
   return <p class={`connection connection-${state}`} role="status">{state}</p>;
