@@ -5,6 +5,7 @@ import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { pause } from "../runtime/waiting.ts";
 import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import type { Client, Sent } from "./client/client.ts";
+import { usageError } from "./command/arguments.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
 import { timeoutMsOf } from "./follow/follow.ts";
 import { ageText, cut, sizeText } from "./output/printer.ts";
@@ -69,6 +70,7 @@ export const SYNC: Command = {
     const { args, client, printer } = call;
     const dryRun = args.has("dry-run");
     const wait = args.has("wait") || dryRun;
+    if (args.has("timeout") && !wait) throw usageError("--timeout ends --wait: expected it too");
     const sync: ApiCall = {
       method: "POST",
       path: `/agent/v1/index/sync${wait && !dryRun ? "?wait=true" : ""}`,

@@ -13,11 +13,11 @@ import {
   type Noun,
 } from "./command/command.ts";
 import {
+  checkTimeout,
   follow,
   FOLLOW_FLAGS,
   followedExit,
   stays,
-  timeoutMsOf,
   viewFor,
 } from "./follow/follow.ts";
 import type { JobAnswer } from "./job/answer.ts";
@@ -285,7 +285,7 @@ interface Begun {
 }
 
 async function begin(call: Invocation, path: string, body?: JsonValue): Promise<Begun> {
-  timeoutMsOf(call);
+  checkTimeout(call);
   const sentBody = body === undefined ? {} : { body };
   const sent = await call.client.send({ method: "POST", path, ...sentBody });
   if (sent.kind === "printed") return { code: EXIT.ok, answer: {}, printed: true };

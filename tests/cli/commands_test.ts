@@ -32,6 +32,12 @@ Deno.test("job run sends target and time, also a time from now", () =>
       (document(second) as Record<string, unknown>).exec_after,
       "2026-01-01T12:11:30.000Z",
     );
+    assertEquals(second.err(), "");
+    const late = await said(agent, ["job", "run", uuid, "--at", "2026-01-01T12:00Z"]);
+    assertEquals([late.code, late.err()], [
+      0,
+      "--at 2026-01-01T12:00Z has passed: the job is due now\n",
+    ]);
   }));
 
 Deno.test("job run exits 6 when an unfinished job has the same target and params", () =>
@@ -72,6 +78,9 @@ Deno.test("job run refuses parameters that are none", () =>
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--at", "+soon"])).code, 2);
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--at", "2026-02-31"])).code, 2);
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--timeout", "1y"])).code, 2);
+    const idle = await said(agent, ["job", "run", NO_JOB, "--timeout", "1m"]);
+    assertEquals(idle.code, 2);
+    assertStringIncludes(idle.err(), "--timeout ends --wait or --follow");
     assertEquals(await agent.store.jobs.count({}), 0);
   }));
 

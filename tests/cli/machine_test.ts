@@ -263,6 +263,13 @@ Deno.test("machine list shows every machine, and its name cannot move the cursor
     assertEquals(JSON.parse(some.out()).map((it: JsonObject) => it.uuid), [OTHER]);
   }, { machines: HOST }));
 
+Deno.test("machine list of a state that no machine is in names those there are", () =>
+  withHttpAgent(async (agent) => {
+    const screen = screenFor(agent.url);
+    assertEquals(await screen.run("machine", "list", "--state", "run"), 0);
+    assertStringIncludes(screen.err(), 'no machine is "run": they are running, stopped\n');
+  }, { machines: HOST }));
+
 Deno.test("machine get shows the console of a machine that runs", () =>
   withHttpAgent(async (agent) => {
     const screen = screenFor(agent.url);

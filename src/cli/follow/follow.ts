@@ -7,7 +7,7 @@ import { AgentError } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { AWAY_MS_MAX } from "../client/events.ts";
-import { cannot, type Flag } from "../command/arguments.ts";
+import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, FOLLOW_FLAG, type Invocation } from "../command/command.ts";
 import { reportOutcome } from "../command/failure.ts";
@@ -52,6 +52,16 @@ export function timeoutMsOf(call: Invocation): number | undefined {
     throw cannot(`use --timeout ${JSON.stringify(text)}: expected a time such as 90s, 10m or 2h`);
   }
   return seconds * 1000;
+}
+
+/**
+ * Refuses a --timeout that means nothing, before anything is sent.
+ * @throws {AgentError} `invalid_argument`
+ */
+export function checkTimeout(call: Invocation): void {
+  if (timeoutMsOf(call) !== undefined && !stays(call)) {
+    throw usageError("--timeout ends --wait or --follow: expected one of them with it");
+  }
 }
 
 /** Whether the command is to stay until the job has ended. */

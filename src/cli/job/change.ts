@@ -27,7 +27,7 @@ import {
   noteUnknownWorkflow,
   queryOf,
 } from "./selection.ts";
-import { FOLLOW_FLAGS, timeoutMsOf } from "../follow/follow.ts";
+import { checkTimeout, FOLLOW_FLAGS } from "../follow/follow.ts";
 import { showNewJob } from "./run.ts";
 
 // Changes of every job that fits a filter: how many there are, a question, and calls until none is
@@ -240,8 +240,10 @@ export const RETRY: Command = {
   ],
   shared: "agent",
   async run(call) {
-    timeoutMsOf(call);
-    if (!isBulk(call)) return await retryJob(call);
+    if (!isBulk(call)) {
+      checkTimeout(call);
+      return await retryJob(call);
+    }
     const single = ["from", ...FOLLOW_FLAGS.map(({ name }) => name)];
     const wrong = single.find((name) => call.args.has(name));
     if (wrong !== undefined) throw usageError(`--${wrong} is for one job: expected its uuid`);

@@ -6,11 +6,11 @@ import { otherJobHint } from "../command/failure.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
+  checkTimeout,
   follow,
   FOLLOW_FLAGS,
   followedExit,
   stays,
-  timeoutMsOf,
   viewFor,
 } from "../follow/follow.ts";
 import { changedDocument, elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
@@ -66,7 +66,7 @@ export const RUN: Command = {
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
-    timeoutMsOf(call);
+    checkTimeout(call);
     const fields = requestFields(call);
     const headers = idempotencyHeaders(args);
     const workflow = await workflowToRun(call, args.operands[0] ?? "");
@@ -88,7 +88,7 @@ export const RUN: Command = {
 };
 
 /** Everything that POST /jobs takes besides the workflow. @throws {AgentError} `invalid_argument` */
-function requestFields({ args, terminal }: Invocation): JsonObject {
+function requestFields({ args, terminal, printer }: Invocation): JsonObject {
   const params = readParams(args.texts("param"));
   for (const [name, instead] of Object.entries(RESERVED)) {
     if (Object.hasOwn(params, name)) {
@@ -97,12 +97,17 @@ function requestFields({ args, terminal }: Invocation): JsonObject {
   }
   const target = args.text("target");
   const at = args.text("at");
+  const nowMs = terminal.nowMs();
+  const exec_after = at === undefined ? undefined : typedFuture(at, "--at", nowMs);
+  if (exec_after !== undefined && Date.parse(exec_after) < nowMs) {
+    printer.note(`--at ${at} has passed: the job is due now`);
+  }
   const locks = args.text("locks");
   const callback_url = args.text("callback-url");
   return {
     ...params,
     ...(target === undefined ? {} : { target }),
-    ...(at === undefined ? {} : { exec_after: typedFuture(at, "--at", terminal.nowMs()) }),
+    ...(exec_after === undefined ? {} : { exec_after }),
     ...(locks === undefined ? {} : { locks }),
     ...(callback_url === undefined ? {} : { callback_url }),
   };

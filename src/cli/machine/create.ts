@@ -6,11 +6,11 @@ import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import { printable } from "../output/terminal.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
+  checkTimeout,
   follow,
   FOLLOW_FLAGS,
   followedExit,
   stays,
-  timeoutMsOf,
   viewFor,
 } from "../follow/follow.ts";
 import { failedStep, type JobAnswer } from "../job/answer.ts";
@@ -246,7 +246,7 @@ export const CREATE: Command = {
     return error.message.includes("medium") ? "zonewright media list  shows the media" : undefined;
   },
   async run(call) {
-    timeoutMsOf(call);
+    checkTimeout(call);
     const body = await machineRequestOf(call);
     const headers = idempotencyHeaders(call.args);
     const path = "/agent/v1/machines";

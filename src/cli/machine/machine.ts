@@ -3,6 +3,7 @@
 import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import type { Client } from "../client/client.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import {
@@ -28,11 +29,11 @@ import { executionWord } from "../job/answer.ts";
 import { ageText, sizeText } from "../output/printer.ts";
 import { printable, stateStyle } from "../output/terminal.ts";
 import {
+  checkTimeout,
   follow,
   FOLLOW_FLAGS,
   followedExit,
   stays,
-  timeoutMsOf,
   viewFor,
 } from "../follow/follow.ts";
 import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
@@ -78,7 +79,7 @@ function actionCommand(action: Action): Command {
 }
 
 async function act(call: Invocation, action: Action): Promise<ExitCode> {
-  timeoutMsOf(call);
+  checkTimeout(call);
   const { args, client, printer } = call;
   const machine = await machineNamed(call, args.operands[0] ?? "");
   const { uuid } = machine;
@@ -246,6 +247,8 @@ const LIST: Command = {
     const sent = await client.send({ method: "GET", path });
     if (sent.kind === "printed") return EXIT.ok;
     const machines = readObjects(sent.body, "the machines");
+    const state = args.text("state");
+    if (machines.length === 0 && state !== undefined) printer.note(await noneIn(state, client));
     if (printer.json) printer.document(machines);
     else {
       const uuids = shortUuids(machines.map((machine) => textIn(machine, "uuid") ?? ""));
@@ -278,6 +281,14 @@ const LIST: Command = {
     return EXIT.ok;
   },
 };
+
+/** States are vmadm's words, of which there is no list: a mistyped one is seen beside those of this host. */
+async function noneIn(state: string, client: Client): Promise<string> {
+  const all = readObjects(await client.get("/agent/v1/machines"), "the machines");
+  const states = new Set(all.flatMap((machine) => textIn(machine, "state") ?? []));
+  const found = states.size === 0 ? "there are none" : `they are ${[...states].sort().join(", ")}`;
+  return `no machine is ${JSON.stringify(state)}: ${found}`;
+}
 
 /** The room of its disks together, and how many they are when there are several: `50 GiB (2)`. */
 function disksText({ disks }: JsonObject): string {

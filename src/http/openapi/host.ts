@@ -291,7 +291,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
             checks: [{
               name: "disk",
               outcome: "warn",
-              detail: "0.7 GB free below /var/lib/zonewright",
+              detail: "0.7 GiB free below /var/lib/zonewright",
               fix: "zonewright media list",
               repaired: false,
             }, {

@@ -87,7 +87,7 @@ export function diskCheck(path: string, freeBytes: FreeBytes): HealthCheck {
     async examine() {
       if (await statOf(path) === undefined) return skipped(`${path} is not there yet`);
       const free = await freeBytes(path);
-      const detail = `${(free / 1e9).toFixed(1)} GB free below ${path}`;
+      const detail = `${(free / 1024 ** 3).toFixed(1)} GiB free below ${path}`;
       if (free >= FREE_BYTES_FINE) return ok(detail);
       const fix = "zonewright media list, zonewright db prune --older-than 30d";
       return { outcome: free < FREE_BYTES_MIN ? "fail" : "warn", detail, fix };
