@@ -38,7 +38,7 @@ export async function rested(trial: Trial): Promise<TrialLook> {
   return await until("the job to rest", async () => {
     const look = await trial.look();
     return look.state === "under_way" ? undefined : look;
-  }, 60_000);
+  });
 }
 
 /** The result of one body, which must succeed. */

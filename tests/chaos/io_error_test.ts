@@ -36,7 +36,7 @@ const SYNCS_MIN = 20;
 /** Pages that every life writes. */
 const PAGES_MIN = 300;
 /** Milliseconds in which an agent whose store is broken has ended, its running tasks included. */
-const ENDED_MS_MAX = 30_000;
+const ENDED_MS_MAX = 90_000;
 
 /** A call of the system that fails. */
 interface Fault {

@@ -23,7 +23,7 @@ import { Survey } from "./survey.ts";
 
 const VARIABLE = "ZONEWRIGHT_FAILPOINT";
 /** Milliseconds in which an agent has died that came to its failpoint. */
-const DEATH_MS_MAX = 60_000;
+const DEATH_MS_MAX = 180_000;
 
 /** Where the agent dies. */
 interface Point {

@@ -16,7 +16,7 @@ const MACHINE: JsonObject = {
   ram: 256,
   disks: [{ boot: true, model: "virtio", size: 1024 }],
 };
-const MACHINE_MS_MAX = 40_000;
+const MACHINE_MS_MAX = 180_000;
 /** Ends of a job on the wire. */
 export const FINAL = ["success", "failure", "canceled"];
 

@@ -13,7 +13,7 @@ export const ARTIFACT: JsonObject = { distro: "aurora", release: "24.0", format:
 const RELEASE = "v1/distros/aurora/releases/24.0/index.json";
 /** The same document under the name of its alias. */
 const ALIAS = "v1/distros/aurora/aliases/lts.json";
-const SYNC_MS_MAX = 60_000;
+const SYNC_MS_MAX = 180_000;
 
 /** What the file is, and who says so. */
 export interface LoadFile {

@@ -40,7 +40,7 @@ const BRANDS = ["kvm", "bhyve"] as const;
  * all of it; elsewhere it must hold on a machine that has much else to do.
  */
 const SHORT_MS = 5_000;
-const LONG_MS = 60_000;
+const LONG_MS = 180_000;
 /** Cases at one time; at full length there are many that only wait. */
 const AT_ONCE = length({ quick: 2, full: 6 });
 /** At the usual length one case of so many is run; it is prime to the number of each kind. */

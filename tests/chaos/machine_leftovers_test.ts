@@ -11,7 +11,7 @@ import { MachineRounds } from "./machine_rounds.ts";
 
 const UUID = "bbbbbbbb-0000-4000-8000-000000000001";
 /** The undoing is tried four times, five seconds apart. */
-const JOB_MS_MAX = 120_000;
+const JOB_MS_MAX = 300_000;
 
 /** Lets the next attempt be due at once; the agent is dead. */
 function hasten(stateDir: string): void {

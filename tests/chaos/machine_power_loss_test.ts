@@ -49,7 +49,7 @@ async function play({ brand, phase, canceled }: Round): Promise<void> {
       const wanted: Wanted = { uuid: crypto.randomUUID(), brand };
       await rounds.slow(phase, PHASE_MS);
       const job = await rounds.post(await rounds.agent(), wanted);
-      await until(`vmadm to be at ${phase}`, () => isAt(rounds, wanted.uuid, phase), 60_000);
+      await until(`vmadm to be at ${phase}`, () => isAt(rounds, wanted.uuid, phase));
       await rounds.cutPower();
       assertEquals((await rounds.datasets()).every((name) => name.includes(wanted.uuid)), true);
       await rounds.slow(phase);

@@ -24,7 +24,7 @@ import { isoBytes } from "../support/medium.ts";
 const PHASE_MS = 80;
 const MEDIUM_BYTES = 24 << 20;
 const JOB_MS_MAX = 180_000;
-const DEATH_MS_MAX = 60_000;
+const DEATH_MS_MAX = 180_000;
 /** Ends of a job on the wire. */
 const FINAL = ["success", "failure", "canceled"];
 

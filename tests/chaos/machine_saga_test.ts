@@ -27,7 +27,7 @@ const TASKS = [
 ];
 const BRANDS: readonly string[] = ["kvm", "bhyve"];
 /** Deadlines of calls that hang; others need a fraction of it. */
-const CALL_MS = 3_000;
+const CALL_MS = 8_000;
 const DEADLINES_MS = { lookup: CALL_MS, stop: CALL_MS, delete: CALL_MS };
 
 /** Both brands at full length, else one after the other. */

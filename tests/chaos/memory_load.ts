@@ -119,7 +119,7 @@ function isAlive(pid: number): boolean {
 }
 
 /** A look that is under way when a load ends may take so long. */
-const LAST_LOOK_MS_MAX = 60_000;
+const LAST_LOOK_MS_MAX = 180_000;
 
 /** Looks at /stats on a connection of its own until it is stopped. */
 async function watchStats(agent: ChaosAgent): Promise<{ stop(): Promise<Watched> }> {

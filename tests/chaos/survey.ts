@@ -19,9 +19,9 @@ import { WorkflowBook } from "./workflow_book.ts";
 import { type Workload, WORKLOADS } from "./workloads.ts";
 
 /** Milliseconds in which an agent that was asked to stop has ended (promise P17, and some more). */
-export const STOP_MS_MAX = 30_000;
+export const STOP_MS_MAX = 90_000;
 /** Milliseconds in which every job comes to its end once the agent is left alone. */
-const SETTLE_MS_MAX = 120_000;
+const SETTLE_MS_MAX = 300_000;
 /** Of the finished jobs whose info was read before, how many are read again after a crash. */
 const READ_AGAIN = 0.05;
 

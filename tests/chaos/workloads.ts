@@ -123,7 +123,7 @@ export const FALLBACK = workload("fallback", {
       retry: 1,
       fallback: tellingFallback("breaks", DONE),
     }),
-    task("late", "await sleep(600000);", { timeout: 1, fallback: tellingFallback("late", DONE) }),
+    task("late", "await sleep(600000);", { timeout: 3, fallback: tellingFallback("late", DONE) }),
     task("last"),
   ],
 }, { executionsMax: 3 });

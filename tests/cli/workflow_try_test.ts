@@ -257,7 +257,7 @@ async function stopped(program: Program, signal: Deno.Signal, temporary: string)
   const port = await until("a console", () => {
     if (exited) throw new Error(`The program ended before there was a console:\n${said}`);
     return /console at (\d+)/.exec(said)?.[1];
-  }, 60_000);
+  });
   const before = await Array.fromAsync(Deno.readDir(temporary), ({ name }) => name);
   process.kill(signal);
   const { code } = await status;

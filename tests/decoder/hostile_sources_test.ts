@@ -2,11 +2,13 @@
 // plain words or accepted, and the agent answers others meanwhile. On the binary.
 
 import { assert, assertEquals } from "@std/assert";
-import { binaryProgram, startAgentProcess } from "../support/agent_process.ts";
+import { type AgentProcess, binaryProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
-/** Generous: a machine with other work. A frozen agent took 4 to 10 s for each. */
+/** A frozen agent took 4 to 10 s for each, every time. */
 const SILENCE_MS_MAX = 3000;
+/** Other work on the machine may hold up the agent too, but not so often in a row. */
+const TRIES = 3;
 
 const binary = binaryProgram();
 const required = Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") === "all";
@@ -30,6 +32,30 @@ const BODIES: Record<string, string> = {
   "30,000 open groups of a regular expression": `() => /${"(?<a>".repeat(30_000)}/`,
 };
 
+/** Posts a body twice at once. @returns how long nothing was answered meanwhile, milliseconds */
+async function silenceOf(
+  agent: AgentProcess,
+  { name, body }: { readonly name: string; readonly body: string },
+): Promise<number> {
+  let answered = false;
+  const posts = [1, 2].map((count) =>
+    agent.post("/workflows", { name: `${name} ${count}`, chain: [{ body }] })
+  );
+  const all = Promise.all(posts).finally(() => answered = true);
+  let longestMs = 0;
+  do {
+    const began = performance.now();
+    assertEquals((await agent.get("/stats")).status, 200);
+    longestMs = Math.max(longestMs, performance.now() - began);
+    // Not a wait for something: a pause between two looks.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  } while (!answered);
+  for (const { status, body: reported } of await all) {
+    assert(status === 201 || status === 409, `${status} ${JSON.stringify(reported)}`);
+  }
+  return longestMs;
+}
+
 Deno.test({
   name: "no source freezes or ends the agent that is asked to take it [needs dist/zonewright]",
   ignore: binary === undefined && !required,
@@ -41,23 +67,12 @@ Deno.test({
         for (const [name, body] of Object.entries(BODIES)) {
           assert(body.length < 256 * 1024, `${name} has ${body.length} characters`);
           await t.step(name, async () => {
-            let answered = false;
-            const posts = [1, 2].map((count) =>
-              agent.post("/workflows", { name: `${name} ${count}`, chain: [{ body: `${body} ` }] })
-            );
-            const all = Promise.all(posts).finally(() => answered = true);
-            let longest = 0;
-            do {
-              const began = performance.now();
-              assertEquals((await agent.get("/stats")).status, 200);
-              longest = Math.max(longest, performance.now() - began);
-              // Not a wait for something: a pause between two looks.
-              await new Promise((resolve) => setTimeout(resolve, 20));
-            } while (!answered);
-            for (const { status, body: reported } of await all) {
-              assert(status === 201 || status === 409, `${status} ${JSON.stringify(reported)}`);
+            let silentMs = Infinity;
+            for (let at = 1; at <= TRIES && silentMs >= SILENCE_MS_MAX; at++) {
+              const named = { name: `${name} ${at}`, body: `${body}${" ".repeat(at)}` };
+              silentMs = await silenceOf(agent, named);
             }
-            assert(longest < SILENCE_MS_MAX, `/stats took ${longest} ms`);
+            assert(silentMs < SILENCE_MS_MAX, `/stats took ${silentMs} ms`);
           });
         }
       } finally {

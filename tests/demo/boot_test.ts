@@ -10,7 +10,7 @@ const COLUMNS = 80;
 const LINES = 25;
 /** Where a VGA adapter keeps its text: a character and its colour, in turn. */
 const TEXT_MEMORY = 0xb8000;
-const BOOT_DEADLINE_MS = 60_000;
+const BOOT_DEADLINE_MS = 180_000;
 
 /** One emulated machine, spoken to by QMP. @see the QEMU QMP reference manual */
 interface Machine {

@@ -46,14 +46,11 @@ Deno.test("runCommand() names the signal that ended the program", async () => {
 });
 
 Deno.test("runCommand() gives the program no environment but locale and path", async () => {
-  Deno.env.set("ZONEWRIGHT_TEST_SECRET", "visible");
-  try {
-    const { stdout } = await runCommand("/usr/bin/env", [], { deadlineMs: DEADLINE_MS });
-    const names = stdout.trim().split("\n").map((line) => line.split("=")[0]).sort();
-    assertEquals(names, ["LC_ALL", "PATH"]);
-  } finally {
-    Deno.env.delete("ZONEWRIGHT_TEST_SECRET");
-  }
+  const own = Object.keys(Deno.env.toObject());
+  assert(own.some((name) => !["LC_ALL", "PATH"].includes(name)), "there is nothing to hide");
+  const { stdout } = await runCommand("/usr/bin/env", [], { deadlineMs: DEADLINE_MS });
+  const names = stdout.trim().split("\n").map((line) => line.split("=")[0]).sort();
+  assertEquals(names, ["LC_ALL", "PATH"]);
 });
 
 Deno.test("runCommand() adds the variables it is given", async () => {
@@ -133,8 +130,8 @@ Deno.test("runCommand() kills the program and its children at the deadline", asy
   await withFolder(async (folder) => {
     const script = `echo $$ > ${folder}/pids; sleep 600 & echo $! >> ${folder}/pids; ` +
       `(sleep 600 & echo $! >> ${folder}/pids; wait) & wait`;
-    const running = shell(script, { deadlineMs: 3_000 });
-    const failing = assertRejects(() => running, AgentError, "it was not done after 3 s");
+    const running = shell(script, { deadlineMs: 8_000 });
+    const failing = assertRejects(() => running, AgentError, "it was not done after 8 s");
     const pids = await pidsIn(`${folder}/pids`, 3);
     assertEquals((await failing).code, "timeout");
     for (const pid of pids) {

@@ -11,7 +11,7 @@ import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { withFolder } from "../support/until.ts";
 import { sshTest, withSshServer } from "./ssh_server.ts";
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 90_000;
 
 /** A host and the way to it. */
 export interface TestHost {

@@ -15,7 +15,7 @@ import { refused } from "./refused.ts";
 
 const UUID = parseUuid<MachineUuid>("6d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
 const OTHER = parseUuid<MachineUuid>("7d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 90_000;
 const PAYLOAD: JsonObject = { uuid: UUID, brand: "kvm", ram: 256, autoboot: false };
 
 interface Host {

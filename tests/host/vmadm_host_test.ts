@@ -12,7 +12,7 @@ import { until } from "../support/until.ts";
 import { hostTest } from "./test_host.ts";
 
 const UUID = parseUuid<MachineUuid>("6d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
-const VNC = { deadlineMs: 30_000, pollMs: 20, bannerMs: 1_000 };
+const VNC = { deadlineMs: 90_000, pollMs: 20, bannerMs: 5_000 };
 
 const PAYLOAD: JsonObject = {
   uuid: UUID,

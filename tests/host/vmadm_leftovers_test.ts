@@ -22,7 +22,7 @@ function machineOf(uuid: string, brand = "kvm") {
 }
 
 async function datasets({ transport }: SimulatedHost): Promise<string[]> {
-  const { stdout } = await transport.zfs(["list", "-H", "-o", "name"], { deadlineMs: 60_000 });
+  const { stdout } = await transport.zfs(["list", "-H", "-o", "name"], { deadlineMs: 90_000 });
   return stdout.split("\n").filter((name) => name !== "");
 }
 
@@ -45,7 +45,7 @@ Deno.test("volumes that were there before a create stay when it is killed", asyn
     const words = ["create_killed_after_datasets", "1"];
     await host.simulate("fault", ...words);
     const stdin = JSON.stringify(machineOf(UUID));
-    await host.transport.vmadm(["create"], { stdin, deadlineMs: 60_000 });
+    await host.transport.vmadm(["create"], { stdin, deadlineMs: 90_000 });
     const before = await datasets(host);
     assertEquals(before, [`zones/${UUID}-disk0`, `zones/${UUID}-disk1`]);
     await host.simulate("fault", "killed", "create", "1");
@@ -127,7 +127,7 @@ Deno.test("datasetsOf() takes the names that vmadm gives, and no others", async 
 Deno.test("the simulated zfs refuses what is not there, and what has children", async () => {
   await withHost(async (host) => {
     await host.vmadm.create(machineOf(UUID, "bhyve"));
-    const destroy = (name: string) => host.transport.zfs(["destroy", name], { deadlineMs: 60_000 });
+    const destroy = (name: string) => host.transport.zfs(["destroy", name], { deadlineMs: 90_000 });
     const missing = await destroy("zones/x");
     assertEquals([missing.code, missing.stderr], [
       1,
@@ -137,6 +137,6 @@ Deno.test("the simulated zfs refuses what is not there, and what has children", 
     assert(parent.stderr.startsWith(`cannot destroy 'zones/${UUID}': filesystem has children\n`));
     const root = join(host.transport.zonesRoot, UUID, "root");
     assertEquals((await Deno.stat(root)).isDirectory, true);
-    assertEquals((await host.transport.zfs(["get"], { deadlineMs: 60_000 })).code, 2);
+    assertEquals((await host.transport.zfs(["get"], { deadlineMs: 90_000 })).code, 2);
   });
 });

@@ -84,7 +84,7 @@ const ticketSeconds: Reach = async (agent, value) => {
     return answer.status === 201 ? answer : undefined;
   });
   // Generous: what is shown is that they end, on a machine that does much besides.
-  assert(performance.now() - beganMs <= (value + 30) * 1000);
+  assert(performance.now() - beganMs <= (value + 120) * 1000);
   const leftMs = Date.parse(String(made.body.expires_at)) - Date.now();
   assert(leftMs > 0 && leftMs <= value * 1000, `${leftMs} ms`);
 };

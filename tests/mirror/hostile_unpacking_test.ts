@@ -59,7 +59,7 @@ Deno.test("download() that is given up ends the decoder, and removes what it has
       },
     });
     const outcome = rejection(download);
-    await until("something to be unpacked", () => unpacked > 0, 60_000);
+    await until("something to be unpacked", () => unpacked > 0);
     const pids = decoders.pids();
     giveUp.abort();
     assertEquals((await outcome).code, "aborted");

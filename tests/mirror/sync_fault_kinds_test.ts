@@ -10,7 +10,7 @@ import { assertWholeTree } from "./whole_tree.ts";
 const BASALT = "v1/distros/basalt/index.json";
 const CINDER = "v1/distros/cinder-os/index.json";
 /** Long for a test, short for a machine: faults that never end are ended by these. */
-const TIMES = { answerMs: 400, idleMs: 400, documentMs: 800, stallMs: 400 };
+const TIMES = { answerMs: 1000, idleMs: 1000, documentMs: 3000, stallMs: 1000 };
 
 function answer(
   status: number,
@@ -52,9 +52,9 @@ const KINDS: readonly (readonly [string, Fault, string])[] = [
   ["a redirect with a password", { kind: "redirect", to: "http://a:b@127.0.0.1/" }, "user name"],
   ["a redirect in a circle", { kind: "redirect", to: `/${BASALT}` }, "redirects over 5 times"],
   ["a cut body", { kind: "cut", after: 40 }, "Cannot read"],
-  ["a body that stalls", { kind: "stall", after: 40 }, "nothing arrived for 400 ms"],
-  ["no answer", { kind: "silent" }, "nothing arrived for 400 ms"],
-  ["a body byte by byte", { kind: "answer", make: trickle }, "nothing arrived for 800 ms"],
+  ["a body that stalls", { kind: "stall", after: 40 }, "nothing arrived for 1000 ms"],
+  ["no answer", { kind: "silent" }, "nothing arrived for 1000 ms"],
+  ["a body byte by byte", { kind: "answer", make: trickle }, "nothing arrived for 3000 ms"],
   ["a page of a hotel", answer(200, {}, () => "<html>sign in</html>"), "$ is not JSON"],
   ["nothing", answer(200, JSON_TYPE, () => ""), "$ is not JSON"],
   ["zeros", answer(200, JSON_TYPE, (file) => new Uint8Array(file.body.length)), "$ is not JSON"],

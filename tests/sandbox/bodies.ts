@@ -16,7 +16,7 @@ import { withFolder } from "../support/until.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 
 /** Long enough for any body that ends by itself on a busy machine. */
-const TIMEOUT_MS = 30_000;
+const TIMEOUT_MS = 120_000;
 
 /** The workflow of a test that needs one by name. */
 export function ownerNamed(name: string): GuestOwner {

@@ -78,7 +78,7 @@ async function runAlone(
   const self = { ...program, compiled: name !== "source" };
   await withOpenGuest(self, others(layer), async (guest) => {
     for (const escape of await corpus(realm)) {
-      const limit = escape.ends.kind === "timeout" ? { timeoutMs: LOOP_MS } : { timeoutMs: 10_000 };
+      const limit = escape.ends.kind === "timeout" ? { timeoutMs: LOOP_MS } : { timeoutMs: 60_000 };
       const outcome = await guest.run(escape.source, { perform, job, ...limit });
       await look(escape, outcome, guest);
     }
@@ -194,7 +194,7 @@ eachProgram(
     ) {
       await withOpenGuest(self, GUEST_LAYERS, async (guest) => {
         await guest.run(source, { perform });
-        const next = await guest.run(NEXT, { ...NEXT_RUN, timeoutMs: 2000 });
+        const next = await guest.run(NEXT, { ...NEXT_RUN, timeoutMs: 20_000 });
         if (next.kind !== "success" || !JSON.stringify(next).includes("mark of the source")) {
           reached.push(name);
         }

@@ -202,7 +202,7 @@ async function jobWhen(
     return await until(`job ${uuid} to be ${executions.join(" or ")}`, async () => {
       const { body } = await call(url, "GET", `/jobs/${uuid}`);
       return executions.includes(String(body.execution)) ? body : undefined;
-    }, 60_000);
+    });
   } catch (error) {
     throw new Error(`${error}\n${log()}`);
   }

@@ -128,7 +128,7 @@ Deno.test("volumes without a machine are leftovers too, and removed when the hos
           await host.simulate("fault", "create_killed_after_datasets", "1");
           const machine = paramsFor(host, UUID).machine as JsonObject;
           const stdin = JSON.stringify({ ...machine, uuid: UUID });
-          await host.transport.vmadm(["create"], { deadlineMs: 20_000, stdin });
+          await host.transport.vmadm(["create"], { deadlineMs: 90_000, stdin });
           await host.simulate("fault", "killed", "lookup");
           await host.store.jobs.cancel(running.uuid);
           running.stop("canceled");

@@ -41,7 +41,7 @@ async function losePower(
   await host.simulate("fault", "create_killed_after_datasets", "1");
   // Past the agent, which would clean up: it is dead too.
   const killed = await host.transport.vmadm(["create"], {
-    deadlineMs: 20_000,
+    deadlineMs: 90_000,
     stdin: JSON.stringify(payload),
   });
   assertEquals(killed.signal, "SIGKILL");
