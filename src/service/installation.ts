@@ -1,7 +1,6 @@
-// Installing the agent as a service, and taking it away again. A plan says what will be there and
-// what will be run; carrying it out is the same for both service managers. What holds data (the
-// configuration, the state folder) is never overwritten and never removed, and a definition that
-// somebody else has made is left alone.
+// Installs the agent as a service, and uninstalls it. A plan lists the files to write and the commands to
+// run; carrying it out is the same for both service managers. Configuration and state folder are never
+// overwritten or removed, and a service definition that somebody else has written is left alone.
 
 import { dirname, join, relative } from "@std/path";
 import { commentedSettings } from "../config/config_text.ts";
@@ -215,8 +214,8 @@ ${host}
   return `${text}\n${commentedSettings(named)}`;
 }
 
-// The files of an installed agent: put in their places by a rename, so that none is ever there by
-// half, and distinguished from what others put there.
+// Writes the files of an installed agent. Each is renamed into place, so that none is ever incomplete, and is
+// marked, so that files of others are recognized.
 
 const PROGRAM_MODE = 0o755;
 /** Of folders that hold nothing but names. */

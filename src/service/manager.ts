@@ -1,5 +1,4 @@
-// What is run of systemd and SMF: how a service is started, how it is stopped, and how one asks
-// whether it is known at all.
+// The commands of systemd and SMF that start a service, stop it, and query whether it is known.
 
 import { AgentError } from "../domain/error.ts";
 import type { CommandOptions, CommandResult } from "../host/program.ts";

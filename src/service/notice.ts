@@ -7,7 +7,7 @@ import type { Log } from "../metrics/log.ts";
 
 /** Notifies the service manager. */
 interface ServiceNotice {
-  /** It answers. From now on signs of life are sent where systemd watches for them. */
+  /** The agent answers requests. From now on, watchdog notices are sent if systemd asks for them. */
   ready(urls: readonly string[]): Promise<void>;
   /** It takes no more work. */
   stopping(): Promise<void>;
@@ -18,7 +18,7 @@ interface ServiceNotice {
 const SIGNS_PER_WATCHDOG = 3;
 
 /**
- * Opens the way to systemd; without one, everything is silence.
+ * Opens the connection to systemd; without systemd, notices go nowhere.
  * @param env where NOTIFY_SOCKET and WATCHDOG_USEC stand
  * @see sd_notify(3), sd_watchdog_enabled(3); an abstract socket (`@name`) cannot be written to
  */

@@ -1,4 +1,4 @@
-// A newer binary in the place of the installed one, and back again when the newer is not ready:
+// Replaces the installed binary with a newer one, and rolls back when the new agent does not become ready:
 //
 //   verify    the file is copied beside the installed binary, and the copy must have the digest
 //   try       the copy says its version: a file for another system says so before anything is stopped

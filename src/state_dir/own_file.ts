@@ -1,10 +1,10 @@
-// The files that an agent, or a command of root, keeps in the state folder. Each is a regular file of the
-// folder's owner, or it is not touched: no link is followed, no pipe is waited for, and what is written
-// is a new file that gets the name when it is whole.
+// Files in the state folder, used by the agent and by commands of root. A file is only used if it is a
+// regular file of the folder's owner: links are not followed, and pipes are not waited for. Writing makes a
+// new file, which is renamed into place when complete.
 //
-// Root does more than look: whatever a command does in the folder of another user, it does as that user.
-// Between a look and the opening by name, a user may lay a link; it then leads only to where the user
-// may write by itself. SQLite, which opens its files by name, is held by the same.
+// In the folder of another user, root acts as that user. Between the check of a file and its opening by name,
+// the user could replace it with a link; acting as the user, that leads only to files the user may write
+// anyway. This also covers SQLite, which opens its files by name.
 
 import { dirname, join } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";

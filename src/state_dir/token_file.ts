@@ -18,7 +18,7 @@ import {
 export const TOKENS_NAME = "tokens.json";
 
 const FILE_MODE = 0o600;
-/** Milliseconds for which the file is taken to be as it was. */
+/** Milliseconds between two checks whether the file has changed. */
 const FRESH_MS = 1000;
 
 /** Where the tokens of an agent are. */

@@ -1,6 +1,6 @@
-// The host of a trial: always simulated, in the folder of the trial or in one that is named. What
-// runs there when the trial begins goes on; whatever the trial has started ends with it. Looking and
-// ending go past vmadm, whose faults are meant for the workflow.
+// The host of a trial: always simulated, in the trial's own folder or in a given one. Machines that already
+// run there go on; those that the trial has started end with it. Listing and ending machines bypass vmadm,
+// whose injected faults are meant for the workflow.
 
 import { join } from "@std/path";
 import type { AgentContext } from "../agent/context.ts";
@@ -31,11 +31,11 @@ const FIELDS = [
   "zonepath",
 ];
 
-/** The host as tasks reach it. */
+/** The transport that tasks use. */
 export interface TrialHost {
   readonly transport: Transport;
   readonly vmadm: Vmadm;
-  /** The machines that stand there now. */
+  /** The present machines. */
   machines(): Promise<JsonObject[]>;
 }
 
@@ -67,7 +67,7 @@ export async function openTrialHost(
   };
 }
 
-/** A mistyped folder must not become a host. */
+/** Refuses a mistyped folder, which would otherwise become a new host. */
 async function checkHostFolder(folder: string): Promise<void> {
   const names: string[] = [];
   try {

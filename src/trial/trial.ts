@@ -1,6 +1,6 @@
-// One run of a workflow without an agent: the store is in memory, the host is simulated, and
-// everything else is what an agent runs, its guests and capabilities included. The wiring stands
-// beside that of agent.ts and is made of the same pieces. Nothing is left when it has ended.
+// Runs a workflow once without an agent: the store is in memory, the host is simulated, and everything else
+// is what an agent runs, including guests and capabilities. It is wired like agent.ts, from the same parts,
+// and leaves nothing behind.
 
 import { join } from "@std/path";
 import { type AgentContext, agentLimits } from "../agent/context.ts";

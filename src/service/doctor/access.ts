@@ -1,4 +1,4 @@
-// Who may call: the tokens, the certificate and the audit file, as the configuration names them.
+// Checks of access: the tokens, the certificate and the audit file, as configured.
 
 import { dirname } from "@std/path";
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
@@ -19,7 +19,7 @@ interface TokenPlace {
   readonly read: (path: string) => Promise<readonly Token[]>;
 }
 
-/** The file of the tokens: closed to others, whole, and with somebody in it where that is needed. */
+/** The file of the tokens: not readable for others, not damaged, and not empty where tokens are required. */
 export function tokensCheck({ path, needed, read }: TokenPlace): HealthCheck {
   return {
     name: "tokens",
@@ -48,7 +48,7 @@ export function tokensCheck({ path, needed, read }: TokenPlace): HealthCheck {
   };
 }
 
-/** The certificate and where it is served. */
+/** The certificate, and the addresses it is served at. */
 export interface TlsPlace {
   readonly certPath: string | null;
   readonly keyPath: string | null;
@@ -59,7 +59,7 @@ export interface TlsPlace {
   readonly prove: (files: { certPath: string; keyPath: string }) => Promise<unknown>;
 }
 
-/** The certificate: readable, with its key, not soon to end, and good for the names in use. */
+/** The certificate: readable, matching its key, not about to expire, and valid for the names in use. */
 export function tlsCheck({ certPath, keyPath, hosts, now, prove }: TlsPlace): HealthCheck {
   return {
     name: "tls",

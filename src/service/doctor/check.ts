@@ -1,13 +1,13 @@
-// What the doctor looks at: one thing after the other, each with a name, what was found, and what to
-// do about it. A check never throws and never changes anything; a repair is asked for on its own.
+// The doctor's checks run one after another; each has a name, a finding, and what to do about it. A check
+// never throws and never changes anything; repairs are requested separately.
 
 import { AgentError, messageOf, systemWords } from "../../domain/error.ts";
 import type { Wall } from "../../domain/host.ts";
 
-/** How a thing is. `skipped`: it does not apply here, or what it needs was not found. */
+/** The outcome of a check. `skipped`: it does not apply here, or something it needs is missing. */
 export type Outcome = "ok" | "warn" | "fail" | "skipped";
 
-/** The outcome of one check, its cause, and what mends it. */
+/** The outcome of one check, its cause, and the remedy. */
 export interface HealthFinding {
   readonly outcome: Outcome;
   /** State found, and required where it differs. */
@@ -20,10 +20,10 @@ export interface HealthFinding {
   readonly repair?: () => Promise<void>;
 }
 
-/** One thing to look at. */
+/** What is examined, and how. */
 export interface HealthCheck {
   readonly name: string;
-  /** What is looked at, for `doctor --list`. */
+  /** What it examines, for `doctor --list`. */
   readonly about: string;
   examine(): Promise<HealthFinding>;
 }
@@ -37,15 +37,15 @@ export interface Diagnosis extends Omit<HealthFinding, "repair"> {
 
 /** Milliseconds for one check: a host that hangs must not hang the doctor. */
 const CHECK_MS = 30_000;
-/** Repairs of one check, each of what the one before has uncovered. */
+/** Repairs in a row of one check, since a repair may reveal the next problem. */
 const REPAIRS_MAX = 3;
 
-/** A sound thing. */
+/** The finding that all is well. */
 export function ok(detail: string): HealthFinding {
   return { outcome: "ok", detail };
 }
 
-/** A thing that does not apply. */
+/** The finding that a check does not apply. */
 export function skipped(detail: string): HealthFinding {
   return { outcome: "skipped", detail };
 }
@@ -90,7 +90,7 @@ function withoutRepair({ repair: _, ...rest }: HealthFinding): Omit<HealthFindin
   return rest;
 }
 
-/** A check that throws has found something too. */
+/** Turns an error of a check into a finding. */
 async function examined(check: HealthCheck): Promise<HealthFinding> {
   const late = Promise.withResolvers<HealthFinding>();
   const detail = `no answer within ${CHECK_MS / 1000} s`;

@@ -1,5 +1,5 @@
-// Puts the doctor's checks together for a configuration. It wires rooms as the agent does, and starts
-// nothing that would be in a running agent's way.
+// Assembles the doctor's checks for a configuration. It wires the parts as the agent does, but starts nothing
+// that could disturb a running agent.
 
 import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
@@ -310,8 +310,7 @@ export function indexCheck(
   };
 }
 
-// The managed host: whether its programs answer, and whether machines were left over that no job
-// stands for.
+// Checks of the managed host: whether its programs answer, and whether failed jobs left machines behind.
 
 /** Machines that are looked at one by one. */
 const MACHINES_MAX = 500;

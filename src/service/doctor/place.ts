@@ -1,4 +1,4 @@
-// The folders of the agent: there, its own, with room, and closed to others.
+// Checks of the agent's folders: they exist, belong to it, have free space, and are closed to others.
 
 import { basename, dirname, join } from "@std/path";
 import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/free_space.ts";
@@ -118,7 +118,7 @@ export function mediaFoldersCheck(folders: readonly string[]): HealthCheck {
   };
 }
 
-/** The keys by which vendors' signatures are believed: as a download with such a check reads them. */
+/** The trusted keys for vendor signatures, read as a download reads them. */
 export function keysCheck(folder: string | null): HealthCheck {
   return {
     name: "keys",

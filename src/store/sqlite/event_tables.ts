@@ -137,27 +137,25 @@ export const EVENT_TABLES = `
   END;
 `;
 
+/** Stores the event of a file that was added or removed. @param row the row of the trigger */
+function mediaEvent(change: "added" | "removed", row: "new" | "old"): string {
+  return `INSERT INTO events (kind, at, body) VALUES (
+      'media',
+      ${PRESENT},
+      json_object(
+        'change', '${change}', 'name', substr(${row}.name, 1, 255), 'sha256', ${row}.sha256, 'size', ${row}.size,
+        'done', NULL, 'error', NULL
+      )
+    );`;
+}
+
 /** Events of this host's files and of its index. */
 export const LOCAL_EVENTS = `
   CREATE TRIGGER events_media_added AFTER INSERT ON media_files BEGIN
-    INSERT INTO events (kind, at, body) VALUES (
-      'media',
-      ${PRESENT},
-      json_object(
-        'change', 'added', 'name', substr(new.name, 1, 255), 'sha256', new.sha256, 'size', new.size,
-        'done', NULL, 'error', NULL
-      )
-    );
+    ${mediaEvent("added", "new")}
   END;
   CREATE TRIGGER events_media_removed AFTER DELETE ON media_files BEGIN
-    INSERT INTO events (kind, at, body) VALUES (
-      'media',
-      ${PRESENT},
-      json_object(
-        'change', 'removed', 'name', substr(old.name, 1, 255), 'sha256', old.sha256, 'size', old.size,
-        'done', NULL, 'error', NULL
-      )
-    );
+    ${mediaEvent("removed", "old")}
   END;
   CREATE TRIGGER events_index AFTER INSERT ON index_syncs BEGIN
     INSERT INTO events (kind, at, body) VALUES (
