@@ -9,7 +9,7 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { Log } from "../../metrics/log.ts";
-import { PART_BYTES, type StoredText } from "../../store/stored_text.ts";
+import { PART_BYTES, type Showing, type StoredText } from "../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { JsonMasking } from "../../domain/masking.ts";
 import { seesSecrets } from "../request/caller.ts";
@@ -271,6 +271,14 @@ async function nextTurn(): Promise<void> {
 const SECRET_MEMBER = { job: "params", other: undefined } as const;
 /** Fields that are secret as a whole: the URL of a callback often contains a token. */
 const SECRET_FIELD = { job: ["callback_url"], other: [] } as const;
+
+/** How jobs are read for the caller of a request: where secrets are masked, each by its own rules. */
+export function showingOf(
+  c: Context<HttpEnv>,
+  { wording, now }: Pick<HttpContext, "wording" | "now">,
+): Showing {
+  return { wording, now: now(), apart: !seesSecrets(c.get("caller")) };
+}
 
 /** How texts are shown to the caller of a request. */
 export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): Shown {

@@ -13,7 +13,6 @@ import { jobNotFound } from "../../../store/job_refusal.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
-import { seesSecrets } from "../../request/caller.ts";
 
 /** The part of the context that cancel and resume use. */
 export type JobChangeContext = Pick<
@@ -31,14 +30,6 @@ const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {
 /** The uuid in a path. @throws {AgentError} `not_found` for an invalid one */
 export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
   return parsePathUuid<JobUuid>(c.req.param("job_uuid") ?? "", "job");
-}
-
-/** How jobs are shown to a caller: without access to secrets, each has its own masked. */
-export function showingOf(
-  c: Context<HttpEnv>,
-  { wording, now }: Pick<HttpContext, "wording" | "now">,
-): Showing {
-  return { wording, now: now(), apart: !seesSecrets(c.get("caller")) };
 }
 
 /** One job as text. @throws {AgentError} `not_found` */

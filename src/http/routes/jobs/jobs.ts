@@ -24,10 +24,10 @@ import {
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf, nameAnswer } from "../../request/request_id.ts";
-import { cancelJob, jobText, jobUuidOf, readChange, resumeJob, showingOf } from "./change.ts";
+import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
 import { readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { answerJob, answerText, shownTo } from "../../answer/text_answer.ts";
+import { answerJob, answerText, showingOf, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import {
@@ -92,9 +92,11 @@ async function postJob(
     params,
     ...(idempotency === undefined ? {} : { idempotency }),
   };
-  const made = machineJobs.owns(request.workflow_uuid)
-    ? carriedOut(await machineJobs.create(order, showingOf(c, context)), order)
-    : await orderJob(c, order, context);
+  const showing = showingOf(c, context);
+  const outcome = machineJobs.owns(request.workflow_uuid)
+    ? await machineJobs.create(order, showing)
+    : await orderJob(c, order, showing, context);
+  const made = carriedOut(outcome, order);
   if (made.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
   else context.wake();
   const { uuid } = made.job;
@@ -113,26 +115,31 @@ const WORKFLOW_BYTE_WEIGHT = 4;
 
 /**
  * Makes a job in one call of the store, in two of a large workflow: that reserves memory until the answer.
- * @throws {AgentError} `not_found` naming the workflow; `overloaded`; see jobRefusal()
+ * @throws {AgentError} `overloaded`
  */
 async function orderJob(
   c: Context<HttpEnv>,
   order: JobOrder,
+  showing: Showing,
   context: JobsContext,
-): Promise<CarriedOut> {
+): Promise<OrderOutcome> {
   const { store, limits, wording } = context;
   const rules = {
     unfinishedMax: limits.unfinishedJobsMax,
     needsTasks: !CONVENTIONS[wording].emptyChain,
-    showing: showingOf(c, context),
+    showing,
   };
   const first = await store.jobs.order(order, { ...rules, workflowBytesMax: LARGE_WORKFLOW_BYTES });
-  if (first.kind !== "large_workflow") return carriedOut(first, order);
+  if (first.kind !== "large_workflow") return first;
   const { bytes } = first;
   await c.get("memory").reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
-  return carriedOut(await store.jobs.order(order, { ...rules, workflowBytesMax: bytes }), order);
+  return await store.jobs.order(order, { ...rules, workflowBytesMax: bytes });
 }
 
+/**
+ * The job of an order.
+ * @throws {AgentError} `not_found` naming the workflow; `overloaded`; see jobRefusal()
+ */
 function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): CarriedOut {
   switch (outcome.kind) {
     case "created":

@@ -13,12 +13,12 @@ import { executionOnWire } from "../../../domain/job/wire.ts";
 import type { ReserveOptions } from "../../../domain/memory_budget.ts";
 import type { ChangedJob, RetryOutcome } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
-import { jobText, jobUuidOf, showingOf } from "./change.ts";
+import { jobText, jobUuidOf } from "./change.ts";
 import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
 import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { answerText, shownTo } from "../../answer/text_answer.ts";
+import { answerText, showingOf, shownTo } from "../../answer/text_answer.ts";
 import { taskName, type Workflow } from "../../../domain/job/workflow.ts";
 
 /** The part of the context that a retry uses. */
