@@ -1,5 +1,5 @@
-// The HTTP application: middleware in the order in which it judges a request, then the routes, one file per
-// resource. Common to all routes: the shape of errors, unknown paths, and known paths with another method.
+// The HTTP application: the middleware in order, then the routes, one file per resource. Also what all routes
+// share: the shape of errors, and the answers to unknown paths and wrong methods.
 
 import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";

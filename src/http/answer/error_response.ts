@@ -5,20 +5,20 @@
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 
-/** The challenge for a caller that must show a token. */
+/** `WWW-Authenticate` for a caller that must send a token. */
 const CHALLENGE = 'Bearer realm="zonewright"';
-/** Seconds after which a refused caller may try again, by default. */
+/** The default `Retry-After`, seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
-/** The words for an error, as a whole answer or a part of one. */
+/** An error as JSON, as a whole response or a part of one. */
 interface ErrorWords {
   /** restify's name of the status. */
   readonly code: string;
-  /** For people. */
+  /** The message for people. */
   readonly message: string;
 }
 
-/** The words for anything thrown; those of a defect are not shown. */
+/** Anything thrown as JSON; the text of a defect is not shown. */
 export function errorWords(error: unknown): ErrorWords & JsonObject {
   const known = knownOf(error);
   return {

@@ -1,4 +1,4 @@
-// Lists as JSON arrays of stored texts: a page is read once the caller has taken the previous one.
+// Sends lists of stored texts as JSON arrays. A page is read once the caller has received the previous one.
 
 import type { Context } from "hono";
 import type { TextPage } from "../../store/stored_text.ts";
@@ -12,10 +12,10 @@ import {
   type Shown,
 } from "./text_answer.ts";
 
-/** Entries read for the first page, and for any; a page has as many as fit a piece. */
+/** Entries of the first page, and of the largest; a page has as many as fit into a piece. */
 const PAGE_FIRST = 64;
 const PAGE_MAX = 512;
-/** By this factor a page reads more entries than the last one had. */
+/** Each page tries to read this many times as many entries as the last one had. */
 const PAGE_GROWTH = 1.25;
 
 /** A part of a list. */

@@ -1,23 +1,23 @@
-// Readings of what is slow or costs others something: each is bounded in time, kept for a while, and
-// never under way twice, so that callers cannot load what they look at.
+// Cached readings of slow or expensive sources. Each has a deadline, is kept for a while, and never runs
+// twice at once, so that callers cannot overload the source.
 
 import { messageOf } from "../../domain/error.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 
-/** What was read, or why it could not be. */
+/** The value of a reading, or the error. */
 export type KeptReading<T> =
   | { readonly read_at: Instant; readonly error: null; readonly value: T }
   | { readonly read_at: Instant; readonly error: string; readonly value: null };
 
-/** Something to read, and how often it may be. */
+/** A source, and how often it may be read. */
 export interface Readable<T> {
-  /** How long what was read is valid, milliseconds. */
+  /** How long a value is kept, milliseconds. */
   readonly keepMs: number;
-  /** How long a failure is kept; as long as a value unless given. */
+  /** How long an error is kept; as long as a value unless given. */
   readonly keepFailedMs?: number;
   /** How long it may take, milliseconds. */
   readonly deadlineMs: number;
-  /** An error is a reading too. */
+  /** Errors are readings too. */
   look(signal: AbortSignal): Promise<T>;
 }
 
@@ -28,8 +28,8 @@ export interface ReadingClocks {
 }
 
 /**
- * Reads when what is kept is too old.
- * @returns answers within the deadline and never rejects
+ * Caches the readings of a source.
+ * @returns gives a reading within the deadline; never rejects
  */
 export function keptReading<T>(
   readable: Readable<T>,

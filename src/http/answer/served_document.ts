@@ -24,7 +24,7 @@ export interface DocumentContent {
 
 /** Follows the memory of a document. */
 interface DocumentMemory {
-  /** The document takes further bytes. */
+  /** Charges further bytes. */
   grown(bytes: number): void;
   /** The last user has ended. */
   unused(): void;
@@ -40,9 +40,9 @@ export interface ServedDocument {
   readonly small: boolean;
   /** Bytes of memory that it takes now, compressed copies included. */
   readonly bytes: number;
-  /** A new answer to send; the first one in an encoding takes a while. */
+  /** A new response; the first one in an encoding takes a while. */
   response(encoding: Encoding): Promise<Response>;
-  /** The same, when it is made already and not large. */
+  /** The same, if it is ready and not large. */
   held(encoding: Encoding): Response | undefined;
   /** The content to send in pieces, so that the end of sending is known; undefined when it is not large. */
   large(encoding: Encoding): Promise<DocumentContent | undefined>;

@@ -1,5 +1,5 @@
-// Sends JSON texts of the store piece by piece: a piece is read once the caller has taken the previous one, so
-// an answer of any length needs the memory of one piece. A short answer is one piece.
+// Sends JSON texts of the store piece by piece: a piece is read once the caller has received the previous
+// one, so an answer of any length needs the memory of one piece. A short answer is one piece.
 //
 // A request counts as active until its answer is read. It ends with the answer, when the caller goes away, by
 // an error, or when the caller takes nothing for too long.
@@ -14,16 +14,16 @@ import type { HttpContext, HttpEnv } from "../context.ts";
 import { JsonMasking } from "../../domain/masking.ts";
 import { seesSecrets } from "../request/caller.ts";
 
-/** Bytes of a text that reserves no memory: all concurrent requests together hold 16 MiB of such. */
+/** Texts up to this size reserve no memory; all concurrent requests together hold at most 16 MiB of them. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
-/** Bytes of a piece; smaller ones are sent together. */
+/** Size of a piece, bytes; smaller ones are combined. */
 const PIECE_BYTES = PART_BYTES / 2;
 /** Milliseconds in which a caller has to take a piece. */
 export const STALL_MS = 30_000;
 
 /** How an answer is written. */
 export interface AnswerOptions {
-  /** Reports an answer that breaks off. */
+  /** Logs an answer that breaks off. */
   readonly log: Log;
   readonly budget: MemoryBudget;
   /** Milliseconds in which a caller has to take a piece. */
@@ -31,11 +31,11 @@ export interface AnswerOptions {
   readonly status?: ContentfulStatusCode;
   /** Bytes of the whole answer, if known. */
   readonly bytes?: number;
-  /** Whether the answer is so small that it waits for no memory. */
+  /** Whether the answer is small enough to need no reservation. */
   readonly small?: boolean;
 }
 
-/** Turns a text into the bytes for a caller. */
+/** Converts a text to the bytes that a caller may see. */
 export type Shown = (text: StoredText) => AsyncGenerator<Uint8Array, void>;
 
 /** Some bytes of an answer. */
@@ -304,7 +304,7 @@ async function* maskedBytes(
   const member = SECRET_MEMBER[kind];
   const masking = new JsonMasking({ names, ...(member === undefined ? {} : { member }) });
   for await (const bytes of textBytes(text)) {
-    // Masking leaves little: many parts may make one piece.
+    // Masking removes most of the text, so one piece may take many parts.
     if (text.bytes > PART_BYTES) await ownTurn();
     yield masking.write(bytes);
   }

@@ -1,9 +1,9 @@
-// Relays a console between a WebSocket and the machine. RFB passes through untouched, authentication
-// included.
+// Relays a console between a WebSocket and the machine. RFB passes through unchanged, including
+// authentication.
 //
-// Neither side is read before the other has taken the previous bytes, with one exception: so that a client's
-// leaving is noticed while the console takes nothing, a little of what it sends may wait. Keys and pointer
-// never come near that bound.
+// Neither side is read before the other has accepted the previous bytes, with one exception: a few bytes of
+// the client are buffered, so that its departure is noticed while the console accepts nothing. Keys and
+// pointer events never fill that buffer.
 
 import type { ConsoleStream } from "../context.ts";
 import type { ConsoleSocket } from "./socket.ts";

@@ -1,4 +1,4 @@
-// What a listener is: its address, and what answers its requests.
+// The types of a listener: its address, and the handler of its requests.
 
 import { AgentError, systemReason } from "../../domain/error.ts";
 import { ipv6Groups } from "../../domain/ip_address.ts";
@@ -9,7 +9,7 @@ import type { SocketRights } from "./unix_socket.ts";
 /** Status of an answer that turns the connection into a WebSocket. */
 export const SWITCHING = 101;
 
-/** Where a listener is. */
+/** The address of a listener. */
 export type ListenPlace =
   | {
     readonly kind: "tcp";
@@ -31,7 +31,7 @@ export interface ConnectionOrigin {
   readonly moved: () => void;
 }
 
-/** What answers requests: the application, and the answer when it fails. */
+/** The handlers of requests: the application, and the fallback when it fails. */
 export interface Answering {
   answer(request: Request, origin: ConnectionOrigin): Response | Promise<Response>;
   failed(error: unknown): Response;
@@ -95,11 +95,11 @@ async function whyNot(place: ListenPlace, error: unknown): Promise<string> {
 
 /** Ports below this one are root's alone, unless the system is configured otherwise. */
 const OPEN_PORT_MIN = 1024;
-/** How the tables of the kernel write that a socket listens. @see proc_net_tcp in the kernel's docs */
+/** The state of a listening socket in the kernel's tables. @see proc_net_tcp in the kernel's docs */
 const LISTENS = "0A";
 /** Milliseconds for each of the programs that look for the holder of a port. */
 const LOOK_MS = 5_000;
-/** Most sockets that share one port are looked for. */
+/** Most sockets of one port that are examined. */
 const SOCKETS_MAX = 16;
 
 /**
@@ -125,12 +125,12 @@ async function portHolder(port: number): Promise<string | undefined> {
     const name = (await written("/bin/cat", [`/proc/${pid}/comm`])).trim();
     return `process ${pid} (${name})`;
   } catch {
-    // It is only a help: without the programs nobody is named.
+    // Only a help: without these programs, the error names no process.
     return undefined;
   }
 }
 
-/** What a program writes; it is killed when it takes too long. */
+/** The output of a program, which is killed when it takes too long. */
 async function written(program: string, args: string[]): Promise<string> {
   const command = new Deno.Command(program, {
     args,

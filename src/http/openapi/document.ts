@@ -79,7 +79,7 @@ function merged(objects: readonly JsonObject[]): JsonObject {
 }
 
 /**
- * The description of an agent with such bounds.
+ * The OpenAPI document of an agent with these bounds.
  * @see OpenAPI Specification 3.1.0
  */
 export function openapiDocument(bounds: AgentBounds): JsonObject {

@@ -1,5 +1,4 @@
-// The refusals of the description: the one shape of errors, the headers that answers carry, and a
-// response for each status by which a request is refused.
+// Errors in the OpenAPI document: their schema, their headers, and a response for each status.
 
 import {
   ERROR_CODES,
@@ -11,10 +10,9 @@ import type { JsonObject } from "../../domain/json.ts";
 import { headerRef, listOf, objectOf, schemaRef, TEXT } from "./operation.ts";
 import { tooManyRequests } from "../request/concurrency.ts";
 
-// The refusals of the description as data: for each status by which a request is refused, in which
-// cases, with an example of each.
+// The errors as data: for each status, the cases in which a request is refused, with an example of each.
 
-/** Statuses of refusals. */
+/** Statuses of errors. */
 type RefusalStatus = ErrorStatus;
 
 /** The codes that have a status. */
@@ -22,7 +20,7 @@ type CodeOf<Status extends RefusalStatus> = {
   [Code in ErrorCode]: ErrorStatus<Code> extends Status ? Code : never;
 }[ErrorCode];
 
-/** A status by which requests are refused. */
+/** One status, with its cases. */
 interface Refusal<Code extends ErrorCode = ErrorCode> {
   readonly name: string;
   readonly description: string;
@@ -229,17 +227,17 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
 
 const REQUEST_ID = "8f3f0c0e-5b1a-4d64-9f7a-0d6a4f3c2b1e";
 
-/** By which any request may be refused, whatever it asks for. */
+/** Statuses that any request may get. */
 const ALWAYS: readonly RefusalStatus[] = ["400", "401", "403", "431", "500", "503"];
-/** By which a request with a body may be refused too. */
+/** Further statuses that a request with a body may get. */
 export const BODY_REFUSALS: readonly RefusalStatus[] = ["409", "413", "415"];
 
-/** The refusals of an operation besides those that any request may meet. */
+/** The errors of an operation, added to those of every request. */
 export function refusals(...statuses: readonly RefusalStatus[]): JsonObject {
   return onlyRefusals(...ALWAYS, ...statuses);
 }
 
-/** Refusals and no others. */
+/** Only these errors. */
 export function onlyRefusals(...statuses: readonly RefusalStatus[]): JsonObject {
   return Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${REFUSALS[status].name}` }]),

@@ -27,7 +27,7 @@ function whole(description: string, properties: JsonObject): JsonObject {
   return objectOf(description, Object.keys(properties), properties);
 }
 
-/** What was read of something, or why it could not be. */
+/** The schema of a reading: its value, or the error. */
 function reading(description: string, value: JsonObject): JsonObject {
   return whole(description, {
     read_at: { ...INSTANT, description: "When it was read, or was tried to be read." },
@@ -309,7 +309,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
   },
 };
 
-/** The host and its agent at a glance. */
+/** The part about the host and its agent. */
 export const HOST: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     Host: whole("The agent and its host on one page.", HOST_FIELDS),

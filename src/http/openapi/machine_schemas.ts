@@ -30,7 +30,7 @@ export const DESCRIPTION: JsonObject = {
   }],
 };
 
-/** What POST /agent/v1/machines answers. */
+/** The response to POST /agent/v1/machines. */
 export const STARTED: JsonObject = { uuid: MACHINE_UUID, job_uuid: MACHINE_JOB };
 
 /** A machine as lists show it. */
@@ -166,7 +166,7 @@ const DRY_RUN_FIELDS: JsonObject = {
 };
 const DRY_RUN_NAMES = Object.keys(DRY_RUN_FIELDS);
 
-/** The schemas of what is shown. */
+/** The schemas of responses about machines. */
 export const MACHINE_SCHEMAS: JsonObject = {
   Machine: objectOf("A machine, as lists show it.", NAMES, FIELDS),
   MachineRead: objectOf("A machine with its console.", [...NAMES, "vnc", "console"], {

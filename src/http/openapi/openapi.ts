@@ -1,15 +1,15 @@
-// GET /openapi.json: the description of the whole agent. It is loaded and written out at the first
-// request for it, so that an agent nobody asks pays nothing at its start.
+// GET /openapi.json: the OpenAPI document of the whole agent. It is built at the first request, so that it
+// costs nothing at start-up.
 
 import { Hono } from "hono";
 import { sha256Hex } from "../../domain/digest.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { answerDocument, serve, type ServedDocument } from "../answer/served_document.ts";
 
-/** Where the description is. `/v1/openapi.json` is another one: that of the image index alone. */
+/** The path of the document. `/v1/openapi.json` is another one, which describes the image index alone. */
 const PATH = "/openapi.json";
 
-/** The part of an agent that its description shows. */
+/** The properties of an agent that its document shows. */
 type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
   readonly machines: Pick<HttpContext["machines"], "policy">;
 };

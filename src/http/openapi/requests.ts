@@ -1,5 +1,5 @@
-// The schemas of what is sent, made of the descriptions by which it is read: they show the bounds of this
-// agent, as its operator has set them.
+// The schemas of request bodies and queries, derived from the descriptions that check them, with the limits
+// that the operator has configured.
 
 import type { Fields } from "../../domain/description/object.ts";
 import { about, type Description, named } from "../../domain/description/value.ts";
@@ -20,7 +20,7 @@ import { signInRequest } from "../routes/session.ts";
 import { ticketRequest } from "../routes/machine_console.ts";
 import { verifyRequest } from "../routes/media.ts";
 
-/** What an agent's operator has set. */
+/** The configured limits and policy. */
 export interface AgentBounds {
   readonly policy: Policy;
   readonly limits: HttpLimits;

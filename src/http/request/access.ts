@@ -1,5 +1,6 @@
-// Who calls, and what they may do. On the unix socket and on loopback every caller is an administrator unless
-// the agent requires a token. A token that is sent always counts, so a caller may choose fewer rights.
+// Authenticates callers and checks their rights. On the unix socket and on loopback, every caller is an
+// administrator unless the agent requires a token. A token that is sent always counts, so a caller may choose
+// to have fewer rights.
 
 import type { MiddlewareHandler } from "hono";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
@@ -12,18 +13,18 @@ import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/t
 import { asksForPage } from "../routes/ui.ts";
 import { type BrowserSession, CSRF_HEADER, type Sessions, showsCsrf } from "./sessions.ts";
 
-/** GETs that show a secret, open a machine's keyboard or start processes: not for the scope `read`. */
+/** GETs for administrators only: they show a secret, open a machine's keyboard, or start processes. */
 const ADMIN_READ = /^\/agent\/v1\/(?:machines\/[^/]+\/(?:vnc|console)|doctor)$/;
 const READING = ["GET", "HEAD"];
-/** Paths of load balancers and supervisors without a token; they get one word. */
+/** Paths that load balancers and supervisors may use without a token; the answer is one word. */
 const PROBES = ["/healthz", "/readyz"];
 /** The pages of the console, which hold no secret. */
 const PAGES = /^\/ui(?:\/|$)/;
 /** Where a browser signs in and out. */
 export const SESSION_PATH = "/agent/v1/session";
-/** Other schemes belong to something between the caller and the agent. */
+/** Other schemes are meant for a proxy between the caller and the agent. */
 const BEARER = /^bearer(?: +(.*))?$/i;
-/** The reason for every invalid ticket; which of them is true stays private. */
+/** One reason for every invalid ticket, which does not reveal what is wrong with it. */
 const BAD_TICKET = "the ticket is not known: it was used, has expired, or is another machine's";
 /** Milliseconds between two log lines about refused tokens. */
 const REFUSAL_LOG_EVERY_MS = 10_000;
@@ -107,7 +108,7 @@ function refuseBeyond(
 }
 
 /**
- * Refuses a change that a session's page has not asked for. A sign-in needs a token anyway.
+ * Refuses a change that was not sent by a page of the session. A sign-in needs a token anyway.
  * @throws {AgentError} `forbidden`
  */
 function refuseForged(session: BrowserSession, { method, headers }: Request, path: string): void {

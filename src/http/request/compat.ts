@@ -1,6 +1,6 @@
-// The differences between node-workflow, the software behind document 2, and that document, as one table.
-// Programs written for that software need its column; all others get the document's. The words of
-// `execution` and the fields of a job are chosen in domain/job/wire.ts by the same name.
+// One table of the differences between document 2 and node-workflow, the software it describes. Programs
+// written for node-workflow need its column; all others get the document's. The words of `execution` and the
+// fields of a job differ too; see domain/job/wire.ts.
 
 import { AgentError, type NamedRefusal } from "../../domain/error.ts";
 import { DOCUMENT_RESUME, type ResumeRules } from "../../domain/job/request.ts";

@@ -1,5 +1,5 @@
-// Queries, read by descriptions of their fields. An unknown key is refused: a filter that was silently
-// ignored would answer more than the caller asked for.
+// Reads queries by descriptions of their fields. Unknown keys are refused: if a filter were silently ignored,
+// the answer would contain more than the caller requested.
 
 import type { MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
@@ -8,7 +8,7 @@ import { type Fields, object, type ObjectOf } from "../../domain/description/obj
 import { about, integer } from "../../domain/description/value.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** Characters of a key that are shown. */
+/** Characters of a key shown in errors. */
 const SHOWN_CHARS_MAX = 64;
 
 /**
@@ -85,10 +85,10 @@ export function textsOf(url: string): ReadonlyMap<string, string> {
   return texts;
 }
 
-/** Entries that one page may ask for. */
+/** Most entries per page. */
 export const PAGE_MAX = 10_000;
 
-/** A number of entries to pass over. */
+/** Number of entries to skip. */
 export const PASSED_OVER = integer(0, Number.MAX_SAFE_INTEGER);
 
 /** The part of a list that a query asks for. */

@@ -66,7 +66,7 @@ export function identified(
     if (sent !== undefined && CONVENTIONS[wording].namesAnswers) {
       c.res.headers.set("request-id", sent);
     }
-    // A browser must not guess another type than JSON.
+    // Keeps browsers from guessing another type than JSON.
     c.res.headers.set("x-content-type-options", "nosniff");
     logAnswer(log, lines, c, performance.now() - startMs);
   };

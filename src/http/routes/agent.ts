@@ -1,5 +1,5 @@
-// What the agent says of its caller and of itself below /agent/v1: who calls, which settings are in
-// force, and what the doctor finds.
+// /agent/v1/whoami, config and doctor: who the caller is, which settings are in effect, and what the doctor
+// finds.
 
 import { Hono } from "hono";
 import { AgentError, unreachable } from "../../domain/error.ts";
@@ -9,7 +9,7 @@ import type { KeptReading } from "../answer/kept_reading.ts";
 import type { HttpEnv } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 
-/** Who calls, as the agent sees it. */
+/** The caller, as the agent identifies it. */
 export function callerRoutes(): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/whoami", (c) => {
@@ -29,28 +29,28 @@ export function callerRoutes(): Hono<HttpEnv> {
 /** Where the value of a setting may come from, the strongest last. */
 export const SETTING_ORIGINS = ["default", "file", "environment", "flag"] as const;
 
-/** A setting in force. */
+/** A setting in effect. */
 export interface ShownSetting {
-  /** Behind the name of its table: `limits.tasks_max`. */
+  /** With the name of its table: `limits.tasks_max`. */
   readonly name: string;
   readonly value: JsonValue;
-  /** As a flag or the file has it; null for none. */
+  /** Written as in a flag or the file; null for none. */
   readonly text: string | null;
   readonly origin: typeof SETTING_ORIGINS[number];
   /** The file, the variable or the flag; null for a default. */
   readonly source: string | null;
   readonly meaning: string;
-  /** Whether a running agent takes a new value on SIGHUP. */
+  /** Whether SIGHUP applies a new value. */
   readonly reloads: boolean;
 }
 
-/** Where the agent's own pages come from. */
+/** What these routes show. */
 export interface AgentSources {
   /** The settings in force. None of them is a secret: those are in files of their own. */
   readonly settings: () => readonly ShownSetting[];
   /** Names of settings whose new value waits for a restart. */
   readonly settingsWaiting: () => readonly string[];
-  /** What the doctor found: kept, and never under way twice. It repairs nothing. */
+  /** The doctor's findings: cached, and never run twice at once. Nothing is repaired. */
   readonly diagnoses: () => Promise<KeptReading<readonly JsonObject[]>>;
 }
 

@@ -14,7 +14,7 @@ import { eventStream, startAt } from "../events/stream.ts";
 import { isStillGood, OPEN_ACCESS, seesSecrets } from "../request/caller.ts";
 import { readQuery } from "../request/query.ts";
 
-/** What this route uses. */
+/** What this route needs. */
 type EventContext = Pick<
   HttpContext,
   "store" | "now" | "machines" | "log" | "limits" | "closing" | "access"
@@ -80,7 +80,7 @@ export function eventRoutes(context: EventContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/events", async (c) => {
     const { last_event_id, ...filter } = readQuery(c.req.url, EVENT_QUERY_FIELDS);
-    // The header of a browser that comes back; what it began with stands in its query still.
+    // A reconnecting browser sends the header; its query still has the position where it began.
     const id = c.req.header("last-event-id") ?? last_event_id;
     if (id === undefined) await refuseUnknown(filter, context);
     if (open >= limits.eventStreamsMax) {
@@ -100,7 +100,7 @@ export function eventRoutes(context: EventContext): Hono<HttpEnv> {
   return app;
 }
 
-/** A misspelled uuid would be silence. @throws {AgentError} `not_found` */
+/** Refuses a misspelled uuid, which would match no event. @throws {AgentError} `not_found` */
 async function refuseUnknown({ job = [] }: EventFilter, { store }: EventContext): Promise<void> {
   for (const uuid of job) {
     if (await store.jobs.execution(uuid) === undefined) throw jobNotFound(uuid);
@@ -115,10 +115,10 @@ function answerStream(
 ): Response {
   const caller = c.get("caller");
   const request_id = c.get("request_id");
-  // Here it counts as a stream, and no longer as a request.
+  // From here on it counts as a stream, not as a request.
   c.get("release")();
   c.header("content-type", "text/event-stream");
-  // Neither kept nor compressed: each event is to arrive at once.
+  // Neither cached nor compressed, so that each event arrives at once.
   c.header("cache-control", "no-store, no-transform");
   if (c.req.method === "HEAD") {
     leave();

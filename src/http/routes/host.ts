@@ -1,5 +1,5 @@
-// GET /agent/v1/host: the agent and its host on one page, for `zonewright status` and for a console. What
-// only the host itself can say comes as readings, each with its time or the reason why there is none.
+// GET /agent/v1/host: the agent and its host at a glance, for `zonewright status` and the console. Values
+// from the host are readings, each with its time or its error.
 
 import { type Context, Hono } from "hono";
 import type {
@@ -29,21 +29,21 @@ import { seesSecrets } from "../request/caller.ts";
 import { PAGE_MAX } from "../request/query.ts";
 import type { ReadinessReport } from "./health.ts";
 
-/** Hours of the numbers of failed jobs. */
+/** Hours over which failed jobs are counted. */
 const DAY_HOURS = 24;
-/** Failed jobs that are named. */
+/** Failed jobs listed. */
 const FAILED_SHOWN = 5;
-/** Free room of the pool below which there is a warning. */
+/** Free space in the pool below which there is a warning. */
 const POOL_FREE_BYTES_FINE = 10 * 1024 ** 3;
 
-/** Where the parts of the page come from. */
+/** What this route needs. */
 export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly facts: () => Promise<AgentFacts>;
   readonly slots: () => { readonly total: number; readonly busy: number };
   readonly policy: Policy;
   /** The configured index, and seconds between its syncs, 0 for none. */
   readonly index: () => { readonly upstream: string | null; readonly interval_seconds: number };
-  /** Null without a bound. */
+  /** Null without a limit. */
   readonly cacheBytesMax: number | null;
   /** Settings whose new value waits for a restart. */
   readonly settingsWaiting: () => readonly string[];
@@ -112,7 +112,7 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<JsonOb
   };
 }
 
-/** The readings as they are sent. */
+/** The readings as JSON. */
 type Readings = {
   readonly [Name in keyof HostSources["readings"]]: Awaited<
     ReturnType<HostSources["readings"][Name]>
@@ -120,7 +120,7 @@ type Readings = {
 };
 
 function wiredReadings(read: Readings): JsonObject {
-  // What is read consists of texts, numbers, booleans and null.
+  // Readings consist of texts, numbers, booleans and null.
   return JSON.parse(JSON.stringify(read)) as JsonObject;
 }
 
@@ -170,13 +170,13 @@ function indexOnWire(
   };
 }
 
-// What an operator should know first: each warning in words, and the command that says more.
+// The warnings, each with a message and the command that shows more.
 
 function warning(code: string, message: string, hint: string): JsonObject {
   return { code, message, hint };
 }
 
-/** Where more is said of a check of /readyz. */
+/** The command that shows more about a check of /readyz. */
 const CHECK_HINTS: Readonly<Record<string, string>> = {
   store: "zonewright doctor --run store",
   disk: "zonewright media list",

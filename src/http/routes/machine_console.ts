@@ -132,7 +132,7 @@ function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
   );
 }
 
-/** The parts of a session. */
+/** What a session needs. */
 interface Opened {
   readonly stream: ConsoleStream;
   readonly handshake: Handshake;

@@ -28,8 +28,8 @@ export function mediaRoutes(context: MediaContext): Hono<HttpEnv> {
   routes.get("/agent/v1/media", async (c) => c.json((await files.list()).map(onWire)));
   routes.post("/agent/v1/media", async (c) => {
     const body = await readJson(c, wholeBody(context.limits));
-    // The request is checked as a whole; what is kept of it is what it says.
     const media = parseMediaRequest(body, "", "kept");
+    // The round trip drops undefined members.
     return await started(c, context, JSON.parse(JSON.stringify(media)) as JsonObject);
   });
   routes.get("/agent/v1/media/:digest", async (c) => c.json(onWire(await files.get(digestOf(c)))));

@@ -20,7 +20,7 @@ import type { HttpEnv } from "../context.ts";
 import { contentLengthOf, UPLOAD_PATH } from "../request/json_body.ts";
 import { PASSED_OVER, readQuery } from "../request/query.ts";
 
-/** Files of one page; each is looked into. */
+/** Files per page; the first bytes of each are read. */
 const PAGE_FILES_MAX = 1000;
 /** Characters of a header or a name that an error shows. */
 const TEXT_CHARS_MAX = 100;
@@ -64,7 +64,7 @@ async function listFiles(c: Context<HttpEnv>, library: MediaLibrary): Promise<Re
   return c.json({ folders, files: page.map(onWire), truncated, cache });
 }
 
-/** A whole file, or how far its upload is: HEAD asks where the next part begins. */
+/** A complete file, or the progress of its upload: HEAD gives the offset of the next part. */
 async function getFile(c: Context<HttpEnv>, library: MediaLibrary): Promise<Response> {
   const name = c.req.param("name") ?? "";
   const unfinished = isName(name) ? await library.uploads.find(name) : undefined;
@@ -135,7 +135,7 @@ function onWire({ sha256, ...file }: LibraryFile): JsonObject {
 
 // What the header fields of an upload say.
 
-/** A form would be stored with its envelope, and curl's --data without its line ends. */
+/** Refuses forms, which would be stored with their envelope, and compressed bodies. */
 function refuseForms(headers: Headers): void {
   const type = (headers.get("content-type") ?? "").toLowerCase();
   const encoding = (headers.get("content-encoding") ?? "identity").toLowerCase();

@@ -1,5 +1,5 @@
-// /agent/v1/session: who the console acts for, signing in and signing out. It is open to callers without a
-// token, since they have none yet.
+// /agent/v1/session: shows who is signed in, and signs in and out. Callers need no token here, since they may
+// not have signed in yet.
 
 import { type Context, Hono } from "hono";
 import { object } from "../../domain/description/object.ts";

@@ -8,12 +8,12 @@ import { readBeside } from "../../runtime/other_runtime.ts";
 import { preferredEncoding } from "../answer/served_document.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** The console as it is packed. */
+/** The packed console. */
 export interface PackedUi {
   /** Names of the files that the page loads first. */
   readonly script: string;
   readonly style: string;
-  /** By name; names change with the content. */
+  /** Files by name; a name changes with its content. */
   readonly files: Readonly<Record<string, PackedFile>>;
 }
 
