@@ -8,6 +8,7 @@ import { type Command, flagsOf } from "../../src/cli/command/command.ts";
 import { BODY, type HttpAgent, jobIn, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { withIndex } from "../http/openapi_agent.ts";
 import { openScreen, screenFor, type ScreenOptions } from "./screen.ts";
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 
 const MACHINE = "00000000-0000-4000-8000-00000000000a";
 const DIGEST = "a".repeat(64);
@@ -204,9 +205,7 @@ Deno.test("a usage error of any command exits 2, prints no data, and names its h
 });
 
 Deno.test("every command of an agent exits 3 and says how to start one when there is none", async () => {
-  const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const url = `http://127.0.0.1:${taken.addr.port}`;
-  taken.close();
+  const url = `http://${CLOSED_ADDRESS}`;
   await withHttpAgent(async (agent) => {
     await newWorkflow(agent, { name: "sample" });
     for (const named of OF_AGENT) {

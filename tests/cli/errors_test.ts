@@ -4,14 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { EXIT, exitCodeOf } from "../../src/cli/command/command.ts";
 import { openScreen, screenFor } from "./screen.ts";
-
-/** A port on which nobody listens. */
-function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  return port;
-}
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 
 async function failure(...args: string[]): Promise<{ code: number; err: string }> {
   const screen = openScreen();
@@ -67,7 +60,7 @@ Deno.test("no command, no verb, no operand, too many operands: each exits 2", as
 });
 
 Deno.test("an agent that does not answer exits 3 and says how to start one", async () => {
-  const url = `http://127.0.0.1:${freePort()}`;
+  const url = `http://${CLOSED_ADDRESS}`;
   const { code, err } = await failure("status", "--url", url);
   assertEquals(code, 3);
   assertEquals(
@@ -188,7 +181,7 @@ Deno.test("an error with --json is one object on standard error, and nothing is 
     exit_code: 2,
   });
   assertEquals((await said("--json", "job", "get")).hint, "zonewright job get --help");
-  const url = `127.0.0.1:${freePort()}`;
+  const url = CLOSED_ADDRESS;
   assertEquals((await said("--url", url, "--json", "job", "list")).code, "unreachable");
   assertStringIncludes((await failure("job", "lst", "--", "--json")).err, "zonewright: Cannot");
 });

@@ -6,18 +6,11 @@ import { type Command, EXIT, flagsOf } from "../../src/cli/command/command.ts";
 import { withFolder } from "../support/until.ts";
 import { commandOf, COMMANDS, linesIn } from "./hinted_commands.ts";
 import { openScreen } from "./screen.ts";
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 
 /** Operands that no command takes. */
 const OPERANDS_SANE_MAX = 100;
 const HELP_COLUMNS = 80;
-
-/** A port on which nobody listens. */
-function closedUrl(): string {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  return `127.0.0.1:${port}`;
-}
 
 /** Runs a line that must fail, as a person and as a program, and compares what they are told. */
 async function assertFails(words: readonly string[], cwd: string, exits: readonly number[]) {
@@ -81,7 +74,7 @@ const NEEDS_NO_AGENT: readonly string[] = ["ui"];
 
 Deno.test("every command of an agent says that it is not there, or what it lacks before", () =>
   withFolder(async (folder) => {
-    const url = closedUrl();
+    const url = CLOSED_ADDRESS;
     let unreached = 0;
     for (const [name, command] of COMMANDS) {
       const running = flagsOf(command).some((flag) => flag.name === "running");

@@ -5,6 +5,7 @@ import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { type HttpAgent, jobIn, newJob, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { document, openScreen, said, screenFor } from "./screen.ts";
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 
 async function executions(agent: HttpAgent, uuids: readonly JobUuid[]): Promise<unknown[]> {
   return await Promise.all(
@@ -153,7 +154,7 @@ Deno.test("what is no clear choice of jobs exits 2 before anything is called", a
     [["cancel", "a", "b"], "is one operand too many for job cancel"],
   ];
   for (const [words, why] of refused) {
-    const screen = openScreen({ env: { ZONEWRIGHT_URL: "http://127.0.0.1:1" } });
+    const screen = openScreen({ env: { ZONEWRIGHT_URL: `http://${CLOSED_ADDRESS}` } });
     assertEquals([await screen.run("job", ...words), screen.out()], [2, ""], words.join(" "));
     assertStringIncludes(screen.err(), why);
   }

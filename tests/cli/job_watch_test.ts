@@ -4,6 +4,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { claimAll, endTask, newJob, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { until } from "../support/until.ts";
 import { screenFor } from "./screen.ts";
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 
 Deno.test("job list --watch prints a line for each change, until Ctrl-C", () =>
   withHttpAgent(async (agent) => {
@@ -59,9 +60,6 @@ Deno.test("job list --watch --json prints one job a line, and on a terminal the 
   }));
 
 Deno.test("job list --watch exits 3 at once where no agent is", async () => {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const url = `http://127.0.0.1:${listener.addr.port}`;
-  listener.close();
-  const screen = screenFor(url);
+  const screen = screenFor(`http://${CLOSED_ADDRESS}`);
   assertEquals([await screen.run("job", "list", "--watch"), screen.out()], [3, ""]);
 });

@@ -4,6 +4,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { withHttpAgent } from "../http/http_agent.ts";
 import { until, withFolder } from "../support/until.ts";
 import { openScreen } from "./screen.ts";
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 
 Deno.test("ui prints the address of the console of the agent that answers", async () => {
   await withHttpAgent(async ({ url }) => {
@@ -43,10 +44,7 @@ Deno.test("ui opens the console by the program of the desktop, for a person at a
 
 Deno.test("ui answers 3 without an agent, and prints no address", async () => {
   const screen = openScreen();
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  assertEquals(await screen.run("ui", "--url", `http://127.0.0.1:${port}`), 3);
+  assertEquals(await screen.run("ui", "--url", `http://${CLOSED_ADDRESS}`), 3);
   assertEquals(screen.out(), "");
 });
 

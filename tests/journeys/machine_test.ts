@@ -254,6 +254,8 @@ eachProgram(
 eachProgram("a canceled request leaves nothing", (program) =>
   withAgent(program, async (agent) => {
     await agent.simulate("fault", "slow", "400");
+    // Its request does not end before the cancel, however late that comes.
+    await agent.simulate("fault", "vnc_silent");
     const posted = await agent.post("/agent/v1/machines", { machine: MACHINE, media: SAMPLE });
     const path = `/jobs/${posted.body.job_uuid}`;
     const made = `/agent/v1/machines/${posted.body.uuid}`;

@@ -6,11 +6,11 @@ import { screenFor } from "../cli/screen.ts";
 import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 
-/** Says 60 lines, some 20 ms apart; started again, it begins again. */
+/** Says 60 lines, some 20 ms apart; the first time it stays at half of them until it is killed. */
 const BODY = `async function (job, cb) {
   for (let n = 1; n <= 60; n++) {
     log.info("line", { n, attempt: job.attempt });
-    await sleep(20);
+    await sleep(job.attempt === 1 && n === 30 ? 600000 : 20);
   }
   cb();
 }`;

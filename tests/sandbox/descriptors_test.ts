@@ -26,11 +26,20 @@ function descriptors(pid: number): Map<number, string> {
 function guestsOf(agent: number): number[] {
   const tasks = Array.from(Deno.readDirSync(`/proc/${agent}/task`), ({ name }) => name);
   return tasks.flatMap((task) =>
-    Deno.readTextFileSync(`/proc/${agent}/task/${task}/children`).split(" ").filter(Boolean)
+    textOf(`/proc/${agent}/task/${task}/children`).split(" ").filter(Boolean)
   ).map(Number).filter((pid) =>
-    /\0guest\0[^\0]*\0[\d,]+\0$/.test(Deno.readTextFileSync(`/proc/${pid}/cmdline`)) &&
-    !/setpriv|prlimit|unshare/.test(Deno.readTextFileSync(`/proc/${pid}/comm`))
+    /\0guest\0[^\0]*\0[\d,]+\0$/.test(textOf(`/proc/${pid}/cmdline`)) &&
+    !/setpriv|prlimit|unshare/.test(textOf(`/proc/${pid}/comm`))
   );
+}
+
+/** A file of a thread or process, which may have ended since it was found: then it is empty. */
+function textOf(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch {
+    return "";
+  }
 }
 
 const SOURCES = fromFileUrl(new URL("../../src/", import.meta.url));

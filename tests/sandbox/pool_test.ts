@@ -27,9 +27,8 @@ async function isRunning(pid: number): Promise<boolean> {
   try {
     // A process that has been killed but not yet reaped by its parent has no command line.
     return (await Deno.readTextFile(`/proc/${pid}/cmdline`)) !== "";
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
+  } catch {
+    return false; // gone, before it was opened or while it was read
   }
 }
 

@@ -200,7 +200,7 @@ Deno.test("create_machine waits for a create that goes on since before the agent
         // What a create of the agent that died still does, when it reaches zonecfg first.
         const tags = { zonewright_job: uuid };
         const machine = { brand: "kvm", ram: 512, autoboot: false, uuid: UUID, tags };
-        await host.slowInstall(1500);
+        await host.slowInstall(4000);
         const other = openVmadm({ ...host.transport, locks: openLocks() });
         earlier = other.create(machine);
         await until("the earlier create", () => host.vmadm.get(UUID));

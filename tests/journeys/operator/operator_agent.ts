@@ -5,6 +5,7 @@ import { join } from "@std/path";
 import { openScreen, type Screen } from "../../cli/screen.ts";
 import { sourceProgram, startAgentProcess } from "../../support/agent_process.ts";
 import { withFolder } from "../../support/until.ts";
+import { CLOSED_ADDRESS } from "../../support/closed_port.ts";
 
 const BODY = "function (job, cb) { cb(null, { greeting: 'hello' }); }";
 const FAILING = "function (job, cb) { log.info('copying'); cb(new Error('No space left')); }";
@@ -44,9 +45,6 @@ export async function withOperator(
       const broken = await agent.post("/workflows", { name: "copy", chain: [{ body: FAILING }] });
       const failed = await agent.post("/jobs", { workflow: broken.body.uuid ?? "" });
       await agent.job(String(failed.body.uuid), "failure");
-      const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-      const closed = `127.0.0.1:${listener.addr.port}`;
-      listener.close();
       const later = await agent.post("/jobs", { workflow, exec_after: "2999-01-01T00:00:00Z" });
       const fill = (text: string) =>
         text.replaceAll("@done", String(done.body.uuid))
@@ -55,7 +53,7 @@ export async function withOperator(
           .replaceAll("@later", String(later.body.uuid))
           .replaceAll("@dir", folder)
           .replaceAll("@agent", new URL(agent.url).host)
-          .replaceAll("@closed", closed);
+          .replaceAll("@closed", CLOSED_ADDRESS);
       await run(fill, () => openScreen({ cwd: folder, env: { ZONEWRIGHT_URL: agent.url } }));
     } finally {
       await agent.stop();
