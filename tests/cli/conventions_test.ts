@@ -160,6 +160,16 @@ Deno.test("every command that prints data takes --json, every one of an agent --
   }
 });
 
+Deno.test("commands that print no data refuse --json and say why", async () => {
+  const without = COMMANDS.filter(({ command }) => command.shared === "help");
+  assertEquals(without.map(({ name }) => name).sort(), ["completion", "demo", "man", "serve"]);
+  for (const { name } of without) {
+    const screen = openScreen();
+    assertEquals([name, await screen.run(name, "--json")], [name, 2]);
+    assertStringIncludes(screen.err(), "--json shows data, and this command prints none");
+  }
+});
+
 Deno.test("the help of every command is data: examples first, every flag, exit code 0", async () => {
   for (const { name, command } of COMMANDS) {
     const words = name.split(" ");

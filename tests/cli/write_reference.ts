@@ -91,6 +91,7 @@ const HEAD: readonly string[] = [
   "document; with `--follow`, `--watch` and of `job tail` one object in each line, which `job tail` explains. A",
   "command that fails prints nothing there, a stream nothing more, and one object on standard error: `code`, `message`,",
   "`hint` (the next command to type), `exit_code`, and `errors` where fields of a request are named. A job that failed is a result: its document is on standard output.",
+  "`serve`, `demo`, `man` and `completion` print no data and refuse `--json`; `serve --log-format json` is for its log.",
   "",
   "| Exit code | Meaning |",
   "|---|---|",

@@ -1,6 +1,6 @@
 // Requests that no well-behaved client sends. After each the agent must still answer.
 
-import { assert, assertEquals, assertMatch } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import {
@@ -185,10 +185,32 @@ Deno.test("keys that mean something to JavaScript are data", async () => {
   });
 });
 
-Deno.test("of equal keys the last one counts", async () => {
+Deno.test("of equal keys the last one counts on routes of the specification", async () => {
   await withHttpAgent(async (agent) => {
     const answer = await agent.call("POST", "/workflows", '{"name":"a","name":"b"}');
     assertEquals(objectOf(answer).name, "b");
+  });
+});
+
+Deno.test("equal keys are refused on the agent's own routes, at any depth", async () => {
+  await withHttpAgent(async (agent) => {
+    const post = (body: string) => agent.call("POST", "/agent/v1/machines", body);
+    for (
+      const body of [
+        '{"dry_run":true,"dry_run":false}',
+        '{"machine":{"ram":1,"alias":"a","ram":2}}',
+        '{"machine":{"nics":[{"vlan_id":1,"\\u0076lan_id":2}]}}',
+        '{"__proto__":1,"__proto__":2}',
+        '{"1":1,"1":2}',
+      ]
+    ) {
+      const answer = await post(body);
+      assertRefused(answer, 400, "InvalidContent");
+      assertStringIncludes(answer.text, "names a member of an object twice");
+    }
+    // Equal names in different objects, and colons inside texts, are no such thing.
+    const answer = await post('{"machine":{"alias":"a:b","nics":[{"mac":"0:1"},{"mac":"0:1"}]}}');
+    assertEquals(answer.text.includes("twice"), false, answer.text);
   });
 });
 

@@ -4,7 +4,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { isFiniteJson, jsonWeight, measureJson } from "../../domain/json.ts";
+import { countNames, isFiniteJson, jsonWeight, measureJson } from "../../domain/json.ts";
 import type { Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 import type { MemoryEnv } from "./request_memory.ts";
@@ -87,6 +87,8 @@ function otherType(reason: string): AgentError {
 const SMALL_BYTES = 64 * 1024;
 /** Bodies up to this size, such as a cancel's, reserve no memory: each takes 40 KiB with its value. */
 const TINY_BYTES = 1024;
+/** Where the specification's words do not apply, under which the last of equal names counts. */
+const OWN_ROUTES = "/agent/v1/";
 /**
  * Values in one body, counting each member of an object and each element of a list. A document of 2 MiB
  * stays below it, and the parsed value takes about 50 MiB at most.
@@ -95,8 +97,10 @@ export const BODY_VALUES_MAX = 500_000;
 
 /**
  * The body of a request as a JSON value. An empty body is read as `{}`, so that requests with only optional
- * fields need none. Of duplicate keys the last one counts. Memory is reserved before the body is read, and
- * again before it is parsed; it is released when the request is answered.
+ * fields need none. On the agent's own routes a name that stands twice in one object is refused, in bodies
+ * up to 64 KiB: the walk over a longer one would delay other requests, so of its names the last one counts, as
+ * everywhere else. Memory is reserved before the body is read, and again before it is parsed; it is released
+ * when the request is answered.
  * @throws {AgentError} `malformed`, `too_large`, `overloaded`
  */
 export async function readJson<E extends MemoryEnv>(
@@ -135,6 +139,10 @@ export async function readJson<E extends MemoryEnv>(
   held?.release();
   if (text.trim() === "") return {};
   const value = parse(text);
+  const judgesNames = bytes.length <= SMALL_BYTES && c.req.path.startsWith(OWN_ROUTES);
+  if (judgesNames && countNames(value) !== measure.names) {
+    throw malformed("it names a member of an object twice");
+  }
   if (measure.wideNumbers && !isFiniteJson(value)) {
     throw malformed("it holds a number beyond the range of a double");
   }
