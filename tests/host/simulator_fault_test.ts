@@ -232,7 +232,7 @@ Deno.test("kvm's own timer ends a guest though the call that began it was killed
     await host.create(payload());
     await host.vmadm(["boot", UUID]);
     await fault(host, "acpi_ignored", "1");
-    const stopping = host.start(["vmadm", "stop", UUID, "-t", "1"]);
+    const stopping = host.start(["vmadm", "stop", UUID, "-t", "5"]);
     await until("state stopping", async () => (await host.get(UUID)).state === "stopping");
     stopping.kill("SIGKILL");
     await stopping.output();

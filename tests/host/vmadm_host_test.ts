@@ -171,7 +171,7 @@ hostTest("stop() waits for a machine that somebody else is stopping", async (hos
   await vmadm.create(PAYLOAD);
   await vmadm.boot(UUID, {});
   await fault("acpi_ignored");
-  const stops = simulate("vmadm", "stop", UUID, "-t", "4");
+  const stops = simulate("vmadm", "stop", UUID, "-t", "10");
   await until("state stopping", async () => (await vmadm.get(UUID))?.state === "stopping");
   await vmadm.stop(UUID, {});
   assertEquals((await vmadm.get(UUID))?.state, "stopped");

@@ -275,7 +275,7 @@ Deno.test("a leftover is reported when it is found, when it is dropped, and when
         items: JsonObject[];
       };
       return items.length === 0;
-    }, 120_000);
+    }, 300_000);
     await of(removed, "leftover_removed");
   }));
 
