@@ -1,4 +1,4 @@
-// The web console: it asks who it acts for, then shows the page of the address bar.
+// The web console: asks the agent who is signed in, then shows the page of the address.
 
 import { render } from "preact";
 import { loadSession } from "./client/client.ts";

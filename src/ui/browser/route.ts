@@ -1,4 +1,4 @@
-// Where the console is: the path and the query of the address bar. A link holds all that a page needs.
+// The router: the path and query of the address bar. A link contains everything that a page needs.
 
 import { signal } from "@preact/signals";
 
@@ -9,12 +9,12 @@ interface Place {
   readonly query: URLSearchParams;
 }
 
-/** What a page is drawn with: the parts of its address that vary. */
+/** The variable parts of an address, by name. */
 export interface PageProps {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** Where the console is now. */
+/** The present address. */
 export const place = signal<Place>(placeOf(location));
 
 function placeOf({ pathname, search }: Pick<Location, "pathname" | "search">): Place {
@@ -29,7 +29,7 @@ export function go(path: string, how: "push" | "replace" = "push"): void {
   else history.replaceState(null, "", url);
   const before = place.value.path;
   place.value = placeOf(url);
-  // A filter changes the query only, and leaves the reader where they are.
+  // A new filter changes only the query, so the scroll position stays.
   if (before === place.value.path) return;
   scrollTo(0, 0);
   document.getElementById("page")?.focus({ preventScroll: true });
@@ -51,7 +51,7 @@ export function setQuery(changes: Readonly<Record<string, string | null>>): void
   go(place.value.path + (text === "" ? "" : `?${text}`), "replace");
 }
 
-/** Follows the address bar, and takes over clicks on links between pages. */
+/** Follows the address bar, and handles clicks on links between pages. */
 export function startRouting(): void {
   addEventListener("popstate", () => place.value = placeOf(location));
   document.addEventListener("click", (event) => {

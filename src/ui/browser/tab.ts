@@ -1,11 +1,11 @@
-// What the console says outside of its page: to a screen reader, in the title of the tab and in its icon.
+// Announcements for screen readers, and the title and icon of the tab.
 
 import { signal } from "@preact/signals";
 
-/** What a screen reader is to say now. */
+/** The text that a screen reader announces. */
 export const announced = signal("");
 
-/** Says a text to a screen reader; the same text again is said again. */
+/** Announces a text; a repeated text is announced again. */
 export function announce(text: string): void {
   announced.value = "";
   queueMicrotask(() => announced.value = text);
@@ -22,7 +22,7 @@ const ICON_COLOURS: Readonly<Record<string, string>> = {
 };
 const ICON_COLOUR = "#0f8f8a";
 
-/** Names the tab after its page. @param state of the job that the page is about */
+/** Sets the title of the tab. @param state of the job that the page shows, for the icon */
 export function nameTab(title: string, state?: string): void {
   document.title = `${title} · zonewright`;
   const colour = ICON_COLOURS[state ?? ""] ?? ICON_COLOUR;

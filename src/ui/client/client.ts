@@ -1,13 +1,12 @@
-// Requests to the agent. The console sends what any other caller can send: nothing here has a right of its
-// own.
+// Requests to the agent. The console uses the same API as every other caller, and has no special rights.
 
 import { signal } from "@preact/signals";
 import type { Answers, Schemas } from "./schema.ts";
 
-/** Who the console acts for; undefined until the agent has said so. */
+/** The signed-in caller; undefined until the agent has answered. */
 export const session = signal<Schemas["Session"] | undefined>(undefined);
 
-/** A call as it is sent, and as it is shown to be copied. */
+/** A call, as it is sent and as it is shown as a command. */
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
   /** With its query. */
@@ -17,9 +16,9 @@ export interface Call {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What the agent refused, in its words. */
+/** A refusal of the agent, with its message. */
 class CallError extends Error {
-  /** 0 when the agent was not reached. */
+  /** The HTTP status; 0 when the agent was not reached. */
   readonly status: number;
   /** Each incorrect field, with its path in the body. */
   readonly errors: readonly Schemas["FieldError"][];
@@ -65,12 +64,12 @@ export async function send(call: Call, signal?: AbortSignal): Promise<unknown> {
   if (response.status === 204) return undefined;
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body;
-  // A session that has ended: the sign-in is shown, and the page after it.
+  // The session has ended: show the sign-in, and then the page again.
   if (response.status === 401) session.value = SIGNED_OUT;
   throw refusal(response.status, body);
 }
 
-/** Nobody, where a token is required. */
+/** Not signed in, although a token is required. */
 const SIGNED_OUT: Schemas["Session"] = {
   caller: null,
   scope: null,
@@ -78,13 +77,13 @@ const SIGNED_OUT: Schemas["Session"] = {
   expires_at: null,
 };
 
-/** What a change by a session has to show: its page has asked for it. */
+/** The header against forged requests, which every change by a session needs. */
 export function forgeryHeaders(): readonly (readonly [string, string])[] {
   const csrf = session.value?.csrf ?? null;
   return csrf === null ? [] : [["x-csrf-token", csrf]];
 }
 
-/** What an answer says that is no success. */
+/** The error of an unsuccessful response. */
 export function refusal(status: number, body: unknown): CallError {
   const { message, errors } = (body ?? {}) as { message?: unknown; errors?: unknown };
   return new CallError(
@@ -94,7 +93,7 @@ export function refusal(status: number, body: unknown): CallError {
   );
 }
 
-/** What went wrong, for people. */
+/** The message of an error, for people. */
 export function wordsOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
@@ -109,7 +108,7 @@ export function fieldErrorsOf(error: unknown): readonly Schemas["FieldError"][] 
   return error instanceof CallError ? error.errors : [];
 }
 
-/** The status of what is not there. */
+/** The status of a missing resource. */
 export const NOT_FOUND = 404;
 
 /** Waits, or until a signal. */
@@ -128,18 +127,18 @@ export function mayChange(): boolean {
   return session.value?.scope === "admin";
 }
 
-/** Asks the agent who the console acts for. @throws {CallError} when it does not answer */
+/** Asks the agent who is signed in. @throws {CallError} when it does not answer */
 export async function loadSession(): Promise<void> {
   session.value = await read("GET /agent/v1/session", "/agent/v1/session");
 }
 
-/** @throws {CallError} `forbidden` for a token that is not known */
+/** @throws {CallError} `forbidden` for an unknown token */
 export async function signIn(token: string): Promise<void> {
   const call: Call = { method: "POST", path: "/agent/v1/session", body: { token } };
   session.value = await send(call) as Answers["POST /agent/v1/session"];
 }
 
-/** Ends the session; the page of sign-in follows where a token is required. */
+/** Signs out; the sign-in page follows if a token is required. */
 export async function signOut(): Promise<void> {
   await send({ method: "DELETE", path: "/agent/v1/session" });
   // What was typed may hold secrets, and the next one here is somebody else.

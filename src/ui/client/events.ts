@@ -1,29 +1,29 @@
-// The one stream of events. A page reads its lists when the stream is open, then applies what happens. When the
-// stream is cut, the browser comes back with the id of the last event it has seen, so nothing is lost or
-// doubled; when the agent no longer has what came after that, the page reads its lists again.
+// The event stream of a page. The page reads its lists once the stream is open, then applies events. After a
+// broken connection the browser reconnects with the id of the last event, so none is lost or repeated. If the
+// agent no longer has the events since then, the page reads its lists again.
 
 import { signal } from "@preact/signals";
 import { loadSession } from "./client.ts";
 import type { Schemas } from "./schema.ts";
 
-/** Whether the page shows what happens as it happens. */
+/** Whether the page is live. */
 export const connection = signal<"opening" | "live" | "reconnecting">("opening");
 
-/** What a page does with events. */
+/** The event handlers of a page. */
 export interface EventHandlers {
-  /** Reads everything; at the start, and when events are missing. */
+  /** Reads everything: at the start, and when events were missed. */
   readonly load: () => void;
   /** The payload of a `job` event. */
   readonly job?: (event: JobEvent) => void;
   /** The payload of a `log` event. */
   readonly log?: (event: LogEvent) => void;
-  /** A job of a machine began or ended: the machine is to be read again. */
+  /** A job of a machine began or ended, so the machine has to be read again. */
   readonly machine?: () => void;
   /** The payload of a `media` event. */
   readonly media?: (event: MediaEvent) => void;
   /** A sync of the index has ended. */
   readonly index?: () => void;
-  /** The agent drains, or has read its settings again. */
+  /** The agent is draining, or has reloaded its settings. */
   readonly host?: () => void;
 }
 

@@ -1,5 +1,5 @@
-// Files on their way into the agent's upload folder. They go on while other pages are shown, and after the
-// connection was cut: the agent says where the next byte belongs. One file is sent at a time.
+// Uploads into the agent's upload folder. They continue while other pages are shown, and after a broken
+// connection: the agent reports the offset of the next byte. One file is sent at a time.
 
 import { type Signal, signal } from "@preact/signals";
 import { forgeryHeaders, NOT_FOUND, pause, refusal, send, statusOf, wordsOf } from "./client.ts";
@@ -9,14 +9,14 @@ import { announce } from "../browser/tab.ts";
 /** What a media folder or the cache holds. */
 export type LibraryFile = Schemas["LibraryFile"];
 
-/** How an upload is. Bytes. */
+/** The state of an upload. Sizes in bytes. */
 type UploadState =
   | { readonly kind: "queued" }
   /** `bytesPerSecond` is since the last cut; 0 when it is not known yet. */
   | { readonly kind: "sending"; readonly sent: number; readonly bytesPerSecond: number }
-  /** Every byte is sent; the agent computes the digest. */
+  /** All bytes are sent; the agent computes the digest. */
   | { readonly kind: "checking" }
-  /** It was cut, and goes on by itself. */
+  /** The connection broke; the upload continues by itself. */
   | { readonly kind: "cut"; readonly sent: number; readonly why: string }
   | { readonly kind: "done"; readonly file: LibraryFile }
   | { readonly kind: "failed"; readonly why: string }
@@ -29,11 +29,11 @@ export interface Upload {
   /** Bytes of the whole. */
   readonly total: number;
   readonly state: Signal<UploadState>;
-  /** Ends it, and removes what has come of it. */
+  /** Cancels it, and removes the bytes from the agent. */
   cancel(): void;
 }
 
-/** All since the page was opened, oldest first. */
+/** All uploads since the page was opened, oldest first. */
 export const uploads = signal<readonly Upload[]>([]);
 
 /** Endings of files that a machine boots. */
@@ -42,9 +42,9 @@ const NAME_CHARS_MAX = 128;
 
 const PAUSE_FIRST_MS = 500;
 const PAUSE_MAX_MS = 10_000;
-/** Tries in a row that the agent may refuse: it may not have noticed yet that the one before was cut. */
+/** Attempts in a row that the agent may refuse, since it may still be reading the previous one. */
 const REFUSALS_MAX = 8;
-/** Milliseconds in which the agent notices that an upload was ended. */
+/** Milliseconds until the agent notices that an upload was canceled. */
 const NOTICED_MS = 300;
 const CONFLICT = 409;
 
@@ -53,7 +53,7 @@ export function libraryPath(name: string): string {
   return `/agent/v1/media/library/${encodeURIComponent(name)}`;
 }
 
-/** Whether an upload has neither arrived nor ended. */
+/** Whether an upload is in progress. */
 export function isUnderWay({ state: { value: { kind } } }: Upload): boolean {
   return kind !== "done" && kind !== "failed" && kind !== "canceled";
 }
@@ -73,7 +73,7 @@ export function uploadProblem(file: File): string | undefined {
   return `${file.name} cannot be booted: expected a name that ends in .iso, .img or .raw`;
 }
 
-/** Takes uploads that have ended off the list. */
+/** Removes finished uploads from the list. */
 export function clearUploads(): void {
   uploads.value = uploads.value.filter(isUnderWay);
 }
@@ -110,7 +110,7 @@ export function startUpload(file: File, replace: boolean): Upload {
   return upload;
 }
 
-/** The page asks before it is left while a file is on its way. */
+/** Asks before the page is closed during an upload. */
 addEventListener("beforeunload", (event) => {
   if (uploads.value.some(isUnderWay)) event.preventDefault();
 });
@@ -140,7 +140,7 @@ async function run(sending: Sending): Promise<void> {
   state.value = end;
 }
 
-/** Sends what the agent does not have, as often as it takes. @throws {CallError} what it refuses */
+/** Sends the missing bytes, retrying as needed. @throws {CallError} when the agent refuses the file */
 async function arrived(sending: Sending): Promise<LibraryFile> {
   const { file, name, state, signal } = sending;
   let offset = isOwn(name, file) ? await standing(sending) : 0;
@@ -185,7 +185,7 @@ async function readFile(name: string): Promise<LibraryFile> {
   return await send({ method: "GET", path: libraryPath(name) }) as LibraryFile;
 }
 
-/** What became of one request. */
+/** The result of one request. */
 type PutAnswer =
   | { readonly kind: "arrived"; readonly file: LibraryFile }
   | { readonly kind: "cut" }
@@ -239,13 +239,13 @@ function answerOf(request: XMLHttpRequest, continues: boolean): PutAnswer {
   }
   if (status === 200 || status === 201) return { kind: "arrived", file: body as LibraryFile };
   if (status === 202) return { kind: "cut" };
-  // A body that broke off or came too slowly, too many uploads, and a place that is not the right one any more.
+  // The body broke off or was too slow, there are too many uploads, or the offset is no longer right.
   const again = status === 400 || status === 408 || status === 503 ||
     (status === CONFLICT && continues);
   return { kind: "refused", error: refusal(status, body), again };
 }
 
-/** Removes what has come of an upload, once the agent has noticed that nobody writes it. */
+/** Removes the bytes of an upload, once the agent has noticed that it was canceled. */
 async function removeUnfinished(name: string): Promise<void> {
   for (let tries = 1; tries <= REFUSALS_MAX; tries++) {
     await pause(NOTICED_MS * tries, new AbortController().signal);
@@ -258,7 +258,7 @@ async function removeUnfinished(name: string): Promise<void> {
   }
 }
 
-// Which unfinished uploads are of this browser, and of which file: bytes of two files are never joined.
+// Remembers the unfinished uploads of this browser with their files, so that two files are never mixed.
 
 function keyOf(name: string): string {
   return `upload ${name}`;

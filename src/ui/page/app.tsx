@@ -1,4 +1,4 @@
-// What stands around every page: the ways to the others, who is signed in, and whether the page is live.
+// The frame of every page: the menu, the signed-in caller, and whether the page is live.
 
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -32,7 +32,7 @@ function Page(): JSX.Element {
   const { path } = place.value;
   const found = pageOf(path);
   if (found === undefined) return <Missing path={path} />;
-  // Another job is another page, which begins from nothing.
+  // Another job is another page, with state of its own.
   return <found.page.Page key={path} params={found.params} />;
 }
 
@@ -63,7 +63,7 @@ const RETRY_MS = 2_000;
 function Navigation(): JSX.Element {
   const { path } = place.value;
   const pages = useRef<HTMLElement>(null);
-  // On a narrow window the menu is wider than its place.
+  // In a narrow window the menu scrolls: bring the current page into view.
   useEffect(() => {
     const current = pages.current?.querySelector("[aria-current]");
     current?.scrollIntoView({ block: "nearest", inline: "nearest" });

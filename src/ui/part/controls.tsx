@@ -1,10 +1,10 @@
-// What is pressed: buttons, texts to copy, tabs.
+// Controls: buttons, texts to copy, tabs.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useState } from "preact/hooks";
 import { announce } from "../browser/tab.ts";
 
-/** How much a button matters: the one to press, one among others, one that destroys, one that stays quiet. */
+/** The weight of a button: primary, normal, destructive, or quiet. */
 type ButtonKind = "primary" | "plain" | "danger" | "quiet";
 
 interface ButtonProps {

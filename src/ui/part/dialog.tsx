@@ -1,4 +1,4 @@
-// Dialogs: what is about to be done, the same as a command, and the agent's refusal in its words.
+// Dialogs: confirm a change, show it as a command, and show the agent's error if it refuses.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";

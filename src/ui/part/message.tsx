@@ -1,4 +1,4 @@
-// What the console says: banners and empty states.
+// Messages: banners and empty states.
 
 import type { ComponentChildren, JSX } from "preact";
 import { Command } from "./controls.tsx";
@@ -18,7 +18,7 @@ export function Banner(
   );
 }
 
-/** Says why a list is empty and what comes next, with the command to type. */
+/** An empty list: why it is empty, and what to do next, with the command. */
 export function Empty(
   { title, command, children }: { title: string; command?: string; children?: ComponentChildren },
 ): JSX.Element {

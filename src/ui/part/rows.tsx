@@ -1,5 +1,5 @@
-// A long list of rows of one height. Only those near the window are drawn, so that a hundred thousand are as
-// quick as ten.
+// A long list of rows of equal height. Only rows near the window are drawn, so that a hundred thousand are as
+// fast as ten.
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";

@@ -1,4 +1,4 @@
-// What is shown the same way everywhere: states, times, spans of time, uuids, progress.
+// Values that look the same everywhere: states, times, durations, uuids, progress.
 
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";

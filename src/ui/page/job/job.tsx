@@ -16,7 +16,7 @@ import { Log, progressText } from "./log.tsx";
 import { Json, Source } from "./source.tsx";
 import { Timeline } from "./task_lines.tsx";
 
-/** All that there is to see of a job, as it happens. */
+/** The page of a job, updated live. */
 export function JobPage({ params: { uuid = "" } }: PageProps): JSX.Element {
   const view = useMemo(() => openJobView(uuid), [uuid]);
   useEffect(() => () => view.close(), [view]);

@@ -1,4 +1,4 @@
-// The log of a job as it is written: with times, narrowed by a text or a level, and followed to its end.
+// The live log of a job: with times, a filter by text or level, and a switch that follows its end.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -9,7 +9,7 @@ import { exactText } from "../../part/shown.tsx";
 import type { LogLine, OpenJobView } from "./job_view.ts";
 
 const LEVELS = ["debug", "info", "warn", "error"] as const;
-/** Pixels from the end at which the reader is taken to follow. */
+/** Pixels from the end within which the log follows new lines. */
 const NEAR_END_PX = 40;
 
 /** The log; new lines come into view while `Follow` is on. */

@@ -7,12 +7,12 @@ import { Button } from "../../part/controls.tsx";
 import { announce } from "../../browser/tab.ts";
 import type { JobView } from "./job_view.ts";
 
-/** Whether somebody has to look at the job, or can turn to something else. */
+/** Whether the job has ended or waits for somebody. */
 function isSettled({ state, finished_at }: JobView): boolean {
   return finished_at !== null || state === "waiting";
 }
 
-/** The button of a job that goes on; without a word where the browser has no notifications. */
+/** The button for an unfinished job; absent when the browser has no notifications. */
 export function Notify({ job }: { job: JobView }): JSX.Element | null {
   const wanted = useSignal(false);
   const refused = useSignal(false);

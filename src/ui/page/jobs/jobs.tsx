@@ -1,4 +1,4 @@
-// The list of jobs. Its filter is in the address, so that a link holds it.
+// The list of jobs. The filter is part of the address, so links keep it.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -116,7 +116,7 @@ function Filter(): JSX.Element {
   );
 }
 
-/** A text of the filter. What is typed stands until the address has it, whatever is drawn meanwhile. */
+/** A text filter. It shows what is typed, even before the address has it. */
 function FilterText(
   { name, type, placeholder }: { name: string; type: "search" | "text"; placeholder: string },
 ): JSX.Element {
@@ -180,7 +180,7 @@ interface JobRowsProps {
 
 function JobRows({ list, selected }: JobRowsProps): JSX.Element {
   const rows = list.rows.value;
-  // What can be done with a job is said of it as it is now.
+  // Actions depend on the present state of a job, so keep the selected ones up to date.
   useEffect(() => {
     const known = rows.filter(({ uuid }) => selected.value.has(uuid));
     if (known.length > 0) selected.value = new Map([...selected.value, ...byUuid(known)]);

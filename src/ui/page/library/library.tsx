@@ -64,7 +64,7 @@ function Problems({ library: { folders, truncated } }: { library: MediaLibrary }
 /** Milliseconds after which an arrival that nobody spoke of is taken for ended. */
 const ARRIVAL_MS_MAX = 30_000;
 
-/** What comes by downloads, and by uploads of others. */
+/** Downloads, and uploads of other callers. */
 function Arrivals({ list }: { list: OpenLibrary }): JSX.Element | null {
   const own = new Set(uploads.value.filter(isUnderWay).map(({ name }) => name));
   const shown = list.arrivals.value.filter(({ name, seenMs }) =>

@@ -9,7 +9,7 @@ import { clock } from "../../part/shown.tsx";
 import { announce } from "../../browser/tab.ts";
 import type { LibraryFile } from "../../client/uploads.ts";
 
-/** What there is to boot from. */
+/** The files of the library. */
 export type MediaLibrary = Schemas["MediaLibrary"];
 
 /** A file whose bytes are hashed by a job. */
@@ -21,14 +21,14 @@ interface FileCheck {
   readonly error: string | null;
 }
 
-/** A file that is on its way into the library. Bytes. */
+/** A file that is being downloaded or uploaded. Sizes in bytes. */
 interface Arrival {
   readonly change: string;
   readonly name: string;
   readonly done: number;
-  /** Null where nobody has said. */
+  /** Null when unknown. */
   readonly size: number | null;
-  /** When the agent last spoke of it. */
+  /** Time of the last event about it. */
   readonly seenMs: number;
 }
 

@@ -14,7 +14,7 @@ import { Actions, nameOf } from "./actions.tsx";
 import { Console } from "./console.tsx";
 import { currentJob, type MachineView, openMachineView, targetOf } from "./machine_view.ts";
 
-/** All that there is to see of a machine, as it happens. */
+/** The page of a machine, updated live. */
 export function MachinePage({ params: { uuid = "" } }: PageProps): JSX.Element {
   const view = useMemo(() => openMachineView(uuid), [uuid]);
   useEffect(() => () => view.close(), [view]);

@@ -1,4 +1,4 @@
-// The list of machines. Its filter is in the address, so that a link holds it.
+// The list of machines. The filter is part of the address, so links keep it.
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";

@@ -1,5 +1,5 @@
-// The request for a machine while it is written: one JSON value, which the form and the text show and change. What
-// the form does not know stays as it is.
+// The draft of a machine request: one JSON value, which both the form and the JSON editor show and change.
+// Anything the form does not know is kept.
 
 import { type Signal, signal } from "@preact/signals";
 import { type JsonObject, readText, type TextProblem } from "./json_text.ts";
@@ -7,13 +7,13 @@ import { type JsonObject, readText, type TextProblem } from "./json_text.ts";
 /** Where a value is in the request: names, and places in lists. */
 export type Path = readonly (string | number)[];
 
-/** A request that is written. */
+/** A draft of a request. */
 export interface Draft {
   /** As it is in the text. */
   readonly text: Signal<string>;
   /** The last one that could be read. */
   readonly request: Signal<JsonObject>;
-  /** Why the text cannot be read, and the form waits. */
+  /** Why the text cannot be parsed; the form is disabled meanwhile. */
   readonly problem: Signal<Pick<TextProblem, "message"> & Partial<TextProblem> | undefined>;
   /** Takes a text as it is typed. */
   edit(text: string): void;

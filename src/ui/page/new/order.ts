@@ -1,5 +1,5 @@
-// The order of a machine: the dry run of a draft, and the request itself, which makes one machine however often it
-// is sent.
+// Orders a machine: the dry run of a draft, and the request itself, which creates one machine however often
+// it is sent.
 
 import { signal } from "@preact/signals";
 import { type Call, fieldErrorsOf, pause, send, statusOf, wordsOf } from "../../client/client.ts";

@@ -4,7 +4,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { bytesText, isThere, Progress, Time } from "../../part/shown.tsx";
 import type { HostPage } from "./host_view.ts";
 
-/** Slots, machines, room and the age of the index; what could not be read says why. */
+/** Slots, machines, free space and the age of the index; values that could not be read show the error. */
 export function HostFacts({ host }: { host: HostPage }): JSX.Element {
   const { slots, machines, pool, cache, disk, store } = host;
   return (

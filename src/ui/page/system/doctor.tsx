@@ -1,4 +1,4 @@
-// What the doctor finds, when somebody asks: it starts programs and reads the whole database.
+// The doctor's findings, on request only: it starts programs and reads the whole database.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";

@@ -1,4 +1,4 @@
-// What the agent is, what it may do and how it is set up; nothing here changes anything.
+// The agent's version, rights and configuration, read-only.
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
