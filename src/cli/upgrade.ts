@@ -1,6 +1,6 @@
 // `zonewright upgrade`: a newer binary for the installed agent, and back when it is not ready.
 
-import { basename, resolve } from "@std/path";
+import { resolve } from "@std/path";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { isDigestValue } from "../domain/digest.ts";
@@ -11,7 +11,7 @@ import { pause } from "../runtime/waiting.ts";
 import { SERVICE_PATHS } from "../service/manager.ts";
 import { installedManager, upgradeService } from "../service/upgrade.ts";
 import type { AgentAddress } from "./client/api_call.ts";
-import { type Client, openClient } from "./client/client.ts";
+import { type Client, openClient, shellQuoted } from "./client/client.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 
@@ -53,7 +53,9 @@ export const UPGRADE: Noun = {
           return "zonewright doctor  examines what the agent needs";
         default:
           return error.message.includes("no digest")
-            ? `zonewright upgrade ${basename(file)} --sha256 HEX, with the digest of its publisher`
+            ? `zonewright upgrade ${
+              shellQuoted(file)
+            } --sha256 HEX, with the digest of its publisher`
             : undefined;
       }
     },

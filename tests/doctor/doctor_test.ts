@@ -68,6 +68,12 @@ programTest(
     }),
 );
 
+Deno.test("an agent on a port that the system chose is not called dead", async () => {
+  const tcp = { hostname: "127.0.0.1", port: 0 };
+  const { outcome } = await agentCheck({ tcp, socket: null, tlsCert: null }).examine();
+  assertEquals(outcome, "skipped");
+});
+
 Deno.test("a state folder that is open to others is reported, and closed with --fix", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");

@@ -133,6 +133,7 @@ const AGENTS: readonly Mistake[] = [
   ["install upstart", 2, "expected systemd or smf", "zonewright install --help"],
   ["doctor --run everything --dev", 2, 'Cannot run check "everything"', "zonewright doctor --help"],
   ["upgrade vm.json", 2, "no digest vouches for it", "zonewright upgrade vm.json --sha256 HEX"],
+  ["upgrade ./vm.json", 2, "no digest vouches for it", "zonewright upgrade ./vm.json --sha256 HEX"],
   ["serve --dev --state-dir quotes.toml", 6, "is a file", "zonewright doctor --run state"],
   ["serve --dev --state-dir state", 6, "is using it", "zonewright status"],
 ];
