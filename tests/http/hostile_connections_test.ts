@@ -13,6 +13,7 @@ import {
   listenerTestInTurn,
   openDescriptors,
   type OpenedListener,
+  openInTurn,
   OTHER_DESCRIPTORS,
   send,
   SHORT_LIMITS,
@@ -214,8 +215,11 @@ listenerTestInTurn(
     const endless: App = { fetch: () => new Response(pieces(1e12)) };
     await withListener(kind, { app: endless, connections: SHORT_LIMITS }, async (listener) => {
       const before = openDescriptors();
-      const deaf = await Promise.all(Array.from({ length: DEAF }, () => listener.converse()));
-      for (const connection of deaf) await send(connection, GET_AND_CLOSE);
+      const deaf = await openInTurn(DEAF, async () => {
+        const connection = await listener.converse();
+        await send(connection, GET_AND_CLOSE);
+        return connection;
+      });
       // One descriptor of a deaf caller is its own; the agent keeps one at most, for what it wrote.
       await until(
         "all else to be closed",

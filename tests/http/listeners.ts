@@ -137,6 +137,16 @@ export function openDescriptors(): number {
   return Array.from(Deno.readDirSync("/proc/self/fd")).length;
 }
 
+/** Opens connections one after the other: so many handshakes at once may last longer than the limits. */
+export async function openInTurn(
+  count: number,
+  open: (at: number) => Promise<Deno.Conn>,
+): Promise<Deno.Conn[]> {
+  const opened: Deno.Conn[] = [];
+  while (opened.length < count) opened.push(await open(opened.length));
+  return opened;
+}
+
 /** Writes all of a text, or what the agent takes of it. */
 export async function send(connection: Deno.Conn, text: string | Uint8Array): Promise<void> {
   const bytes = typeof text === "string" ? new TextEncoder().encode(text) : text;

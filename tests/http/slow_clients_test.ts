@@ -11,6 +11,7 @@ import {
   listenerTestInTurn,
   openDescriptors,
   type OpenedListener,
+  openInTurn,
   OTHER_DESCRIPTORS,
   PLAIN_LISTENERS,
   send,
@@ -53,7 +54,7 @@ listenerTest(
     withListener(kind, { connections: SHORT }, async (listener) => {
       const start = "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
       const silent = await Promise.all(Array.from({ length: 50 }, () => listener.connect()));
-      const half = await Promise.all(Array.from({ length: 50 }, () => saying(listener, start)));
+      const half = await openInTurn(50, () => saying(listener, start));
       const dripping = drip(await saying(listener, start), "a");
       assertEquals(await bodyOf(listener), "hello");
       const texts = await Promise.all([...silent, ...half].map(ended));
@@ -165,9 +166,9 @@ listenerTestInTurn(
     withListener(kind, { connections: SHORT }, async (listener) => {
       await bodyOf(listener);
       const before = openDescriptors();
-      const many = await Promise.all(
-        Array.from({ length: 100 }, (_, at) =>
-          at % 2 === 0 ? listener.connect() : saying(listener, GET)),
+      const many = await openInTurn(
+        100,
+        (at) => at % 2 === 0 ? listener.connect() : saying(listener, GET),
       );
       await Promise.all(many.map(ended));
       await until("the descriptors to be free", () =>
