@@ -4,7 +4,7 @@
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
-import { selfCommand } from "../runtime/executable.ts";
+import { installableSelf, selfCommand } from "../runtime/executable.ts";
 import { runCommand } from "../host/program.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";
 import {
@@ -69,7 +69,7 @@ export const INSTALL: Noun = {
     examples: [
       [
         "install smf",
-        "in a global zone: below /opt/custom, survives reboots; needs a build for illumos",
+        "in a global zone: below /opt/custom, survives reboots; needs a build for illumos, or Node",
       ],
       ["install systemd --print", "prints the unit and changes nothing"],
     ],
@@ -93,17 +93,22 @@ async function install(call: Invocation): Promise<ExitCode> {
   const manager = managerOf(call);
   const user = userOf(call, manager);
   const start = !args.has("no-start");
+  const { file, runtime } = installableSelf();
+  if (manager === "systemd" && runtime.length > 0) {
+    const message = "Cannot install for systemd what runs on Node: expected the binary, make build";
+    throw new AgentError("conflict", message);
+  }
+  const definition = { manager, ...user, start, runtime };
   if (args.has("print")) {
-    terminal.out(definitionText({ manager, ...user, start }));
+    terminal.out(definitionText(definition));
     return EXIT.ok;
   }
-  const { compiled, program } = selfCommand();
-  if (!compiled) {
+  if (!selfCommand().compiled) {
     throw new AgentError("conflict", "Cannot install from source: expected the binary, make build");
   }
   const root = rootOf(call);
-  const request = { manager, ...user, ...root, start };
-  const report = await installService(request, { program, ...runnerFor(root) });
+  const tools = { program: file, ...runnerFor(root) };
+  const report = await installService({ ...definition, ...root }, tools);
   if (printer.json) {
     printer.document(report);
     return EXIT.ok;

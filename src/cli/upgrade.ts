@@ -7,6 +7,7 @@ import { isDigestValue } from "../domain/digest.ts";
 import { AgentError, messageOf, systemReason } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import { runCommand } from "../host/program.ts";
+import { installableSelf } from "../runtime/executable.ts";
 import { pause } from "../runtime/waiting.ts";
 import { SERVICE_PATHS } from "../service/manager.ts";
 import { installedManager, upgradeService } from "../service/upgrade.ts";
@@ -79,7 +80,12 @@ async function upgrade(call: Invocation): Promise<ExitCode> {
     const wasReady = await isReady(client);
     const report = await upgradeService(
       { file, sha256, manager, stateDir: config.state_dir.value },
-      { run: runCommand, now: systemNow, ready: () => waitUntilReady(client, wasReady) },
+      {
+        run: runCommand,
+        runtime: installableSelf().runtime,
+        now: systemNow,
+        ready: () => waitUntilReady(client, wasReady),
+      },
     );
     if (printer.json) printer.document(report);
     else {

@@ -11,6 +11,8 @@ export interface SelfCommand {
   readonly env: Readonly<Record<string, string>>;
   /** Whether this is one file that holds everything: what `deno compile` makes, or the file for Node. */
   readonly compiled: boolean;
+  /** The file that holds the program, the last of `args`, where `program` is the runtime that runs it. */
+  readonly file?: string;
   /** How the runtime shuts in what it starts, where that is not by Deno's permissions. */
   readonly walled?: WalledSelf;
 }
@@ -42,6 +44,7 @@ export function selfCommand(): SelfCommand {
     return {
       program,
       args: [...options.agent, file],
+      file,
       env: {},
       compiled: true,
       walled: {
@@ -72,4 +75,15 @@ export function selfCommand(): SelfCommand {
     env: { NO_COLOR: "1", ...(cache === undefined ? {} : { DENO_DIR: cache }) },
     compiled: false,
   };
+}
+
+/** This program as it is installed: the one file that holds it, and the command that runs such a file. */
+export function installableSelf(): {
+  readonly file: string;
+  /** The runtime and its options; nothing where the file runs by itself. */
+  readonly runtime: readonly string[];
+} {
+  const { program, args, file } = selfCommand();
+  if (file === undefined) return { file: program, runtime: [] };
+  return { file, runtime: [program, ...args.slice(0, -1)] };
 }

@@ -30,11 +30,13 @@ interface InstallRequest {
   readonly root?: string;
   /** Also start it, and at every boot from now on. */
   readonly start: boolean;
+  /** SMF alone: what runs the program, with its options, where it is no binary. */
+  readonly runtime?: readonly string[];
 }
 
 /** What the installation works with. */
 interface InstallTools {
-  /** This program: a single binary. */
+  /** The file that holds this program. */
   readonly program: string;
   /** Runs a program of the service manager; without it nothing is run, as for images and packages. */
   readonly run?: Run;
@@ -64,10 +66,10 @@ const STATE_MODE = 0o700;
 
 /** What the service manager will read. */
 export function definitionText(
-  { manager, user, start }: Pick<InstallRequest, "manager" | "user" | "start">,
+  { manager, user, start, runtime = [] }: Omit<InstallRequest, "root">,
 ): string {
   const paths = SERVICE_PATHS[manager];
-  if (manager === "smf") return smfManifest(paths, { enabled: start });
+  if (manager === "smf") return smfManifest(paths, { enabled: start, runtime });
   return systemdUnit({ paths, ...(user === undefined ? {} : { user }) });
 }
 
@@ -229,8 +231,8 @@ const MARK_BYTES = 4096;
 const UNFINISHED = ".new";
 /** What the binary from before an upgrade has behind its name. */
 export const PREVIOUS = ".previous";
-/** What the new binary has until it is in its place. */
-export const VERIFIED = ".upgrade";
+/** What the new binary has until it is in its place; Node would take what follows a dot for a kind of file. */
+export const VERIFIED = "-upgrade";
 
 /** @returns whether another binary was there, or none */
 async function copyProgram(from: string, to: string): Promise<boolean> {

@@ -113,13 +113,15 @@ const REFRESH_SECONDS = 10;
  * The text of `zonewright.xml`. The elements stand in the order that the DTD wants.
  * @param enabled whether the agent starts at the import, which a global zone of SmartOS repeats at every
  *   boot
+ * @param runtime what runs the program, with its options; nothing for a binary
  * @see service_bundle(5), smf_method(7); vmadmd, which answers for running machines, is only waited for
  */
 export function smfManifest(
   paths: ServicePaths,
-  { enabled }: { readonly enabled: boolean },
+  { enabled, runtime }: { readonly enabled: boolean; readonly runtime: readonly string[] },
 ): string {
-  const start = `${paths.binary} serve --config ${paths.config}`;
+  const words = [...runtime, paths.binary, "serve", "--config", paths.config];
+  const start = words.map(smfWord).join(" ");
   return `<?xml version="1.0"?>
 <!DOCTYPE service_bundle SYSTEM "/usr/share/lib/xml/dtd/service_bundle.dtd.1">
 <!-- Written by zonewright install smf. -->
@@ -156,6 +158,15 @@ export function smfManifest(
   </service>
 </service_bundle>
 `;
+}
+
+/** Words that mean themselves to a shell and to SMF. */
+const PLAIN_WORD = /^[A-Za-z0-9_\/.,:=+@-]+$/;
+
+/** A word of a method: SMF replaces what follows a percent sign, then a shell reads the line. */
+function smfWord(word: string): string {
+  const shown = word.replaceAll("%", "%%");
+  return PLAIN_WORD.test(shown) ? shown : `'${shown.replaceAll("'", "'\\''")}'`;
 }
 
 function xml(text: string): string {

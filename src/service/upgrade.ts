@@ -55,6 +55,8 @@ export interface UpgradeRequest {
 export interface UpgradeTools {
   /** Runs programs of the service manager, and the new binary for its version. */
   readonly run: Run;
+  /** What runs the binary, with its options, where it does not run by itself. */
+  readonly runtime?: readonly string[];
   readonly now: Now;
   /** Waits for the agent that was started. @throws {AgentError} when it is not ready in time */
   readonly ready: () => Promise<void>;
@@ -104,7 +106,7 @@ export async function upgradeService(
   const verified = `${binary}${VERIFIED}`;
   try {
     const sha256 = await allowed(binary, () => copyVerified(request, verified));
-    const version = await versionOf(verified, request.file, tools.run);
+    const version = await versionOf(verified, request.file, tools);
     const previous = `${binary}${PREVIOUS}`;
     await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
     const ran = await stop(manager, tools.run);
@@ -150,10 +152,15 @@ async function copyVerified(
 }
 
 /** The version that a binary says of itself. @throws {AgentError} `conflict` */
-async function versionOf(verified: string, file: string, run: Run): Promise<string> {
+async function versionOf(
+  verified: string,
+  file: string,
+  { run, runtime = [] }: Pick<UpgradeTools, "run" | "runtime">,
+): Promise<string> {
   let why: string;
   try {
-    const result = await run(verified, ["version", "--json"], { deadlineMs: VERSION_MS });
+    const [program = verified, ...args] = [...runtime, verified, "version", "--json"];
+    const result = await run(program, args, { deadlineMs: VERSION_MS });
     const said: unknown = result.code === 0 ? JSON.parse(result.stdout) : undefined;
     if (typeof said === "object" && said !== null && "version" in said) return String(said.version);
     why = `it ${describeResult(result)}`;

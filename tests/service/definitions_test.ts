@@ -38,6 +38,17 @@ for (const start of [true, false]) {
   );
 }
 
+Deno.test("the manifest of what runs on Node names the Node, whatever its path holds", () => {
+  const runtime = ["/opt/tools/bin/node", "--no-warnings", "/a b/50%/it's <\"&>"];
+  const text = definitionText({ manager: "smf", start: true, runtime });
+  const [, exec = ""] = /name="start" exec="([^"]*)"/.exec(text) ?? [];
+  assertEquals(
+    exec,
+    "/opt/tools/bin/node --no-warnings '/a b/50%%/it'\\''s &lt;&quot;&amp;>' " +
+      "/opt/custom/bin/zonewright serve --config /opt/custom/etc/zonewright/zonewright.toml",
+  );
+});
+
 for (const [name, options] of [["root", {}], ["a user", { user: "zonewright" }]] as const) {
   programTest(
     "systemd-analyze",

@@ -82,6 +82,37 @@ eachNode("the file runs under any name", async (node) => {
 });
 
 eachNode(
+  "an installation for SMF holds the file, and its manifest starts it by this Node",
+  async (node) => {
+    await withFolder(async (root) => {
+      const installed = await runProgram(program(node.program), ["install", "smf", "--root", root]);
+      assertEquals(installed.code, 0, installed.stderr);
+      const copied = await Deno.readFile(join(root, "opt/custom/bin/zonewright"));
+      assertEquals(copied, await Deno.readFile(FILE));
+      const manifest = await Deno.readTextFile(join(root, "opt/custom/smf/zonewright.xml"));
+      const [, start = ""] = /name="start" exec="([^"]*)"/.exec(manifest) ?? [];
+      const here = start.replaceAll("/opt/custom", join(root, "opt/custom"));
+      const line = here.replace(/ serve .*$/, " version");
+      const ran = await runProgram({ name: "node", program: "/bin/sh", args: ["-c"], env: {} }, [
+        line,
+      ]);
+      assertMatch(ran.stdout, new RegExp(`^node +${node.version}$`, "m"), ran.stderr);
+      const refused = await runProgram(program(node.program), [
+        "install",
+        "systemd",
+        "--root",
+        root,
+      ]);
+      assertEquals(refused.code, 6);
+      assertMatch(
+        refused.stderr,
+        /Cannot install for systemd what runs on Node: expected the binary/,
+      );
+    });
+  },
+);
+
+eachNode(
   "a decoder checks a signature with the library that the file keeps compressed",
   async (node) => {
     const { privateKey, publicKey } = await generateKey({
