@@ -300,5 +300,5 @@ async function openWalls({ self, log, user, slots = 0 }: DecodersPlace): Promise
   const { tools } = await findGuestTools({ os: Deno.build.os, root });
   const place = { tools, root, slots };
   const command = decoderCommand(self, user === undefined ? place : { ...place, user });
-  return { command, memory: new MemoryWatch(tools.cat, log) };
+  return { command, memory: new MemoryWatch(tools, log) };
 }

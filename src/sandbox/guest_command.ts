@@ -22,6 +22,11 @@ const RESERVED_DATA_BYTES = 560_000_000;
  * memory_watch.ts first.
  */
 export const DATA_BYTES_MAX = RESERVED_DATA_BYTES + WALLED_MEMORY_MIB * 1024 * 1024;
+/**
+ * Address space of a guest or a decoder on illumos, KiB, where Node runs it: less than this and Node 24 does
+ * not start. Deno reserves more than any limit could allow.
+ */
+export const ADDRESS_KIB_MAX = 1_300_000;
 /** Files that a guest may have open. */
 export const FILES_MAX = 64;
 const NICE = 10;
@@ -57,15 +62,15 @@ export function decodersMax(): number {
  * others, use the network, and see or signal other processes.
  * @see privileges(7) on illumos
  */
-const ILLUMOS_PRIVILEGES = [
-  "basic",
-  "!file_link_any",
-  "!net_access",
-  "!proc_exec",
-  "!proc_fork",
-  "!proc_info",
-  "!proc_session",
-].join(",");
+export const ILLUMOS_TAKEN = [
+  "file_link_any",
+  "net_access",
+  "proc_exec",
+  "proc_fork",
+  "proc_info",
+  "proc_session",
+] as const;
+const ILLUMOS_PRIVILEGES = ["basic", ...ILLUMOS_TAKEN.map((name) => `!${name}`)].join(",");
 
 /**
  * V8 flags of every guest. No code from strings. The heap may triple before a collection instead of
@@ -105,12 +110,16 @@ interface GuestTools {
   readonly cat?: string;
   /** illumos: a process without the basic privileges. */
   readonly ppriv?: string;
+  /** illumos: its `ulimit` sets limits, as prlimit does on Linux. */
+  readonly sh?: string;
+  /** illumos: reads memory use, as cat does on Linux. */
+  readonly ps?: string;
 }
 
 type ToolName = keyof GuestTools;
 
 const LINUX: readonly ToolName[] = ["unshare", "setpriv", "prlimit", "nice", "cat"];
-const ILLUMOS: readonly ToolName[] = ["ppriv", "nice"];
+const ILLUMOS: readonly ToolName[] = ["ppriv", "nice", "sh", "ps"];
 
 /** What guests and decoders lack when a tool is missing or unusable. */
 const WITHOUT: Readonly<Record<ToolName, string>> = {
@@ -120,6 +129,8 @@ const WITHOUT: Readonly<Record<ToolName, string>> = {
   nice: "a lower priority",
   cat: "a watch over the memory that they take",
   ppriv: "fewer privileges than every process has",
+  sh: "limits of memory, open files and core files",
+  ps: "a watch over the memory that they take",
 };
 
 /** Describes what the missing tools would have given guests and decoders. */
@@ -193,7 +204,7 @@ export function decoderCommand(self: SelfCommand, place: GuestPlace): WalledComm
 
 /**
  * @see unshare(1), setpriv(1), prlimit(1), prctl(2) PR_SET_NO_NEW_PRIVS and PR_SET_PDEATHSIG;
- * ppriv(1) on illumos
+ * ppriv(1) and ulimit in sh(1) on illumos
  */
 function walledCommand(
   face: "guest" | "decoder",
@@ -208,6 +219,7 @@ function walledCommand(
     );
   }
   const [program = "", ...args] = [
+    ...(tools.sh === undefined ? [] : [tools.sh, "-c", ulimits(self), "sh"]),
     ...(tools.nice === undefined ? [] : [tools.nice, "-n", `${NICE}`]),
     ...(tools.unshare === undefined ? [] : [tools.unshare, ...UNSHARED]),
     ...(tools.setpriv === undefined ? [] : [tools.setpriv, ...privileges(root, user)]),
@@ -255,6 +267,13 @@ function limits(self: SelfCommand, { slots, user }: GuestPlace): string[] {
     // From source Deno writes its own caches while it starts, and SIGXFSZ would end it.
     ...(self.compiled ? ["--fsize=0"] : []),
   ];
+}
+
+/** What a shell runs before it becomes the program in its arguments. @see ulimit in sh(1) on illumos */
+function ulimits({ walled }: SelfCommand): string {
+  const limits = [`-n ${FILES_MAX}`, "-c 0"];
+  if (walled !== undefined) limits.push(`-v ${ADDRESS_KIB_MAX}`);
+  return [...limits.map((one) => `ulimit ${one}`), 'exec "$@"'].join(" && ");
 }
 
 function privileges(root: boolean, user: GuestUser | undefined): string[] {

@@ -1,6 +1,7 @@
 // Watches the host memory of guests while they run tasks. V8 counts its heap, and the kernel limits
-// what a process reserves; neither counts what is really used, buffers included. /proc does, but
-// Deno opens it only with all permissions, so `cat` reads it once for all working guests.
+// what a process reserves; neither counts what is really used, buffers included. /proc does on Linux, but
+// Deno opens it only with all permissions, so `cat` reads it once for all working guests; on illumos
+// `ps` says it.
 
 import type { Log } from "../metrics/log.ts";
 
@@ -9,6 +10,12 @@ const RESIDENT_MIB_MAX = 320;
 /** Interval between two readings, milliseconds. */
 const LOOK_MS = 250;
 const KIB_PER_MIB = 1024;
+
+/** Paths of cat(1) on Linux or ps(1) on illumos. */
+interface Programs {
+  readonly cat?: string | undefined;
+  readonly ps?: string | undefined;
+}
 
 /** A process watched while it works. */
 interface WatchedProcess {
@@ -21,7 +28,7 @@ interface WatchedProcess {
 
 /** Opened and closed with its pool. Reads only while a task runs for some time. */
 export class MemoryWatch {
-  readonly #cat: string | undefined;
+  readonly #programs: Programs;
   readonly #log: Log;
   /** Working guests, with the execution seen by the last reading. */
   readonly #atWork = new Map<WatchedProcess, number | undefined>();
@@ -29,15 +36,16 @@ export class MemoryWatch {
   #looking = false;
   #closed = false;
 
-  /** @param cat path of cat(1); without it nothing is watched */
-  constructor(cat: string | undefined, log: Log) {
-    this.#cat = cat;
+  /** @param programs their paths; with neither nothing is watched */
+  constructor(programs: Programs, log: Log) {
+    this.#programs = programs;
     this.#log = log;
   }
 
   /** A task begins in a guest. */
   enter(guest: WatchedProcess): void {
-    if (this.#cat === undefined || this.#closed) return;
+    const { cat, ps } = this.#programs;
+    if (cat === undefined && ps === undefined || this.#closed) return;
     this.#atWork.set(guest, undefined);
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
   }
@@ -68,7 +76,7 @@ export class MemoryWatch {
   async #measure(guests: readonly WatchedProcess[]): Promise<void> {
     this.#looking = true;
     try {
-      const residents = await readResidents(this.#cat ?? "", guests.map(({ pid }) => pid));
+      const residents = await readResidents(this.#programs, guests.map(({ pid }) => pid));
       for (const guest of guests) {
         const mib = Math.round((residents.get(guest.pid) ?? 0) / KIB_PER_MIB);
         // The task may have ended during the reading; the next one is not to blame.
@@ -83,17 +91,34 @@ export class MemoryWatch {
   }
 }
 
-/** Resident memory by process id, KiB; without those that have ended. @see proc_pid_status(5) */
-async function readResidents(cat: string, pids: readonly number[]): Promise<Map<number, number>> {
-  const { stdout } = await new Deno.Command(cat, {
-    args: pids.map((pid) => `/proc/${pid}/status`),
-    clearEnv: true,
-    cwd: "/",
-    stdin: "null",
-    stderr: "null",
-  }).output();
-  const fields = new TextDecoder().decode(stdout)
-    .matchAll(/^Pid:\s*(\d+)$|^VmRSS:\s*(\d+) kB$/gm);
+/**
+ * Resident memory by process id, KiB; without those that have ended.
+ * @see proc_pid_status(5); ps(1) on illumos, where `rss` is in KiB too
+ */
+async function readResidents(
+  { cat, ps = "" }: Programs,
+  pids: readonly number[],
+): Promise<Map<number, number>> {
+  const read = async (program: string, args: string[]) => {
+    const { stdout } = await new Deno.Command(program, {
+      args,
+      clearEnv: true,
+      cwd: "/",
+      stdin: "null",
+      stderr: "null",
+    }).output();
+    return new TextDecoder().decode(stdout);
+  };
+  if (cat !== undefined) {
+    return residentsOfStatus(await read(cat, pids.map((pid) => `/proc/${pid}/status`)));
+  }
+  const text = await read(ps, ["-o", "pid=", "-o", "rss=", "-p", pids.join()]);
+  const lines = text.matchAll(/^\s*(\d+)\s+(\d+)\s*$/gm);
+  return new Map(Array.from(lines, ([, pid, kib]) => [Number(pid), Number(kib)]));
+}
+
+function residentsOfStatus(text: string): Map<number, number> {
+  const fields = text.matchAll(/^Pid:\s*(\d+)$|^VmRSS:\s*(\d+) kB$/gm);
   const residents = new Map<number, number>();
   let pid = 0;
   for (const [, ofPid, kib] of fields) {

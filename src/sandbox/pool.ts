@@ -123,7 +123,7 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const { self, slots, user, limits, freshRealm = false } = options;
   const place = { tools, root, slots, freshRealm };
   const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
-  const memory = new MemoryWatch(tools.cat, options.log);
+  const memory = new MemoryWatch(tools, options.log);
   const pool = new Pool(options, command, await openGuestEntrance(options), memory);
   pool.fill();
   return pool;

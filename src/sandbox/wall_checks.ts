@@ -1,22 +1,37 @@
 // Checks the outer wall of a guest from outside: what the kernel reports in /proc, which Deno opens
-// only with all permissions, so `cat` reads it.
+// only with all permissions, so `cat` reads it; on illumos what ps, ppriv and plimit report.
 
-import { DATA_BYTES_MAX, FILES_MAX, type GuestPlace } from "./guest_command.ts";
+import {
+  ADDRESS_KIB_MAX,
+  DATA_BYTES_MAX,
+  FILES_MAX,
+  type GuestPlace,
+  ILLUMOS_TAKEN,
+} from "./guest_command.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 
 /** Prints the namespace of a process: `cat` does not read links. */
 const READLINK = "/usr/bin/readlink";
+/** Prints the limits of a process on illumos. */
+const PLIMIT = "/usr/bin/plimit";
 /** A host address that a separate network does not have. */
 const LOOPBACK = /\b127\.0\.0\.1$/m;
 
 /**
  * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a
- * running guest or decoder. A wall that this host or agent cannot have fails its check, which names
+ * running guest or decoder; on illumos `user`, `privileges`, `network` and `limits`. A wall that this host or agent cannot have fails its check, which names
  * what is missing.
  */
 export async function processChecks(pid: number, place: GuestPlace): Promise<GuestCheck[]> {
-  const { cat } = place.tools;
+  const { cat, ppriv, ps } = place.tools;
   if (cat === undefined) {
+    if (ppriv !== undefined && ps !== undefined) {
+      return illumosChecks({
+        uid: await runText(ps, ["-o", "uid=", "-p", `${pid}`]),
+        privileges: await runText(ppriv, ["-v", `${pid}`]),
+        limits: await runText(PLIMIT, [`${pid}`]),
+      });
+    }
     const detail = "cannot be looked at: that takes Linux and /usr/bin/cat";
     return [{ check: "process", ok: false, detail }];
   }
@@ -49,6 +64,66 @@ export async function processChecks(pid: number, place: GuestPlace): Promise<Gue
     await namespaceCheck("ipc", pid, "System V IPC"),
     await namespaceCheck("uts", pid, "host name"),
   ];
+}
+
+/** What the programs of illumos print of one process. */
+interface IllumosReport {
+  /** ps(1) with `-o uid=`. */
+  readonly uid: string;
+  /** ppriv(1) with `-v`: each set in a line of its own, with every privilege by name. */
+  readonly privileges: string;
+  /** plimit(1): name, current and greatest value of each limit. */
+  readonly limits: string;
+}
+
+/** The checks of a process on illumos, from what its programs print there. */
+export function illumosChecks({ uid, privileges, limits }: IllumosReport): GuestCheck[] {
+  const user = uid.trim();
+  return [
+    {
+      check: "user",
+      ok: /^[1-9]\d*$/.test(user),
+      detail: user === "0" ? "it is root" : `it is user ${user || "?"}`,
+    },
+    ...privilegeChecks(privileges),
+    plimitCheck(limits),
+  ];
+}
+
+function privilegeChecks(printed: string): GuestCheck[] {
+  const lines = printed.matchAll(/^\s*[EIPL]: *(\S+)$/gm);
+  const sets = Array.from(lines, ([, names = ""]) => names.split(","));
+  const held = new Set(sets.flat());
+  // What is not printed by name may hold anything.
+  const known = sets.length === 4 && !["all", "basic", "zone"].some((name) => held.has(name));
+  const kept = ILLUMOS_TAKEN.filter((name) => !known || held.has(name));
+  const ok = kept.length === 0;
+  const words = ok ? `has none of ${ILLUMOS_TAKEN.join(", ")}` : `may have ${kept.join(", ")}`;
+  const networked = kept.includes("net_access");
+  return [
+    { check: "privileges", ok, detail: `it ${words}` },
+    {
+      check: "network",
+      ok: !networked,
+      detail: networked ? "it may use the networks of the host" : "it may open no network",
+    },
+  ];
+}
+
+function plimitCheck(printed: string): GuestCheck {
+  const lines = printed.split("\n").map((line) => line.trim().split(/\s+/).join(" "));
+  const wanted = [
+    ["nofiles(descriptors)", FILES_MAX],
+    ["coredump(blocks)", 0],
+    ["vmemory(kbytes)", ADDRESS_KIB_MAX],
+  ] as const;
+  const missing = wanted.filter(([name, value]) => !lines.includes(`${name} ${value} ${value}`))
+    .map(([name]) => name);
+  const ok = missing.length === 0;
+  const words = ok
+    ? "of memory, open files and core files are set"
+    : `without ${missing.join(", ")}`;
+  return { check: "limits", ok, detail: words };
 }
 
 async function namespaceCheck(

@@ -5,6 +5,7 @@ import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/runtime/executable.ts";
 import {
+  ADDRESS_KIB_MAX,
   decoderCommand,
   decodersMax,
   findGuestTools,
@@ -26,8 +27,8 @@ const TOOLS = { setpriv: "/usr/bin/setpriv", prlimit: "/usr/bin/prlimit", nice: 
 const USER = { uid: 990, gid: 991 };
 const NAMES: Partial<Record<HostSystem, string[]>> = {
   linux: ["cat", "nice", "prlimit", "setpriv", "unshare"],
-  illumos: ["nice", "ppriv"],
-  solaris: ["nice", "ppriv"],
+  illumos: ["nice", "ppriv", "ps", "sh"],
+  solaris: ["nice", "ppriv", "ps", "sh"],
   darwin: [],
 };
 
@@ -145,6 +146,20 @@ Deno.test("guestCommand() takes basic privileges away on illumos", () => {
   );
   // No program changes the user there, so Deno does, before ppriv begins.
   assertEquals([command.uid, command.gid], [990, 991]);
+});
+
+Deno.test("guestCommand() limits a guest on illumos by a shell, its address space on Node alone", async () => {
+  const tools = { sh: "/bin/sh" };
+  const place = { tools, root: false, slots: 4 };
+  const { args } = guestCommand(COMPILED, place);
+  assertEquals(args.slice(0, 3), ["-c", 'ulimit -n 64 && ulimit -c 0 && exec "$@"', "sh"]);
+  // The shell's own answer, where the program is a shell that is asked for its limits.
+  const guest = ["-c", "ulimit -n; ulimit -c; ulimit -v"];
+  const walled = { guest, decoder: guest, cannotRefuse: [] };
+  const self = { ...COMPILED, program: "/bin/sh", walled };
+  const command = guestCommand(self, place);
+  const { stdout } = await new Deno.Command(command.program, { args: [...command.args] }).output();
+  assertEquals(new TextDecoder().decode(stdout), `64\n0\n${ADDRESS_KIB_MAX}\n`);
 });
 
 Deno.test("findGuestTools() looks for the programs of the given system", async () => {

@@ -1,6 +1,6 @@
 // Whose memory it was: a look at a guest takes a while, in which its task may end.
 
-import { assert } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { silentLog } from "../../src/metrics/log.ts";
 import { MemoryWatch } from "../../src/sandbox/memory_watch.ts";
@@ -26,7 +26,7 @@ Deno.test("a look at memory that outlasts its task ends no other task", async ()
     const exists = (name: string) => Deno.stat(file(name)).then(() => true, () => false);
     await withPool(async (_run, pool) => {
       const guest = await pool.acquire(ownerNamed("a"), new AbortController().signal);
-      const watch = new MemoryWatch(cat, silentLog);
+      const watch = new MemoryWatch({ cat }, silentLog);
       guest.runs = 1;
       watch.enter(guest);
       await until("the first look", () => exists("first"));
@@ -39,6 +39,31 @@ Deno.test("a look at memory that outlasts its task ends no other task", async ()
       await Deno.writeTextFile(file("go-second"), "");
       await until("the end of the task that took it", () => !guest.alive);
       watch.close();
+      pool.release(guest);
+    });
+  });
+});
+
+/** Says that every process takes a gigabyte, and notes what it was asked, as ps(1) of illumos prints it. */
+const PS = `#!/bin/sh
+echo "$*" >> "$(dirname "$0")/asked"
+for last; do :; done
+printf '%6s %7s\\n' "$last" 1048576
+`;
+
+Deno.test("memory is watched by ps where there is no cat to ask", async () => {
+  await withFolder(async (folder) => {
+    const ps = join(folder, "ps");
+    await Deno.writeTextFile(ps, PS, { mode: 0o755 });
+    await withPool(async (_run, pool) => {
+      const guest = await pool.acquire(ownerNamed("a"), new AbortController().signal);
+      const watch = new MemoryWatch({ ps }, silentLog);
+      guest.runs = 1;
+      watch.enter(guest);
+      await until("the end of the guest", () => !guest.alive);
+      watch.close();
+      const [asked] = (await Deno.readTextFile(join(folder, "asked"))).split("\n");
+      assertEquals(asked, `-o pid= -o rss= -p ${guest.pid}`);
       pool.release(guest);
     });
   });
