@@ -11,7 +11,7 @@ UI_SOURCES := $(shell find src/ui -type f 2>/dev/null) src/domain/job/state.ts s
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-cpu ui release build build-node clean
+.PHONY: help run test test-full test-node check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-cpu ui release build build-node clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ test: .toolchain/ready dist/ui.json check ## run the checks and the tests (some 
 test-full: .toolchain/ready .toolchain/node/ready dist/zonewright dist/zonewright.mjs ## run the longer tests: kills, floods, loads, many machines, and the compiled binary
 	@$(DENO) run --quiet --cached-only -A tests/run.ts long
 	-@$(DENO) run --quiet --cached-only -A bench/cpu.ts --compare
+
+test-node: .toolchain/ready .toolchain/node/ready dist/zonewright.mjs ## run on the oldest and the newest Node everything that is shown of the whole program
+	@$(DENO) run --quiet --cached-only -A tests/run.ts node
 
 check: .toolchain/ready ## format, lint, types and the rules of the house
 	@$(DENO) fmt --check --quiet
@@ -55,7 +58,7 @@ chaos: .toolchain/ready dist/zonewright ## kill, fill, flood and misclock the ag
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
 		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts)
 
-crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES=24 PROGRAM=binary)
+crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES=24 PROGRAM=binary or the path of a Node)
 	@$(DENO) run --quiet --cached-only -A tests/chaos/crash_loop.ts $(SEED:%=--seed=%) \
 		$(SEEDS:%=--seeds=%) $(CYCLES:%=--cycles=%) $(PROGRAM:%=--program=%)
 

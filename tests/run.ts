@@ -1,9 +1,12 @@
 // Runs the tests and closes with what a newcomer wants to know: which tests were left out because a
 // program is missing, by name, how many passed and failed, and where the time went. Without a word it
 // runs what takes minutes in all, on the program from source; with `long` it runs the rest: the files
-// that take long by themselves, and on the compiled binary what ran from source in the short run.
+// that take long by themselves, on the compiled binary what ran from source in the short run, and some of it
+// on each Node. With `node`, it runs on each Node everything that is shown of the whole program.
 
 import { fromFileUrl, join, relative } from "@std/path";
+import { NODES } from "../vendors/pins.ts";
+import { nodePath } from "./support/each_node.ts";
 
 const ROOT = fromFileUrl(new URL("..", import.meta.url));
 
@@ -74,6 +77,15 @@ const LONG: readonly string[] = [
 /** What the half of the binary has in its names; see support/each_program.ts. */
 const COMPILED = "(compiled)";
 const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
+/** What also runs on each Node of the tests; `make test-node` runs everything of each program on them. */
+const ON_NODE: readonly string[] = [
+  "tests/decoder/decoder_pool_test.ts",
+  "tests/journeys/certificate_test.ts",
+  "tests/journeys/index_test.ts",
+  "tests/journeys/jobs_test.ts",
+  "tests/journeys/own_index_test.ts",
+  "tests/sandbox/escapes_test.ts",
+];
 
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
@@ -200,6 +212,29 @@ async function filesOfBoth(files: readonly string[]): Promise<string[]> {
   return found;
 }
 
+/** Runs on each Node what these files show of the whole program; what lacks its Node is skipped by name. */
+async function runOnNodes(files: readonly string[]): Promise<Run[]> {
+  const runs: Run[] = [];
+  for (const { version } of NODES) {
+    const path = nodePath(version);
+    const env = { ZONEWRIGHT_TEST_PROGRAM: "source", ZONEWRIGHT_TEST_NODE: path ?? "" };
+    const filter = ["--filter", `(on Node ${version})`];
+    runs.push(path === undefined ? skippedRun(files, version) : await run(files, { env, filter }));
+  }
+  return runs;
+}
+
+function skippedRun(files: readonly string[], version: string): Run {
+  const cases = files.map((place): Case => ({
+    name: `${place} (on Node ${version})`,
+    place,
+    outcome: "skipped",
+    detail: "",
+    seconds: 0,
+  }));
+  return { cases, failed: false, seconds: new Map() };
+}
+
 function printSlowest(runs: readonly Run[]): void {
   const slowest = runs.flatMap(({ seconds }) => [...seconds])
     .sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
@@ -231,10 +266,14 @@ for (const path of LONG) {
 }
 const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
 const short = all.filter((file) => !long.includes(file));
-const runs = kind === "long"
-  ? [
+printRuns(await runsOf(kind), began);
+
+async function runsOf(kind = "short"): Promise<Run[]> {
+  if (kind === "node") return await runOnNodes(await filesOfBoth(all));
+  if (kind !== "long") return [await run(short, { env: { ZONEWRIGHT_TEST_PROGRAM: "source" } })];
+  return [
     await run(long, { env: BINARY }),
     await run(await filesOfBoth(short), { env: BINARY, filter: ["--filter", COMPILED] }),
-  ]
-  : [await run(short, { env: { ZONEWRIGHT_TEST_PROGRAM: "source" } })];
-printRuns(runs, began);
+    ...await runOnNodes(ON_NODE),
+  ];
+}

@@ -2,13 +2,18 @@
 // killed at any moment, and asked over connections of its own, so that nothing that was sent to one
 // process reaches the next.
 
-import { join } from "@std/path";
+import { isAbsolute, join } from "@std/path";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import type { SelfCommand } from "../../src/runtime/executable.ts";
-import { binaryProgram, type Program, sourceProgram } from "../support/agent_process.ts";
+import {
+  binaryProgram,
+  nodeProgram,
+  type Program,
+  sourceProgram,
+} from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
-/** Set to `binary`, the tests of this folder run dist/zonewright instead of the sources. */
+/** `binary` for dist/zonewright instead of the sources, or the path of a Node for dist/zonewright.mjs. */
 const PROGRAM_VARIABLE = "ZONEWRIGHT_CHAOS_PROGRAM";
 /** Set to `full`, they run at full length. */
 const LENGTH_VARIABLE = "ZONEWRIGHT_CHAOS";
@@ -25,12 +30,13 @@ const STARTED = /"agent started".*"urls":"(http:[^" ]+)/;
 /** The program that the tests of this folder hurt. */
 export function chaosProgram(name = Deno.env.get(PROGRAM_VARIABLE) ?? "source"): Program {
   if (name === "source") return sourceProgram();
-  if (name !== "binary") {
-    throw new Error(`Cannot run ${JSON.stringify(name)}: expected source or binary`);
+  if (name !== "binary" && !isAbsolute(name)) {
+    const words = "expected source, binary or the path of a Node";
+    throw new Error(`Cannot run ${JSON.stringify(name)}: ${words}`);
   }
-  const binary = binaryProgram();
-  if (binary === undefined) throw new Error("Cannot run: dist/zonewright was not built");
-  return binary;
+  const built = name === "binary" ? binaryProgram() : nodeProgram(name);
+  if (built === undefined) throw new Error("Cannot run: the program was not built");
+  return built;
 }
 
 /** The same program as those who start it again know it: for its guests, and for the simulated host. */

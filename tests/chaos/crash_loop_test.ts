@@ -3,13 +3,22 @@
 
 import { assert } from "@std/assert";
 import { chaosProgram, length } from "./agent_under_chaos.ts";
+import type { Program } from "../support/agent_process.ts";
+import { eachNode } from "../support/each_node.ts";
 import { crashRun } from "./crash_run.ts";
 
 for (const seed of length({ quick: [1], full: [1, 2, 3, 4, 5] })) {
   Deno.test(`an agent that is killed again and again under load keeps every promise, seed ${seed}`, async () => {
-    const cycles = length({ quick: 8, full: 24 });
-    const report = await crashRun({ program: chaosProgram(), seed, cycles });
-    assert(report.acknowledged > 0, "nothing was acknowledged");
-    console.log(JSON.stringify(report));
+    await crash(chaosProgram(), seed, length({ quick: 8, full: 24 }));
   });
+}
+
+eachNode("an agent that is killed again and again keeps every promise", async ({ program }) => {
+  await crash(chaosProgram(program), 1, length({ quick: 4, full: 24 }));
+});
+
+async function crash(program: Program, seed: number, cycles: number): Promise<void> {
+  const report = await crashRun({ program, seed, cycles });
+  assert(report.acknowledged > 0, "nothing was acknowledged");
+  console.log(JSON.stringify(report));
 }

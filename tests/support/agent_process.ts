@@ -34,8 +34,7 @@ export function binaryProgram(): Program | undefined {
 /** The file for Node, run by the Node at this path; undefined when it was not built. */
 export function nodeProgram(node: string): Program | undefined {
   if (!isFile(NODE_FILE)) return undefined;
-  const { stdout } = new Deno.Command(node, { args: ["--version"] }).outputSync();
-  const major = majorOf(new TextDecoder().decode(stdout).slice("v".length));
+  const major = majorOf(nodeVersion(node));
   const heap = { agent: AGENT_HEAP_MIB, walled: WALLED_MEMORY_MIB };
   const { agent, guest, decoder } = optionsOf(NODE_FILE, major, heap);
   return {
@@ -49,6 +48,12 @@ export function nodeProgram(node: string): Program | undefined {
       cannotRefuse: cannotRefuse(major),
     },
   };
+}
+
+/** The version of the Node at this path, like 24.18.0. */
+export function nodeVersion(node: string): string {
+  const { stdout } = new Deno.Command(node, { args: ["--version"] }).outputSync();
+  return new TextDecoder().decode(stdout).trim().slice("v".length);
 }
 
 function isFile(path: string): boolean {

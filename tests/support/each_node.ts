@@ -22,9 +22,18 @@ export function oldNode(name: string, run: (node: NodeRuntime) => Promise<void>)
   register(name, OLD_NODE.version, run);
 }
 
+/** The path of a pinned Node, or undefined where it was not put in place. */
+export function nodePath(version: string): string | undefined {
+  const path = pathOf(version);
+  return isThere(path) ? path : undefined;
+}
+
+function pathOf(version: string): string {
+  return fromFileUrl(new URL(`../../.toolchain/node/${version}/node`, import.meta.url));
+}
+
 function register(name: string, version: string, run: (node: NodeRuntime) => Promise<void>): void {
-  const path = `../../.toolchain/node/${version}/node`;
-  const program = fromFileUrl(new URL(path, import.meta.url));
+  const program = pathOf(version);
   Deno.test({
     name: `${name} (on Node ${version})`,
     ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" && !isThere(program),

@@ -1,7 +1,13 @@
 // What is shown of the whole program is shown with the program from source in `make test`, which needs
 // no build, and with the compiled binary in `make test-full`; see ../run.ts. A file run by itself shows both.
 
-import { binaryProgram, nodeProgram, type Program, sourceProgram } from "./agent_process.ts";
+import {
+  binaryProgram,
+  nodeProgram,
+  nodeVersion,
+  type Program,
+  sourceProgram,
+} from "./agent_process.ts";
 import { findProgram, requireProgram } from "./program.ts";
 
 /** With this variable set to `source` or `binary`, the other half is left out. */
@@ -32,10 +38,12 @@ export function eachProgram(
       fn: (t) => play(sourceProgram(), t),
     });
   }
-  const node = Deno.env.get(NODE_VARIABLE);
-  if (node !== undefined) {
+  const node = Deno.env.get(NODE_VARIABLE) ?? "";
+  if (node !== "") {
     Deno.test({
-      name: `${name} (on Node)${needs === undefined ? "" : ` [needs ${needs}]`}`,
+      name: `${name} (on Node ${nodeVersion(node)})${
+        needs === undefined ? "" : ` [needs ${needs}]`
+      }`,
       ignore: missing,
       fn: async (t) => {
         const program = nodeProgram(node);
