@@ -6,6 +6,7 @@ import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { GUEST_CHECKS } from "../../src/wall/protocol.ts";
+import { NO_SQLITE } from "../../vendors/node/wall.ts";
 import { nodeProgram, type Program } from "../support/agent_process.ts";
 import { eachNode } from "../support/each_node.ts";
 import { withFolder } from "../support/until.ts";
@@ -44,8 +45,12 @@ eachNode(
     // The network of older ones is closed by the kernel, where it gives a process one of its own.
     const closed = await open(program);
     assertEquals(closed.filter((check) => check !== "net"), ["sys"]);
+    const withSqlite = walled.guest.filter((option) => option !== NO_SQLITE);
+    assertEquals(await open(withGuest(withSqlite)), ["read", ...closed].sort(byOrder));
     const givesUp = !walled.cannotRefuse.includes("net");
-    const model = walled.guest.filter((option) => !/^--(permission|allow-)/.test(option));
+    const model = walled.guest.filter((option) =>
+      !/^--(permission|allow-|no-experimental-sqlite)/.test(option)
+    );
     const unguarded = await open(withGuest(model));
     for (const [check, option] of DOORS) {
       assertEquals([check, unguarded.includes(check)], [check, true]);

@@ -2,6 +2,7 @@
 // else of it is loaded. It uses nothing that an old Node lacks.
 
 import process from "node:process";
+import { NO_SQLITE } from "./wall.ts";
 
 /** What guests and decoders are started with; without them, nothing would shut them in. */
 const OPTIONS = ["--permission", "--disable-sigusr1"] as const;
@@ -9,8 +10,10 @@ const OPTIONS = ["--permission", "--disable-sigusr1"] as const;
 const ADVICE = "install nodejs22 of pkgsrc (pkgin install nodejs22), and run this file with it";
 
 const older: Partial<Pick<typeof process, "getBuiltinModule">> = process;
+/** A guest or a decoder, from which it is taken. */
+const isWalled = process.execArgv.includes(NO_SQLITE) && process.execArgv.includes(OPTIONS[0]);
 const missing: readonly string[] = [
-  ...(older.getBuiltinModule?.("node:sqlite") === undefined ? ["node:sqlite"] : []),
+  ...(older.getBuiltinModule?.("node:sqlite") !== undefined || isWalled ? [] : ["node:sqlite"]),
   ...OPTIONS.filter((option) => !process.allowedNodeEnvironmentFlags.has(option)),
 ];
 if (missing.length > 0) {

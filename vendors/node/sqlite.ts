@@ -3,5 +3,6 @@
 
 import process from "node:process";
 
-/** The names that vendors/db_sqlite/ imports. */
-export const { backup, DatabaseSync } = process.getBuiltinModule("node:sqlite");
+/** The names that vendors/db_sqlite/ imports; undefined in guests and decoders, which have no SQLite. */
+export const { backup, DatabaseSync }: Partial<typeof import("node:sqlite")> =
+  process.getBuiltinModule("node:sqlite") ?? {};

@@ -24,6 +24,8 @@ const NO_CODE = "--disallow-code-generation-from-strings";
 /** A signal must not open an inspector. */
 const NO_INSPECTOR = "--disable-sigusr1";
 const QUIET = "--no-warnings";
+/** The permission model does not cover node:sqlite, which reads and makes files all the same. */
+export const NO_SQLITE = "--no-experimental-sqlite";
 
 /** Options of Node for each face of the program that lies in `file`. */
 export function optionsOf(
@@ -37,6 +39,7 @@ export function optionsOf(
     // The guest still has to reach its agent; it gives this up afterwards.
     ...(major >= NETWORK_MAJOR ? ["--allow-net"] : []),
     NO_INSPECTOR,
+    NO_SQLITE,
     NO_CODE,
     QUIET,
     `--max-old-space-size=${heapMib.walled}`,
@@ -70,6 +73,7 @@ type Door = readonly [check: string, what: string, attempt: () => unknown];
 
 const DOORS: readonly Door[] = [
   ["read", "read a file", () => fs.statSync("/")],
+  ["read", "read a file by SQLite", () => process.getBuiltinModule("node:sqlite") ?? refuse()],
   ["write", "write a file", () => fs.mkdirSync("/zonewright-guest-probe")],
   ["net", "use the network", () => bind("127.0.0.1")],
   ["env", "read the environment", () => readEnvironment()],
@@ -79,6 +83,8 @@ const DOORS: readonly Door[] = [
   // Not a literal: a bundler would look for it.
   ["import", "import from the network", () => import(["https:", "", "127.0.0.1:1"].join("/"))],
 ];
+
+const CHECKS: readonly string[] = [...new Set(DOORS.map(([check]) => check))];
 
 /**
  * Gives up what this Node can give up, and tries every door.
@@ -94,7 +100,7 @@ export async function revoke(keep: boolean) {
       // A scope that this version does not know, or that was never given; the doors tell.
     }
   }
-  return await Promise.all(DOORS.map(async ([check, what, attempt]) => {
+  const tried = await Promise.all(DOORS.map(async ([check, what, attempt]) => {
     try {
       await attempt();
     } catch (error) {
@@ -103,6 +109,16 @@ export async function revoke(keep: boolean) {
     }
     return { check, ok: false, detail: `can ${what}` };
   }));
+  // A check with several doors says of the first open one.
+  return CHECKS.flatMap((name) => {
+    const doors = tried.filter(({ check }) => check === name);
+    return doors.find(({ ok }) => !ok) ?? doors.slice(0, 1);
+  });
+}
+
+/** @throws always */
+function refuse(message = "it is not there"): never {
+  throw Object.assign(new Error(message), { code: "EPERM" });
 }
 
 /** @throws the reason when the port cannot be bound */
@@ -123,7 +139,7 @@ function bind(address: string): void {
 /** @throws when it is empty */
 function readEnvironment(): void {
   if (Object.keys(process.env).length > 0) return;
-  throw Object.assign(new Error("it is empty"), { code: "EPERM" });
+  refuse("it is empty");
 }
 
 /** @throws when it does not start */
