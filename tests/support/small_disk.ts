@@ -1,5 +1,7 @@
 // A disk that fills up quickly: a small file system in memory, which only root may mount.
 
+import { until } from "./until.ts";
+
 const MOUNT = "/usr/bin/mount";
 const UMOUNT = "/usr/bin/umount";
 
@@ -32,7 +34,11 @@ export async function withSmallDisk(
   try {
     await run();
   } finally {
-    await new Deno.Command(UMOUNT, { args: [folder] }).output();
+    // A file that the last call has let go may be open for an instant more.
+    await until(
+      `the disk on ${folder} to be free`,
+      async () => (await new Deno.Command(UMOUNT, { args: [folder] }).output()).success,
+    );
   }
 }
 

@@ -92,7 +92,9 @@ function findFlag(
   );
   if (flag !== undefined) return { flag, inline };
   // A known word, and not a mistyped one, where a command has nothing that it could apply to.
-  if (name === "--json") throw usageError("--json shows data, and this command prints none");
+  if (name === "--json") {
+    throw usageError("--json shows data, and this command prints none: expected the command alone");
+  }
   const near = nearest(
     name,
     flags.flatMap(({ name, also }) => [name, also ?? name]).map((one) => `--${one}`),
