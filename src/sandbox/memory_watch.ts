@@ -113,7 +113,7 @@ async function readResidents(
     return residentsOfStatus(await read(cat, pids.map((pid) => `/proc/${pid}/status`)));
   }
   const text = await read(ps, ["-o", "pid=", "-o", "rss=", "-p", pids.join()]);
-  const lines = text.matchAll(/^\s*(\d+)\s+(\d+)\s*$/gm);
+  const lines = text.matchAll(/^[ \t]*(\d+)[ \t]+(\d+)[ \t]*$/gm);
   return new Map(Array.from(lines, ([, pid, kib]) => [Number(pid), Number(kib)]));
 }
 

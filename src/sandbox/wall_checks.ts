@@ -91,7 +91,7 @@ export function illumosChecks({ uid, privileges, limits }: IllumosReport): Guest
 }
 
 function privilegeChecks(printed: string): GuestCheck[] {
-  const lines = printed.matchAll(/^\s*[EIPL]: *(\S+)$/gm);
+  const lines = printed.matchAll(/^[ \t]*[EIPL]: *(\S+)$/gm);
   const sets = Array.from(lines, ([, names = ""]) => names.split(","));
   const held = new Set(sets.flat());
   // What is not printed by name may hold anything.
