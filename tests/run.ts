@@ -164,6 +164,7 @@ async function follow(
       const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
       if (file === undefined || words.split(" ... ").length > 2) continue;
       tests += 1;
+      if (/ \.\.\. FAILED\b/.test(words)) console.log(`FAILED ${file}: ${words.split(" ... ")[0]}`);
       const [, time = ""] = /\(([\dms]+)\)$/.exec(words) ?? [];
       seconds.set(file, (seconds.get(file) ?? 0) + secondsOf(time));
     }

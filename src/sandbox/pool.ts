@@ -164,7 +164,7 @@ class Pool implements GuestPool {
     this.#memory = memory;
     this.#renewal = new IdleRenewal(
       this.#idle,
-      () => this.#guests.size > this.#restingGuests,
+      () => this.#guests.size > this.#restingMax,
       options.renewAfterMs,
     );
   }
@@ -231,24 +231,23 @@ class Pool implements GuestPool {
     return this.#guests.size - this.#starting.size - this.#idle.size;
   }
 
-  /** Number of guests kept when idle. */
-  get #restingGuests(): number {
+  /** Number of guests at most that an idle pool keeps; it starts with the spares alone. */
+  get #restingMax(): number {
     return this.#options.slots + SPARES;
   }
 
   /**
-   * Whether a guest is missing: below the idle number, or a spare plus one for each task waiting
-   * for its workflow. Tasks beyond the slots wait for one another.
+   * Whether a guest is missing: the spares, plus one for each task waiting for its workflow. Tasks
+   * beyond the slots wait for one another.
    */
   #wantsGuest(): boolean {
-    if (this.#guests.size < this.#restingGuests) return true;
-    const wanted = Math.min(SPARES + this.#waiting.size, this.#restingGuests - this.#working);
+    const wanted = Math.min(SPARES + this.#waiting.size, this.#restingMax - this.#working);
     return this.#idle.spares + this.#starting.size < wanted;
   }
 
   /** Whether one more may start; ends the guest idle longest to make room. */
   #hasPlace(): boolean {
-    if (this.#guests.size < this.#restingGuests + WARM_BESIDE_SLOTS) return true;
+    if (this.#guests.size < this.#restingMax + WARM_BESIDE_SLOTS) return true;
     const oldest = this.#idle.oldestOwned();
     if (oldest === undefined) return false;
     this.#idle.remove(oldest);

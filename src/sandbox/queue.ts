@@ -123,10 +123,10 @@ export class IdleGuests {
 }
 
 // Restores the idle state of the pool. A used guest keeps the memory that V8 took for its tasks,
-// about twice its first size; only a new process frees it. Guests beyond the idle number are ended.
+// about twice its first size; only its end frees it. Guests beyond the idle number are ended too.
 // One at a time, so that the others stay ready.
 
-/** Executions that make a renewal worthwhile. */
+/** Executions after which a guest is worth ending. */
 const RUNS_MIN = 50;
 /** Quiet time before a renewal, and between two of them, milliseconds. */
 const QUIET_MS = 5000;

@@ -58,7 +58,8 @@ export async function withHost(
     } finally {
       const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
       const options = { deadlineMs: DEADLINE_MS, env: { ...self.env } };
-      assertEquals((await runCommand(self.program, args, options)).code, 0);
+      const { code, stderr } = await runCommand(self.program, args, options);
+      assertEquals([code, stderr], [0, ""]);
     }
   });
 }

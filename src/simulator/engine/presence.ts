@@ -29,9 +29,10 @@ export async function isPresent(port: number, word: string): Promise<boolean> {
   try {
     conn = await Deno.connect({ hostname: HOSTNAME, port });
   } catch (error) {
-    // Reset: it died between the knock and the answer.
-    const { ConnectionRefused, ConnectionReset } = Deno.errors;
-    if (error instanceof ConnectionRefused || error instanceof ConnectionReset) return false;
+    // Reset, or connected no more: it died between the knock and the answer.
+    const { ConnectionRefused, ConnectionReset, NotConnected } = Deno.errors;
+    const gone = [ConnectionRefused, ConnectionReset, NotConnected];
+    if (gone.some((kind) => error instanceof kind)) return false;
     throw error;
   }
   const timer = setTimeout(() => conn.close(), ANSWER_MS);
