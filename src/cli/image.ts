@@ -130,7 +130,7 @@ async function findImages(call: Invocation, query: URLSearchParams): Promise<Exi
   else imageTable(printer, images);
   const more = count - images.length;
   if (more > 0) printer.note(`${more} more are not shown; see --limit`);
-  if (images.length === 0 && !await noteEmptyIndex(call)) await noteUnknownDistro(call, query);
+  if (images.length === 0 && !await noteEmptyIndex(call)) await noteNoImages(call, query);
   return EXIT.ok;
 }
 
@@ -162,17 +162,23 @@ function imageTable(printer: Printer, images: readonly JsonObject[]): void {
   );
 }
 
-/** Where nothing fits: says so when it is because no distro has the name that was typed. */
-async function noteUnknownDistro(
+/** Says that nothing was found, and why when no distro has the name that was typed. */
+async function noteNoImages(
   { client, printer }: Invocation,
   query: URLSearchParams,
 ): Promise<void> {
   const wanted = query.get("distro");
-  if (wanted === null) return;
-  const list = readObject(await client.get("/v1/index.json"), "the distros");
-  const ids = objectsIn(list, "distros").flatMap((distro) => textIn(distro, "id") ?? []);
-  if (ids.includes(wanted)) return;
-  printer.note(`no distro has the id ${JSON.stringify(wanted)}${nearest(wanted, ids)}`);
+  if (wanted !== null) {
+    const list = readObject(await client.get("/v1/index.json"), "the distros");
+    const ids = objectsIn(list, "distros").flatMap((distro) => textIn(distro, "id") ?? []);
+    if (!ids.includes(wanted)) {
+      printer.note(`no distro has the id ${JSON.stringify(wanted)}${nearest(wanted, ids)}`);
+      return;
+    }
+  }
+  if (printer.json) return;
+  printer.note("no file of the index matches");
+  printer.note("hint: zonewright image list  shows the distros");
 }
 
 // `zonewright image list` and `image show`: distros, releases, builds and their files.

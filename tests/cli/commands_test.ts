@@ -170,9 +170,20 @@ Deno.test("job info prints one object a line, job stats one row a window", () =>
     await agent.store.info.append(uuid, { "10%": "copied\n" }, agent.clock.now);
     const info = await said(agent, ["job", "info", uuid]);
     assertEquals(info.out(), '{"10%":"copied\\n"}\n');
+    const workflow = await newWorkflow(agent, { secret_params: ["license_key"] });
+    const secretive = await newJob(agent, { workflow });
+    const fields = {
+      list: [{ license_key: "of the workflow" }],
+      my_token: "by its name",
+      plain: 1,
+    };
+    await agent.store.info.append(secretive, fields, agent.clock.now);
+    const masked = { list: [{ license_key: "***" }], my_token: "***", plain: 1 };
+    assertEquals(document(await said(agent, ["job", "info", secretive])), masked);
+    assertEquals(document(await said(agent, ["job", "info", secretive, "--json"])), [masked]);
     const stats = await said(agent, ["job", "stats"]);
     assertEquals(stats.err(), "each job is counted in one row\n");
-    assertMatch(stats.out(), /^last hour +1 +0 +0 +0 +0 +0 +0$/m);
+    assertMatch(stats.out(), /^last hour +2 +0 +0 +0 +0 +0 +0$/m);
     assertEquals(Object.keys(document(await said(agent, ["job", "stats", "--json"])) as object), [
       "all_time",
       "past_24h",

@@ -52,6 +52,9 @@ Deno.test("image find says what was probably meant", async () => {
     const distro = await said("image", "find", "--distro", "aurrora");
     assertEquals(distro.code, 0);
     assertStringIncludes(distro.err(), 'no distro has the id "aurrora": did you mean "aurora"?');
+    const none = await said("image", "find", "nothing", "like", "it");
+    const words = "no file of the index matches\nhint: zonewright image list  shows the distros\n";
+    assertEquals([none.code, none.err()], [0, words]);
     const arch = await said("image", "find", "--arch", "amd64");
     assertEquals(arch.code, 2);
     assertStringIncludes(arch.err(), 'did you mean "x86_64"?');

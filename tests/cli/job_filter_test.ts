@@ -52,6 +52,19 @@ Deno.test("job list says when no workflow has the name that was typed", () =>
     assertEquals(await listed(agent, "--workflow", "provision"), []);
   }));
 
+Deno.test("job list says that there are no jobs, or that none matches", () =>
+  withHttpAgent(async (agent) => {
+    const empty = await said(agent, ["job", "list"]);
+    assertStringIncludes(empty.err(), "there are no jobs yet\nhint: zonewright workflow list");
+    await newJob(agent);
+    assertEquals((await said(agent, ["job", "list"])).err(), "");
+    for (const filter of [["--search", "no such text"], ["--failed"]]) {
+      const none = await said(agent, ["job", "list", ...filter]);
+      const words = "no job matches\nhint: zonewright job list  shows the newest of all\n";
+      assertEquals([none.code, none.err()], [0, words]);
+    }
+  }));
+
 Deno.test("job list filters by target, by params of any type, and by all of it together", () =>
   withHttpAgent(async (agent) => {
     const one = await newJob(agent, {

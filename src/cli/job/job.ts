@@ -2,7 +2,7 @@
 
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
-import { elapsedSeconds, type JobAnswer, readJob } from "./answer.ts";
+import { elapsedSeconds, type JobAnswer, readJob, readSecrets } from "./answer.ts";
 import { jobNamed, jobPath } from "../client/named.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
@@ -12,6 +12,7 @@ import { ageText, aheadText, type Column, durationText } from "../output/printer
 import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { maskedJson } from "../../domain/masking.ts";
 import { follow, followedExit, viewFor } from "../follow/follow.ts";
 import { openJsonView, openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
@@ -23,7 +24,7 @@ const ENTRIES_MAX = 1000;
 
 /** `zonewright job info`. */
 const INFO: Command = {
-  summary: "print the info of a job, one JSON object a line",
+  summary: "print the info of a job, secrets masked, one JSON object a line",
   operands: "JOB",
   operandsMin: 1,
   operandsMax: 1,
@@ -33,15 +34,18 @@ const INFO: Command = {
   async run(call) {
     const { client, printer } = call;
     const all: JsonObject[] = [];
-    const job = await jobPath(call);
+    const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+    const curl = call.args.has("curl");
+    const secrets = curl ? undefined : await readSecrets(client, uuid);
     let after = 0;
     let count = 0;
     do {
       const query = new URLSearchParams({ after: String(after), limit: String(ENTRIES_MAX) });
-      const path = `${job}/info${call.args.has("curl") ? "" : `?${query}`}`;
+      const path = `/jobs/${uuid}/info${curl ? "" : `?${query}`}`;
       const sent = await client.send({ method: "GET", path });
       if (sent.kind === "printed") return EXIT.ok;
-      const entries = readObjects(sent.body, "the info");
+      const entries = readObjects(sent.body, "the info")
+        .map((entry) => maskedJson(entry, secrets) as JsonObject);
       if (printer.json) all.push(...entries);
       else for (const entry of entries) printer.data(JSON.stringify(entry));
       count = entries.length;

@@ -132,7 +132,14 @@ export const LIST: Command = {
     if (more === "looked") {
       printer.note("older jobs were not searched: shorten the search by --since");
     }
-    if (jobs.length === 0) await noteUnknownWorkflow(call, filter);
+    if (jobs.length > 0 || more !== "none" || await noteUnknownWorkflow(call, filter)) {
+      return EXIT.ok;
+    }
+    if (!printer.json) {
+      const filtered = Object.keys(filter).length > 0 || of !== undefined ||
+        args.given.has("search");
+      for (const line of filtered ? NONE_MATCHES : NONE_YET) printer.note(line);
+    }
     return EXIT.ok;
   },
 };
@@ -150,6 +157,12 @@ function columnsOf(args: Arguments): readonly JobColumn[] {
     );
   });
 }
+
+const NONE_MATCHES = ["no job matches", "hint: zonewright job list  shows the newest of all"];
+const NONE_YET = [
+  "there are no jobs yet",
+  "hint: zonewright workflow list --all  shows what can be run",
+];
 
 interface FoundJobs {
   readonly jobs: readonly JsonObject[];

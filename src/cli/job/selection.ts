@@ -155,13 +155,20 @@ export function filterText({ params = {}, ...filter }: JobSelection): string {
   ].join(", ");
 }
 
-/** Where no job matches: says so when it is because no workflow has the name that was typed. */
-export async function noteUnknownWorkflow(call: Invocation, { name }: JobSelection): Promise<void> {
-  if (name === undefined) return;
+/**
+ * Where no job matches: says so when it is because no workflow has the name that was typed.
+ * @returns whether it is
+ */
+export async function noteUnknownWorkflow(
+  call: Invocation,
+  { name }: JobSelection,
+): Promise<boolean> {
+  if (name === undefined) return false;
   const all = readObjects(await call.client.get("/workflows?builtin=true"), "the workflows");
   const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
-  if (names.includes(name)) return;
+  if (names.includes(name)) return false;
   call.printer.note(`no workflow has the name ${JSON.stringify(name)}${nearest(name, names)}`);
+  return true;
 }
 
 /** An integer that a flag names. @throws {AgentError} `invalid_argument` */
