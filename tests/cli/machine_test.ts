@@ -270,6 +270,27 @@ Deno.test("machine list of a state that no machine is in names those there are",
     assertStringIncludes(screen.err(), 'no machine is "run": they are running, stopped\n');
   }, { machines: HOST }));
 
+Deno.test("machine list and workflow list say that there is nothing to list", async () => {
+  await withHttpAgent(async (agent) => {
+    const words = "no machine matches\nhint: zonewright machine list  shows all of them\n";
+    const screen = screenFor(agent.url);
+    assertEquals(await screen.run("machine", "list", "--alias", "nobody"), 0);
+    assertEquals(screen.err(), words);
+  }, { machines: HOST });
+  await withHttpAgent(async (agent) => {
+    const hints = [];
+    for (const noun of ["machine", "workflow"]) {
+      const screen = screenFor(agent.url);
+      assertEquals(await screen.run(noun, "list"), 0);
+      hints.push(screen.err());
+    }
+    assertEquals(hints, [
+      "there are no machines yet\nhint: zonewright machine create --help  says how to make one\n",
+      "there are no workflows yet\nhint: zonewright workflow list --all  shows the built-in ones\n",
+    ]);
+  }, { machines: { ...HOST, vmadm: { ...HOST.vmadm, list: () => Promise.resolve([]) } } });
+});
+
 Deno.test("machine get shows the console of a machine that runs", () =>
   withHttpAgent(async (agent) => {
     const screen = screenFor(agent.url);

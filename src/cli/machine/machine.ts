@@ -225,6 +225,12 @@ const FILTERS: readonly Flag[] = [
   { name: "offset", placeholder: "N", help: "skip this many" },
 ];
 
+const NONE_MATCHES = ["no machine matches", "hint: zonewright machine list  shows all of them"];
+const NONE_YET = [
+  "there are no machines yet",
+  "hint: zonewright machine create --help  says how to make one",
+];
+
 const LIST: Command = {
   summary: "list the machines of the host",
   operands: "",
@@ -277,6 +283,9 @@ const LIST: Command = {
           executionWord(textIn(machine, "job_execution") ?? "-"),
         ]),
       );
+      if (machines.length === 0 && state === undefined) {
+        for (const line of query.size === 0 ? NONE_YET : NONE_MATCHES) printer.note(line);
+      }
     }
     return EXIT.ok;
   },

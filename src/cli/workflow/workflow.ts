@@ -61,6 +61,10 @@ const LIST: Command = {
           timeoutText(workflow),
         ]),
       );
+      if (workflows.length === 0) {
+        printer.note("there are no workflows yet");
+        printer.note("hint: zonewright workflow list --all  shows the built-in ones");
+      }
     }
     return EXIT.ok;
   },
