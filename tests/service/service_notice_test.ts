@@ -22,6 +22,12 @@ eachProgram(
         WATCHDOG_USEC: "300000",
       });
       try {
+        // Node has no datagrams: there the agent says so and serves all the same.
+        if (program.name === "node") {
+          assertStringIncludes(agent.log(), "service manager not notified");
+          assertEquals(heard, []);
+          return;
+        }
         await until(
           "three signs of life",
           () => heard.filter((one) => one === "WATCHDOG=1").length >= 3,
@@ -30,10 +36,10 @@ eachProgram(
         assertStringIncludes(heard[0] ?? "", agent.url);
       } finally {
         assertEquals(await agent.stop(), 0);
+        socket.close();
+        await listening;
       }
       assertStringIncludes(heard.join("\n"), "STOPPING=1");
-      socket.close();
-      await listening;
     }),
 );
 

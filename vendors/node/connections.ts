@@ -1,7 +1,9 @@
 // Deno's connections and listeners on Node's sockets.
 
+import { Buffer } from "node:buffer";
 import net from "node:net";
 import tls from "node:tls";
+import { uncurried } from "../../src/wall/language.ts";
 import { asDeno, called, denoError, errors } from "./errors.ts";
 
 /** Connections that wait where the caller does not say how many may. */
@@ -11,8 +13,18 @@ const PIECE_BYTES = 64 * 1024;
 /** How IPv4 is written where a socket takes both. */
 const MAPPED = /^::ffff:/;
 
-// Captured: a guest takes the names of the platform away from itself.
-const { ReadableStream, WritableStream } = globalThis;
+// Captured: a guest takes the names of the platform away from itself, and a task that gets hold of an object
+// of the guest's realm could replace methods of bytes.
+const { ReadableStream, Uint8Array: Bytes, WritableStream } = globalThis;
+const typed = Object.getPrototypeOf(Bytes.prototype);
+const lengthOf = uncurried<(bytes: Uint8Array) => number>(
+  Object.getOwnPropertyDescriptor(typed, "length")?.get,
+);
+const copy = uncurried<(to: Uint8Array, from: Uint8Array) => void>(typed.set);
+/** Each byte as a character: Node sends text without asking an array of bytes for anything. */
+const latin1Of = uncurried<(bytes: Uint8Array, from: number, to: number) => string>(
+  Reflect.get(Buffer.prototype, "latin1Slice"),
+);
 
 function tcpAddress(hostname = "", port = 0): Deno.NetAddr {
   return { transport: "tcp", hostname: hostname.replace(MAPPED, ""), port };
@@ -32,6 +44,38 @@ interface Ends {
   readonly remoteAddr: Deno.Addr;
 }
 
+/**
+ * What Node reads into by itself, one piece at a time. Its streams ask each piece of bytes for its length, by a
+ * getter that a task could have replaced; a guest reads what the agent sends it here.
+ */
+class Arrivals {
+  readonly #memory = new ArrayBuffer(PIECE_BYTES);
+  #from = 0;
+  #end = 0;
+  wake = () => {};
+
+  /** For Node, which stops reading for as long as a piece waits to be taken. */
+  readonly onread = {
+    buffer: new Bytes(this.#memory),
+    callback: (count: number): boolean => {
+      this.#from = 0;
+      this.#end = count;
+      this.wake();
+      return false;
+    },
+  };
+
+  /** @returns bytes taken */
+  take(buffer: Uint8Array): number {
+    const room = lengthOf(buffer);
+    const waiting = this.#end - this.#from;
+    const count = room < waiting ? room : waiting;
+    copy(buffer, new Bytes(this.#memory, this.#from, count));
+    this.#from += count;
+    return count;
+  }
+}
+
 /** A connection: Deno.Conn, TcpConn, UnixConn and TlsConn in one. */
 export class Conn {
   readonly localAddr: Deno.Addr;
@@ -44,9 +88,12 @@ export class Conn {
   /** Wakes a pending read. */
   #wake = () => {};
   #listens = false;
+  readonly #arrivals: Arrivals | undefined;
 
-  constructor(socket: net.Socket, { localAddr, remoteAddr }: Ends) {
+  /** @param arrivals what Node reads into, where it was asked for that when the socket was made */
+  constructor(socket: net.Socket, { localAddr, remoteAddr }: Ends, arrivals?: Arrivals) {
     this.socket = socket;
+    this.#arrivals = arrivals;
     this.localAddr = localAddr;
     this.remoteAddr = remoteAddr;
     socket.on("error", (error) => {
@@ -64,22 +111,32 @@ export class Conn {
       this.#ended = true;
       wake();
     };
-    this.socket.on("readable", wake).on("end", end).on("close", end);
+    if (this.#arrivals === undefined) this.socket.on("readable", wake);
+    else this.#arrivals.wake = wake;
+    this.socket.on("end", end).on("close", end);
   }
 
   async read(buffer: Uint8Array): Promise<number | null> {
     this.#listen();
     for (;;) {
       if (this.#closed) throw closedError();
-      const piece: Uint8Array | null = this.socket.read();
-      if (piece !== null) return this.#give(piece, buffer);
+      const count = this.#take(buffer);
+      if (count > 0) return count;
       if (this.#error !== undefined) throw this.#error;
       if (this.#ended || this.socket.readableEnded) return null;
       await new Promise<void>((resolve) => void (this.#wake = resolve));
     }
   }
 
-  #give(piece: Uint8Array, buffer: Uint8Array): number {
+  /** @returns bytes taken of what has arrived; 0 for nothing */
+  #take(buffer: Uint8Array): number {
+    if (this.#arrivals !== undefined) {
+      const count = this.#arrivals.take(buffer);
+      if (count === 0) this.socket.resume();
+      return count;
+    }
+    const piece: Uint8Array | null = this.socket.read();
+    if (piece === null) return 0;
     const count = Math.min(piece.length, buffer.length);
     buffer.set(piece.subarray(0, count));
     if (count < piece.length) this.socket.unshift(piece.subarray(count));
@@ -88,9 +145,11 @@ export class Conn {
 
   async write(bytes: Uint8Array): Promise<number> {
     if (this.#closed) throw closedError();
+    const length = lengthOf(bytes);
     // A copy: the caller may use its buffer again before Node has sent it.
-    await called<void>((done) => void this.socket.write(bytes.slice(), (error) => done(error)));
-    return bytes.length;
+    const text = latin1Of(bytes, 0, length);
+    await called<void>((done) => void this.socket.write(text, "latin1", (error) => done(error)));
+    return length;
   }
 
   closeWrite(): Promise<void> {
@@ -273,9 +332,11 @@ export function connect(
   { path, hostname = "127.0.0.1", port = 0, signal }: ListenPlace & { signal?: AbortSignal },
 ): Promise<Conn> {
   return new Promise((resolve, reject) => {
+    const arrivals = new Arrivals();
+    const { onread } = arrivals;
     const socket = path === undefined
-      ? net.connect({ host: hostname, port, allowHalfOpen: true, noDelay: true })
-      : net.connect({ path, allowHalfOpen: true });
+      ? net.connect({ host: hostname, port, allowHalfOpen: true, noDelay: true, onread })
+      : net.connect({ path, allowHalfOpen: true, onread });
     const aborted = () => {
       socket.destroy();
       reject(signal?.reason);
@@ -297,7 +358,7 @@ export function connect(
           remoteAddr: path === undefined
             ? tcpAddress(socket.remoteAddress, socket.remotePort)
             : unixAddress(path),
-        }),
+        }, arrivals),
       );
     });
   });
