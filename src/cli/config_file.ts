@@ -103,8 +103,9 @@ const SET: Command = {
     const path = await Deno.realPath(pathOf(call, args.text("config"))).catch(() =>
       pathOf(call, args.text("config"))
     );
+    // Before it is read: a pipe is read for ever.
+    if (await exists(path)) await requireRegular(path);
     const text = await readText(path);
-    await requireRegular(path);
     if (row.kind.repeatable !== true && raws.length > 1) {
       throw cannot(`set ${nameOf(row)} to ${raws.length} values: expected one`);
     }
@@ -114,7 +115,7 @@ const SET: Command = {
     } catch (error) {
       throw cannot(`set ${nameOf(row)}: ${messageOf(error)}`);
     }
-    const changed = withSetting(text, row, value);
+    const changed = withSetting({ path, text }, row, value);
     const read = (source: string) => {
       const file = { path, text: source };
       const sources = { flags: {}, env: terminal.env, cwd: dirname(path), os: Deno.build.os };

@@ -3,7 +3,8 @@
 
 import { parse as parseToml } from "smol-toml";
 import { fileLine, nameOf, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "./settings.ts";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { syntaxText } from "./toml_words.ts";
+import { AgentError } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
 
 /** Lines of one value; longer lists have to be edited by hand. */
@@ -42,15 +43,22 @@ export function tomlValue({ kind }: SettingRow, raws: readonly string[], folder:
  * Changes one setting in the text of a file: its line, or a new line after the comment with its default, or
  * at the end of its table. The result is parsed and compared, to be sure that nothing else has changed.
  * @param value as tomlValue() makes it
- * @throws {AgentError} `conflict` where the layout of the file does not let it be found
+ * @throws {AgentError} `invalid_argument` for a file that is not TOML, `conflict` where its layout does not
+ * let the setting be found
  */
-export function withSetting(text: string, row: SettingRow, value: string): string {
+export function withSetting(
+  { path, text }: { readonly path: string; readonly text: string },
+  row: SettingRow,
+  value: string,
+): string {
+  const before = flatValues(path, text);
   const eol = text.includes("\r\n") ? "\r\n" : "\n";
   const lines = text.split(/\r?\n/);
   const changed = changedLines(lines, row, value).join(eol);
   const name = nameOf(row);
-  const before = flatValues(text);
-  const after = parsed(changed) === undefined ? new Map<string, string>() : flatValues(changed);
+  const after = parsed(changed) === undefined
+    ? new Map<string, string>()
+    : flatValues(path, changed);
   const wanted = JSON.stringify(parseToml(`it = ${value}`).it);
   const others = [...before, ...after].filter(([key]) => key !== name);
   if (
@@ -125,13 +133,12 @@ function parsed(text: string): Record<string, unknown> | undefined {
 }
 
 /** Every value of a file by its name, as JSON. @throws {AgentError} `invalid_argument` */
-function flatValues(text: string): ReadonlyMap<string, string> {
+function flatValues(path: string, text: string): ReadonlyMap<string, string> {
   let values: Record<string, unknown>;
   try {
     values = parseToml(text);
   } catch (error) {
-    const [why] = messageOf(error).split("\n", 1);
-    const message = `Cannot change the configuration: ${why}: expected TOML`;
+    const message = `Cannot change the configuration: ${syntaxText(path, text, error)}`;
     throw new AgentError("invalid_argument", message, { cause: error });
   }
   return new Map(

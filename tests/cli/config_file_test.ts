@@ -43,13 +43,15 @@ Deno.test("config init writes every setting as a comment, prints it for -, and r
     assertEquals(await Deno.readTextFile(path), text);
   }));
 
+const file = (text: string) => ({ path: "z.toml", text });
+
 Deno.test("config set changes one line of what config init wrote, whatever the setting", () =>
   withFolder(async (folder) => {
     const path = join(folder, "zonewright.toml");
     await run("init", path);
     const text = await Deno.readTextFile(path);
     for (const row of SETTING_ROWS) {
-      const changed = withSetting(text, row, '"x"').split("\n");
+      const changed = withSetting(file(text), row, '"x"').split("\n");
       const added = changed.filter((line) => !text.split("\n").includes(line));
       assertEquals(added, [`${row.key} = "x"`]);
       assertEquals(changed.length, text.split("\n").length + 1);
@@ -93,16 +95,16 @@ Deno.test("config set keeps comments, blanks and the order of the file", () => {
   ];
   for (const [name, value, before, after] of cases) {
     assert(KEPT.includes(before), before);
-    assertEquals(withSetting(KEPT, row(name), value), KEPT.replace(before, after));
+    assertEquals(withSetting(file(KEPT), row(name), value), KEPT.replace(before, after));
     const windows = KEPT.replaceAll("\n", "\r\n");
     assertEquals(
-      withSetting(windows, row(name), value),
+      withSetting(file(windows), row(name), value),
       KEPT.replace(before, after).replaceAll("\n", "\r\n"),
     );
   }
-  assertEquals(withSetting("", row("slots"), "8"), "slots = 8\n");
+  assertEquals(withSetting(file(""), row("slots"), "8"), "slots = 8\n");
   assertEquals(
-    withSetting("slots = 1\n", row("limits.tasks_max"), "8"),
+    withSetting(file("slots = 1\n"), row("limits.tasks_max"), "8"),
     "slots = 1\n\n[limits]\ntasks_max = 8\n",
   );
 });
@@ -145,6 +147,17 @@ Deno.test("config set refuses what an agent could not read, and writes nothing",
       assertStringIncludes(said.err, "hint: zonewright config ");
       assertEquals(await Deno.readTextFile(path), text);
     }
+    const broken: [string, string][] = [
+      ["host = simulated\n", `${path}:1:8: a text needs quotes: found host = simulated, expected`],
+      ["slots = 2\nslots = 3\n", `${path}:2:1: this is set above already: expected it once`],
+    ];
+    for (const [source, why] of broken) {
+      await Deno.writeTextFile(path, source);
+      const said = await run("set", "--config", path, "slots", "1");
+      assertEquals([said.code, said.out], [2, ""]);
+      assertStringIncludes(said.err, `Cannot change the configuration: ${why}`);
+      assertEquals(await Deno.readTextFile(path), source);
+    }
     const missing = await run("set", "--config", join(folder, "none"), "slots", "1");
     assertEquals(missing.code, 4);
     assertStringIncludes(missing.err, "hint: zonewright config init");
@@ -155,11 +168,14 @@ Deno.test("config init and config set replace no folder, no device and no link t
   withFolder(async (folder) => {
     const link = join(folder, "link");
     await Deno.symlink("/dev/null", link);
+    const pipe = join(folder, "pipe");
+    await new Deno.Command("mkfifo", { args: [pipe] }).output();
     const refused = [
       ["init", "--force", folder],
       ["init", "--force", link],
       ["set", "--config", link, "slots", "3"],
       ["set", "--config", folder, "slots", "3"],
+      ["set", "--config", pipe, "slots", "3"],
     ];
     for (const words of refused) {
       const { code, out, err } = await run(...words);
@@ -167,7 +183,7 @@ Deno.test("config init and config set replace no folder, no device and no link t
       assert(/it is not a regular file|is a directory/.test(err), err);
     }
     assert((await Deno.lstat("/dev/null")).isCharDevice);
-    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["link"]);
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name).sort(), ["link", "pipe"]);
   }));
 
 Deno.test("config set follows a link to the file and leaves the link", () =>
