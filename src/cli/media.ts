@@ -221,6 +221,7 @@ const RM: Command = {
   notes: ["A file in a media folder of the operator is not removed."],
   shared: "agent",
   async run({ args, client, printer }) {
+    const gone: JsonObject[] = [];
     for (const operand of args.operands) {
       const named = mediaKind(operand) !== undefined;
       const path = named
@@ -233,8 +234,10 @@ const RM: Command = {
       const removed = named ? readObject(sent.body, "what is gone") : medium;
       const what = textIn(removed, "removed") ?? textIn(medium, "name") ?? operand;
       const from = textIn(removed, "path") ?? operand;
-      printer.note(`removed ${what}: ${from}`);
+      if (printer.json) gone.push(removed);
+      else printer.note(`removed ${what}: ${from}`);
     }
+    if (printer.json && !args.has("curl")) printer.document(gone);
     return EXIT.ok;
   },
 };

@@ -177,6 +177,10 @@ Deno.test("media rm says what it has removed, by name and by digest", async () =
     const screen = screenFor(url);
     assertEquals(await screen.run("media", "rm", "b.iso", HEX), 0);
     assertEquals(screen.err(), `removed uploaded file: /up/b.iso\nremoved a.iso: ${FILE.path}\n`);
+    const json = screenFor(url);
+    assertEquals([await json.run("media", "rm", "b.iso", HEX, "--json"), json.err()], [0, ""]);
+    const [uploaded, cached] = JSON.parse(json.out());
+    assertEquals([uploaded.path, cached.path], ["/up/b.iso", FILE.path]);
   });
 });
 

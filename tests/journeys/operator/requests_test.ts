@@ -92,3 +92,29 @@ Deno.test("each of the commonest requests is one command line", () =>
     }
     assertEquals(faults.join("\n"), "");
   }));
+
+Deno.test("the same requests with --json print JSON alone: a document, or an object a line", () =>
+  withOperator(async (fill, screen) => {
+    const faults: string[] = [];
+    for (const [request, typed] of [...LOOKING, ...DOING]) {
+      // These print texts for people or for a shell.
+      if (typed.includes("--curl") || /^(?:man|help|config init -)/.test(typed)) continue;
+      const line = fill(typed);
+      const one = screen();
+      const code = await one.run(...wordsOf(line), ...(line.includes("--json") ? [] : ["--json"]));
+      if (code === 0 && isJson(one.out())) continue;
+      faults.push(`${request}: ${line} exits ${code}\n${one.out().slice(0, 400)}${one.err()}`);
+    }
+    assertEquals(faults.join("\n"), "");
+  }));
+
+function isJson(text: string): boolean {
+  const parses = (part: string) => {
+    try {
+      return typeof JSON.parse(part) === "object";
+    } catch {
+      return false;
+    }
+  };
+  return parses(text) || text.trimEnd().split("\n").every(parses);
+}
