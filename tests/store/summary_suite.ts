@@ -163,7 +163,9 @@ function summaryFields(test: Test): void {
     const job = await claim(store);
     assertEquals((await summaryOf(store)).task, { name: "first", phase: "chain", index: 0 });
     assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
-    assertEquals((await summaryOf(store)).task, { name: "first", phase: "chain", index: 0 });
+    const waiting = await summaryOf(store);
+    assertEquals(waiting.task, { name: "first", phase: "chain", index: 0 });
+    assertEquals(waiting.tasks_done, 0);
     await store.jobs.resume(JOB, { kind: "result", result: "ok" });
     const again = await claim(store);
     const second = await summaryOf(store);

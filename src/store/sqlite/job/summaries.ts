@@ -241,9 +241,11 @@ export function lookAt(
   const ofLane = Math.max(Math.floor(jobs / walk.lanes.length) - 1, 1);
   // Without checks every job matches.
   const wanted = checks.length === 0 ? Math.min(ofLane, room) : ofLane;
-  const keys = walk.lanes
-    .flatMap((lane) => selectKeys(db, walk.order, lane, place, wanted + 1))
-    .sort((one, other) => compare(other.at, one.at) || other.id - one.id);
+  const keys = walk.lanes.flatMap((lane) => selectKeys(db, walk.order, lane, place, wanted + 1));
+  // One lane is in order already.
+  if (walk.lanes.length > 1) {
+    keys.sort((one, other) => compare(other.at, one.at) || other.id - one.id);
+  }
   let looked: readonly KeyRow[] = keys.slice(0, wanted);
   let bytes = 0;
   if (heavy) ({ looked, bytes } = withinBytes(db, looked));
@@ -348,9 +350,17 @@ function withinBytes(
   db: Connection,
   keys: readonly KeyRow[],
 ): { readonly looked: readonly KeyRow[]; readonly bytes: number } {
+  const ids = JSON.stringify(keys.map(({ id }) => id));
+  // Most parts fit: one sum is read in less than half the time of a row for each job.
+  const all = db.row<{ bytes: number | null }>(
+    `SELECT sum(octet_length(params)) AS bytes FROM json_each(?) CROSS JOIN jobs ON jobs.id = value`,
+    ids,
+  );
+  const total = all?.bytes ?? 0;
+  if (total <= PART_BYTES) return { looked: keys, bytes: total };
   const rows = db.rows<{ bytes: number | null }>(
     `SELECT (SELECT octet_length(params) FROM jobs WHERE id = value) AS bytes FROM json_each(?)`,
-    JSON.stringify(keys.map(({ id }) => id)),
+    ids,
   );
   const sizes = rows.map(({ bytes }) => ({ bytes: bytes ?? 0 }));
   const looked = keys.slice(0, fitting(sizes, 0, PART_BYTES));

@@ -78,7 +78,8 @@ function summaryFromRow(db: Connection, row: SummaryRow): JobSummary {
     ...columns,
     name: definition.name,
     task,
-    tasks_done: chain_ended,
+    // The task that waits has an entry already; it ends with its resume.
+    tasks_done: chain_ended - Number(row.execution === "waiting" && row.phase === "chain"),
     tasks_total: definition.chain.length,
     progress: runs && task !== null ? selectProgress(db, id, task.name) : null,
     // The texts were made by this store from values of these types.
