@@ -63,7 +63,7 @@ const MEDIA_CHANGES = [
 ] as const;
 
 /** What happened to the image index. */
-const INDEX_CHANGES = ["sync_started", "sync_finished", "sync_failed"] as const;
+const INDEX_CHANGES = ["sync_started", "syncing", "sync_finished", "sync_failed"] as const;
 
 /** How a sync of the index can end. */
 const SYNC_ENDS = ["complete", "partial", "failed", "aborted"] as const;
@@ -208,14 +208,20 @@ export const EVENT_PAYLOADS = {
     done: about("Bytes that have come so far; null for `added` and `removed`.", orNull(count)),
     error: about("Why no file came of it; null for all else.", orNull(anyText())),
   }),
-  index: payload("A sync of the image index began or ended.", {
+  index: payload("A sync of the image index began, goes on or ended.", {
     time: instant,
-    change: oneOf(INDEX_CHANGES),
+    change: about(
+      `\`syncing\`: sent at most every ${
+        PROGRESS_EVENT_MS / 1000
+      } seconds of one sync, none for a ` +
+        "shorter one; `GET /agent/v1/index` says how far it is.",
+      oneOf(INDEX_CHANGES),
+    ),
     outcome: about(
-      "How it ended; null at its start. `aborted` when the caller gave up or the agent stops.",
+      "How it ended; null before. `aborted` when the caller gave up or the agent stops.",
       orNull(oneOf(SYNC_ENDS)),
     ),
-    added: about("Documents; 0 at its start, as the other numbers.", count),
+    added: about("Documents; 0 before its end, as the other numbers.", count),
     changed: count,
     removed: count,
     problems: about("Documents that were refused or not reached.", count),

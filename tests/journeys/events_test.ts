@@ -67,10 +67,15 @@ async function put(
   return answer.status;
 }
 
+/** A slow machine takes long enough for reports of progress. */
+function withoutProgress(events: readonly ReadEvent[]): ReadEvent[] {
+  return events.filter((event) => changeOf(event) !== "syncing");
+}
+
 Deno.test("a sync of the index is reported at its start and at its end, also when nothing changed", () =>
   withAgent(async (agent) => {
     const ended = (event: ReadEvent) => changeOf(event) === "sync_finished";
-    const [begun, end, ...more] = await eventsUntil(agent, "kind=index", ended);
+    const [begun, end, ...more] = withoutProgress(await eventsUntil(agent, "kind=index", ended));
     assertEquals(begun?.data.change, "sync_started");
     assertEquals([begun?.data.outcome, begun?.data.added], [null, 0]);
     assertEquals([end?.data.outcome, more], ["complete", []]);
@@ -78,7 +83,7 @@ Deno.test("a sync of the index is reported at its start and at its end, also whe
     assertEquals((await agent.post("/agent/v1/index/sync")).status, 202);
     let count = 0;
     const all = await eventsUntil(agent, "kind=index", (event) => ended(event) && ++count === 2);
-    assertEquals(all.map(changeOf), [
+    assertEquals(withoutProgress(all).map(changeOf), [
       "sync_started",
       "sync_finished",
       "sync_started",
@@ -95,8 +100,17 @@ Deno.test("a sync that reaches nothing is reported as failed", () =>
     try {
       const events = await eventsUntil(agent, "kind=index", (event) =>
         changeOf(event) === "sync_failed");
-      assertEquals(events.map(changeOf), ["sync_started", "sync_failed"]);
-      assertEquals(events[1]?.data.outcome, "failed");
+      const [begun, end, ...more] = withoutProgress(events);
+      assertEquals(
+        [begun, end].map((event) =>
+          event && changeOf(event)
+        ),
+        [
+          "sync_started",
+          "sync_failed",
+        ],
+      );
+      assertEquals([end?.data.outcome, more], ["failed", []]);
     } finally {
       await agent.stop();
     }

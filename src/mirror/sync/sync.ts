@@ -4,7 +4,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../../store/store.ts";
 import { openSharedWork } from "../shared_work.ts";
-import type { EventPayload } from "../../domain/event.ts";
+import { type EventPayload, PROGRESS_EVENT_MS } from "../../domain/event.ts";
 import type { Upstream } from "../web/upstream.ts";
 import { type Instant, msBetween, type Now } from "../../domain/instant.ts";
 import type { Decoders } from "../../decoder/pool.ts";
@@ -230,21 +230,30 @@ type IndexEvent = Omit<EventPayload<"index">, "time">;
 
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {
   readonly upstream: Upstream | null;
-  /** Receives the start of each sync, and the end of a sync that writes no report. */
+  /** Receives the start of each sync, that it goes on, and the end of a sync that writes no report. */
   readonly emit: (event: IndexEvent) => void;
 }
 
 const NOTHING_DONE = { added: 0, changed: 0, removed: 0, problems: 0 };
 
-/** Runs a sync and reports its start. Its end becomes an event when the store writes the report. */
+/** Runs a sync and reports its start and that it goes on. Its end becomes an event when the store writes the report. */
 async function reportedSync(
   deps: SyncDependencies,
   o: SyncOptions,
   emit: SyncsDependencies["emit"],
 ): Promise<IndexSync> {
-  emit({ change: "sync_started", outcome: null, ...NOTHING_DONE });
+  const report = (change: IndexEvent["change"]) => emit({ change, outcome: null, ...NOTHING_DONE });
+  let reportedAt = deps.now();
+  report("sync_started");
+  const onProgress = (progress: SyncProgress) => {
+    o.onProgress?.(progress);
+    const at = deps.now();
+    if (msBetween(reportedAt, at) < PROGRESS_EVENT_MS) return;
+    reportedAt = at;
+    report("syncing");
+  };
   try {
-    return await syncIndex(deps, o);
+    return await syncIndex(deps, { ...o, onProgress });
   } catch (error) {
     const outcome = o.signal?.aborted === true ? "aborted" : "failed";
     emit({ change: "sync_failed", outcome, ...NOTHING_DONE });
