@@ -11,7 +11,7 @@ UI_SOURCES := $(shell find src/ui -type f 2>/dev/null) src/domain/job/state.ts s
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full test-node check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-cpu ui release build build-node clean
+.PHONY: help run test test-full test-node check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-console bench-cpu ui release build build-node clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -88,6 +88,9 @@ bench-start: .toolchain/ready dist/zonewright ## measure start, size and what an
 
 bench-history: .toolchain/ready ## measure lists, counts and statistics of a million jobs
 	@$(DENO) run --quiet --cached-only -A bench/history.ts
+
+bench-console: .toolchain/ready dist/zonewright ## measure first paints and filters of the console with 100,000 jobs
+	@$(DENO) run --quiet --cached-only -A bench/console.ts
 
 bench-cpu: .toolchain/ready dist/zonewright ## measure the processor time of a job (ARGS=BINARY... to compare)
 	@$(DENO) run --quiet --cached-only -A bench/cpu.ts $(ARGS)
