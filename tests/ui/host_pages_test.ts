@@ -20,8 +20,9 @@ async function fill(agent: AgentProcess): Promise<string> {
 }
 
 async function commands(page: Page): Promise<string[]> {
-  await page.getByText("The same from a terminal").last().click();
-  return await page.locator(".command code").allInnerTexts();
+  const part = page.locator(".terminal", { hasText: "The same from a terminal" }).last();
+  await part.locator("summary").click();
+  return await part.locator(".command code").allInnerTexts();
 }
 
 browserTest(

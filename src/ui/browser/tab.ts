@@ -1,6 +1,7 @@
 // Announcements for screen readers, and the title and icon of the tab.
 
 import { signal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
 
 /** The text that a screen reader announces. */
 export const announced = signal("");
@@ -9,6 +10,17 @@ export const announced = signal("");
 export function announce(text: string): void {
   announced.value = "";
   queueMicrotask(() => announced.value = text);
+}
+
+/** Announces the state of a thing when it changes, and not when it is first shown. */
+export function useStateAnnounced(name: string, state: string | undefined): void {
+  const before = useRef(state);
+  useEffect(() => {
+    if (before.current !== undefined && state !== undefined && before.current !== state) {
+      announce(`${name}: ${state}`);
+    }
+    before.current = state;
+  }, [state]);
 }
 
 /** Colours of the icon by a job's state; they stand on light and dark tabs alike. */

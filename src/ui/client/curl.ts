@@ -29,12 +29,18 @@ export function curlOf(
   return words.join(" ");
 }
 
-/** The command of zonewright with these words, for this agent. */
-export function cliOf(words: readonly string[], origin = location.origin): string {
+/**
+ * The command of zonewright with these words, for this agent.
+ * @param named whether it names the agent's address even where that is the default
+ */
+export function cliOf(
+  words: readonly string[],
+  origin = location.origin,
+  named = false,
+): string {
   const token = usesToken() ? ["--token-file", '"$ZONEWRIGHT_TOKEN_FILE"'] : [];
-  const url = origin === "http://localhost:8780" || origin === "http://127.0.0.1:8780"
-    ? []
-    : ["--url", quoted(origin)];
+  const usual = origin === "http://localhost:8780" || origin === "http://127.0.0.1:8780";
+  const url = usual && !named ? [] : ["--url", quoted(origin)];
   return ["zonewright", ...words.map(quoted), ...url, ...token].join(" ");
 }
 

@@ -21,8 +21,10 @@ export interface EventHandlers {
   readonly machine?: () => void;
   /** The payload of a `media` event. */
   readonly media?: (event: MediaEvent) => void;
-  /** A sync of the index has ended. */
+  /** A sync of the index began or ended. */
   readonly index?: () => void;
+  /** A sync goes on: the agent says how far it is. */
+  readonly syncing?: () => void;
   /** The agent is draining, or has reloaded its settings. */
   readonly host?: () => void;
 }
@@ -96,7 +98,12 @@ export function follow(query: string, handlers: EventHandlers): () => void {
     if (handlers.log !== undefined) handle("log", handlers.log);
     if (handlers.machine !== undefined) handle("machine", handlers.machine);
     if (handlers.media !== undefined) handle("media", handlers.media);
-    if (handlers.index !== undefined) handle("index", handlers.index);
+    if (handlers.index !== undefined) {
+      handle("index", ({ change }: { readonly change: string }) => {
+        if (change === "syncing") handlers.syncing?.();
+        else handlers.index?.();
+      });
+    }
     if (handlers.host !== undefined) handle("host", handlers.host);
   };
   const reopen = () => {

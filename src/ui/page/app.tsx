@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { loadSession, mayChange, session, signOut } from "../client/client.ts";
-import { connection } from "../client/events.ts";
+import { connection, follow } from "../client/events.ts";
 import { Button } from "../part/controls.tsx";
 import { Empty } from "../part/message.tsx";
 import { announced, nameTab } from "../browser/tab.ts";
@@ -38,6 +38,8 @@ function Page(): JSX.Element {
 
 function Missing({ path }: { path: string }): JSX.Element {
   useEffect(() => nameTab("Not found"), []);
+  // Only so that the frame can say whether the agent is there.
+  useEffect(() => follow("kind=host", { load: () => {} }), []);
   return (
     <Empty title={`There is no page ${addressOf(path)}`}>
       <p>

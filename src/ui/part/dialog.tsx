@@ -60,11 +60,20 @@ export function Dialog(props: DialogProps): JSX.Element {
   );
 }
 
-/** The same as commands, to be copied. */
-export function Terminal({ curl, cli }: { curl: string; cli: string }): JSX.Element {
+interface TerminalProps {
+  readonly curl: string;
+  readonly cli: string;
+  /** What the commands do, where there are several such parts. */
+  readonly title?: string;
+}
+
+/** An action as commands, to be copied. */
+export function Terminal(
+  { curl, cli, title = "The same from a terminal" }: TerminalProps,
+): JSX.Element {
   return (
     <details class="terminal">
-      <summary>The same from a terminal</summary>
+      <summary>{title}</summary>
       <Command text={cli} label="as CLI" />
       <Command text={curl} label="as curl" />
     </details>

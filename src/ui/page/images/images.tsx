@@ -9,7 +9,7 @@ import type { Schemas } from "../../client/schema.ts";
 import { Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
-import { clock, isThere, Time } from "../../part/shown.tsx";
+import { bytesText, clock, isThere, Progress, Time } from "../../part/shown.tsx";
 import { announce, nameTab } from "../../browser/tab.ts";
 import { place, setQuery } from "../../browser/route.ts";
 import { type Distro, openIndexView } from "./index_view.ts";
@@ -48,7 +48,7 @@ export function ImagesPage(): JSX.Element {
 }
 
 function Sync({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
-  const { upstream, last_sync, compared_at, documents, syncing } = status;
+  const { upstream, last_sync, compared_at, documents, syncing, progress } = status;
   const problems = last_sync?.problems ?? [];
   return (
     <>
@@ -68,7 +68,15 @@ function Sync({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
         {last_sync !== null && (
           <div>
             <dt>Last sync</dt>
-            <dd>{syncing ? "under way" : last_sync.outcome}, {changesText(last_sync)}</dd>
+            <dd>{last_sync.outcome}, {changesText(last_sync)}</dd>
+          </div>
+        )}
+        {syncing && (
+          <div>
+            <dt>Syncing now</dt>
+            <dd class="number">
+              {progress === null ? "It begins" : <SyncProgress {...progress} />}
+            </dd>
           </div>
         )}
       </dl>
@@ -91,6 +99,28 @@ function Sync({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
           )}
         </Banner>
       )}
+    </>
+  );
+}
+
+const PHASES: Readonly<Record<Schemas["IndexProgress"]["phase"], string>> = {
+  list: "reads the list of distros",
+  documents: "reads documents",
+  store: "stores what has changed",
+};
+
+function SyncProgress(
+  { phase, documents, total, bytes }: Schemas["IndexProgress"],
+): JSX.Element {
+  const done = `${documents.toLocaleString("en")} of ${total.toLocaleString("en")}`;
+  return (
+    <>
+      {PHASES[phase]}, {done}, {bytesText(bytes)}
+      <Progress
+        done={documents}
+        total={total === 0 ? undefined : total}
+        label={`Documents of the sync: ${done}`}
+      />
     </>
   );
 }

@@ -18,17 +18,29 @@ export function openIndexView() {
   const distros = signal<readonly Distro[] | undefined>(undefined);
   const error = signal<string | undefined>(undefined);
   const closing = new AbortController();
-  const load = async () => {
+  const guarded = async (work: () => Promise<void>) => {
     try {
-      const found = await read("GET /agent/v1/index", "/agent/v1/index", closing.signal);
-      status.value = found;
-      distros.value = found.documents === 0 ? [] : await readDistros(closing.signal);
+      await work();
       error.value = undefined;
     } catch (failure) {
       if (!closing.signal.aborted) error.value = wordsOf(failure);
     }
   };
-  const stop = follow("kind=index", { load: () => void load(), index: () => void load() });
+  const readStatus = async () => {
+    const found = await read("GET /agent/v1/index", "/agent/v1/index", closing.signal);
+    status.value = found;
+    return found;
+  };
+  const load = () =>
+    void guarded(async () => {
+      const { documents } = await readStatus();
+      distros.value = documents === 0 ? [] : await readDistros(closing.signal);
+    });
+  const stop = follow("kind=index", {
+    load,
+    index: load,
+    syncing: () => void guarded(async () => void await readStatus()),
+  });
   return {
     status,
     distros,

@@ -6,7 +6,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { Tabs } from "../../part/controls.tsx";
 import { Banner } from "../../part/message.tsx";
 import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
+import { nameTab, useStateAnnounced } from "../../browser/tab.ts";
 import type { PageProps } from "../../browser/route.ts";
 import { Actions } from "./actions.tsx";
 import { Notify } from "./notify.tsx";
@@ -24,6 +24,7 @@ export function JobPage({ params: { uuid = "" } }: PageProps): JSX.Element {
   useEffect(() => {
     if (job !== undefined) nameTab(`${job.state}: ${job.name}`, job.state);
   }, [job?.state, job?.name]);
+  useStateAnnounced(job?.name ?? "", job?.state);
   if (job === undefined) return <NoJob view={view} />;
   return (
     <>

@@ -23,12 +23,7 @@ export function Log({ view }: { view: OpenJobView }): JSX.Element {
     LEVELS.indexOf(line.level) >= LEVELS.indexOf(level.value) && hasText(line, text.value)
   );
   const last = lines.at(-1)?.sequence;
-  useEffect(() => {
-    if (follows.value && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
-  }, [last, follows.value]);
-  const scrolled = ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }: Scroll) => {
-    follows.value = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
-  };
+  const scrolled = useEnd(box, follows, last);
   return (
     <>
       <form class="filter" onSubmit={(event) => event.preventDefault()}>
@@ -72,6 +67,33 @@ export function Log({ view }: { view: OpenJobView }): JSX.Element {
   );
 }
 
+/** Keeps a box at its end while it follows. @returns what to do when it has scrolled */
+function useEnd(
+  box: { readonly current: HTMLElement | null },
+  follows: { value: boolean },
+  last: number | undefined,
+): (event: Scroll) => void {
+  const top = useRef(0);
+  const toEnd = () => {
+    if (follows.value && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  };
+  useEffect(toEnd, [last, follows.value]);
+  // A window of another size breaks the lines elsewhere, and its end moves.
+  useEffect(() => {
+    if (box.current === null) return;
+    const observer = new ResizeObserver(toEnd);
+    observer.observe(box.current);
+    return () => observer.disconnect();
+  }, []);
+  return ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+    const atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    // Only a person goes up and away from the end; whatever else moves it leaves the switch alone.
+    if (atEnd) follows.value = true;
+    else if (scrollTop < top.current) follows.value = false;
+    top.current = scrollTop;
+  };
+}
+
 type Scroll = Event & { readonly currentTarget: HTMLElement };
 
 function hasText(line: LogLine, text: string): boolean {
@@ -86,7 +108,7 @@ function hasText(line: LogLine, text: string): boolean {
 function Line({ line }: { line: LogLine }): JSX.Element {
   const { time, level, task, message, progress, fields } = line;
   // The timeline has what else an attempt that failed holds.
-  const rest = fields === null || "wait_seconds" in fields ? "" : JSON.stringify(fields);
+  const rest = fields === null || "wait_seconds" in fields ? "" : fieldsText(fields);
   return (
     <div class={`log-line log-${level}`}>
       <time dateTime={time} title={exactText(time)}>{timeOfDay(time)}</time>
@@ -97,6 +119,29 @@ function Line({ line }: { line: LogLine }): JSX.Element {
       </span>
     </div>
   );
+}
+
+/** What a line holds besides its message; calls of capabilities by their numbers. */
+function fieldsText(fields: Readonly<Record<string, unknown>>): string {
+  const { zonewright_call: call, zonewright_calls: calls, ...others } = fields;
+  const words = Object.entries(others).length === 0 ? [] : [JSON.stringify(others)];
+  if (isObject(call) && isObject(call.args)) {
+    words.push(...Object.entries(call.args).map(([name, value]) => `${name}=${textOf(value)}`));
+  }
+  if (isObject(calls)) {
+    for (const [name, of] of Object.entries(calls)) {
+      if (isObject(of)) words.push(`${name} ${of.count} in ${of.ms} ms`);
+    }
+  }
+  return words.join(", ");
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null;
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
 }
 
 /** Progress as a text: `copy 412 of 631 MB`. */

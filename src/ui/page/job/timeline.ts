@@ -72,14 +72,18 @@ function barsOf(
   }
   const freeMs = bars.at(-1)?.toMs ?? 0;
   const next = { attempt: (bars.at(-1)?.attempt ?? 0) + 1, fallback: false };
-  if (result !== undefined && result.error === "") {
+  const { task } = view;
+  const waits = view.state === "waiting" && task !== null && isOf(task, at);
+  if (waits && result !== undefined) {
+    const fromMs = Date.parse(result.started_at);
+    bars.push({ kind: "pause", fromMs, toMs: Math.max(fromMs, nowMs), ...next });
+  } else if (result !== undefined && result.error === "") {
     const toMs = Date.parse(result.finished_at);
     // The entry of a task begins with its first attempt.
     const wait = view.attempts.findLast((one) => isOf(one, at))?.wait_seconds ?? 0;
     const fromMs = Math.min(Math.max(Date.parse(result.started_at), freeMs + wait * 1000), toMs);
     bars.push({ kind: "done", fromMs, toMs, ...next, attempt: result.attempts });
   }
-  const { task } = view;
   if (view.state === "running" && task !== null && isOf(task, at) && task.since !== null) {
     const fromMs = Date.parse(task.since);
     bars.push({ kind: "running", fromMs, toMs: Math.max(fromMs, nowMs), ...next });
@@ -99,6 +103,8 @@ function statusOf(
   at: Pick<Line, "phase" | "index">,
   result: Schemas["TaskResult"] | undefined,
 ): Line["status"] {
+  // The task that waits has a result already: what a resume without one gives it.
+  if (view.state === "waiting" && view.task !== null && isOf(view.task, at)) return "waiting";
   if (result !== undefined) {
     if (result.error !== "") return "failed";
     const { started_at, created_at } = view;

@@ -28,76 +28,142 @@ interface OtherHandlers extends Pick<EventHandlers, "machine" | "index" | "host"
   readonly job?: () => void;
 }
 
-/** The list of one filter. @param others share its stream: a browser has few connections */
+/**
+ * A list whose filter may change; its stream stays open meanwhile.
+ * @param others share its stream: a browser has few connections
+ */
 export function openJobList(
-  query: URLSearchParams,
+  first: URLSearchParams,
   { load: loadOthers, job: jobToo, ...others }: OtherHandlers = {},
 ) {
-  const counts = signal<StateCounts | undefined>(undefined);
-  const closing = new AbortController();
-  const { rows, status, error, load } = openRows(query, closing.signal);
-  const count = openCounts(counts, query, closing.signal);
+  const { filter: filterRows, load, take, close: closeRows, ...shown } = openRows(first);
+  const { counts, filter: filterCounts, soon: count, close: closeCounts } = openCounts(first);
   const stop = follow(`kind=${["job", ...Object.keys(others)].join(",")}`, {
     ...others,
     load: () => {
-      void load(true);
+      void load("again");
       count();
       loadOthers?.();
     },
     job: (event) => {
       jobToo?.();
-      rows.value = applied(rows.value, event, query, status.value === "whole");
+      take(event);
       count();
     },
   });
-  const shown = { rows, status, error, counts };
+  let text = first.toString();
   return {
     ...shown,
+    counts,
+    /** Shows the jobs of another filter; those of the last one stay until the first are there. */
+    filter: (query: URLSearchParams) => {
+      const wanted = query.toString();
+      if (wanted === text) return;
+      text = wanted;
+      // One after the other: both look through the same jobs, and the rows are what somebody waits for.
+      void filterRows(query).then(() => {
+        if (text === wanted) filterCounts(query);
+      });
+    },
     /** Reads the next page, unless one is on its way. */
     more: () => {
-      if (status.value === "more") void load(false);
+      if (shown.status.value === "more") void load("more");
     },
     close: () => {
       stop();
-      closing.abort();
+      closeRows();
+      closeCounts();
     },
   };
 }
 
+/** What a read is for: another filter, the same rows as they are now, or the next page. */
+type Reading = "filter" | "again" | "more";
+
 /** The rows of a list, as far as they were read. */
-function openRows(query: URLSearchParams, closing: AbortSignal) {
+function openRows(first: URLSearchParams) {
   const rows = signal<readonly JobSummary[]>([]);
   const status = signal<"loading" | "more" | "whole">("loading");
   const error = signal<string | undefined>(undefined);
+  let query = first;
   let next: string | null = null;
-  let loads = 0;
+  let reading = new AbortController();
+  /** Events since a read began: what it found may be older. */
+  let events: JobEvent[] = [];
+  /** Whether the rows are those of the last filter. */
+  const stale = signal(false);
 
-  /** @param again whether to begin with the first page, for as many rows as there are */
-  const load = async (again: boolean) => {
-    loads += 1;
-    const mine = loads;
-    if (!again) status.value = "loading";
-    const wanted = again ? Math.max(rows.value.length, JOBS_PER_PAGE) : rows.value.length + 1;
-    let found = again ? [] : rows.value;
-    let cursor = again ? null : next;
+  const show = (found: readonly JobSummary[], whole: boolean) => {
+    rows.value = events.reduce((all, event) => applied(all, event, query, whole), found);
+    stale.value = false;
+  };
+  const load = async (why: Reading) => {
+    reading.abort();
+    const { signal: mine } = reading = new AbortController();
+    events = [];
+    if (why !== "again") status.value = "loading";
+    const { length } = stale.peek() || why === "filter" ? [] : rows.value;
+    const wanted = why === "more" ? length + 1 : Math.max(length, JOBS_PER_PAGE);
+    const begun = why === "more" ? { found: rows.value, next } : { found: [], next: null };
     try {
-      do {
-        const { jobs, next: after } = await readPage(query, cursor, closing);
-        if (mine !== loads) return;
-        found = joined(found, jobs);
-        cursor = after;
-        // A page may be short while others follow.
-      } while (found.length < wanted && cursor !== null);
-      rows.value = found;
-      next = cursor;
+      for await (const part of readPages(query, begun, wanted, mine)) {
+        // A search may take many pages: what has been found is shown meanwhile.
+        const { found, enough } = part;
+        if (enough || (why !== "again" && found.length > 0)) show(found, part.next === null);
+        if (enough) next = part.next;
+      }
       error.value = undefined;
     } catch (failure) {
-      if (closing.aborted || mine !== loads) return;
+      if (mine.aborted) return;
       error.value = wordsOf(failure);
     }
-    status.value = next === null ? "whole" : "more";
+    if (!mine.aborted) status.value = next === null ? "whole" : "more";
   };
-  return { rows, status, error, load };
+  return {
+    rows,
+    status,
+    stale,
+    error,
+    load,
+    /** Applies an event. */
+    take(event: JobEvent) {
+      events.push(event);
+      if (!stale.value) rows.value = applied(rows.value, event, query, status.value === "whole");
+    },
+    filter(changed: URLSearchParams) {
+      query = changed;
+      stale.value = true;
+      next = null;
+      return load("filter");
+    },
+    close: () => reading.abort(),
+  };
+}
+
+/** Jobs that were read, and where the next page begins. */
+interface Read {
+  readonly found: readonly JobSummary[];
+  readonly next: string | null;
+}
+
+/** Reads pages until there are as many rows as wanted, or no more; nothing once it is aborted. */
+async function* readPages(
+  query: URLSearchParams,
+  begun: Read,
+  wanted: number,
+  signal: AbortSignal,
+): AsyncGenerator<Read & { readonly enough: boolean }> {
+  let { found, next } = begun;
+  let enough = false;
+  // A page may be short while others follow.
+  while (!enough) {
+    const page = await readPage(query, next, signal);
+    if (signal.aborted) return;
+    found = joined(found, page.jobs);
+    next = page.next;
+    enough = found.length >= wanted || next === null;
+    yield { found, next, enough };
+  }
 }
 
 async function readPage(
@@ -165,27 +231,45 @@ interface StateCounts {
   readonly whole: boolean;
 }
 
-/** @returns reads the numbers of jobs by state soon, once for many changes */
-function openCounts(
-  counts: { value: StateCounts | undefined },
-  query: URLSearchParams,
-  closing: AbortSignal,
-): () => void {
+/** The numbers of jobs by state for a filter, read soon, once for many changes. */
+function openCounts(first: URLSearchParams) {
+  const counts = signal<StateCounts | undefined>(undefined);
+  let narrowed = withoutState(first);
+  let reading = new AbortController();
   let timer: number | undefined;
-  const narrowed = new URLSearchParams(query);
-  narrowed.delete("state");
   const count = async () => {
     timer = undefined;
+    reading.abort();
+    const { signal: closing } = reading = new AbortController();
     const read = narrowed.size === 0 ? countAll(closing) : countFitting(narrowed, closing);
     // The rows say why, if the agent does not answer.
     const found = await read.catch(() => undefined);
-    if (found !== undefined) counts.value = found;
+    if (found !== undefined && !closing.aborted) counts.value = found;
   };
-  closing.addEventListener("abort", () => clearTimeout(timer));
-  return () => {
-    if (counts.value === undefined && timer === undefined) void count();
-    timer ??= setTimeout(() => void count(), COUNT_DELAY_MS);
+  return {
+    counts,
+    soon: () => {
+      if (counts.value === undefined && timer === undefined) void count();
+      timer ??= setTimeout(() => void count(), COUNT_DELAY_MS);
+    },
+    filter: (query: URLSearchParams) => {
+      const changed = withoutState(query);
+      if (changed.toString() === narrowed.toString()) return;
+      narrowed = changed;
+      clearTimeout(timer);
+      void count();
+    },
+    close: () => {
+      clearTimeout(timer);
+      reading.abort();
+    },
   };
+}
+
+function withoutState(query: URLSearchParams): URLSearchParams {
+  const narrowed = new URLSearchParams(query);
+  narrowed.delete("state");
+  return narrowed;
 }
 
 async function countAll(closing: AbortSignal): Promise<StateCounts> {

@@ -2,7 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { mayChange } from "../../client/client.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
@@ -17,8 +17,10 @@ import { FILTER_KEYS, type JobList, type JobSummary, openJobList, STATES } from 
 export function JobsPage(): JSX.Element {
   useEffect(() => nameTab("Jobs"), []);
   const filter = filterOf(place.value.query);
-  const list = useMemo(() => openJobList(filter), [filter.toString()]);
-  useEffect(() => () => list.close(), [list]);
+  const list = useMemo(() => openJobList(filter), []);
+  // Before the frame with the new filter is drawn.
+  useLayoutEffect(() => list.filter(filter), [filter.toString()]);
+  useEffect(() => list.close, []);
   const selected = useSignal<ReadonlyMap<string, JobSummary>>(new Map());
   return (
     <>
@@ -26,7 +28,12 @@ export function JobsPage(): JSX.Element {
       <StateTabs list={list} />
       <Filter />
       {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
-      <div id="jobs" role="tabpanel" aria-label="Jobs of this state">
+      <div
+        id="jobs"
+        role="tabpanel"
+        aria-label="Jobs of this state"
+        aria-busy={list.stale.value}
+      >
         <JobRows list={list} selected={selected} />
       </div>
       {mayChange() && (
@@ -83,8 +90,8 @@ const SPANS = [
   { title: "the last 24 hours", ms: 86_400_000 },
   { title: "the last 7 days", ms: 604_800_000 },
 ] as const;
-/** Milliseconds after the last key at which a search begins. */
-const TYPING_MS = 200;
+/** Milliseconds between searches while somebody types; a browser limits changes of its address. */
+const TYPING_MS = 150;
 
 function Filter(): JSX.Element {
   const { query } = place.value;
@@ -123,14 +130,24 @@ function FilterText(
   const current = place.value.query.get(name) ?? "";
   const text = useSignal(current);
   const timer = useRef<number | undefined>(undefined);
+  const sent = useRef(current);
   useEffect(() => {
-    if (text.value.trim() !== current) text.value = current;
+    // What comes back from here may be older than what is typed.
+    if (sent.current !== current) text.value = sent.current = current;
   }, [current]);
   useEffect(() => () => clearTimeout(timer.current), []);
+  const send = () => {
+    const value = text.peek().trim();
+    timer.current = undefined;
+    if (value === sent.current) return;
+    sent.current = value;
+    setQuery({ [name]: value });
+    timer.current = setTimeout(send, TYPING_MS);
+  };
   const typed = (event: Event & { currentTarget: HTMLInputElement }) => {
     text.value = event.currentTarget.value;
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => setQuery({ [name]: text.value.trim() }), TYPING_MS);
+    // The first key at once, those after it together.
+    if (timer.current === undefined) send();
   };
   const shared = { placeholder, value: text.value, onInput: typed };
   return type === "search"

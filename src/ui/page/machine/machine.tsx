@@ -8,7 +8,7 @@ import { JobLines } from "../../part/job_lines.tsx";
 import { MachineBadge } from "../../part/machine_badge.tsx";
 import { Banner } from "../../part/message.tsx";
 import { REASONS, Time, Uuid } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
+import { nameTab, useStateAnnounced } from "../../browser/tab.ts";
 import type { PageProps } from "../../browser/route.ts";
 import { Actions, nameOf } from "./actions.tsx";
 import { Console } from "./console.tsx";
@@ -25,6 +25,7 @@ export function MachinePage({ params: { uuid = "" } }: PageProps): JSX.Element {
     () => nameTab(machine === undefined ? "Machine" : `${machine.state}: ${nameOf(machine)}`),
     [machine?.state, machine?.alias],
   );
+  useStateAnnounced(machine === undefined ? "" : nameOf(machine), machine?.state);
   const job = currentJob(jobs);
   const gone = view.deleted.value || (machine?.state === "absent" && job === undefined);
   return (

@@ -90,7 +90,7 @@ export function MediumFields({ form }: { form: FormContext }): JSX.Element {
         path={["boot"]}
         label="Attached as"
         words={["cd", "disk"]}
-        none="what its name says"
+        none="CD or disk, by the ending of its name"
       />
     </fieldset>
   );

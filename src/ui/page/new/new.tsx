@@ -2,10 +2,11 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { mayChange, wordsOf } from "../../client/client.ts";
 import { cliOf, CREATE_WORDS, curlOf } from "../../client/curl.ts";
-import { Button, Command } from "../../part/controls.tsx";
+import { Button } from "../../part/controls.tsx";
+import { Terminal } from "../../part/dialog.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { bytesText } from "../../part/shown.tsx";
 import { nameTab } from "../../browser/tab.ts";
@@ -26,7 +27,7 @@ import { idOf } from "./field.tsx";
 import { RequestForm } from "./form.tsx";
 import type { JsonObject } from "./json_text.ts";
 import { Making } from "./making.tsx";
-import { isBusy, openOrder, type Order, type Refusal } from "./order.ts";
+import { dryRunOf, isBusy, openOrder, type Order, type Refusal } from "./order.ts";
 
 /** The form, or the job of the order that the address names. */
 export function NewMachinePage(): JSX.Element {
@@ -137,6 +138,8 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
     go(`/new?${query}`, "replace");
   }, [state.kind]);
   const busy = isBusy(state);
+  const form = useRef<HTMLFormElement>(null);
+  const shown = (work: Promise<void>) => void work.then(() => showOutcome(form.current));
   return (
     <>
       <div class="page-head request-head">
@@ -148,10 +151,11 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
           class="request-form"
           aria-label="Request"
           noValidate
+          ref={form}
           onSubmit={(event) => {
             event.preventDefault();
             // A dialog of the form has a form of its own.
-            if (event.target === event.currentTarget) void order.check();
+            if (event.target === event.currentTarget) shown(order.check());
           }}
         >
           <fieldset class="request-fields" disabled={busy || draft.problem.value !== undefined}>
@@ -161,8 +165,12 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
               brand={brandOf(draft.request.value)}
             />
           </fieldset>
-          {draft.problem.value === undefined && <Outcome order={order} />}
-          <OrderBar order={order} draft={draft} />
+          {draft.problem.value === undefined && (
+            <div class="outcome">
+              <Outcome order={order} />
+            </div>
+          )}
+          <OrderBar order={order} draft={draft} onCreate={() => shown(order.create())} />
         </form>
         <div class="request-side">
           <Editor draft={draft} disabled={busy} />
@@ -170,6 +178,13 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
         </div>
       </div>
     </>
+  );
+}
+
+/** Not after a check that nobody asked for: it would move the page while somebody types. */
+function showOutcome(form: HTMLFormElement | null): void {
+  requestAnimationFrame(() =>
+    form?.querySelector(".outcome")?.scrollIntoView({ block: "nearest" })
   );
 }
 
@@ -227,7 +242,13 @@ function Refusals({ refusals }: { refusals: readonly Refusal[] }): JSX.Element {
   );
 }
 
-function OrderBar({ order, draft }: { order: Order; draft: Draft }): JSX.Element {
+interface OrderBarProps {
+  readonly order: Order;
+  readonly draft: Draft;
+  readonly onCreate: () => void;
+}
+
+function OrderBar({ order, draft, onCreate }: OrderBarProps): JSX.Element {
   const state = order.state.value;
   const stuck = isBusy(state) || draft.problem.value !== undefined;
   const name = fieldText(valueAt(draft.request.value, ["machine", "alias"]));
@@ -237,7 +258,7 @@ function OrderBar({ order, draft }: { order: Order; draft: Draft }): JSX.Element
       <Button type="submit" disabled={stuck || state.kind === "checking"}>
         Check
       </Button>
-      <Button kind="primary" disabled={stuck} onClick={() => void order.create()}>
+      <Button kind="primary" disabled={stuck} onClick={onCreate}>
         Create {name === "" ? "the machine" : name}
       </Button>
     </div>
@@ -263,13 +284,16 @@ function barText(state: Order["state"]["value"], draft: Draft): string {
 
 /** The order as commands. */
 function Commands({ order, draft }: { order: Order; draft: Draft }): JSX.Element {
-  const call = order.callOf();
-  const cli = cliOf(["machine", "create", "-f", "-", "--follow"]);
+  const input = ` <<'JSON'\n${textOf(draft.request.value)}\nJSON`;
+  const words = ["machine", "create", "-f", "-"];
   return (
-    <details class="terminal">
-      <summary>The same from a terminal</summary>
-      <Command text={`${cli} <<'JSON'\n${textOf(draft.request.value)}\nJSON`} label="as CLI" />
-      <Command text={curlOf(call)} label="as curl" />
-    </details>
+    <>
+      <Terminal cli={cliOf([...words, "--follow"]) + input} curl={curlOf(order.callOf())} />
+      <Terminal
+        title="Check it from a terminal"
+        cli={cliOf([...words, "--dry-run"]) + input}
+        curl={curlOf(dryRunOf(draft))}
+      />
+    </>
   );
 }

@@ -95,14 +95,19 @@ export function openOrder(draft: Draft) {
   };
 }
 
+/** The call that asks what would become of a draft. */
+export function dryRunOf(draft: Draft): Call {
+  const body = { ...bodyOf(draft.request.value), dry_run: true };
+  return { method: "POST", path: PATH, body };
+}
+
 /** What would become of a draft. */
 async function dryRun(
   draft: Draft,
   signal: AbortSignal,
 ): Promise<OrderState & { readonly kind: "possible" | "refused" }> {
-  const body = { ...bodyOf(draft.request.value), dry_run: true };
   try {
-    const answer = await ordered({ method: "POST", path: PATH, body }, signal);
+    const answer = await ordered(dryRunOf(draft), signal);
     if (!("dry_run" in answer)) throw new Error("The agent made a machine of a dry run");
     const { medium, unchecked, problems } = answer;
     if (problems.length === 0) return { kind: "possible", medium, unchecked };

@@ -93,7 +93,7 @@ function Head({ host }: { host: HostPage | undefined }): JSX.Element {
   return (
     <div>
       <h1>
-        {system?.hostname ?? name}{" "}
+        {titleOf(system?.hostname ?? name, mode)}{" "}
         <span class={`badge state-${MODE_STATES[mode]}`}>{modeText(host)}</span>
       </h1>
       <p class="muted">
@@ -102,6 +102,11 @@ function Head({ host }: { host: HostPage | undefined }): JSX.Element {
       </p>
     </div>
   );
+}
+
+/** A simulated host has no name but its mode, which the badge says. */
+function titleOf(name: string, mode: HostPage["mode"]): string {
+  return name === mode ? "Overview" : name;
 }
 
 /** Warnings of what keeps jobs from running; others can wait. */
@@ -198,7 +203,7 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
       <p class="muted cut">
         {about !== null && <>{about} ·{" "}</>}
         created <Time at={job.created_at} />
-        {seconds !== null && <>{" "}· {spanText(seconds)}</>}
+        {seconds !== null && <>{" "}· {spanText(seconds)} so far</>}
       </p>
     </li>
   );

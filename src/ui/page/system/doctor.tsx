@@ -2,15 +2,19 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { read, wordsOf } from "../../client/client.ts";
+import { type Call, read, wordsOf } from "../../client/client.ts";
+import { cliOf, curlOf } from "../../client/curl.ts";
 import type { Answers } from "../../client/schema.ts";
 import { Button, Copy } from "../../part/controls.tsx";
+import { Terminal } from "../../part/dialog.tsx";
 import { Banner } from "../../part/message.tsx";
 import { Time } from "../../part/shown.tsx";
 import { announce } from "../../browser/tab.ts";
 
 /** On the agent's host: a running agent is asked to repair nothing. */
 const FIX_COMMAND = "zonewright doctor --fix";
+
+const CALL: Call = { method: "GET", path: "/agent/v1/doctor" };
 
 type Findings = Answers["GET /agent/v1/doctor"];
 
@@ -58,6 +62,8 @@ export function Doctor(): JSX.Element {
           </p>
         )
         : <Checks findings={findings.value} />}
+      {/* Without an address the command examines the host that it is typed on. */}
+      <Terminal cli={cliOf(["doctor"], location.origin, true)} curl={curlOf(CALL)} />
     </section>
   );
 }

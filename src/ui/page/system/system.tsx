@@ -64,7 +64,7 @@ export function SystemPage(): JSX.Element {
 function Facts({ host }: { host: Schemas["Host"] }): JSX.Element {
   const facts: Readonly<Record<string, ComponentChildren>> = {
     Version: host.commit === null ? host.version : `${host.version}, ${host.commit.slice(0, 12)}`,
-    Host: `${host.name}, ${modeText(host)}`,
+    Host: [...new Set([host.name, modeText(host)])].join(", "),
     Runtime: `${host.runtime}, ${host.target}`,
     Process: host.pid,
     Started: <Time at={host.started_at} />,

@@ -10,7 +10,7 @@ import { Terminal } from "../../part/dialog.tsx";
 import { Banner } from "../../part/message.tsx";
 import { announce } from "../../browser/tab.ts";
 import { go } from "../../browser/route.ts";
-import { CREATE_WORDS, validate } from "./workflow_view.ts";
+import { CREATE_WORDS, validate, validateCallOf } from "./workflow_view.ts";
 
 const EXAMPLE = `{
   "name": "hello",
@@ -76,9 +76,11 @@ export function NewWorkflow({ onClose }: { onClose: () => void }): JSX.Element {
         <Button onClick={check}>Validate</Button>
         <Button kind="quiet" onClick={onClose}>Close</Button>
       </div>
+      <Terminal cli={cliOf(CREATE_WORDS)} curl={curlOf(call)} />
       <Terminal
-        cli={cliOf(CREATE_WORDS)}
-        curl={curlOf(call)}
+        title="Validate it from a terminal"
+        cli="zonewright workflow validate -f workflow.json"
+        curl={curlOf(validateCallOf(parsed))}
       />
     </section>
   );

@@ -7,7 +7,7 @@ import { type Call, mayChange, send, wordsOf } from "../../client/client.ts";
 import { cliOf, curlOf } from "../../client/curl.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { Button } from "../../part/controls.tsx";
-import { Dialog } from "../../part/dialog.tsx";
+import { Dialog, Terminal } from "../../part/dialog.tsx";
 import { Banner, type BannerKind, Empty } from "../../part/message.tsx";
 import { JobLines } from "../../part/job_lines.tsx";
 import { isThere, spanText, Uuid } from "../../part/shown.tsx";
@@ -15,7 +15,13 @@ import { Source } from "../job/source.tsx";
 import { announce, nameTab } from "../../browser/tab.ts";
 import { go, type PageProps } from "../../browser/route.ts";
 import { RunForm } from "./run_form.tsx";
-import { openWorkflow, paramFieldsOf, validate, type Workflow } from "./workflow_view.ts";
+import {
+  openWorkflow,
+  paramFieldsOf,
+  validate,
+  validateCallOf,
+  type Workflow,
+} from "./workflow_view.ts";
 
 /** All that there is to see of a workflow. */
 export function WorkflowPage({ params: { uuid = "" } }: PageProps): JSX.Element {
@@ -92,6 +98,13 @@ function Head({ workflow }: { workflow: Workflow }): JSX.Element {
           </div>
         )}
       </dl>
+      {mayChange() && (
+        <Terminal
+          title="Validate it from a terminal"
+          cli={`${cliOf(["workflow", "get", uuid, "--json"])} | zonewright workflow validate -f -`}
+          curl={curlOf(validateCallOf(workflow))}
+        />
+      )}
       {removes.value && <RemovalDialog workflow={workflow} onClose={() => removes.value = false} />}
     </>
   );

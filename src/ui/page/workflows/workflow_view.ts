@@ -2,7 +2,7 @@
 // when the stream comes back.
 
 import { signal } from "@preact/signals";
-import { read, send, wordsOf } from "../../client/client.ts";
+import { type Call, read, send, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 
@@ -99,11 +99,15 @@ export function paramFieldsOf(jobs: readonly Schemas["JobSummary"][]): readonly 
   return [...fields].map(([name, value]) => ({ name, value }));
 }
 
+/** The call that asks the agent whether it would accept a workflow. */
+export function validateCallOf(body: unknown): Call {
+  return { method: "POST", path: "/agent/v1/workflows/validate", body };
+}
+
 /** Asks the agent whether it would accept a workflow. @throws {CallError} with every incorrect field */
 export async function validate(
   body: unknown,
 ): Promise<Answers["POST /agent/v1/workflows/validate"]> {
-  const call = { method: "POST", path: "/agent/v1/workflows/validate", body } as const;
   // The agent's description says that this is its answer.
-  return await send(call) as Answers["POST /agent/v1/workflows/validate"];
+  return await send(validateCallOf(body)) as Answers["POST /agent/v1/workflows/validate"];
 }

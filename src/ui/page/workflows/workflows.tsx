@@ -45,7 +45,7 @@ export function WorkflowsPage(): JSX.Element {
             checked={builtin}
             onChange={(event) => setQuery({ builtin: event.currentTarget.checked ? "true" : null })}
           />
-          <span>Those of the agent</span>
+          <span>Built-in ones too</span>
         </label>
       </form>
       {workflows === undefined
