@@ -74,6 +74,11 @@ Deno.test("a wrong digest discards the file, an unreadable or unknown one is ref
       assertEquals([text, refused.status], [text, 409], refused.text);
       assertStringIncludes(refused.text, "Repr-Digest");
     }
+    const right = await base64Of(BYTES);
+    const both = { "repr-digest": `sha-256=:${right}:`, digest: `SHA-256=${wrong}` };
+    const two = await agent.put("a.iso", BYTES, both);
+    assertEquals([two.status, await agent.offset("a.iso")], [409, null], two.text);
+    assertStringIncludes(two.text, "two digests of sha256");
   });
 });
 

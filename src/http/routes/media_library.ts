@@ -187,20 +187,32 @@ const ALGORITHMS: Readonly<Record<string, DigestAlgorithm>> = {
  * @see RFC 9530, section 3, and RFC 3230 for the older field
  */
 function digestsOf(headers: Headers): Digest[] {
-  return ["Repr-Digest", "Digest"].flatMap((field) => {
+  const all: Digest[] = [];
+  for (const field of ["Repr-Digest", "Digest"]) {
     const header = headers.get(field);
-    if (header === null) return [];
+    if (header === null) continue;
     const found = header.split(",").flatMap((item) => {
       const [, name = "", value = ""] = /^\s*([\w-]+)=:?([A-Za-z0-9+/]+=*):?\s*$/.exec(item) ?? [];
       const algorithm = ALGORITHMS[name.toLowerCase()];
       return algorithm === undefined ? [] : [{ algorithm, value: hexOf(value) }];
     });
     const right = found.every(({ algorithm, value }) => isDigestValue(algorithm, value));
-    if (found.length > 0 && right) return found;
+    if (found.length > 0 && right) {
+      all.push(...found);
+      continue;
+    }
     const shown = JSON.stringify(header.slice(0, TEXT_CHARS_MAX));
     const example = field === "Digest" ? "sha-256=<base64>" : "sha-256=:<base64>:";
     throw invalidArgument(field, `Cannot read ${field} ${shown}: expected ${example}`);
-  });
+  }
+  for (const { algorithm, value } of all) {
+    const other = all.find((one) => one.algorithm === algorithm && one.value !== value);
+    if (other === undefined) continue;
+    const message = `Cannot verify an upload by two digests of ${algorithm}, ${value} and ` +
+      `${other.value}: expected one`;
+    throw invalidArgument("Repr-Digest", message);
+  }
+  return all;
 }
 
 function hexOf(base64: string): string {
