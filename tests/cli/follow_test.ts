@@ -11,12 +11,13 @@ import {
   endTask,
   holdOf,
   type HttpAgent,
+  jobIn,
   newJob,
   newWorkflow,
   withHttpAgent,
 } from "../http/http_agent.ts";
 import { until } from "../support/until.ts";
-import { type Screen, screenFor, type ScreenOptions } from "./screen.ts";
+import { said, type Screen, screenFor, type ScreenOptions } from "./screen.ts";
 
 const MIB = 1_048_576;
 
@@ -133,6 +134,17 @@ Deno.test("--follow exits 5 and says which task failed with what", () =>
         `hint: zonewright job why ${job.uuid}  shows its attempts and log\n` +
         `hint: zonewright job retry ${job.uuid}  to create it again\n`,
     );
+  }));
+
+Deno.test("job tail of a failed job that was retried names the job that repeats it", () =>
+  withHttpAgent(async (agent) => {
+    const uuid = await jobIn(agent, "failed");
+    const retried = await said(agent, ["job", "retry", uuid]);
+    const tail = await said(agent, ["job", "tail", uuid]);
+    assertEquals([retried.code, tail.code], [0, 5]);
+    const next = `hint: zonewright job why ${retried.out().trim()}  the job that repeats it\n`;
+    assertStringIncludes(tail.err(), next);
+    assertEquals(tail.err().includes("job retry"), false);
   }));
 
 Deno.test("--wait shows the end of the job, the failed task, its error and the time it took", () =>

@@ -10,6 +10,7 @@ import { AWAY_MS_MAX } from "../client/events.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, FOLLOW_FLAG, type Invocation } from "../command/command.ts";
+import { textIn } from "../client/api_call.ts";
 import { reportOutcome } from "../command/failure.ts";
 import { followNews, type JobNews } from "./news.ts";
 import { type FollowView, openJsonView, openLiveView, openPlainView } from "./views.ts";
@@ -223,7 +224,11 @@ export function followedExit(call: Invocation, job_uuid: string, followed: Follo
 
 function endedExit({ terminal, printer }: Invocation, job: JobAnswer, end: JobEnd): ExitCode {
   const { json } = printer;
-  const again = `zonewright job retry ${job.uuid}  to create it again`;
+  const next = textIn(job.raw, "next_attempt");
+  // A job is retried once.
+  const again = next === undefined
+    ? `zonewright job retry ${job.uuid}  to create it again`
+    : `zonewright job why ${next}  the job that repeats it`;
   switch (end) {
     case "success":
     case undefined:

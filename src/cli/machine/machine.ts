@@ -356,11 +356,17 @@ const GET: Command = {
       ["console", textIn(machine, "console") ?? "-"],
       ["media", mediaText(machine)],
       ["medium", printable(textIn(machine, "medium") ?? "-")],
-      ["job", [textIn(machine, "job_uuid") ?? "-", textIn(machine, "job_execution")].join(" ")],
+      ["job", jobText(machine)],
     ]);
     return EXIT.ok;
   },
 };
+
+function jobText(machine: JsonObject): string {
+  const uuid = textIn(machine, "job_uuid");
+  const execution = executionWord(textIn(machine, "job_execution") ?? "");
+  return uuid === undefined ? "-" : printable(`${uuid} ${execution}`);
+}
 
 function mediaText({ media }: JsonObject): string {
   if (!isJsonObject(media)) return "-";
