@@ -157,7 +157,8 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<E
 async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   const asked = args[0] === "help" || args[0] === "--help" || args[0] === "-h";
   const [nounName, ...rest] = asked ? args.slice(1) : args;
-  if (nounName === undefined && asked) return { kind: "help", text: await overviewText() };
+  const named = nounName !== undefined && globalFlag(nounName) === undefined;
+  if (asked && !named) return { kind: "help", text: await overviewText() };
   if (nounName === undefined) throw usageError(`expected one of ${NOUN_NAMES.join(", ")}`);
   if (nounName === "--version" || nounName === "-V") return await findCommand(["version", ...rest]);
   const load = Object.hasOwn(NOUNS, nounName) ? NOUNS[nounName] : undefined;
@@ -181,7 +182,9 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
     : undefined;
   if (command === undefined) {
     const full = Object.keys(noun.verbs).map((one) => `${nounName} ${one}`);
-    if (verb === undefined) throw usageError(`expected one of ${full.join(", ")}`);
+    if (verb === undefined || globalFlag(verb) !== undefined) {
+      throw usageError(`expected one of ${full.join(", ")}`);
+    }
     const typed = `${nounName} ${verb.slice(0, SHOWN_CHARS_MAX)}`;
     const others = Object.hasOwn(MEANT_VERBS, verb) ? MEANT_VERBS[verb] : undefined;
     const meant = others?.find((one) => Object.hasOwn(noun.verbs, one));

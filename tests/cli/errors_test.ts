@@ -159,6 +159,7 @@ Deno.test("global flags may come before the command, with their values", async (
     ]
   ) assertEquals(await curl(...line.split(" ")), wanted, line);
   assertStringIncludes(await curl("--json", "version"), '"deno"');
+  assertEquals(await curl("--no-color", "help"), await curl("help"));
   assertEquals(await failure("--nosuch", "job", "list"), {
     code: 2,
     err: 'zonewright: Cannot read the command: expected a command before the flag "--nosuch"\n' +
@@ -181,6 +182,7 @@ Deno.test("an error with --json is one object on standard error, and nothing is 
     exit_code: 2,
   });
   assertEquals((await said("--json", "job", "get")).hint, "zonewright job get --help");
+  assertStringIncludes((await said("--json", "job")).message, "expected one of job run,");
   const url = CLOSED_ADDRESS;
   assertEquals((await said("--url", url, "--json", "job", "list")).code, "unreachable");
   assertStringIncludes((await failure("job", "lst", "--", "--json")).err, "zonewright: Cannot");
