@@ -16,6 +16,7 @@ import {
   type GuestUser,
   type WalledCommand,
 } from "../sandbox/guest_command.ts";
+import { openKeeper } from "../sandbox/keeper.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
   abortedError,
@@ -168,8 +169,10 @@ class DecoderPool implements Decoders {
     this.#queue.close();
     for (const { timer } of this.#kept) clearTimeout(timer);
     for (const decoder of this.#all) decoder.kill("was ended with the others");
-    (await this.#walls)?.memory.close();
+    const walls = await this.#walls;
+    walls?.memory.close();
     await Promise.all(this.#unreaped);
+    await walls?.command.keeper?.close();
   }
 
   /** Waits for a turn and a decoder, and runs one piece of work. */
@@ -300,5 +303,6 @@ async function openWalls({ self, log, user, slots = 0 }: DecodersPlace): Promise
   const { tools } = await findGuestTools({ os: Deno.build.os, root });
   const place = { tools, root, slots };
   const command = decoderCommand(self, user === undefined ? place : { ...place, user });
-  return { command, memory: new MemoryWatch(tools, log) };
+  const keeper = openKeeper(tools, log);
+  return { command: { ...command, keeper }, memory: new MemoryWatch(tools, log) };
 }

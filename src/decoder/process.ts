@@ -14,6 +14,7 @@ import {
   ProcessOutput,
   spawnWalled,
   START_DEADLINE_MS,
+  takeRest,
 } from "../sandbox/walled_process.ts";
 import {
   type DecoderFrame,
@@ -134,9 +135,10 @@ export class DecoderProcess {
     );
     try {
       const frame = await this.next();
-      const problem = frame.kind === FRAME.ready
+      const found = frame.kind === FRAME.ready
         ? wallProblem(parseReady(frame), this.#command.cannotRefuse, GUEST_PERMISSIONS)
         : "spoke before it was ready";
+      const problem = found ?? await takeRest(this.#command, this.pid);
       if (problem !== undefined) this.kill(`is not closed: ${problem}`);
     } catch (error) {
       this.kill(`broke the protocol: ${messageOf(error)}`);

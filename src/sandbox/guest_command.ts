@@ -2,6 +2,7 @@
 // and coreutils on Linux, ppriv on illumos. Each has one fixed path; missing ones are logged.
 
 import { AgentError } from "../domain/error.ts";
+import type { Keeper } from "./keeper.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
 import { FRESH_REALM_WORD, type TaskLimits } from "../wall/task_limits.ts";
 
@@ -59,10 +60,11 @@ export function decodersMax(): number {
 
 /**
  * The basic privileges of illumos minus those to start processes or programs, link to files of
- * others, use the network, and see or signal other processes.
+ * others, use the network, see other processes, and signal those of other sessions: each guest has one of
+ * its own.
  * @see privileges(7) on illumos
  */
-export const ILLUMOS_TAKEN = [
+const ILLUMOS_TAKEN = [
   "file_link_any",
   "net_access",
   "proc_exec",
@@ -70,6 +72,13 @@ export const ILLUMOS_TAKEN = [
   "proc_info",
   "proc_session",
 ] as const;
+/**
+ * Taken once the process is ready: until then it connects to the agent's socket and loads its program, and no
+ * manual page says that this takes no right to write.
+ */
+const ILLUMOS_TAKEN_LATER = ["file_write"] as const;
+/** What no guest or decoder has at work on illumos. */
+export const ILLUMOS_LACKING = [...ILLUMOS_TAKEN, ...ILLUMOS_TAKEN_LATER];
 const ILLUMOS_PRIVILEGES = ["basic", ...ILLUMOS_TAKEN.map((name) => `!${name}`)].join(",");
 
 /**
@@ -156,6 +165,12 @@ export interface WalledCommand {
   readonly env: Readonly<Record<string, string>>;
   readonly uid?: number;
   readonly gid?: number;
+  /** Whether it starts in a session of its own. */
+  readonly ownSession?: boolean;
+  /** Ends it when the agent has gone. */
+  readonly keeper?: Keeper | undefined;
+  /** What takes from it what it needed only to start; its id is appended. */
+  readonly takesRest?: readonly string[];
   /** Memory limit, MiB. */
   readonly memoryMib: number;
   /** Checks that the runtime cannot pass; see WalledSelf. */
@@ -240,6 +255,10 @@ function walledCommand(
     args,
     env: self.env,
     ...changedByDeno,
+    ...(tools.ppriv === undefined ? {} : {
+      ownSession: true,
+      takesRest: [tools.ppriv, "-s", ILLUMOS_TAKEN_LATER.map((name) => `A-${name}`).join(",")],
+    }),
     memoryMib: memoryMib(face, self, tools),
     cannotRefuse: self.walled?.cannotRefuse ?? [],
   };

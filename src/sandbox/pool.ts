@@ -24,7 +24,8 @@ import { wallProblem } from "./wall_checks.ts";
 import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
 import type { GuestOwner } from "./owner.ts";
 import { type GuestListener, GuestProcess } from "./process.ts";
-import { START_DEADLINE_MS } from "./walled_process.ts";
+import { openKeeper } from "./keeper.ts";
+import { START_DEADLINE_MS, takeRest } from "./walled_process.ts";
 import { GuestQueue, IdleGuests, IdleRenewal } from "./queue.ts";
 import { LargeMessageTurns } from "./message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
@@ -124,7 +125,9 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const place = { tools, root, slots, freshRealm };
   const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
   const memory = new MemoryWatch(tools, options.log);
-  const pool = new Pool(options, command, await openGuestEntrance(options), memory);
+  const entrance = await openGuestEntrance(options);
+  const keeper = openKeeper(tools, options.log);
+  const pool = new Pool(options, { ...command, keeper }, entrance, memory);
   pool.fill();
   return pool;
 }
@@ -225,6 +228,7 @@ class Pool implements GuestPool {
     for (const guest of this.#guests) guest.kill("was ended with its pool");
     await this.#entrance.close();
     await Promise.all(this.#unreaped);
+    await this.#command.keeper?.close();
   }
 
   get #working(): number {
@@ -325,15 +329,22 @@ class Pool implements GuestPool {
       START_DEADLINE_MS,
     );
     this.#entrance.expect(token, guest);
+    const begin = () => {
+      clearTimeout(late);
+      this.#starting.delete(guest);
+      this.#startFailures = 0;
+      this.#offer(guest);
+    };
     guest.listen({
       message: (message) => {
         if (message.type !== "ready") return guest.kill("spoke before it was ready");
         const problem = wallProblem(message.checks, this.#command.cannotRefuse);
         if (problem !== undefined) return guest.kill(`is not closed: ${problem}`);
-        clearTimeout(late);
-        this.#starting.delete(guest);
-        this.#startFailures = 0;
-        this.#offer(guest);
+        if (this.#command.takesRest === undefined) return begin();
+        return takeRest(this.#command, guest.pid).then((rest) => {
+          if (rest !== undefined) return guest.kill(`is not closed: ${rest}`);
+          if (guest.alive) begin();
+        });
       },
       lost: ({ words }) => {
         clearTimeout(late);

@@ -8,7 +8,7 @@ import { processChecks } from "./wall_checks.ts";
 import { findGuestTools, guestCommand, type GuestPlace, type GuestUser } from "./guest_command.ts";
 import { openGuestEntrance } from "./entrance.ts";
 import { GuestProcess } from "./process.ts";
-import { START_DEADLINE_MS } from "./walled_process.ts";
+import { START_DEADLINE_MS, takeRest } from "./walled_process.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 
@@ -55,6 +55,8 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       try {
         entrance.expect(token, guest);
         const reported = await report(guest);
+        // What it could not take is found below.
+        await takeRest(command, guest.pid);
         return [
           { check: "start", ok: true, detail: `process ${guest.pid} reported` },
           ...GUEST_CHECKS.map((name) => found(reported, name)),

@@ -6,7 +6,7 @@ import {
   DATA_BYTES_MAX,
   FILES_MAX,
   type GuestPlace,
-  ILLUMOS_TAKEN,
+  ILLUMOS_LACKING,
 } from "./guest_command.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 
@@ -96,9 +96,9 @@ function privilegeChecks(printed: string): GuestCheck[] {
   const held = new Set(sets.flat());
   // What is not printed by name may hold anything.
   const known = sets.length === 4 && !["all", "basic", "zone"].some((name) => held.has(name));
-  const kept = ILLUMOS_TAKEN.filter((name) => !known || held.has(name));
+  const kept = ILLUMOS_LACKING.filter((name) => !known || held.has(name));
   const ok = kept.length === 0;
-  const words = ok ? `has none of ${ILLUMOS_TAKEN.join(", ")}` : `may have ${kept.join(", ")}`;
+  const words = ok ? `has none of ${ILLUMOS_LACKING.join(", ")}` : `may have ${kept.join(", ")}`;
   const networked = kept.includes("net_access");
   return [
     { check: "privileges", ok, detail: `it ${words}` },

@@ -12,9 +12,9 @@ export interface ProcessEnd {
 
 /** Starts a process with nothing but its arguments, its own environment, and three pipes. */
 export function spawnWalled(
-  { program, args, env, uid, gid }: Omit<WalledCommand, "memoryMib">,
+  { program, args, env, uid, gid, ownSession = false, keeper }: Omit<WalledCommand, "memoryMib">,
 ): Deno.ChildProcess {
-  return new Deno.Command(program, {
+  const child = new Deno.Command(program, {
     args: [...args],
     clearEnv: true,
     env: { ...env },
@@ -22,9 +22,32 @@ export function spawnWalled(
     stdin: "piped",
     stdout: "piped",
     stderr: "piped",
+    detached: ownSession,
     ...(uid === undefined ? {} : { uid }),
     ...(gid === undefined ? {} : { gid }),
   }).spawn();
+  keeper?.keep(child);
+  return child;
+}
+
+/**
+ * Takes from a process what it needed only to start.
+ * @returns why that failed, worded to follow "its process is not closed: ", or undefined
+ */
+export async function takeRest(
+  { takesRest = [] }: Pick<WalledCommand, "takesRest">,
+  pid: number,
+): Promise<string | undefined> {
+  const [program, ...args] = takesRest;
+  if (program === undefined) return undefined;
+  const { success, stderr } = await new Deno.Command(program, {
+    args: [...args, `${pid}`],
+    clearEnv: true,
+    cwd: "/",
+    stdin: "null",
+  }).output();
+  if (success) return undefined;
+  return `${takesRest.join(" ")} failed: ${new TextDecoder().decode(stderr).trim()}`;
 }
 
 /** Time for a new guest or decoder to report that it is ready, milliseconds. */

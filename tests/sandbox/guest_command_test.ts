@@ -146,6 +146,9 @@ Deno.test("guestCommand() takes basic privileges away on illumos", () => {
   );
   // No program changes the user there, so Deno does, before ppriv begins.
   assertEquals([command.uid, command.gid], [990, 991]);
+  // proc_session bars signals to other sessions only. It may write until it is ready.
+  assertEquals(command.ownSession, true);
+  assertEquals(command.takesRest?.join(" "), "/usr/bin/ppriv -s A-file_write");
 });
 
 Deno.test("guestCommand() limits a guest on illumos by a shell, its address space on Node alone", async () => {

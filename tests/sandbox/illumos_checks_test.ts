@@ -4,7 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { illumosChecks } from "../../src/sandbox/wall_checks.ts";
 
-const KEPT = "file_read,file_write";
+const KEPT = "file_read";
 const privileges = (names: string) =>
   `4711:   /opt/tools/bin/node /opt/custom/bin/zonewright guest
 flags = <none>
@@ -46,6 +46,7 @@ Deno.test("each wall that is missing on illumos fails its check", () => {
   assertEquals(failed({ uid: "    0\n" }), ["user"]);
   assertEquals(failed({ privileges: privileges(`${KEPT},proc_fork`) }), ["privileges"]);
   assertEquals(failed({ privileges: privileges(`${KEPT},net_access`) }), ["privileges", "network"]);
+  assertEquals(failed({ privileges: privileges(`${KEPT},file_write`) }), ["privileges"]);
   assertEquals(failed({ limits: limits("unlimited       unlimited") }), ["limits"]);
 });
 

@@ -1,0 +1,73 @@
+// The keeper of guests and decoders on illumos, with the shell of this host.
+
+import { assert, assertEquals } from "@std/assert";
+import { fromFileUrl } from "@std/path";
+import { silentLog } from "../../src/metrics/log.ts";
+import { openKeeper } from "../../src/sandbox/keeper.ts";
+import { spawnWalled, takeRest } from "../../src/sandbox/walled_process.ts";
+import { until } from "../support/until.ts";
+
+const TOOLS = { sh: "/bin/sh" };
+const SLEEP = { program: "/bin/sleep", args: ["3600"], env: {}, cannotRefuse: [] };
+
+/** Whether a process runs: one that has ended but was not reaped does not. */
+function isRunning(pid: number): boolean {
+  const { stdout } = new Deno.Command("/usr/bin/ps", {
+    args: ["-o", "stat=", "-p", `${pid}`],
+  }).outputSync();
+  return /^[^Z\s]/.test(new TextDecoder().decode(stdout).trim());
+}
+
+Deno.test("what is kept does not outlive an agent that is killed", async () => {
+  const agent = new Deno.Command(Deno.execPath(), {
+    args: [
+      ...["run", "--quiet", "--cached-only", "-A"],
+      fromFileUrl(new URL("kept_agent.ts", import.meta.url)),
+    ],
+    stdout: "piped",
+    stdin: "null",
+  }).spawn();
+  let text = "";
+  for await (const piece of agent.stdout.pipeThrough(new TextDecoderStream())) {
+    text += piece;
+    if (text.includes("\n")) break;
+  }
+  const [kept = 0, ended = 0] = text.trim().split(" ").map(Number);
+  assertEquals([isRunning(kept), isRunning(ended)], [true, false]);
+  agent.kill("SIGKILL");
+  await agent.status;
+  await until("the end of what was kept", () => !isRunning(kept));
+});
+
+Deno.test("a keeper that is closed ends what it still keeps", async () => {
+  const keeper = openKeeper(TOOLS, silentLog);
+  assert(keeper !== undefined);
+  const child = spawnWalled({ ...SLEEP, keeper });
+  await keeper.close();
+  assertEquals((await child.status).signal, "SIGKILL");
+  await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
+});
+
+Deno.test("there is no keeper where the kernel ends guests, or without a shell", () => {
+  assertEquals(openKeeper({ ...TOOLS, setpriv: "/usr/bin/setpriv" }, silentLog), undefined);
+  assertEquals(openKeeper({}, silentLog), undefined);
+});
+
+Deno.test("a guest of illumos leads a session of its own", async () => {
+  const child = spawnWalled({ ...SLEEP, ownSession: true });
+  const { stdout } = await new Deno.Command("/usr/bin/ps", {
+    args: ["-o", "sid=", "-p", `${child.pid}`],
+  }).output();
+  child.kill("SIGKILL");
+  await child.status;
+  assertEquals(Number(new TextDecoder().decode(stdout)), child.pid);
+  await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
+});
+
+Deno.test("a process from which the rest cannot be taken is not closed", async () => {
+  const script = (text: string) => ["/bin/sh", "-c", text, "ppriv"];
+  assertEquals(await takeRest({}, 4711), undefined);
+  assertEquals(await takeRest({ takesRest: script('[ "$1" = 4711 ]') }, 4711), undefined);
+  const words = await takeRest({ takesRest: script("echo not owner >&2; exit 1") }, 4711);
+  assert(words?.endsWith("failed: not owner"), words);
+});
