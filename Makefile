@@ -50,10 +50,10 @@ build-node: dist/zonewright.mjs ## make dist/zonewright.mjs, the program in one 
 dist/zonewright.mjs: .toolchain/ready dist/ui.json $(SOURCES) $(wildcard vendors/node/*.ts) vendors/build_node.ts
 	@$(DENO) run --quiet --cached-only -A vendors/build_node.ts
 
-release: dist/zonewright ## make dist/release/: the binary, its manual, completions, materials, sums
+release: dist/zonewright dist/zonewright.mjs ## make dist/release/: binary, file for Node, manual, completions, materials, sums
 	@$(DENO) run --quiet --cached-only -A vendors/release.ts
 
-chaos: .toolchain/ready dist/zonewright ## kill, fill, flood and misclock the agent at full length (PART=clock, memory or endurance for some of it)
+chaos: .toolchain/ready dist/zonewright ## kill, fill, flood and misclock the agent at full length (PART=clock for some of it, PROGRAM as below)
 	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_CHAOS_PROGRAM=$(or $(PROGRAM),source) \
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
 		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts)

@@ -1,6 +1,7 @@
 // Makes dist/release/ from a binary that was built: the binary under a name that tells version and
-// target, its manual and completions, what it is made of, and the digests of all that. Everything but
-// the binary is said by the binary itself. The same binary gives the same files, with the same times.
+// target, the file for Node, manual and completions, what each program is made of, and the digests of all
+// that. Manual and completions are the binary's own words. The same programs give the same files, with the
+// same times.
 
 import { fromFileUrl, join } from "@std/path";
 import { billOfMaterials, type Package, type Subject } from "./sbom.ts";
@@ -9,12 +10,16 @@ const ROOT = fromFileUrl(new URL("..", import.meta.url));
 const SHELLS = ["bash", "zsh", "fish"] as const;
 const TEXT_MODE = 0o644;
 const PROGRAM_MODE = 0o755;
+/** The program, and the console that it carries. */
+const PROGRAM = ["main.ts", "src/ui/main.tsx"] as const;
 /** Files of the sources that go with every copy. */
 const NOTICES = ["LICENSE", "CHANGELOG.md"] as const;
 
 /** Where a release comes from and goes to. */
 export interface ReleaseOptions {
   readonly binary: string;
+  /** The file for Node. */
+  readonly nodeFile: string;
   /** Emptied first. */
   readonly folder: string;
   /** The time of every file; that of the commit unless given. */
@@ -22,21 +27,31 @@ export interface ReleaseOptions {
 }
 
 /** @returns the names of what was made @throws {Error} naming the program that failed */
-export async function makeRelease({ binary, folder, madeAt }: ReleaseOptions): Promise<string[]> {
+export async function makeRelease(
+  { binary, nodeFile, folder, madeAt }: ReleaseOptions,
+): Promise<string[]> {
   await Deno.remove(folder, { recursive: true }).catch(ignoreMissing);
   await Deno.mkdir(folder, { recursive: true });
   const about = JSON.parse(await ask(binary, "version", "--json"));
   const stem = `zonewright-${about.version}`;
   const program = `${stem}-${about.target}`;
+  const onNode = `${stem}.mjs`;
   const bytes = await Deno.readFile(binary);
-  const subject: Subject = { ...about, sha256: await sha256(bytes), madeAt: madeAt.toISOString() };
-  const files = new Map<string, Uint8Array<ArrayBuffer>>([[program, bytes]]);
+  const nodeBytes = await Deno.readFile(nodeFile);
+  refuseOther(new TextDecoder().decode(nodeBytes), about.commit);
+  const { version, commit, target } = about;
+  const dated = { version, commit, madeAt: madeAt.toISOString() };
+  const ofBinary: Subject = { ...dated, target, sha256: await sha256(bytes), carried: about };
+  const ofNode: Subject = { ...dated, target: "node", sha256: await sha256(nodeBytes) };
+  const files = new Map<string, Uint8Array<ArrayBuffer>>([[program, bytes], [onNode, nodeBytes]]);
   const put = (name: string, text: string) => files.set(name, new TextEncoder().encode(text));
   put("zonewright.8", await ask(binary, "man"));
   for (const shell of SHELLS) {
     put(`zonewright.${shell}`, await ask(binary, "completion", shell));
   }
-  put(`${stem}.cdx.json`, billOfMaterials(subject, await packagesOfBinary()));
+  put(`${stem}.cdx.json`, billOfMaterials(ofBinary, await packagesOfAll(PROGRAM)));
+  const packages = await packagesOfAll([...PROGRAM, "vendors/node/install.ts"]);
+  put(`${stem}.mjs.cdx.json`, billOfMaterials(ofNode, packages));
   for (const name of NOTICES) put(name, await Deno.readTextFile(join(ROOT, name)));
   const sums = await Promise.all(
     [...files].map(async ([name, content]) => `${await sha256(content)}  ${name}\n`),
@@ -45,16 +60,23 @@ export async function makeRelease({ binary, folder, madeAt }: ReleaseOptions): P
   for (const [name, content] of files) {
     const path = join(folder, name);
     await Deno.writeFile(path, content);
-    await Deno.chmod(path, name === program ? PROGRAM_MODE : TEXT_MODE);
+    await Deno.chmod(path, name === program || name === onNode ? PROGRAM_MODE : TEXT_MODE);
     await Deno.utime(path, madeAt, madeAt);
   }
   await Deno.utime(folder, madeAt, madeAt);
   return [...files.keys()];
 }
 
-/** Those of the program, and of the console that it carries. */
-async function packagesOfBinary(): Promise<Package[]> {
-  const found = (await Promise.all(["main.ts", "src/ui/main.tsx"].map(packagesOf))).flat();
+/** @throws {Error} when the file for Node comes from other sources than the binary */
+function refuseOther(nodeText: string, commit: string): void {
+  // The binary says behind it whether the sources differed from the commit.
+  const [hash = ""] = commit.split(" ");
+  if (hash === "unknown" || nodeText.includes(hash)) return;
+  throw new Error(`Cannot release: the file for Node was not built from commit ${hash}`);
+}
+
+async function packagesOfAll(entries: readonly string[]): Promise<Package[]> {
+  const found = (await Promise.all(entries.map(packagesOf))).flat();
   const names = new Map(found.map((one) => [`${one.name}@${one.version}`, one]));
   return [...names.values()].sort((a, b) => a.name < b.name ? -1 : 1);
 }
@@ -119,7 +141,8 @@ async function timeOfSources(): Promise<Date> {
 if (import.meta.main) {
   const folder = join(ROOT, "dist/release");
   const binary = join(ROOT, "dist/zonewright");
-  const names = await makeRelease({ binary, folder, madeAt: await timeOfSources() });
+  const nodeFile = join(ROOT, "dist/zonewright.mjs");
+  const names = await makeRelease({ binary, nodeFile, folder, madeAt: await timeOfSources() });
   const about = JSON.parse(await ask(binary, "version", "--json"));
   const { commit, runtime, runtime_compared } = about;
   console.error(`release: dist/release, ${names.length} files, commit ${commit}`);

@@ -1,5 +1,6 @@
 // What a release is made of, as CycloneDX has it: the packages that main.ts reaches, with the digests
-// of deno.lock, and the runtime that the binary carries, as the binary itself names it.
+// of deno.lock, and the runtime that the binary carries, as the binary itself names it. The file for Node
+// carries none.
 
 /** One npm package of the binary. */
 export interface Package {
@@ -16,9 +17,15 @@ export interface Subject {
   readonly version: string;
   readonly commit: string;
   readonly target: string;
-  /** Lower-case hex, of the binary. */
+  /** Lower-case hex, of the program. */
   readonly sha256: string;
-  /** Deno, V8 and SQLite of the binary, and how it names its runtime. */
+  readonly carried?: CarriedRuntime;
+  /** ISO 8601. */
+  readonly madeAt: string;
+}
+
+/** Deno, V8 and SQLite of a binary, and how it names its runtime. */
+export interface CarriedRuntime {
   readonly deno: string;
   readonly v8: string;
   readonly sqlite: string;
@@ -26,17 +33,16 @@ export interface Subject {
   /** Lower-case hex, and what it was compared with; absent from source. */
   readonly runtime_sha256?: string;
   readonly runtime_compared?: string;
-  /** ISO 8601. */
-  readonly madeAt: string;
 }
 
 const LICENSE = "MPL-2.0";
 
 /** A CycloneDX 1.5 document. The same subject gives the same text. */
 export function billOfMaterials(subject: Subject, packages: readonly Package[]): string {
-  const { version, sha256, madeAt, commit, target } = subject;
+  const { version, sha256, madeAt, commit, target, carried } = subject;
   const ref = `pkg:generic/zonewright@${version}`;
-  const components = [...runtimeComponents(subject), ...packages.map(packageComponent)];
+  const runtime = carried === undefined ? [] : runtimeComponents(carried);
+  const components = [...runtime, ...packages.map(packageComponent)];
   const document = {
     bomFormat: "CycloneDX",
     specVersion: "1.5",
@@ -55,10 +61,12 @@ export function billOfMaterials(subject: Subject, packages: readonly Package[]):
         properties: [
           { name: "zonewright:commit", value: commit },
           { name: "zonewright:target", value: target },
-          { name: "zonewright:runtime", value: subject.runtime },
-          ...(subject.runtime_compared === undefined
+          ...(carried === undefined
             ? []
-            : [{ name: "zonewright:runtime_compared", value: subject.runtime_compared }]),
+            : [{ name: "zonewright:runtime", value: carried.runtime }]),
+          ...(carried?.runtime_compared === undefined
+            ? []
+            : [{ name: "zonewright:runtime_compared", value: carried.runtime_compared }]),
         ],
       },
     },
@@ -82,7 +90,7 @@ function packageComponent({ name, version, integrity, license }: Package) {
 }
 
 /** What is inside the runtime has no digest of its own. */
-function runtimeComponents({ deno, v8, sqlite, runtime_sha256: content = "" }: Subject) {
+function runtimeComponents({ deno, v8, sqlite, runtime_sha256: content = "" }: CarriedRuntime) {
   const hashes = /^[0-9a-f]{64}$/.test(content) ? [{ alg: "SHA-256", content }] : [];
   return [
     { name: "deno", version: deno, licenses: [{ license: { id: "MIT" } }], hashes },

@@ -1,6 +1,6 @@
 // A release of a program that is run from source: everything but the compiling.
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { makeRelease, packagesOf } from "../../vendors/release.ts";
 import { sourceProgram } from "../support/agent_process.ts";
@@ -9,6 +9,7 @@ import { withFolder } from "../support/until.ts";
 import { VERSION } from "../../src/runtime/version.ts";
 
 const MADE_AT = new Date("2026-11-20T12:00:00.000Z");
+const NODE_PROGRAM = `zonewright-${VERSION}.mjs`;
 const PROGRAM = `zonewright-${VERSION}-${Deno.build.target}`;
 
 /** The program from source as one executable file. */
@@ -19,6 +20,13 @@ async function executable(folder: string): Promise<string> {
   const path = join(folder, "zonewright");
   await Deno.writeTextFile(path, `#!/bin/sh\n${exports.join("")}exec ${words.join(" ")} "$@"\n`);
   await Deno.chmod(path, 0o755);
+  return path;
+}
+
+/** A file for Node, as far as a release looks at it. */
+async function nodeFileIn(folder: string): Promise<string> {
+  const path = join(folder, "zonewright.mjs");
+  await Deno.writeTextFile(path, "#!/opt/tools/bin/node\n");
   return path;
 }
 
@@ -37,7 +45,8 @@ programTest(
     await withFolder(async (folder) => {
       const binary = await executable(folder);
       const release = join(folder, "release");
-      await makeRelease({ binary, folder: release, madeAt: MADE_AT });
+      const nodeFile = await nodeFileIn(folder);
+      await makeRelease({ binary, nodeFile, folder: release, madeAt: MADE_AT });
       const content = await contentOf(release);
       assertEquals(
         Object.keys(content).sort(),
@@ -47,6 +56,8 @@ programTest(
           "SHA256SUMS",
           PROGRAM,
           `zonewright-${VERSION}.cdx.json`,
+          NODE_PROGRAM,
+          `${NODE_PROGRAM}.cdx.json`,
           "zonewright.8",
           "zonewright.bash",
           "zonewright.fish",
@@ -62,10 +73,11 @@ programTest(
       for (const name of Object.keys(content)) {
         const { mtime, mode } = await Deno.stat(join(release, name));
         assertEquals([name, mtime], [name, MADE_AT]);
-        assertEquals([name, (mode ?? 0) & 0o777], [name, name === PROGRAM ? 0o755 : 0o644]);
+        const isProgram = name === PROGRAM || name === NODE_PROGRAM;
+        assertEquals([name, (mode ?? 0) & 0o777], [name, isProgram ? 0o755 : 0o644]);
       }
       assert(content["zonewright.8"]?.startsWith(".TH ZONEWRIGHT 8 "));
-      await makeRelease({ binary, folder: release, madeAt: MADE_AT });
+      await makeRelease({ binary, nodeFile, folder: release, madeAt: MADE_AT });
       assertEquals(await contentOf(release), content);
     });
   },
@@ -75,7 +87,8 @@ Deno.test("a bill of materials lists what the program reaches, with digest and l
   await withFolder(async (folder) => {
     const release = join(folder, "release");
     const binary = await executable(folder);
-    await makeRelease({ binary, folder: release, madeAt: MADE_AT });
+    const nodeFile = await nodeFileIn(folder);
+    await makeRelease({ binary, nodeFile, folder: release, madeAt: MADE_AT });
     const bom = JSON.parse(
       await Deno.readTextFile(join(release, `zonewright-${VERSION}.cdx.json`)),
     );
@@ -102,10 +115,32 @@ Deno.test("a bill of materials lists what the program reaches, with digest and l
       assert(licenses.length === 1, `${purl} has no licence`);
       if (type === "library") assert(/^[0-9a-f]{128}$/.test(hashes[0].content), purl);
     }
+    const onNode = JSON.parse(await Deno.readTextFile(join(release, `${NODE_PROGRAM}.cdx.json`)));
+    const nodeRefs: string[] = onNode.components.map((one: { purl: string }) => one.purl);
+    // It has what the binary has but the runtime, and a client of WebSockets.
+    const own = nodeRefs.filter((ref) => !refs.includes(ref));
+    assertEquals(own.map((ref) => ref.replace(/@[^@]*$/, "")), ["pkg:npm/ws"]);
+    const missing = refs.filter((ref: string) => !nodeRefs.includes(ref));
+    assertEquals(missing.every((ref: string) => ref.startsWith("pkg:generic/")), true, missing);
   });
 });
 
 Deno.test("what is only for tests is no part of the program", async () => {
   const names = (await packagesOf("main.ts")).map(({ name }) => name);
   assertEquals(names.filter((name) => ["fast-check", "pure-rand"].includes(name)), []);
+});
+
+Deno.test("a release is refused when its programs come from two commits", async () => {
+  await withFolder(async (folder) => {
+    const binary = join(folder, "zonewright");
+    const about = { version: VERSION, target: "t", commit: "c".repeat(40) };
+    await Deno.writeTextFile(binary, `#!/bin/sh\necho '${JSON.stringify(about)}'\n`);
+    await Deno.chmod(binary, 0o755);
+    const nodeFile = await nodeFileIn(folder);
+    await assertRejects(
+      () => makeRelease({ binary, nodeFile, folder: join(folder, "release"), madeAt: MADE_AT }),
+      Error,
+      "Cannot release: the file for Node was not built from commit ccc",
+    );
+  });
 });
