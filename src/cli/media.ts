@@ -223,24 +223,42 @@ const RM: Command = {
   async run({ args, client, printer }) {
     const gone: JsonObject[] = [];
     for (const operand of args.operands) {
-      const named = mediaKind(operand) !== undefined;
-      const path = named
-        ? `/agent/v1/media/library/${encodeURIComponent(operand)}`
-        : await fullPath(client, operand);
-      if (client.prints({ method: "DELETE", path })) continue;
-      const medium = named ? {} : readObject(await client.get(path), "the medium");
-      const sent = await client.send({ method: "DELETE", path });
-      if (sent.kind === "printed") continue;
-      const removed = named ? readObject(sent.body, "what is gone") : medium;
-      const what = textIn(removed, "removed") ?? textIn(medium, "name") ?? operand;
-      const from = textIn(removed, "path") ?? operand;
-      if (printer.json) gone.push(removed);
-      else printer.note(`removed ${what}: ${from}`);
+      const removed = await removeMedium(client, operand).catch((error) => {
+        // Notes are for people: what is gone must be known to a program too.
+        throw printer.json ? afterRemoving(gone, error) : error;
+      });
+      if (removed === undefined) continue;
+      gone.push(removed);
+      const what = textIn(removed, "removed") ?? textIn(removed, "name") ?? operand;
+      if (!printer.json) printer.note(`removed ${what}: ${textIn(removed, "path") ?? operand}`);
     }
     if (printer.json && !args.has("curl")) printer.document(gone);
     return EXIT.ok;
   },
 };
+
+/** @returns what is gone; undefined with --curl */
+async function removeMedium(
+  client: Invocation["client"],
+  operand: string,
+): Promise<JsonObject | undefined> {
+  const named = mediaKind(operand) !== undefined;
+  const path = named
+    ? `/agent/v1/media/library/${encodeURIComponent(operand)}`
+    : await fullPath(client, operand);
+  if (client.prints({ method: "DELETE", path })) return undefined;
+  const medium = named ? undefined : readObject(await client.get(path), "the medium");
+  const sent = await client.send({ method: "DELETE", path });
+  if (sent.kind === "printed") return undefined;
+  return medium ?? readObject(sent.body, "what is gone");
+}
+
+function afterRemoving(gone: readonly JsonObject[], error: unknown): unknown {
+  if (gone.length === 0 || !(error instanceof AgentError)) return error;
+  const names = gone.map((one) => textIn(one, "path") ?? "").join(", ");
+  const message = `${error.message}; removed before that: ${names}`;
+  return new AgentError(error.code, message, { errors: error.errors, cause: error });
+}
 
 /** The path of a file; the first digits that a table shows are enough when they are one file's. */
 async function fullPath(client: Invocation["client"], digest: string): Promise<string> {

@@ -206,6 +206,20 @@ Deno.test("machine create --wait --json prints one document when its job is canc
     assertEquals(JSON.parse(screen.out()), document);
   }));
 
+Deno.test("machine create --follow --json names the machine on a line, and its failure in one object", () =>
+  withMachines(async (agent) => {
+    const screen = screenFor(agent.url, { input: INPUT });
+    const ended = screen.run(...CREATE.slice(0, -1), "--follow", "--json");
+    const listed = await until("job", async () => (await agent.store.jobs.list({}))[0]);
+    const { uuid, params } = listed.job;
+    await agent.call("POST", `/jobs/${uuid}/cancel`, {});
+    assertEquals(await ended, 7);
+    const [first = ""] = screen.out().split("\n");
+    const message = `machine ${params.uuid}, job ${uuid}`;
+    assertEquals(JSON.parse(first), { kind: "note", job_uuid: uuid, message });
+    assertEquals(JSON.parse(screen.err()).code, "canceled");
+  }));
+
 Deno.test("machine create --idempotency-key twice makes one machine, and says so", () =>
   withMachines(async (agent) => {
     const line = [...CREATE, "--idempotency-key", "order-7"].filter((word) => word !== "--wait");

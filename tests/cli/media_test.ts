@@ -181,6 +181,9 @@ Deno.test("media rm says what it has removed, by name and by digest", async () =
     assertEquals([await json.run("media", "rm", "b.iso", HEX, "--json"), json.err()], [0, ""]);
     const [uploaded, cached] = JSON.parse(json.out());
     assertEquals([uploaded.path, cached.path], ["/up/b.iso", FILE.path]);
+    const half = screenFor(url);
+    assertEquals([await half.run("media", "rm", "b.iso", "zz", "--json"), half.out()], [4, ""]);
+    assertStringIncludes(JSON.parse(half.err()).message, "; removed before that: /up/b.iso");
   });
 });
 

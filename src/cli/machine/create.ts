@@ -268,8 +268,11 @@ export const CREATE: Command = {
       printer.next(`job tail ${job_uuid}`, "watch it");
       return EXIT.ok;
     }
-    if (call.args.has("follow")) printer.note(`machine ${uuid}, job ${job_uuid}`);
-    const followed = await follow(call, job_uuid, viewFor(call, job_uuid));
+    const view = viewFor(call, job_uuid);
+    // Programs read it among the other lines: standard error is left to the one object of an error.
+    const note = printer.json ? view.note : printer.note;
+    if (call.args.has("follow")) note(`machine ${uuid}, job ${job_uuid}`);
+    const followed = await follow(call, job_uuid, view);
     const code = followedExit(call, job_uuid, followed);
     if (code === EXIT.ok) return await showMachine(call, uuid);
     if (followed.kind === "ended" && printer.json) {
