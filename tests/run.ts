@@ -152,8 +152,8 @@ async function follow(
   const seconds = new Map<string, number>();
   let tests = 0;
   const timer = setInterval(() => {
-    const passed = ((performance.now() - began) / 1000).toFixed(0);
-    console.log(`${seconds.size} of ${files} files begun, ${tests} tests ended after ${passed} s`);
+    const so = secondsSince(began);
+    console.log(`${seconds.size} of ${files} files begun, ${tests} tests ended after ${so} s`);
   }, PROGRESS_MS);
   let rest = "";
   for await (const text of output.pipeThrough(new TextDecoderStream())) {
@@ -173,6 +173,10 @@ async function follow(
   return seconds;
 }
 
+function secondsSince(beganMs: number): string {
+  return ((performance.now() - beganMs) / 1000).toFixed(0);
+}
+
 /** `12ms`, `3s` or `1m2s`. */
 function secondsOf(time: string): number {
   const part = (unit: string) => Number(new RegExp(`(\\d+)${unit}(?!s)`).exec(time)?.[1] ?? 0);
@@ -184,6 +188,7 @@ async function run(
   files: readonly string[],
   { env = {}, filter = [] }: { env?: Record<string, string>; filter?: readonly string[] },
 ): Promise<Run> {
+  const began = performance.now();
   const report = await Deno.makeTempFile({ suffix: ".xml" });
   // Types are checked by `make check`, which comes before.
   const flags = ["--quiet", "--cached-only", "--no-check", "--parallel", "-A"];
@@ -197,6 +202,7 @@ async function run(
     }).spawn();
     const seconds = await follow(child.stdout, files.length);
     const { code } = await child.status;
+    console.log(`${files.length} files ended after ${secondsSince(began)} s`);
     return { cases: casesOf(await Deno.readTextFile(report)), failed: code !== 0, seconds };
   } finally {
     await Deno.remove(report);
@@ -250,8 +256,7 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
   }
   for (const { name } of of("skipped")) console.log(`skipped: ${name}`);
   printSlowest(runs);
-  const seconds = ((performance.now() - beganMs) / 1000).toFixed(1);
-  console.log(`${cases.length} tests in ${seconds} s`);
+  console.log(`${cases.length} tests in ${secondsSince(beganMs)} s`);
   // A run that ends without a report (a crash of the runner itself) has failed, whatever it counted.
   const crashed = runs.some(({ failed }) => failed) && of("failed").length === 0;
   const failed = crashed ? 1 : of("failed").length;

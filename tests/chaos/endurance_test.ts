@@ -17,7 +17,7 @@ import { RawConnection } from "./raw_connection.ts";
 import { type Holdings, holdings, medianOf, shown } from "./holdings.ts";
 
 /** Two hours, or what stands for them in every run. */
-const LOAD_MS = length({ quick: 120_000, full: 7_200_000 });
+const LOAD_MS = length({ quick: 45_000, full: 7_200_000 });
 /** Milliseconds in which memory that nobody uses may be given back. */
 const REST_MS = length({ quick: 5_000, full: 60_000 });
 const SAMPLE_MS = length({ quick: 1_000, full: 10_000 });
@@ -29,10 +29,23 @@ const END_MS_MAX = 120_000;
 
 /** MiB by which a heap may still grow to its size: within minutes it has seen few collections of all of it. */
 const HEAP_MIB = length({ quick: 64, full: 32 });
+/** Guests by which the pool may still grow, and descriptors for them: it starts them as tasks ask for them. */
+const GUESTS = length({ quick: 6, full: 0 });
+const GUEST_DESCRIPTORS = 5 * GUESTS;
 /** What the second half may have more than the first. */
-const MORE_MAX: Holdings = { residentMiB: HEAP_MIB, descriptors: 24, processes: 4, databaseMiB: 2 };
+const MORE_MAX: Holdings = {
+  residentMiB: HEAP_MIB,
+  descriptors: 24 + GUEST_DESCRIPTORS,
+  processes: 4 + GUESTS,
+  databaseMiB: 2,
+};
 /** What may be there after a rest more than in the first half. */
-const LEFT_MAX: Holdings = { residentMiB: HEAP_MIB, descriptors: 8, processes: 2, databaseMiB: 2 };
+const LEFT_MAX: Holdings = {
+  residentMiB: HEAP_MIB,
+  descriptors: 8 + GUEST_DESCRIPTORS,
+  processes: 2 + GUESTS,
+  databaseMiB: 2,
+};
 
 /** What goes on at the same time, and milliseconds between two turns of it. */
 interface Part {
