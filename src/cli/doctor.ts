@@ -3,7 +3,7 @@
 // the running agent for what its own doctor finds.
 
 import { resolve } from "@std/path";
-import { defaultConfigPath } from "../config/settings.ts";
+import { type Config, defaultConfigPath } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
 import { nearest } from "../domain/field_check.ts";
@@ -43,12 +43,18 @@ export const DOCTOR: Noun = {
       ["doctor", "exits 1 when something is broken"],
       ["doctor --fix", "also repairs what is safe to repair"],
       ["doctor --run guests --json", "one check, for a script"],
+      ["doctor --smartos-trial report.txt", "ten commands on a SmartOS host, for a report to send"],
       ["doctor --url localhost:8780", "what the running agent's own doctor finds"],
     ],
     flags: [
       { name: "list", help: "list the checks without running them" },
       { name: "run", placeholder: "NAME", help: "only this check (repeatable)", many: true },
       { name: "fix", help: "repair rights of the agent's own folders and files" },
+      {
+        name: "smartos-trial",
+        placeholder: "FILE",
+        help: "try the program on this SmartOS host, and write a report here",
+      },
       ...configFlags(),
     ],
     notes: [
@@ -75,6 +81,8 @@ async function examine(call: Invocation): Promise<ExitCode> {
   const { args, printer, terminal } = call;
   const sources = configSources(call);
   const config = await loadConfig(sources);
+  const report = args.text("smartos-trial");
+  if (report !== undefined) return await tryOnSmartos(call, report, config);
   const named = args.text("config") ?? terminal.env.ZONEWRIGHT_CONFIG;
   const path = resolve(terminal.cwd, named ?? defaultConfigPath(Deno.build.os));
   const { openExamination } = await import("../service/doctor/examination.ts");
@@ -98,6 +106,23 @@ async function examine(call: Invocation): Promise<ExitCode> {
   } finally {
     await examination.close();
   }
+}
+
+/** Runs the trial; its report shows what the host says of itself, and no secret. */
+async function tryOnSmartos(
+  { printer, terminal }: Invocation,
+  file: string,
+  config: Config,
+): Promise<ExitCode> {
+  const { runSmartosTrial } = await import("../service/smartos_trial.ts");
+  const { text, failed } = await runSmartosTrial({
+    vmadm: config.vmadm.value,
+    progress: (line) => printer.note(line),
+  });
+  const path = resolve(terminal.cwd, file);
+  await Deno.writeTextFile(path, text, { mode: 0o600 });
+  printer.data(printable(path));
+  return failed === 0 ? EXIT.ok : EXIT.failure;
 }
 
 /** Shows what the doctor of the running agent finds; the agent keeps its findings for some seconds. */

@@ -58,6 +58,8 @@ export function openKeeper({ setpriv, sh }: KeeperTools, log: Log): Keeper | und
     },
     async close() {
       closing = true;
+      // A program that waits for its end is kept alive by it.
+      shell.ref();
       await writer.close().catch(() => {});
       await shell.status;
     },

@@ -26,7 +26,8 @@ const ID = "/usr/bin/id";
 const GETENT = "/usr/bin/getent";
 const CHOWN = "/usr/bin/chown";
 const SYSTEMCTL = "/usr/bin/systemctl";
-const SVCCFG = "/usr/sbin/svccfg";
+/** @see svccfg(8) on illumos */
+export const SVCCFG = "/usr/sbin/svccfg";
 const SVCADM = "/usr/sbin/svcadm";
 const SVCS = "/usr/bin/svcs";
 

@@ -27,7 +27,7 @@ const limits = (memory: string) =>
 const SOUND = {
   uid: "  990\n",
   privileges: privileges(KEPT),
-  limits: limits("1300000         1300000"),
+  limits: limits("2000000         2000000"),
 };
 
 /** Names of the checks that failed. */

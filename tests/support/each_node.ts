@@ -12,9 +12,19 @@ export interface NodeRuntime {
   readonly program: string;
 }
 
+/** What a test needs of the host; without it, the test is skipped by name. */
+interface HostNeed {
+  readonly needs: string;
+  readonly ignore: boolean;
+}
+
 /** Registers a test for each Node. */
-export function eachNode(name: string, run: (node: NodeRuntime) => Promise<void>): void {
-  for (const { version } of NODES) register(name, version, run);
+export function eachNode(
+  name: string,
+  run: (node: NodeRuntime) => Promise<void>,
+  need?: HostNeed,
+): void {
+  for (const { version } of NODES) register(name, version, run, need);
 }
 
 /** Registers a test for a Node that is too old. */
@@ -32,11 +42,17 @@ function pathOf(version: string): string {
   return fromFileUrl(new URL(`../../.toolchain/node/${version}/node`, import.meta.url));
 }
 
-function register(name: string, version: string, run: (node: NodeRuntime) => Promise<void>): void {
+function register(
+  name: string,
+  version: string,
+  run: (node: NodeRuntime) => Promise<void>,
+  need?: HostNeed,
+): void {
   const program = pathOf(version);
   Deno.test({
-    name: `${name} (on Node ${version})`,
-    ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" && !isThere(program),
+    name: `${name} (on Node ${version})${need === undefined ? "" : ` [needs ${need.needs}]`}`,
+    ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" &&
+      (!isThere(program) || need?.ignore === true),
     fn: () => run({ version, program }),
   });
 }

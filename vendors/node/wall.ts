@@ -24,6 +24,8 @@ const NO_CODE = "--disallow-code-generation-from-strings";
 /** A signal must not open an inspector. */
 const NO_INSPECTOR = "--disable-sigusr1";
 const QUIET = "--no-warnings";
+/** The traps of WebAssembly reserve gigabytes of addresses, which a process with a limit of those has not. */
+const NO_TRAPS = "--disable-wasm-trap-handler";
 /** The permission model does not cover node:sqlite, which reads and makes files all the same. */
 export const NO_SQLITE = "--no-experimental-sqlite";
 
@@ -40,6 +42,7 @@ export function optionsOf(
     ...(major >= NETWORK_MAJOR ? ["--allow-net"] : []),
     NO_INSPECTOR,
     NO_SQLITE,
+    NO_TRAPS,
     NO_CODE,
     QUIET,
     `--max-old-space-size=${heapMib.walled}`,
