@@ -74,7 +74,7 @@ async function picturesOf({ url }: AgentProcess): Promise<readonly Picture[]> {
       ready: ".job-line",
       colorScheme: "dark",
     },
-    { name: "system", path: "/system", ready: ".settings li", colorScheme: "light" },
+    { name: "system", path: "/system", ready: ".policy", colorScheme: "light" },
     { name: "waiting", path: `/jobs/${waiting?.uuid}`, ready: ".log", act: press("Resume…") },
     { name: "off", path: `/machines/${off}`, ready: ".console-part .empty" },
     { name: "workflows", path: "/workflows", ready: ".workflows li", act: press("New workflow…") },
