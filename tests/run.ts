@@ -64,6 +64,7 @@ const LONG: readonly string[] = [
   "tests/ui/cut_stream_test.ts",
   "tests/ui/host_pages_test.ts",
   "tests/ui/machines_test.ts",
+  "tests/ui/many_jobs_test.ts",
   "tests/ui/new_machine_test.ts",
   "tests/ui/pages_test.ts",
   "tests/vendors/node/",
