@@ -2,7 +2,7 @@
 // fast as ten.
 
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 /** The key names its cells and their class. */
 interface Column {
@@ -40,6 +40,7 @@ export function Rows<T>(props: RowsProps<T>): JSX.Element {
     if (first + count + END_ROWS >= rows.length) onEnd();
   }, [first, count, rows.length]);
   const shown = rows.slice(first, first + count);
+  const keys = columns.map(({ key }) => key).join(" ");
   return (
     <div role="table" class={`rows ${name}`} aria-label={label} aria-rowcount={rows.length + 1}>
       <div role="row" class="row row-head" aria-rowindex={1}>
@@ -53,30 +54,58 @@ export function Rows<T>(props: RowsProps<T>): JSX.Element {
         ref={body}
         style={{ height: `${rows.length * rowPx}px` }}
       >
-        {shown.map((row, at) => {
-          const cells = cellsOf(row);
-          return (
-            <div
-              role="row"
-              class="row"
-              key={keyOf(row)}
-              aria-rowindex={first + at + 2}
-              style={{ transform: `translateY(${(first + at) * rowPx}px)` }}
-            >
-              {columns.map(({ key }) => (
-                <div role="cell" key={key} class={`cell cell-${key}`}>{cells[key]}</div>
-              ))}
-            </div>
-          );
-        })}
+        {shown.map((row, at) => (
+          <Row
+            key={keyOf(row)}
+            row={row}
+            at={first + at}
+            rowPx={rowPx}
+            keys={keys}
+            cellsOf={cellsOf}
+          />
+        ))}
       </div>
+    </div>
+  );
+}
+
+interface RowProps<T> extends Pick<RowsProps<T>, "cellsOf"> {
+  readonly row: T;
+  /** Its place in the list. */
+  readonly at: number;
+  readonly rowPx: number;
+  /** Those of the columns, with blanks between. */
+  readonly keys: string;
+}
+
+/** A row; its cells are made again when its object is another one, and not when the list scrolls. */
+function Row<T>({ row, at, rowPx, keys, cellsOf }: RowProps<T>): JSX.Element {
+  const cells = useMemo(() => {
+    const content = cellsOf(row);
+    return keys.split(" ").map((key) => (
+      <div role="cell" key={key} class={`cell cell-${key}`}>{content[key]}</div>
+    ));
+  }, [row, keys]);
+  return (
+    <div
+      role="row"
+      class="row"
+      aria-rowindex={at + 2}
+      style={{ transform: `translateY(${at * rowPx}px)` }}
+    >
+      {cells}
     </div>
   );
 }
 
 /** Which rows are near the window. */
 function useWindow(body: { readonly current: HTMLElement | null }, total: number) {
-  const [range, setRange] = useState({ first: 0, count: 2 * MARGIN_ROWS, rowPx: ROW_PX });
+  // The first frame has what is seen; the margins follow.
+  const [range, setRange] = useState(() => ({
+    first: 0,
+    count: Math.ceil(innerHeight / ROW_PX),
+    rowPx: ROW_PX,
+  }));
   useLayoutEffect(() => {
     const look = () => {
       const { current } = body;
@@ -91,10 +120,11 @@ function useWindow(body: { readonly current: HTMLElement | null }, total: number
           : { first, count, rowPx }
       );
     };
-    look();
+    const frame = requestAnimationFrame(look);
     addEventListener("scroll", look, { passive: true });
     addEventListener("resize", look);
     return () => {
+      cancelAnimationFrame(frame);
       removeEventListener("scroll", look);
       removeEventListener("resize", look);
     };

@@ -115,7 +115,9 @@ function Line({ line }: { line: LogLine }): JSX.Element {
       <span class="log-level">{level}</span>
       <span class="log-task">{task}</span>
       <span class="log-text">
-        {message ?? progressText(progress)} {rest !== "" && <span class="muted">{rest}</span>}
+        {fields !== null && "zonewright_calls" in fields
+          ? "calls:"
+          : message ?? progressText(progress)} {rest !== "" && <span class="muted">{rest}</span>}
       </span>
     </div>
   );
