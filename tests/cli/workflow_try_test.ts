@@ -44,6 +44,18 @@ Deno.test("workflow try prints the steps while they run, and then the results", 
   );
 });
 
+Deno.test("workflow try masks what the workflow calls secret, and what is secret by its name", async () => {
+  const body = "async (job, cb) => { await info({ license_key: 'hid' + 'den' }); " +
+    "log.info('m', { a: [job.params] }); cb(null, job.params); }";
+  const workflow = { name: "x", secret_params: ["license_key"], chain: [{ name: "one", body }] };
+  const params = ["-p", "license_key=hidden", "-p", "password=hidden", "-p", "plain=shown"];
+  for (const flags of [[], ["--json"]]) {
+    const { code, out, err } = await tried(workflow, [...params, ...flags]);
+    assertEquals([code, (out() + err()).includes("hidden")], [0, false], out() + err());
+    assertStringIncludes(out(), "shown");
+  }
+});
+
 Deno.test("workflow try shows everything that a body logs or reports", async () => {
   const body = "async (job, cb) => { await info({ task: 'talk', message: 'first' }); " +
     "log.warn('second', { a: 1 }); console.log('third %d', 3); await info({ b: [2] }); " +

@@ -4,6 +4,7 @@
 import { TASK_TIMEOUT, WORKFLOW_TIMEOUT } from "../../domain/job/job.ts";
 import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { maskedJson } from "../../domain/masking.ts";
 import type { Trial } from "../../trial/trial.ts";
 import { numberIn, objectsIn, textIn } from "../client/api_call.ts";
 import type { FollowView } from "../follow/views.ts";
@@ -36,6 +37,8 @@ export type TrialEnd =
   & { readonly kind: "ended" | "waiting" | "timeout" | "interrupted" };
 
 interface TrialWatch {
+  /** Names that the workflow calls secret. */
+  readonly secrets: ReadonlySet<string>;
   /** Given to one wait of the job after another. */
   readonly resumes: readonly Resume[];
   readonly signal: AbortSignal;
@@ -47,14 +50,14 @@ interface TrialWatch {
 export async function watchTrial(
   trial: Trial,
   view: FollowView,
-  { resumes, signal, nowMs, timeoutMs = Number.POSITIVE_INFINITY }: TrialWatch,
+  { secrets, resumes, signal, nowMs, timeoutMs = Number.POSITIVE_INFINITY }: TrialWatch,
 ): Promise<TrialEnd> {
   const startMs = nowMs();
   const info: JsonObject[] = [];
   const warnOfLong = openLongWarning(view.note);
   let resumed = 0;
   const news = async () => {
-    const entries = await trial.info(info.length);
+    const entries = masked(await trial.info(info.length), secrets);
     info.push(...entries);
     return entries.map(entryOf);
   };
@@ -63,7 +66,7 @@ export async function watchTrial(
     const before = await news();
     const { job: raw, state } = await trial.look();
     const last = state === "under_way" ? [] : await news();
-    const job = readJob(raw);
+    const job = readJob(raw, secrets);
     view.update(goingOn(job), [...before, ...last], nowMs());
     if (state === "under_way") warnOfLong(job, nowMs());
     const resume = state === "waiting" ? resumes[resumed] : undefined;
@@ -76,9 +79,13 @@ export async function watchTrial(
       await trial.resume(resume);
     } else {
       const kind = state === "under_way" ? "timeout" : state;
-      return { kind, job, info, machines: await trial.machines() };
+      return { kind, job, info, machines: masked(await trial.machines(), secrets) };
     }
   }
+}
+
+function masked(objects: readonly JsonObject[], secrets: ReadonlySet<string>): JsonObject[] {
+  return objects.map((one) => maskedJson(one, secrets) as JsonObject);
 }
 
 /** Milliseconds after which a running task is shown with what will end it. */

@@ -252,6 +252,7 @@ async function tryWorkflow(call: Invocation, workflow: Workflow): Promise<ExitCo
       log,
     }, (trial) =>
       watchTrial(trial, view, {
+        secrets: new Set(workflow.secret_params),
         resumes,
         signal: stop.signal,
         nowMs: terminal.nowMs,
