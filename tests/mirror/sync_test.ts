@@ -35,6 +35,25 @@ Deno.test("sync() stores every document byte for byte", async () => {
   });
 });
 
+Deno.test("sync() is reported while it goes on, once in five seconds of the clock", async () => {
+  const changes: string[] = [];
+  let seconds = 0;
+  await withMirror(async ({ mirror }) => {
+    await mirror.sync();
+    const [first, ...others] = changes.splice(0);
+    assertEquals(first, "sync_started");
+    assert(others.length > 0 && others.every((change) => change === "syncing"), others.join(" "));
+    assert(others.length <= seconds / 5, `${others.length} in ${seconds} seconds`);
+  }, {
+    emit: ({ payload }) => changes.push(payload.change),
+    now: () => new Date(Date.UTC(2026, 10, 20) + 1000 * seconds++).toISOString(),
+  });
+  await withMirror(async ({ mirror }) => {
+    await mirror.sync();
+    assertEquals(changes, ["sync_started"]);
+  }, { emit: ({ payload }) => changes.push(payload.change) });
+});
+
 Deno.test("sync() asks only for what a parent document names, and names itself", async () => {
   await withMirror(async ({ mirror, server }) => {
     await mirror.sync();

@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Page } from "playwright-core";
 import type { AgentProcess } from "../support/agent_process.ts";
+import { fixtureFiles, openIndexServer } from "../mirror/index_server.ts";
 import { FAILING, newJob, WAITING, withAgent } from "./agent.ts";
 import { browserTest, findings, WIDTHS } from "./browser.ts";
 
@@ -77,6 +78,27 @@ browserTest(
       await page.getByRole("button", { name: "Download 8 MiB" }).click();
       await artifact.locator(".state-succeeded").waitFor();
     }, DEV),
+);
+
+browserTest(
+  "a sync shows how far it is",
+  async (browser) => {
+    await using server = openIndexServer(await fixtureFiles());
+    const silent = Array.from({ length: 100 }, () => ({ kind: "silent" }) as const);
+    server.faults.set("v1/distros/aurora/index.json", silent);
+    await withAgent(
+      browser,
+      async (agent) => {
+        const { page } = await browser.open(`${agent.url}/ui/images`);
+        await page.getByText(/reads documents, \d+ of \d+/).waitFor();
+        await page.getByRole("progressbar", { name: /Documents of the sync/ }).waitFor();
+        assert(await page.getByRole("button", { name: "Syncing" }).isDisabled());
+      },
+      "--index",
+      server.url,
+      "--allow-http-index",
+    );
+  },
 );
 
 browserTest(
