@@ -53,7 +53,7 @@ dist/zonewright.mjs: .toolchain/ready dist/ui.json $(SOURCES) $(wildcard vendors
 release: dist/zonewright dist/zonewright.mjs ## make dist/release/: binary, file for Node, manual, completions, materials, sums
 	@$(DENO) run --quiet --cached-only -A vendors/release.ts
 
-chaos: .toolchain/ready dist/zonewright ## kill, fill, flood and misclock the agent at full length (PART=clock for some of it, PROGRAM as below)
+chaos: .toolchain/ready dist/zonewright $(if $(filter /%,$(PROGRAM)),dist/zonewright.mjs) ## kill, fill, flood and misclock the agent at full length (PART=clock for some of it, PROGRAM as below)
 	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_CHAOS_PROGRAM=$(or $(PROGRAM),source) \
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
 		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts)
@@ -68,8 +68,8 @@ fuzz: .toolchain/ready ## run the property tests at length: 5,000 lives of the r
 	@ZONEWRIGHT_CHAOS=full $(DENO) test --quiet --cached-only -A \
 		tests/sandbox/protocol_test.ts tests/sandbox/protocol_fuzz_test.ts
 
-bench: .toolchain/ready dist/zonewright ## measure start, jobs, requests, memory and size
-	@$(DENO) run --quiet --cached-only -A bench/bench.ts
+bench: .toolchain/ready dist/zonewright $(if $(PROGRAM),dist/zonewright.mjs) ## measure start, jobs, requests, memory and size (PROGRAM=path of a Node, for that beside it)
+	@$(DENO) run --quiet --cached-only -A bench/bench.ts $(PROGRAM)
 
 bench-jobs: .toolchain/ready dist/zonewright ## measure the job engine beside its peers (ARGS=--quick)
 	@$(DENO) run --quiet --cached-only -A bench/jobs.ts $(ARGS)

@@ -1,4 +1,5 @@
-// An agent to measure: the compiled binary in a folder of its own, on a port that the system chose.
+// An agent to measure: the compiled binary, or another command, in a folder of its own, on a port that the
+// system chose.
 
 import { fromFileUrl, join } from "@std/path";
 
@@ -19,11 +20,13 @@ export interface AgentUnderTest {
 export async function startAgentUnderTest(
   folder: string,
   flags: readonly string[] = [],
-  binary: string = BINARY,
+  command: string | readonly string[] = BINARY,
 ): Promise<AgentUnderTest> {
   const began = performance.now();
-  const process = new Deno.Command(binary, {
+  const [program = "", ...before] = typeof command === "string" ? [command] : command;
+  const process = new Deno.Command(program, {
     args: [
+      ...before,
       "serve",
       "--dev",
       "--listen",

@@ -1,5 +1,6 @@
-// What `make bench` prints: start, jobs, requests, memory and size of the compiled binary. Each
-// figure is min / median / max of several runs; load comes from this process, on the same cores.
+// What `make bench` prints: start, jobs, requests, memory and size of the compiled binary, and, given the path
+// of a Node, of the file for Node beside it. Each figure is min / median / max of several runs; load comes
+// from this process, on the same cores.
 
 import {
   type AgentUnderTest,
@@ -9,6 +10,8 @@ import {
   residentMiB,
   startAgentUnderTest,
 } from "./agent_under_test.ts";
+import { nodeProgram } from "../tests/support/agent_process.ts";
+import { privateMiB } from "./process_use.ts";
 
 const START_RUNS = 10;
 const ROUNDS = 3;
@@ -28,10 +31,21 @@ function report(what: string, figure: string): void {
   console.log(`${what.padEnd(58)} ${figure}`);
 }
 
-async function withAgent<T>(run: (agent: AgentUnderTest) => Promise<T>): Promise<T> {
+/** A program, as it is measured. */
+interface Measured {
+  readonly name: string;
+  readonly command: readonly string[];
+  /** What is copied to a host. */
+  readonly file: string;
+}
+
+async function withAgent<T>(
+  { command }: Measured,
+  run: (agent: AgentUnderTest) => Promise<T>,
+): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-bench-" });
   try {
-    const agent = await startAgentUnderTest(folder, ["--index", INDEX]);
+    const agent = await startAgentUnderTest(folder, ["--index", INDEX], command);
     try {
       return await run(agent);
     } finally {
@@ -114,41 +128,65 @@ function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
 }
 
-const { size } = await Deno.stat(BINARY);
-report("size of the binary, MB", (size / 1e6).toFixed(1));
-
-const starts: number[] = [];
-for (let run = 0; run < START_RUNS; run++) {
-  starts.push(await withAgent((agent) => Promise.resolve(agent.listeningMs)));
+/** Prints the figures of one program. */
+async function measure(program: Measured): Promise<void> {
+  console.log(`\n${program.name}`);
+  const { size } = await Deno.stat(program.file);
+  report("size, MB", (size / 1e6).toFixed(1));
+  await measureStart(program);
+  await measureIdle(program);
+  await measureWork(program);
 }
-report(`start to listening, ms (${START_RUNS} runs)`, triple(starts));
 
-await withAgent(async (agent) => {
-  await new Promise((resolve) => setTimeout(resolve, 1000));
-  const before = cpuSeconds(agent.pid);
-  await new Promise((resolve) => setTimeout(resolve, IDLE_SECONDS * 1000));
-  const idleShare = (cpuSeconds(agent.pid) - before) / IDLE_SECONDS * 100;
-  report("idle: RSS of the agent, MiB", residentMiB(agent.pid).toFixed(0));
-  const guests = descendants(agent.pid).map(residentMiB);
-  report(`idle: RSS of each of ${guests.length} guests, MiB`, triple(guests));
-  report(`idle: CPU over ${IDLE_SECONDS} s, %`, idleShare.toFixed(1));
-});
-
-await withAgent(async (agent) => {
-  const rounds = [];
-  for (let round = 0; round < ROUNDS; round++) rounds.push(await measureJobs(agent));
-  report("POST /jobs accepted, durable, per second", triple(rounds.map(({ posted }) => posted)));
-  report(
-    "no-op jobs posted to finished, per second",
-    triple(rounds.map(({ finished }) => finished)),
-  );
-  const latencies = (await measureLatency(agent)).toSorted((a, b) => a - b);
-  report("one job posted to finished, ms (min / p50 / max)", triple(latencies, 1));
-  report("one job posted to finished, p99 ms", (latencies[98] ?? 0).toFixed(1));
-  const requests = [];
-  for (let round = 0; round < ROUNDS; round++) {
-    requests.push(await measureRequests(`${agent.url}/v1/index.json`));
+async function measureStart(program: Measured): Promise<void> {
+  const starts: number[] = [];
+  for (let run = 0; run < START_RUNS; run++) {
+    starts.push(await withAgent(program, (agent) => Promise.resolve(agent.listeningMs)));
   }
-  report(`GET /v1/index.json per second, ${CONNECTIONS} connections`, triple(requests));
-  report("RSS of the agent after the load, MiB", residentMiB(agent.pid).toFixed(0));
-});
+  report(`start to listening, ms (${START_RUNS} runs)`, triple(starts));
+}
+
+async function measureIdle(program: Measured): Promise<void> {
+  await withAgent(program, async (agent) => {
+    await new Promise((resolve) => setTimeout(resolve, 1000));
+    const before = cpuSeconds(agent.pid);
+    await new Promise((resolve) => setTimeout(resolve, IDLE_SECONDS * 1000));
+    const idleShare = (cpuSeconds(agent.pid) - before) / IDLE_SECONDS * 100;
+    report("idle: RSS of the agent, MiB", residentMiB(agent.pid).toFixed(0));
+    const guests = descendants(agent.pid);
+    report(`idle: RSS of each of ${guests.length} guests, MiB`, triple(guests.map(residentMiB)));
+    report("idle: private memory of each, MiB", triple(guests.map(privateMiB)));
+    report(`idle: CPU over ${IDLE_SECONDS} s, %`, idleShare.toFixed(1));
+  });
+}
+
+async function measureWork(program: Measured): Promise<void> {
+  await withAgent(program, async (agent) => {
+    const rounds = [];
+    for (let round = 0; round < ROUNDS; round++) rounds.push(await measureJobs(agent));
+    report("POST /jobs accepted, durable, per second", triple(rounds.map(({ posted }) => posted)));
+    report(
+      "no-op jobs posted to finished, per second",
+      triple(rounds.map(({ finished }) => finished)),
+    );
+    const latencies = (await measureLatency(agent)).toSorted((a, b) => a - b);
+    report("one job posted to finished, ms (min / p50 / max)", triple(latencies, 1));
+    report("one job posted to finished, p99 ms", (latencies[98] ?? 0).toFixed(1));
+    const requests = [];
+    for (let round = 0; round < ROUNDS; round++) {
+      requests.push(await measureRequests(`${agent.url}/v1/index.json`));
+    }
+    report(`GET /v1/index.json per second, ${CONNECTIONS} connections`, triple(requests));
+    report("RSS of the agent after the load, MiB", residentMiB(agent.pid).toFixed(0));
+  });
+}
+
+const measured: Measured[] = [{ name: "the binary", command: [BINARY], file: BINARY }];
+const [node] = Deno.args;
+if (node !== undefined) {
+  const found = nodeProgram(node);
+  if (found === undefined) throw new Error("Cannot measure: dist/zonewright.mjs was not built");
+  const command = [found.program, ...found.args];
+  measured.push({ name: `the file for Node, on ${node}`, command, file: command.at(-1) ?? "" });
+}
+for (const program of measured) await measure(program);
