@@ -175,14 +175,6 @@ export class Conn {
     this.socket.setNoDelay(on);
   }
 
-  setKeepAlive(on = true): void {
-    this.socket.setKeepAlive(on);
-  }
-
-  ref(): void {
-    this.socket.ref();
-  }
-
   unref(): void {
     this.socket.unref();
   }

@@ -14,7 +14,7 @@ const PIECE_BYTES = 64 * 1024;
 const LOCK_RETRY_MS = 3;
 
 // Captured: a guest takes the names of the platform away from itself.
-const { ReadableStream, WritableStream, setTimeout, crypto } = globalThis;
+const { ReadableStream, setTimeout, crypto } = globalThis;
 
 /** Deno.SeekMode. */
 export const SeekMode = { Start: 0, Current: 1, End: 2 } as const;
@@ -23,29 +23,37 @@ function pathOf(name: string | URL): string {
   return typeof name === "string" ? name : fileURLToPath(name);
 }
 
-function infoOf(stats: fs.Stats): Deno.FileInfo {
+/** What the program asks of a file. */
+type FileFacts = Pick<
+  Deno.FileInfo,
+  | "isFile"
+  | "isDirectory"
+  | "isSymlink"
+  | "isSocket"
+  | "size"
+  | "mtime"
+  | "dev"
+  | "ino"
+  | "mode"
+  | "nlink"
+  | "uid"
+  | "gid"
+>;
+
+function infoOf(stats: fs.Stats): FileFacts {
   return {
     isFile: stats.isFile(),
     isDirectory: stats.isDirectory(),
     isSymlink: stats.isSymbolicLink(),
-    isBlockDevice: stats.isBlockDevice(),
-    isCharDevice: stats.isCharacterDevice(),
-    isFifo: stats.isFIFO(),
     isSocket: stats.isSocket(),
     size: stats.size,
     mtime: stats.mtime,
-    atime: stats.atime,
-    ctime: stats.ctime,
-    birthtime: stats.birthtime,
     dev: stats.dev,
     ino: stats.ino,
     mode: stats.mode,
     nlink: stats.nlink,
     uid: stats.uid,
     gid: stats.gid,
-    rdev: stats.rdev,
-    blksize: stats.blksize,
-    blocks: stats.blocks,
   };
 }
 
@@ -133,11 +141,11 @@ export class FsFile {
     return this.#at = base + Number(offset);
   }
 
-  async stat(): Promise<Deno.FileInfo> {
+  async stat(): Promise<FileFacts> {
     return infoOf(await called<fs.Stats>((done) => fs.fstat(this.#open, done)));
   }
 
-  statSync(): Deno.FileInfo {
+  statSync(): FileFacts {
     return asDeno(() => infoOf(fs.fstatSync(this.#open)));
   }
 
@@ -165,17 +173,9 @@ export class FsFile {
     this.#lock = folder;
   }
 
-  async unlock(): Promise<void> {
-    await Promise.resolve(this.#release());
-  }
-
   #release(): void {
     if (this.#lock !== undefined) fs.rmSync(this.#lock, { recursive: true, force: true });
     this.#lock = undefined;
-  }
-
-  isTerminal(): boolean {
-    return false;
   }
 
   close(): void {
@@ -201,15 +201,6 @@ export class FsFile {
         controller.byobRequest?.respond(0);
       },
       cancel: () => this.close(),
-    });
-  }
-
-  get writable(): WritableStream<Uint8Array<ArrayBufferLike>> {
-    return new WritableStream({
-      write: async (bytes) => {
-        for (let at = 0; at < bytes.length;) at += await this.write(bytes.subarray(at));
-      },
-      close: () => this.close(),
     });
   }
 }
@@ -310,7 +301,6 @@ export const files = {
   rename: (from: string | URL, to: string | URL) =>
     asDenoLater(() => later.rename(pathOf(from), pathOf(to))),
   link: (from: string, to: string) => asDenoLater(() => later.link(from, to)),
-  readLink: (name: string | URL) => asDenoLater(() => later.readlink(pathOf(name))),
   realPath: (name: string | URL) => asDenoLater(() => later.realpath(pathOf(name))),
   realPathSync: (name: string | URL) => asDeno(() => fs.realpathSync(pathOf(name))),
   chmod: (name: string | URL, mode: number) => asDenoLater(() => later.chmod(pathOf(name), mode)),

@@ -29,7 +29,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 // Captured: a guest takes the names of the platform away from itself.
-const { Atomics, Event, EventTarget, ReadableStream, setTimeout, WritableStream } = globalThis;
+const { Atomics, Event, EventTarget, ReadableStream, setTimeout } = globalThis;
 const self = fileURLToPath(import.meta.url);
 
 /** One of the three streams of this process. */
@@ -63,7 +63,6 @@ function standard(descriptor: number) {
     writeSync,
     write: (bytes: Uint8Array) => Promise.resolve(writeSync(bytes)),
     read,
-    close: () => fs.closeSync(descriptor),
     get readable() {
       return readable ??= new ReadableStream<Uint8Array>({
         async pull(controller) {
@@ -73,13 +72,6 @@ function standard(descriptor: number) {
           else controller.enqueue(buffer.subarray(0, count));
         },
       }, { highWaterMark: 0 });
-    },
-    get writable() {
-      return new WritableStream<Uint8Array>({
-        write(bytes) {
-          for (let at = 0; at < bytes.length;) at += writeSync(bytes.subarray(at));
-        },
-      });
     },
   };
 }

@@ -63,17 +63,6 @@ export class Command {
   async output(): Promise<Deno.CommandOutput> {
     return await this.#spawn({ stdin: "null", stdout: "piped", stderr: "piped" }).output();
   }
-
-  outputSync(): Deno.CommandOutput {
-    const options = this.#spawnOptions({ stdin: "null", stdout: "piped", stderr: "piped" });
-    const ran = asDeno(() => child.spawnSync(this.#program, this.#options.args ?? [], options));
-    if (ran.error !== undefined) throw denoError(ran.error);
-    return {
-      ...statusOf(ran.status, ran.signal),
-      stdout: new Uint8Array(ran.stdout ?? []),
-      stderr: new Uint8Array(ran.stderr ?? []),
-    };
-  }
 }
 
 function statusOf(code: number | null, signal: NodeJS.Signals | null): Deno.CommandStatus {
