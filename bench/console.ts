@@ -253,7 +253,13 @@ await withRunFolder(async (folder) => {
   await fill(folder);
   const agent = await startAgentUnderTest(folder);
   // The sandbox of the browser needs a user of its own; it only sees pages of this agent.
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  const browser = await chromium.launch({
+    executablePath,
+    args: ["--no-sandbox"],
+    // It would end this program before its folder is removed.
+    handleSIGINT: false,
+    handleSIGTERM: false,
+  });
   try {
     const rows = await measure(browser, agent.url);
     const head = ["", "ms: least / median / most", "aim", ""];
