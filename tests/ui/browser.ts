@@ -12,14 +12,20 @@ const BROWSER = "chromium";
 const DEADLINE_MS = 90_000;
 
 /** A page, and what it should not have done so far. */
-export interface WatchedPage {
+interface WatchedPage {
   readonly page: Page;
   readonly faults: string[];
 }
 
+/** How a page is opened. */
+export interface OpenOptions extends BrowserContextOptions {
+  /** What the browser may note on its console, at any time: refusals and cuts that the test brings about. */
+  readonly tolerated?: RegExp;
+}
+
 /** Opens pages of one browser. */
 export interface OpenBrowser {
-  open(url: string, options?: BrowserContextOptions): Promise<WatchedPage>;
+  open(url: string, options?: OpenOptions): Promise<{ readonly page: Page }>;
   /** Closes every page: one that outlives its agent would look for it. */
   closePages(): Promise<void>;
 }
@@ -41,11 +47,11 @@ async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise
   const opened: WatchedPage[] = [];
   try {
     await fn({
-      async open(url, options = {}) {
-        const context = await browser.newContext({ ...options });
+      async open(url, { tolerated, ...options } = {}) {
+        const context = await browser.newContext(options);
         context.setDefaultTimeout(DEADLINE_MS);
         const watched = { page: await context.newPage(), faults: [] };
-        watch(watched, new URL(url).origin);
+        watch(watched, new URL(url).origin, tolerated);
         opened.push(watched);
         await watched.page.goto(url);
         return watched;
@@ -60,12 +66,13 @@ async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise
   assertEquals(opened.flatMap(({ faults }) => faults), []);
 }
 
-function watch({ page, faults }: WatchedPage, origin: string): void {
+function watch({ page, faults }: WatchedPage, origin: string, tolerated?: RegExp): void {
   page.on("console", (message) => {
     if (message.type() !== "error" && message.type() !== "warning") return;
     // The browser notes each 404; a page that asks for what has just been removed tells its user.
     if (message.text().includes("404") && GONE.test(message.location().url)) return;
-    faults.push(`${message.text()} ${message.location().url}`);
+    const words = `${message.text()} ${message.location().url}`;
+    if (tolerated?.test(words) !== true) faults.push(words);
   });
   page.on("pageerror", (error) => faults.push(String(error)));
   page.on("request", (request) => {

@@ -74,7 +74,9 @@ browserTest(
       const relay = openRelay(agent.url);
       try {
         const job = await newJob(agent, TALKING);
-        const { page, faults } = await browser.open(`${relay.url}/ui/jobs/${job}`);
+        const { page } = await browser.open(`${relay.url}/ui/jobs/${job}`, {
+          tolerated: /net::ERR_/,
+        });
         const log = page.getByRole("log");
         for (const line of [3, 9, 15]) {
           await log.getByText(`line ${line}`, { exact: true }).waitFor();
@@ -86,7 +88,6 @@ browserTest(
         const said = lines.map((line) => line.trim()).filter((line) => line.startsWith("line "));
         assertEquals(said, Array.from({ length: LINES }, (_, at) => `line ${at + 1}`));
         // The browser names each connection that was cut.
-        assertEquals(faults.splice(0).filter((fault) => !/net::ERR_/.test(fault)), []);
       } finally {
         await browser.closePages();
         await relay.close();
@@ -103,7 +104,7 @@ browserTest(
       const first = await startAgentProcess(sourceProgram(), stateDir, flags);
       const token = await newToken(first, "operator", "admin");
       const address = `${first.url}/ui/jobs?search=approve`;
-      const { page, faults } = await browser.open(address);
+      const { page } = await browser.open(address, { tolerated: /net::ERR_|401/ });
       const signIn = async () => {
         await page.getByLabel("Token", { exact: true }).fill(token);
         await page.getByRole("button", { name: "Sign in" }).click();
@@ -118,7 +119,6 @@ browserTest(
       try {
         await signIn();
         // The browser names each refusal and each attempt to reach an agent that is not there.
-        assertEquals(faults.splice(0).filter((fault) => !/net::ERR_|401/.test(fault)), []);
       } finally {
         await browser.closePages();
         await second.stop();

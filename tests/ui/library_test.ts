@@ -99,7 +99,7 @@ browserTest(
       const stateDir = join(folder, "state");
       const first = await startAgentProcess(sourceProgram(), stateDir, ["--host", "simulated"]);
       const { host } = new URL(first.url);
-      const { page, faults } = await browser.open(`${first.url}/ui/library`);
+      const { page } = await browser.open(`${first.url}/ui/library`, { tolerated: CUT });
       await page.getByText("The library has no files").waitFor();
       const part = join(stateDir, "uploads/.zonewright-uploads", NAME);
       const session = await page.context().newCDPSession(page);
@@ -130,7 +130,6 @@ browserTest(
         assertEquals([file?.name, file?.digest], [NAME, `sha256:${digest}`]);
         await page.getByRole("row").filter({ hasText: NAME }).getByText(digest.slice(0, 12))
           .waitFor();
-        assertEquals(faults.splice(0).filter((fault) => !CUT.test(fault)), []);
       } finally {
         await browser.closePages();
         await second.stop();
@@ -142,7 +141,7 @@ browserTest(
   "an upload that is canceled leaves nothing, and the one behind it begins",
   (browser) =>
     withLibrary(browser, async (agent) => {
-      const { page, faults } = await browser.open(`${agent.url}/ui/library`);
+      const { page } = await browser.open(`${agent.url}/ui/library`, { tolerated: CUT });
       await page.getByRole("row").filter({ hasText: ISO }).waitFor();
       const session = await page.context().newCDPSession(page);
       const limits = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: MIB };
@@ -161,7 +160,6 @@ browserTest(
       });
       const names = (await filesOf(agent)).map(({ name }) => name);
       assertEquals(names.filter((name) => name !== ISO && name !== "image.raw"), ["next.iso"]);
-      assertEquals(faults.splice(0).filter((fault) => !CUT.test(fault)), []);
     }),
 );
 

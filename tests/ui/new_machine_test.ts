@@ -142,7 +142,9 @@ browserTest(
   "refusals stand at their fields, and go when these are right",
   (browser) =>
     withHost(browser, async (agent) => {
-      const { page, faults } = await browser.open(`${agent.url}/ui/new?path=${ISO}`);
+      const { page } = await browser.open(`${agent.url}/ui/new?path=${ISO}`, {
+        tolerated: REFUSED,
+      });
       await field(page, "Memory, MiB").fill("0");
       await field(page, "IP address of net0").selectOption("fixed");
       await page.getByRole("button", { name: "Check", exact: true }).click();
@@ -167,7 +169,6 @@ browserTest(
       await field(page, "From the library").check();
       await page.getByText("nothing was made").waitFor();
       assertEquals(await field(page, "File").inputValue(), ISO);
-      assertEquals(faults.splice(0).filter((fault) => !REFUSED.test(fault)), []);
       assertEquals(await machinesOf(agent), []);
     }),
 );
@@ -176,7 +177,9 @@ browserTest(
   "an order whose answer was cut is sent again, and makes one machine",
   (browser) =>
     withHost(browser, async (agent) => {
-      const { page, faults } = await browser.open(`${agent.url}/ui/new?path=${ISO}`);
+      const { page } = await browser.open(`${agent.url}/ui/new?path=${ISO}`, {
+        tolerated: REFUSED,
+      });
       const keys: (string | undefined)[] = [];
       await page.route("**/agent/v1/machines", async (route) => {
         const request = route.request();
@@ -194,7 +197,6 @@ browserTest(
       await page.locator(".screen-state-connected").waitFor();
       assertEquals([keys.length, new Set(keys).size], [2, 1]);
       assertEquals((await machinesOf(agent)).length, 1);
-      assertEquals(faults.splice(0).filter((fault) => !REFUSED.test(fault)), []);
     }),
 );
 

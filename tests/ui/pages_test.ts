@@ -52,13 +52,11 @@ browserTest(
   (browser) =>
     withAgent(browser, async (agent) => {
       const token = await newToken(agent, "looker", "read");
-      const { page, faults } = await browser.open(`${agent.url}/ui/jobs`);
+      const { page } = await browser.open(`${agent.url}/ui/jobs`, { tolerated: /status of 40[13]/ });
       assertEquals(await findings(page), []);
       await page.getByLabel("Token", { exact: true }).fill("zwt_wrong");
       await page.getByRole("button", { name: "Sign in" }).click();
       await page.getByText("Cannot sign in: the token is unknown").waitFor();
-      // The browser names the refusal on its console.
-      assertEquals(faults.splice(0).length, 1);
       await page.getByLabel("Token", { exact: true }).fill(token);
       await page.getByRole("button", { name: "Sign in" }).click();
       await page.getByText("There are no jobs yet").waitFor();
@@ -79,7 +77,7 @@ browserTest(
       const { host } = new URL(first.url);
       const waiting = await newJob(first, WAITING);
       await first.job(waiting, "waiting");
-      const { page, faults } = await browser.open(`${first.url}/ui/jobs`);
+      const { page } = await browser.open(`${first.url}/ui/jobs`, { tolerated: /net::ERR_/ });
       await page.locator(".rows-body .state-waiting").waitFor();
       await page.getByText("live", { exact: true }).waitFor();
       await first.kill();
@@ -91,8 +89,6 @@ browserTest(
         await second.post(`/jobs/${waiting}/resume`, {});
         await page.locator(".rows-body .state-succeeded").waitFor();
         assertEquals(await page.locator(".rows-body .row").count(), 1);
-        // The browser names each attempt to reach an agent that is not there.
-        assertEquals(faults.splice(0).filter((fault) => !/net::ERR_/.test(fault)), []);
       } finally {
         await browser.closePages();
         await second.stop();
