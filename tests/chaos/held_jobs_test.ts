@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { until } from "../support/until.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { objectOf } from "./agent_under_chaos.ts";
+import { length, objectOf } from "./agent_under_chaos.ts";
 import { type Load, loadTest, makeLargeJob } from "./memory_load.ts";
 
 /** JSON of under 2 MiB that becomes most in a heap: objects of one member. */
@@ -11,7 +11,7 @@ const PARAM = JSON.stringify({ a: 1 });
 const PARAM_CHARS = 1_400_000;
 const MEMBERS = Math.floor(PARAM_CHARS / (PARAM.length + 1));
 const LIST = JSON.parse(`[${Array(MEMBERS).fill(PARAM).join()}]`);
-const JOBS = 60;
+const JOBS = length({ quick: 24, full: 60 });
 /** As many slots as the agent may be given here, beside the number that it takes by itself. */
 const MANY_SLOTS = 16;
 const END_MS_MAX = 300_000;

@@ -44,7 +44,7 @@ const LONG_MS = 180_000;
 /** Cases at one time; at full length there are many that only wait. */
 const AT_ONCE = length({ quick: 2, full: 6 });
 /** At the usual length one case of so many is run; it is prime to the number of each kind. */
-const QUICK_STRIDE = 101;
+const QUICK_STRIDE = 151;
 
 /** One case of the matrix. */
 interface Case {

@@ -18,7 +18,7 @@ const TASKS = [
 const BRANDS: readonly Brand[] = ["kvm", "bhyve"];
 const MADE = { execution: "success", error: "" };
 const SEED = Number(Deno.env.get("ZONEWRIGHT_CHAOS_SEED") ?? 1);
-const RANDOM_KILLS = length({ quick: 8, full: 100 });
+const RANDOM_KILLS = length({ quick: 4, full: 100 });
 /** A machine takes about this long here, ms; later kills meet one that is there. */
 const KILL_MS_MAX = 2_500;
 
@@ -74,7 +74,7 @@ const POINTS = [
 
 Deno.test("a machine is finished by the next life of an agent that dies around a commit", async () => {
   await withRounds(async (rounds) => {
-    const quick = POINTS.filter((_, index) => index % 5 === 2);
+    const quick = POINTS.filter((_, index) => index % 8 === 2);
     for (const [index, point] of length({ quick, full: POINTS }).entries()) {
       const wanted = wantedOf(index);
       await named(`killed at ${point}, ${wanted.brand}`, async () => {

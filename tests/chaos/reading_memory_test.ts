@@ -14,12 +14,12 @@ const PARAMS_TEXT = `[${Array(Math.floor(PARAM_CHARS / (PARAM.length + 1))).fill
 /** Bodies of one workflow, together 1.5 MB. */
 const BODIES = 6;
 const BODY_CHARS = 250_000;
-const WORKFLOWS = 60;
-const JOBS = 60;
-const INFO_ENTRIES = 750;
+const WORKFLOWS = length({ quick: 20, full: 60 });
+const JOBS = length({ quick: 20, full: 60 });
+const INFO_ENTRIES = length({ quick: 250, full: 750 });
 const INFO_CHARS = 64_000;
-const READERS = 60;
-const CALLERS = 250;
+const READERS = length({ quick: 30, full: 60 });
+const CALLERS = length({ quick: 100, full: 250 });
 const SLOW_READERS = 100;
 /** Callers that read what they ask for while others do not, and how long all of them may wait. */
 const OTHERS = 5;
@@ -91,17 +91,17 @@ function largeWorkflow(name: string): JsonObject {
   return { name, chain: Array(BODIES).fill({ body }) };
 }
 
-loadTest("60 callers list three large jobs", async ({ agent }) => {
+loadTest(`${READERS} callers list three large jobs`, async ({ agent }) => {
   await makeJobs(agent, 3);
   await readAtOnce(agent, READERS, "/jobs");
 });
 
-loadTest("250 callers read one large job", async ({ agent }) => {
+loadTest(`${CALLERS} callers read one large job`, async ({ agent }) => {
   const [uuid] = await makeJobs(agent, 1);
   await readAtOnce(agent, CALLERS, `/jobs/${uuid}`);
 });
 
-loadTest("250 callers post large jobs", async ({ agent }) => {
+loadTest(`${CALLERS} callers post large jobs`, async ({ agent }) => {
   const workflow = await makeWorkflow(agent);
   const answers = new Answers(WRITTEN);
   const text = `{"workflow":"${workflow}","exec_after":"${LATER}","list":${PARAMS_TEXT}}`;
@@ -118,7 +118,7 @@ loadTest("250 callers post large jobs", async ({ agent }) => {
   );
 });
 
-loadTest("250 callers post jobs of one large workflow", async ({ agent }) => {
+loadTest(`${CALLERS} callers post jobs of one large workflow`, async ({ agent }) => {
   const made = objectOf(await agent.ask("POST", "/workflows", largeWorkflow("large")));
   const answers = new Answers(WRITTEN);
   const endMs = performance.now() + READ_MS;
@@ -129,7 +129,7 @@ loadTest("250 callers post jobs of one large workflow", async ({ agent }) => {
   );
 });
 
-loadTest("60 callers list 60 large workflows", async ({ agent }) => {
+loadTest(`${READERS} callers list ${WORKFLOWS} large workflows`, async ({ agent }) => {
   for (let at = 0; at < WORKFLOWS; at++) {
     const { status, body } = await agent.ask("POST", "/workflows", largeWorkflow(`large ${at}`));
     assertEquals(status, 201, JSON.stringify(body).slice(0, 300));
@@ -137,7 +137,7 @@ loadTest("60 callers list 60 large workflows", async ({ agent }) => {
   await readAtOnce(agent, READERS, "/workflows");
 });
 
-loadTest("250 callers post large workflows", async ({ agent }) => {
+loadTest(`${CALLERS} callers post large workflows`, async ({ agent }) => {
   const answers = new Answers(WRITTEN);
   const endMs = performance.now() + READ_MS;
   await atOnce(CALLERS, (at) => {
@@ -146,7 +146,7 @@ loadTest("250 callers post large workflows", async ({ agent }) => {
   });
 });
 
-loadTest("8 callers cancel 60 large jobs", async ({ agent }) => {
+loadTest(`${CANCELS} callers cancel ${JOBS} large jobs`, async ({ agent }) => {
   await makeJobs(agent, JOBS);
   const answers = new Answers([200, 503]);
   const endMs = performance.now() + READ_MS;
@@ -178,7 +178,7 @@ loadTest("100 callers read lists and take nothing", async ({ agent }) => {
   }
 });
 
-loadTest("60 callers read 48 MB of info", async ({ agent }) => {
+loadTest(`${READERS} callers read ${INFO_ENTRIES} large entries of info`, async ({ agent }) => {
   const workflow = await makeWorkflow(agent);
   const posted = await agent.ask("POST", "/jobs", { workflow, exec_after: LATER });
   const path = `/jobs/${objectOf(posted).uuid}/info`;

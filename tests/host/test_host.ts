@@ -3,13 +3,13 @@
 // vmadm, and so does sshd's end of the other.
 
 import { assertEquals } from "@std/assert";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { quoted, sshTransport } from "../../src/host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { withFolder } from "../support/until.ts";
 import { sshTest, withSshServer } from "./ssh_server.ts";
+import { simulatorOfRun } from "../support/agent_process.ts";
 
 const DEADLINE_MS = 90_000;
 
@@ -55,7 +55,7 @@ async function withHost(
 ): Promise<void> {
   await withFolder(async (temporary) => {
     const folder = await Deno.realPath(temporary);
-    const self = selfCommand();
+    const self = simulatorOfRun();
     const stateDir = `${folder}/state`;
     const zonesRoot = `${stateDir}/zones`;
     const vmadm = await writeVmadm(folder, stateDir);
@@ -89,7 +89,7 @@ async function withHost(
 
 /** Writes a program that plays vmadm whatever its environment is. */
 export async function writeVmadm(folder: string, stateDir: string): Promise<string> {
-  const { program, args, env } = selfCommand();
+  const { program, args, env } = simulatorOfRun();
   const words = [program, ...args, "simulate", "--state", stateDir, "vmadm"];
   const variables = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}`);
   const exec = `exec ${words.map(quoted).join(" ")} "$@"`;

@@ -5,13 +5,13 @@ import { assert, assertEquals, assertFalse } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { withFolder } from "../support/until.ts";
 import { refused } from "./refused.ts";
+import { simulatorOfRun } from "../support/agent_process.ts";
 
 const UUID = parseUuid<MachineUuid>("6d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
 const OTHER = parseUuid<MachineUuid>("7d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
@@ -26,7 +26,7 @@ interface Host {
 
 async function withHost(test: (host: Host) => Promise<void>): Promise<void> {
   await withFolder(async (folder) => {
-    const self = selfCommand();
+    const self = simulatorOfRun();
     const stateDir = `${folder}/state`;
     const simulate = async (...words: string[]) => {
       const args = [...self.args, "simulate", "--state", stateDir, ...words];

@@ -4,7 +4,6 @@
 import { assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
@@ -21,6 +20,7 @@ import {
   PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
+import { simulatorOfRun } from "../support/agent_process.ts";
 
 export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;
 export const REQUEST = { machine: description, media };
@@ -48,7 +48,7 @@ export async function withHost(
   run: (agent: HttpAgent, vmadm: Vmadm) => Promise<void>,
 ): Promise<void> {
   await withFolder(async (stateDir) => {
-    const self = selfCommand();
+    const self = simulatorOfRun();
     const vmadm = openVmadm(simulatedTransport({ self, stateDir }));
     try {
       await withHttpAgent(async (agent) => {

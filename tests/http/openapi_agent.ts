@@ -14,7 +14,6 @@ import {
 import type { Wording } from "../../src/domain/job/wire.ts";
 import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
@@ -57,6 +56,7 @@ import {
 import { READ, tokenOf } from "./token_agent.ts";
 import { join } from "@std/path";
 import { isoBytes } from "../support/medium.ts";
+import { simulatorOfRun } from "../support/agent_process.ts";
 
 const DEADLINE_MS = 90_000;
 // The size of the medium is of no interest here: nothing is downloaded.
@@ -90,7 +90,7 @@ export interface World {
 export async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
   await withIndex((routes, settled) =>
     withFolder(async (stateDir) => {
-      const self = selfCommand();
+      const self = simulatorOfRun();
       const vmadm = openVmadm(simulatedTransport({ self, stateDir }));
       const uuid = MACHINE_UUID as MachineUuid;
       try {

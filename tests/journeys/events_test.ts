@@ -7,7 +7,7 @@ import { EVENT_KINDS, EVENT_PAYLOADS } from "../../src/domain/event.ts";
 import { type Description, parse } from "../../src/domain/description/value.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type ReadEvent, readEvents } from "../http/event_reader.ts";
-import { type AgentProcess, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { isoBytes } from "../support/medium.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -20,7 +20,7 @@ async function withAgent(
   flags: readonly string[] = [],
 ): Promise<void> {
   await withFolder(async (folder) => {
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), [
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), [
       "--dev",
       ...flags,
     ]);
@@ -96,7 +96,7 @@ Deno.test("a sync of the index is reported at its start and at its end, also whe
 Deno.test("a sync that reaches nothing is reported as failed", () =>
   withFolder(async (folder) => {
     const flags = ["--host", "simulated", "--index", join(folder, "missing")];
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), flags);
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), flags);
     try {
       const events = await eventsUntil(agent, "kind=index", (event) =>
         changeOf(event) === "sync_failed");
@@ -314,7 +314,7 @@ smallDiskTest(
     withFolder(async (folder) => {
       await withSmallDisk(folder, 420, async () => {
         const state = join(folder, "state");
-        const agent = await startAgentProcess(sourceProgram(), state, ["--dev"]);
+        const agent = await startAgentProcess(programOfRun(), state, ["--dev"]);
         try {
           await using reader = await readEvents(agent.url, "?kind=host");
           await reader.begun();
@@ -339,7 +339,7 @@ Deno.test("an agent that starts, reads its settings again and stops says so", ()
     const config = join(folder, "agent.toml");
     await Deno.writeTextFile(config, 'log_level = "info"\n');
     const flags = ["--dev", "--config", config];
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), flags);
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), flags);
     await using reader = await readEvents(agent.url, "?kind=host&last_event_id=0");
     try {
       await reader.until((event) => changeOf(event) === "started");

@@ -9,7 +9,7 @@ import {
   type AgentProcess,
   assertNothingLeft,
   type Program,
-  sourceProgram,
+  programOfRun,
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
@@ -219,7 +219,7 @@ eachProgram(
 smallDiskTest(
   "a medium that does not fit into the zones ends with an error that says so",
   () =>
-    withAgent(sourceProgram(), async (agent) => {
+    withAgent(programOfRun(), async (agent) => {
       const zones = join(agent.stateDir, "simulator/zones");
       await Deno.mkdir(zones, { recursive: true });
       await withSmallDisk(zones, 4, async () => {

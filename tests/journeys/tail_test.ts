@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { screenFor } from "../cli/screen.ts";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 
 /** Says 60 lines, some 20 ms apart; the first time it stays at half of them until it is killed. */
@@ -18,7 +18,7 @@ const BODY = `async function (job, cb) {
 Deno.test("job tail shows each line once, also when the agent is killed and started again", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");
-    const first = await startAgentProcess(sourceProgram(), state, ["--dev"]);
+    const first = await startAgentProcess(programOfRun(), state, ["--dev"]);
     const { host } = new URL(first.url);
     const made = await first.post("/workflows", {
       name: "talk",
@@ -33,7 +33,7 @@ Deno.test("job tail shows each line once, also when the agent is killed and star
     };
     await until("some lines", () => shown().length >= 10);
     await first.kill();
-    const second = await startAgentProcess(sourceProgram(), state, ["--dev", "--listen", host]);
+    const second = await startAgentProcess(programOfRun(), state, ["--dev", "--listen", host]);
     try {
       assertEquals(await tail, 0);
       const sequences: number[] = shown().map(({ sequence }) => sequence);

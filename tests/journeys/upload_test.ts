@@ -8,7 +8,7 @@ import { forgetPeak, peakMiB, residentMiB } from "../chaos/memory.ts";
 import {
   type AgentProcess,
   type Program,
-  sourceProgram,
+  programOfRun,
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { eachProgram } from "../support/each_program.ts";
@@ -130,7 +130,7 @@ smallDiskTest(
       const uploads = join(folder, "uploads");
       await Deno.mkdir(uploads);
       await withSmallDisk(uploads, 4, () =>
-        withAgent(sourceProgram(), async (agent) => {
+        withAgent(programOfRun(), async (agent) => {
           const full = await put(agent, "a.iso", BYTES);
           assertEquals(full.status, 507, full.text);
           assertStringIncludes(full.text, "bytes are free");
@@ -146,7 +146,7 @@ Deno.test("a media folder that is added to the configuration is listed after SIG
     await Deno.mkdir(later);
     await Deno.writeFile(join(later, "b.iso"), BYTES);
     await Deno.writeTextFile(config, "media_dir = []\n");
-    await withAgent(sourceProgram(), async (agent) => {
+    await withAgent(programOfRun(), async (agent) => {
       assertEquals((await agent.get(LIBRARY)).body.files, []);
       await Deno.writeTextFile(config, `media_dir = [${JSON.stringify(later)}]\n`);
       agent.signal("SIGHUP");
@@ -160,7 +160,7 @@ Deno.test("a media folder that is added to the configuration is listed after SIG
   }));
 
 Deno.test("a file that a job is hashing is neither replaced nor removed, and the job is named", () =>
-  withAgent(sourceProgram(), async (agent, folder) => {
+  withAgent(programOfRun(), async (agent, folder) => {
     const uploads = join(folder, "state", "uploads");
     await Deno.mkdir(uploads, { recursive: true });
     const path = join(uploads, "large.iso");
@@ -194,7 +194,7 @@ Deno.test("a changed upload_dir is said to wait for a restart, and uploads go on
     const [first, second] = [join(folder, "first"), join(folder, "second")];
     await Deno.writeTextFile(config, `upload_dir = "${first}"\n`);
     const flags = ["--dev", "--config", config];
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), flags);
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), flags);
     try {
       await Deno.writeTextFile(config, `upload_dir = "${second}"\n`);
       agent.signal("SIGHUP");

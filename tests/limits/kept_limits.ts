@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { limitFlags, type LimitName, ran } from "./limit_case.ts";
 
@@ -14,7 +14,7 @@ export function finishedJobsTest(): void {
     await withFolder(async (folder) => {
       const stateDir = join(folder, "state");
       const started = (...flags: string[]) =>
-        startAgentProcess(sourceProgram(), stateDir, ["--dev", ...flags]);
+        startAgentProcess(programOfRun(), stateDir, ["--dev", ...flags]);
       const before = await started();
       try {
         for (let count = 0; count < 3; count++) await ran(before, ["(job, cb) => cb()"]);

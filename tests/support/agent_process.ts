@@ -4,7 +4,7 @@
 import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
+import { type SelfCommand, selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 import { cannotRefuse, majorOf, optionsOf } from "../../vendors/node/wall.ts";
 import { until } from "./until.ts";
@@ -24,6 +24,21 @@ const NODE_FILE = fromFileUrl(new URL("../../dist/zonewright.mjs", import.meta.u
 
 export function sourceProgram(): Program {
   return { name: "source", ...selfCommand() };
+}
+
+/** With this variable set to `source` or `binary`, tests show that program alone. */
+export const PROGRAM_VARIABLE = "ZONEWRIGHT_TEST_PROGRAM";
+
+/** The program of this run: in `make test-full` the compiled binary, which starts in half the time. */
+export function programOfRun(): Program {
+  const binary = Deno.env.get(PROGRAM_VARIABLE) === "binary" ? binaryProgram() : undefined;
+  return binary ?? sourceProgram();
+}
+
+/** The same as a command that plays the simulated host. */
+export function simulatorOfRun(): SelfCommand {
+  const program = programOfRun();
+  return { ...program, compiled: program.name === "binary" };
 }
 
 /** The compiled binary, or undefined when it was not built. */

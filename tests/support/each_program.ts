@@ -6,12 +6,11 @@ import {
   nodeProgram,
   nodeVersion,
   type Program,
+  PROGRAM_VARIABLE,
   sourceProgram,
 } from "./agent_process.ts";
 import { findProgram, requireProgram } from "./program.ts";
 
-/** With this variable set to `source` or `binary`, the other half is left out. */
-const PROGRAM_VARIABLE = "ZONEWRIGHT_TEST_PROGRAM";
 /** The path of a Node: every test is registered for the file for Node as well. */
 const NODE_VARIABLE = "ZONEWRIGHT_TEST_NODE";
 

@@ -2,8 +2,8 @@
 
 import {
   type AgentProcess,
+  programOfRun,
   runProgram,
-  sourceProgram,
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
@@ -50,7 +50,7 @@ export async function withAgent(
 ): Promise<void> {
   await withFolder(async (folder) => {
     const args = ["--host", "simulated", ...flags];
-    const agent = await startAgentProcess(sourceProgram(), `${folder}/state`, args);
+    const agent = await startAgentProcess(programOfRun(), `${folder}/state`, args);
     try {
       await run(agent);
     } finally {
@@ -67,5 +67,5 @@ export async function newToken(
   scope: string,
 ): Promise<string> {
   const args = ["token", "create", "--name", name, "--scope", scope, "--state-dir", stateDir];
-  return (await runProgram(sourceProgram(), args)).stdout.trim();
+  return (await runProgram(programOfRun(), args)).stdout.trim();
 }

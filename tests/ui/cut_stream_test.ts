@@ -2,7 +2,7 @@
 // doubled, and the reader stays where they are.
 
 import { assertEquals } from "@std/assert";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { newJob, newToken, withAgent } from "./agent.ts";
 import { browserTest } from "./browser.ts";
@@ -101,7 +101,7 @@ browserTest(
     withFolder(async (folder) => {
       const stateDir = `${folder}/state`;
       const flags = ["--host", "simulated", "--require-token"];
-      const first = await startAgentProcess(sourceProgram(), stateDir, flags);
+      const first = await startAgentProcess(programOfRun(), stateDir, flags);
       const token = await newToken(first, "operator", "admin");
       const address = `${first.url}/ui/jobs?search=approve`;
       const { page } = await browser.open(address, { tolerated: /net::ERR_|401/ });
@@ -115,7 +115,7 @@ browserTest(
       await first.kill();
       await page.getByText("reconnecting").waitFor();
       const listen = ["--listen", new URL(first.url).host];
-      const second = await startAgentProcess(sourceProgram(), stateDir, [...flags, ...listen]);
+      const second = await startAgentProcess(programOfRun(), stateDir, [...flags, ...listen]);
       try {
         await signIn();
         // The browser names each refusal and each attempt to reach an agent that is not there.

@@ -7,7 +7,7 @@ import { Buffer } from "node:buffer";
 import type { Page } from "playwright-core";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { ISO, type MachineAgent, withMachineAgent } from "../http/machine_process.ts";
-import { type AgentProcess, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until, withFolder } from "../support/until.ts";
 import { newToken, withAgent } from "./agent.ts";
@@ -24,7 +24,7 @@ function withLibrary(
   browser: OpenBrowser,
   run: (agent: MachineAgent) => Promise<void>,
 ): Promise<void> {
-  return withMachineAgent(sourceProgram(), async (agent) => {
+  return withMachineAgent(programOfRun(), async (agent) => {
     try {
       await run(agent);
     } finally {
@@ -97,7 +97,7 @@ browserTest(
   (browser) =>
     withFolder(async (folder) => {
       const stateDir = join(folder, "state");
-      const first = await startAgentProcess(sourceProgram(), stateDir, ["--host", "simulated"]);
+      const first = await startAgentProcess(programOfRun(), stateDir, ["--host", "simulated"]);
       const { host } = new URL(first.url);
       const { page } = await browser.open(`${first.url}/ui/library`, { tolerated: CUT });
       await page.getByText("The library has no files").waitFor();
@@ -118,7 +118,7 @@ browserTest(
       const kept = (await Deno.stat(part)).size;
       assert(kept > MIB && kept < bytes.length, String(kept));
       const flags = ["--host", "simulated", "--listen", host];
-      const second = await startAgentProcess(sourceProgram(), stateDir, flags);
+      const second = await startAgentProcess(programOfRun(), stateDir, flags);
       try {
         await session.send("Network.emulateNetworkConditions", {
           ...limits,

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import { DESCRIPTION, ISO, type MachineAgent, withMachineAgent } from "../http/machine_process.ts";
-import { sourceProgram } from "../support/agent_process.ts";
+import { programOfRun } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
 import { browserTest, findings, type OpenBrowser, WIDTHS } from "./browser.ts";
 
@@ -18,7 +18,7 @@ function withMachine(
   browser: OpenBrowser,
   run: (agent: MachineAgent) => Promise<void>,
 ): Promise<void> {
-  return withMachineAgent(sourceProgram(), async (agent) => {
+  return withMachineAgent(programOfRun(), async (agent) => {
     try {
       await run(agent);
     } finally {

@@ -4,7 +4,7 @@ import { assert } from "@std/assert";
 import { join } from "@std/path";
 import { fillWithJobs } from "../../bench/fill.ts";
 import { DATABASE_NAME } from "../../src/state_dir/state_dir.ts";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { FAILING, newJob } from "./agent.ts";
 import { browserTest } from "./browser.ts";
@@ -15,7 +15,7 @@ const ROWS_MAX = 150;
 
 /** A state folder with that many failed jobs; the target of each is its number. */
 async function fill(stateDir: string): Promise<void> {
-  const agent = await startAgentProcess(sourceProgram(), stateDir, ["--host", "simulated"]);
+  const agent = await startAgentProcess(programOfRun(), stateDir, ["--host", "simulated"]);
   try {
     await agent.job(await newJob(agent, FAILING), "failure");
   } finally {
@@ -32,7 +32,7 @@ browserTest(
     withFolder(async (folder) => {
       const stateDir = join(folder, "state");
       await fill(stateDir);
-      const agent = await startAgentProcess(sourceProgram(), stateDir, ["--host", "simulated"]);
+      const agent = await startAgentProcess(programOfRun(), stateDir, ["--host", "simulated"]);
       try {
         const { page } = await browser.open(`${agent.url}/ui/jobs`);
         const rows = page.locator(".rows-body .row");

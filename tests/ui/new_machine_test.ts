@@ -6,7 +6,7 @@ import { Buffer } from "node:buffer";
 import type { Page } from "playwright-core";
 import { type JsonObject } from "../../src/domain/json.ts";
 import { DESCRIPTION, ISO, type MachineAgent, withMachineAgent } from "../http/machine_process.ts";
-import { sourceProgram } from "../support/agent_process.ts";
+import { programOfRun } from "../support/agent_process.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until } from "../support/until.ts";
 import { newToken, withAgent } from "./agent.ts";
@@ -21,7 +21,7 @@ function withHost(
   browser: OpenBrowser,
   run: (agent: MachineAgent) => Promise<void>,
 ): Promise<void> {
-  return withMachineAgent(sourceProgram(), async (agent) => {
+  return withMachineAgent(programOfRun(), async (agent) => {
     try {
       await run(agent);
     } finally {

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { FAILING, newJob, newToken, WAITING, withAgent } from "./agent.ts";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { browserTest, findings, WIDTHS } from "./browser.ts";
 
@@ -52,7 +52,9 @@ browserTest(
   (browser) =>
     withAgent(browser, async (agent) => {
       const token = await newToken(agent, "looker", "read");
-      const { page } = await browser.open(`${agent.url}/ui/jobs`, { tolerated: /status of 40[13]/ });
+      const { page } = await browser.open(`${agent.url}/ui/jobs`, {
+        tolerated: /status of 40[13]/,
+      });
       assertEquals(await findings(page), []);
       await page.getByLabel("Token", { exact: true }).fill("zwt_wrong");
       await page.getByRole("button", { name: "Sign in" }).click();
@@ -73,7 +75,7 @@ browserTest(
   (browser) =>
     withFolder(async (folder) => {
       const stateDir = `${folder}/state`;
-      const first = await startAgentProcess(sourceProgram(), stateDir, ["--host", "simulated"]);
+      const first = await startAgentProcess(programOfRun(), stateDir, ["--host", "simulated"]);
       const { host } = new URL(first.url);
       const waiting = await newJob(first, WAITING);
       await first.job(waiting, "waiting");
@@ -83,7 +85,7 @@ browserTest(
       await first.kill();
       await page.getByText("reconnecting").waitFor();
       const flags = ["--host", "simulated", "--listen", host];
-      const second = await startAgentProcess(sourceProgram(), stateDir, flags);
+      const second = await startAgentProcess(programOfRun(), stateDir, flags);
       try {
         await page.getByText("live", { exact: true }).waitFor();
         await second.post(`/jobs/${waiting}/resume`, {});

@@ -4,11 +4,11 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../../src/domain/json.ts";
-import { selfCommand } from "../../../src/runtime/executable.ts";
 import { type FAULTS, setFault } from "../../../src/simulator/fault.ts";
 import { isAlive } from "../../../src/simulator/machine.ts";
 import { namesIn, openState } from "../../../src/simulator/host_folder.ts";
 import { until, withFolder } from "../../support/until.ts";
+import { simulatorOfRun } from "../../support/agent_process.ts";
 
 export interface Said {
   readonly code: number;
@@ -111,7 +111,7 @@ function openHost(dir: string): SimulatedHost {
 }
 
 function spawn(dir: string, args: readonly string[], input: boolean): Deno.ChildProcess {
-  const self = selfCommand();
+  const self = simulatorOfRun();
   return new Deno.Command(self.program, {
     args: [...self.args, "simulate", "--state", dir, ...args],
     clearEnv: true,
