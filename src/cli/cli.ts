@@ -311,7 +311,9 @@ async function runCommand(
     return reportFailure(terminal, error, { name, operands: [], json });
   }
   try {
-    return await command.run(call);
+    const code = await command.run(call);
+    if (code === EXIT.ok) call.printer.end();
+    return code;
   } catch (error) {
     const hint = error instanceof AgentError ? command.hint?.(error, call.args) : undefined;
     return reportFailure(terminal, error, { name, operands: call.args.operands, json, hint });

@@ -40,6 +40,18 @@ Deno.test("job run sends target and time, also a time from now", () =>
     ]);
   }));
 
+Deno.test("with --json a note follows success, and never stands before an error", () =>
+  withHttpAgent(async (agent) => {
+    const uuid = await newWorkflow(agent);
+    const late = ["--at", "2026-01-01T12:00Z", "--json"];
+    const note = "--at 2026-01-01T12:00Z has passed: the job is due now\n";
+    const first = await said(agent, ["job", "run", uuid, "--target", "/t", ...late]);
+    assertEquals([first.code, first.err()], [0, note]);
+    const second = await said(agent, ["job", "run", uuid, "--target", "/t", ...late]);
+    assertEquals([second.code, second.out()], [6, ""]);
+    assertEquals(JSON.parse(second.err()).exit_code, 6);
+  }));
+
 Deno.test("job run exits 6 when an unfinished job has the same target and params", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newWorkflow(agent);

@@ -89,7 +89,7 @@ const HEAD: readonly string[] = [
   "",
   "Data is on standard output, all else on standard error. With `--json` standard output holds one JSON",
   "document; with `--follow`, `--watch` and of `job tail` one object in each line, which `job tail` explains. A",
-  "command that fails prints nothing there, a stream nothing more, and one object on standard error: `code`, `message`,",
+  "command that fails prints nothing there, a stream nothing more, and one object on standard error, notes left out: `code`, `message`,",
   "`hint` (the next command to type), `exit_code`, and `errors` where fields of a request are named. A job that failed is a result: its document is on standard output.",
   "`serve`, `demo`, `man` and `completion` print no data and refuse `--json`; `serve --log-format json` is for its log.",
   "",

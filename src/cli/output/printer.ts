@@ -38,8 +38,10 @@ export interface Printer {
   table(columns: readonly Column[], rows: readonly (readonly string[])[]): void;
   /** Names and values below each other. */
   pairs(pairs: readonly (readonly [name: string, value: string])[]): void;
-  /** One line about what happened, for people. */
+  /** One line about what happened, for people; with JSON it is held until end(). */
   note(line: string): void;
+  /** Prints the notes held so far. A command that fails leaves standard error to its one error object. */
+  end(): void;
   /** A question; the cursor stays behind it. */
   ask(question: string): void;
   /** The next useful command; only where a person sits. */
@@ -59,6 +61,8 @@ export function openPrinter(terminal: Terminal, { json, streams }: PrinterOption
   const line = (value: object) => terminal.out(`${withoutOrders(JSON.stringify(value))}\n`);
   const paint = paintFor(terminal, "out");
   const data = (line: string) => terminal.out(`${printable(line)}\n`);
+  const say = (line: string) => terminal.err(`${printable(line)}\n`);
+  const held: string[] = [];
   return {
     json,
     data,
@@ -80,7 +84,8 @@ export function openPrinter(terminal: Terminal, { json, streams }: PrinterOption
       const width = Math.max(...pairs.map(([name]) => name.length));
       for (const [name, value] of pairs) data(`${name.padEnd(width)}  ${value}`);
     },
-    note: (line) => terminal.err(`${printable(line)}\n`),
+    note: (line) => json ? void held.push(line) : say(line),
+    end: () => held.splice(0).forEach(say),
     ask: (question) => terminal.err(printable(question)),
     next(command, does) {
       if (!canMove(terminal)) return;
