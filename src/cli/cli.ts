@@ -362,11 +362,7 @@ function meantFile(command: Command, args: Arguments): string {
 }
 
 /** Flags override the environment. */
-function credentialsOf(
-  tokenFile = "",
-  ca = "",
-  { env, cwd }: Terminal,
-): Credentials {
+function credentialsOf(tokenFile = "", ca = "", { env, cwd }: Terminal): Credentials {
   const path = (text: string) => text === "" ? undefined : resolve(cwd, text);
   return {
     tokenFile: path(tokenFile) ?? path(env.ZONEWRIGHT_TOKEN_FILE ?? ""),

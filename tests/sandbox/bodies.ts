@@ -77,15 +77,15 @@ export function runBody(
   return runTask(pool, task, perform, signal);
 }
 
-/** Runs two tasks that wait for each other: afterwards two guests are known to be ready. */
-export async function meet(run: RunBody): Promise<TaskOutcome[]> {
+/** Runs tasks that wait for one another: afterwards as many guests are known to be ready. */
+export async function meet(run: RunBody, tasks = 2): Promise<TaskOutcome[]> {
   let running = 0;
   const together = Promise.withResolvers<null>();
   const perform = () => {
     running += 1;
-    if (running === 2) together.resolve(null);
+    if (running === tasks) together.resolve(null);
     return together.promise;
   };
   const source = "async (job, cb) => { await info({}); cb() }";
-  return await Promise.all([run(source, { perform }), run(source, { perform })]);
+  return await Promise.all(Array.from({ length: tasks }, () => run(source, { perform })));
 }

@@ -8,7 +8,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestUser } from "../../src/sandbox/user.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { binaryProgram } from "../support/agent_process.ts";
-import { withFolder } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
 import { meet, withPool } from "./bodies.ts";
 
 /** A user that no host has, so that nothing else runs as it. */
@@ -35,7 +35,8 @@ Deno.test({
       assertEquals(user, { uid: 61_234, gid: 61_235, alone: true });
       if (user === undefined) return;
       await withPool(async (run, pool) => {
-        for (let round = 0; round < SLOTS; round++) await meet(run);
+        await meet(run, SLOTS);
+        await until("the spare", () => pool.counts().spare === 1);
         const pids = pool.pids();
         assertEquals(pids.length, SLOTS + 1);
         for (const pid of pids) {
