@@ -3,6 +3,7 @@
 import { assertEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { AgentProcess, Answer } from "../support/agent_process.ts";
+import { until } from "../support/until.ts";
 import { listed, rawCall } from "../http/raw_call.ts";
 import {
   assertOver,
@@ -134,6 +135,10 @@ const infoEntries: Reach = async (agent, value) => {
 const unfinished: Reach = async (agent, value) => {
   const uuid = await madeWorkflow(agent, "later");
   const exec_after = new Date(Date.now() + 3_600_000).toISOString();
+  await until("the jobs of other limits to end", async () => {
+    const { body } = await agent.get("/agent/v1/jobs?state=queued,running&limit=1");
+    return (body.jobs as unknown[]).length === 0;
+  });
   for (let count = 0; count < value; count++) {
     assertTaken(await agent.post("/jobs", { workflow: uuid, exec_after }));
   }
