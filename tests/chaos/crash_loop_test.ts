@@ -9,12 +9,12 @@ import { crashRun } from "./crash_run.ts";
 
 for (const seed of length({ quick: [1], full: [1, 2, 3, 4, 5] })) {
   Deno.test(`an agent that is killed again and again under load keeps every promise, seed ${seed}`, async () => {
-    await crash(chaosProgram(), seed, length({ quick: 8, full: 24 }));
+    await crash(chaosProgram(), seed, length({ quick: 6, full: 24 }));
   });
 }
 
 eachNode("an agent that is killed again and again keeps every promise", async ({ program }) => {
-  await crash(chaosProgram(program), 1, length({ quick: 4, full: 24 }));
+  await crash(chaosProgram(program), 1, length({ quick: 3, full: 24 }));
 });
 
 async function crash(program: Program, seed: number, cycles: number): Promise<void> {

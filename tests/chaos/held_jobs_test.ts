@@ -11,7 +11,7 @@ const PARAM = JSON.stringify({ a: 1 });
 const PARAM_CHARS = 1_400_000;
 const MEMBERS = Math.floor(PARAM_CHARS / (PARAM.length + 1));
 const LIST = JSON.parse(`[${Array(MEMBERS).fill(PARAM).join()}]`);
-const JOBS = length({ quick: 24, full: 60 });
+const JOBS = length({ quick: 12, full: 60 });
 /** As many slots as the agent may be given here, beside the number that it takes by itself. */
 const MANY_SLOTS = 16;
 const END_MS_MAX = 300_000;

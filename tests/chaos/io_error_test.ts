@@ -58,14 +58,14 @@ const FAULTS: readonly Fault[] = [
   {
     calls: "fsync,fdatasync",
     error: "EIO",
-    nth: length({ quick: [1, 4, 12], full: upTo(60) }),
+    nth: length({ quick: [4], full: upTo(60) }),
     least: SYNCS_MIN,
     ends: true,
   },
   {
     calls: "pwrite64",
     error: "ENOSPC",
-    nth: length({ quick: [12, 80, 160], full: upTo(60).map((at) => at * 5) }),
+    nth: length({ quick: [80], full: upTo(60).map((at) => at * 5) }),
     least: PAGES_MIN,
     ends: false,
   },

@@ -18,7 +18,7 @@ const TASKS = [
 const BRANDS: readonly Brand[] = ["kvm", "bhyve"];
 const MADE = { execution: "success", error: "" };
 const SEED = Number(Deno.env.get("ZONEWRIGHT_CHAOS_SEED") ?? 1);
-const RANDOM_KILLS = length({ quick: 4, full: 100 });
+const RANDOM_KILLS = length({ quick: 2, full: 100 });
 /** A machine takes about this long here, ms; later kills meet one that is there. */
 const KILL_MS_MAX = 2_500;
 

@@ -14,12 +14,12 @@ const PARAMS_TEXT = `[${Array(Math.floor(PARAM_CHARS / (PARAM.length + 1))).fill
 /** Bodies of one workflow, together 1.5 MB. */
 const BODIES = 6;
 const BODY_CHARS = 250_000;
-const WORKFLOWS = length({ quick: 20, full: 60 });
-const JOBS = length({ quick: 20, full: 60 });
+const WORKFLOWS = length({ quick: 12, full: 60 });
+const JOBS = length({ quick: 12, full: 60 });
 const INFO_ENTRIES = length({ quick: 250, full: 750 });
 const INFO_CHARS = 64_000;
 const READERS = length({ quick: 30, full: 60 });
-const CALLERS = length({ quick: 100, full: 250 });
+const CALLERS = length({ quick: 60, full: 250 });
 const SLOW_READERS = 100;
 /** Callers that read what they ask for while others do not, and how long all of them may wait. */
 const OTHERS = 5;
