@@ -19,7 +19,7 @@ help: ## show this list
 run: .toolchain/ready dist/ui.json ## start a development agent and create a first machine on it
 	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo
 
-test: .toolchain/ready dist/ui.json check ## run the checks and the tests (some 6 minutes); names what was skipped
+test: .toolchain/ready dist/zonewright check ## run the checks and the tests (some 6 minutes); names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts
 
 test-full: .toolchain/ready .toolchain/node/ready dist/zonewright dist/zonewright.mjs ## run the longer tests: kills, floods, loads, many machines, and the compiled binary
@@ -54,7 +54,7 @@ release: dist/zonewright dist/zonewright.mjs ## make dist/release/: binary, file
 	@$(DENO) run --quiet --cached-only -A vendors/release.ts
 
 chaos: .toolchain/ready dist/zonewright $(if $(filter /%,$(PROGRAM)),dist/zonewright.mjs) ## kill, fill, flood and misclock the agent at full length (PART=clock for some of it, PROGRAM as below)
-	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_CHAOS_PROGRAM=$(or $(PROGRAM),source) \
+	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_TEST_PROGRAM=$(or $(PROGRAM),binary) \
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
 		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts)
 

@@ -1,8 +1,8 @@
 // Runs the tests and closes with what a newcomer wants to know: which tests were left out because a
 // program is missing, by name, how many passed and failed, and where the time went. Without a word it
-// runs what takes minutes in all, on the program from source; with `long` it runs the rest: the files
-// that take long by themselves, on the compiled binary what ran from source in the short run, and some of it
-// on each Node. With `node`, it runs on each Node everything that is shown of the whole program.
+// runs what takes minutes in all, on the compiled binary; with `long` it runs the rest: the files that
+// take long by themselves, and some of both on the program from source and on each Node. With `node`, it
+// runs on each Node everything that is shown of the whole program.
 
 import { fromFileUrl, join, relative } from "@std/path";
 import { NODES } from "../vendors/pins.ts";
@@ -75,9 +75,14 @@ const LONG: readonly string[] = [
   "tests/workflows/power_loss_test.ts",
   "tests/workflows/undo_test.ts",
 ];
-/** What the half of the binary has in its names; see support/each_program.ts. */
-const COMPILED = "(compiled)";
+/** The program of a run, see support/agent_process.ts. */
 const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
+const SOURCE = { ZONEWRIGHT_TEST_PROGRAM: "source" };
+/** What also runs on the program from source, which `make run` starts. */
+const ON_SOURCE: readonly string[] = [
+  "tests/decoder/decoder_pool_test.ts",
+  "tests/journeys/jobs_test.ts",
+];
 /** What also runs on each Node of the tests; `make test-node` runs everything of each program on them. */
 const ON_NODE: readonly string[] = [
   "tests/decoder/decoder_pool_test.ts",
@@ -225,7 +230,7 @@ async function runOnNodes(files: readonly string[]): Promise<Run[]> {
   const runs: Run[] = [];
   for (const { version } of NODES) {
     const path = nodePath(version);
-    const env = { ZONEWRIGHT_TEST_PROGRAM: "source", ZONEWRIGHT_TEST_NODE: path ?? "" };
+    const env = { ZONEWRIGHT_TEST_PROGRAM: path ?? "" };
     const filter = ["--filter", `(on Node ${version})`];
     runs.push(path === undefined ? skippedRun(files, version) : await run(files, { env, filter }));
   }
@@ -277,10 +282,10 @@ printRuns(await runsOf(kind), began);
 
 async function runsOf(kind = "short"): Promise<Run[]> {
   if (kind === "node") return await runOnNodes(await filesOfBoth(all));
-  if (kind !== "long") return [await run(short, { env: { ZONEWRIGHT_TEST_PROGRAM: "source" } })];
+  if (kind !== "long") return [await run(short, { env: BINARY })];
   return [
     await run(long, { env: BINARY }),
-    await run(await filesOfBoth(short), { env: BINARY, filter: ["--filter", COMPILED] }),
+    await run(ON_SOURCE, { env: SOURCE, filter: ["--filter", "(from source)"] }),
     ...await runOnNodes(ON_NODE),
   ];
 }

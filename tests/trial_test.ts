@@ -5,7 +5,6 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { join } from "@std/path";
 import { AgentError } from "../src/domain/error.ts";
 import { isJsonObject, type JsonObject } from "../src/domain/json.ts";
-import { selfCommand } from "../src/runtime/executable.ts";
 import { openState } from "../src/simulator/host_folder.ts";
 import { readMachines } from "../src/simulator/machine.ts";
 import { openLog } from "../src/metrics/log.ts";
@@ -13,6 +12,7 @@ import { type Trial, type TrialOptions, withTrial } from "../src/trial/trial.ts"
 import { until, withFolder } from "./support/until.ts";
 import { rested, resultOf, trialOf } from "./trial_run.ts";
 import { isoBytes } from "./support/medium.ts";
+import { selfOfRun } from "./support/agent_process.ts";
 
 const UUID = "aaaaaaaa-0000-4000-8000-000000000001";
 const OTHER = "aaaaaaaa-0000-4000-8000-000000000002";
@@ -263,7 +263,7 @@ Deno.test("a host that is kept has the machines of the trial before, and those a
 });
 
 async function simulate(stateDir: string, ...args: readonly string[]): Promise<void> {
-  const self = selfCommand();
+  const self = selfOfRun();
   const { success } = await new Deno.Command(self.program, {
     args: [...self.args, "simulate", "--state", stateDir, ...args],
     env: { ...self.env },

@@ -11,7 +11,7 @@ import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
-import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
+import { type SelfCommand } from "../../src/runtime/executable.ts";
 import type { pause } from "../../src/host/abort.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc_connection.ts";
 import { runCommand } from "../../src/host/program.ts";
@@ -30,6 +30,7 @@ import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { isoBytes } from "../support/medium.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const CALL_DEADLINE_MS = 60_000;
 /** Faces of the simulator that are processes of their own here: a fault may end them. */
@@ -112,7 +113,7 @@ async function openHost(
   folder: string,
   store: Store,
   decoders: Decoders,
-  { self = selfCommand(), policy = DEFAULT_POLICY, upstream, now = systemNow, wait, ...bounds }:
+  { self = selfOfRun(), policy = DEFAULT_POLICY, upstream, now = systemNow, wait, ...bounds }:
     HostOptions,
 ): Promise<SimulatedHost> {
   const lines: string[] = [];

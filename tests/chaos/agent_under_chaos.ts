@@ -2,19 +2,11 @@
 // killed at any moment, and asked over connections of its own, so that nothing that was sent to one
 // process reaches the next.
 
-import { isAbsolute, join } from "@std/path";
+import { join } from "@std/path";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
-import type { SelfCommand } from "../../src/runtime/executable.ts";
-import {
-  binaryProgram,
-  nodeProgram,
-  type Program,
-  sourceProgram,
-} from "../support/agent_process.ts";
+import { type Program, programOfRun } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
-/** `binary` for dist/zonewright instead of the sources, or the path of a Node for dist/zonewright.mjs. */
-const PROGRAM_VARIABLE = "ZONEWRIGHT_CHAOS_PROGRAM";
 /** Set to `full`, they run at full length. */
 const LENGTH_VARIABLE = "ZONEWRIGHT_CHAOS";
 
@@ -26,24 +18,6 @@ const END_MS_MAX = 90_000;
 const WORDS_KEPT = 200_000;
 
 const STARTED = /"agent started".*"urls":"(http:[^" ]+)/;
-
-/** The program that the tests of this folder hurt. */
-export function chaosProgram(name = Deno.env.get(PROGRAM_VARIABLE) ?? "source"): Program {
-  if (name === "source") return sourceProgram();
-  if (name !== "binary" && !isAbsolute(name)) {
-    const words = "expected source, binary or the path of a Node";
-    throw new Error(`Cannot run ${JSON.stringify(name)}: ${words}`);
-  }
-  const built = name === "binary" ? binaryProgram() : nodeProgram(name);
-  if (built === undefined) throw new Error("Cannot run: the program was not built");
-  return built;
-}
-
-/** The same program as those who start it again know it: for its guests, and for the simulated host. */
-export function chaosSelf(): SelfCommand {
-  const program = chaosProgram();
-  return { ...program, compiled: program.name !== "source" };
-}
 
 /** The length of a test: as part of every run, or of the target that does nothing else. */
 export function length<T>(lengths: { readonly quick: T; readonly full: T }): T {
@@ -188,7 +162,7 @@ export async function withChaosAgent(
 ): Promise<void> {
   await withFolder(async (folder) => {
     const stateDir = join(folder, "state");
-    const agent = await startChaosAgent({ program: chaosProgram(), stateDir, flags });
+    const agent = await startChaosAgent({ program: programOfRun(), stateDir, flags });
     try {
       await run(agent);
     } finally {

@@ -8,7 +8,6 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { until, withFolder } from "../support/until.ts";
 import {
   type ChaosAgent,
-  chaosProgram,
   endAgent,
   killAgent,
   length,
@@ -20,6 +19,7 @@ import { clockTest, fakeClock, type FakedClock } from "./faked_clock.ts";
 import { isFinal, PHASES, resultsOf } from "./job_rules.ts";
 import { expectStats } from "./stats.ts";
 import { tellingBody } from "./workloads.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 86_400;
@@ -163,7 +163,7 @@ function expectInOrder({ started_at, finished_at }: JsonObject, what: string): v
 
 function startUnderClock(clock: FakedClock, stateDir: string): Promise<ChaosAgent> {
   const flags = ["--slots", String(SLOTS)];
-  return startChaosAgent({ program: chaosProgram(), stateDir, flags, env: clock.env });
+  return startChaosAgent({ program: programOfRun(), stateDir, flags, env: clock.env });
 }
 
 function sceneTest(name: string, run: (scene: Scene) => Promise<void>): void {

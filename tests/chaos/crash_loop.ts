@@ -3,8 +3,8 @@
 // was broken.
 
 import { parseArgs } from "@std/cli/parse-args";
-import { chaosProgram } from "./agent_under_chaos.ts";
 import { crashRun } from "./crash_run.ts";
+import { programNamed, programOfRun } from "../support/agent_process.ts";
 
 const CYCLES = 24;
 const SEED_MAX = 1_000_000_000;
@@ -24,7 +24,7 @@ function numberOf(name: string, otherwise: number): number {
 
 const first = numberOf("seed", Math.floor(Math.random() * SEED_MAX));
 const cycles = numberOf("cycles", CYCLES);
-const program = chaosProgram(given.program === undefined ? undefined : String(given.program));
+const program = given.program === undefined ? programOfRun() : programNamed(String(given.program));
 const total = { kills: 0, acknowledged: 0, jobs: 0, violations: 0 };
 const began = performance.now();
 for (let run = 0; run < numberOf("seeds", 1); run++) {

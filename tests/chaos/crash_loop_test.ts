@@ -2,19 +2,20 @@
 // the same from any seed.
 
 import { assert } from "@std/assert";
-import { chaosProgram, length } from "./agent_under_chaos.ts";
+import { length } from "./agent_under_chaos.ts";
 import type { Program } from "../support/agent_process.ts";
 import { eachNode } from "../support/each_node.ts";
 import { crashRun } from "./crash_run.ts";
+import { programNamed, programOfRun } from "../support/agent_process.ts";
 
 for (const seed of length({ quick: [1], full: [1, 2, 3, 4, 5] })) {
   Deno.test(`an agent that is killed again and again under load keeps every promise, seed ${seed}`, async () => {
-    await crash(chaosProgram(), seed, length({ quick: 6, full: 24 }));
+    await crash(programOfRun(), seed, length({ quick: 6, full: 24 }));
   });
 }
 
 eachNode("an agent that is killed again and again keeps every promise", async ({ program }) => {
-  await crash(chaosProgram(program), 1, length({ quick: 3, full: 24 }));
+  await crash(programNamed(program), 1, length({ quick: 3, full: 24 }));
 });
 
 async function crash(program: Program, seed: number, cycles: number): Promise<void> {

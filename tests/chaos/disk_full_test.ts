@@ -7,7 +7,6 @@ import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until, withFolder } from "../support/until.ts";
 import {
   type ChaosAgent,
-  chaosProgram,
   killAgent,
   length,
   objectOf,
@@ -21,6 +20,7 @@ import { callTogether } from "./load.ts";
 import { type Random, randomOf } from "./random.ts";
 import { Survey } from "./survey.ts";
 import { PATIENT_WORKLOADS, QUICK, SLOW } from "./workloads.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const DISK_MIB = 8;
 const BLOCK_BYTES = 4_096;
@@ -107,7 +107,7 @@ class Scene {
     this.survey.jobs.lives += 1;
     const flags = ["--slots", "4"];
     const { stateDir } = this;
-    this.#lives.push(await startChaosAgent({ program: chaosProgram(), stateDir, flags }));
+    this.#lives.push(await startChaosAgent({ program: programOfRun(), stateDir, flags }));
   }
 
   async end(): Promise<void> {

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { type EventReader, readEvents } from "../http/event_reader.ts";
 import { forgetPeak, peakMiB, residentMiB } from "./memory.ts";
@@ -17,7 +17,7 @@ const LINES = 200;
 
 Deno.test("of a thousand readers 256 are served, the others refused, and memory stays bounded", () =>
   withFolder(async (folder) => {
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), ["--dev"]);
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), ["--dev"]);
     const readers: EventReader[] = [];
     try {
       const pid = Number(/"agent started".*"pid":(\d+)/.exec(agent.log())?.[1]);

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { type ReadEvent, readEvents } from "../http/event_reader.ts";
 
@@ -19,7 +19,7 @@ Deno.test("no event is lost or sent twice when the agent is killed again and aga
     const read: ReadEvent[] = [];
     let last = "0";
     for (let life = 1; life <= LIVES; life++) {
-      const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), ["--dev"]);
+      const agent = await startAgentProcess(programOfRun(), join(folder, "state"), ["--dev"]);
       try {
         const chain = [{ name: "a", body: "(job, cb) => cb()" }];
         const made = await agent.post("/workflows", { name: `life-${life}`, chain });

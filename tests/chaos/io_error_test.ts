@@ -10,7 +10,6 @@ import { until, withFolder } from "../support/until.ts";
 import {
   beginAgent,
   type ChaosAgent,
-  chaosProgram,
   killAgent,
   length,
   startChaosAgent,
@@ -22,6 +21,7 @@ import { callTogether } from "./load.ts";
 import { randomOf } from "./random.ts";
 import { Survey } from "./survey.ts";
 import { PATIENT_WORKLOADS } from "./workloads.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const CALLERS = 4;
 /** Acknowledged writes of a load after the call has failed. */
@@ -103,7 +103,7 @@ for (const fault of FAULTS) {
 
 /** One life in which one call fails, and one after it. @returns in words, what came of it */
 async function failOnce(fault: Fault, nth: number, folder: string): Promise<string> {
-  const program = chaosProgram();
+  const program = programOfRun();
   const stateDir = join(folder, "state");
   const survey = new Survey(randomOf(nth));
   const first = await startChaosAgent({ program, stateDir });
@@ -133,7 +133,7 @@ async function failOnce(fault: Fault, nth: number, folder: string): Promise<stri
 
 /** An agent in order starts on what is left, and everything is there and comes to its end. */
 async function expectEverythingKept(survey: Survey, stateDir: string): Promise<void> {
-  const last = await startChaosAgent({ program: chaosProgram(), stateDir });
+  const last = await startChaosAgent({ program: programOfRun(), stateDir });
   survey.jobs.lives += 1;
   try {
     await survey.leaveAlone(last);

@@ -8,7 +8,6 @@ import { withFolder } from "../support/until.ts";
 import {
   beginAgent,
   type ChaosAgent,
-  chaosProgram,
   endAgent,
   killAgent,
   length,
@@ -20,6 +19,7 @@ import { KILL_SCENARIOS, type KillScenario } from "./kill_scenario.ts";
 import type { Place, Step } from "./kill_steps.ts";
 import { randomOf } from "./random.ts";
 import { Survey } from "./survey.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const VARIABLE = "ZONEWRIGHT_FAILPOINT";
 /** Milliseconds in which an agent has died that came to its failpoint. */
@@ -55,7 +55,7 @@ type Surroundings = Pick<Place, "folder" | "callbackUrl" | "calledBack">;
 /** A life that prepares, one that ends at the point, and one that shows what is left. */
 async function dieAt(point: Point, scenario: KillScenario, around: Surroundings): Promise<void> {
   const survey = new Survey(randomOf(1));
-  const options = { program: chaosProgram(), stateDir: join(around.folder, "state") };
+  const options = { program: programOfRun(), stateDir: join(around.folder, "state") };
   const flags = scenario.flags?.(around) ?? [];
   const placeOf = (agent: ChaosAgent): Place => ({
     ...around,

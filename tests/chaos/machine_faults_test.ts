@@ -2,9 +2,8 @@
 // and for good, on kvm and bhyve. Whatever happens, there is a whole machine or none, nothing is left
 // over, and a job that failed names what failed.
 //
-// At full length these are 2,064 cases. Each takes about fifteen starts of the simulator, so a compiled
-// binary makes them twice as fast (ZONEWRIGHT_CHAOS_PROGRAM=binary), and the names of those that ended
-// well go into a file, by which a run that was cut goes on (ZONEWRIGHT_CHAOS_BOOK=FILE).
+// At full length these are 2,064 cases. The names of those that ended well go into a file, by which a run
+// that was cut goes on (ZONEWRIGHT_CHAOS_BOOK=FILE).
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
@@ -21,9 +20,10 @@ import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";
 import { assertConsole, paramsFor, withProvisioning } from "../workflows/provisioning.ts";
 import { withFolder } from "../support/until.ts";
-import { chaosSelf, length } from "./agent_under_chaos.ts";
+import { length } from "./agent_under_chaos.ts";
 import { type Strike, strikeName, STRIKES } from "./machine_fault_list.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const UUID = machineUuidOf(1);
 const STEPS = [
@@ -61,7 +61,7 @@ const CASES = STRIKES.flatMap((strike) =>
   )
 ).filter((_, index) => index % length({ quick: QUICK_STRIDE, full: 1 }) === 0);
 
-const SELF = chaosSelf();
+const SELF = selfOfRun();
 const BOOK = Deno.env.get("ZONEWRIGHT_CHAOS_BOOK");
 const DONE = new Set(BOOK === undefined ? [] : linesOf(BOOK));
 

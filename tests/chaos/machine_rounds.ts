@@ -4,13 +4,12 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { runProgram } from "../support/agent_process.ts";
+import { programOfRun, runProgram } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
 import { processesOf } from "./processes.ts";
 import {
   beginAgent,
   type ChaosAgent,
-  chaosProgram,
   endAgent,
   killAgent,
   listOf,
@@ -44,7 +43,7 @@ export interface RoundEnd {
 
 /** One host, with one agent after another. */
 export class MachineRounds {
-  readonly #program = chaosProgram();
+  readonly #program = programOfRun();
   readonly #folder: string;
   /** Where the agent and its host keep what they have. */
   readonly stateDir: string;

@@ -14,7 +14,8 @@ import {
   type Steps,
   withProvisioning,
 } from "../workflows/provisioning.ts";
-import { chaosSelf, length } from "./agent_under_chaos.ts";
+import { length } from "./agent_under_chaos.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const UUID = machineUuidOf(1);
 const TASKS = [
@@ -58,7 +59,7 @@ async function play(
   for (const machine of brandsOf(index)) {
     await withProvisioning(async ({ host, provision }: Provisioning) => {
       await after(host, await provision(paramsFor(host, UUID, machine), steps(host)));
-    }, { vmadmDeadlinesMs: DEADLINES_MS, self: chaosSelf() });
+    }, { vmadmDeadlinesMs: DEADLINES_MS, self: selfOfRun() });
   }
 }
 

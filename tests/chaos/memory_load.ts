@@ -3,12 +3,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { binaryProgram } from "../support/agent_process.ts";
+import { binaryProgram, programNamed } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import {
   type ChaosAgent,
-  chaosProgram,
   endAgent,
   length,
   startChaosAgent,
@@ -64,7 +63,7 @@ async function underLoad(
   { flags = [], env = {}, ends = false, prepare = () => Promise.resolve([]) }: LoadOptions,
   run: (load: Load) => Promise<void>,
 ): Promise<void> {
-  const program = chaosProgram("binary");
+  const program = programNamed("binary");
   const all = [...flags, ...await prepare(folder)];
   const stateDir = join(folder, "state");
   const agent = await startChaosAgent({ program, stateDir, flags: all, env });

@@ -6,7 +6,8 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { programTest, requireProgram } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
-import { chaosProgram, killAgent, objectOf, startChaosAgent } from "./agent_under_chaos.ts";
+import { killAgent, objectOf, startChaosAgent } from "./agent_under_chaos.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const JOBS = 60;
 const CALLERS = 6;
@@ -47,7 +48,7 @@ function readTrace(trace: string): Call[] {
 
 async function postJobs(stateDir: string, trace: string): Promise<string[]> {
   const agent = await startChaosAgent({
-    program: chaosProgram(),
+    program: programOfRun(),
     stateDir,
     around: [
       requireProgram("strace") ?? "strace",

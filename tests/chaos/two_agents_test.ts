@@ -8,7 +8,6 @@ import { withFolder } from "../support/until.ts";
 import {
   beginAgent,
   type ChaosAgent,
-  chaosProgram,
   endAgent,
   type Ended,
   killAgent,
@@ -19,6 +18,7 @@ import {
   type StartingAgent,
 } from "./agent_under_chaos.ts";
 import { QUICK } from "./workloads.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const PAIRS = length({ quick: 6, full: 20 });
 
@@ -33,7 +33,7 @@ Deno.test("of two agents that start on a new state folder one serves", async () 
 
 Deno.test("of two agents that start on a folder with data one serves, and the data is untouched", async () => {
   await withFolder(async (folder) => {
-    const program = chaosProgram();
+    const program = programOfRun();
     const stateDir = join(folder, "state");
     const first = await startChaosAgent({ program, stateDir });
     const later = new Date(Date.now() + 86_400_000).toISOString();
@@ -59,7 +59,7 @@ Deno.test("of two agents that start on a folder with data one serves, and the da
 
 /** @returns the agent that serves */
 async function race(stateDir: string): Promise<ChaosAgent> {
-  const program = chaosProgram();
+  const program = programOfRun();
   const pair = [beginAgent({ program, stateDir }), beginAgent({ program, stateDir })];
   try {
     const [one, other] = await Promise.all(pair.map(({ started }) => started));

@@ -3,12 +3,12 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { COMPLETION_SCRIPTS } from "../../src/cli/completion.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
-const SELF = selfCommand();
+const SELF = selfOfRun();
 
 /** The program under its name on PATH, as a shell finds it. */
 async function installIn(folder: string): Promise<void> {

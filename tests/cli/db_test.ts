@@ -2,14 +2,14 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { runProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
 const BODY = "function (job, cb) { cb(); }";
 
 Deno.test("a backup that was taken while the agent ran brings its jobs back", () =>
   withFolder(async (folder) => {
-    const program = sourceProgram();
+    const program = programOfRun();
     const state = join(folder, "state");
     const copy = join(folder, "copy.db");
     const db = (...words: string[]) =>
@@ -46,14 +46,14 @@ Deno.test("a check of a file that is no database fails and says so", () =>
   withFolder(async (folder) => {
     const path = join(folder, "text");
     await Deno.writeTextFile(path, "hello");
-    const { code, stdout, stderr } = await runProgram(sourceProgram(), ["db", "check", path]);
+    const { code, stdout, stderr } = await runProgram(programOfRun(), ["db", "check", path]);
     assertEquals([code, stdout], [6, ""]);
     assert(stderr.startsWith("zonewright: Cannot "), stderr);
   }));
 
 Deno.test("a prune without an age, or with one that cannot be read, is a usage error", async () => {
   for (const words of [[], ["--older-than", "soon"]]) {
-    const { code } = await runProgram(sourceProgram(), ["db", "prune", ...words, "--yes"]);
+    const { code } = await runProgram(programOfRun(), ["db", "prune", ...words, "--yes"]);
     assertEquals(code, 2);
   }
 });

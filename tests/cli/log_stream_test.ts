@@ -3,8 +3,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openLogStream } from "../../src/cli/serve.ts";
-import { sourceProgram } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
+import { programOfRun } from "../support/agent_process.ts";
 
 const decoder = new TextDecoder();
 
@@ -86,7 +86,7 @@ const PIPE_BYTES = 256 * 1024;
 
 Deno.test("an agent whose log nobody reads goes on answering, and stops on a signal", async () => {
   await withFolder(async (folder) => {
-    const { program, args, env } = sourceProgram();
+    const { program, args, env } = programOfRun();
     const socket = join(folder, "agent.sock");
     const process = new Deno.Command(program, {
       args: [

@@ -2,12 +2,12 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { shellQuoted } from "../../src/cli/client/client.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
-const SELF = selfCommand();
+const SELF = selfOfRun();
 
 interface Ended {
   readonly code: number;

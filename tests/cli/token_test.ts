@@ -4,14 +4,14 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import {
   type AgentProcess,
+  programOfRun,
   runProgram,
-  sourceProgram,
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { openScreen } from "./screen.ts";
 
-const PROGRAM = sourceProgram();
+const PROGRAM = programOfRun();
 
 /** Runs a test with a state folder that an agent may use. */
 async function withState(run: (state: string, folder: string) => Promise<void>): Promise<void> {

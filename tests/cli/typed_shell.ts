@@ -2,10 +2,10 @@
 // seen by the program that the line then starts.
 
 import { join } from "@std/path";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { until } from "../support/until.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
-const SELF = selfCommand();
+const SELF = selfOfRun();
 
 /** How each shell is started without anybody's own settings, with our completion. */
 const SHELLS = {

@@ -7,13 +7,14 @@ import { heldTimers } from "../support/timers.ts";
 import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
 import { WAITING_MAX, WorkQueue } from "../../src/decoder/queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
-import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
+import { type SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { decodersMax } from "../../src/sandbox/guest_command.ts";
 import { eachProgram } from "../support/each_program.ts";
 import type { Program } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const ABC = new TextEncoder().encode("abc");
 const SHA256_ABC = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
@@ -39,7 +40,7 @@ async function withDecoders(
   run: (decoders: Decoders) => Promise<void>,
   place: Partial<DecodersPlace> = {},
 ): Promise<void> {
-  const decoders = openDecoders({ self: selfCommand(), log: silentLog, ...place });
+  const decoders = openDecoders({ self: selfOfRun(), log: silentLog, ...place });
   try {
     await run(decoders);
   } finally {

@@ -8,7 +8,7 @@ import { readTlsIdentity } from "../../src/http/listen/tls.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeCertificate } from "../http/tls_files.ts";
 import { programTest } from "../support/program.ts";
-import { runProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
 interface Line {
@@ -21,7 +21,7 @@ interface Line {
 async function doctor(
   ...words: string[]
 ): Promise<{ code: number; lines: Line[]; stderr: string }> {
-  const { code, stdout, stderr } = await runProgram(sourceProgram(), [
+  const { code, stdout, stderr } = await runProgram(programOfRun(), [
     "doctor",
     "--json",
     ...words,
@@ -31,7 +31,7 @@ async function doctor(
 
 Deno.test("beside a running agent everything is well, and its machines stay up", () =>
   withFolder(async (folder) => {
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), ["--dev"]);
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), ["--dev"]);
     try {
       const port = new URL(agent.url).port;
       const place = ["--dev", "--state-dir", agent.stateDir, "--listen", `127.0.0.1:${port}`];

@@ -5,8 +5,8 @@ import { AgentError } from "../../src/domain/error.ts";
 import { askPool, askSystem } from "../../src/host/inventory.ts";
 import { askNetworks } from "../../src/host/networks.ts";
 import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { withFolder } from "../support/until.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 /** A host all of whose programs end so. */
 async function saying(
@@ -16,14 +16,14 @@ async function saying(
 ): Promise<void> {
   await withFolder(async (stateDir) => {
     const answer = () => Promise.resolve({ code, signal: null, stdout, stderr: "", durationMs: 1 });
-    const host = simulatedTransport({ self: selfCommand(), stateDir });
+    const host = simulatedTransport({ self: selfOfRun(), stateDir });
     await run({ ...host, sysinfo: answer, zfs: answer, nictagadm: answer });
   });
 }
 
 Deno.test("the simulated host says what it is made of, and what room its pool has", async () => {
   await withFolder(async (stateDir) => {
-    const host = simulatedTransport({ self: selfCommand(), stateDir });
+    const host = simulatedTransport({ self: selfOfRun(), stateDir });
     assertEquals(await askSystem(host), {
       value: {
         hostname: "simulated",

@@ -5,7 +5,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { bootSector } from "../../src/simulator/outside/sample_file.ts";
-import { assertNothingLeft, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { assertNothingLeft, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { findProgram, programTest, requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 import { RfbClient } from "./simulator/rfb_client.ts";
@@ -96,7 +96,7 @@ Deno.test({
       await Deno.writeFile(join(media, "empty.img"), new Uint8Array(1 << 20));
       const flags = ["--dev", "--media-dir", media, "--simulated-engine", "auto"];
       const env = { PATH: Deno.env.get("PATH") ?? "" };
-      const program = sourceProgram();
+      const program = programOfRun();
       const withPath = { ...program, env: { ...program.env, ...env } };
       const agent = await startAgentProcess(withPath, join(folder, "state"), flags);
       try {

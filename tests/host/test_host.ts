@@ -9,7 +9,7 @@ import { localTransport, simulatedTransport, type Transport } from "../../src/ho
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { withFolder } from "../support/until.ts";
 import { sshTest, withSshServer } from "./ssh_server.ts";
-import { simulatorOfRun } from "../support/agent_process.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const DEADLINE_MS = 90_000;
 
@@ -55,7 +55,7 @@ async function withHost(
 ): Promise<void> {
   await withFolder(async (temporary) => {
     const folder = await Deno.realPath(temporary);
-    const self = simulatorOfRun();
+    const self = selfOfRun();
     const stateDir = `${folder}/state`;
     const zonesRoot = `${stateDir}/zones`;
     const vmadm = await writeVmadm(folder, stateDir);
@@ -89,7 +89,7 @@ async function withHost(
 
 /** Writes a program that plays vmadm whatever its environment is. */
 export async function writeVmadm(folder: string, stateDir: string): Promise<string> {
-  const { program, args, env } = simulatorOfRun();
+  const { program, args, env } = selfOfRun();
   const words = [program, ...args, "simulate", "--state", stateDir, "vmadm"];
   const variables = Object.entries(env).map(([name, value]) => `export ${name}=${quoted(value)}`);
   const exec = `exec ${words.map(quoted).join(" ")} "$@"`;

@@ -11,7 +11,7 @@ import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { withFolder } from "../support/until.ts";
 import { refused } from "./refused.ts";
-import { simulatorOfRun } from "../support/agent_process.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const UUID = parseUuid<MachineUuid>("6d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
 const OTHER = parseUuid<MachineUuid>("7d2f8a51-92a5-4e02-9c3f-1f6e0b3c7d11", "uuid");
@@ -26,7 +26,7 @@ interface Host {
 
 async function withHost(test: (host: Host) => Promise<void>): Promise<void> {
   await withFolder(async (folder) => {
-    const self = simulatorOfRun();
+    const self = selfOfRun();
     const stateDir = `${folder}/state`;
     const simulate = async (...words: string[]) => {
       const args = [...self.args, "simulate", "--state", stateDir, ...words];

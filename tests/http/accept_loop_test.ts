@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { openConnectionLog } from "../../src/http/listen/accept_loop.ts";
-import { sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { programTest, requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 
@@ -26,7 +26,7 @@ programTest(
   "an agent out of file descriptors answers again once some are free",
   () =>
     withFolder(async (folder) => {
-      const source = sourceProgram();
+      const source = programOfRun();
       const limited = {
         ...source,
         program: requireProgram("prlimit") ?? "",

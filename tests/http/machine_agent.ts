@@ -20,7 +20,7 @@ import {
   PROVISION,
   withHttpAgent,
 } from "./http_agent.ts";
-import { simulatorOfRun } from "../support/agent_process.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 export const MACHINE = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f" as MachineUuid;
 export const REQUEST = { machine: description, media };
@@ -48,7 +48,7 @@ export async function withHost(
   run: (agent: HttpAgent, vmadm: Vmadm) => Promise<void>,
 ): Promise<void> {
   await withFolder(async (stateDir) => {
-    const self = simulatorOfRun();
+    const self = selfOfRun();
     const vmadm = openVmadm(simulatedTransport({ self, stateDir }));
     try {
       await withHttpAgent(async (agent) => {

@@ -56,7 +56,7 @@ import {
 import { READ, tokenOf } from "./token_agent.ts";
 import { join } from "@std/path";
 import { isoBytes } from "../support/medium.ts";
-import { simulatorOfRun } from "../support/agent_process.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const DEADLINE_MS = 90_000;
 // The size of the medium is of no interest here: nothing is downloaded.
@@ -90,7 +90,7 @@ export interface World {
 export async function withWorld(run: (world: World) => Promise<void>): Promise<void> {
   await withIndex((routes, settled) =>
     withFolder(async (stateDir) => {
-      const self = simulatorOfRun();
+      const self = selfOfRun();
       const vmadm = openVmadm(simulatedTransport({ self, stateDir }));
       const uuid = MACHINE_UUID as MachineUuid;
       try {

@@ -10,11 +10,11 @@ import {
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { ReadingClocks } from "../../src/http/answer/kept_reading.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { withHttpAgent } from "./http_agent.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const clocksAt = (monotonicMs: () => number): ReadingClocks => ({ now: () => T0, monotonicMs });
 
@@ -89,7 +89,7 @@ Deno.test("an agent is ready by its store, disk, host and index", async () => {
       });
       let now = "2026-11-20T12:00:00.000Z";
       let free = 1e12;
-      const vmadm = openVmadm(simulatedTransport({ self: selfCommand(), stateDir }));
+      const vmadm = openVmadm(simulatedTransport({ self: selfOfRun(), stateDir }));
       const ask = async (host = vmadm) => {
         const freeBytes = () => Promise.resolve(free);
         const machines = openMachineList({ now: () => now }, host);

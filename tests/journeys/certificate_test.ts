@@ -3,7 +3,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { makeCertificate } from "../http/tls_files.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
-import { until, withFolder } from "../support/until.ts";
+import { withFolder } from "../support/until.ts";
 import { eachProgram } from "../support/each_program.ts";
 
 eachProgram(
@@ -35,11 +35,10 @@ eachProgram(
         await put(second);
         await Deno.remove(`${folder}/audit`, { recursive: true });
         agent.signal("SIGHUP");
-        await until("the certificate", () => agent.log().includes("certificate read again"));
+        await agent.said("certificate read again");
         assertEquals(await answers(second.certPath), { status: "ok" });
         await assertRejects(() => answers(first.certPath));
-        await until("the failure", () => agent.log().includes("audit.log"));
-        assertStringIncludes(agent.log(), "configuration not read");
+        assertStringIncludes(await agent.said("configuration not read"), "audit.log");
       } finally {
         assertEquals(await agent.stop(), 0);
       }

@@ -3,11 +3,15 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { makeKey, type SshServer, sshTest, withSshServer } from "../host/ssh_server.ts";
 import { RfbClient } from "../host/simulator/rfb_client.ts";
 import { writeVmadm } from "../host/test_host.ts";
-import { type AgentProcess, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import {
+  type AgentProcess,
+  programOfRun,
+  selfOfRun,
+  startAgentProcess,
+} from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { isoBytes } from "../support/medium.ts";
 
@@ -38,7 +42,7 @@ function sceneTest(name: string, run: (scene: Scene) => Promise<void>): void {
       const vmadm = await writeVmadm(folder, stateDir);
       await Deno.mkdir(`${folder}/media`);
       await Deno.writeFile(`${folder}/media/install.iso`, isoBytes(2_000_000));
-      const self = selfCommand();
+      const self = selfOfRun();
       const simulate = async (...words: string[]) => {
         const args = [...self.args, "simulate", "--state", stateDir, ...words];
         const { code } = await new Deno.Command(self.program, { args, env: { ...self.env } })
@@ -53,7 +57,7 @@ function sceneTest(name: string, run: (scene: Scene) => Promise<void>): void {
             ...["--ssh-identity", identityFile ?? "", "--ssh-known-hosts", knownHostsFile ?? ""],
             ...["--zones", `${stateDir}/zones`, "--media-dir", `${folder}/media`],
           ];
-          const start = () => startAgentProcess(sourceProgram(), `${folder}/state`, flags);
+          const start = () => startAgentProcess(programOfRun(), `${folder}/state`, flags);
           return run({ folder, server, zones: `${stateDir}/zones`, start, simulate });
         });
       } finally {

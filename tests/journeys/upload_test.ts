@@ -203,7 +203,7 @@ Deno.test("a changed upload_dir is said to wait for a restart, and uploads go on
         return (body.waiting as string[]).length > 0 ? body.waiting : undefined;
       });
       assertEquals(waiting, ["upload_dir"] as unknown as typeof waiting);
-      assertStringIncludes(agent.log(), "upload_dir");
+      await agent.said("upload_dir");
       assertEquals((await put(agent, "a.iso", BYTES)).status, 201);
       assertEquals((await Deno.stat(join(first, "a.iso"))).size, BYTES.length);
       assertEquals(await Deno.stat(second).catch(() => undefined), undefined);

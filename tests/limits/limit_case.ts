@@ -8,7 +8,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import {
   type AgentProcess,
   type Answer,
-  sourceProgram,
+  programOfRun,
   startAgentProcess,
 } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
@@ -40,7 +40,7 @@ export function limitTest({ name, flags = [], cases }: LimitGroup): void {
         Object.entries(cases).map(([limit, [value]]) => [limit, value]),
       );
       const agent = await startAgentProcess(
-        sourceProgram(),
+        programOfRun(),
         join(folder, "state"),
         ["--dev", ...limitFlags(values), ...flags],
       );

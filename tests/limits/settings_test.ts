@@ -8,7 +8,7 @@ import { type FlagValue, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { makeCertificate } from "../http/tls_files.ts";
-import { runProgram, sourceProgram } from "../support/agent_process.ts";
+import { programOfRun, runProgram } from "../support/agent_process.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 import { BODY } from "./limit_case.ts";
@@ -30,7 +30,7 @@ async function withStarted(
   { socket, token }: { socket: string; token: string | null },
   run: (ask: Ask) => Promise<void>,
 ): Promise<void> {
-  const { program, args, env } = sourceProgram();
+  const { program, args, env } = programOfRun();
   const process = new Deno.Command(program, {
     args: [...args, "serve", ...words],
     env,
@@ -134,7 +134,7 @@ programTest(
       const state = `${files.folder}/largest`;
       await Deno.mkdir(state, { mode: 0o700 });
       const words = ["token", "create", "--name", "t", "--scope", "admin", "--state-dir", state];
-      const made = await runProgram(sourceProgram(), words);
+      const made = await runProgram(programOfRun(), words);
       assertEquals([made.code, made.stderr], [0, ""]);
       const token = made.stdout.trim();
       await withStarted(allAt("largest", files), { socket, token }, runJob);

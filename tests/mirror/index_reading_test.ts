@@ -5,13 +5,13 @@ import { openDecoders } from "../../src/decoder/pool.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openIndexReading } from "../../src/mirror/sync/index_reading.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { until } from "../support/until.ts";
 import { fixtureFiles } from "./index_server.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 Deno.test("a decoder that is killed while it reads a document costs that document alone", async () => {
   const counts = { works: 0, deaths: 0 };
-  const decoders = openDecoders({ self: selfCommand(), log: silentLog, counts });
+  const decoders = openDecoders({ self: selfOfRun(), log: silentLog, counts });
   try {
     const { body } = (await fixtureFiles()).get("v1/index.json") ?? {};
     const document = new Uint8Array(body ?? new Uint8Array());

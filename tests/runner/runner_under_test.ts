@@ -15,7 +15,6 @@ import { isFinal } from "../../src/domain/job/state.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { Workflow } from "../../src/domain/job/workflow.ts";
 import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { openLog } from "../../src/metrics/log.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
@@ -25,6 +24,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
 import { openGuestOwners } from "../../src/sandbox/owner.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 export interface RunnerUnderTest {
   readonly store: Store;
@@ -54,7 +54,7 @@ export async function withPool(run: (pool: GuestPool) => Promise<void>): Promise
   const log = openLog({ level: "error", format: "text", write: () => {}, now: systemNow });
   const checkSource = sourceChecksHere().runnable;
   const pool = await openPool({
-    self: selfCommand(),
+    self: selfOfRun(),
     limits: DEFAULT_LIMITS,
     slots: 2,
     runtimeDir,

@@ -2,7 +2,7 @@
 
 import { fromFileUrl } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
+import { type SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import type { GuestOwner } from "../../src/sandbox/owner.ts";
 import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";
@@ -14,6 +14,7 @@ import {
 } from "../../src/sandbox/run_task.ts";
 import { withFolder } from "../support/until.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 /** Long enough for any body that ends by itself on a busy machine. */
 const TIMEOUT_MS = 120_000;
@@ -40,7 +41,7 @@ export async function withPool(
   options: Partial<PoolOptions> = {},
 ): Promise<void> {
   await withFolder(async (runtimeDir) => {
-    const self = selfCommand();
+    const self = selfOfRun();
     const checkSource = sourceChecksHere().runnable;
     const limits = DEFAULT_LIMITS;
     const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource, limits };

@@ -5,7 +5,6 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { writeAll } from "../../src/wall/lines.ts";
@@ -14,6 +13,7 @@ import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostile, meet, ownerNamed, runBody, withPool } from "./bodies.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 const OK = "(job, cb) => cb()";
 const checkSource = sourceChecksHere().runnable;
@@ -53,7 +53,7 @@ Deno.test("close() leaves no process and no socket behind", async () => {
   await withFolder(async (runtimeDir) => {
     const log = silentLog;
     const pool = await openPool({
-      self: selfCommand(),
+      self: selfOfRun(),
       limits: DEFAULT_LIMITS,
       slots: 2,
       runtimeDir,
@@ -161,7 +161,7 @@ Deno.test("a pool with too long a folder puts its socket into the temporary fold
 Deno.test("openPool() refuses another user for guests when the agent is not root", async () => {
   if (Deno.uid() === 0) return;
   await withFolder(async (runtimeDir) => {
-    const self = selfCommand();
+    const self = selfOfRun();
     const user = { uid: 65534, gid: 65534 };
     await assertRejects(
       () =>
@@ -344,7 +344,7 @@ Deno.test("openPool() removes the folder that a killed agent has left", async ()
     await Deno.writeTextFile(join(runtimeDir, "guests.folder"), left);
     const pool = await openPool({
       limits: DEFAULT_LIMITS,
-      self: selfCommand(),
+      self: selfOfRun(),
       slots: 1,
       runtimeDir,
       log: silentLog,

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { type SelfCommand, selfCommand } from "../../src/runtime/executable.ts";
+import { type SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { GUEST_CHECKS, GUEST_PERMISSIONS, type GuestCheck } from "../../src/wall/protocol.ts";
 import { takeLanguage } from "../../src/wall/language.ts";
@@ -15,6 +15,7 @@ import { openCompiler } from "../../src/guest/realm/script.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
+import { selfOfRun } from "../support/agent_process.ts";
 
 /** Found on a host that has all the programs; where one is missing the check fails, and says so. */
 const OUTSIDE = ["user", "privileges", "capabilities", "limits", "network", "ipc", "uts"];
@@ -61,7 +62,7 @@ Deno.test("a guest that kept a permission is never given a task", async (t) => {
 });
 
 Deno.test("testGuest() looks at the process of a guest from outside", async () => {
-  const checks = await check(selfCommand());
+  const checks = await check(selfOfRun());
   const inside = ["start", ...GUEST_CHECKS];
   const reported = checks.slice(0, inside.length);
   assertEquals(reported.map(({ check }) => check), inside);

@@ -16,7 +16,7 @@ import {
   type UpgradeTools,
 } from "../../src/service/upgrade.ts";
 import { inspectState } from "../../src/state_dir/state_dir.ts";
-import { binaryProgram, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { binaryProgram, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { systemd } from "./service_managers.ts";
 import { mayRunSystemd, PROGRAM_DIR, type Shell, withSystemd } from "./systemd_host.ts";
@@ -44,7 +44,7 @@ async function withInstalled(run: (installed: Installed) => Promise<void>): Prom
     const manager = systemd(root);
     await installService({ manager: "systemd", root, start: true }, { program, run: manager.run });
     const stateDir = join(folder, "state");
-    await (await startAgentProcess(sourceProgram(), stateDir, ["--dev"])).stop();
+    await (await startAgentProcess(programOfRun(), stateDir, ["--dev"])).stop();
     const file = join(folder, "second");
     await Deno.writeTextFile(file, programOf("2"), { mode: 0o644 });
     manager.asked.length = 0;

@@ -11,7 +11,7 @@ import { randomUuid } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { expectWholeDatabase } from "../chaos/database.ts";
-import { runProgram, sourceProgram } from "../support/agent_process.ts";
+import { programOfRun, runProgram } from "../support/agent_process.ts";
 import { workflowOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 
@@ -53,7 +53,7 @@ async function withBoth(
 
 /** Restores in a process of its own, which kills itself at a step. */
 async function restoreAndDie(state: string, copy: string, failpoint: string): Promise<void> {
-  const { program, args, env } = sourceProgram();
+  const { program, args, env } = programOfRun();
   const { signal, stderr } = await new Deno.Command(program, {
     args: [...args, "db", "restore", copy, "--yes", "--dev", "--state-dir", state],
     env: { ...env, ZONEWRIGHT_FAILPOINT: failpoint },
@@ -168,7 +168,7 @@ Deno.test({
       await Deno.chown(state, user, user);
       // By a process of its own: root acts as that user meanwhile.
       const words = ["db", "restore", copy, "--yes", "--state-dir", state];
-      const { code, stderr } = await runProgram(sourceProgram(), words);
+      const { code, stderr } = await runProgram(programOfRun(), words);
       assertEquals([code, stderr], [0, ""]);
       for (const { name } of Deno.readDirSync(state)) {
         const { uid, gid } = await Deno.stat(join(state, name));

@@ -2,7 +2,7 @@
 // Everything about it is asked over HTTP and through the program's other faces.
 
 import { assertEquals } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { fromFileUrl, isAbsolute, join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { type SelfCommand, selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
@@ -26,19 +26,33 @@ export function sourceProgram(): Program {
   return { name: "source", ...selfCommand() };
 }
 
-/** With this variable set to `source` or `binary`, tests show that program alone. */
+/** With this variable set to `source`, `binary` or the path of a Node, tests show that program alone. */
 export const PROGRAM_VARIABLE = "ZONEWRIGHT_TEST_PROGRAM";
 
-/** The program of this run: in `make test-full` the compiled binary, which starts in half the time. */
+/**
+ * The program of this run: in `make test` the compiled binary, which starts in half the time; in a file
+ * that is run by itself, the program from source, which needs no build.
+ */
 export function programOfRun(): Program {
-  const binary = Deno.env.get(PROGRAM_VARIABLE) === "binary" ? binaryProgram() : undefined;
-  return binary ?? sourceProgram();
+  return programNamed(Deno.env.get(PROGRAM_VARIABLE) ?? "source");
 }
 
-/** The same as a command that plays the simulated host. */
-export function simulatorOfRun(): SelfCommand {
+/** The same as those know it who start it again: for its guests and decoders, and for the simulated host. */
+export function selfOfRun(): SelfCommand {
   const program = programOfRun();
-  return { ...program, compiled: program.name === "binary" };
+  return { ...program, compiled: program.name !== "source" };
+}
+
+/** @throws {Error} when there is no such program, or it was not built */
+export function programNamed(name: string): Program {
+  if (name === "source") return sourceProgram();
+  if (name !== "binary" && !isAbsolute(name)) {
+    const words = "expected source, binary or the path of a Node";
+    throw new Error(`Cannot run ${JSON.stringify(name)}: ${words}`);
+  }
+  const built = name === "binary" ? binaryProgram() : nodeProgram(name);
+  if (built === undefined) throw new Error(`Cannot run ${name}: the program was not built`);
+  return built;
 }
 
 /** The compiled binary, or undefined when it was not built. */
@@ -91,6 +105,8 @@ export interface AgentProcess {
   readonly stateDir: string;
   /** Everything the agent has logged so far. */
   log(): string;
+  /** Waits for a line of the log with these words: it comes by a pipe, after what it is about. */
+  said(words: string): Promise<string>;
   get(path: string): Promise<Answer>;
   post(path: string, body?: JsonObject): Promise<Answer>;
   /** The job when its execution is one of these. */
@@ -169,6 +185,12 @@ export async function startAgentProcess(
     url,
     stateDir,
     log: () => logged,
+    said: (words) =>
+      until(
+        `the log to say ${words}`,
+        // What follows the last line feed is no whole line yet.
+        () => logged.split("\n").slice(0, -1).find((line) => line.includes(words)),
+      ),
     get: (path) => call(url, "GET", path),
     post: (path, body = {}) => call(url, "POST", path, body),
     job: (uuid, ...executions) => jobWhen(url, uuid, executions, () => logged),

@@ -1,10 +1,10 @@
 // The decoders of tests that start no agent: real processes, which nobody starts before the first work.
 
 import { type Decoders, openDecoders } from "../../src/decoder/pool.ts";
-import { selfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
+import { selfOfRun } from "./agent_process.ts";
 
 /** Opens them; the test closes them. */
 export function openTestDecoders(): Decoders {
-  return openDecoders({ self: selfCommand(), log: silentLog });
+  return openDecoders({ self: selfOfRun(), log: silentLog });
 }

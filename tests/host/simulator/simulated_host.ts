@@ -8,7 +8,7 @@ import { type FAULTS, setFault } from "../../../src/simulator/fault.ts";
 import { isAlive } from "../../../src/simulator/machine.ts";
 import { namesIn, openState } from "../../../src/simulator/host_folder.ts";
 import { until, withFolder } from "../../support/until.ts";
-import { simulatorOfRun } from "../../support/agent_process.ts";
+import { selfOfRun } from "../../support/agent_process.ts";
 
 export interface Said {
   readonly code: number;
@@ -111,7 +111,7 @@ function openHost(dir: string): SimulatedHost {
 }
 
 function spawn(dir: string, args: readonly string[], input: boolean): Deno.ChildProcess {
-  const self = simulatorOfRun();
+  const self = selfOfRun();
   return new Deno.Command(self.program, {
     args: [...self.args, "simulate", "--state", dir, ...args],
     clearEnv: true,

@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { openScreen, type Screen } from "../../cli/screen.ts";
-import { sourceProgram, startAgentProcess } from "../../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../../support/agent_process.ts";
 import { withFolder } from "../../support/until.ts";
 import { CLOSED_ADDRESS } from "../../support/closed_port.ts";
 
@@ -34,7 +34,7 @@ export async function withOperator(
     await write("quotes.toml", "host = simulated\n");
     await write("json.toml", '{"slots": 2}\n');
     await write("empty.iso", "");
-    const agent = await startAgentProcess(sourceProgram(), join(folder, "state"), ["--dev"]);
+    const agent = await startAgentProcess(programOfRun(), join(folder, "state"), ["--dev"]);
     try {
       // The agent syncs its sample index at start; hints differ where there is none yet.
       await agent.post("/agent/v1/index/sync?wait=true", {});
