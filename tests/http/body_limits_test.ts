@@ -52,6 +52,29 @@ Deno.test("a body is held to the length that is claimed beside a transfer encodi
   });
 });
 
+Deno.test("a refusal that leaves its body unread is the last answer of its connection", async () => {
+  await withHttpAgent(async ({ context }) => {
+    const app = createApp(context);
+    const closes = async (path: string, body: string, type = "application/json") => {
+      const headers = {
+        "content-type": type,
+        host: "localhost",
+        "content-length": `${body.length}`,
+      };
+      const request = new Request(`http://localhost${path}`, { method: "POST", headers, body });
+      const answer = await app.fetch(request, {});
+      await answer.body?.cancel();
+      return [answer.status, answer.headers.get("connection")];
+    };
+    const { bodyBytesMax } = DEFAULT_HTTP_LIMITS;
+    assertEquals(await closes("/workflows", " ".repeat(bodyBytesMax + 1)), [413, "close"]);
+    assertEquals(await closes("/workflows", "{}", "text/plain"), [415, "close"]);
+    assertEquals(await closes("/nowhere", "{}"), [404, "close"]);
+    assertEquals(await closes("/workflows", "{}"), [409, null]);
+    assertEquals(await closes("/nowhere", ""), [404, null]);
+  });
+});
+
 Deno.test("every route takes a body that just fits its limit, and none of a byte more", async () => {
   const withBody = OPERATIONS.filter((one) =>
     !isRefused(one) && /^P(?:OST|UT|ATCH)$/.test(one.method) && !TAKES_FILES.test(one.path)

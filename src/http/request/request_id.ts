@@ -21,6 +21,9 @@ export const PATH_CHARS_MAX = 256;
 /** Characters of a method in a log line; the caller chooses it. */
 export const METHOD_CHARS_MAX = 32;
 
+/** The first status of those that refuse a request. */
+const FIRST_REFUSAL = 400;
+
 /** A caller's id without characters that could forge a header or a log line; undefined when empty. */
 export function cleanRequestId(sent: string | null | undefined): string | undefined {
   const clean = (sent ?? "").replace(/[^\w.:@/+=-]/g, "").slice(0, REQUEST_ID_CHARS_MAX);
@@ -59,6 +62,11 @@ export function identified(
     if (c.env?.secure === true && c.get("caller") === undefined) {
       c.res.headers.set("connection", "close");
     }
+    // The runtime closes the connection of a body that was not read; a caller who keeps connections must not
+    // send its next request on it (RFC 9112, section 9.6).
+    if (c.res.status >= FIRST_REFUSAL && isBodyLeft(c.req.raw)) {
+      c.res.headers.set("connection", "close");
+    }
     // Deno's answer to a WebSocket cannot be changed.
     if (c.res.status === SWITCHING) return logAnswer(log, lines, c, performance.now() - startMs);
     if (c.req.method === "HEAD") await setLength(c.res);
@@ -70,6 +78,11 @@ export function identified(
     c.res.headers.set("x-content-type-options", "nosniff");
     logAnswer(log, lines, c, performance.now() - startMs);
   };
+}
+
+function isBodyLeft({ headers, bodyUsed }: Request): boolean {
+  if (bodyUsed) return false;
+  return headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) !== 0;
 }
 
 function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number): void {
