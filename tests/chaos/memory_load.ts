@@ -25,7 +25,7 @@ const SILENCE_MS_MAX = 1_000;
 /** Milliseconds between two looks at the peak, which the system keeps meanwhile. */
 const PEAK_LOOK_MS = 250;
 /** How much slower a machine may be whose processors other tests share. */
-const SHARED_MACHINE = length({ quick: 5, full: 2 });
+const SHARED_MACHINE = length({ quick: 10, full: 2 });
 
 /** How an agent is started for a load, and what it may come to. */
 export interface LoadOptions {

@@ -38,7 +38,12 @@ const waits: Reach = async (agent, value) => {
   const exec_after = new Date(Date.now() + 3_600_000).toISOString();
   const job = await agent.post("/jobs", { workflow: uuid, exec_after });
   const wait = (seconds: number) => agent.get(`/jobs/${job.body.uuid}/wait?timeout=${seconds}`);
-  const held = Array.from({ length: value }, () => wait(60));
+  // One of them may find its place taken by the look below.
+  const held = Array.from({ length: value }, () =>
+    until("a place to wait", async () => {
+      const answer = await wait(60);
+      return answer.status === 200 && answer;
+    }));
   const refused = await until("the waits to be taken", async () => {
     const answer = await wait(0);
     return answer.status === 200 ? undefined : answer;
