@@ -96,7 +96,7 @@ browserTest(
 );
 
 browserTest(
-  "after a restart of the agent the console asks for the token, and stays at its address",
+  "once the agent has restarted or the session is over, the console asks for the token and stays at its address",
   (browser) =>
     withFolder(async (folder) => {
       const stateDir = `${folder}/state`;
@@ -117,8 +117,17 @@ browserTest(
       const listen = ["--listen", new URL(first.url).host];
       const second = await startAgentProcess(programOfRun(), stateDir, [...flags, ...listen]);
       try {
+        await page.getByText("Your session has ended").waitFor();
         await signIn();
         // The browser names each refusal and each attempt to reach an agent that is not there.
+        await page.clock.install();
+        await page.reload();
+        await page.getByText("No job fits this filter").waitFor();
+        await page.context().clearCookies();
+        // A page that nobody touches sees by its own clock that the session is over.
+        await page.clock.fastForward("12:01:00");
+        await page.getByText("Your session has ended").waitFor();
+        await signIn();
       } finally {
         await browser.closePages();
         await second.stop();

@@ -6,6 +6,9 @@ import type { Answers, Schemas } from "./schema.ts";
 /** The signed-in caller; undefined until the agent has answered. */
 export const session = signal<Schemas["Session"] | undefined>(undefined);
 
+/** Whether a session ended without a sign-out, so that the sign-in can say why it is shown. */
+export const sessionEnded = signal(false);
+
 /** A call, as it is sent and as it is shown as a command. */
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
@@ -65,7 +68,7 @@ export async function send(call: Call, signal?: AbortSignal): Promise<unknown> {
   const body: unknown = await response.json().catch(() => undefined);
   if (response.ok) return body;
   // The session has ended: show the sign-in, and then the page again.
-  if (response.status === 401) session.value = SIGNED_OUT;
+  if (response.status === 401) take(SIGNED_OUT);
   throw refusal(response.status, body);
 }
 
@@ -76,6 +79,13 @@ const SIGNED_OUT: Schemas["Session"] = {
   csrf: null,
   expires_at: null,
 };
+
+/** Takes what is known of the session. */
+function take(found: Schemas["Session"]): void {
+  const wasSignedIn = (session.peek()?.scope ?? null) !== null;
+  sessionEnded.value = found.scope === null && (wasSignedIn || sessionEnded.peek());
+  session.value = found;
+}
 
 /** The header against forged requests, which every change by a session needs. */
 export function forgeryHeaders(): readonly (readonly [string, string])[] {
@@ -129,13 +139,13 @@ export function mayChange(): boolean {
 
 /** Asks the agent who is signed in. @throws {CallError} when it does not answer */
 export async function loadSession(): Promise<void> {
-  session.value = await read("GET /agent/v1/session", "/agent/v1/session");
+  take(await read("GET /agent/v1/session", "/agent/v1/session"));
 }
 
 /** @throws {CallError} `forbidden` for an unknown token */
 export async function signIn(token: string): Promise<void> {
   const call: Call = { method: "POST", path: "/agent/v1/session", body: { token } };
-  session.value = await send(call) as Answers["POST /agent/v1/session"];
+  take(await send(call) as Answers["POST /agent/v1/session"]);
 }
 
 /** Signs out; the sign-in page follows if a token is required. */
@@ -144,4 +154,5 @@ export async function signOut(): Promise<void> {
   // What was typed may hold secrets, and the next one here is somebody else.
   sessionStorage.clear();
   await loadSession();
+  sessionEnded.value = false;
 }

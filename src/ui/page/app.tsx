@@ -14,6 +14,7 @@ import { SignIn } from "./sign_in.tsx";
 /** The console. */
 export function App(): JSX.Element {
   const who = session.value;
+  useEffect(() => whenOver(who?.expires_at ?? null), [who?.expires_at]);
   if (who === undefined) return <Opening />;
   if (who.scope === null) return <SignIn />;
   return (
@@ -26,6 +27,17 @@ export function App(): JSX.Element {
       <div class="sr-only" role="status" aria-live="polite">{announced}</div>
     </div>
   );
+}
+
+/** Milliseconds until an agent is asked again whose clock is behind that of the browser. */
+const ASK_AGAIN_MS = 60_000;
+
+/** Asks the agent who is signed in once the session should be over: nothing else may be asked meanwhile. */
+function whenOver(expiresAt: string | null): (() => void) | undefined {
+  if (expiresAt === null) return undefined;
+  const ms = Math.max(Date.parse(expiresAt) - Date.now(), ASK_AGAIN_MS);
+  const timer = setTimeout(() => loadSession().catch(() => {}), ms);
+  return () => clearTimeout(timer);
 }
 
 function Page(): JSX.Element {

@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { signIn, wordsOf } from "../client/client.ts";
+import { sessionEnded, signIn, wordsOf } from "../client/client.ts";
 import { Button, Command } from "../part/controls.tsx";
 import { Banner } from "../part/message.tsx";
 import { nameTab } from "../browser/tab.ts";
@@ -27,9 +27,17 @@ export function SignIn(): JSX.Element {
   return (
     <main class="sign-in">
       <h1>Sign in to zonewright</h1>
+      {sessionEnded.value && (
+        <div role="alert">
+          <Banner kind="info" title="Your session has ended">
+            Its 12 hours are over, the agent has restarted, or the token was revoked. Sign in to
+            return to the page you were on.
+          </Banner>
+        </div>
+      )}
       <p class="muted">
         This agent requires a token. The browser keeps a cookie for 12 hours, or until the agent
-        restarts; the token is not kept. Then it goes on where you were.
+        restarts; the token is not kept.
       </p>
       <form onSubmit={submit}>
         <label>

@@ -34,6 +34,9 @@ export function JobsPage(): JSX.Element {
         aria-label="Jobs of this state"
         aria-busy={list.stale.value}
       >
+        {list.stale.value && list.rows.value.length > 0 && (
+          <p class="searching" role="status">Searching</p>
+        )}
         <JobRows list={list} selected={selected} />
       </div>
       {mayChange() && (

@@ -1,7 +1,7 @@
 // The machines of the host, read at the start and again when a job of one has begun or ended.
 
 import { signal } from "@preact/signals";
-import { read, wordsOf } from "../../client/client.ts";
+import { read, session, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
 
@@ -11,9 +11,20 @@ export type ListedMachine = Schemas["Machine"];
 /** Milliseconds in which events are collected before the list is read again: it is one call of vmadm. */
 const READ_DELAY_MS = 250;
 
+/**
+ * The list as this tab last read it, and who read it: shown again until vmadm has answered, which may take
+ * seconds on a host with hundreds of machines.
+ */
+let last:
+  | { readonly caller: string | null; readonly machines: readonly ListedMachine[] }
+  | undefined;
+
 /** The list of a page. */
 export function openMachineList() {
-  const machines = signal<readonly ListedMachine[] | undefined>(undefined);
+  const caller = session.peek()?.caller ?? null;
+  const machines = signal(last?.caller === caller ? last.machines : undefined);
+  /** Whether the list is the one of an earlier visit. */
+  const stale = signal(true);
   const error = signal<string | undefined>(undefined);
   const closing = new AbortController();
   let timer: number | undefined;
@@ -22,6 +33,8 @@ export function openMachineList() {
     try {
       const found = await read("GET /agent/v1/machines", "/agent/v1/machines", closing.signal);
       machines.value = found.toSorted(byName);
+      last = { caller, machines: machines.value };
+      stale.value = false;
       error.value = undefined;
     } catch (failure) {
       if (!closing.signal.aborted) error.value = wordsOf(failure);
@@ -33,6 +46,7 @@ export function openMachineList() {
   });
   return {
     machines,
+    stale,
     error,
     close: () => {
       stop();

@@ -28,10 +28,12 @@ export function MachinesPage(): JSX.Element {
       </div>
       {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
       {machines === undefined
-        ? list.error.value === undefined && <p class="muted loading" role="status">Loading</p>
+        ? list.error.value === undefined && (
+          <p class="muted loading" role="status">Asking vmadm for the machines</p>
+        )
         : machines.length === 0
         ? <NoMachines />
-        : <Machines machines={machines} />}
+        : <Machines machines={machines} stale={list.stale.value} />}
     </>
   );
 }
@@ -52,7 +54,13 @@ function NoMachines(): JSX.Element {
   );
 }
 
-function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Element {
+interface MachinesProps {
+  readonly machines: readonly ListedMachine[];
+  /** Whether they are those of an earlier visit. */
+  readonly stale: boolean;
+}
+
+function Machines({ machines, stale }: MachinesProps): JSX.Element {
   const { query } = place.value;
   const search = query.get("search") ?? "";
   const state = query.get("state") ?? "";
@@ -75,7 +83,8 @@ function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Ele
           <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
         )}
       </form>
-      <div id="machines" role="tabpanel" aria-label="Machines of this state">
+      <div id="machines" role="tabpanel" aria-label="Machines of this state" aria-busy={stale}>
+        {stale && <p class="searching" role="status">Asking vmadm</p>}
         {rows.length === 0
           ? (
             <Empty title="No machine fits this filter">
