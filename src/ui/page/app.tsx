@@ -6,6 +6,7 @@ import { loadSession, mayChange, session, signOut } from "../client/client.ts";
 import { connection, follow } from "../client/events.ts";
 import { Button } from "../part/controls.tsx";
 import { Empty } from "../part/message.tsx";
+import { clock } from "../part/shown.tsx";
 import { announced, nameTab } from "../browser/tab.ts";
 import { addressOf, place } from "../browser/route.ts";
 import { pageOf, PAGES } from "./pages.tsx";
@@ -35,7 +36,7 @@ const ASK_AGAIN_MS = 60_000;
 /** Asks the agent who is signed in once the session should be over: nothing else may be asked meanwhile. */
 function whenOver(expiresAt: string | null): (() => void) | undefined {
   if (expiresAt === null) return undefined;
-  const ms = Math.max(Date.parse(expiresAt) - Date.now(), ASK_AGAIN_MS);
+  const ms = Math.max(Date.parse(expiresAt) - clock.peek(), ASK_AGAIN_MS);
   const timer = setTimeout(() => loadSession().catch(() => {}), ms);
   return () => clearTimeout(timer);
 }

@@ -27,14 +27,7 @@ export function SignIn(): JSX.Element {
   return (
     <main class="sign-in">
       <h1>Sign in to zonewright</h1>
-      {sessionEnded.value && (
-        <div role="alert">
-          <Banner kind="info" title="Your session has ended">
-            Its 12 hours are over, the agent has restarted, or the token was revoked. Sign in to
-            return to the page you were on.
-          </Banner>
-        </div>
-      )}
+      {sessionEnded.value && <Ended />}
       <p class="muted">
         This agent requires a token. The browser keeps a cookie for 12 hours, or until the agent
         restarts; the token is not kept.
@@ -68,5 +61,16 @@ export function SignIn(): JSX.Element {
         <Command text="zonewright token create --name NAME --scope admin" label="command" />
       </details>
     </main>
+  );
+}
+
+function Ended(): JSX.Element {
+  return (
+    <div role="alert">
+      <Banner kind="info" title="Your session has ended">
+        Its 12 hours are over, the agent has restarted, or the token was revoked. Sign in to return
+        to the page you were on.
+      </Banner>
+    </div>
   );
 }

@@ -78,9 +78,11 @@ function machinesText(machines: HostPage["machines"]["value"]): string | null {
 
 function IndexFact({ index }: { index: HostPage["index"] }): JSX.Element {
   const { upstream, compared_at, outcome, problems } = index;
-  const value = compared_at === null
-    ? upstream === null ? "no upstream" : "not synced yet"
-    : <Time at={compared_at} />;
+  const value = compared_at === null ? upstream === null ? "no upstream" : "not synced yet" : (
+    <>
+      synced <Time at={compared_at} />
+    </>
+  );
   const words = outcome === "partial"
     ? `${problems} ${problems === 1 ? "problem" : "problems"}`
     : outcome === "failed"

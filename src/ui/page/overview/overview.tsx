@@ -193,7 +193,7 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
       </div>
       <p class="card-step">
         <span class="cut">{task?.name ?? REASONS[job.reason ?? ""] ?? "not started"}</span>
-        <span class="muted number">{tasks_done}/{tasks_total}</span>
+        <span class="muted number">{Math.min(tasks_done + 1, tasks_total)}/{tasks_total}</span>
       </p>
       <Progress
         done={tasks_done}

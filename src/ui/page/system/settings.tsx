@@ -2,6 +2,8 @@
 
 import type { JSX } from "preact";
 import type { Answers } from "../../client/schema.ts";
+import { cliOf } from "../../client/curl.ts";
+import { Command } from "../../part/controls.tsx";
 import { Banner } from "../../part/message.tsx";
 import { place, setQuery } from "../../browser/route.ts";
 
@@ -54,8 +56,10 @@ export function Settings({ config: { settings, waiting } }: { config: Config }):
           </ul>
         )}
       <p class="muted">
-        {settings.length} settings; a star marks those that are read again on SIGHUP.
+        {shown.length} of {settings.length}{" "}
+        settings; a star marks those that are read again on SIGHUP.
       </p>
+      <Command text={cliOf(["config", "show", "--running"])} label="command" />
     </section>
   );
 }

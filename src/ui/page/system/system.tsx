@@ -5,9 +5,7 @@ import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { mayChange, read, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
-import { cliOf } from "../../client/curl.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
-import { Command } from "../../part/controls.tsx";
 import { Banner } from "../../part/message.tsx";
 import { Time } from "../../part/shown.tsx";
 import { nameTab } from "../../browser/tab.ts";
@@ -133,7 +131,6 @@ function Policy({ policy }: { policy: Schemas["Host"]["policy"] }): JSX.Element 
           </div>
         ))}
       </dl>
-      <Command text={cliOf(["config", "show", "--running"])} label="command" />
     </section>
   );
 }
