@@ -52,7 +52,7 @@ Deno.test("a body is held to the length that is claimed beside a transfer encodi
   });
 });
 
-Deno.test("a refusal that leaves its body unread is the last answer of its connection", async () => {
+Deno.test("a refusal that leaves a large body unread is the last answer of its connection", async () => {
   await withHttpAgent(async ({ context }) => {
     const app = createApp(context);
     const closes = async (path: string, body: string, type = "application/json") => {
@@ -68,10 +68,11 @@ Deno.test("a refusal that leaves its body unread is the last answer of its conne
     };
     const { bodyBytesMax } = DEFAULT_HTTP_LIMITS;
     assertEquals(await closes("/workflows", " ".repeat(bodyBytesMax + 1)), [413, "close"]);
-    assertEquals(await closes("/workflows", "{}", "text/plain"), [415, "close"]);
-    assertEquals(await closes("/nowhere", "{}"), [404, "close"]);
-    assertEquals(await closes("/workflows", "{}"), [409, null]);
-    assertEquals(await closes("/nowhere", ""), [404, null]);
+    const large = " ".repeat(100_000) + "{}";
+    assertEquals(await closes("/workflows", large, "text/plain"), [415, "close"]);
+    assertEquals(await closes("/nowhere", large), [404, "close"]);
+    assertEquals(await closes("/workflows", large), [409, null]);
+    assertEquals(await closes("/nowhere", "{}"), [404, null]);
   });
 });
 

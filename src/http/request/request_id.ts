@@ -24,6 +24,9 @@ export const METHOD_CHARS_MAX = 32;
 /** The first status of those that refuse a request. */
 const FIRST_REFUSAL = 400;
 
+/** An unread body up to this size came with its head, as a rule: the runtime discards it and keeps the connection. */
+const DISCARDED_BYTES_MAX = 8 * 1024;
+
 /** A caller's id without characters that could forge a header or a log line; undefined when empty. */
 export function cleanRequestId(sent: string | null | undefined): string | undefined {
   const clean = (sent ?? "").replace(/[^\w.:@/+=-]/g, "").slice(0, REQUEST_ID_CHARS_MAX);
@@ -62,8 +65,8 @@ export function identified(
     if (c.env?.secure === true && c.get("caller") === undefined) {
       c.res.headers.set("connection", "close");
     }
-    // The runtime closes the connection of a body that was not read; a caller who keeps connections must not
-    // send its next request on it (RFC 9112, section 9.6).
+    // The runtime closes the connection of a large body that was not read; a caller who keeps connections must
+    // not send its next request on it (RFC 9112, section 9.6).
     if (c.res.status >= FIRST_REFUSAL && isBodyLeft(c.req.raw)) {
       c.res.headers.set("connection", "close");
     }
@@ -82,7 +85,8 @@ export function identified(
 
 function isBodyLeft({ headers, bodyUsed }: Request): boolean {
   if (bodyUsed) return false;
-  return headers.has("transfer-encoding") || Number(headers.get("content-length") ?? 0) !== 0;
+  return headers.has("transfer-encoding") ||
+    Number(headers.get("content-length") ?? 0) > DISCARDED_BYTES_MAX;
 }
 
 function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number): void {
