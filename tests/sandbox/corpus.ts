@@ -1,10 +1,12 @@
 // The bodies that try to get out: each a file of escapes/ whose second line says how it must end:
-// `success` with the JSON of its result, `failure` with a pattern of its error, or `timeout`. Where it
-// ends in another way in a frozen realm, which refuses to be changed, the next line says how.
+// `success` with the JSON of its result or a pattern of it, `failure` with a pattern of its error, or
+// `timeout`. Where it ends in another way in a frozen realm, which refuses to be changed, or on Node,
+// the next line says how.
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import type { Perform, TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { Program } from "../support/agent_process.ts";
 import { echo } from "./bodies.ts";
 
 const FOLDER = fromFileUrl(new URL("escapes", import.meta.url));
@@ -23,12 +25,17 @@ export interface Escape {
 export const REALMS = ["fresh", "frozen"] as const;
 export type RealmKind = typeof REALMS[number];
 
-export async function readEscapes(realm: RealmKind): Promise<Escape[]> {
+export async function readEscapes(
+  realm: RealmKind,
+  program?: Program["name"],
+): Promise<Escape[]> {
   const escapes: Escape[] = [];
   for await (const { name } of Deno.readDir(FOLDER)) {
     const text = await Deno.readTextFile(join(FOLDER, name));
     const frozen = realm === "frozen" ? /^\/\/ frozen: (\w+) ?(.*)$/m.exec(text) : null;
-    const [, kind = "", detail = ""] = frozen ?? /^\/\/ ends: (\w+) ?(.*)$/m.exec(text) ?? [];
+    const node = program === "node" ? /^\/\/ node: (\w+) ?(.*)$/m.exec(text) : null;
+    const [, kind = "", detail = ""] = node ?? frozen ?? /^\/\/ ends: (\w+) ?(.*)$/m.exec(text) ??
+      [];
     // The formatter ends a statement where a source is an expression.
     escapes.push({ name, source: text.trimEnd().replace(/;$/, ""), ends: { kind, detail } });
   }
@@ -46,12 +53,19 @@ export const perform: Perform = (name, args, signal) => {
 
 export function assertEnd(outcome: TaskOutcome, { kind, detail }: Escape["ends"]): void {
   assertEquals(outcome.kind, kind, JSON.stringify(outcome));
-  if (outcome.kind === "success") assertEquals(outcome.result, JSON.parse(detail));
+  if (outcome.kind === "success") {
+    if (detail.startsWith("/")) assertMatch(JSON.stringify(outcome.result), patternOf(detail));
+    else assertEquals(outcome.result, JSON.parse(detail));
+  }
   if (outcome.kind === "signal") {
     const { word, result } = outcome;
     assertEquals({ word, result }, JSON.parse(detail));
   }
-  if (outcome.kind === "failure") assertMatch(errorText(outcome), new RegExp(detail.slice(1, -1)));
+  if (outcome.kind === "failure") assertMatch(errorText(outcome), patternOf(detail));
+}
+
+function patternOf(detail: string): RegExp {
+  return new RegExp(detail.slice(1, -1));
 }
 
 /** The words of a failure. */

@@ -29,9 +29,9 @@ async function guestUser(self: SelfCommand): Promise<Pick<PoolOptions, "user">> 
 
 for (const realm of REALMS) {
   const name = `no body of the corpus gets out of a ${realm} realm, and the next one is served`;
-  eachProgram(name, async ({ name, ...program }, t) => {
-    const self = { ...program, compiled: name !== "source" };
-    const escapes = await readEscapes(realm);
+  eachProgram(name, async ({ name: kind, ...program }, t) => {
+    const self = { ...program, compiled: kind !== "source" };
+    const escapes = await readEscapes(realm, kind);
     await withPool(async (run) => {
       for (const { name, source, ends } of escapes) {
         await t.step(name, async () => {

@@ -30,7 +30,7 @@
         socket.onopen = kept;
         socket.onerror = () => broken(new Error("refused"));
       }),
-    environment: () => Deno.env.toObject(),
+    environment: () => JSON.stringify(Deno.env.toObject()),
     "one variable": () => Deno.env.get("PATH"),
     run: () => new Deno.Command("/bin/true").outputSync(),
     "start a program": () =>

@@ -1,5 +1,6 @@
 // deno-lint-ignore-file
 // ends: success []
+// node: success /^\[("object",?)*\]$/
 // An async function of the task overflows the stack in the guest's functions: its rejection goes to
 // a species of the task's own.
 (async (job, cb) => {
