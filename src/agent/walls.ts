@@ -125,8 +125,10 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFi
   if (broken.length > 0) {
     // From source another user could not read the program: nobody serves a host that way. Only root
     // can give them a network of their own.
-    // The name of the host is all that no Node refuses.
-    const known = self.walled?.cannotRefuse.filter((name) => name !== "net") ?? [];
+    // No Node refuses questions about the system, and signals. What an older one does not refuse of
+    // networks is harmless in a network of its own; on illumos it would have been refused by then.
+    const networked = os !== "linux" || broken.includes("network");
+    const known = self.walled?.cannotRefuse.filter((name) => name !== "net" || !networked) ?? [];
     const onlyKnown = checks.every(({ check, ok }) =>
       ok || !isPermission(check) || known.includes(check)
     );

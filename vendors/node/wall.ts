@@ -15,7 +15,10 @@ export function majorOf(version: string): number {
   return Number(version.split(".")[0]);
 }
 
-/** The checks that a Node cannot pass: the host's name in any version, the network in older ones. */
+/**
+ * The checks that a Node cannot pass: `sys` in any version (the host's name, the user, the interfaces, and
+ * signals), the network in older ones.
+ */
 export function cannotRefuse(major: number): readonly string[] {
   return major >= NETWORK_MAJOR ? ["sys"] : ["sys", "net"];
 }
@@ -82,6 +85,7 @@ const DOORS: readonly Door[] = [
   ["env", "read the environment", () => readEnvironment()],
   ["run", "run a program", () => run("/bin/true")],
   ["sys", "ask about the system", () => os.hostname()],
+  ["sys", "send signals", () => process.kill(process.pid, 0)],
   ["ffi", "load a library", () => process.dlopen({ exports: {} }, "/zonewright-guest-probe.node")],
   // Not a literal: a bundler would look for it.
   ["import", "import from the network", () => import(["https:", "", "127.0.0.1:1"].join("/"))],
@@ -108,14 +112,17 @@ export async function revoke(keep: boolean) {
       await attempt();
     } catch (error) {
       const code = error instanceof Error && "code" in error ? String(error.code) : "";
-      if (REFUSALS.has(code)) return { check, ok: true, detail: "refused" };
+      if (REFUSALS.has(code)) return { check, what, open: false };
     }
-    return { check, ok: false, detail: `can ${what}` };
+    return { check, what, open: true };
   }));
-  // A check with several doors says of the first open one.
-  return CHECKS.flatMap((name) => {
-    const doors = tried.filter(({ check }) => check === name);
-    return doors.find(({ ok }) => !ok) ?? doors.slice(0, 1);
+  // A check with several doors names all that are open.
+  return CHECKS.map((check) => {
+    const open = tried.filter((one) => one.check === check && one.open);
+    const detail = open.length === 0
+      ? "refused"
+      : `can ${open.map(({ what }) => what).join(" and ")}`;
+    return { check, ok: open.length === 0, detail };
   });
 }
 
