@@ -174,15 +174,26 @@ const PAGES: readonly Look[] = [
   },
 ];
 
-/** Resolves with the time of the frame that shows it. */
+/**
+ * Resolves with the time of the frame that shows it. It looks when the page changes: a look at every frame has
+ * the browser draw all the time, which takes the processors from the agent.
+ */
 const frameOf = (done: string) =>
   `new Promise((resolve) => {
     const look = () => {
-      if (!(${done})) return requestAnimationFrame(look);
+      if (!(${done})) return;
+      changes.disconnect();
       const channel = new MessageChannel();
       channel.port1.onmessage = () => resolve(performance.now());
       requestAnimationFrame(() => channel.port2.postMessage(0));
     };
+    const changes = new MutationObserver(look);
+    changes.observe(document, {
+      subtree: true,
+      childList: true,
+      attributes: true,
+      characterData: true,
+    });
     look();
   })`;
 

@@ -211,7 +211,7 @@ const COLUMNS = [
   { key: "size", title: "Size" },
   { key: "kind", title: "Kind" },
   { key: "digest", title: "Digest" },
-  { key: "where", title: "Where and used by" },
+  { key: "where", title: "Where" },
   { key: "actions", title: <span class="sr-only">Actions</span> },
 ] as const;
 
