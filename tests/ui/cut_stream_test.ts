@@ -127,6 +127,7 @@ browserTest(
         // A page that nobody touches sees by its own clock that the session is over.
         await page.clock.fastForward("12:01:00");
         await page.getByText("Your session has ended").waitFor();
+        await page.locator("input:focus").waitFor();
         await signIn();
       } finally {
         await browser.closePages();

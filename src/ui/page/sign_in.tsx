@@ -1,7 +1,7 @@
 // Signing in, where the agent requires a token.
 
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { sessionEnded, signIn, wordsOf } from "../client/client.ts";
 import { Button, Command } from "../part/controls.tsx";
 import { Banner } from "../part/message.tsx";
@@ -12,7 +12,12 @@ export function SignIn(): JSX.Element {
   const [token, setToken] = useState("");
   const [error, setError] = useState<string>();
   const [busy, setBusy] = useState(false);
-  useEffect(() => nameTab("Sign in"), []);
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    nameTab("Sign in");
+    // The attribute autofocus is for a document that opens, and not for a session that ends later.
+    input.current?.focus();
+  }, []);
   const submit = async (event: Event) => {
     event.preventDefault();
     setBusy(true);
@@ -36,10 +41,10 @@ export function SignIn(): JSX.Element {
         <label>
           Token
           <input
+            ref={input}
             type="password"
             autocomplete="current-password"
             spellcheck={false}
-            autofocus
             required
             value={token}
             onInput={(event) => setToken(event.currentTarget.value)}
