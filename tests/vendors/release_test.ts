@@ -24,9 +24,9 @@ async function executable(folder: string): Promise<string> {
 }
 
 /** A file for Node, as far as a release looks at it. */
-async function nodeFileIn(folder: string): Promise<string> {
+async function nodeFileIn(folder: string, text = ""): Promise<string> {
   const path = join(folder, "zonewright.mjs");
-  await Deno.writeTextFile(path, "#!/opt/tools/bin/node\n");
+  await Deno.writeTextFile(path, `#!/opt/tools/bin/node\n${text}`);
   return path;
 }
 
@@ -142,5 +142,14 @@ Deno.test("a release is refused when its programs come from two commits", async 
       Error,
       "Cannot release: the file for Node was not built from commit ccc",
     );
+    // The bundler may break the line within the commit.
+    const broken = await nodeFileIn(folder, `"${"c".repeat(10)}\\\n${"c".repeat(30)}"`);
+    const made = makeRelease({
+      binary,
+      nodeFile: broken,
+      folder: join(folder, "release"),
+      madeAt: MADE_AT,
+    });
+    assertEquals((await made).includes(NODE_PROGRAM), true);
   });
 });
