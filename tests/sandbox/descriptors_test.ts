@@ -90,6 +90,7 @@ eachProgram("a guest has no descriptor of its agent but the three pipes", async 
 function allowed(path: string, name: Program["name"]): boolean {
   if (/^(pipe|socket|anon_inode):/.test(path)) return true;
   if (["/dev/null", "/dev/urandom"].includes(path)) return true;
+  if (name === "node") return /\/zonewright\.mjs$/.test(path);
   if (name === "binary") return /\/zonewright$/.test(path);
   // Deno from source keeps the caches of its own folder open, and reads the sources as it starts.
   return /\/[\w.-]+_cache_v\d+(-\w+)?$/.test(path) || path.startsWith(SOURCES);
