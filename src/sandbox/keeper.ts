@@ -32,36 +32,61 @@ interface KeeperTools {
 /** @returns undefined where the kernel ends such processes, or nothing can */
 export function openKeeper({ setpriv, sh }: KeeperTools, log: Log): Keeper | undefined {
   if (sh === undefined || setpriv !== undefined) return undefined;
-  const shell = new Deno.Command(sh, {
-    args: ["-c", SCRIPT],
-    clearEnv: true,
-    cwd: "/",
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-    // What ends the agent's process group must leave it its last work.
-    detached: true,
-  }).spawn();
-  shell.unref();
-  const writer = shell.stdin.getWriter();
+  const kept = new Set<number>();
   let closing = false;
-  shell.status.then(() => {
-    if (!closing) log.warn("guests may outlive the agent", { reason: "their keeper has ended" });
-  });
-  // A keeper that has ended was logged.
-  const tell = (line: string) =>
-    void writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {});
+  let mayReopen = false;
+  const open = () => {
+    const shell = new Deno.Command(sh, {
+      args: ["-c", SCRIPT],
+      clearEnv: true,
+      cwd: "/",
+      stdin: "piped",
+      stdout: "null",
+      stderr: "null",
+      // What ends the agent's process group must leave it its last work.
+      detached: true,
+    }).spawn();
+    shell.unref();
+    const writer = shell.stdin.getWriter();
+    // A keeper that has ended was logged.
+    const tell = (line: string) =>
+      void writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {});
+    for (const pid of kept) tell(`add ${pid}`);
+    shell.status.then(() => {
+      if (closing) return;
+      log.warn("guests may outlive the agent", { reason: "their keeper has ended" });
+      // One that always ends is opened again with the next process that it must keep.
+      current = mayReopen ? reopen() : undefined;
+      mayReopen = false;
+    });
+    return { shell, writer, tell };
+  };
+  const reopen = () => {
+    try {
+      return open();
+    } catch {
+      // The host has no process left: the next one that is kept tries again.
+      return undefined;
+    }
+  };
+  let current: ReturnType<typeof open> | undefined = open();
   return {
-    keep(child) {
-      tell(`add ${child.pid}`);
-      child.status.then(() => tell(`end ${child.pid}`));
+    keep({ pid, status }) {
+      current ??= reopen();
+      mayReopen = true;
+      kept.add(pid);
+      current?.tell(`add ${pid}`);
+      status.then(() => {
+        kept.delete(pid);
+        current?.tell(`end ${pid}`);
+      });
     },
     async close() {
       closing = true;
       // A program that waits for its end is kept alive by it.
-      shell.ref();
-      await writer.close().catch(() => {});
-      await shell.status;
+      current?.shell.ref();
+      await current?.writer.close().catch(() => {});
+      await current?.shell.status;
     },
   };
 }

@@ -18,6 +18,15 @@ function isRunning(pid: number): boolean {
   return /^[^Z\s]/.test(new TextDecoder().decode(stdout).trim());
 }
 
+/** The shells that this process has started and that run. */
+function shells(): number[] {
+  const { stdout } = new Deno.Command("/usr/bin/ps", {
+    args: ["-o", "pid=,stat=,comm=", "--ppid", `${Deno.pid}`],
+  }).outputSync();
+  const lines = new TextDecoder().decode(stdout).matchAll(/^ *(\d+) +[^Z\s]\S* +sh$/gm);
+  return Array.from(lines, ([, pid]) => Number(pid));
+}
+
 Deno.test("what is kept does not outlive an agent that is killed", async () => {
   const agent = new Deno.Command(Deno.execPath(), {
     args: [
@@ -37,6 +46,22 @@ Deno.test("what is kept does not outlive an agent that is killed", async () => {
   agent.kill("SIGKILL");
   await agent.status;
   await until("the end of what was kept", () => !isRunning(kept));
+});
+
+Deno.test("a keeper that was killed is followed by another, which keeps the same", async () => {
+  const before = shells();
+  const keeper = openKeeper(TOOLS, silentLog);
+  assert(keeper !== undefined);
+  const child = spawnWalled({ ...SLEEP, keeper });
+  const [first = 0] = shells().filter((pid) => !before.includes(pid));
+  Deno.kill(first, "SIGKILL");
+  await until(
+    "another keeper",
+    () => shells().some((pid) => pid !== first && !before.includes(pid)),
+  );
+  await keeper.close();
+  assertEquals((await child.status).signal, "SIGKILL");
+  await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
 Deno.test("a keeper that is closed ends what it still keeps", async () => {
