@@ -97,6 +97,8 @@ const ON_NODE: readonly string[] = [
 const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
+/** Longest time in which no test may end, milliseconds: a run that hangs says so, and fails. */
+const STALLED_MS = 600_000;
 /** Files that are named with their time at the end. */
 const SLOWEST = 15;
 
@@ -153,18 +155,27 @@ function plain(text: string): string {
 
 /** Reads the lines of Deno's report, says now and then how far it is, and notes where time goes. */
 async function follow(
-  output: ReadableStream<Uint8Array>,
-  files: number,
+  { stdout, kill }: { stdout: ReadableStream<Uint8Array>; kill: () => void },
+  files: readonly string[],
 ): Promise<Map<string, number>> {
   const began = performance.now();
   const seconds = new Map<string, number>();
   let tests = 0;
+  let lastMs = began;
   const timer = setInterval(() => {
     const so = secondsSince(began);
-    console.log(`${seconds.size} of ${files} files begun, ${tests} tests ended after ${so} s`);
+    console.log(
+      `${seconds.size} of ${files.length} files begun, ${tests} tests ended after ${so} s`,
+    );
+    if (performance.now() - lastMs < STALLED_MS) return;
+    const unseen = files.filter((file) => !seconds.has(`./${file}`));
+    console.log(
+      `FAILED: no test has ended in ${secondsSince(lastMs)} s; none of ${unseen.join(", ")}`,
+    );
+    kill();
   }, PROGRESS_MS);
   let rest = "";
-  for await (const text of output.pipeThrough(new TextDecoderStream())) {
+  for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
@@ -172,6 +183,7 @@ async function follow(
       const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
       if (file === undefined || words.split(" ... ").length > 2) continue;
       tests += 1;
+      lastMs = performance.now();
       if (/ \.\.\. FAILED\b/.test(words)) console.log(`FAILED ${file}: ${words.split(" ... ")[0]}`);
       const [, time = ""] = /\(([\dms]+)\)$/.exec(words) ?? [];
       seconds.set(file, (seconds.get(file) ?? 0) + secondsOf(time));
@@ -209,7 +221,8 @@ async function run(
       stdout: "piped",
       stderr: "inherit",
     }).spawn();
-    const seconds = await follow(child.stdout, files.length);
+    const kill = () => child.kill("SIGKILL");
+    const seconds = await follow({ stdout: child.stdout, kill }, files);
     const { code } = await child.status;
     console.log(`${files.length} files ended after ${secondsSince(began)} s`);
     // What the filter left out is in the report as skipped.

@@ -5,7 +5,7 @@
 import { join } from "@std/path";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { type Program, programOfRun } from "../support/agent_process.ts";
-import { withFolder } from "../support/until.ts";
+import { withDeadline, withFolder } from "../support/until.ts";
 
 /** Set to `full`, they run at full length. */
 const LENGTH_VARIABLE = "ZONEWRIGHT_CHAOS";
@@ -245,21 +245,4 @@ export function objectOf({ status, body }: Reply): JsonObject {
 export function listOf({ status, body }: Reply): JsonObject[] {
   if (Array.isArray(body) && body.every(isJsonObject)) return body;
   throw new Error(`Expected a list of objects, found ${status} ${JSON.stringify(body)}`);
-}
-
-/** What a promise brings, or an error when it does not come in time. */
-export async function withDeadline<T>(
-  promise: Promise<T>,
-  ms: number,
-  what: () => string,
-): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`Gave up after ${ms} ms waiting for ${what()}`)), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

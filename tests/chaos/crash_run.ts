@@ -3,14 +3,8 @@
 
 import { join } from "@std/path";
 import type { Program } from "../support/agent_process.ts";
-import { withFolder } from "../support/until.ts";
-import {
-  beginAgent,
-  type ChaosAgent,
-  killAgent,
-  startChaosAgent,
-  withDeadline,
-} from "./agent_under_chaos.ts";
+import { withDeadline, withFolder } from "../support/until.ts";
+import { beginAgent, type ChaosAgent, killAgent, startChaosAgent } from "./agent_under_chaos.ts";
 import { expectWholeDatabase } from "./database.ts";
 import { withLog } from "./history.ts";
 import { repeatUnanswered } from "./job_calls.ts";

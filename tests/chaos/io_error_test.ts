@@ -6,14 +6,13 @@
 import { assert } from "@std/assert";
 import { join } from "@std/path";
 import { programTest, requireProgram } from "../support/program.ts";
-import { until, withFolder } from "../support/until.ts";
+import { until, withDeadline, withFolder } from "../support/until.ts";
 import {
   beginAgent,
   type ChaosAgent,
   killAgent,
   length,
   startChaosAgent,
-  withDeadline,
 } from "./agent_under_chaos.ts";
 import { expectWholeDatabase } from "./database.ts";
 import { BrokenPromise } from "./history.ts";

@@ -4,7 +4,7 @@
 
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { withFolder } from "../support/until.ts";
+import { withDeadline, withFolder } from "../support/until.ts";
 import {
   beginAgent,
   type ChaosAgent,
@@ -12,7 +12,6 @@ import {
   killAgent,
   length,
   startChaosAgent,
-  withDeadline,
 } from "./agent_under_chaos.ts";
 import { expectWholeDatabase } from "./database.ts";
 import { KILL_SCENARIOS, type KillScenario } from "./kill_scenario.ts";

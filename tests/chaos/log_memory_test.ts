@@ -3,9 +3,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { length, objectOf, withDeadline } from "./agent_under_chaos.ts";
+import { length, objectOf } from "./agent_under_chaos.ts";
 import { atOnce, loadTest } from "./memory_load.ts";
 import { RawConnection } from "./raw_connection.ts";
+import { withDeadline } from "../support/until.ts";
 
 const CALLERS = 4;
 const CALLS_MS = length({ quick: 5_000, full: 60_000 });

@@ -5,7 +5,7 @@ import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { programOfRun, runProgram } from "../support/agent_process.ts";
-import { until } from "../support/until.ts";
+import { until, withDeadline } from "../support/until.ts";
 import { processesOf } from "./processes.ts";
 import {
   beginAgent,
@@ -15,7 +15,6 @@ import {
   listOf,
   objectOf,
   startChaosAgent,
-  withDeadline,
 } from "./agent_under_chaos.ts";
 import { isoBytes } from "../support/medium.ts";
 

@@ -4,15 +4,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { binaryProgram, programNamed } from "../support/agent_process.ts";
-import { until, withFolder } from "../support/until.ts";
+import { until, withDeadline, withFolder } from "../support/until.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import {
-  type ChaosAgent,
-  endAgent,
-  length,
-  startChaosAgent,
-  withDeadline,
-} from "./agent_under_chaos.ts";
+import { type ChaosAgent, endAgent, length, startChaosAgent } from "./agent_under_chaos.ts";
 import { peakMiB } from "./memory.ts";
 import type { Watched } from "./stats_watch.ts";
 

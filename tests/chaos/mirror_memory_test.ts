@@ -16,8 +16,8 @@ import {
 } from "../mirror/hostile_files.ts";
 import type { IndexServer } from "../mirror/index_server.ts";
 import { ISO } from "../mirror/vendor_file.ts";
-import { until } from "../support/until.ts";
-import { type ChaosAgent, objectOf, withDeadline } from "./agent_under_chaos.ts";
+import { until, withDeadline } from "../support/until.ts";
+import { type ChaosAgent, objectOf } from "./agent_under_chaos.ts";
 import { FINAL } from "./load_machine.ts";
 import {
   beginFetch,

@@ -1,14 +1,8 @@
 // Everything that is known of one state folder, and the looks at it that every chaos test ends with:
 // all of it after each start, and the end of every job once the agent is left alone.
 
-import { until } from "../support/until.ts";
-import {
-  type ChaosAgent,
-  listOf,
-  objectOf,
-  type Reply,
-  withDeadline,
-} from "./agent_under_chaos.ts";
+import { until, withDeadline } from "../support/until.ts";
+import { type ChaosAgent, listOf, objectOf, type Reply } from "./agent_under_chaos.ts";
 import { JobBook, type JobRecord } from "./job_book.ts";
 import { changeNow } from "./job_calls.ts";
 import { isFinal } from "./job_rules.ts";

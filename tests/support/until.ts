@@ -19,6 +19,23 @@ export async function until<T>(
   throw new Error(`Gave up after ${deadlineMs} ms waiting for ${what}`);
 }
 
+/** What a promise brings, or an error when it does not come in time. */
+export async function withDeadline<T>(
+  promise: Promise<T>,
+  ms: number,
+  what: () => string,
+): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`Gave up after ${ms} ms waiting for ${what()}`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Runs a function with a new folder, and removes the folder whatever happens. */
 export async function withFolder<T>(run: (folder: string) => Promise<T>): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-test-" });

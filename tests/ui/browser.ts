@@ -6,6 +6,7 @@ import axe from "axe-core";
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { PACKED_UI, packUi } from "../../vendors/ui.ts";
 import { programTest, requireProgram } from "../support/program.ts";
+import { withDeadline } from "../support/until.ts";
 
 const BROWSER = "chromium";
 /** Milliseconds in which what a test waits for has to come. */
@@ -83,11 +84,28 @@ function watch({ page, faults }: WatchedPage, origin: string, tolerated?: RegExp
 
 /** Widths of a phone, a desk and a wall, in pixels. */
 export const WIDTHS = [390, 1280, 2560] as const;
+const HEIGHT = 900;
+
+/** Expects in both schemes and at each width that the page fits its window and has no serious finding. */
+export async function expectSoundAtAllWidths(page: Page, what: string): Promise<void> {
+  for (const colorScheme of ["light", "dark"] as const) {
+    // A colour that is on its way to another has a contrast of its own.
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    for (const width of WIDTHS) {
+      await page.setViewportSize({ width, height: HEIGHT });
+      const wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
+      const found = [what, colorScheme, width, wide, await findings(page)];
+      assertEquals(found, [what, colorScheme, width, false, []]);
+    }
+  }
+}
 
 /** What axe-core finds that is serious or worse, as `rule: element`. */
 export async function findings(page: Page): Promise<string[]> {
-  await page.evaluate(axe.source);
-  const found = await page.evaluate("axe.run()") as {
+  if (await page.evaluate("typeof axe") === "undefined") await page.evaluate(axe.source);
+  const looking = page.evaluate('axe.run({ resultTypes: ["violations"] })');
+  // An evaluation has no time limit of its own.
+  const found = await withDeadline(looking, DEADLINE_MS, () => `axe on ${page.url()}`) as {
     violations: { id: string; impact: string; nodes: { html: string }[] }[];
   };
   return found.violations

@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import { FAILING, newJob, newToken, WAITING, withAgent } from "./agent.ts";
 import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
-import { browserTest, findings, WIDTHS } from "./browser.ts";
+import { browserTest, expectSoundAtAllWidths, findings } from "./browser.ts";
 
 browserTest(
   "no page or dialog has a serious finding, and none is wider than its window",
@@ -15,35 +15,26 @@ browserTest(
       const waiting = await newJob(agent, WAITING);
       await agent.job(failed, "failure");
       await agent.job(waiting, "waiting");
-      for (const colorScheme of ["light", "dark"] as const) {
-        for (const width of WIDTHS) {
-          const viewport = { width, height: 900 };
-          const { page } = await browser.open(`${agent.url}/ui`, { colorScheme, viewport });
-          const check = async (what: string) => {
-            const wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
-            assertEquals([what, width, wide, await findings(page)], [what, width, false, []]);
-          };
-          await page.locator(".fact").first().waitFor();
-          await check("overview");
-          await page.goto(`${agent.url}/ui/jobs`);
-          await page.locator(".rows-body .row").nth(1).waitFor();
-          await page.getByRole("checkbox").last().check();
-          await check("jobs");
-          await page.goto(`${agent.url}/ui/jobs?search=nothing`);
-          await page.getByText("No job fits").waitFor();
-          await check("no jobs");
-          await page.goto(`${agent.url}/ui/jobs/${failed}`);
-          await page.locator(".task-failed summary").click();
-          await check("failed job");
-          await page.goto(`${agent.url}/ui/jobs/${waiting}`);
-          await page.getByRole("button", { name: "Resume…" }).click();
-          await check("dialog");
-          await page.goto(`${agent.url}/ui/nowhere`);
-          await page.getByText("There is no page").waitFor();
-          await check("missing page");
-          await page.context().close();
-        }
-      }
+      const { page } = await browser.open(`${agent.url}/ui`);
+      const check = (what: string) => expectSoundAtAllWidths(page, what);
+      await page.locator(".fact").first().waitFor();
+      await check("overview");
+      await page.goto(`${agent.url}/ui/jobs`);
+      await page.locator(".rows-body .row").nth(1).waitFor();
+      await page.getByRole("checkbox").last().check();
+      await check("jobs");
+      await page.goto(`${agent.url}/ui/jobs?search=nothing`);
+      await page.getByText("No job fits").waitFor();
+      await check("no jobs");
+      await page.goto(`${agent.url}/ui/jobs/${failed}`);
+      await page.locator(".task-failed summary").click();
+      await check("failed job");
+      await page.goto(`${agent.url}/ui/jobs/${waiting}`);
+      await page.getByRole("button", { name: "Resume…" }).click();
+      await check("dialog");
+      await page.goto(`${agent.url}/ui/nowhere`);
+      await page.getByText("There is no page").waitFor();
+      await check("missing page");
     }),
 );
 
