@@ -149,7 +149,7 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<E
       terminal.out(`${printable(value)}\t${printable(about)}`.trimEnd() + "\n");
     }
   } catch {
-    // Nothing is a fine answer to somebody who types; the command itself will say what is wrong.
+    // No suggestions is a fine answer while typing; the command itself reports what is wrong.
   }
   return EXIT.ok;
 }

@@ -30,7 +30,7 @@ type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
 /** Makes a client for the flags of the command line that is completed. */
 type ClientFor = (flags: ReadonlyMap<string, string>) => Client;
 
-/** Milliseconds for an answer of the agent: somebody has pressed a key. */
+/** Milliseconds for the agent to answer, short because a user has just pressed Tab. */
 const LIVE_MS = 1_500;
 const LIVE_MAX = 100;
 
@@ -234,7 +234,7 @@ async function releases(ask: Lookup, typed: string): Promise<readonly Candidate[
   return await ask(path, ({ id, title }) => candidate(`${distro}/${id}`, String(title ?? "")));
 }
 
-/** Asks with the address that the line names, and only for so long as somebody waits. */
+/** Asks at the address given on the line, for as long as a user would wait. */
 function askWith(clientFor: ClientFor, given: ReadonlyMap<string, string>): Lookup {
   return async (path, read) => {
     const client = clientFor(given);

@@ -1,5 +1,5 @@
 // `zonewright config show` and `config check`: the settings that an agent started here and now would have, or
-// those that the running agent has in force.
+// those in force in the running agent.
 
 import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
 import {

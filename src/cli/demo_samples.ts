@@ -66,7 +66,7 @@ const RESIZE: JsonObject = {
 }`,
   }],
 };
-/** Waits until somebody resumes it. */
+/** Waits to be resumed. */
 const MAINTENANCE: JsonObject = {
   name: "announce-maintenance",
   chain: [{
@@ -136,7 +136,7 @@ async function job(agent: Asked, workflow: JsonObject, params: JsonObject): Prom
   return textIn(await post(agent, "/jobs", { workflow: uuid ?? null, ...params }), "uuid") ?? "";
 }
 
-/** Waits until a job has ended or waits for somebody. */
+/** Waits until a job has ended or is waiting to be resumed. */
 async function settled(agent: Asked, uuid: string | undefined): Promise<void> {
   await answered(agent, `/jobs/${uuid}/wait?timeout=${SETTLED_SECONDS}`, {});
 }

@@ -7,7 +7,7 @@ const PROGRAM = "zonewright";
 /** Columns of every help text: those of a terminal that nobody made wider. Command lines stay whole. */
 const COLUMNS_MAX = 80;
 
-/** The list of everything. */
+/** Lists all commands with a summary of each. */
 export function overview(summaries: readonly (readonly [name: string, summary: string])[]): string {
   return [
     ...wrapped(

@@ -23,7 +23,7 @@ import { printable } from "./output/terminal.ts";
 
 /** Artifacts that are shown unless more are asked for. */
 const FIND_LIMIT = 100;
-/** Artifacts that one request answers at the most. */
+/** Most artifacts per request. */
 const PAGE_MAX = 1000;
 /** Words of a search. */
 const WORDS_MAX = 8;

@@ -12,7 +12,7 @@ const PATH = "/ui";
 const OPENER = "xdg-open";
 /** Variables of which a display sets one. */
 const DISPLAYS = ["WAYLAND_DISPLAY", "DISPLAY"] as const;
-/** Milliseconds in which an opener that fails has said so; one that goes on is the browser itself. */
+/** Milliseconds to wait for a failing opener to exit; one still running is the browser itself. */
 const OPENER_MS = 1_500;
 
 /** Answers 3 when there is no agent, so that no address is printed that leads nowhere. */

@@ -89,7 +89,7 @@ function knownError(cause: unknown, name: string): AgentError {
 /** A command line without the program's name, and what it is good for. */
 type NextCommand = readonly [command: string, does: string];
 
-/** Nouns whose things can be looked at one by one, as `job get JOB`. */
+/** Nouns with a command that shows one item, such as `job get JOB`. */
 const SHOWN_BY_GET: readonly string[] = ["job", "machine", "workflow"];
 
 /** What lists the things of a noun. */
@@ -176,7 +176,7 @@ function isLocal(name: string): boolean {
   return /^(?:serve|doctor|db (?:backup|restore|check)|token .*)$/.test(name);
 }
 
-/** Whether a command has to do with files of the caller or of the system, and with no agent. */
+/** Whether a command works on files of the caller or the system, without an agent. */
 function isOfFiles(name: string): boolean {
   return /^(?:config .*|install|uninstall|upgrade|media upload|workflow (?:types|try|validate))$/
     .test(name);

@@ -1,6 +1,6 @@
 // Follows one job to its end: shows the lines of its log as its events bring them, and asks for the job at
 // each of its changes. It is shown by one of the views in views.ts, or not at all while a command only waits.
-// A job goes on when nobody watches it.
+// A job continues when nobody watches it.
 
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -33,12 +33,12 @@ export const FOLLOW_FLAGS: readonly Flag[] = [
   { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h; exits 124" },
 ];
 
-/** Milliseconds in which changes gather before the job is looked at again. */
+/** Milliseconds to collect changes before the job is read again. */
 const GATHER_MS = 100;
 /** Milliseconds until a look that failed is repeated. */
 const RETRY_LOOK_MS = 1000;
 
-/** Why following stopped. After `timeout` and `interrupted` the job goes on. */
+/** Why following stopped. After `timeout` and `interrupted` the job continues. */
 type Followed =
   | { readonly kind: "ended"; readonly job: JobAnswer }
   | { readonly kind: "timeout" }

@@ -46,7 +46,7 @@ export function followChanges(
   const read = async () => {
     const reading = events(client, query, {
       ...options,
-      // What happened before the connection is looked at once.
+      // Changes from before the connection are read once.
       begun: (resumed) => {
         if (!resumed) missing();
         changed.notify();

@@ -52,7 +52,7 @@ export type JobEnd = "success" | "failure" | "canceled" | "retried" | undefined;
 
 /**
  * A job for people and for --json.
- * @param secrets names of its secrets, besides those that are masked everywhere
+ * @param secrets names of its secrets, in addition to those masked everywhere
  * @throws {AgentError} `internal` when it is no job
  */
 export function readJob(body: unknown, secrets: ReadonlySet<string> = new Set()): JobAnswer {

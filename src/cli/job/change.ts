@@ -176,7 +176,7 @@ async function deedText(
     const jobs = readObjects(sent.body, "the jobs");
     const unfit = change.fits === undefined ? 0 : jobs.filter((job) => !change.fits?.(job)).length;
     count += total - unfit;
-    // The jobs that were not looked at may be unfit too.
+    // The jobs not examined may be unfit too.
     exact &&= change.fits === undefined || total <= jobs.length;
   }
   if (count === 0) return undefined;

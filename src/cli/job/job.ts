@@ -251,7 +251,7 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
 
 type Pairs = readonly (readonly [string, string])[];
 
-/** Why a job does not run at present, and when it goes on. */
+/** Why a job is not running now, and when it continues. */
 function waitPairs({ reason, next_run_at }: JobAnswer, nowMs: number): Pairs {
   const known = reason === undefined ? undefined : REASONS[reason] ?? reason;
   return [

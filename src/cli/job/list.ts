@@ -166,7 +166,7 @@ const NONE_YET = [
 
 interface FoundJobs {
   readonly jobs: readonly JsonObject[];
-  /** What ended the list before its end: the limit of what is shown, or of what is looked at. */
+  /** Why the list is incomplete: the limit of shown jobs, or of examined ones. */
   readonly more: "none" | "shown" | "looked";
 }
 

@@ -10,7 +10,7 @@ import { printable } from "../output/terminal.ts";
 import { secretsIn } from "./answer.ts";
 import { doingText } from "./list.ts";
 
-/** Lines of a log that are read, and of them those that are shown. */
+/** Lines of a log to read, and how many of them to show. */
 const LINES_READ = 200;
 const LINES_SHOWN = 10;
 

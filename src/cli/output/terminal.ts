@@ -21,7 +21,7 @@ export interface Terminal {
   readonly errIsTerminal: boolean;
   /** Columns of the window, or undefined when there is none. */
   columns(): number | undefined;
-  /** Calls back on Ctrl-C instead of ending the program. @returns what takes it back */
+  /** Calls back on Ctrl-C instead of ending the program. @returns a function that undoes this */
   onInterrupt(call: () => void): () => void;
   /** Milliseconds since 1970. */
   nowMs(): number;

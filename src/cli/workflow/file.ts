@@ -18,7 +18,7 @@ const FILES_MAX = 1000;
 /** The name of standard input on the command line. */
 const STANDARD_INPUT = "-";
 
-/** A file of a workflow, not looked at yet. */
+/** A workflow file, not parsed yet. */
 export interface WorkflowFile {
   /** As the command line names it; `standard input` for `-`. */
   readonly name: string;

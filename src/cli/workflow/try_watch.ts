@@ -46,7 +46,7 @@ interface TrialWatch {
   readonly timeoutMs?: number;
 }
 
-/** Shows the trial until its job has ended, waits for good, or is given up. */
+/** Shows the trial until its job has ended, waits with nothing to resume it, or is abandoned. */
 export async function watchTrial(
   trial: Trial,
   view: FollowView,
