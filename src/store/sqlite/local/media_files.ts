@@ -84,13 +84,26 @@ function selectCopies(db: Connection): StoredCopy[] {
   return db.rows<StoredCopy>("SELECT path, sha256, verified_at FROM media_copies ORDER BY path");
 }
 
+/** A file that has another copy moves there; one that has none is removed. */
 function removePlace(db: Connection, path: string): void {
+  deleteCopy(db, path);
+  moveToCopy(db, path);
+  deleteFileAt(db, path);
+}
+
+function deleteCopy(db: Connection, path: string): void {
   db.run("DELETE FROM media_copies WHERE path = ?", path);
+}
+
+function moveToCopy(db: Connection, path: string): void {
   db.run(
     `UPDATE media_files SET path = (SELECT min(path) FROM media_copies c WHERE c.sha256 = media_files.sha256)
       WHERE path = ?1 AND EXISTS (SELECT 1 FROM media_copies c WHERE c.sha256 = media_files.sha256)`,
     path,
   );
+}
+
+function deleteFileAt(db: Connection, path: string): void {
   db.run("DELETE FROM media_files WHERE path = ?", path);
 }
 
@@ -204,15 +217,23 @@ function selectUnused(db: Connection): MediaFile[] {
 
 /** Records that a file leaving the cache remains in a media folder. @returns whether it is in one */
 function becomesCopy(db: Connection, sha256: string): boolean {
-  const kept = db.run(
+  const kept = updateToCopy(db, sha256);
+  if (kept) deleteDownloads(db, sha256);
+  return kept;
+}
+
+function updateToCopy(db: Connection, sha256: string): boolean {
+  return db.run(
     `UPDATE media_files SET source = 'path', (path, origin, label) = (
          SELECT c.path, c.path, 'file ' || c.path FROM media_copies c
           WHERE c.sha256 = ?1 ORDER BY c.path LIMIT 1)
       WHERE sha256 = ?1 AND path IS NULL AND EXISTS (SELECT 1 FROM media_copies c WHERE c.sha256 = ?1)`,
     sha256,
   ) > 0;
-  if (kept) db.run("DELETE FROM media_downloads WHERE file_sha256 = ?", sha256);
-  return kept;
+}
+
+function deleteDownloads(db: Connection, sha256: string): void {
+  db.run("DELETE FROM media_downloads WHERE file_sha256 = ?", sha256);
 }
 
 function removeFile(
@@ -222,7 +243,10 @@ function removeFile(
 ): "removed" | "in_use" | "not_found" {
   if (selectFile(db, sha256) === undefined) return "not_found";
   if (!damaged && selectUsers(db, sha256).length > 0) return "in_use";
-  if (!damaged && becomesCopy(db, sha256)) return "removed";
-  db.run("DELETE FROM media_files WHERE sha256 = ?", sha256);
+  if (damaged || !becomesCopy(db, sha256)) deleteFile(db, sha256);
   return "removed";
+}
+
+function deleteFile(db: Connection, sha256: string): void {
+  db.run("DELETE FROM media_files WHERE sha256 = ?", sha256);
 }
