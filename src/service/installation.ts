@@ -1,6 +1,6 @@
 // Installs the agent as a service, and uninstalls it. A plan lists the files to write and the commands to
 // run; carrying it out is the same for both service managers. Configuration and state folder are never
-// overwritten or removed, and a service definition that somebody else has written is left alone.
+// overwritten or removed, and a service definition from elsewhere is left alone.
 
 import { dirname, join, relative } from "@std/path";
 import { commentedSettings } from "../config/config_text.ts";
@@ -224,7 +224,7 @@ const PROGRAM_MODE = 0o755;
 const FOLDER_MODE = 0o755;
 /** Distinguishes our definition from one that a package or an administrator wrote. */
 const MARK = "Written by zonewright install";
-/** Definitions are short; more of a file is not looked at. */
+/** Definitions are short; the rest of a longer file is not read. */
 const MARK_BYTES = 4096;
 
 /** What a file has until it is whole. */

@@ -74,6 +74,5 @@ export interface ListedImage {
 export interface ImageStore {
   /** In the order of the tree: newest first within a release. */
   search(filter: ImageFilter, page: ImagePage): Promise<ListedImage[]>;
-  /** How many artifacts match. */
   count(filter: ImageFilter): Promise<number>;
 }

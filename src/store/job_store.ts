@@ -128,7 +128,7 @@ export interface SummaryPart {
 /** How many jobs fit a filter. */
 export interface SummaryCounts {
   readonly counts: ReadonlyMap<Execution, number>;
-  /** Whether all jobs were looked at; else there may be more. */
+  /** Whether all jobs were examined; otherwise there may be more. */
   readonly whole: boolean;
 }
 

@@ -111,7 +111,6 @@ export interface WorkflowStore {
   text(uuid: WorkflowUuid, as: "stored" | "shown"): Promise<StoredText | undefined>;
   /** The same list as texts, one part at a time. */
   texts(filter: WorkflowFilter, page: WorkflowPage & { readonly limit: number }): Promise<TextPage>;
-  /** How many workflows match. */
   count(filter: WorkflowFilter): Promise<number>;
 }
 
@@ -292,7 +291,6 @@ export interface StoreMeasures {
   readonly free_bytes: number;
 }
 
-/** Measures the store. */
 interface MeasureStore {
   /** Takes bounded time, however many jobs there are. */
   read(): Promise<StoreMeasures>;

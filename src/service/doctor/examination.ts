@@ -54,7 +54,7 @@ interface Examination {
 /** Where the configuration was read from. */
 interface NamedConfig {
   readonly path: string;
-  /** Whether somebody named it; otherwise it need not be there. */
+  /** Whether the user gave the path; otherwise the file may be missing. */
   readonly named: boolean;
 }
 
@@ -315,7 +315,7 @@ export function indexCheck(
 
 // Checks of the managed host: whether its programs answer, and whether failed jobs left machines behind.
 
-/** Machines that are looked at one by one. */
+/** Most machines examined one by one. */
 const MACHINES_MAX = 500;
 const MACHINES_AT_A_TIME = 4;
 

@@ -34,7 +34,7 @@ const WATCH_MS = 250;
 /** Runs the machine until it ends. Returns the exit status of the hypervisor. */
 export async function runMachine(state: State, uuid: string, bootId: string): Promise<number> {
   const machine = await readMachine(state, uuid);
-  // This start was given up meanwhile, or another one came first.
+  // This start was abandoned meanwhile, or another one came first.
   if (machine?.boot?.id !== bootId || machine.state !== "ready") return 1;
   await beginLog(state, machine);
   const fatal = hasTooManyDrives(machine)
@@ -126,7 +126,7 @@ class Hypervisor {
     }
   }
 
-  /** Records that the machine runs; false when its start was given up meanwhile. */
+  /** Records that the machine runs; false when its start was abandoned meanwhile. */
   async #announce(machine: Machine): Promise<boolean> {
     let mine = false;
     await changeMachine(this.#state, this.#uuid, (it) => {

@@ -79,7 +79,7 @@ export function selectNextCallback(
   return dueFrom(now, row?.due ?? null);
 }
 
-/** Removes a callback that was delivered or given up. */
+/** Removes a callback that was delivered or abandoned. */
 export function deleteCallback(db: Connection, uuid: JobUuid): void {
   db.run("DELETE FROM callbacks WHERE job_id = (SELECT id FROM jobs WHERE uuid = ?)", uuid);
 }

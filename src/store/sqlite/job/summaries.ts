@@ -21,13 +21,13 @@ import { selectSummaries } from "./summary_rows.ts";
 
 /** Jobs examined for one page. */
 export const LOOKED_AT_MAX = 20_000;
-/** Jobs that are looked at in one part, without a pause. */
+/** Jobs examined in one part, without a pause. */
 export const PART_JOBS = 250;
 /** Bytes of params that one part is searched in. */
 const PART_BYTES = 1024 * 1024;
 /** Bytes of params that one page is searched in. */
 export const PAGE_BYTES = 32 * PART_BYTES;
-/** Jobs whose uuids begin alike that are looked at; of a million, four characters leave some fifteen. */
+/** Most jobs examined for one uuid prefix; of a million jobs, four characters leave some fifteen. */
 const UUIDS_MAX = 1000;
 /** Definitions of a workflow, one per change of it, that are merged. */
 const DEFINITIONS_MAX = 16;

@@ -89,7 +89,7 @@ function showsExtra({ wording, apart }: ShownAs): boolean {
   return wording === "node-workflow" && !apart;
 }
 
-/** The pieces of a job in order: arguments of concat(), with names for those that may be large. */
+/** The pieces of a job in order: arguments of concat(), with names for large ones. */
 function piecesOf(showing: ShownAs): readonly [sql: string, large?: Large][] {
   const { wording } = showing;
   const words = EXECUTIONS.map((word) => `WHEN '${word}' THEN '${executionOnWire(word, wording)}'`);
