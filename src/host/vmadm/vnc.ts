@@ -28,19 +28,21 @@ export async function waitForVnc(
   const deadline = new AbortController();
   const timer = setTimeout(() => deadline.abort(), o.deadlineMs);
   const either = AbortSignal.any([deadline.signal, ...(o.signal === undefined ? [] : [o.signal])]);
-  let seen = "vmadm has not answered";
+  let seen: string | undefined;
   try {
     // Ends with an answer, or when a signal makes a wait throw.
     while (true) {
       const attempt = await attemptVnc(vmadm, uuid, o.bannerMs ?? BANNER_MS, either);
       if (attempt.kind === "answered") return attempt.address;
-      seen = attempt.seen;
+      // An attempt that the deadline cut short has seen less than the one before it.
+      if (seen === undefined || !either.aborted) seen = attempt.seen;
       await pause(action, o.pollMs ?? POLL_MS, either);
     }
   } catch (cause) {
     if (o.signal?.aborted) throw abortedError(action, o.signal);
     if (!deadline.signal.aborted) throw await withLog(vmadm, uuid, cause, o.signal);
-    const message = `${action}: no answer within ${o.deadlineMs / 1000} s, last seen: ${seen}`;
+    const words = seen ?? "vmadm has not answered";
+    const message = `${action}: no answer within ${o.deadlineMs / 1000} s, last seen: ${words}`;
     throw new AgentError("timeout", message, { cause });
   } finally {
     clearTimeout(timer);
