@@ -10,6 +10,7 @@ import { join } from "@std/path";
 import { openClockedStore } from "../support/clocked_store.ts";
 import { until, withFolder } from "../support/until.ts";
 import { T0 } from "../support/job.ts";
+import { LOST_ACCESS } from "../../src/http/request/caller.ts";
 
 const NOTE = { kind: "host", payload: { change: "started", detail: "x".repeat(100) } } as const;
 
@@ -121,7 +122,7 @@ Deno.test("a stream ends in order when the token of its reader is revoked", asyn
     await reader.read();
     good = false;
     for (let read = await reader.read(); !read.done;) read = await reader.read();
-    assertEquals(ended, ["the token was revoked"]);
+    assertEquals(ended, [LOST_ACCESS]);
   }, { heartbeatMs: 5, allowed: () => Promise.resolve(good) });
 });
 

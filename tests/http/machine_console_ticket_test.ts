@@ -29,6 +29,7 @@ import {
   objectOf,
   withHttpAgent,
 } from "./http_agent.ts";
+import { LOST_ACCESS } from "../../src/http/request/caller.ts";
 
 const MACHINE = uuidOf(1);
 const OTHER = uuidOf(2);
@@ -265,7 +266,7 @@ Deno.test("a console ends when the token that opened it is revoked, or that of i
       () => [byTicket.socket, byToken].every((it) => it.readyState === 1),
     );
     agent.tokens.splice(0, 1);
-    const why = { code: 1008, reason: "the token was revoked" };
+    const why = { code: 1008, reason: LOST_ACCESS };
     assertEquals(await byTicket.ended(), why);
     const { code, reason } = await ended;
     assertEquals({ code, reason }, why);

@@ -128,7 +128,13 @@ Deno.test("a session ends with its time, and the oldest one when there are too m
   const first = await sessions.begin(token);
   clock.ms = SESSION_SECONDS * 1000 - 1;
   assertEquals((await sessions.of(request(first.id), false))?.seconds, 1);
+  // A stream asks the session that it was opened with.
+  assertEquals(first.session.stands(), true);
   clock.ms += 1;
+  assertEquals(first.session.stands(), false);
+  const signedOut = await sessions.begin(token);
+  await sessions.end(request(signedOut.id), false);
+  assertEquals(signedOut.session.stands(), false);
   assertEquals(await sessions.of(request(first.id), false), undefined);
   const begun = [];
   for (let at = 0; at < 1001; at++) begun.push((await sessions.begin(token)).id);

@@ -8,6 +8,7 @@
 import type { ConsoleStream } from "../context.ts";
 import type { ConsoleSocket } from "./socket.ts";
 import { CLOSE, FrameError } from "./frames.ts";
+import { LOST_ACCESS } from "../request/caller.ts";
 
 /** Bytes of one read from a console. */
 const READ_BYTES = 64 * 1024;
@@ -49,7 +50,7 @@ export async function bridgeConsole(
   { idleMs, closing, allowed }: SessionRules,
 ): Promise<ConsoleEnd> {
   const session = openSession(socket, stream, idleMs);
-  const looking = watchAllowed(allowed, () => session.end(CLOSE.policy, "the token was revoked"));
+  const looking = watchAllowed(allowed, () => session.end(CLOSE.policy, LOST_ACCESS));
   const stop = () => session.end(CLOSE.goingAway, "the agent is stopping");
   if (closing.aborted) stop();
   closing.addEventListener("abort", stop, { once: true });

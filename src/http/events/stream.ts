@@ -7,6 +7,7 @@ import type { ResetPayload } from "../../domain/event.ts";
 import type { EventFilter } from "../../store/event_store.ts";
 import { STALL_MS } from "../answer/text_answer.ts";
 import { block, type EventFeed, type LiveReader, type SentEvent } from "./feed.ts";
+import { LOST_ACCESS } from "../request/caller.ts";
 
 /** Most bytes that wait for a reader; every event is smaller. */
 const BUFFER_BYTES_MAX = 1024 * 1024;
@@ -196,7 +197,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
 
   async #beat(): Promise<void> {
     if (!await this.#options.allowed().catch(() => false)) {
-      return this.#close("the token was revoked");
+      return this.#close(LOST_ACCESS);
     }
     if (this.#over) return;
     if (this.#bytes > 0 && performance.now() - this.#takenAtMs > STALL_MS) {

@@ -92,8 +92,8 @@ function isOpen(request: Request, path: string): boolean {
   return (page || PROBES.includes(path)) && !needsAdmin(method, path, headers);
 }
 
-function callerIn({ token }: BrowserSession): Caller {
-  return { kind: "token", ...token };
+function callerIn({ token, stands }: BrowserSession): Caller {
+  return { kind: "token", ...token, stands };
 }
 
 /** Refuses what the scope of a token does not allow. @throws {AgentError} `forbidden` */

@@ -3,11 +3,20 @@
 import { unreachable } from "../../domain/error.ts";
 import type { Token, TokenScope } from "../../domain/token.ts";
 
+/** A caller who shows a token, or has shown it to begin a session. */
+interface TokenCaller {
+  readonly kind: "token";
+  readonly name: string;
+  readonly scope: TokenScope;
+  /** Whether its session still stands. */
+  readonly stands?: () => boolean;
+}
+
 /** Who a request comes from. */
 export type Caller =
   | { readonly kind: "socket" }
   | { readonly kind: "loopback" }
-  | { readonly kind: "token"; readonly name: string; readonly scope: TokenScope }
+  | TokenCaller
   /** With a ticket for one console, requested by that caller. */
   | { readonly kind: "ticket"; readonly maker: Caller };
 
@@ -30,7 +39,7 @@ export const OPEN_ACCESS: Access = {
 
 /**
  * Whether a caller still has access: its token, or that of a ticket's maker, was neither revoked nor reduced
- * since.
+ * since, and its session has not ended.
  */
 export async function isStillGood(caller: Caller, access: Access): Promise<boolean> {
   switch (caller.kind) {
@@ -40,12 +49,15 @@ export async function isStillGood(caller: Caller, access: Access): Promise<boole
     case "ticket":
       return await isStillGood(caller.maker, access);
     case "token":
-      return (await access.tokens())
+      return (caller.stands?.() ?? true) && (await access.tokens())
         .some(({ name, scope }) => name === caller.name && scope === caller.scope);
     default:
       return unreachable(caller);
   }
 }
+
+/** Why a stream or a console ends whose caller is no longer allowed. */
+export const LOST_ACCESS = "the token was revoked, or the session has ended";
 
 /** Whether a caller may see secrets; others see them masked. */
 export function seesSecrets(caller: Caller | undefined): boolean {

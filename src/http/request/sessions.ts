@@ -24,6 +24,8 @@ export interface BrowserSession {
   readonly csrf: string;
   /** Seconds until it ends. */
   readonly seconds: number;
+  /** Whether it still stands: its time is not up, and its caller has not signed out. */
+  readonly stands: () => boolean;
 }
 
 /** The sessions of this agent. */
@@ -59,10 +61,11 @@ export function openSessions(nowMs: () => number): Sessions {
     kept = kept.filter(({ endMs }) => endMs > now);
     return kept.find((one) => timingSafeEqual(one.digest, digest));
   };
-  const shown = ({ token, csrf, endMs }: KeptSession): BrowserSession => ({
-    token,
-    csrf,
-    seconds: Math.ceil((endMs - nowMs()) / 1000),
+  const shown = (session: KeptSession): BrowserSession => ({
+    token: session.token,
+    csrf: session.csrf,
+    seconds: Math.ceil((session.endMs - nowMs()) / 1000),
+    stands: () => kept.includes(session) && session.endMs > nowMs(),
   });
   return {
     async begin({ name, scope }) {
