@@ -6,7 +6,7 @@ import { makeRelease, packagesOf } from "../../vendors/release.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
 import { VERSION } from "../../src/runtime/version.ts";
-import { programOfRun } from "../support/agent_process.ts";
+import { sourceProgram } from "../support/agent_process.ts";
 
 const MADE_AT = new Date("2026-11-20T12:00:00.000Z");
 const NODE_PROGRAM = `zonewright-${VERSION}.mjs`;
@@ -14,7 +14,7 @@ const PROGRAM = `zonewright-${VERSION}-${Deno.build.target}`;
 
 /** The program from source as one executable file. */
 async function executable(folder: string): Promise<string> {
-  const { program, args, env } = programOfRun();
+  const { program, args, env } = sourceProgram();
   const words = [program, ...args].map((word) => `'${word.replaceAll("'", `'\\''`)}'`);
   const exports = Object.entries(env).map(([name, value]) => `export ${name}='${value}'\n`);
   const path = join(folder, "zonewright");
