@@ -43,6 +43,8 @@ import {
   type AgentContext,
   agentLimits,
   type BareContext,
+  closeAll,
+  type Closer,
   type Emit,
   openReloads,
   type ReloadReport,
@@ -63,6 +65,8 @@ import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
+/** How long one part of the agent may take to close, draining included; the service manager waits twice as long. */
+const CLOSE_MS = 30_000;
 
 /** What the process may do with an agent that has started. */
 export interface RunningAgent {
@@ -90,7 +94,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
       stopping ??= (async () => {
         log.info("agent stopping", { reason });
         await assembled.agent?.emit("draining", reason);
-        await closeAll(parts, log);
+        await closeAll(parts, log, CLOSE_MS);
         log.info("agent stopped");
         stopped.resolve();
       })();
@@ -134,7 +138,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     };
     return { urls, done: stopped.promise, reload: reloadAll, stop };
   } catch (error) {
-    await closeAll(parts, log);
+    await closeAll(parts, log, CLOSE_MS);
     throw error;
   }
 }
@@ -145,22 +149,6 @@ interface Assembled {
   readonly refresh: (next: Config) => Promise<void>;
   /** Stores an event about the agent. */
   readonly emit: (change: Parameters<typeof emitHost>[1], detail: string) => Promise<void>;
-}
-
-/** How a part is closed; parts close in reverse order. */
-interface Closer {
-  readonly name: string;
-  readonly close: () => void | Promise<void>;
-}
-
-async function closeAll(parts: Closer[], log: Log): Promise<void> {
-  for (const { name, close } of parts.reverse()) {
-    try {
-      await close();
-    } catch (error) {
-      log.error("part not closed", { part: name, error });
-    }
-  }
 }
 
 async function assemble(

@@ -53,6 +53,35 @@ export interface AgentContext {
   readonly meters?: Meters;
 }
 
+/** How a part is closed; parts close in reverse order. */
+export interface Closer {
+  readonly name: string;
+  readonly close: () => void | Promise<void>;
+}
+
+/**
+ * Closes the parts. One that fails, or takes longer, is logged and left to the end of the process: a stop that
+ * hangs would keep the next agent from the state folder.
+ * @param limitMs milliseconds for each part
+ */
+export async function closeAll(
+  parts: readonly Closer[],
+  log: Log,
+  limitMs: number,
+): Promise<void> {
+  for (const { name, close } of parts.toReversed()) {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(() => reject(new Error(`not closed in ${limitMs} ms`)), limitMs);
+    try {
+      await Promise.race([close(), late]);
+    } catch (error) {
+      log.error("part not closed", { part: name, error });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
 // Reads the configuration again at runtime: which settings changed, which apply at once, and which
 // wait for a restart.
 

@@ -7,7 +7,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { type SelfCommand, selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 import { cannotRefuse, majorOf, optionsOf } from "../../vendors/node/wall.ts";
-import { until } from "./until.ts";
+import { until, withDeadline } from "./until.ts";
 
 /** A way to start the program. */
 export interface Program {
@@ -179,7 +179,12 @@ export async function startAgentProcess(
   });
   const end = async (signal: Deno.Signal) => {
     if (!exited) process.kill(signal);
-    return await ended;
+    try {
+      return await withDeadline(ended, END_DEADLINE_MS, () => `the agent to end:\n${logged}`);
+    } catch (error) {
+      process.kill("SIGKILL");
+      throw error;
+    }
   };
   return {
     url,
@@ -202,6 +207,8 @@ export async function startAgentProcess(
   };
 }
 
+/** Longer than an agent takes to end on any machine. */
+const END_DEADLINE_MS = 180_000;
 /** Longer than any answer may take; a request that hangs is reported by its path. */
 const ANSWER_DEADLINE_MS = 180_000;
 
