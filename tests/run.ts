@@ -99,6 +99,8 @@ const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
 const PROGRESS_MS = 15_000;
 /** Longest time in which no test may end, milliseconds: a run that hangs says so, and fails. */
 const STALLED_MS = 600_000;
+/** Lines of an agent's log that hardly ever come, and should be seen when they do. */
+const STRANGE = /"part not closed"|panicked/;
 /** Files that are named with their time at the end. */
 const SLOWEST = 15;
 
@@ -179,6 +181,8 @@ async function follow(
     const lines = (rest + text).split("\n");
     rest = lines.pop() ?? "";
     for (const line of lines) {
+      // Of an agent that ended all the same, see support/agent_process.ts.
+      if (STRANGE.test(line)) console.log(line);
       // ./tests/metrics/log_test.ts => a line is JSON ... ok (12ms); a step stands behind its test and another ...
       const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
       if (file === undefined || words.split(" ... ").length > 2) continue;

@@ -180,7 +180,10 @@ export async function startAgentProcess(
   const end = async (signal: Deno.Signal) => {
     if (!exited) process.kill(signal);
     try {
-      return await withDeadline(ended, END_DEADLINE_MS, () => `the agent to end:\n${logged}`);
+      const code = await withDeadline(ended, END_DEADLINE_MS, () => `the agent to end:\n${logged}`);
+      // It ends all the same, and hardly ever: whoever runs the tests should see it.
+      if (/"part not closed"|panicked/.test(logged)) console.log(logged.slice(-LOG_SHOWN));
+      return code;
     } catch (error) {
       process.kill("SIGKILL");
       throw error;
@@ -209,6 +212,8 @@ export async function startAgentProcess(
 
 /** Longer than an agent takes to end on any machine. */
 const END_DEADLINE_MS = 180_000;
+/** Characters of a log that are printed. */
+const LOG_SHOWN = 4_000;
 /** Longer than any answer may take; a request that hangs is reported by its path. */
 const ANSWER_DEADLINE_MS = 180_000;
 
