@@ -75,6 +75,26 @@ const LONG: readonly string[] = [
   "tests/workflows/power_loss_test.ts",
   "tests/workflows/undo_test.ts",
 ];
+/** Of these, what `make chaos` runs: loads and faults that say little in a minute, or need the machine alone. */
+const CHAOS: readonly string[] = [
+  "tests/chaos/call_memory_test.ts",
+  "tests/chaos/console_memory_test.ts",
+  "tests/chaos/endurance_test.ts",
+  "tests/chaos/event_readers_test.ts",
+  "tests/chaos/guest_messages_test.ts",
+  "tests/chaos/held_jobs_test.ts",
+  "tests/chaos/info_flood_test.ts",
+  "tests/chaos/io_error_test.ts",
+  "tests/chaos/log_memory_test.ts",
+  "tests/chaos/machine_kills_test.ts",
+  "tests/chaos/machine_leftovers_test.ts",
+  "tests/chaos/machine_power_loss_test.ts",
+  "tests/chaos/machine_saga_test.ts",
+  "tests/chaos/many_jobs_test.ts",
+  "tests/chaos/mirror_memory_test.ts",
+  "tests/chaos/reading_memory_test.ts",
+  "tests/chaos/sync_order_test.ts",
+];
 /** The program of a run, see support/agent_process.ts. */
 const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
 const SOURCE = { ZONEWRIGHT_TEST_PROGRAM: "source" };
@@ -296,18 +316,19 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
 const [kind] = Deno.args;
 const began = performance.now();
 const all = await testFiles(join(ROOT, "tests"));
-for (const path of LONG) {
+for (const path of [...LONG, ...CHAOS]) {
   if (!all.some((file) => file.startsWith(path))) throw new Error(`There is no ${path}`);
 }
 const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
 const short = all.filter((file) => !long.includes(file));
+const full = long.filter((file) => !CHAOS.includes(file));
 printRuns(await runsOf(kind), began);
 
 async function runsOf(kind = "short"): Promise<Run[]> {
   if (kind === "node") return await runOnNodes(await filesOfBoth(all));
   if (kind !== "long") return [await run(short, { env: BINARY })];
   return [
-    await run(long, { env: { ...BINARY, ...LONG_AT_ONCE } }),
+    await run(full, { env: { ...BINARY, ...LONG_AT_ONCE } }),
     await run(ON_SOURCE, { env: SOURCE, filter: "(from source)" }),
     ...await runOnNodes(ON_NODE),
   ];
