@@ -11,7 +11,7 @@ import { openServiceNotice } from "../service/notice.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config.ts";
 import type { Terminal } from "./output/terminal.ts";
-import { pause } from "../runtime/waiting.ts";
+import { pause, watchOperations } from "../runtime/waiting.ts";
 
 /** The agent as a command. */
 export const SERVE: Noun = {
@@ -79,6 +79,7 @@ async function serve(call: Invocation): Promise<ExitCode> {
   const log = openLog(logging);
   const stop = listenForStop(log, () => stream.flush(FLUSH_MS));
   const notice = openServiceNotice(call.terminal.env, { log });
+  const endWatch = endOnStall(logging);
   const started = Promise.withResolvers<RunningAgent>();
   reloadOnHangup(call, started.promise, logging, log);
   try {
@@ -99,11 +100,26 @@ async function serve(call: Invocation): Promise<ExitCode> {
     // Callers that never finish their requests would keep the process: Deno cannot cut them off.
     Deno.exit(EXIT.ok);
   } finally {
+    endWatch();
     stop.close();
     notice.close();
     budget.flush();
     await stream.flush(FLUSH_MS);
   }
+}
+
+/** Ends the process when its runtime has stalled: the service manager starts another, which takes up the jobs. */
+function endOnStall(logging: LogOptions): () => void {
+  return watchOperations({
+    operate: () => crypto.subtle.digest("SHA-256", new Uint8Array()),
+    stalled(seconds) {
+      // A write that waits would be such an operation itself.
+      const write = (line: string) =>
+        void Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`));
+      openLog({ ...logging, budget: undefined, write }).error("runtime stalled", { seconds });
+      Deno.exit(EXIT.failure);
+    },
+  });
 }
 
 /** How long the last lines wait for a slow reader when the agent ends. */

@@ -1,5 +1,12 @@
 import { assert, assertEquals } from "@std/assert";
-import { Notifier, Notifiers, pause, untilDone } from "../../src/runtime/waiting.ts";
+import {
+  Notifier,
+  Notifiers,
+  pause,
+  untilDone,
+  watchOperations,
+} from "../../src/runtime/waiting.ts";
+import { heldTimers } from "../support/timers.ts";
 
 /** A signal that tells how many listeners it has. */
 function countedSignal(): { signal: AbortSignal; listeners: () => number } {
@@ -81,4 +88,48 @@ Deno.test("untilDone() tries once although its signal has ended, and then no mor
   assertEquals(await untilDone(() => Promise.resolve("written"), options), "written");
   assertEquals(await untilDone(() => Promise.reject(new Error("full")), options), undefined);
   assertEquals(failures, [1]);
+});
+
+Deno.test("watchOperations() takes one that never ends for a stall, and no pause of the process", async () => {
+  const timers = heldTimers();
+  const stalls: number[] = [];
+  let end = () => {};
+  const operate = () => new Promise<void>((resolve) => end = resolve);
+  const stop = watchOperations({
+    operate,
+    stalled: (seconds) => void stalls.push(seconds),
+    timers,
+  });
+  const look = async () => {
+    timers.advance(10_000);
+    await Promise.resolve();
+  };
+  for (let times = 0; times < 5; times++) await look();
+  end();
+  await Promise.resolve();
+  // A process that was stopped looks once when it goes on, however long that was.
+  timers.advance(3_600_000);
+  for (let times = 0; times < 5; times++) await look();
+  assertEquals(stalls, []);
+  await look();
+  assertEquals(stalls, [60]);
+  stop();
+});
+
+Deno.test("watchOperations() goes on after an operation that fails, until it is ended", async () => {
+  const timers = heldTimers();
+  let operations = 0;
+  const operate = () => {
+    operations += 1;
+    return Promise.reject(new Error("no memory"));
+  };
+  const stop = watchOperations({ operate, stalled: () => {}, timers });
+  for (let times = 0; times < 3; times++) {
+    await Promise.resolve();
+    timers.advance(10_000);
+  }
+  assertEquals(operations, 4);
+  stop();
+  timers.advance(10_000);
+  assertEquals(operations, 4);
 });
