@@ -20,6 +20,11 @@ const KEPT_MAX = 128;
 const KEPT_CHARS_MAX = 128 * 1024;
 /** Milliseconds to wait for another process, such as an operator's sqlite3, to release the file. */
 const BUSY_MS = 100;
+/**
+ * A limit that is nothing but a parameter: SQLite 3.47 and later compile the statement again for every value
+ * that is bound to it, which takes longer than most statements run.
+ */
+const BARE_LIMIT = /\bLIMIT (\?\d*)/g;
 /** The path of a database that has no file. */
 export const IN_MEMORY = ":memory:";
 
@@ -145,7 +150,7 @@ export class Connection {
   #statement(sql: string): Statement {
     let statement = this.#statements.get(sql);
     if (statement === undefined) {
-      statement = this.#db.prepare(sql);
+      statement = this.#db.prepare(sql.replace(BARE_LIMIT, "LIMIT ($1 + 0)"));
       this.#statements.set(sql, statement);
     }
     return statement;
