@@ -9,11 +9,16 @@ import { dueFrom } from "./claims.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 
 /** The job has ended: its callback is due, when it has one. */
-export function insertCallback(db: Connection, id: number, now: Instant): void {
+export function insertCallback(
+  db: Connection,
+  { id, callback_host }: { readonly id: number; readonly callback_host: string | null },
+  now: Instant,
+): void {
+  if (callback_host === null) return;
   db.run(
-    `INSERT INTO callbacks (job_id, host, due_at, attempts)
-     SELECT id, callback_host, ?2, 0 FROM jobs WHERE id = ?1 AND callback_url IS NOT NULL`,
+    "INSERT INTO callbacks (job_id, host, due_at, attempts) VALUES (?, ?, ?, 0)",
     id,
+    callback_host,
     now,
   );
 }

@@ -60,7 +60,7 @@ export function recordTask(
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
   const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
     goesOnAs(db, id, successor, ready, now);
-  if (move.ends && !goesOn) insertCallback(db, id, now);
+  if (move.ends && !goesOn) insertCallback(db, row, now);
   return true;
 }
 
@@ -112,6 +112,8 @@ function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
 interface RecordedRow {
   readonly id: number;
   readonly workflow_uuid: WorkflowUuid;
+  /** Null for a job without a callback. */
+  readonly callback_host: string | null;
 }
 
 function writeTask(
@@ -133,7 +135,7 @@ function writeTask(
             finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END
       WHERE uuid = ?12 AND runner_id = ?13 AND lease = ?14 AND execution = ?15 AND phase = ?16
         AND ?18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?16)
-     RETURNING id, workflow_uuid`,
+     RETURNING id, workflow_uuid, callback_host`,
     executionOf(move.to),
     move.phase,
     Number(isHeld(move.to)),
@@ -261,7 +263,7 @@ function change(
     : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, now), 0);
   const error = also(row);
   writeMove(db, row, decision, now, ranMs, error);
-  if (decision.ends) insertCallback(db, row.id, now);
+  if (decision.ends) insertCallback(db, row, now);
   return changedOf(db, { uuid, execution: executionOf(decision.to) }, showing);
 }
 

@@ -19,7 +19,7 @@ import { nextTurn } from "./turns.ts";
 
 /** The columns of StateRow, for SELECT on `jobs`. */
 export const STATE_COLUMNS = `id, uuid, workflow_uuid, execution, phase, undoable, claimable_at,
-  started_at, elapsed_ms, elapsed_at, runner_id, lease, starts`;
+  started_at, elapsed_ms, elapsed_at, runner_id, lease, starts, callback_host`;
 
 /** The input of a decision about a job; the schema's CHECKs guarantee the unions. */
 export interface StateRow {
@@ -37,6 +37,8 @@ export interface StateRow {
   readonly runner_id: RunnerId | null;
   readonly lease: number;
   readonly starts: number;
+  /** Null for a job without a callback. */
+  readonly callback_host: string | null;
 }
 
 /** Reads the columns that a decision needs; undefined when the job is missing. */
