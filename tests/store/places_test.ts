@@ -110,7 +110,8 @@ function assertBounded(db: Connection, made: Made): void {
   assert(rows <= BLOCK, `${rows} rows: ${sql}`);
   // All jobs in their own order: it ends with the page.
   if (!/FROM jobs\s+ORDER BY id DESC LIMIT/.test(sql)) assertAlongIndexes(db, made);
-  if (!/\bFROM jobs\b/.test(sql)) return;
+  // There are never more running jobs than slots.
+  if (!/\bFROM jobs\b/.test(sql) || sql.includes("execution = 'running'")) return;
   if (sql.includes("id >= ? AND id < ?")) {
     const from = sql.slice(0, sql.indexOf("id >= ?")).split("?").length - 1;
     assert(Number(values[from + 1]) - Number(values[from]) <= BLOCK, sql);

@@ -4,12 +4,18 @@
 import { EVENT_TABLES, LOCAL_EVENTS } from "./event_tables.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
 import { PLACE_TABLES } from "./place_tables.ts";
-import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE, removable } from "./words.ts";
-
-/** The columns of a table of counters, after its time. */
-const COUNTED = `execution TEXT NOT NULL CHECK ${isOneOf("execution", EXECUTIONS)},
-    jobs INTEGER NOT NULL CHECK (jobs >= 0)`;
+import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
+import {
+  COUNTED,
+  counts,
+  FINISHED,
+  HOLDS_TARGET,
+  IS_UNFINISHED,
+  isOneOf,
+  REMOVABLE,
+  removable,
+  SPAN,
+} from "./words.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
@@ -105,7 +111,8 @@ const JOB_TABLES = `
     CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})
   ) STRICT;
   CREATE INDEX jobs_definition ON jobs (definition_id);
-  CREATE INDEX jobs_ready ON jobs (turn, id) WHERE turn IS NOT NULL;
+  -- The uuid too: who reads past the jobs whose claims are being written reads no rows.
+  CREATE INDEX jobs_ready ON jobs (turn, id, uuid) WHERE turn IS NOT NULL;
   CREATE INDEX jobs_ready_of_workflow ON jobs (workflow_uuid, turn) WHERE turn IS NOT NULL;
   CREATE INDEX jobs_delayed ON jobs (claimable_at, id)
     WHERE claimable_at IS NOT NULL AND turn IS NULL;
@@ -135,109 +142,6 @@ const JOB_TABLES = `
     entry TEXT NOT NULL,
     PRIMARY KEY (job_id, phase, position)
   ) STRICT, WITHOUT ROWID;
-
-  -- Jobs by minute of creation and execution, kept exact by the triggers below; the minute '' is
-  -- the sum of all. GET /stats reads this instead of counting jobs.
-  CREATE TABLE job_counts (
-    minute TEXT NOT NULL,
-    ${COUNTED},
-    PRIMARY KEY (minute, execution)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TRIGGER job_counts_insert AFTER INSERT ON jobs BEGIN
-    INSERT INTO job_counts (minute, execution, jobs)
-      VALUES (substr(new.created_at, 1, 16), new.execution, 1), ('', new.execution, 1)
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER job_counts_update AFTER UPDATE OF execution ON jobs
-  WHEN old.execution <> new.execution BEGIN
-    UPDATE job_counts SET jobs = jobs - 1
-      WHERE execution = old.execution AND minute IN (substr(old.created_at, 1, 16), '');
-    INSERT INTO job_counts (minute, execution, jobs)
-      VALUES (substr(new.created_at, 1, 16), new.execution, 1), ('', new.execution, 1)
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER job_counts_delete AFTER DELETE ON jobs BEGIN
-    UPDATE job_counts SET jobs = jobs - 1
-      WHERE execution = old.execution AND minute IN (substr(old.created_at, 1, 16), '');
-    DELETE FROM job_counts WHERE minute = substr(old.created_at, 1, 16) AND jobs = 0;
-  END;
-
-  -- Jobs by second of creation and execution: the minute in which a window of GET /stats begins may
-  -- hold a hundred thousand jobs. A second without jobs has no row.
-  CREATE TABLE second_counts (
-    second TEXT NOT NULL,
-    ${COUNTED},
-    PRIMARY KEY (second, execution)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TRIGGER second_counts_insert AFTER INSERT ON jobs BEGIN
-    INSERT INTO second_counts (second, execution, jobs)
-      VALUES (substr(new.created_at, 1, 19), new.execution, 1)
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER second_counts_update AFTER UPDATE OF execution ON jobs
-  WHEN old.execution <> new.execution BEGIN
-    UPDATE second_counts SET jobs = jobs - 1
-      WHERE second = substr(old.created_at, 1, 19) AND execution = old.execution;
-    INSERT INTO second_counts (second, execution, jobs)
-      VALUES (substr(new.created_at, 1, 19), new.execution, 1)
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER second_counts_delete AFTER DELETE ON jobs BEGIN
-    UPDATE second_counts SET jobs = jobs - 1
-      WHERE second = substr(old.created_at, 1, 19) AND execution = old.execution;
-    DELETE FROM second_counts WHERE second = substr(old.created_at, 1, 19) AND jobs = 0;
-  END;
-
-  -- Jobs that ended, by hour of their end and by how: GET /agent/v1/stats/hourly reads this instead of
-  -- counting jobs. An hour without jobs has no row.
-  CREATE TABLE finished_counts (
-    hour TEXT NOT NULL,
-    ${COUNTED},
-    PRIMARY KEY (hour, execution)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TRIGGER finished_counts_insert AFTER INSERT ON jobs
-  WHEN new.finished_at IS NOT NULL BEGIN
-    INSERT INTO finished_counts (hour, execution, jobs)
-      VALUES (substr(new.finished_at, 1, 13), new.execution, 1)
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER finished_counts_update AFTER UPDATE OF execution, finished_at ON jobs
-  WHEN (old.finished_at IS NOT NULL OR new.finished_at IS NOT NULL)
-    AND (old.finished_at IS NOT new.finished_at OR old.execution <> new.execution) BEGIN
-    UPDATE finished_counts SET jobs = jobs - 1
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
-    DELETE FROM finished_counts
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
-    INSERT INTO finished_counts (hour, execution, jobs)
-      SELECT substr(new.finished_at, 1, 13), new.execution, 1 WHERE new.finished_at IS NOT NULL
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER finished_counts_delete AFTER DELETE ON jobs
-  WHEN old.finished_at IS NOT NULL BEGIN
-    UPDATE finished_counts SET jobs = jobs - 1
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
-    DELETE FROM finished_counts
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
-  END;
-
-  -- How many jobs retention may remove, so that it need not count them. A job that is kept for its
-  -- idempotency key or its callback is not among them, and no newer one goes in its place.
-  CREATE TABLE removable_count (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    jobs INTEGER NOT NULL CHECK (jobs >= 0)
-  ) STRICT;
-  INSERT INTO removable_count (id, jobs) VALUES (1, 0);
-  CREATE TRIGGER removable_insert AFTER INSERT ON jobs WHEN ${removable("new.")} BEGIN
-    UPDATE removable_count SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER removable_update
-  AFTER UPDATE OF finished_at, kept, runner_id, claimable_at ON jobs
-  WHEN (${removable("old.")}) <> (${removable("new.")}) BEGIN
-    UPDATE removable_count SET jobs = jobs + iif(${removable("new.")}, 1, -1);
-  END;
-  CREATE TRIGGER removable_delete AFTER DELETE ON jobs WHEN ${removable("old.")} BEGIN
-    UPDATE removable_count SET jobs = jobs - 1;
-  END;
 
   -- The lines of the logs of jobs: entries of their info, and attempts of their tasks that failed.
   -- They may outlive their job for a while: they are removed after it, some at a time.
@@ -330,5 +234,106 @@ const JOB_TABLES = `
   ) STRICT;
 `;
 
+const MINUTE = `'${SPAN.minute}' || substr(old.created_at, 1, 16)`;
+const SECOND = `'${SPAN.second}' || substr(old.created_at, 1, 19)`;
+const SPANS = `'${SPAN.all}', ${MINUTE}, ${SECOND}`;
+
+const COLUMNS = COUNTED.join(", ");
+/** Sets every column by what the row counted before and what it counts now. */
+const moved = COUNTED.map((column) =>
+  `${column} = ${column} + ${counts(column, "new.")} - ${counts(column, "old.")}`
+).join(", ");
+const ONE = COUNTED.map((column) => counts(column, "new.")).join(", ");
+const MORE = COUNTED.map((column) => `${column} = ${column} + excluded.${column}`).join(", ");
+const LESS = COUNTED.map((column) => `${column} = ${column} - ${counts(column, "old.")}`).join(
+  ", ",
+);
+
+/**
+ * Counters of jobs, which triggers keep exact, so that no count takes longer with a long history. A minute, a
+ * second or an hour without jobs has no row. job/counts.ts reads them.
+ */
+const COUNT_TABLES = `
+  -- Jobs by the time of their creation. GET /stats reads this instead of counting jobs; it needs the seconds,
+  -- since the minute in which a window begins may hold a hundred thousand jobs.
+  CREATE TABLE job_counts (
+    -- Its letter, then the beginning of created_at.
+    span TEXT PRIMARY KEY,
+    ${COUNTED.map((column) => `${column} INTEGER NOT NULL CHECK (${column} >= 0)`).join(",\n    ")}
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO job_counts (span, ${COLUMNS}) VALUES ('${SPAN.all}', ${
+  COUNTED.map(() => 0).join(", ")
+});
+  CREATE TRIGGER job_counts_insert AFTER INSERT ON jobs BEGIN
+    INSERT INTO job_counts (span, ${COLUMNS}) VALUES
+      ('${SPAN.all}', ${ONE}),
+      (${MINUTE.replace("old.", "new.")}, ${ONE}),
+      (${SECOND.replace("old.", "new.")}, ${ONE})
+      ON CONFLICT DO UPDATE SET ${MORE};
+  END;
+  CREATE TRIGGER job_counts_update AFTER UPDATE OF execution ON jobs
+  WHEN old.execution <> new.execution
+    AND NOT (${counts("queued", "old.")} AND ${counts("queued", "new.")}) BEGIN
+    UPDATE job_counts SET ${moved} WHERE span IN (${SPANS});
+  END;
+  CREATE TRIGGER job_counts_delete AFTER DELETE ON jobs BEGIN
+    UPDATE job_counts SET ${LESS} WHERE span IN (${SPANS});
+    DELETE FROM job_counts WHERE span IN (${MINUTE}, ${SECOND}) AND ${COUNTED.join(" + ")} = 0;
+  END;
+
+  -- Jobs that ended, by hour of their end and by how: GET /agent/v1/stats/hourly reads this instead of
+  -- counting jobs.
+  CREATE TABLE finished_counts (
+    hour TEXT NOT NULL,
+    execution TEXT NOT NULL CHECK ${isOneOf("execution", EXECUTIONS.filter(isFinal))},
+    jobs INTEGER NOT NULL CHECK (jobs >= 0),
+    PRIMARY KEY (hour, execution)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TRIGGER finished_counts_insert AFTER INSERT ON jobs
+  WHEN new.finished_at IS NOT NULL BEGIN
+    INSERT INTO finished_counts (hour, execution, jobs)
+      VALUES (substr(new.finished_at, 1, 13), new.execution, 1)
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER finished_counts_update AFTER UPDATE OF execution, finished_at ON jobs
+  WHEN (old.finished_at IS NOT NULL OR new.finished_at IS NOT NULL)
+    AND (old.finished_at IS NOT new.finished_at OR old.execution <> new.execution) BEGIN
+    UPDATE finished_counts SET jobs = jobs - 1
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
+    DELETE FROM finished_counts
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
+    INSERT INTO finished_counts (hour, execution, jobs)
+      SELECT substr(new.finished_at, 1, 13), new.execution, 1 WHERE new.finished_at IS NOT NULL
+      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER finished_counts_delete AFTER DELETE ON jobs
+  WHEN old.finished_at IS NOT NULL BEGIN
+    UPDATE finished_counts SET jobs = jobs - 1
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
+    DELETE FROM finished_counts
+      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
+  END;
+
+  -- How many jobs retention may remove, so that it need not count them. A job that is kept for its
+  -- idempotency key or its callback is not among them, and no newer one goes in its place.
+  CREATE TABLE removable_count (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    jobs INTEGER NOT NULL CHECK (jobs >= 0)
+  ) STRICT;
+  INSERT INTO removable_count (id, jobs) VALUES (1, 0);
+  CREATE TRIGGER removable_insert AFTER INSERT ON jobs WHEN ${removable("new.")} BEGIN
+    UPDATE removable_count SET jobs = jobs + 1;
+  END;
+  CREATE TRIGGER removable_update
+  AFTER UPDATE OF finished_at, kept, runner_id, claimable_at ON jobs
+  WHEN (${removable("old.")}) <> (${removable("new.")}) BEGIN
+    UPDATE removable_count SET jobs = jobs + iif(${removable("new.")}, 1, -1);
+  END;
+  CREATE TRIGGER removable_delete AFTER DELETE ON jobs WHEN ${removable("old.")} BEGIN
+    UPDATE removable_count SET jobs = jobs - 1;
+  END;
+`;
+
 /** Creates the tables in an empty file. */
-export const SCHEMA = `${JOB_TABLES}${PLACE_TABLES}${LOCAL_TABLES}${EVENT_TABLES}${LOCAL_EVENTS}`;
+export const SCHEMA =
+  `${JOB_TABLES}${COUNT_TABLES}${PLACE_TABLES}${LOCAL_TABLES}${EVENT_TABLES}${LOCAL_EVENTS}`;

@@ -1,7 +1,7 @@
 // The closed lists of words of a job as SQL, for the CHECKs of the schema and for statements. The lists
 // themselves are in the domain.
 
-import { EXECUTIONS, isFinal, UNFINISHED as UNFINISHED_WORDS } from "../../domain/job/state.ts";
+import { EXECUTIONS, isFinal, UNFINISHED } from "../../domain/job/state.ts";
 
 /** A list in SQL. @param words must not contain quotes */
 function listed(words: readonly string[]): string {
@@ -17,10 +17,8 @@ export function isOneOf(column: string, words: readonly string[]): string {
   return `(${words.map((word) => `${column} = '${word}'`).join(" OR ")})`;
 }
 
-/** Executions of unfinished jobs, as a list in SQL. */
-export const UNFINISHED = listed(UNFINISHED_WORDS);
 /** Whether a job is unfinished, for CHECKs. */
-export const IS_UNFINISHED = isOneOf("execution", UNFINISHED_WORDS);
+export const IS_UNFINISHED = isOneOf("execution", UNFINISHED);
 /** Executions of finished jobs, as a list in SQL. */
 export const FINISHED = listed(EXECUTIONS.filter(isFinal));
 /**
@@ -38,3 +36,20 @@ export function removable(row: "" | "old." | "new."): string {
   return `${row}finished_at IS NOT NULL AND ${row}kept = 0
     AND ${row}runner_id IS NULL AND ${row}claimable_at IS NULL`;
 }
+
+/**
+ * The executions that are counted, each in a column of its own. A running job counts as queued: it costs no
+ * write of the counters to begin, and there are never more running ones than slots.
+ */
+export const COUNTED = EXECUTIONS.filter((word) => word !== "running");
+
+/** 1 for a job that is counted in the column, else 0. @param row prefix of the columns of the job */
+export function counts(column: typeof COUNTED[number], row: "" | "old." | "new." = ""): string {
+  const execution = `${row}execution`;
+  return column === "queued"
+    ? `(${execution} = 'queued' OR ${execution} = 'running')`
+    : `(${execution} = '${column}')`;
+}
+
+/** First letters of the spans: all jobs, those made in one minute, and those made in one second. */
+export const SPAN = { all: "a", minute: "m", second: "s" } as const;

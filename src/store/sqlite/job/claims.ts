@@ -68,8 +68,11 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
 const LIFE_LASTS = `NOT EXISTS (
   SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)`;
 
-/** A job and its turn. */
-type DueRow = Pick<JobRow, "id" | "uuid" | "claimable_at">;
+/** A job that may be claimed, at once or later. */
+interface DueRow {
+  readonly id: number;
+  readonly uuid: JobUuid;
+}
 
 /**
  * The jobs that claimJobs() would take, as it would return them; nothing is written.
@@ -82,29 +85,27 @@ export function readyJobs(
   passedOver: ReadonlySet<JobUuid>,
   now: Instant,
 ): Claimed {
-  const rowsMax = limit + passedOver.size + 1;
-  const rowsOf = (condition: string, order: string) =>
-    db.rows<DueRow>(
-      `SELECT id, uuid, claimable_at FROM jobs WHERE ${condition} AND ${LIFE_LASTS}
-        ORDER BY ${order} LIMIT ?3`,
+  const rowsOf = <Row extends DueRow>(rest: string) =>
+    db.rows<Row>(
+      `SELECT id, uuid${rest} LIMIT ?3`,
       life.runner_id,
       life.incarnation,
-      rowsMax,
+      limit + passedOver.size + 1,
     ).filter(({ uuid }) => !passedOver.has(uuid));
-  const ready = rowsOf("turn IS NOT NULL", "turn, id");
-  let later: DueRow | undefined;
+  const ready = rowsOf(` FROM jobs WHERE turn IS NOT NULL AND ${LIFE_LASTS} ORDER BY turn, id`);
+  let later: Instant | null = null;
   if (ready.length <= limit) {
     // Jobs that have just become due get their turn with the next claim.
-    const delayed = rowsOf("claimable_at IS NOT NULL AND turn IS NULL", "claimable_at, id");
-    const isDue = ({ claimable_at }: DueRow) => claimable_at !== null && claimable_at <= now;
-    ready.push(...delayed.filter(isDue));
-    later = delayed.find((row) => !isDue(row));
+    const delayed = rowsOf<DueRow & { readonly claimable_at: Instant }>(
+      `, claimable_at FROM jobs
+        WHERE claimable_at IS NOT NULL AND turn IS NULL AND ${LIFE_LASTS} ORDER BY claimable_at, id`,
+    );
+    const due = delayed.filter(({ claimable_at }) => claimable_at <= now);
+    later = delayed[due.length]?.claimable_at ?? null;
+    ready.push(...due);
   }
   const jobs = claimedJobs(db, ready.slice(0, limit), life.runner_id, now);
-  const due = ready.length > jobs.length
-    ? { kind: "ready" } as const
-    : dueFrom(now, later?.claimable_at ?? null);
-  return { jobs, due };
+  return { jobs, due: ready.length > jobs.length ? { kind: "ready" } : dueFrom(now, later) };
 }
 
 /** Jobs as their claims would return them: as many as fit, and at least one. */

@@ -21,7 +21,8 @@ import type {
 import { type Connection, otherWork } from "../connection.ts";
 import { HOLDS_TARGET } from "../words.ts";
 import { recordTask } from "./changes.ts";
-import { countUnfinished, insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
+import { countUnfinished } from "./counts.ts";
+import { insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";

@@ -7,7 +7,7 @@ import { CREATED, type Execution, executionOf } from "../../../domain/job/state.
 import type { JsonObject } from "../../../domain/json.ts";
 import type { CreateJobOutcome } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { HOLDS_TARGET, UNFINISHED } from "../words.ts";
+import { HOLDS_TARGET } from "../words.ts";
 import {
   definitionAt,
   definitionFor,
@@ -211,13 +211,4 @@ export function nameRefusedAttempt(db: Connection, id: number, reason: string): 
     reason,
   );
   if (named !== 1) throw new Error(`Cannot say in job ${id} why it has no next attempt`);
-}
-
-/** Number of unfinished jobs, from the counters. */
-export function countUnfinished(db: Connection): number {
-  const row = db.row<{ jobs: number | null }>(
-    `SELECT sum(jobs) AS jobs FROM job_counts
-      WHERE minute = '' AND execution IN ${UNFINISHED}`,
-  );
-  return row?.jobs ?? 0;
 }

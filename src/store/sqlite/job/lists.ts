@@ -4,6 +4,7 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
+import type { Execution } from "../../../domain/job/state.ts";
 import {
   type JobFilter,
   type JobKey,
@@ -12,6 +13,7 @@ import {
   PARAM_LOOKED_AT_MAX,
 } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
+import { countsOfAll } from "./counts.ts";
 import { type Stretch, walkPlaces } from "./places.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 
@@ -55,7 +57,7 @@ export function selectJobsOfTarget(db: Connection, target: string, limit: number
 export async function countJobs(db: Connection, filter: JobFilter): Promise<number> {
   const { execution, ...others } = filter;
   if (Object.values(others).every((value) => value === undefined)) {
-    return await db.durably(() => countByExecution(db, execution ?? null));
+    return await db.durably(() => countByExecution(db, execution));
   }
   const conditions = conditionsOf(filter);
   let jobs = 0;
@@ -149,12 +151,11 @@ function countRows(db: Connection, conditions: readonly Condition[]): number {
 }
 
 /** From the counters, which cover every job. */
-function countByExecution(db: Connection, execution: string | null): number {
-  const row = db.row<{ jobs: number | null }>(
-    "SELECT sum(jobs) AS jobs FROM job_counts WHERE minute = '' AND (?1 IS NULL OR execution = ?1)",
-    execution,
-  );
-  return row?.jobs ?? 0;
+function countByExecution(db: Connection, execution: Execution | undefined): number {
+  const counts = countsOfAll(db);
+  return execution === undefined
+    ? Object.values(counts).reduce((sum, jobs) => sum + jobs, 0)
+    : counts[execution];
 }
 
 // The filter of a list as conditions of a statement. The statement is composed, because each filter

@@ -1,13 +1,11 @@
-// Counts of jobs per execution. They are read from counters of minutes and seconds, which triggers keep
-// exact; only the second in which a window begins is counted job by job.
+// What is shown of all jobs together: their numbers by time and execution, and the measurements of the store.
 
 import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts";
-import { type Execution, EXECUTIONS, type FinalExecution } from "../../../domain/job/state.ts";
+import { EXECUTIONS, type FinalExecution } from "../../../domain/job/state.ts";
 import type { HourOfJobs, JobStats } from "../../job_store.ts";
 import type { StoreMeasures } from "../../store.ts";
 import type { Connection } from "../connection.ts";
-
-type Counts = Record<Execution, number>;
+import { type Counts, countsOfAll, countsSince } from "./counts.ts";
 
 /**
  * The four disjoint windows by instant of creation: `current` under one hour ago, `past_hour` one to
@@ -27,35 +25,9 @@ export function selectStats(db: Connection, now: Instant): JobStats {
 }
 
 interface CountRow {
-  readonly execution: Execution;
+  readonly hour: string;
+  readonly execution: FinalExecution;
   readonly jobs: number;
-}
-
-function countsSince(db: Connection, since: Instant): Counts {
-  const [minute, second] = [since.slice(0, 16), since.slice(0, 19)];
-  return countsOf(db.rows<CountRow>(
-    `SELECT execution, sum(jobs) AS jobs FROM (
-       SELECT execution, jobs FROM job_counts WHERE minute > ?1
-       UNION ALL
-       SELECT execution, jobs FROM second_counts WHERE second > ?2 AND second < ?1 || ':60'
-       UNION ALL
-       SELECT execution, 1 FROM jobs
-        WHERE created_at >= ?3 AND created_at < ?2 || ':')
-     GROUP BY execution`,
-    minute,
-    second,
-    since,
-  ));
-}
-
-function countsOfAll(db: Connection): Counts {
-  return countsOf(db.rows<CountRow>("SELECT execution, jobs FROM job_counts WHERE minute = ''"));
-}
-
-function countsOf(rows: readonly CountRow[]): Counts {
-  const counts = Object.fromEntries(EXECUTIONS.map((execution) => [execution, 0])) as Counts;
-  for (const { execution, jobs } of rows) counts[execution] = jobs;
-  return counts;
 }
 
 function difference(from: Counts, less: Counts): Counts {
@@ -66,7 +38,7 @@ function difference(from: Counts, less: Counts): Counts {
 
 /** How jobs ended, per hour since then, oldest first; hours without jobs are left out. */
 export function selectFinished(db: Connection, since: Instant): HourOfJobs[] {
-  const rows = db.rows<CountRow & { readonly hour: string }>(
+  const rows = db.rows<CountRow>(
     `SELECT hour, execution, jobs FROM finished_counts WHERE hour >= substr(?, 1, 13)
       ORDER BY hour`,
     since,

@@ -14,6 +14,7 @@ import {
 } from "../../../domain/job/summary.ts";
 import type { SummaryPage, SummaryPart } from "../../job_store.ts";
 import { type Connection, otherWork } from "../connection.ts";
+import { countsOfAll } from "./counts.ts";
 import { type Condition, conditionsOf, whereOf } from "./lists.ts";
 import { definitionsOf } from "./places.ts";
 import { fitting } from "../text_parts.ts";
@@ -171,12 +172,8 @@ function stateLanes(states: readonly Execution[]): Lanes {
 
 /** Whether one page can examine all jobs in these states, by the counters. */
 function isRare(db: Connection, states: readonly Execution[]): boolean {
-  const row = db.row<{ jobs: number | null }>(
-    `SELECT sum(jobs) AS jobs FROM job_counts
-      WHERE minute = '' AND execution IN (SELECT value FROM json_each(?))`,
-    JSON.stringify(states),
-  );
-  return (row?.jobs ?? 0) <= LOOKED_AT_MAX;
+  const counts = countsOfAll(db);
+  return states.reduce((sum, state) => sum + counts[state], 0) <= LOOKED_AT_MAX;
 }
 
 function stateIn(states: readonly Execution[]): Condition {
