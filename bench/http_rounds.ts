@@ -83,6 +83,7 @@ export async function measureExecuted(
       ? {
         server_cpu_ms: used.ownMs / requests,
         tasks_cpu_ms: used.childrenMs / requests,
+        whole_cpu_ms: (used.ownMs + used.childrenMs) / requests,
         load_cpu_ms: used.loadMs / requests,
         machine_busy_percent: used.busyShare * 100,
       }
