@@ -3,7 +3,7 @@
 
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
-import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
+import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import { runJob } from "./run_job.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
@@ -12,6 +12,12 @@ import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_j
 const CLAIM_RETRY_MS = 1_000;
 /** Jobs that have left their slots and are not written yet: with more of them no slot counts as free. */
 const UNWRITTEN_MAX = 64;
+/**
+ * With so many new jobs being written, the next claim of a backlog waits so long, milliseconds: their callers
+ * are waiting, the jobs of a backlog wait anyway, and both cost less when they are done many at a time.
+ */
+const CREATING_MANY = 8;
+const CREATING_MS = 10;
 /** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
 const LEASE_MS = 60_000;
 /**
@@ -109,6 +115,9 @@ export class Runner {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       let waitMs: number;
+      if (this.#backlog && this.#options.store.jobs.creating() >= CREATING_MANY) {
+        await pause(CREATING_MS, signal);
+      }
       try {
         waitMs = await this.#claim();
       } catch (error) {

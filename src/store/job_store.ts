@@ -305,6 +305,8 @@ export interface JobStore {
   hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
   /** Commits the waiting writes now. */
   hurry(): void;
+  /** Number of new jobs that are being written by create(), order() and retry(). */
+  creating(): number;
   /**
    * Begins the life of a runner: it gets the lease, and the jobs of earlier lives are queued again.
    * @param earlier lives of the runner that the caller knows to have ended. While another life still has

@@ -2,6 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { instantAfter, systemNow } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { until } from "../support/until.ts";
 import { withPool, withRunner } from "./runner_under_test.ts";
 
@@ -249,6 +250,26 @@ test("an error in a body names the task and the line in it", (pool) =>
     assertStringIncludes(error, "broken");
     assertStringIncludes(error, "3");
   }));
+
+test("jobs of a backlog end however many new ones are being written", async (pool) => {
+  const store = await openSqliteStore(":memory:");
+  let asked = 0;
+  const creating = () => {
+    asked += 1;
+    return 1_000;
+  };
+  const busy = { ...store, jobs: { ...store.jobs, creating } };
+  try {
+    await withRunner(pool, { store: busy }, async ({ post, finished }) => {
+      const chain = [{ name: "only", body: OK }];
+      const uuids = await Promise.all(Array.from({ length: 12 }, () => post({ chain })));
+      for (const uuid of uuids) assertEquals((await finished(uuid)).execution, "succeeded");
+    });
+  } finally {
+    await store.close();
+  }
+  assert(asked > 0);
+});
 
 Deno.test("the runner claims due jobs and carries them to their end", async (t) => {
   await withPool(async (pool) => {

@@ -358,7 +358,7 @@ const CALLS = [...RUNNER_CALLS, ...CALLER_CALLS, ...LOOP_CALLS, ...COPY_CALLS];
  * something has changed: one that stands twice has readers look twice.
  */
 const OTHERS = new Set(
-  ("jobs.claim jobs.ready jobs.hurry jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
+  ("jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
     "jobs.ofTarget jobs.count jobs.stats jobs.finished jobs.hasParam jobs.summaries jobs.summaryCounts jobs.summary info.list info.texts workflows.get workflows.bytes " +
     "workflows.list workflows.text workflows.texts workflows.count callbacks.nextDue " +
     "machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +

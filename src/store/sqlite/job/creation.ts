@@ -76,9 +76,19 @@ function openJudgedWrite(db: Connection): JudgedWrite {
 export function openJobCreation(
   db: Connection,
   now: Now,
-): Pick<JobStore, "create" | "order" | "retry" | "recordTask"> {
+): Pick<JobStore, "create" | "order" | "retry" | "recordTask" | "creating"> {
   const judged = openJudgedWrite(db);
+  let creating = 0;
+  const created: JudgedWrite = async (job, unfinishedMax, write) => {
+    creating += 1;
+    try {
+      return await judged(job, unfinishedMax, write);
+    } finally {
+      creating -= 1;
+    }
+  };
   return {
+    creating: () => creating,
     recordTask: (record, patient = false) => {
       const { successor = null } = record;
       if (successor === null) {
@@ -96,7 +106,7 @@ export function openJobCreation(
       });
     },
     create: (job, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
-      judged(
+      created(
         job,
         unfinishedMax,
         (ready) => db.write("job_create", () => createJob(db, job, ready, now())),
@@ -107,14 +117,14 @@ export function openJobCreation(
         ? undefined
         : await db.durably(() => earlierOrder(db, order, rules.showing));
       if (earlier !== undefined) return earlier;
-      return await judged(
+      return await created(
         order,
         rules.unfinishedMax,
         (ready) => db.write("job_create", () => orderJob(db, order, rules, ready, now())),
       );
     },
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
-      judged(
+      created(
         successor,
         unfinishedMax,
         (ready) => db.write("job_retry", () => retryJob(db, uuid, successor, ready, now())),
