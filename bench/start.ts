@@ -13,7 +13,6 @@ const IDLE_SECONDS = 10;
 const QUICK_IDLE_SECONDS = 3;
 /** Guests warm up, the index is synced and the heap settles before the idling is measured. */
 const SETTLE_SECONDS = 3;
-const GUESTS = 5;
 const DEADLINE_MS = 60_000;
 
 interface Program {
@@ -98,8 +97,9 @@ async function idleUse(program: Program, seconds: number): Promise<Idle> {
   return await withFolder(async (folder) => {
     const agent = await start(program, join(folder, "state"));
     try {
-      const guests = await readyGuests(agent.pid);
+      await firstGuest(agent.pid);
       await pauseSeconds(SETTLE_SECONDS);
+      const guests = guestsOf(agent.pid);
       const before = [ownCpuMs(agent.pid), childrenCpuMs(agent.pid)] as const;
       await pauseSeconds(seconds);
       return {
@@ -116,15 +116,17 @@ async function idleUse(program: Program, seconds: number): Promise<Idle> {
   });
 }
 
-/** The processes that run tasks: what stands around them is only their start. */
-async function readyGuests(pid: number): Promise<number[]> {
+async function firstGuest(pid: number): Promise<void> {
   const end = performance.now() + DEADLINE_MS;
-  for (;;) {
-    const guests = descendants(pid).filter(isGuest);
-    if (guests.length >= GUESTS) return guests;
-    if (performance.now() > end) throw new Error(`Found ${guests.length} guests of ${GUESTS}`);
+  while (guestsOf(pid).length === 0) {
+    if (performance.now() > end) throw new Error(`Found no guest in ${DEADLINE_MS / 1000} seconds`);
     await pauseSeconds(0.05);
   }
+}
+
+/** The processes that run tasks: what stands around them is only their start. */
+function guestsOf(pid: number): number[] {
+  return descendants(pid).filter(isGuest);
 }
 
 function isGuest(pid: number): boolean {
