@@ -116,13 +116,50 @@ interface ListedMachine {
   readonly job: Job | undefined;
 }
 
-/** Lists every machine of the host, by one call of vmadm, and those that a job is about to make. */
-export async function listAllMachines(
+/** What vmadm said of all machines, and how long ago, milliseconds. */
+interface MachineReading {
+  readonly machines: readonly JsonObject[];
+  readonly ageMs: number;
+}
+
+/** Reads the machines of the host. @param maxAgeMs 0 asks vmadm */
+export type ReadMachines = (maxAgeMs: number) => Promise<MachineReading>;
+
+/** Machines of a list that is kept for later requests; the memory of a longer one is not spent on them. */
+const KEPT_MAX = 2_000;
+
+/**
+ * Asks vmadm for the machines and keeps its latest answer, only to show it: vmadm takes seconds on a host with
+ * hundreds of machines. A call that fails is never answered from what was kept.
+ */
+export function openMachineReading(
   vmadm: { list(options: { detailed: true }): Promise<JsonObject[]> },
+  monotonicMs: () => number,
+): ReadMachines {
+  let kept: { readonly machines: readonly JsonObject[]; readonly atMs: number } | undefined;
+  return async (maxAgeMs) => {
+    if (kept !== undefined && maxAgeMs > 0) {
+      const ageMs = monotonicMs() - kept.atMs;
+      if (ageMs <= maxAgeMs) return { machines: kept.machines, ageMs };
+    }
+    // What vmadm says may have been so since it was asked.
+    const atMs = monotonicMs();
+    const machines = await vmadm.list({ detailed: true });
+    // Of two calls at once the later one stays.
+    if (kept === undefined || kept.atMs <= atMs) {
+      kept = machines.length <= KEPT_MAX ? { machines, atMs } : undefined;
+    }
+    return { machines, ageMs: 0 };
+  };
+}
+
+/** Lists these machines of the host, and those that a job is about to make. */
+export async function listAllMachines(
+  machines: readonly JsonObject[],
   { jobs }: JobsOnly,
 ): Promise<ListedMachine[]> {
   const listed = new Map<string, ListedMachine>();
-  for (const machine of await vmadm.list({ detailed: true })) {
+  for (const machine of machines) {
     const uuid = String(machine.uuid);
     listed.set(uuid, { uuid, machine, job: undefined });
   }

@@ -1,6 +1,7 @@
 // Looking at machines: what vmadm and the job that stands for each tell.
 
 import { assertEquals } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
@@ -34,6 +35,37 @@ Deno.test("GET of a machine that neither the host nor a job knows answers 404", 
       assertRefused(await agent.call("GET", `/agent/v1/machines/${id}`), 404, "ResourceNotFound");
     }
   });
+});
+
+Deno.test("the machines that vmadm named last are shown to who asks for them, with their age", async () => {
+  const asked: string[] = [];
+  let broken = false;
+  const vmadm = {
+    ...NO_MACHINES,
+    list: () => {
+      asked.push("list");
+      if (broken) return Promise.reject(new AgentError("unreachable", "Cannot list the machines"));
+      return Promise.resolve([{ uuid: MACHINE, alias: `asked ${asked.length}`, state: "running" }]);
+    },
+  };
+  await withMachines(async (agent) => {
+    const look = async (query: string) => {
+      const answer = await agent.call("GET", `/agent/v1/machines${query}`);
+      const names = answer.status === 200 ? listOf(answer).map(({ alias }) => alias) : [];
+      return [answer.status, names[0], answer.headers.has("age")];
+    };
+    assertEquals(await look("?max_age=60"), [200, "asked 1", false]);
+    assertEquals(await look("?max_age=60"), [200, "asked 1", true]);
+    assertEquals(await look(""), [200, "asked 2", false]);
+    assertEquals(await look("?max_age=0"), [200, "asked 3", false]);
+    broken = true;
+    assertEquals(await look(""), [503, undefined, false]);
+    assertEquals(await look("?max_age=60&state=running"), [200, "asked 3", true]);
+    assertEquals(await look("?max_age=60&state=stopped"), [200, undefined, true]);
+    for (const bad of ["-1", "1.5", "86401", "soon"]) {
+      assertEquals((await look(`?max_age=${bad}`))[0], 409, bad);
+    }
+  }, { machines: { ...MACHINE_DEPS, vmadm } });
 });
 
 Deno.test("a machine that only a job knows is absent", async () => {

@@ -105,6 +105,30 @@ browserTest(
 );
 
 browserTest(
+  "a first visit shows the machines that vmadm named last, until it has answered",
+  (browser) =>
+    withMachine(browser, async (agent) => {
+      await agent.make(MACHINE, REQUEST);
+      await (await fetch(`${agent.url}/agent/v1/machines`)).json();
+      const { page } = await browser.open(`${agent.url}/ui/library`);
+      const asked = Promise.withResolvers<void>();
+      const answered = Promise.withResolvers<void>();
+      await page.route("**/agent/v1/machines", async (route) => {
+        asked.resolve();
+        await answered.promise;
+        await route.continue();
+      });
+      await page.getByRole("navigation").getByRole("link", { name: "Machines" }).click();
+      await asked.promise;
+      await page.getByRole("row").filter({ hasText: NAME }).waitFor();
+      await page.getByText("Asking it again").waitFor();
+      answered.resolve();
+      await page.getByText("Asking it again").waitFor({ state: "hidden" });
+      await page.getByRole("row").filter({ hasText: NAME }).waitFor();
+    }),
+);
+
+browserTest(
   "the pages of machines have no serious finding, and none is wider than its window",
   (browser) =>
     withMachine(browser, async (agent) => {

@@ -297,10 +297,12 @@ export const MACHINES: OpenapiPart = {
           alias: "web1",
           limit: 50,
           offset: 0,
+          max_age: 60,
         }),
         responses: {
           "200": jsonAnswer("The machines.", listOf(schemaRef("Machine")), [LISTED_MACHINE], [
             "X-Count",
+            "Age",
           ]),
           ...refusals("409", "502", "504"),
         },

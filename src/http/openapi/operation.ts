@@ -148,6 +148,10 @@ export const HEADERS: JsonObject = {
     description: "How many there are, on all pages together.",
     schema: { type: "integer", minimum: 0 },
   },
+  "Age": {
+    description: "Seconds since this was read; absent when it was read for this answer.",
+    schema: { type: "integer", minimum: 0 },
+  },
   "Upload-Offset": {
     required: true,
     description: "Bytes of an upload that have come: where its next part begins.",

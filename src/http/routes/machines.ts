@@ -3,7 +3,7 @@
 
 import { type Context, Hono } from "hono";
 import { object, type ObjectOf } from "../../domain/description/object.ts";
-import { about, anyText, parse, text } from "../../domain/description/value.ts";
+import { about, anyText, integer, parse, text } from "../../domain/description/value.ts";
 import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
@@ -22,7 +22,13 @@ import type { ConsoleTickets } from "../console/tickets.ts";
 import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/request_id.ts";
 import { readJson, smallBody, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
-import { historyOf, listAllMachines, type MachineHistory } from "../../machines/history.ts";
+import {
+  historyOf,
+  listAllMachines,
+  type MachineHistory,
+  openMachineReading,
+  type ReadMachines,
+} from "../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
@@ -41,7 +47,8 @@ export function machineRoutes(
   tickets: ConsoleTickets,
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/agent/v1/machines", (c) => listMachines(c, context));
+  const readMachines = openMachineReading(context.machines.vmadm, () => performance.now());
+  app.get("/agent/v1/machines", (c) => listMachines(c, context, readMachines));
   app.post("/agent/v1/machines", (c) => postMachine(c, context, machineJobs));
   app.get("/agent/v1/machines/:uuid", (c) => getMachine(c, context));
   app.delete("/agent/v1/machines/:uuid", (c) => deleteMachine(c, context, machineJobs));
@@ -176,12 +183,20 @@ async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promi
 }
 
 /** Every machine of the host, and those that a job is about to make. */
-async function listMachines(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
-  const { limit = PAGE_MAX, offset = 0, ...filter } = readQuery(c.req.url, MACHINE_QUERY_FIELDS);
+async function listMachines(
+  c: Context<HttpEnv>,
+  context: MachinesContext,
+  readMachines: ReadMachines,
+): Promise<Response> {
+  const { limit = PAGE_MAX, offset = 0, max_age = 0, ...filter } = readQuery(
+    c.req.url,
+    MACHINE_QUERY_FIELDS,
+  );
   const fits = filterOf(filter);
-  const found = (await listAllMachines(context.machines.vmadm, context.store)).filter((
-    { machine, job },
-  ) => fits(machine, job));
+  const { machines, ageMs } = await readMachines(max_age * 1000);
+  if (ageMs > 0) c.header("age", String(Math.round(ageMs / 1000)));
+  const listed = await listAllMachines(machines, context.store);
+  const found = listed.filter(({ machine, job }) => fits(machine, job));
   c.header("x-count", String(found.length));
   const shown: JsonObject[] = [];
   for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
@@ -294,8 +309,19 @@ const MACHINE_FILTER_FIELDS = {
   alias: about("Only machines of this name.", anyText()),
 };
 
+/** Seconds of a day. */
+const MAX_AGE_MAX = 86_400;
+
 /** The query of GET /agent/v1/machines. */
-export const MACHINE_QUERY_FIELDS = { ...MACHINE_FILTER_FIELDS, ...PAGE_FIELDS };
+export const MACHINE_QUERY_FIELDS = {
+  ...MACHINE_FILTER_FIELDS,
+  ...PAGE_FIELDS,
+  max_age: about(
+    "Seconds since vmadm was asked, at most: what it said last may be shown, and `Age` says how old that is.",
+    integer(0, MAX_AGE_MAX),
+    { default: 0 },
+  ),
+};
 
 /** Whether a machine matches every key of a query. */
 function filterOf(

@@ -43,8 +43,33 @@ export async function read<K extends keyof Answers & `GET ${string}`>(
   return await send({ method: "GET", path }, signal) as Answers[K];
 }
 
+/** An answer, and how old it is. */
+interface AgedAnswer<T> {
+  readonly answer: T;
+  /** Seconds; undefined when the agent read it for this answer. */
+  readonly age: number | undefined;
+}
+
+/** Like read(), for an answer that the agent may have kept. @throws {CallError} */
+export async function readAged<K extends keyof Answers & `GET ${string}`>(
+  _operation: K,
+  path: string,
+  signal?: AbortSignal,
+): Promise<AgedAnswer<Answers[K]>> {
+  const { body, headers } = await exchange({ method: "GET", path }, signal);
+  const age = headers.get("age");
+  return { answer: body as Answers[K], age: age === null ? undefined : Number(age) };
+}
+
 /** Sends a call. @returns its JSON, or undefined when there is no body @throws {CallError} */
 export async function send(call: Call, signal?: AbortSignal): Promise<unknown> {
+  return (await exchange(call, signal)).body;
+}
+
+async function exchange(
+  call: Call,
+  signal?: AbortSignal,
+): Promise<{ readonly body: unknown; readonly headers: Headers }> {
   const headers = new Headers({ accept: "application/json", ...call.headers });
   if (call.method !== "GET") {
     for (const [name, value] of forgeryHeaders()) headers.set(name, value);
@@ -64,9 +89,9 @@ export async function send(call: Call, signal?: AbortSignal): Promise<unknown> {
     if (signal?.aborted) throw error;
     throw new CallError("The agent does not answer", 0);
   }
-  if (response.status === 204) return undefined;
+  if (response.status === 204) return { body: undefined, headers: response.headers };
   const body: unknown = await response.json().catch(() => undefined);
-  if (response.ok) return body;
+  if (response.ok) return { body, headers: response.headers };
   // The session has ended: show the sign-in, and then the page again.
   if (response.status === 401) take(SIGNED_OUT);
   throw refusal(response.status, body);

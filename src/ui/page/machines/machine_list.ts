@@ -1,8 +1,9 @@
 // The machines of the host, read at the start and again when a job of one has begun or ended.
 
 import { signal } from "@preact/signals";
-import { read, session, wordsOf } from "../../client/client.ts";
+import { readAged, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
+import { clock } from "../../part/shown.tsx";
 import type { Schemas } from "../../client/schema.ts";
 
 /** A machine as the list shows it. */
@@ -11,30 +12,33 @@ export type ListedMachine = Schemas["Machine"];
 /** Milliseconds in which events are collected before the list is read again: it is one call of vmadm. */
 const READ_DELAY_MS = 250;
 
-/**
- * The list as this tab last read it, and who read it: shown again until vmadm has answered, which may take
- * seconds on a host with hundreds of machines.
- */
-let last:
-  | { readonly caller: string | null; readonly machines: readonly ListedMachine[] }
-  | undefined;
+/** Seconds for which a list that vmadm gave is worth showing until it has given the next one: a day. */
+const KEPT_SECONDS = 86_400;
 
-/** The list of a page. */
+/**
+ * The list of a page: first the one that the agent has kept, since vmadm may take seconds on a host with
+ * hundreds of machines, then what vmadm says.
+ */
 export function openMachineList() {
-  const caller = session.peek()?.caller ?? null;
-  const machines = signal(last?.caller === caller ? last.machines : undefined);
-  /** Whether the list is the one of an earlier visit. */
-  const stale = signal(true);
+  const machines = signal<readonly ListedMachine[] | undefined>(undefined);
+  /** When vmadm gave the list, while it is asked again. */
+  const staleSince = signal<string | undefined>(undefined);
   const error = signal<string | undefined>(undefined);
   const closing = new AbortController();
   let timer: number | undefined;
+  const ask = async (query: string) => {
+    const path = `/agent/v1/machines${query}`;
+    const { answer, age } = await readAged("GET /agent/v1/machines", path, closing.signal);
+    machines.value = answer.toSorted(byName);
+    const since = age === undefined ? undefined : new Date(clock.peek() - age * 1000);
+    staleSince.value = since?.toISOString();
+  };
   const load = async () => {
     timer = undefined;
     try {
-      const found = await read("GET /agent/v1/machines", "/agent/v1/machines", closing.signal);
-      machines.value = found.toSorted(byName);
-      last = { caller, machines: machines.value };
-      stale.value = false;
+      if (machines.peek() === undefined) await ask(`?max_age=${KEPT_SECONDS}`);
+      else await ask("");
+      if (staleSince.peek() !== undefined) await ask("");
       error.value = undefined;
     } catch (failure) {
       if (!closing.signal.aborted) error.value = wordsOf(failure);
@@ -46,7 +50,7 @@ export function openMachineList() {
   });
   return {
     machines,
-    stale,
+    staleSince,
     error,
     close: () => {
       stop();

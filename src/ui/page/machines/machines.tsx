@@ -19,7 +19,10 @@ export function MachinesPage(): JSX.Element {
   useEffect(() => nameTab("Machines"), []);
   const list = useMemo(openMachineList, []);
   useEffect(() => () => list.close(), [list]);
-  const machines = list.machines.value;
+  const staleSince = list.staleSince.value;
+  // That there were none is no news while vmadm is asked again.
+  const known = list.machines.value;
+  const machines = known?.length === 0 && staleSince !== undefined ? undefined : known;
   return (
     <>
       <div class="page-head">
@@ -33,7 +36,7 @@ export function MachinesPage(): JSX.Element {
         )
         : machines.length === 0
         ? <NoMachines />
-        : <Machines machines={machines} stale={list.stale.value} />}
+        : <Machines machines={machines} staleSince={staleSince} />}
     </>
   );
 }
@@ -56,11 +59,11 @@ function NoMachines(): JSX.Element {
 
 interface MachinesProps {
   readonly machines: readonly ListedMachine[];
-  /** Whether they are those of an earlier visit. */
-  readonly stale: boolean;
+  /** When vmadm gave them, while it is asked again. */
+  readonly staleSince: string | undefined;
 }
 
-function Machines({ machines, stale }: MachinesProps): JSX.Element {
+function Machines({ machines, staleSince }: MachinesProps): JSX.Element {
   const { query } = place.value;
   const search = query.get("search") ?? "";
   const state = query.get("state") ?? "";
@@ -83,8 +86,17 @@ function Machines({ machines, stale }: MachinesProps): JSX.Element {
           <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
         )}
       </form>
-      <div id="machines" role="tabpanel" aria-label="Machines of this state" aria-busy={stale}>
-        {stale && <p class="searching" role="status">Asking vmadm</p>}
+      <div
+        id="machines"
+        role="tabpanel"
+        aria-label="Machines of this state"
+        aria-busy={staleSince !== undefined}
+      >
+        {staleSince !== undefined && (
+          <p class="searching" role="status">
+            As vmadm said <Time at={staleSince} />. Asking it again
+          </p>
+        )}
         {rows.length === 0
           ? (
             <Empty title="No machine fits this filter">
