@@ -2,7 +2,7 @@
 // guests, and the states of machines.
 
 import { type EventPayload, ownText } from "../domain/event.ts";
-import type { Wall } from "../domain/host.ts";
+import { type Wall, wallsText } from "../domain/host.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -52,12 +52,10 @@ export function diskLook(
 export function wallsLook(emit: Emit): (walls: readonly Wall[]) => Promise<void> {
   let before = "";
   return async (walls) => {
-    const open = walls.filter(({ ok }) => !ok).map(({ name }) => name);
-    const now = open.join(", ");
+    const now = walls.filter(({ ok }) => !ok).map(({ name }) => name).join(", ");
     if (now === before) return;
     before = now;
-    const standing = `${walls.length - open.length} of ${walls.length} walls stand`;
-    await emitHost(emit, "walls_changed", now === "" ? standing : `${standing}; not: ${now}`);
+    await emitHost(emit, "walls_changed", wallsText(walls));
   };
 }
 

@@ -15,7 +15,7 @@ import { findGuestUser } from "../sandbox/user.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
 import { testGuest } from "../sandbox/self_test.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
-import type { Wall } from "../domain/host.ts";
+import { type Wall, wallsText } from "../domain/host.ts";
 
 /** The findings about the walls around one kind of process, as the doctor shows them. */
 interface WallsFinding {
@@ -121,6 +121,7 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFi
   if (start === undefined || !start.ok) return { outcome: "fail", detail: start?.detail ?? "none" };
   const parts = wallsOf(checks);
   const broken = parts.filter((one) => !one.ok).map(({ name }) => name);
+  const detail = wallsText(parts);
   const { missing } = await findGuestTools({ os, root });
   if (broken.length > 0) {
     // From source another user could not read the program: nobody serves a host that way. Only root
@@ -136,12 +137,9 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFi
       name === "user" && !self.compiled || NAMESPACES.includes(name) && !root ||
       name === "permissions" && onlyKnown
     );
-    const detail = `${parts.length - broken.length} of ${parts.length} walls stand; not: ` +
-      broken.join(", ");
     const fix = "docs/sandbox.md says what makes each of them";
     return { outcome: expected ? "warn" : "fail", detail, fix, parts };
   }
-  const detail = `all ${parts.length} walls stand`;
   if (missing.length === 0) return { outcome: "ok", detail, parts };
   const fix = "install the program; docs/sandbox.md says what it adds";
   return { outcome: "warn", detail: `${detail}; without ${withoutWords(missing)}`, fix, parts };

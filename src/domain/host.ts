@@ -30,6 +30,15 @@ export interface Wall {
   readonly detail: string;
 }
 
+/** Which walls stand, in words: `1 of the 10 walls around tasks does not stand: user (it is root)`. */
+export function wallsText(walls: readonly Wall[]): string {
+  const open = walls.filter(({ ok }) => !ok);
+  if (open.length === 0) return `all ${walls.length} walls stand`;
+  const which = open.map(({ name, detail }) => `${name} (${detail})`).join(", ");
+  const stand = open.length === 1 ? "does not stand" : "do not stand";
+  return `${open.length} of the ${walls.length} walls around tasks ${stand}: ${which}`;
+}
+
 /** Numbers of machines by vmadm's word for their state. */
 export interface MachineCounts {
   readonly total: number;

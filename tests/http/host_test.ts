@@ -106,7 +106,7 @@ Deno.test("each thing that an operator should know is a warning of its own", asy
     const messages = (shown.warnings as JsonObject[]).map(({ message }) => message);
     assertEquals(messages.slice(2), [
       "the pool zones has 1 GiB free, expected 10",
-      "1 of 2 walls around tasks stand; not: network",
+      "1 of the 2 walls around tasks does not stand: network (shared)",
       "changed settings wait for a restart: slots, listen",
     ]);
   });

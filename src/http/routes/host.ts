@@ -2,13 +2,14 @@
 // from the host are readings, each with its time or its error.
 
 import { type Context, Hono } from "hono";
-import type {
-  AgentFacts,
-  DiskRoom,
-  HostHardware,
-  HostPool,
-  MachineCounts,
-  Wall,
+import {
+  type AgentFacts,
+  type DiskRoom,
+  type HostHardware,
+  type HostPool,
+  type MachineCounts,
+  type Wall,
+  wallsText,
 } from "../../domain/host.ts";
 import {
   HOUR_MS,
@@ -206,13 +207,10 @@ function readingWarnings(read: Readings): JsonObject[] {
     `the pool ${pool.value?.name} has ${gib(free)} GiB free, expected ${gib(POOL_FREE_BYTES_FINE)}`,
     "zonewright machine list",
   )];
-  const open = (walls.value ?? []).filter(({ ok }) => !ok).map(({ name }) => name);
-  const total = walls.value?.length ?? 0;
-  const openWalls = open.length === 0 ? [] : [warning(
-    "walls_open",
-    `${total - open.length} of ${total} walls around tasks stand; not: ${open.join(", ")}`,
-    "zonewright doctor --run guests",
-  )];
+  const isOpen = walls.value?.some(({ ok }) => !ok) ?? false;
+  const openWalls = isOpen
+    ? [warning("walls_open", wallsText(walls.value ?? []), "zonewright doctor --run guests")]
+    : [];
   return [...unread, ...low, ...openWalls];
 }
 
