@@ -121,9 +121,9 @@ browserTest(
       await page.getByRole("navigation").getByRole("link", { name: "Machines" }).click();
       await asked.promise;
       await page.getByRole("row").filter({ hasText: NAME }).waitFor();
-      await page.getByText("Asking it again").waitFor();
+      await page.getByText("as of").waitFor();
       answered.resolve();
-      await page.getByText("Asking it again").waitFor({ state: "hidden" });
+      await page.getByText("as of").waitFor({ state: "hidden" });
       await page.getByRole("row").filter({ hasText: NAME }).waitFor();
     }),
 );

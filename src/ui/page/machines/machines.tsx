@@ -27,6 +27,11 @@ export function MachinesPage(): JSX.Element {
     <>
       <div class="page-head">
         <h1>Machines</h1>
+        {machines !== undefined && staleSince !== undefined && (
+          <p class="as-of muted" role="status" title="vmadm is asked again">
+            as of <Time at={staleSince} />
+          </p>
+        )}
         {mayChange() && <a class="button button-primary" href="/ui/new">New machine</a>}
       </div>
       {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
@@ -36,7 +41,7 @@ export function MachinesPage(): JSX.Element {
         )
         : machines.length === 0
         ? <NoMachines />
-        : <Machines machines={machines} staleSince={staleSince} />}
+        : <Machines machines={machines} />}
     </>
   );
 }
@@ -57,13 +62,7 @@ function NoMachines(): JSX.Element {
   );
 }
 
-interface MachinesProps {
-  readonly machines: readonly ListedMachine[];
-  /** When vmadm gave them, while it is asked again. */
-  readonly staleSince: string | undefined;
-}
-
-function Machines({ machines, staleSince }: MachinesProps): JSX.Element {
+function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Element {
   const { query } = place.value;
   const search = query.get("search") ?? "";
   const state = query.get("state") ?? "";
@@ -86,17 +85,7 @@ function Machines({ machines, staleSince }: MachinesProps): JSX.Element {
           <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
         )}
       </form>
-      <div
-        id="machines"
-        role="tabpanel"
-        aria-label="Machines of this state"
-        aria-busy={staleSince !== undefined}
-      >
-        {staleSince !== undefined && (
-          <p class="searching" role="status">
-            As vmadm said <Time at={staleSince} />. Asking it again
-          </p>
-        )}
+      <div id="machines" role="tabpanel" aria-label="Machines of this state">
         {rows.length === 0
           ? (
             <Empty title="No machine fits this filter">
