@@ -109,6 +109,17 @@ function listTests(test: Test): void {
     const { counts } = await store.jobs.summaryCounts({ name: "other", searchesParams: false });
     assertEquals([counts.get("failed"), counts.get("succeeded"), counts.get("queued")], [2, 1, 0]);
   });
+  test("a search finds jobs with small params and with large ones, in their order", async (store) => {
+    for (let n = 1; n <= 6; n++) {
+      const params = { note: `${"x".repeat(n % 2 === 0 ? 10_000 : 10)} needle ${n}` };
+      await create(store, jobOf(n, { params }));
+    }
+    for (const limit of [100, 1, 2]) {
+      assertEquals(await numbersOf(store, { search: "NEEDLE" }, limit), [6, 5, 4, 3, 2, 1]);
+      assertEquals(await numbersOf(store, { search: "needle 4" }, limit), [4]);
+      assertEquals(await numbersOf(store, { search: "needle 7" }, limit), []);
+    }
+  });
   test("a list of one machine has the jobs of its target, by every other filter too", async (store) => {
     const machine = uuidOf<MachineUuid>(77);
     for (let n = 1; n <= 9; n++) {
