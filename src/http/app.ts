@@ -38,7 +38,7 @@ import { sessionRoutes } from "./routes/session.ts";
 import { asksForPage, UI_PATH, uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
-/** Methods of routes; HEAD is answered wherever GET is. */
+/** The methods that routes use; HEAD is answered wherever GET is. */
 const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const PATH_CHARS_MAX = 200;
 
@@ -75,7 +75,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.route("/", callerRoutes());
   app.route("/", machineRoutes(context, machineJobs, tickets));
   app.route("/", leftoverRoutes(context));
-  // Before the files by digest, whose path would take the word library for one.
+  // Before the routes by digest, which would take the word `library` for a digest.
   app.route("/", mediaLibraryRoutes(context));
   app.route("/", mediaRoutes(context));
   app.route("/", sessionRoutes(context, access, sessions));
@@ -87,8 +87,8 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
 }
 
 /**
- * The path as the first line of the request has it. Without a Host on the unix socket, the runtime of the
- * binary leaves out the host in the URL, and Hono would take the first part of the path for it.
+ * The path from the first line of the request. Without a Host header on the unix socket, the binary's runtime
+ * omits the host from the URL, and Hono would mistake the first part of the path for it.
  */
 function pathOf(request: Request): string {
   const [, scheme, path] = /^([a-z+]+:\/\/)(\/.*)$/.exec(request.url) ?? [];
@@ -96,7 +96,7 @@ function pathOf(request: Request): string {
 }
 
 /**
- * Answers requests without a route: 405 when the path has other methods, else 404. Browsers are sent to the
+ * Answers requests that no route takes: 405 if the path has other methods, else 404. Browsers are sent to the
  * console.
  */
 function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
@@ -121,7 +121,7 @@ function refused(c: Context<HttpEnv>, error: AgentError): Response {
 
 /** The methods of a path, by the router; middleware is left out. */
 function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
-  // A path that is a route itself is not a parameter of another, such as library of media/:digest.
+  // A path with a route of its own is no parameter of another: `library` is not a `:digest` of media.
   const own = app.routes.filter((route) => route.path === path && route.method !== "ALL");
   const isRoute = (method: string) =>
     own.length > 0

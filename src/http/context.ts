@@ -29,7 +29,7 @@ export interface HttpContext {
   readonly store: Store;
   /** The budget of memory for documents. */
   readonly budget: MemoryBudget;
-  /** Hints to the runner that a job may be due. A hint may be lost: the row is what counts. */
+  /** Hints to the runner that a job may be due. A hint may be lost; the row is what counts. */
   readonly wake: () => void;
   /** Hints to the runner to stop a canceled job now. */
   readonly cancelRunning: (uuid: JobUuid) => void;
@@ -49,7 +49,7 @@ export interface HttpContext {
   readonly library: MediaLibrary;
   /** Host names, without ports, that requests may use besides the loopback ones. */
   readonly allowedHosts: readonly string[];
-  /** Who may call; without it every caller that gets through is an administrator. */
+  /** Who may call; without it, every caller that gets through is an administrator. */
   readonly access?: Access;
   /** Where changing calls are recorded besides the log. */
   readonly auditTrail?: AuditTrail;
@@ -61,11 +61,11 @@ export interface HttpContext {
   readonly closing: AbortSignal;
 }
 
-/** What requests may do with machines. */
+/** What requests need to work with machines. */
 export interface MachineAccess {
   readonly vmadm: MachineReader;
   readonly policy: Policy;
-  /** Looks up what a request boots from; see Mirror.expect(). */
+  /** Looks up the medium that a request boots from; see Mirror.expect(). */
   readonly media: MediumLookup;
   /** Names the managed host. */
   readonly host: string;
@@ -104,7 +104,7 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly bodyBytesMax: number;
   /** Bytes of the body of a short request, such as a cancel. */
   readonly smallBodyBytesMax: number;
-  /** Seconds in which a body must arrive. */
+  /** Seconds for a body to arrive. */
   readonly bodySeconds: number;
   /** Nesting of a request body. */
   readonly jsonDepthMax: number;
@@ -126,14 +126,14 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly consoleIdleSeconds: number;
   /** Seconds for which a console ticket is valid. */
   readonly consoleTicketSeconds: number;
-  /** Console tickets that are not used yet. */
+  /** Unused console tickets at the same time. */
   readonly consoleTicketsMax: number;
-  /** Jobs that are not finished. */
+  /** Unfinished jobs at the same time. */
   readonly unfinishedJobsMax: number;
   readonly workflowsMax: number;
 }
 
-/** What one request carries through middleware and handlers. */
+/** What a request carries through middleware and handlers. */
 export interface HttpEnv {
   Bindings: {
     /** Where the request came from. Absent means TCP, which is checked most strictly. */

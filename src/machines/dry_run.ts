@@ -1,5 +1,5 @@
 // The dry run of a request for a machine: makes every check that is possible now, and changes nothing. No job
-// is created, no idempotency key is used, and the host is only queried.
+// is created, no idempotency key is used up, and the host is only queried.
 
 import { AgentError, ERROR_CODES, type ErrorCode, type FieldError } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, randomUuid } from "../domain/id.ts";
@@ -16,7 +16,7 @@ import {
 
 /**
  * Asks the host whether it can run a machine: vmadm's own validation, the networks, and the free space.
- * @returns a sentence for each check that could not be made, and is left to vmadm
+ * @returns a sentence for each check that could not be made and is left to vmadm
  * @throws {AgentError} `invalid_argument`, `storage_full`; `host`, `timeout`
  */
 export type PayloadCheck = (payload: JsonObject) => Promise<string[]>;
@@ -29,7 +29,7 @@ interface DryRunChecks extends Omit<RequestChecks, "now"> {
 /** Why a request would be refused. */
 interface Problem {
   readonly code: ErrorCode;
-  /** Of the answer to the request itself. */
+  /** The status that the request itself would get. */
   readonly status: number;
   readonly message: string;
   readonly errors: readonly FieldError[];
@@ -37,11 +37,11 @@ interface Problem {
 
 /** The result of a dry run. */
 interface DryRun {
-  /** The job of an earlier equal request, which the request would join. */
+  /** The job of an earlier equal request, which this one would join. */
   readonly job_uuid: JobUuid | null;
   readonly medium: ExpectedMedium | null;
   readonly problems: readonly Problem[];
-  /** The checks that the host could not answer. */
+  /** The checks that the host could not make. */
   readonly unchecked: readonly string[];
 }
 
@@ -62,7 +62,7 @@ export async function dryRun(request: MachineRequest, checks: DryRunChecks): Pro
     }
   };
   const joined = await tried(() => joinedJob(request, checks));
-  // The job of an equal request has its medium and its room.
+  // The job of an equal request already has its medium and its space.
   if (joined !== undefined) return { job_uuid: joined, medium: null, problems, unchecked: [] };
   const medium = await tried(() => requireMedium(request, checks));
   const payload = { ...request.machine, uuid: request.uuid ?? randomUuid<MachineUuid>() };

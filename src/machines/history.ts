@@ -1,5 +1,5 @@
-// The jobs of one machine, found by their target. Any job may have that target; only jobs of the
-// provisioning workflow make machines, and only they say how a machine was made.
+// The jobs of one machine, found by their target. Any job may have that target, but only jobs of the
+// provisioning workflow create machines and say how they were made.
 
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
@@ -12,9 +12,9 @@ import type { Store } from "../store/store.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 
-/** Newest jobs of a machine read at first; more while none of them made the machine. */
+/** Newest jobs of a machine that are read first; more are read until one of them made the machine. */
 const JOBS_READ = 16;
-/** Newest jobs of a machine read at most. */
+/** Most jobs of a machine that are read. */
 const JOBS_READ_MAX = 1024;
 
 /** Unfinished jobs of each execution whose machines are listed. */
@@ -93,7 +93,7 @@ function ejectedBy({ workflow_uuid, chain_results }: Job): string[] {
 
 /** The unfinished job that holds a machine; one that makes the machine comes first. */
 export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job | undefined> {
-  // Asked by execution, since any number of finished jobs may be newer.
+  // Looked up by execution, since any number of finished jobs may be newer.
   const unfinished = await Promise.all(
     UNFINISHED.map((execution) => jobs.list({ target, execution }, { limit: JOBS_READ })),
   );
@@ -102,21 +102,20 @@ export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job 
   return holding.find(isProvisioning) ?? holding[0];
 }
 
-/** The error for a machine that another job holds. */
 export function otherJob({ uuid, name, workflow_uuid }: Job, target: string): AgentError {
   const message = `Cannot start another job for ${target}: job ${uuid} of workflow ` +
     `${JSON.stringify(name)} (${workflow_uuid}) is not finished`;
   return new AgentError("conflict", message);
 }
 
-/** A machine of the host, or the job that is about to make one. */
+/** A machine of the host, or the job that is about to create one. */
 interface ListedMachine {
   readonly uuid: string;
   readonly machine: JsonObject | null;
   readonly job: Job | undefined;
 }
 
-/** What vmadm said of all machines, and how long ago, milliseconds. */
+/** What vmadm reported of all machines, and how long ago, milliseconds. */
 interface MachineReading {
   readonly machines: readonly JsonObject[];
   readonly ageMs: number;
@@ -125,12 +124,12 @@ interface MachineReading {
 /** Reads the machines of the host. @param maxAgeMs 0 asks vmadm */
 export type ReadMachines = (maxAgeMs: number) => Promise<MachineReading>;
 
-/** Machines of a list that is kept for later requests; the memory of a longer one is not spent on them. */
+/** Most machines in a list that is kept for later requests; a longer one would take too much memory. */
 const KEPT_MAX = 2_000;
 
 /**
- * Asks vmadm for the machines and keeps its latest answer, only to show it: vmadm takes seconds on a host with
- * hundreds of machines. A call that fails is never answered from what was kept.
+ * Asks vmadm for the machines and keeps its latest answer for display only: vmadm takes seconds on a host
+ * with hundreds of machines. If vmadm fails, the kept answer is not used instead.
  */
 export function openMachineReading(
   vmadm: { list(options: { detailed: true }): Promise<JsonObject[]> },
@@ -142,10 +141,10 @@ export function openMachineReading(
       const ageMs = monotonicMs() - kept.atMs;
       if (ageMs <= maxAgeMs) return { machines: kept.machines, ageMs };
     }
-    // What vmadm says may have been so since it was asked.
+    // Taken before the call: the answer may be as old as the question.
     const atMs = monotonicMs();
     const machines = await vmadm.list({ detailed: true });
-    // Of two calls at once the later one stays.
+    // Of two concurrent calls, the one that started later is kept.
     if (kept === undefined || kept.atMs <= atMs) {
       kept = machines.length <= KEPT_MAX ? { machines, atMs } : undefined;
     }
@@ -153,7 +152,7 @@ export function openMachineReading(
   };
 }
 
-/** Lists these machines of the host, and those that a job is about to make. */
+/** Lists these machines of the host, and those that jobs are about to create. */
 export async function listAllMachines(
   machines: readonly JsonObject[],
   { jobs }: JobsOnly,

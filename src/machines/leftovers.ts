@@ -1,6 +1,6 @@
-// Removes what jobs should have removed and could not: their undo failed or did not finish. Each leftover
-// is a row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals
-// until nothing is left, also when the job itself is no longer kept.
+// Removes what jobs should have removed and could not: their undo failed or did not finish. Each leftover is
+// a row, so that it survives a crash and operators can see it. Attempts repeat at growing intervals until
+// nothing is left, even if the job itself is no longer kept.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
@@ -10,18 +10,18 @@ import { pause } from "../runtime/waiting.ts";
 import type { Leftover } from "../store/machine_claim_store.ts";
 import type { Store } from "../store/store.ts";
 
-/** From the end of a job to the first attempt, so that its calls on the host can finish. */
+/** Milliseconds from the end of a job to the first attempt, in which its calls on the host can finish. */
 export const LEFTOVER_FIRST_MS = 60_000;
-/** Longest time between two attempts; it doubles each time. */
+/** Longest time between two attempts, milliseconds; it doubles each time. */
 export const LEFTOVER_LONGEST_MS = 3_600_000;
-/** Between two checks for due attempts. */
+/** Milliseconds between two checks for due attempts. */
 const LOOK_MS = 15_000;
 
 /** The part of the host that removes leftovers. */
 interface LeftoverHost {
   /**
-   * Removes everything of the uuid that the job made; the rest stays, and is no error.
-   * @param left `machine`: whether a machine goes too; `still`: asked before anything is changed
+   * Removes everything of this uuid that the job made; anything else stays, without an error.
+   * @param left `machine`: whether to remove a machine too; `still`: asked before anything is changed
    */
   removeLeft(
     uuid: MachineUuid,
@@ -34,9 +34,11 @@ interface LeftoverHost {
 export interface LeftoverOptions {
   readonly store: Pick<Store, "machineClaims">;
   readonly host: LeftoverHost;
-  /** Its name in the claims: those of other hosts are left alone. */
+  /** The host's name in the claims; those of other hosts are left alone. */
   readonly hostName: string;
-  /** The workflow whose failed jobs leave no machine. For others only datasets without a machine go. */
+  /**
+   * The workflow whose failed jobs leave no machine. For others, only datasets without a machine are removed.
+   */
   readonly workflow: WorkflowUuid;
   readonly now: Now;
   readonly log: Log;
@@ -69,10 +71,10 @@ export function openLeftovers(options: LeftoverOptions): Leftovers {
 }
 
 /**
- * Forgets a leftover, such as one on a host that is gone: nothing tries to remove it again. The host is not
- * asked, and whatever it has stays.
- * @returns what was forgotten
- * @throws {AgentError} `not_found`; `conflict` while the machine is its job's, which has not failed
+ * Drops the record of a leftover, for example on a host that is gone, and ends all attempts to remove it. The
+ * host is not asked, and whatever it has stays there.
+ * @returns what was dropped
+ * @throws {AgentError} `not_found`; `conflict` while the machine belongs to a job that has not failed
  */
 export async function dropLeftover(
   uuid: MachineUuid,
@@ -107,7 +109,7 @@ export async function removeDue(options: LeftoverOptions, signal: AbortSignal): 
       continue;
     }
     const waitMs = msBetween(at, next_try_at);
-    // A longer wait comes from a clock that was ahead.
+    // A longer wait means that the clock was ahead.
     if (waitMs <= 0 || waitMs > LEFTOVER_LONGEST_MS) await remove(leftover, options, signal);
   }
 }
@@ -127,7 +129,7 @@ async function remove(
   try {
     await host.removeLeft(uuid, left, { signal });
   } catch (error) {
-    // Stopping is no failure.
+    // Stopping the agent is no failure.
     if (signal.aborted) return;
     const reason = messageOf(error);
     log.warn("leftover stays", { ...about, reason });

@@ -1,4 +1,4 @@
-// Jobs that create machines and act on them. A machine has at most one unfinished job: a second one would
+// Jobs that create machines and act on them. A machine has at most one unfinished job: a second one could
 // undo what the first does, so the store refuses it. This file decides which requests join the existing job,
 // and which are refused with its uuid.
 
@@ -58,7 +58,7 @@ interface MachineJobsContext {
   readonly vmadm: MachineLookup;
   readonly media: MediumLookup;
   readonly policy: Policy;
-  /** Jobs of all kinds that may be unfinished. */
+  /** Most unfinished jobs, of all kinds. */
   readonly unfinishedJobsMax: number;
   /** Hints to the runner that a job may be due. */
   readonly wake: () => void;
@@ -75,17 +75,17 @@ interface StartedMachine {
 /** The result of a request for a job of a machine. */
 export interface MachineStart {
   readonly started: StartedMachine;
-  /** Whether this repeats the answer to an earlier request under the same idempotency key. */
+  /** Whether this repeats the answer to an earlier request with the same idempotency key. */
   readonly replayed: boolean;
 }
 
-/** Makes the jobs of machines, so that a machine has one unfinished job at most. */
+/** Creates the jobs of machines, so that each machine has at most one unfinished job. */
 export interface MachineJobs {
-  /** Whether jobs of this workflow must be made here. */
+  /** Whether jobs of this workflow must be created here. */
   owns(workflow: WorkflowUuid): boolean;
   /**
-   * Starts to make a machine. An equal request for the same uuid gets the existing job, while that is
-   * unfinished or after it has made the machine. What can be refused without the job is refused.
+   * Starts to create a machine. An equal request for the same uuid gets the existing job, while that is
+   * unfinished or after it has made the machine. Whatever can be refused without a job is refused.
    * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine that
    * has the uuid; for its medium see Mirror.expect(); `not_found`
    */
@@ -115,13 +115,13 @@ export interface MachineJobs {
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
-/** Built-in workflows have tasks, and need no memory reserved. */
+/** Built-in workflows have tasks, and need no reserved memory. */
 const BUILTIN_RULES: Pick<OrderRules, "workflowBytesMax" | "needsTasks"> = {
   workflowBytesMax: Number.MAX_SAFE_INTEGER,
   needsTasks: false,
 };
 
-/** Times that a request looks at its machine while jobs of others come and go. */
+/** Times that a request looks at its machine again while other jobs come and go. */
 const LOOKS_MAX = 5;
 
 /** The jobs of the machines of a store. */
@@ -162,7 +162,7 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
         return await placed(claims, (job) => store.jobs.order({ ...job, workflow_uuid }, rules));
       });
       if (outcome.kind !== "repeated") return outcome;
-      // Found by its key, before anything was ordered.
+      // It was found by its key; nothing has been ordered.
       const text = await store.jobs.text(outcome.job.uuid, showing);
       if (text === undefined) throw jobNotFound(outcome.job.uuid);
       return { ...outcome, text };
@@ -213,12 +213,12 @@ async function placed<Outcome extends { readonly kind: string }>(
   }
 }
 
-/** The job of an earlier request under the same key. */
+/** The job of an earlier request with the same key. */
 type RepeatedJob = Extract<EarlierOutcome, { kind: "repeated" }>;
 
 /**
- * Carries out a request, unless an earlier one under its key did. Of equal requests that arrive together,
- * the later ones find the first one's job on the machine; they are answered as its repetitions.
+ * Carries out a request, unless an earlier one with its key did. When equal requests arrive together, the
+ * later ones find the job of the first on the machine and are answered as its repetitions.
  */
 async function unlessRepeated<Outcome extends { readonly kind: string }>(
   idempotency: Idempotency | undefined,
@@ -238,7 +238,7 @@ async function unlessRepeated<Outcome extends { readonly kind: string }>(
   }
 }
 
-/** Gives a job the machine that it is to make, unless a job of an equal request has it or made it. */
+/** Gives a job the machine that it is to create, unless the job of an equal request has it or made it. */
 async function claimToStart(
   request: MachineRequest,
   job: JobFields,
@@ -252,7 +252,7 @@ async function claimToStart(
     : { kind: "duplicate", job_uuid: joined.uuid };
 }
 
-/** What a caller is answered of a job of its machine. @throws {AgentError} see jobRefusal() */
+/** The answer to a caller about the job of its machine. @throws {AgentError} see jobRefusal() */
 async function startOf(
   outcome: CreateJobOutcome,
   uuid: MachineUuid,
@@ -292,7 +292,7 @@ function newJob(
   };
 }
 
-/** An action on a machine, and the machine as it was when asked. */
+/** An action on a machine, and the machine as vmadm described it. */
 interface ActionRequest {
   readonly action: MachineAction;
   readonly uuid: MachineUuid;

@@ -1,4 +1,4 @@
-// Jobs that fetch and verify media: fetching a file takes longer than a request.
+// Jobs that fetch and verify media: fetching a file takes longer than a request may.
 
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
@@ -11,7 +11,7 @@ import { FETCH_MEDIUM_WORKFLOW } from "./workflows/fetch_medium.ts";
 /** Target of these jobs. The store finds the unfinished job of an equal request by it. */
 const MEDIA_TARGET = "/media";
 
-/** What the jobs of media are made with. */
+/** What is needed to create jobs of media. */
 interface MediaJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly unfinishedJobsMax: number;

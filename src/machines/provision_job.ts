@@ -23,17 +23,17 @@ import {
 } from "./history.ts";
 import { MACHINE_TARGET, machineTarget } from "../domain/job/summary.ts";
 
-/** Looks a machine up; null when there is none. */
+/** Looks up a machine; null when there is none. */
 export interface MachineLookup {
   get(uuid: MachineUuid): Promise<JsonObject | null>;
 }
 
-/** Looks a medium up; see Mirror.expect(). */
+/** Looks up a medium; see Mirror.expect(). */
 export interface MediumLookup {
   expect(media: MediaRequest): Promise<ExpectedMedium>;
 }
 
-/** What a request for a machine is checked against before there is a job. */
+/** What a request for a machine is checked against before a job exists. */
 export interface RequestChecks {
   readonly store: JobsOnly;
   readonly vmadm: MachineLookup;
@@ -42,15 +42,15 @@ export interface RequestChecks {
   readonly now: Now;
 }
 
-/** The machine that has the uuid of a request, and what made one that is gone. */
+/** Who has the uuid of a request: a machine, or the job of a machine that is gone. */
 export interface UuidHolder {
   /** As vmadm describes it; null when the uuid is free. */
   readonly machine: JsonObject | null;
-  /** The job that made a machine which is gone since: the same request may make it again. */
+  /** The job that made a machine that is now gone: the same request may create it again. */
   readonly gone: JobUuid | undefined;
 }
 
-/** A uuid that nothing has. */
+/** Nobody has the uuid. */
 export const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
 
 /**
@@ -78,8 +78,8 @@ function requireFree(uuid: MachineUuid, { machine }: UuidHolder): void {
 }
 
 /**
- * Refuses a medium that cannot be had or cannot boot the machine, before it is fetched.
- * @returns what it is expected to be
+ * Refuses a medium that cannot be obtained or cannot boot the machine, before it is fetched.
+ * @returns the expected medium
  * @throws {AgentError} see Mirror.expect(); `invalid_argument` for a disk image and a bhyve machine;
  *   `forbidden` for a medium that would not fit into the quota
  */
@@ -100,8 +100,8 @@ export async function requireMedium(
 }
 
 /**
- * Checks a job of POST /jobs as a request for a machine is checked. One that is to run later is left to
- * its own first tasks: by then a machine may be gone, and a medium may have come.
+ * Checks a job of POST /jobs as a request for a machine. One that is to run later is left to its own first
+ * tasks: by then a machine may be gone, and a medium may have arrived.
  * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium()
  */
 export async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
@@ -148,7 +148,7 @@ async function jobThatMade(target: string, store: JobsOnly): Promise<Job | undef
 }
 
 /**
- * Gives a job the target of the machine that it makes.
+ * Gives a job the target of the machine that it creates.
  * @param replaces the finished job that it retries
  * @throws {AgentError} `invalid_argument`; `conflict` naming another unfinished job
  */
@@ -165,7 +165,7 @@ export async function claimMachine(
   const target = machineTarget(uuid ?? job.uuid);
   // A new machine is named after its job.
   const machine_uuid = uuid ?? parseUuid<MachineUuid>(job.uuid, "uuid");
-  // Without a uuid the job may have any target except that of a machine which it does not make.
+  // Without a uuid, the job may have any target except that of a machine that it does not create.
   const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
   if (claims && job.target !== null && job.target !== target) {
     const message = uuid === undefined
@@ -196,7 +196,10 @@ function requestOf(params: JsonObject): JsonObject {
   return Object.fromEntries(entries);
 }
 
-/** Requests are equal in what they ask for: digits may stand for a number, and 1 for true. */
+/**
+ * Whether two requests ask for the same, however they write it: digits may stand for a number, and 1 for
+ * true.
+ */
 function sameRequest(one: JsonObject, other: JsonObject): boolean {
   const [first, second] = [one, other].map((params) =>
     canonicalJson(keptRequest(requestOf(params)))
@@ -204,18 +207,18 @@ function sameRequest(one: JsonObject, other: JsonObject): boolean {
   return first === second;
 }
 
-/** A request as it is kept, whatever the policy was when it was accepted. */
+/** A request in its stored form, whatever the policy was when it was accepted. */
 function keptRequest(request: JsonObject): JsonObject {
   try {
     return JSON.parse(JSON.stringify(parseMachineRequest(request, WIDEST_POLICY)));
   } catch (error) {
-    // Another version of the agent has accepted it.
+    // Another version of the agent accepted it.
     if (error instanceof AgentError) return request;
     throw error;
   }
 }
 
-/** The params of the job that a request becomes. */
+/** The params of the job for a request. */
 export function paramsOf({ machine, media, boot }: MachineRequest, uuid: MachineUuid): JsonObject {
   // Through JSON, so that optional keys are absent rather than undefined.
   return { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };

@@ -53,7 +53,7 @@ export interface Mirror extends Syncs {
    */
   download(found: FoundArtifact, options?: DownloadOptions): Promise<Medium>;
   /**
-   * The file of an address, without a digest only where that is allowed.
+   * The file of a URL, without a digest only where that is allowed.
    * @throws {AgentError} `forbidden` for an unknown host; otherwise as obtainFile
    */
   downloadUrl(
@@ -62,7 +62,7 @@ export interface Mirror extends Syncs {
     options?: DownloadOptions,
   ): Promise<Medium>;
   /**
-   * The medium that a request means, before it is fetched or read whole.
+   * Describes the medium that a request means, before it is fetched or read whole.
    * @throws {AgentError} for what can be checked in advance: a missing file, a file that is no medium, an
    *   unknown artifact, a host or a check that the configuration does not allow
    */
@@ -78,25 +78,25 @@ export interface MirrorDependencies {
   readonly store: IndexStore;
   readonly media: MediaStore;
   readonly images: ImageStore;
-  /** The processes that read bytes from outside. */
+  /** The processes that parse bytes from outside. */
   readonly decoders: Decoders;
   /** `https://...`, `http://...` or a folder; null for none. */
   readonly upstream: string | null;
   /**
-   * The upstream's bearer token, read before each request. It is sent only to the upstream's own
-   * scheme, host and port, whatever a document names or a redirect leads to.
+   * The upstream's bearer token, read before each request. It is sent only to the upstream's own scheme, host
+   * and port, whatever URLs a document names and wherever redirects lead.
    */
   readonly indexToken?: () => Promise<string | undefined>;
-  /** Allows plain http, and files from the upstream when its address is not public. */
+  /** Allows plain http, and files from an upstream whose address is not public. */
   readonly allowHttp: boolean;
   readonly cacheDir: string;
-  /** Folders of the operator's media, in the order in which a name is searched; none unless given. */
+  /** Folders of the operator's media, in search order; none unless given. */
   readonly mediaDirs?: readonly string[];
   /** Bytes of the cache; no limit unless given. */
   readonly cacheBytesMax?: number;
   /** Bytes a second of all downloads together; no limit unless given. */
   readonly bytesPerSecond?: number;
-  /** Called with the bytes of files as they arrive, whatever becomes of them. */
+  /** Called with the number of bytes received, whatever becomes of them. */
   readonly received?: (bytes: number) => void;
   /** Hosts that the operator allowed, public or not; none unless given. */
   readonly allowedHosts?: readonly string[];
@@ -109,7 +109,7 @@ export interface MirrorDependencies {
   /** Receives the events of downloads and syncs. It does not throw. */
   readonly emit?: (event: OwnEvent) => void;
   readonly now: Now;
-  /** Names the program to servers; some refuse requests without it. */
+  /** Names the program to servers, some of which refuse requests without it. */
   readonly userAgent: string;
   readonly fetch?: typeof fetch;
   readonly resolve?: Resolve;
@@ -217,7 +217,7 @@ async function wantedOf(
 }
 
 function expected({ name, size, compression }: WantedFile): ExpectedMedium {
-  // The size of a packed file says little of what it unpacks to.
+  // The size of a packed file says little about its unpacked size.
   return { name: parseMediaName(name, "media"), size: compression === "none" ? size : null };
 }
 
@@ -325,8 +325,8 @@ async function readRegularFile(
   folder: string,
   names: readonly string[],
 ): Promise<Uint8Array | undefined> {
-  // The folder itself may be a link, since the operator named it. It must exist: a disk that is not
-  // mounted would otherwise look like an empty tree and remove everything.
+  // The folder itself may be a link, since the operator named it. It must exist: an unmounted disk would
+  // otherwise look like an empty tree, and everything would be removed.
   if (!(await Deno.stat(folder)).isDirectory) {
     throw new AgentError("upstream", `Cannot read the index in ${folder}: it is not a folder`);
   }

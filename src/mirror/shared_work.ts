@@ -1,9 +1,9 @@
-// Work that several callers share, such as a sync or a download. Each caller may give up alone; the
-// work ends early only when all have.
+// Work that several callers share, such as a sync or a download. Each caller may give up on its own; the work
+// ends early only when all have.
 
 import { abortedError } from "./web/time_limits.ts";
 
-/** One caller of shared work. Its signal ends its own wait, and the work when it was the last. */
+/** One caller of shared work. Its signal ends its own wait, and the work if it was the last caller. */
 interface Share<P> {
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: P) => void;
@@ -27,7 +27,7 @@ interface Work<T, P> {
   readonly shares: Set<Share<P>>;
 }
 
-/** Keys are forgotten when their work ends: results are not cached. */
+/** A key is forgotten when its work ends: results are not cached. */
 export function openSharedWork<T, P>(): SharedWork<T, P> {
   const works = new Map<string, Work<T, P>>();
   const start = (
@@ -55,7 +55,7 @@ export function openSharedWork<T, P>(): SharedWork<T, P> {
     async join(key, share, begin) {
       if (share.signal?.aborted) throw abortedError(`wait for ${key}`, share.signal);
       let work = works.get(key);
-      // Work that every caller gave up is still ending; the next of its key waits for that.
+      // Work that every caller has given up on is still ending; new work under its key waits for that.
       while (work?.controller.signal.aborted) {
         await work.result.catch(() => {});
         work = works.get(key);

@@ -9,14 +9,13 @@ import { serve, type ServedDocument } from "./served_document.ts";
 
 /** Bytes of documents kept in memory, compressed copies included. */
 const CACHED_BYTES_MAX = 64 * 1024 * 1024;
-/** A tree not compared with its upstream for so long reports its age in every answer. */
+/** Once a tree was last compared with its upstream this long ago, every answer reports its age. */
 export const STALE_MS = 24 * 3600 * 1000;
 
-/** How fresh the tree is. */
 interface Freshness {
   /** When the tree was last compared with its upstream, milliseconds since 1970; undefined for never. */
   readonly atMs: number | undefined;
-  /** From when on answers report the age: at once after a failed sync. */
+  /** The time from which answers report the age: at once after a failed sync. */
   readonly reportFromMs: number;
 }
 
@@ -24,10 +23,10 @@ interface Freshness {
 export interface DocumentCache {
   /** @throws {AgentError} `overloaded` while slow callers hold too many other documents */
   get(path: string): Promise<ServedDocument | undefined>;
-  /** Like `get`, when the answer is in memory and no sync was recorded since. */
+  /** As `get`, if the document is in memory and no sync has been recorded since. */
   held(path: string): ServedDocument | undefined;
   freshness(): Promise<Freshness>;
-  /** Like `freshness`, when the answer is in memory and no sync was recorded since. */
+  /** As `freshness`, if the answer is in memory and no sync has been recorded since. */
   heldFreshness(): Freshness | undefined;
 }
 
@@ -177,7 +176,7 @@ function openFreshness(
   };
 }
 
-/** What an answer shows of a document; unique to its version. */
+/** Built from what an answer shows of a document, so each version has its own. */
 function versionOf({ sha256, last_modified, fetched_at }: IndexDocument): string {
   return `${sha256} ${last_modified ?? fetched_at}`;
 }
@@ -199,14 +198,14 @@ async function readFreshness(
   return { atMs, reportFromMs: atMs ?? Number.POSITIVE_INFINITY };
 }
 
-/** Syncs of earlier versions have no time: the newest document gives the earliest possible one. */
+/** Syncs recorded by earlier versions have no time; the newest document gives the earliest possible one. */
 async function newestFetchMs(index: IndexStore): Promise<number | undefined> {
   const newest = (await index.list()).map(({ fetched_at }) => fetched_at).sort().at(-1);
   return newest === undefined ? undefined : Date.parse(newest);
 }
 
 /**
- * Seconds since the tree was last compared, when the age is to be reported.
+ * Seconds since the tree was last compared; undefined while the age need not be reported.
  * @param nowMs milliseconds since 1970
  */
 export function reportedAgeSeconds(

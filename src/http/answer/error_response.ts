@@ -14,11 +14,10 @@ const RETRY_AFTER_SECONDS = 1;
 interface ErrorWords {
   /** restify's name of the status. */
   readonly code: string;
-  /** The message for people. */
   readonly message: string;
 }
 
-/** Anything thrown as JSON; the text of a defect is not shown. */
+/** Anything thrown, as JSON; the text of a defect is not shown. */
 export function errorWords(error: unknown): ErrorWords & JsonObject {
   const known = knownOf(error);
   return {
@@ -33,7 +32,7 @@ function knownOf(error: unknown): AgentError | undefined {
 
 /**
  * The response to anything thrown. Anything but an AgentError is a defect: its text may contain paths or SQL,
- * and is only logged, by request_id.ts.
+ * so only request_id.ts logs it.
  */
 export function errorResponse(error: unknown, request_id: string): Response {
   const known = knownOf(error);

@@ -15,16 +15,14 @@ import {
 /** Entries of the first page, and of the largest; a page has as many as fit into a piece. */
 const PAGE_FIRST = 64;
 const PAGE_MAX = 512;
-/** Each page tries to read this many times as many entries as the last one had. */
+/** How much larger than the last page the next one tries to be. */
 const PAGE_GROWTH = 1.25;
 
-/** A part of a list. */
 type ListPage = Pick<TextPage, "texts" | "entries" | "last">;
 
 /** Reads the next page of a list, of at most `size` entries. */
 export type NextPage = (size: number) => Promise<ListPage>;
 
-/** How a list is written. */
 interface ListOptions extends Omit<AnswerOptions, "bytes"> {
   readonly shown: Shown;
 }

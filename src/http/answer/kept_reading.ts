@@ -1,5 +1,5 @@
 // Cached readings of slow or expensive sources. Each has a deadline, is kept for a while, and never runs
-// twice at once, so that callers cannot overload the source.
+// twice at once, so callers cannot overload the source.
 
 import { messageOf } from "../../domain/error.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
@@ -21,7 +21,7 @@ export interface Readable<T> {
   look(signal: AbortSignal): Promise<T>;
 }
 
-/** The clocks of readings. */
+/** The clocks that readings use. */
 export interface ReadingClocks {
   readonly now: Now;
   readonly monotonicMs: () => number;
@@ -53,7 +53,7 @@ export function keptReading<T>(
   };
 }
 
-/** Never rejects. A reading that ignores its signal goes on, and no other starts meanwhile. */
+/** Never rejects. A reading that ignores its signal continues, and no other starts until it ends. */
 async function read<T>(
   { look, deadlineMs }: Readable<T>,
   { now }: ReadingClocks,

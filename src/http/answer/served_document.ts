@@ -4,14 +4,14 @@
 import type { IndexDocument } from "../../store/store.ts";
 import { PART_BYTES } from "../../store/stored_text.ts";
 
-/** Compressing fewer bytes gains nothing. */
+/** Shorter documents are not worth compressing. */
 const COMPRESSED_BYTES_MIN = 1024;
-/** Of 0 to 11: above it, brotli takes several times as long to save another tenth. */
+/** Of 0 to 11: higher levels take several times as long to save another tenth. */
 const BROTLI_QUALITY = 9;
 /** Memory of an answer besides its body, bytes. */
 const ANSWER_BYTES = 1024;
 
-/** The encodings in which a document can be served, the smallest first. */
+/** The encodings in which a document can be served, smallest first. */
 const ENCODINGS = ["br", "gzip", "identity"] as const;
 /** A value of `Content-Encoding`; `identity` is sent as no header. */
 type Encoding = typeof ENCODINGS[number];
@@ -22,7 +22,7 @@ export interface DocumentContent {
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** Follows the memory of a document. */
+/** Accounts for the memory of a document. */
 interface DocumentMemory {
   /** Charges further bytes. */
   grown(bytes: number): void;
@@ -42,9 +42,12 @@ export interface ServedDocument {
   readonly bytes: number;
   /** A new response; the first one in an encoding takes a while. */
   response(encoding: Encoding): Promise<Response>;
-  /** The same, if it is ready and not large. */
+  /** The response, if it is ready and not large. */
   held(encoding: Encoding): Response | undefined;
-  /** The content to send in pieces, so that the end of sending is known; undefined when it is not large. */
+  /**
+   * The content to send in pieces, so that it is known when the last one is sent; undefined when it is not
+   * large.
+   */
   large(encoding: Encoding): Promise<DocumentContent | undefined>;
   /** Adds a user of the memory. @returns ends the use; may be called twice */
   hold(): () => void;
@@ -53,8 +56,8 @@ export interface ServedDocument {
 }
 
 /**
- * Makes a document ready; it is compressed on the first request.
- * @param memory follows the memory that it takes
+ * Prepares a document for serving; it is compressed on the first request.
+ * @param memory accounts for the memory that it takes
  */
 export function serve(
   document: IndexDocument,
@@ -204,7 +207,7 @@ const ASCTIME = HTTP_DATES[2];
 const ENTITY_TAG = /[\t ,]*(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")[\t ]*(?:,|$)/y;
 /** A weight from 0 to 1 with at most three decimals. */
 const WEIGHT = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/;
-/** The weight of identity by default: admitted, and the last choice. */
+/** The default weight of identity: acceptable, but the last choice. */
 const LEAST_WEIGHT = 0.0001;
 
 /** The headers that select an answer; null for one that was not sent. */
@@ -225,7 +228,7 @@ export function documentConditions(headers: Headers): DocumentConditions {
 
 /**
  * The answer to a request for a document: the document, or a 304.
- * @returns undefined when the answer has to be made first; see {@linkcode answerDocument}
+ * @returns undefined when the answer is not ready; see {@linkcode answerDocument}
  */
 export function heldAnswer(
   conditions: DocumentConditions,
@@ -238,7 +241,7 @@ export function heldAnswer(
 
 /**
  * The answer to a request for a document: the document, or a 304.
- * @param inPieces sends a large document; without it, all is handed over at once
+ * @param inPieces sends a large document; without it, the document is handed over whole
  */
 export async function answerDocument(
   headers: Headers,
@@ -254,9 +257,9 @@ export async function answerDocument(
 }
 
 /**
- * The encoding in which a caller has the document already. `If-None-Match` takes precedence; entity tags are
- * compared weakly (RFC 9110 section 13.1.2). The tag of any encoding matches, since the caller then has the
- * document.
+ * The encoding in which the caller already has the document. `If-None-Match` takes precedence; entity tags
+ * are compared weakly (RFC 9110 section 13.1.2). The tag of any encoding matches, since the caller then has
+ * the document either way.
  */
 export function matchedEncoding(
   { noneMatch, modifiedSince, acceptEncoding }: DocumentConditions,
@@ -295,8 +298,8 @@ function httpDateMs(text: string): number {
 }
 
 /**
- * The encoding with the highest weight in `Accept-Encoding`; of equal ones the smallest. Where none is
- * admitted, the document is sent uncompressed: a refusal would help nobody.
+ * The encoding with the highest weight in `Accept-Encoding`; among equals the smallest. If none is
+ * acceptable, the document is sent uncompressed: a refusal would help nobody.
  * @param header null when not sent; nothing is compressed then
  * @param small whether to compress only where identity is refused
  * @see RFC 9110, section 12.5.3

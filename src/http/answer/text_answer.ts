@@ -18,7 +18,7 @@ import { seesSecrets } from "../request/caller.ts";
 const SMALL_ANSWER_BYTES = 64 * 1024;
 /** Size of a piece, bytes; smaller ones are combined. */
 const PIECE_BYTES = PART_BYTES / 2;
-/** Milliseconds in which a caller has to take a piece. */
+/** How long a caller may take to accept a piece, milliseconds. */
 export const STALL_MS = 30_000;
 
 /** How an answer is written. */
@@ -26,7 +26,7 @@ export interface AnswerOptions {
   /** Logs an answer that breaks off. */
   readonly log: Log;
   readonly budget: MemoryBudget;
-  /** Milliseconds in which a caller has to take a piece. */
+  /** How long a caller may take to accept a piece, milliseconds; {@linkcode STALL_MS} unless given. */
   readonly stallMs?: number;
   readonly status?: ContentfulStatusCode;
   /** Bytes of the whole answer, if known. */
@@ -38,7 +38,7 @@ export interface AnswerOptions {
 /** Converts a text to the bytes that a caller may see. */
 export type Shown = (text: StoredText) => AsyncGenerator<Uint8Array, void>;
 
-/** Some bytes of an answer. */
+/** A part of an answer, sent as one. */
 export interface Piece {
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly last: boolean;
@@ -148,7 +148,7 @@ export function joined(parts: readonly Uint8Array[], size: number): Uint8Array<A
   return whole;
 }
 
-/** Makes the error that breaks the caller's connection, and logs it: not every Deno does. */
+/** Makes the error that breaks the caller's connection, and logs it, which not every version of Deno does. */
 function breakOff(request_id: string, log: Log): SourceOptions["broken"] {
   return (reason, cause) => {
     const message = `Cannot finish the answer to request ${request_id}: ${reason}`;
@@ -166,7 +166,7 @@ function endOf(release: () => void, held: Reservation | undefined): () => void {
 }
 
 interface SourceOptions {
-  /** Called once when nothing more is read. */
+  /** Called once, when nothing more will be read. */
   readonly ended: () => void;
   /** Makes the error that breaks the caller's connection. */
   readonly broken: (reason: string, cause?: unknown) => AgentError;
@@ -197,7 +197,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
       await ownTurn();
       const piece = this.#over ? undefined : this.#read ?? (await this.#pieces.next()).value;
       this.#read = undefined;
-      // The caller may have gone meanwhile.
+      // The caller may have left meanwhile.
       if (this.#over) return;
       if (piece === undefined) {
         throw new Error("Cannot send the answer: it ends without a last piece");
@@ -236,8 +236,8 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
   }
 }
 
-// Turns of the event loop for the pieces of large answers. Connections with room ask for pieces all at once; in
-// one turn, a hundred of them would block all other requests for seconds.
+// Turns of the event loop for the pieces of large answers. Connections with room all ask for pieces at once;
+// served in one turn, a hundred of them would block every other request for seconds.
 
 /**
  * Milliseconds after which the runtime polls its sockets. While busy it does so only in every 61st turn; it

@@ -14,16 +14,18 @@ import { LOST_ACCESS } from "../request/caller.ts";
 const READ_BYTES = 64 * 1024;
 /** Bytes from a client that the console has not taken yet. */
 const INCOMING_BYTES_MAX = 1024 * 1024;
-/** Overhead of a piece, so that small ones are bounded too. */
+/** Counted for each piece besides its bytes, so that many small ones are bounded too. */
 const PIECE_BYTES = 64;
-/** Milliseconds of silence, pings unanswered, after which a client counts as gone. */
+/**
+ * Milliseconds without a byte from the client, not even the answer to a ping, after which it counts as gone.
+ */
 const SILENT_MS_MAX = 60_000;
 /** Milliseconds between two pings. */
 const PING_MS = SILENT_MS_MAX / 2;
 /** Milliseconds between two checks of a client's access. */
 const ALLOWED_MS = 2_000;
 
-/** How a session ended, and its bytes. */
+/** How a session ended, and how many bytes it carried. */
 interface ConsoleEnd {
   /** One short sentence, also sent to the client. */
   readonly reason: string;
@@ -98,7 +100,7 @@ function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: numbe
     idle.touch();
   }).then(
     (reason) => end(CLOSE.normal, reason),
-    // A connection that was closed here fails too; its reason is known already.
+    // A connection closed on this side fails too; the reason is already known.
     () => end(CLOSE.broken, "the console broke off"),
   );
   const toConsole = openWriter(stream, end);
@@ -148,7 +150,7 @@ async function carryFromClient(
   }
 }
 
-/** Queues what a client sends, as far as the console has room for it. */
+/** Queues what a client sends, up to a limit, until the console takes it. */
 function openWriter(
   stream: ConsoleStream,
   end: ConsoleSession["end"],
@@ -207,7 +209,7 @@ function watchPings(socket: ConsoleSocket, onGone: () => void): { stop(): void }
   return { stop: () => clearInterval(timer) };
 }
 
-/** Calls back after so long without a touch. */
+/** Calls back once `idleMs` have passed without a touch. */
 function watchIdle(idleMs: number, onIdle: () => void): { touch(): void; stop(): void } {
   let touchedMs = performance.now();
   let timer: ReturnType<typeof setTimeout>;

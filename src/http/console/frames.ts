@@ -2,7 +2,7 @@
 // neither long frames nor messages of many frames take memory. Only the payload of a control frame, at most
 // 125 bytes, is collected.
 
-/** What a frame is. */
+/** The kind of a frame (RFC 6455, section 5.2). */
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
 /** Codes of a close frame (RFC 6455, section 7.4.1). */
@@ -21,7 +21,7 @@ const RESERVED = 0x70;
 const OPCODE_BITS = 0x0f;
 const MASKED = 0x80;
 const LENGTH_BITS = 0x7f;
-/** Lengths from here on take two or eight more bytes. */
+/** From this value on, the length is in the next two or eight bytes. */
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;
 const MASK_BYTES = 4;
@@ -57,7 +57,7 @@ interface WebSocketFrame {
   left: number;
   /** Bytes that have arrived. */
   at: number;
-  /** Of a control frame. */
+  /** The payload so far of a control frame. */
   readonly gathered: Uint8Array<ArrayBuffer> | undefined;
 }
 

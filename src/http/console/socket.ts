@@ -22,7 +22,7 @@ const NOTHING = new Uint8Array(0);
 /** A WebSocket of binary messages. */
 export interface ConsoleSocket {
   /**
-   * The next bytes of the client, valid until the next call; null once it has closed or gone.
+   * The client's next bytes, valid until the next call; null once it has closed or left.
    * @throws {FrameError} for an invalid frame
    */
   read(): Promise<Uint8Array<ArrayBuffer> | null>;
@@ -30,7 +30,7 @@ export interface ConsoleSocket {
   write(bytes: Uint8Array): Promise<void>;
   /** Sends a ping; the answer updates the time of the last arrival. */
   ping(): Promise<void>;
-  /** When something last arrived, by performance.now(). */
+  /** When the client's last bytes arrived, by performance.now(). */
   readonly heardAtMs: number;
   /** Sends the reason, waits a while for the client's close, and closes. */
   close(code: number, reason: string): Promise<void>;

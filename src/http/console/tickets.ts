@@ -1,5 +1,5 @@
 // Tickets for consoles. A browser cannot send a header with a WebSocket, and a token does not belong in a
-// URL. A ticket may be there: it opens the console of one machine once, within seconds. Only digests are
+// URL. A ticket may be in one: it opens the console of one machine, once, within seconds. Only digests are
 // kept, in memory: a ticket does not outlive the agent.
 
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
@@ -18,12 +18,12 @@ const CONSOLE_PATH = /^\/agent\/v1\/machines\/([^/]+)\/console$/;
 /** The key of a ticket in the query. */
 export const TICKET_KEY = "ticket";
 
-/** The issued tickets that are not used yet. */
+/** The tickets that are issued and not used yet. */
 export interface ConsoleTickets {
   /**
    * Makes a ticket for a machine's console.
    * @param maker the caller that requests it
-   * @throws {AgentError} `overloaded` when too many are not used
+   * @throws {AgentError} `overloaded` when too many are unused
    */
   issue(uuid: MachineUuid, maker: Caller): Promise<string>;
   /**
@@ -71,7 +71,7 @@ export function openConsoleTickets(
       return ticket;
     },
     async take(ticket, uuid) {
-      // A text that cannot be a ticket is refused by its form, which is no secret.
+      // Text in the wrong form is refused without a comparison: the form is no secret.
       if (!TICKET.test(ticket)) return undefined;
       const digest = await digestOf(ticket);
       forgetEnded();
@@ -124,6 +124,6 @@ export function shownTicket(request: Request, path: string): ShownTicket | undef
   if (uuid === undefined || !wantsSocket(request) || !request.url.includes("?")) return undefined;
   const tickets = new URL(request.url).searchParams.getAll(TICKET_KEY);
   if (tickets.length === 0 || !isUuid(uuid)) return undefined;
-  // Two tickets count as none.
+  // A request with two tickets has none.
   return { ticket: tickets.length === 1 ? tickets[0] ?? "" : "", uuid: uuid as MachineUuid };
 }

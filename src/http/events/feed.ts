@@ -13,7 +13,7 @@ const PAGE_EVENTS = 64;
 /** Pages of missed events that are cached for other readers, and for how many milliseconds. */
 const PAGES_KEPT = 4;
 const PAGE_MS = 1000;
-/** Milliseconds to wait for more events, so that a job that changes quickly is read once. */
+/** Milliseconds to wait for more events, so that a burst of changes to a job is read once. */
 const GATHER_MS = 20;
 /** Milliseconds before a failed read is retried. */
 const AGAIN_MS = 1000;
@@ -22,7 +22,7 @@ const AGAIN_MS = 1000;
 export interface SentEvent {
   readonly seq: number;
   readonly kind: EventKind;
-  /** The fields that filters compare. */
+  /** What filters compare. */
   readonly job_uuid: JobUuid | null;
   readonly machine_uuid: MachineUuid | null;
   /** The event as a block of the stream. */
@@ -42,7 +42,7 @@ interface SentPage {
 export interface LiveReader {
   /** Receives the next events. @param last the newest event offered so far */
   offer(events: readonly SentEvent[], last: number): void;
-  /** Called when events that it has not seen are no longer kept. */
+  /** Called when events that the reader has not seen are no longer kept. */
   miss(): void;
 }
 
@@ -60,7 +60,6 @@ export interface EventFeed {
   join(reader: LiveReader, from: number): (() => void) | undefined;
 }
 
-/** What the feed needs. */
 interface FeedDependencies {
   readonly events: EventStore;
   readonly now: Now;
@@ -126,7 +125,7 @@ function openLive(
   let unfollow: (() => void) | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let reading = false;
-  /** Something was committed since the latest read began. */
+  /** Whether something was committed since the latest read began. */
   let changed = false;
   const readSoon = (ms: number) => {
     if (!reading && live.size > 0) timer ??= setTimeout(readOn, ms);
@@ -139,7 +138,7 @@ function openLive(
     try {
       const { events, last, more, joins } = await read(position);
       changed ||= more;
-      // More is there already: no reason to wait.
+      // More events are there already, so do not wait.
       if (more) waitMs = 0;
       if (last > position) {
         position = last;
@@ -171,7 +170,7 @@ function openLive(
     if (from < position) return undefined;
     live.add(reader);
     unfollow ??= store.follow(committed);
-    // A commit just before this subscription is not announced again, so look once.
+    // A commit just before this subscription was announced too early for it, so look once.
     committed();
     return () => leave(reader);
   };

@@ -1,6 +1,6 @@
 // The stream of one reader. It first reads the pages it missed, at its own pace, then joins the feed. Unread
 // bytes wait in a bounded buffer. A reader that is too slow is disconnected; it reconnects with the id of the
-// last event it received, so it misses nothing.
+// last event it received and misses nothing.
 
 import { DIGITS } from "../../domain/description/value.ts";
 import type { ResetPayload } from "../../domain/event.ts";
@@ -9,13 +9,13 @@ import { STALL_MS } from "../answer/text_answer.ts";
 import { block, type EventFeed, type LiveReader, type SentEvent } from "./feed.ts";
 import { LOST_ACCESS } from "../request/caller.ts";
 
-/** Most bytes that wait for a reader; every event is smaller. */
+/** Most bytes buffered for a reader; every event is smaller. */
 const BUFFER_BYTES_MAX = 1024 * 1024;
 /** Milliseconds between heartbeats. Each one also checks that the reader still has access. */
 const HEARTBEAT_MS = 5000;
 /** Milliseconds after which a browser reconnects. */
 const RETRY_MS = 1000;
-/** Pages that a reader is still sent when the agent stops, so that the event about the stop reaches it. */
+/** Pages still sent to a reader when the agent stops, so that the event about the stop reaches it. */
 const LAST_PAGES_MAX = 4;
 
 /** Whether an event matches the filter. */
@@ -41,12 +41,11 @@ export function startAt(
   if (id === undefined) return { kind: "at", seq: last };
   const seq = DIGITS.test(id) ? Number(id) : Infinity;
   if (seq > last) return { kind: "reset", reason: "unknown", seq: last };
-  // The event of this id may be gone, as long as all later ones are kept.
+  // The event itself may be gone as long as every later one is kept.
   if (seq < first - 1) return { kind: "reset", reason: "old", seq: last };
   return { kind: "at", seq };
 }
 
-/** What a stream needs. */
 interface StreamOptions {
   readonly feed: EventFeed;
   readonly filter: EventFilter;
@@ -75,7 +74,7 @@ const ENCODER = new TextEncoder();
 /** Produces the bytes of one stream. */
 class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   readonly #options: StreamOptions;
-  /** Every event up to here was sent, is in the buffer, or does not match the filter. */
+  /** Every event up to this one was sent, is in the buffer, or does not match the filter. */
   #position: number;
   #waiting: Uint8Array[] = [];
   #bytes = 0;
@@ -135,7 +134,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     }
     this.#position = Math.max(this.#position, last);
     const { bufferBytes = BUFFER_BYTES_MAX } = this.#options;
-    // Missed pages may exceed the buffer; otherwise a reader would be cut at the same page every time.
+    // Missed pages may exceed the buffer, or a reader would be cut at the same page every time.
     const live = this.#leave !== undefined;
     if (live && this.#bytes > bufferBytes) this.#cut(`${this.#bytes} bytes wait for it`);
     else if (this.#bytes > 0) this.#wanted?.();
@@ -205,7 +204,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     }
     // A reader that is still catching up needs no heartbeat: its next pull() reads a page.
     if (this.#bytes > 0 || this.#leave === undefined) return;
-    // Carries the position, so that the last id of a reader with a narrow filter does not expire.
+    // Carries the position, so that the last id of a reader with a narrow filter does not expire..
     this.#put(`: heartbeat\nid: ${this.#position}\n\n`);
     this.#wanted?.();
   }

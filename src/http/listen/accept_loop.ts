@@ -1,5 +1,5 @@
-// Keeps listening whatever happens. Accepting fails while the process is out of file descriptors, which any
-// program of the host can cause.
+// Keeps listening whatever happens. Accepting fails while file descriptors have run out, which any program on
+// the host can cause.
 
 import type { Log } from "../../metrics/log.ts";
 import { pause } from "../../runtime/waiting.ts";
@@ -7,12 +7,12 @@ import { closeConnection } from "./connection_relay.ts";
 
 /** Milliseconds between two log lines about connections that fail. */
 const LOG_EVERY_MS = 10_000;
-/** Milliseconds between attempts, in which descriptors may become free. */
+/** Milliseconds between attempts; descriptors may become free meanwhile. */
 const ACCEPT_AGAIN_MS = 250;
 
 /**
- * Whether accepting failed because the caller had reset its connection: the listener is fine, and the next
- * connection is waiting.
+ * Whether accepting failed because the caller reset its connection: the listener is fine, and the next
+ * connection may be waiting.
  */
 export function isCallerGone(error: unknown): boolean {
   const { ConnectionAborted, ConnectionReset, NotConnected } = Deno.errors;
@@ -20,8 +20,8 @@ export function isCallerGone(error: unknown): boolean {
 }
 
 /**
- * Logs connections that fail, at most every ten seconds: without descriptors all of them may fail for a
- * long time.
+ * Logs connections that fail, at most every ten seconds: without descriptors, all of them may fail for a long
+ * time.
  */
 export function openConnectionLog(
   log: Pick<Log, "error">,
@@ -36,7 +36,7 @@ export function openConnectionLog(
   };
 }
 
-/** A loop under way. It ends by close() alone: failures are logged and tried again. */
+/** A running loop. Only close() ends it: failures are logged and retried. */
 interface AcceptLoop {
   /** Accepts no more connections. */
   close(): Promise<void>;

@@ -8,14 +8,14 @@ import type { RawBytes } from "./runtime_connection.ts";
 /** Bytes of one piece; a TLS record is no longer. */
 const PIECE_BYTES = 16 * 1024;
 /**
- * Milliseconds that a caller has to close its side after the last byte. Closing a connection with unread
- * bytes resets it, and the caller may lose what it was sent.
+ * How long a caller may take to close its side after the last byte, milliseconds. Closing a connection with
+ * unread bytes resets it, and the caller may lose what it was sent.
  */
 const LINGER_MS = 2_000;
 
 /** A running relay. */
 export interface ConnectionRelay {
-  /** Settles when the outer connection was sent everything of the inner one. Never rejects. */
+  /** Settles when everything from the inner connection was sent to the outer one. Never rejects. */
   readonly delivered: Promise<void>;
   /** Settles when both are closed. Never rejects. */
   readonly finished: Promise<void>;
@@ -28,7 +28,7 @@ export interface ConnectionRelay {
 /**
  * Starts a relay. The end of one side is passed on; a broken connection closes the other.
  * @param moved called whenever the outer connection has taken a piece
- * @param allowed asked before so many bytes are sent to it; if not, both are closed
+ * @param allowed asked before this many bytes are sent to it; on false, both are closed
  */
 export function relayConnections(
   outer: Deno.Conn,
@@ -83,7 +83,7 @@ export function relayConnections(
 interface HandOver {
   /** Settles when all of the piece was read, or the reader has gone. */
   give(piece: Uint8Array): Promise<void>;
-  /** Ends the hand-over from either side. */
+  /** Ends the hand-over; either side may call it. */
   end(): void;
   /** Null at the end. */
   read(buffer: Uint8Array): Promise<number | null>;
@@ -125,13 +125,15 @@ function withoutDelay(connection: Deno.Conn): void {
   try {
     connection.setNoDelay(true);
   } catch {
-    // Some systems refuse it for a connection that was closed meanwhile; reading finds out.
+    // Some systems refuse this for a connection that has just closed; the next read notices.
   }
 }
 
 type CarryEnd = "ended" | "source broke" | "target broke" | "not allowed";
 
-/** Never rejects. Ends with the source, when either side breaks, or before what is not allowed. */
+/**
+ * Never rejects. Ends when the source ends, when either side breaks, or before bytes that are not allowed.
+ */
 async function carry(
   source: Deno.Conn,
   give: (piece: Uint8Array) => Promise<void>,
@@ -165,11 +167,11 @@ async function drained(source: Deno.Conn): Promise<void> {
   try {
     while (await source.read(buffer) !== null);
   } catch {
-    // It was closed.
+    // It was closed, which ends this too.
   }
 }
 
-/** Passes on that the other side sends no more. */
+/** Passes on that the other side will send no more. */
 async function endOf(target: Deno.Conn): Promise<void> {
   try {
     await target.closeWrite();
@@ -178,7 +180,7 @@ async function endOf(target: Deno.Conn): Promise<void> {
   }
 }
 
-/** Closes a connection, closed or not. */
+/** Closes a connection, even one that is closed already. */
 export function closeConnection(connection: { close(): void }): void {
   try {
     connection.close();

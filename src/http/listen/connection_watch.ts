@@ -8,16 +8,16 @@
 // A quiet connection waits for the head of a request: the first for `headSeconds`, later ones for
 // `idleSeconds`, however slowly the head arrives. An answering one waits for the caller to take the answer;
 // where the agent relays the bytes itself, bytes not yet relayed keep a quiet one for as long as an answer
-// may take. At work, the agent takes its time, or the body arrives, which json_body.ts bounds. When there
-// are too many, the one that has kept the agent waiting longest is cut, so that slow callers cannot lock
-// others out.
+// may take. One at work waits for the agent, or for its own body, which json_body.ts bounds. When there are
+// too many, the one that has kept the agent waiting longest is cut, so that slow callers cannot lock others
+// out.
 //
-// Deno does not release a connection during a write to it, and a write to a caller that reads nothing never
+// Deno does not release a connection while it writes to it, and a write to a caller that reads nothing never
 // ends. This happens only to connections whose bytes the agent relays. Once cut they are held: they still
 // count, and a remote peer (an address, or an IPv6 network) that has many of them gets no other until it
 // releases some.
 
-/** How many connections there may be, and how long each may take its time. */
+/** How many connections there may be, and how long each may keep the agent waiting. */
 export interface ConnectionLimits {
   readonly connectionsMax: number;
   /** Seconds for a new connection to send the head of its first request. */
@@ -36,10 +36,10 @@ export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   answerSeconds: 600,
 };
 
-/** The share of all connections that a peer may hold before it gets no more. */
+/** One peer may hold one in this many of all connections; then it gets no more. */
 const HELD_SHARE = 16;
 
-/** How often the limits are checked, milliseconds: none is kept more exactly. */
+/** Milliseconds between two checks of the limits, which are therefore no more exact than this. */
 const SWEEP_MS = 1000;
 
 /** One open connection. */
@@ -54,7 +54,7 @@ export interface WatchedConnection {
   taken(): void;
   /** The caller has taken more of its answers. */
   moved(): void;
-  /** The caller has taken a part of an answer that has no end: the time for it begins again. */
+  /** The caller has taken part of an endless answer: its time starts again. */
   streamed(): void;
   /** The connection is closed, or is now a WebSocket, which the console bounds. */
   closed(): void;
@@ -79,9 +79,9 @@ export class WatchedConnections {
   readonly #limits: ConnectionLimits;
   readonly #nowMs: () => number;
   readonly #all = new Set<ConnectionRecord>();
-  /** In the order in which they became quiet. */
+  /** Oldest first. */
   readonly #quiet = new Set<ConnectionRecord>();
-  /** In the order in which their answers became ready. */
+  /** Oldest answer first. */
   readonly #answering = new Set<ConnectionRecord>();
   /** Cut since the last check; most are closed by the next one. */
   #cutting = new Set<ConnectionRecord>();
@@ -106,8 +106,7 @@ export class WatchedConnections {
    * Adds a new connection.
    * @param cut closes it at once
    * @param peer see peerNetwork(); undefined for this host
-   * @returns undefined when there are too many and the agent is at work for all of them, or this peer holds
-   * too many
+   * @returns undefined when there are too many and all of them are at work, or when this peer holds too many
    */
   open(cut: () => void, peer?: string): WatchedConnection | undefined {
     if (this.#holdsMany(peer)) return undefined;

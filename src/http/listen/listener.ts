@@ -9,7 +9,7 @@ import type { SocketRights } from "./unix_socket.ts";
 /** Status of an answer that turns the connection into a WebSocket. */
 export const SWITCHING = 101;
 
-/** The address of a listener. */
+/** Where a listener listens. */
 export type ListenPlace =
   | {
     readonly kind: "tcp";
@@ -20,14 +20,14 @@ export type ListenPlace =
   }
   | { readonly kind: "socket"; readonly path: string; readonly rights: SocketRights };
 
-/** The connection of a request. */
+/** The connection that a request came on. */
 export interface ConnectionOrigin {
   readonly remote: Deno.Addr;
   /** Whether it uses TLS; request.url does not always say so. */
   readonly secure: boolean;
   /** Takes the connection from HTTP; see RequestInfo. */
   readonly takeOver: () => RawBytes;
-  /** The caller has taken a part of an answer that has no end. */
+  /** The caller has taken part of an endless answer. */
   readonly moved: () => void;
 }
 
@@ -41,9 +41,9 @@ export interface Answering {
 export interface OpenListener {
   /** The TCP port; undefined for a socket. */
   readonly port: number | undefined;
-  /** Uses another certificate for new connections; without effect without TLS. */
+  /** Uses another certificate for new connections; does nothing without TLS. */
   replaceTls(identity: TlsIdentity): void;
-  /** Accepts no more requests, and waits at most so long for those in progress. */
+  /** Accepts no more requests, and waits at most this long for those in progress. */
   close(graceMs: number): Promise<void>;
 }
 
@@ -51,8 +51,8 @@ export interface OpenListener {
 export const BACKLOG = 511;
 
 /**
- * What identifies one remote caller: an IPv4 address, or a whole IPv6 network, where each connection can come
- * from another address (RFC 7421).
+ * What identifies one remote caller: an IPv4 address, or a whole IPv6 network, since each of its connections
+ * can come from another address (RFC 7421).
  */
 export function peerNetwork(address: string): string {
   const groups = ipv6Groups(address);
@@ -71,7 +71,7 @@ export function placeText(place: ListenPlace): string {
   return `${scheme}://${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
 }
 
-/** The error for an address where listening failed; names the process that has the port. */
+/** The error when listening on an address failed; it names the process that has the port. */
 export async function cannotListen(place: ListenPlace, error: unknown): Promise<AgentError> {
   const message = `Cannot listen on ${placeText(place)}: ${await whyNot(place, error)}`;
   const denied = error instanceof Deno.errors.PermissionDenied;
@@ -93,7 +93,7 @@ async function whyNot(place: ListenPlace, error: unknown): Promise<string> {
   }: expected an address of this host; --listen HOST:PORT names another`;
 }
 
-/** Ports below this one are root's alone, unless the system is configured otherwise. */
+/** Only root may use ports below this one, unless the system is configured otherwise. */
 const OPEN_PORT_MIN = 1024;
 /** The state of a listening socket in the kernel's tables. @see proc_net_tcp in the kernel's docs */
 const LISTENS = "0A";
@@ -103,8 +103,8 @@ const LOOK_MS = 5_000;
 const SOCKETS_MAX = 16;
 
 /**
- * `process 4711 (nginx)`: who listens on a port, where the system lets this process see it. Programs read
- * what this one may not: the runtime keeps all of /proc from a binary that has not every permission.
+ * `process 4711 (nginx)`: who listens on a port, if the system lets this process see it. Other programs are
+ * asked, since the runtime hides /proc from a binary that lacks any permission.
  */
 async function portHolder(port: number): Promise<string | undefined> {
   if (Deno.build.os !== "linux") return undefined;
@@ -125,7 +125,7 @@ async function portHolder(port: number): Promise<string | undefined> {
     const name = (await written("/bin/cat", [`/proc/${pid}/comm`])).trim();
     return `process ${pid} (${name})`;
   } catch {
-    // Only a help: without these programs, the error names no process.
+    // Without these programs the error just names no process.
     return undefined;
   }
 }
@@ -143,7 +143,7 @@ async function written(program: string, args: string[]): Promise<string> {
   return new TextDecoder().decode((await command.output()).stdout);
 }
 
-/** Waits for a promise, at most so long. */
+/** Waits for a promise, but no longer than `ms`. */
 export async function within(ms: number, waiting: Promise<unknown>): Promise<void> {
   const { promise: late, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, ms);

@@ -1,8 +1,7 @@
 // Serves HTTP on one accepted connection by the runtime. Deno.serve accepts connections itself and has no
 // time limit for them. The function that its node:http uses takes one connection at a time, speaks HTTP/1.1
-// and HTTP/2 with the same code at the same speed, and can cut it. It is not part of Deno's public
-// interface, so all knowledge of it is in this file. Where it is missing, watched_listener.ts relays to
-// Deno.serve instead.
+// and HTTP/2 with the same code at the same speed, and can cut it. It is not part of Deno's public interface,
+// so all knowledge of it is in this file. Where it is missing, watched_listener.ts relays to Deno.serve.
 
 import { AgentError } from "../../domain/error.ts";
 import { otherRuntime } from "../../runtime/other_runtime.ts";
@@ -35,7 +34,7 @@ export interface RawBytes {
   read(buffer: Uint8Array): Promise<number | null>;
   /** Writes all of it; settles when the connection has taken it. @throws when it broke or was closed */
   write(bytes: Uint8Array): Promise<void>;
-  /** May be called twice; a pending read fails or ends. */
+  /** May be called twice. A pending read fails or ends. */
   close(): void;
 }
 
@@ -91,7 +90,7 @@ type RuntimeServe = (
  */
 export function runtimeServe(): ServeConnection {
   const other = otherRuntime();
-  // Its adapter is written for this type.
+  // Adapters are written for this type.
   if (other !== undefined) return other.serveConnection as ServeConnection;
   const inner: unknown = Reflect.get(Deno, Reflect.get(Deno, "internal"));
   const found: unknown = typeof inner === "object" && inner !== null
@@ -115,14 +114,14 @@ export function runtimeServe(): ServeConnection {
         return raw;
       };
       const response = await answer(request, { completed, takeOver });
-      // The runtime would still send an answer, and there is no connection left for it.
+      // The runtime would still send an answer, but no connection is left for it.
       return taken ? await new Promise(() => {}) : response;
     };
     const served = serve(connection, signal, handler, failed, () => {});
     return {
       finished: served.finished,
       shutdown: () => served.shutdown(),
-      // Without effect after shutdown().
+      // Does nothing after shutdown().
       cut() {
         try {
           abort?.();

@@ -1,11 +1,12 @@
 // TLS on one accepted connection. Deno cannot close a TLS connection before its handshake is finished: it
 // continues until the caller closes. So the agent keeps the caller's connection and relays its bytes to a
-// second one within this process, where the runtime does the handshake; closing both ends any handshake.
+// second one within this process, where the runtime does the handshake. Closing both ends any handshake.
 //
 // The second connection goes over loopback, the only way to a TLS listener. That listener exists for this one
 // connection, at a port that the system chooses, and is closed a few hundred microseconds later. Another
-// caller in that time is not served, but keeps a descriptor until it closes. So that no program of this host
-// can do that by trying all ports, on Linux, where 127.0.0.0/8 is this host, it uses a random address.
+// caller in that time is not served, but keeps a descriptor until it closes. A program on this host could
+// cause that by trying all ports, so on Linux, where all of 127.0.0.0/8 is this host, the listener uses a
+// random address.
 
 import { isCallerGone } from "./accept_loop.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
@@ -19,7 +20,7 @@ import type { TlsIdentity } from "./tls.ts";
 
 /** The loopback address of every system. */
 const LOOPBACK = "127.0.0.1";
-/** Connections that may wait there: ours, and a few of port scanners. */
+/** Connections that may wait there: ours, and a few from port scanners. */
 const BACKLOG = 8;
 /**
  * Bytes, besides the certificate, that an unknown caller is sent: the rest of a handshake and one small
@@ -71,7 +72,7 @@ export function servingSecured(
   };
 }
 
-/** Bounds what a caller is sent until an answer does not close the connection: then it is known. */
+/** Bounds what a caller is sent until it is known, which it is once an answer leaves its connection open. */
 function openAllowance(
   handling: ConnectionHandling,
   bytesMax: number,
@@ -100,7 +101,7 @@ async function openPair(
   let outer: Deno.TcpConn | undefined;
   try {
     outer = await Deno.connect({ hostname, port: portOf(listener.addr) });
-    // Ours is among the waiting ones: connecting has succeeded.
+    // Ours is among those waiting, since connecting has succeeded.
     for (;;) {
       const inner = await acceptNext(listener);
       if (inner === undefined) continue;
@@ -133,7 +134,7 @@ function loopbackAddress(): string {
   return ["127", ...Array.from(parts, (part) => 1 + part % 254)].join(".");
 }
 
-/** Compares the address too: the same port may be used at another one. */
+/** Compares the address too: another address may use the same port. */
 export function isSameEnd(one: Deno.Addr, other: Deno.Addr): boolean {
   return "hostname" in one && "hostname" in other && one.hostname === other.hostname &&
     one.port === other.port;

@@ -35,14 +35,14 @@ export interface ListenOptions {
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
   /** Absolute path of a unix socket, or null for none. */
   readonly socketPath: string | null;
-  /** Who may open the socket; by default its owner alone. */
+  /** Who may open the socket; by default only its owner. */
   readonly socketRights?: SocketRights;
   /** The certificate of the port; without it, plain HTTP. */
   readonly tls?: TlsIdentity | undefined;
   /** Whether every caller of the port must show a token. */
   readonly tokenRequired?: boolean;
   readonly connections?: ConnectionLimits;
-  /** Whether the agent relays the bytes of connections; by default as the runtime needs. */
+  /** Whether the agent relays the bytes of connections; by default, if the runtime needs it. */
   readonly relayed?: boolean;
   readonly log: Log;
 }
@@ -62,7 +62,7 @@ export interface Server {
   shutdown(graceMs?: number): Promise<void>;
 }
 
-/** Milliseconds that a shutdown waits for answers and their callers. */
+/** How long a shutdown waits for answers and their callers, milliseconds. */
 const SHUTDOWN_GRACE_MS = 5_000;
 
 /**
@@ -137,7 +137,7 @@ function answer(
 
 /**
  * Answers an error that the application let through, which is a defect. An answer that breaks off after it
- * began has been logged before.
+ * began has already been logged.
  */
 function failed(error: unknown, log: Log): Response {
   const request_id = crypto.randomUUID();

@@ -33,7 +33,7 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
     throw new AgentError("forbidden", message);
   }
   try {
-    // Opened only to check that it can be.
+    // Opened only to check that TLS works with them.
     Deno.listenTls({ hostname: "127.0.0.1", port: 0, ...identity }).close();
   } catch (error) {
     const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}: ` +

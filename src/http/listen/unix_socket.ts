@@ -57,7 +57,7 @@ export async function bindSocket<T>(
   }
 }
 
-/** A link is another file too: it is not followed. */
+/** A link counts as another file: it is not followed. */
 async function refuseTaken(path: string): Promise<void> {
   const found = await fileInfo(path);
   if (found === undefined) return;
@@ -83,7 +83,7 @@ async function refuseTaken(path: string): Promise<void> {
 }
 
 /**
- * The id of a group by its name or number.
+ * The id of a group, given its name or number.
  * @throws {AgentError} `invalid_argument` for an unknown name
  * @see group(5)
  */

@@ -1,5 +1,5 @@
-// The listener: accepts each connection, serves it by itself, and cuts it when it keeps the agent waiting too
-// long, with or without TLS.
+// The listener: accepts each connection, serves it on its own, and cuts it when it keeps the agent waiting
+// too long, with or without TLS.
 
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -28,9 +28,9 @@ import { servingSecured } from "./secured_connection.ts";
 import { bindSocket } from "./unix_socket.ts";
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 
-/** Turns of the event loop without a closed connection, after which the rest counts as open. */
+/** After this many turns of the event loop without a closed connection, the rest count as open. */
 const SETTLED_TURNS = 5;
-/** Turns that a shutdown waits at most. */
+/** Most turns that a shutdown waits. */
 const SETTLING_TURNS_MAX = 100;
 /** The answer to a connection beyond the limit. */
 const NO_ROOM = new TextEncoder().encode(
@@ -87,7 +87,7 @@ async function listenAt(place: ListenPlace): Promise<Deno.Listener> {
 /** What serves the connections of a listener. */
 interface Carrier {
   take(connection: Deno.Conn): void;
-  /** Resolves when all are closed, or after so long. */
+  /** Resolves when all are closed, or after `graceMs`. */
   drain(graceMs: number): Promise<void>;
 }
 
@@ -165,7 +165,7 @@ function openCarrier(
       closing = true;
       await settled(open);
       const all = [...open].map(([one, watched]) => {
-        // One that has never sent a request may never do so.
+        // One that has never sent a request may never send one.
         if (!watched.used) one.cut();
         return one.shutdown();
       });
@@ -176,8 +176,8 @@ function openCarrier(
 }
 
 /**
- * Waits for connections that their callers have closed. The runtime handles some hundred per turn, and one
- * that is asked to end before that blocks its whole thread forever.
+ * Waits for connections that their callers have closed. The runtime handles about a hundred per turn, and
+ * asking one to end before its turn blocks the whole thread forever.
  */
 async function settled(open: ReadonlyMap<ServedConnection, unknown>): Promise<void> {
   let left = SETTLED_TURNS;
@@ -195,7 +195,7 @@ function peerOf(remote: Deno.Addr): string | undefined {
   return peerNetwork(remote.hostname);
 }
 
-/** Answers, except under TLS, that there are too many connections, and closes this one. */
+/** Answers that there are too many connections, except under TLS, and closes this one. */
 async function turnAway(connection: Deno.Conn, secure: boolean): Promise<void> {
   try {
     if (!secure) await connection.write(NO_ROOM);
@@ -237,7 +237,7 @@ function serveRelayed(
       return;
     }
     await relay.finished;
-    // Requests in progress have lost their caller.
+    // Requests in progress have no caller any more.
     server.shutdown().catch(() => {});
   };
   const finished = run();
@@ -254,7 +254,7 @@ function serveRelayed(
 
 /**
  * A server for exactly one connection.
- * @param lost called when the server could not accept it, as without descriptors
+ * @param lost called when the server could not accept it, for example without descriptors
  */
 async function openServer(
   { answer, failed }: ConnectionHandling,
@@ -286,7 +286,7 @@ async function openServer(
   }
 }
 
-/** One by one: removing a folder recursively needs a descriptor, and there may be none. */
+/** One by one: removing a folder recursively needs a file descriptor, and there may be none. */
 function removeBoth(socket: string, folder: string): void {
   try {
     Deno.removeSync(socket);

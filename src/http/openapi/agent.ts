@@ -1,4 +1,4 @@
-// The part of the description about the agent itself.
+// The agent itself in the OpenAPI document.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { REFUSALS, refusals } from "./errors.ts";
@@ -122,7 +122,7 @@ const METRICS_TEXT: JsonObject = {
   },
 };
 
-/** Numbers, signs of life, and this description. */
+/** Metrics, health, and this document. */
 export const AGENT: OpenapiPart = {
   tag: { name: "Agent", description: "The agent itself." },
   parameters: {},

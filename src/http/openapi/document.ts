@@ -1,5 +1,5 @@
-// The description of the whole agent as one OpenAPI 3.1 document, put together from one part for
-// each noun. Loaded at the first request for it; see openapi.ts.
+// The OpenAPI 3.1 document of the whole agent, assembled from one part per noun. Loaded on the first request
+// for it; see openapi.ts.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../runtime/version.ts";
@@ -53,7 +53,7 @@ const PARTS: readonly OpenapiPart[] = [
   SESSIONS,
 ];
 
-/** Every path may be called with an id of the request, and each operation belongs to its noun. */
+/** Every path takes a request id, and each operation is tagged with its noun. */
 function pathsOf({ tag, paths }: OpenapiPart): JsonObject {
   return Object.fromEntries(
     Object.entries(paths).map(([path, operations]) => {
@@ -68,7 +68,7 @@ function pathsOf({ tag, paths }: OpenapiPart): JsonObject {
   );
 }
 
-/** The agent's own paths refuse an unknown query parameter, whatever else they take. */
+/** The agent's own paths refuse unknown query parameters, whatever else they take. */
 function responsesOf(path: string, { responses }: JsonObject): JsonObject {
   const described = isJsonObject(responses) ? responses : {};
   return path.startsWith("/agent/v1/") ? { ...described, ...onlyRefusals("409") } : described;

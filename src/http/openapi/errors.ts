@@ -12,7 +12,6 @@ import { tooManyRequests } from "../request/concurrency.ts";
 
 // The errors as data: for each status, the cases in which a request is refused, with an example of each.
 
-/** Statuses of errors. */
 type RefusalStatus = ErrorStatus;
 
 /** The codes that have a status. */
@@ -20,7 +19,6 @@ type CodeOf<Status extends RefusalStatus> = {
   [Code in ErrorCode]: ErrorStatus<Code> extends Status ? Code : never;
 }[ErrorCode];
 
-/** One status, with its cases. */
 interface Refusal<Code extends ErrorCode = ErrorCode> {
   readonly name: string;
   readonly description: string;
@@ -28,7 +26,6 @@ interface Refusal<Code extends ErrorCode = ErrorCode> {
   readonly headers?: readonly string[];
 }
 
-/** One case. */
 interface RefusalExample<Code extends ErrorCode> {
   readonly error_code: Code;
   readonly message: string;
@@ -37,7 +34,7 @@ interface RefusalExample<Code extends ErrorCode> {
 
 const JOB = "job 51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
-/** By status. */
+/** The errors of each status. */
 export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Status>> } = {
   "400": {
     name: "BadRequest",

@@ -1,4 +1,4 @@
-// The part of the description about the stream of events.
+// The stream of events in the OpenAPI document.
 
 import {
   EVENT_KINDS,
@@ -16,7 +16,7 @@ import { MACHINE_UUID } from "./machine_schemas.ts";
 import { emptyAnswer, type OpenapiPart, schemaRef } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
-/** The schema of a kind: `job` is `JobEvent`. */
+/** The name of a kind's schema: `JobEvent` for `job`. */
 function schemaName(kind: string): string {
   return `${kind.charAt(0).toUpperCase()}${kind.slice(1)}Event`;
 }

@@ -1,4 +1,4 @@
-// The part of the description about the host: the page that a status command or a console begins with.
+// The host in the OpenAPI document: what `zonewright status` and the console show first.
 
 import { DEFAULT_POLICY, policyOnWire } from "../../domain/policy.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
@@ -22,7 +22,7 @@ const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
 const NULLABLE_COUNT: JsonObject = { type: ["integer", "null"], minimum: 0 };
 const BYTES: JsonObject = { ...COUNT, description: "Bytes." };
 
-/** An object that has all of its properties. */
+/** An object with all its properties required. */
 function whole(description: string, properties: JsonObject): JsonObject {
   return objectOf(description, Object.keys(properties), properties);
 }
@@ -238,7 +238,7 @@ const DIAGNOSIS_FIELDS: JsonObject = {
   repaired: { const: false, description: "Over HTTP the doctor repairs nothing." },
 };
 
-/** Settings and examination of the agent. */
+/** The agent's settings, and what the doctor finds. */
 const SELF_PATHS: OpenapiPart["paths"] = {
   "/agent/v1/config": {
     get: {
@@ -309,7 +309,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
   },
 };
 
-/** The part about the host and its agent. */
+/** The host and its agent. */
 export const HOST: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     Host: whole("The agent and its host on one page.", HOST_FIELDS),

@@ -1,4 +1,4 @@
-// The part of the description about searching the image index.
+// The search of the image index in the OpenAPI document.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";

@@ -1,6 +1,6 @@
-// The schemas of document 1 in the words of OpenAPI 3.0.3. Open enumerations are a choice between
-// the known words and any other text; closed ones are plain enumerations. No schema forbids further
-// fields: clients pass over what they do not know.
+// The schemas of document 1 as OpenAPI 3.0.3. Open enumerations are a choice between the known words and any
+// other text; closed ones are plain enumerations. No schema forbids further fields: clients ignore fields
+// they do not know.
 
 import type { JsonObject } from "../../domain/json.ts";
 
@@ -21,7 +21,7 @@ function listOf(items: JsonObject): JsonObject {
   return { type: "array", items };
 }
 
-/** A list that is empty when nothing is known. */
+/** A list, empty by default. */
 function defaultedList(items: JsonObject): JsonObject {
   return { type: "array", items, default: [] };
 }

@@ -1,5 +1,5 @@
-// The part of the description about the image index of document 1, which the agent mirrors. Its
-// schemas are those of the built-in description, brought from OpenAPI 3.0 to 3.1.
+// The mirrored image index of document 1 in the OpenAPI document. Its schemas are those of the built-in
+// description, converted from OpenAPI 3.0 to 3.1.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { INDEX_SCHEMAS } from "./index_schemas.ts";
@@ -14,8 +14,7 @@ import {
   TEXT,
 } from "./operation.ts";
 
-// Documents of the image index for the examples of the description: those of the sample index,
-// shortened to one of each kind.
+// The examples: documents of the sample index, cut down to one entry of each kind.
 
 const PUBLISHED_AT = "2026-11-01T00:00:00Z";
 
@@ -85,7 +84,7 @@ const BUILDS: JsonObject = {
 };
 
 /**
- * A schema of OpenAPI 3.0 in the words of 3.1, where `nullable` is gone: null is a type of its own.
+ * Converts a schema from OpenAPI 3.0 to 3.1, where null is a type instead of `nullable`.
  */
 function withNullType(schema: JsonValue): JsonValue {
   if (Array.isArray(schema)) return schema.map(withNullType);
@@ -98,7 +97,7 @@ function withNullType(schema: JsonValue): JsonValue {
   return { anyOf: [rest, { type: "null" }] };
 }
 
-/** Every schema of document 1; its errors have the agent's own shape, which holds theirs. */
+/** Every schema of document 1. Errors have the agent's own shape, which includes the document's fields. */
 function indexSchemas(): JsonObject {
   const { Error: _, ...schemas } = INDEX_SCHEMAS;
   return Object.fromEntries(
@@ -143,7 +142,7 @@ const BUILD_LIST = schemaRef("BuildList");
 const SAMPLE = "zonewright-sample";
 const PREVIEW = "zonewright-preview";
 
-/** What the description says of the image index. @see document 1, Endpoints */
+/** The operations of the image index. @see document 1, Endpoints */
 export const INDEX: OpenapiPart = {
   tag: {
     name: "Image index",

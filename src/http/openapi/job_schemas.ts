@@ -1,4 +1,4 @@
-// The schemas of jobs and of what they report, and the job that examples show.
+// The schemas of jobs and of what they report, and the job of the examples.
 
 import { EXECUTION_WORDS } from "../../domain/job/wire.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -54,7 +54,7 @@ export const QUEUED_JOB: JsonObject = {
 /** The same job after a resume. */
 export const RESUMED_JOB: JsonObject = { ...JOB, reason: "waiting_for_slot" };
 
-/** The same job when it is done. */
+/** The same job after it has succeeded. */
 export const FINISHED_JOB: JsonObject = {
   ...JOB,
   execution: "success",
@@ -164,7 +164,7 @@ const TASK_RESULT: JsonObject = objectOf(
   },
 );
 
-/** The schemas of jobs. @see document 2, Job */
+/** @see document 2, Job */
 export const JOB_SCHEMAS: JsonObject = {
   Execution: EXECUTION,
   TaskResult: TASK_RESULT,

@@ -1,4 +1,4 @@
-// The part of the description about the views of jobs: summaries, failed attempts and logs.
+// The views of jobs in the OpenAPI document: summaries, failed attempts and logs.
 
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
 import { LOG_LEVELS } from "../../domain/job/job.ts";
@@ -41,7 +41,7 @@ function nullable(schema: JsonObject): JsonObject {
   return { anyOf: [schema, { type: "null" }] };
 }
 
-/** An object that has all of its properties. */
+/** An object with all its properties required. */
 function whole(description: string, properties: JsonObject): JsonObject {
   return objectOf(description, Object.keys(properties), properties);
 }
@@ -207,7 +207,7 @@ const COUNT_EXAMPLES: JsonObject = {
   finished_since: "2026-01-31T00:00:00Z",
 };
 
-/** What the views add to the part about jobs. */
+/** The views, added to the part about jobs. */
 export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     SummaryTask: whole("The task that runs, waits or has failed.", {

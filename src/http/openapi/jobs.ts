@@ -1,4 +1,4 @@
-// The part of the description about jobs: making them, looking at them, and changing them.
+// Jobs in the OpenAPI document: creating, reading and changing them.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { paramFilter } from "../routes/jobs/filter.ts";
@@ -34,8 +34,6 @@ import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
 import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/prune.ts";
-
-// The progress that is reported for a job.
 
 const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
 const ENTRY = { task: "stop", message: "asked the guest to power off" };
@@ -113,7 +111,6 @@ function changed(done: "canceled" | "retried", fields: JsonObject): JsonObject {
   });
 }
 
-/** The schemas of those paths. */
 const JOB_BULK_SCHEMAS: JsonObject = {
   CanceledJobs: changed("canceled", {}),
   RetriedJobs: changed("retried", {
@@ -155,7 +152,6 @@ const PRUNE_PATH: JsonObject = {
   },
 };
 
-/** The paths themselves. */
 const JOB_BULK_PATHS: OpenapiPart["paths"] = {
   "/agent/v1/jobs/{job_uuid}/retry": {
     post: {
@@ -346,7 +342,7 @@ const RESUME: Record<string, JsonObject> = {
   },
 };
 
-/** What the description says of jobs. @see document 2, Endpoints */
+/** The operations on jobs. @see document 2, Endpoints */
 export const JOBS: OpenapiPart = {
   tag: {
     name: "Jobs",

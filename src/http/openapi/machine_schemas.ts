@@ -1,4 +1,4 @@
-// The schemas of machines as they are shown, and the machine that examples show.
+// The schemas of machines in responses, and the machine of the examples.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { DISK_FIELDS, NIC_FIELDS } from "../../domain/machine/shown.ts";
@@ -8,7 +8,7 @@ import { INSTANT, listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from 
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 const MACHINE_JOB = "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2";
 
-/** A machine of the examples that does not run. */
+/** A stopped machine in the examples. */
 export const STOPPED_UUID = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";
 
 /** A description that fits the default policy. @see document 3 */

@@ -1,4 +1,4 @@
-// The part of the description about machines.
+// Machines in the OpenAPI document.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE_QUERY_FIELDS } from "../routes/machines.ts";
@@ -27,7 +27,7 @@ import {
 import { queryParameters } from "./requests.ts";
 import { CONSOLE_QUERY_FIELDS } from "../routes/machine_console.ts";
 
-// The part of the description about a machine's later life: what is done to it, and its console.
+// Actions on an existing machine, and its console.
 
 const BY_UUID: JsonObject[] = [parameterRef("MachineUuid")];
 const KEPT = ["Location", "Idempotency-Replayed"];
@@ -37,7 +37,7 @@ const JOINED =
   "Answered once the job is kept. An equal request meanwhile is answered with the same " +
   "job; while another job has the machine, 409 names that one.";
 
-/** What an action that is a job answers. */
+/** The answer to an action that becomes a job. */
 function started(uuid: string): JsonObject {
   const example = { ...STARTED, uuid };
   return jsonAnswer("The job is kept.", schemaRef("MachineStarted"), example, KEPT);
@@ -180,7 +180,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
   },
 };
 
-// The part of the description about what failed jobs have left on the host.
+// Leftovers: what failed jobs have left on the host.
 
 const EXAMPLE: JsonObject = {
   uuid: MACHINE_UUID,
@@ -195,7 +195,6 @@ const EXAMPLE: JsonObject = {
 
 const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
 
-/** Shapes of what is left. */
 const LEFTOVER_SCHEMAS: JsonObject = {
   Leftover: objectOf("What a job could not remove.", Object.keys(EXAMPLE), {
     uuid: { ...UUID, description: "Of the machine, of which there may be datasets only." },
@@ -222,7 +221,6 @@ const LEFTOVER_SCHEMAS: JsonObject = {
   }),
 };
 
-/** Paths of what is left. */
 const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject>>>> = {
   "/agent/v1/leftovers": {
     get: {
@@ -277,7 +275,7 @@ const REQUESTS: Record<string, JsonObject> = {
   },
 };
 
-/** Machines of document 3. */
+/** The operations on machines. @see document 3 */
 export const MACHINES: OpenapiPart = {
   tag: {
     name: "Machines",

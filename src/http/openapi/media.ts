@@ -1,4 +1,4 @@
-// The part of the description about the verified files of this host.
+// The verified files of this host in the OpenAPI document.
 
 import { CHECK_LEVELS } from "../../domain/digest.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -81,7 +81,7 @@ const STARTED: JsonObject = { job_uuid: JOB };
 const started = (description: string) =>
   jsonAnswer(description, schemaRef("MediumStarted"), STARTED, ["Location"]);
 
-/** Files that were downloaded or read, and verified. */
+/** Files that were downloaded, or found in a folder, and verified. */
 export const MEDIA_FILES: OpenapiPart = {
   tag: {
     name: "Media",

@@ -1,4 +1,4 @@
-// The part of the description about the library of media, and the upload of files into it.
+// The media library and its uploads in the OpenAPI document.
 
 import type { JsonObject } from "../../domain/json.ts";
 import {
@@ -24,7 +24,7 @@ import {
 import { queryParameters } from "./requests.ts";
 
 const NAME = "installer-13.iso";
-/** Content of the example's upload, and what its header fields say of it. */
+/** The content of the example upload, and the header fields that describe it. */
 const BYTES = "The bytes of the file.";
 const SHA256 = "67d9473094910373bd50e381e491edbe1be97e35295665cccfc31c53b2e4690f";
 const SHA256_BASE64 = "Z9lHMJSRA3O9UOOB5JHtvhvpfjUpVmXMz8McU7LkaQ8=";
@@ -120,7 +120,7 @@ const SCHEMAS: JsonObject = {
   }),
 };
 
-/** Header fields that say where an upload stands. */
+/** Header fields that report the progress of an upload. */
 const STANDING = ["Upload-Offset", "Upload-Complete"];
 
 function header(name: string, description: string, example: string): JsonObject {
@@ -169,7 +169,7 @@ const UPLOAD: JsonObject = {
   },
 };
 
-/** What there is to boot from, and how a caller adds to it. */
+/** Listing and uploading the files that machines boot from. */
 export const MEDIA_LIBRARY: OpenapiPart = {
   tag: {
     name: "Media library",

@@ -1,5 +1,5 @@
-// The part of the description about the mirror of the image index: how fresh it is, bringing it up
-// to date, and which file a reference means.
+// The mirror of the image index in the OpenAPI document: how fresh it is, syncing it, and resolving a
+// reference to a file.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
@@ -152,7 +152,7 @@ const SCHEMAS: JsonObject = {
   ),
 };
 
-/** The mirror, as its operator sees it. */
+/** The mirror as its operator sees it. */
 export const MIRROR: OpenapiPart = {
   tag: { name: "Mirror", description: "The agent's copy of the image index." },
   parameters: {},

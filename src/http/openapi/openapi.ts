@@ -1,4 +1,4 @@
-// GET /openapi.json: the OpenAPI document of the whole agent. It is built at the first request, so that it
+// GET /openapi.json: the OpenAPI document of the whole agent. It is built on the first request, so that it
 // costs nothing at start-up.
 
 import { Hono } from "hono";
@@ -27,7 +27,7 @@ export function openapiRoutes(agent: DescribedAgent): Hono<HttpEnv> {
   return app;
 }
 
-/** Its `Last-Modified` is this request, the first one under its policy. */
+/** Its `Last-Modified` is the time of this request, the first under its policy. */
 async function load({ now, limits, machines }: DescribedAgent): Promise<ServedDocument> {
   const { openapiDocument } = await import("./document.ts");
   const document = openapiDocument({ limits, policy: machines.policy });

@@ -68,7 +68,7 @@ export function objectOf(
   };
 }
 
-/** A parameter in the path; those are always required. */
+/** A path parameter; these are always required. */
 export function inPath(
   name: string,
   description: string,

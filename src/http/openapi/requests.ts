@@ -26,7 +26,7 @@ export interface AgentBounds {
   readonly limits: HttpLimits;
 }
 
-/** The body of every request that is described by a schema with a name, by that name. */
+/** The bodies of requests that have a named schema, by that name. */
 export function requestBodies(
   { policy, limits }: AgentBounds,
 ): Readonly<Record<string, Description<unknown>>> {

@@ -1,4 +1,4 @@
-// The part of the description about sessions of browsers.
+// Browser sessions in the OpenAPI document.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";

@@ -1,4 +1,4 @@
-// The part of the description about workflows and their tasks.
+// Workflows and their tasks in the OpenAPI document.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { WORKFLOW_QUERY_FIELDS } from "../routes/workflows.ts";
@@ -54,7 +54,7 @@ export const WORKFLOW: JsonObject = {
 
 const SECONDS: JsonObject = { type: "integer", minimum: 1 };
 
-/** A task as it is shown; what may be sent is bounded by the agent's settings. */
+/** A task in responses; requests are also bounded by the agent's settings. */
 const TASK_FIELDS: JsonObject = {
   name: TEXT,
   body: TEXT,
@@ -101,7 +101,7 @@ const SCHEMAS: JsonObject = {
 
 const BODY = jsonBody("The workflow.", schemaRef("WorkflowRequest"), { stop: REQUEST });
 
-/** What the description says of workflows. @see document 2, Workflow */
+/** The operations on workflows. @see document 2, Workflow */
 export const WORKFLOWS: OpenapiPart = {
   tag: {
     name: "Workflows",

@@ -13,18 +13,20 @@ import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/t
 import { asksForPage } from "../routes/ui.ts";
 import { type BrowserSession, CSRF_HEADER, type Sessions, showsCsrf } from "./sessions.ts";
 
-/** GETs for administrators only: they show a secret, open a machine's keyboard, or start processes. */
+/**
+ * GETs for administrators only: they show a secret, give access to a machine's keyboard, or start processes.
+ */
 const ADMIN_READ = /^\/agent\/v1\/(?:machines\/[^/]+\/(?:vnc|console)|doctor)$/;
 const READING = ["GET", "HEAD"];
 /** Paths that load balancers and supervisors may use without a token; the answer is one word. */
 const PROBES = ["/healthz", "/readyz"];
 /** The pages of the console, which hold no secret. */
 const PAGES = /^\/ui(?:\/|$)/;
-/** Where a browser signs in and out. */
+/** The path where browsers sign in and out. */
 export const SESSION_PATH = "/agent/v1/session";
-/** Other schemes are meant for a proxy between the caller and the agent. */
+/** Credentials of other schemes are for a proxy between the caller and the agent. */
 const BEARER = /^bearer(?: +(.*))?$/i;
-/** One reason for every invalid ticket, which does not reveal what is wrong with it. */
+/** The same for every invalid ticket, so that it does not reveal what is wrong. */
 const BAD_TICKET = "the ticket is not known: it was used, has expired, or is another machine's";
 /** Milliseconds between two log lines about refused tokens. */
 const REFUSAL_LOG_EVERY_MS = 10_000;
@@ -67,7 +69,7 @@ export function admitted(
         logFailure(remote, "none was sent");
         throw unauthorized("a bearer token is required and none was sent");
       }
-      // A caller with an invalid ticket is unknown, even where others are let in; so is a probe.
+      // A caller with an invalid ticket is unknown even where no token is required; so is a probe.
       if (ticket === undefined && !wanted) {
         c.set("caller", { kind: remote?.transport === "unix" ? "socket" : "loopback" });
       }
@@ -108,7 +110,7 @@ function refuseBeyond(
 }
 
 /**
- * Refuses a change that was not sent by a page of the session. A sign-in needs a token anyway.
+ * Refuses a change that was not sent by a page of the session. A sign-in shows a token instead.
  * @throws {AgentError} `forbidden`
  */
 function refuseForged(session: BrowserSession, { method, headers }: Request, path: string): void {
@@ -119,7 +121,7 @@ function refuseForged(session: BrowserSession, { method, headers }: Request, pat
   throw new AgentError("forbidden", message);
 }
 
-/** Uses a ticket up. It is invalid once its maker's token is revoked. */
+/** Uses up a ticket, which is invalid once its maker's token is revoked. */
 async function makerOf(
   { ticket, uuid }: ShownTicket,
   access: Access,
@@ -134,7 +136,8 @@ function unauthorized(why: string): AgentError {
 }
 
 /**
- * The token of a text. Every digest is compared in constant time, which reveals nothing of any token.
+ * The token that has this text. Every digest is compared, in constant time, so nothing is revealed of any
+ * token.
  */
 export async function tokenOf(text: string, tokens: readonly Token[]): Promise<Token | undefined> {
   // The form of a token is no secret.

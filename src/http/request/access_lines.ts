@@ -1,5 +1,5 @@
-// Log lines about requests, by caller. Each request has its own line while its caller has few; beyond that
-// they are counted in one line. Otherwise any caller could fill the log.
+// Log lines about requests, by caller. Each request gets its own line while its caller has few; further ones
+// are counted in a single line, so that no caller can fill the log.
 
 import type { Context } from "hono";
 import { routePath } from "hono/route";
@@ -8,9 +8,9 @@ import type { Log } from "../../metrics/log.ts";
 import { methodName, NO_ROUTE } from "../../metrics/meters.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** Single lines of one caller within a window. */
+/** Requests of one caller in a window that get their own line. */
 export const CALLER_LINES_MAX = 600;
-/** Milliseconds of a window. */
+/** Length of a window, milliseconds. */
 const WINDOW_MS = 60_000;
 /** Callers that are counted separately; all others count as one. */
 const CALLERS_MAX = 256;
@@ -102,13 +102,13 @@ export function openAccessLines(
 /** The windows of callers; each ends with a line if it has counted any. */
 interface Windows {
   of(caller: LineCaller): Window;
-  /** Ends counting windows in time, even without further calls. */
+  /** Ends windows on time, even without further calls. */
   endLater(): void;
   endAll(): void;
 }
 
 function openWindows(log: Log, now: Now, nowMs: () => number): Windows {
-  /** Oldest first. */
+  /** By caller, oldest first. */
   const windows = new Map<string, Window>();
   let ending: ReturnType<typeof setTimeout> | undefined;
   const end = (ageMs: number) => {
@@ -153,7 +153,7 @@ function openWindows(log: Log, now: Now, nowMs: () => number): Windows {
   return { of, endLater, endAll };
 }
 
-/** Counts one of a key; keys beyond `max` count as `other`. */
+/** Counts one for a key; keys beyond `max` count as `other`. */
 function count<Key>(counts: Map<Key, number>, key: Key, max: number, other: Key): void {
   const counted = counts.has(key) || counts.size < max ? key : other;
   counts.set(counted, (counts.get(counted) ?? 0) + 1);

@@ -1,6 +1,6 @@
 // The record of who changed what: one line for every call that may change something, refused or not. It says
-// who, what and how it ended, never what was sent. The log counts the lines of busy callers; the trail has
-// each.
+// who called what and how it ended, never what was sent. For busy callers the log only counts the lines; the
+// trail has each of them.
 
 import { METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
 import type { MiddlewareHandler } from "hono";
@@ -14,7 +14,6 @@ import { callerText, peerText } from "./caller.ts";
 
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
 
-/** What the middleware works with. */
 interface AuditDependencies {
   readonly log: Log;
   readonly lines: AccessLines;
@@ -22,7 +21,7 @@ interface AuditDependencies {
   readonly trail?: AuditTrail | undefined;
 }
 
-/** Records calls. Comes first, so that it records the final status. */
+/** Records calls. It comes first, so that it records the final status. */
 export function audited({ log, lines, now, trail }: AuditDependencies): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     await next();

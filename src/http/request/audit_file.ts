@@ -1,4 +1,4 @@
-// The audit trail as a file of JSON lines, readable for its owner only. An entry is in the file before its
+// The audit trail as a file of JSON lines, readable only by its owner. An entry is in the file before its
 // call is answered; concurrent entries share one write. The file is reopened when the configuration is
 // reloaded, so that logadm and logrotate can move it.
 
@@ -18,14 +18,13 @@ interface AuditFile extends AuditTrail {
   close(): Promise<void>;
 }
 
-/** Where entries that were not written are reported. */
 interface AuditFileOptions {
   readonly log: Log;
-  /** Called with their number. */
+  /** Called with the number of entries that were not written. */
   readonly lost: (entries: number) => void;
 }
 
-/** Opens no file yet: reopen() does. */
+/** Opens no file until reopen() is called. */
 export function openAuditFile({ log, lost }: AuditFileOptions): AuditFile {
   let file: LineFile | undefined;
   let waiting: string[] = [];

@@ -8,7 +8,7 @@ interface TokenCaller {
   readonly kind: "token";
   readonly name: string;
   readonly scope: TokenScope;
-  /** Whether its session still stands. */
+  /** Whether its session is still valid. */
   readonly stands?: () => boolean;
 }
 
@@ -56,7 +56,7 @@ export async function isStillGood(caller: Caller, access: Access): Promise<boole
   }
 }
 
-/** Why a stream or a console ends whose caller is no longer allowed. */
+/** Why a stream or console ends when its caller loses access. */
 export const LOST_ACCESS = "the token was revoked, or the session has ended";
 
 /** Whether a caller may see secrets; others see them masked. */
@@ -81,7 +81,7 @@ export function peerText(remote: Deno.Addr | undefined): string {
   return "hostname" in remote ? remote.hostname : "socket";
 }
 
-/** A caller in records: `socket`, `loopback`, `token:NAME`, `ticket:` and its maker. */
+/** The caller as records name it; see `who` of AuditEntry. */
 export function callerText(caller: Caller | undefined): string {
   switch (caller?.kind) {
     case undefined:

@@ -1,4 +1,4 @@
-// One table of the differences between document 2 and node-workflow, the software it describes. Programs
+// The differences between document 2 and node-workflow, the software it describes, in one table. Programs
 // written for node-workflow need its column; all others get the document's. The words of `execution` and the
 // fields of a job differ too; see domain/job/wire.ts.
 
@@ -6,7 +6,7 @@ import { AgentError, type NamedRefusal } from "../../domain/error.ts";
 import { DOCUMENT_RESUME, type ResumeRules } from "../../domain/job/request.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 
-/** How the routes of document 2 behave where the two differ. */
+/** How the routes of document 2 behave where it and node-workflow differ. */
 interface Conventions {
   /** Status of a successful PUT of a workflow. */
   readonly putStatus: 200 | 201;
@@ -53,7 +53,7 @@ export const CONVENTIONS: Readonly<Record<Wording, Conventions>> = {
   },
 };
 
-/** A refusal as clients of node-workflow know it. Without words of its own it keeps the agent's. */
+/** A refusal as clients of node-workflow know it; without a message, the agent's own is kept. */
 interface Rewording {
   readonly code: "conflict" | "invalid_argument" | "not_found";
   readonly message?: string;
@@ -72,7 +72,7 @@ const REWORDINGS: Readonly<Record<NamedRefusal | FieldRefusal, Rewording>> = {
   execution: { code: "conflict" },
 };
 
-/** Refusals that are known by the field that they name. */
+/** Refusals that are recognized by the field they name. */
 type FieldRefusal = "no_body" | "no_workflow" | "execution";
 
 const TASK_BODY = /^(?:chain|onerror|oncancel)(?:\[\])?\[\d+\]\.body$/;
@@ -85,7 +85,7 @@ function refusalOf({ code, errors, refusal }: AgentError): NamedRefusal | FieldR
   return errors.some(({ field }) => field === "execution") ? "execution" : undefined;
 }
 
-/** An error as it is answered. The log has the agent's own words. */
+/** An error as the caller gets it. The log has the agent's own words. */
 export function reworded(error: unknown, wording: Wording): unknown {
   if (wording === "document" || !(error instanceof AgentError)) return error;
   const refusal = refusalOf(error);

@@ -1,11 +1,12 @@
-// Limits how many requests are answered at once. More would only wait in memory, so they get a 503. Requests
-// with slow bodies take long, so those with a body never get the last places, and reading stays possible.
+// Limits how many requests are answered at once. More would only wait in memory, so they get a 503. Slow
+// bodies hold a place for long, so the last places are kept for requests without a body, and reading stays
+// possible.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** One place in this many is reserved for requests without a body. */
+/** One place in this many is kept for requests without a body. */
 const BODILESS_SHARE = 8;
 const BODILESS = ["GET", "HEAD"];
 

@@ -1,8 +1,8 @@
-// Whether a request is accepted by what its head says: its size, and the page it was sent for. Over TCP
-// the agent serves programs, and pages that it served itself. A page of another site that reaches
-// 127.0.0.1 from an administrator's browser is recognized by what the browser sends: the Host it
-// believes to talk to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the
-// unix socket the mode of the file decides instead.
+// Whether a request is accepted by what its head says: its size, and the page it was sent for. Over TCP the
+// agent serves programs, and the pages that come from itself. A page of another site that reaches 127.0.0.1
+// from an administrator's browser is recognized by what the browser sends: the Host it believes it is talking
+// to (DNS rebinding), its Origin, and its site. No CORS header is ever sent. On the unix socket the mode of
+// the file decides instead.
 //
 // The application and the fast path of the index share this check; see routes/index/fast_path.ts.
 
@@ -16,7 +16,7 @@ const LOOPBACK_ADDRESS = /^127(?:\.\d{1,3}){3}$/;
 const HOST = /^(\[[0-9a-f:.]+\]|[^:[\]/@\s]+)(?::\d{1,5})?$/;
 const SHOWN_CHARS_MAX = 100;
 
-/** The size of a head and the fields that are checked; null for a field that was not sent. */
+/** The size of a head, and the fields that are checked; null if not sent. */
 interface RequestHead {
   readonly fields: number;
   /** Characters of all names and values. */
@@ -93,29 +93,29 @@ export interface HeadRules {
 }
 
 /**
- * Refuses heads that are too large, and calls that a foreign web page may have made. On the unix socket the
- * second check is left out: a Host is only refused when it would change the path.
+ * Refuses heads that are too large, and requests that a foreign web page may have made. On the unix socket
+ * the second check is skipped: a Host is refused only if it would change the path.
  */
 export function openHeadCheck({ limits, allowedHosts }: HeadRules): HeadCheck {
   const { headerFieldsMax, headerCharsMax } = limits;
   const names = new Set<string>(LOOPBACK_NAMES);
   for (const host of allowedHosts) names.add(host.toLowerCase());
   return (head, request, from) => {
-    // The runtime accepts about a hundred fields and answers more with 431 and no body. These bounds are
-    // narrower and answered like every other refusal (RFC 6585, section 5).
+    // The runtime accepts about a hundred fields and answers more with 431 and no body. These limits are
+    // lower, and are answered like every other refusal (RFC 6585, section 5).
     if (head.fields > headerFieldsMax) {
       return tooLarge(`it has over ${headerFieldsMax} header fields`);
     }
     if (head.chars > headerCharsMax) {
       return tooLarge(`its header is over ${headerCharsMax} characters`);
     }
-    // Not by the scheme of the URL: a client on TCP can write any into its request line.
+    // The scheme of the URL proves nothing: a client on TCP can put any into its request line.
     if (from?.remote?.transport === "unix") return misleadingHost(head);
     return foreignCall(head, request, names, from?.secure);
   };
 }
 
-/** Refuses requests by their heads. Comes before anything else of a request is read. */
+/** Refuses requests by their heads, before anything else of them is read. */
 export function headChecked(rules: HeadRules): MiddlewareHandler<HttpEnv> {
   const check = openHeadCheck(rules);
   return async (c, next) => {
@@ -127,8 +127,8 @@ export function headChecked(rules: HeadRules): MiddlewareHandler<HttpEnv> {
 }
 
 /**
- * `malformed` for a Host with which the URL of the request has another path or query than its first line.
- * No other Host matters on the unix socket, and many clients send an empty one.
+ * `malformed` for a Host that gives the URL another path or query than the request line has. No other Host
+ * matters on the unix socket, and many clients send an empty one.
  */
 function misleadingHost({ host }: RequestHead): AgentError | undefined {
   if (host === null || !/[/?#\\]/.test(host)) return undefined;
@@ -136,7 +136,7 @@ function misleadingHost({ host }: RequestHead): AgentError | undefined {
   return new AgentError("malformed", message);
 }
 
-/** `malformed` without a Host, `forbidden` for a call of a foreign page. */
+/** `malformed` without a Host, `forbidden` for a request from a foreign page. */
 function foreignCall(
   { host: sent, origin: sentOrigin, fetchSite, fetchMode }: RequestHead,
   request: Request,
@@ -155,7 +155,7 @@ function foreignCall(
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
     return forbidden(`Origin ${shown(origin)} is not the agent's own`);
   }
-  // Following a link from elsewhere to one of the agent's pages is no call by that other site.
+  // A link on another site to one of the agent's pages may be followed.
   const followsLink = fetchMode === "navigate" && request.method === "GET";
   if ((fetchSite === "cross-site" || fetchSite === "same-site") && !followsLink) {
     return forbidden("it was sent for a page of another site");
@@ -163,7 +163,7 @@ function foreignCall(
   return undefined;
 }
 
-/** The host that the caller believes to talk to. */
+/** The host that the caller believes it is talking to. */
 export function hostOf(request: Request, secure = false): string | undefined {
   return request.headers.get("host") ?? hostOfUrl(request, secure);
 }

@@ -87,7 +87,7 @@ function otherType(reason: string): AgentError {
 const SMALL_BYTES = 64 * 1024;
 /** Bodies up to this size, such as a cancel's, reserve no memory: each takes 40 KiB with its value. */
 const TINY_BYTES = 1024;
-/** Where the specification's words do not apply, under which the last of equal names counts. */
+/** Below this prefix repeated names are refused; elsewhere the specification lets the last one count. */
 const OWN_ROUTES = "/agent/v1/";
 /**
  * Values in one body, counting each member of an object and each element of a list. A document of 2 MiB
@@ -97,10 +97,10 @@ export const BODY_VALUES_MAX = 500_000;
 
 /**
  * The body of a request as a JSON value. An empty body is read as `{}`, so that requests with only optional
- * fields need none. On the agent's own routes a name that stands twice in one object is refused, in bodies
- * up to 64 KiB: the walk over a longer one would delay other requests, so of its names the last one counts, as
- * everywhere else. Memory is reserved before the body is read, and again before it is parsed; it is released
- * when the request is answered.
+ * fields need none. On the agent's own routes, bodies up to 64 KiB may not repeat a name in one object.
+ * Checking a longer body would delay other requests, so there the last of equal names counts, as on all other
+ * routes. Memory is reserved before the body is read, and again before it is parsed; it is released when the
+ * request is answered.
  * @throws {AgentError} `malformed`, `too_large`, `overloaded`
  */
 export async function readJson<E extends MemoryEnv>(
@@ -113,7 +113,7 @@ export async function readJson<E extends MemoryEnv>(
   if (declared > bytesMax) throw tooLarge(bytesMax);
   if (request.body === null) return {};
   const reserve = reservationsOf(c, declared);
-  // With a transfer encoding the declared length is meaningless, but it still bounds what is read.
+  // With a transfer encoding a declared length means nothing, but it still bounds what is read.
   const reading = { bytesMax: declared, secondsMax };
   const held = await reserve("body", declared).catch(async (error: unknown) => {
     // Read to the end: a caller that is still sending would not see the answer.
@@ -172,7 +172,7 @@ function reservationsOf<E extends MemoryEnv>(
   return (what, bytes) => c.get("memory").reserve(accounts[what], bytes, "read the body");
 }
 
-/** Whether a body is so large that its answer should not be built in memory. */
+/** Whether the body is so large that the answer should not be built in memory. */
 export function isLarge({ req }: Context): boolean {
   return !(Number(req.header("content-length")) <= SMALL_BYTES);
 }
@@ -191,7 +191,7 @@ async function readDeclared(request: Request, secondsMax: number): Promise<Uint8
 interface Reading {
   readonly bytesMax: number;
   readonly secondsMax: number;
-  /** Whether to keep the bytes; otherwise they are discarded. */
+  /** Whether to keep the bytes instead of discarding them. */
   readonly keeps: boolean;
 }
 
@@ -204,7 +204,7 @@ async function readBytes(
   let late = false;
   const timer = setTimeout(() => {
     late = true;
-    // Fails when the body has already broken off; the pending read has then failed too.
+    // Fails if the body has already broken off; then the pending read has failed too.
     reader.cancel().catch(() => {});
   }, secondsMax * 1000);
   try {

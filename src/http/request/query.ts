@@ -12,8 +12,8 @@ import type { HttpEnv } from "../context.ts";
 const SHOWN_CHARS_MAX = 64;
 
 /**
- * The fields of a query.
- * @param required those that must be there
+ * Reads the fields of a query.
+ * @param required names of required fields
  * @throws {AgentError} `invalid_argument` naming every key that is unknown, repeated or incorrect
  */
 export function readQuery<F extends Fields, const R extends keyof F & string = never>(
@@ -24,7 +24,7 @@ export function readQuery<F extends Fields, const R extends keyof F & string = n
   return readTexts(textsOf(url), fields, required);
 }
 
-/** Routes of the agent's own that have a query, by method and path. */
+/** The agent's own routes that have a query, by method and path. */
 const WITH_QUERY: ReadonlySet<string> = new Set([
   "GET /agent/v1/events",
   "GET /agent/v1/images",
@@ -42,8 +42,8 @@ const WITH_QUERY: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Refuses every key in the query of a route of the agent's own that has none, so that a misspelled or
- * misplaced switch is never taken for absent. @throws {AgentError} `invalid_argument`
+ * Refuses any query on the agent's own routes that have none, so that a misspelled or misplaced switch is
+ * never ignored. @throws {AgentError} `invalid_argument`
  */
 export const strictQuery: MiddlewareHandler<HttpEnv> = async (c, next) => {
   if (c.req.url.includes("?") && c.req.path.startsWith("/agent/v1/")) {
@@ -54,7 +54,7 @@ export const strictQuery: MiddlewareHandler<HttpEnv> = async (c, next) => {
   await next();
 };
 
-/** Reads texts by their names, as a query has them. @throws {AgentError} `invalid_argument` */
+/** Reads texts by name, as textsOf() returns them. @throws {AgentError} `invalid_argument` */
 export function readTexts<F extends Fields, const R extends keyof F & string = never>(
   texts: ReadonlyMap<string, string>,
   fields: F,

@@ -1,5 +1,5 @@
-// Every request has an id: the caller's, or a new one. It is in each response, each error body, and the log
-// line of the answered request, unless that is only counted.
+// Every request has an id: the caller's, or a new one. It is in every response, every error body, and the log
+// line of the request, if it gets one.
 
 import { SWITCHING } from "../listen/listener.ts";
 import type { Context, MiddlewareHandler } from "hono";
@@ -21,13 +21,19 @@ export const PATH_CHARS_MAX = 256;
 /** Characters of a method in a log line; the caller chooses it. */
 export const METHOD_CHARS_MAX = 32;
 
-/** The first status of those that refuse a request. */
+/** Statuses from here on refuse a request. */
 const FIRST_REFUSAL = 400;
 
-/** An unread body up to this size came with its head, as a rule: the runtime discards it and keeps the connection. */
+/**
+ * An unread body up to this size usually came with its head: the runtime discards it and keeps the
+ * connection.
+ */
 const DISCARDED_BYTES_MAX = 8 * 1024;
 
-/** A caller's id without characters that could forge a header or a log line; undefined when empty. */
+/**
+ * A caller's id without the characters that could forge a header or a log line; undefined when nothing is
+ * left.
+ */
 export function cleanRequestId(sent: string | null | undefined): string | undefined {
   const clean = (sent ?? "").replace(/[^\w.:@/+=-]/g, "").slice(0, REQUEST_ID_CHARS_MAX);
   return clean === "" ? undefined : clean;
@@ -38,8 +44,8 @@ function sentRequestId(c: Context<HttpEnv>): string | undefined {
 }
 
 /**
- * Names the resource in the header `request-id`, where clients of node-workflow expect its uuid. The id that
- * a client has sent takes its place.
+ * Puts the uuid of the resource into the header `request-id`, where clients of node-workflow expect it,
+ * unless the client sent an id.
  */
 export function nameAnswer(
   c: Context<HttpEnv>,
@@ -49,7 +55,7 @@ export function nameAnswer(
   if (CONVENTIONS[wording].namesAnswers) c.header("request-id", uuid);
 }
 
-/** Gives the request its id and logs its answer. Comes before all that may refuse it. */
+/** Gives the request its id and logs its answer. It comes before everything that may refuse the request. */
 export function identified(
   { log, newUuid, wording }: Pick<HttpContext, "log" | "newUuid" | "wording">,
   lines: AccessLines,
@@ -65,8 +71,8 @@ export function identified(
     if (c.env?.secure === true && c.get("caller") === undefined) {
       c.res.headers.set("connection", "close");
     }
-    // The runtime closes the connection of a large body that was not read; a caller who keeps connections must
-    // not send its next request on it (RFC 9112, section 9.6).
+    // The runtime closes the connection of a large body that was not read; a caller that reuses connections
+    // must not send its next request on it (RFC 9112, section 9.6).
     if (c.res.status >= FIRST_REFUSAL && isBodyLeft(c.req.raw)) {
       c.res.headers.set("connection", "close");
     }
@@ -77,7 +83,7 @@ export function identified(
     if (sent !== undefined && CONVENTIONS[wording].namesAnswers) {
       c.res.headers.set("request-id", sent);
     }
-    // Keeps browsers from guessing another type than JSON.
+    // Keeps browsers from guessing a type other than JSON.
     c.res.headers.set("x-content-type-options", "nosniff");
     logAnswer(log, lines, c, performance.now() - startMs);
   };
@@ -138,8 +144,8 @@ async function setLength(answer: Response): Promise<void> {
 }
 
 /**
- * An answer to HEAD for Deno, which would add `content-length: 0` to one without a body: wrong where GET has
- * one.
+ * An answer to HEAD that Deno leaves alone. It would add `content-length: 0` to one without a body, which is
+ * wrong where GET has one.
  */
 export function headAnswer(response: Response): Response {
   if (response.headers.has(LENGTH) || BODILESS.includes(response.status)) return response;

@@ -1,30 +1,30 @@
 // Sessions of the web console. A browser cannot send a token with a page or a WebSocket, and a script that
 // holds one can lose it. So a caller shows its token once, and gets a cookie that scripts cannot read. The
 // session has the rights of that token and ends with it. Only digests are kept, in memory: a session does not
-// outlive the agent. A changing request must also show a text that another site cannot read.
+// outlive the agent. A changing request must also send a text that another site cannot read.
 
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import type { Token } from "../../domain/token.ts";
 import { hostOf } from "./head_check.ts";
 
-/** Seconds after which a session ends, used or not. */
+/** Seconds after which a session ends, even one in use. */
 export const SESSION_SECONDS = 43_200;
 /** Sessions at the same time; with one more, the oldest ends. */
 const SESSIONS_MAX = 1000;
-/** Random bytes in a session's id, and in the text against forged requests. */
+/** Random bytes in a session's id, and in its CSRF text. */
 const SECRET_BYTES = 32;
 const SECRET = /^[A-Za-z0-9_-]{43}$/;
-/** The header in which changing requests show the session's text. */
+/** The header in which changing requests send the session's CSRF text. */
 export const CSRF_HEADER = "x-csrf-token";
 
 /** A session that is valid now. */
 export interface BrowserSession {
   readonly token: Pick<Token, "name" | "scope">;
-  /** What changing requests must show. */
+  /** The text that changing requests must send. */
   readonly csrf: string;
   /** Seconds until it ends. */
   readonly seconds: number;
-  /** Whether it still stands: its time is not up, and its caller has not signed out. */
+  /** Whether it is still valid: its time is not up, and its caller has not signed out. */
   readonly stands: () => boolean;
 }
 
@@ -92,8 +92,7 @@ export function openSessions(nowMs: () => number): Sessions {
 }
 
 /**
- * The name of the cookie. Cookies of one host are common to its ports, so each agent behind another port has
- * one of its own.
+ * The name of the cookie. The ports of a host share their cookies, so each agent uses a name of its own.
  */
 function cookieName(request: Request, secure: boolean): string {
   const port = /:(\d{1,5})$/.exec(hostOf(request, secure) ?? "")?.[1];
@@ -118,7 +117,7 @@ function cookieOf(request: Request, secure: boolean): string | undefined {
   return id !== undefined && SECRET.test(id) ? id : undefined;
 }
 
-/** Whether a request shows the text of its session; compared in constant time. */
+/** Whether a request has sent the CSRF text of its session; compared in constant time. */
 export function showsCsrf(session: BrowserSession, shown: string | undefined): boolean {
   // The form is no secret.
   if (shown === undefined || !SECRET.test(shown)) return false;

@@ -26,18 +26,18 @@ export function callerRoutes(): Hono<HttpEnv> {
   return app;
 }
 
-/** Where the value of a setting may come from, the strongest last. */
+/** Where the value of a setting may come from; the last one wins. */
 export const SETTING_ORIGINS = ["default", "file", "environment", "flag"] as const;
 
-/** A setting in effect. */
+/** A setting in force. */
 export interface ShownSetting {
   /** With the name of its table: `limits.tasks_max`. */
   readonly name: string;
   readonly value: JsonValue;
-  /** Written as in a flag or the file; null for none. */
+  /** As written in a flag or in the file; null for none. */
   readonly text: string | null;
   readonly origin: typeof SETTING_ORIGINS[number];
-  /** The file, the variable or the flag; null for a default. */
+  /** The file, variable or flag that set it; null for a default. */
   readonly source: string | null;
   readonly meaning: string;
   /** Whether SIGHUP applies a new value. */
@@ -46,15 +46,15 @@ export interface ShownSetting {
 
 /** What these routes show. */
 export interface AgentSources {
-  /** The settings in force. None of them is a secret: those are in files of their own. */
+  /** The settings in force. None of them is secret: secrets are in files of their own. */
   readonly settings: () => readonly ShownSetting[];
-  /** Names of settings whose new value waits for a restart. */
+  /** Names of settings whose new value takes effect at the next restart. */
   readonly settingsWaiting: () => readonly string[];
   /** The doctor's findings: cached, and never run twice at once. Nothing is repaired. */
   readonly diagnoses: () => Promise<KeptReading<readonly JsonObject[]>>;
 }
 
-/** What the agent says of itself. */
+/** The settings and the doctor's findings. */
 export function agentRoutes(sources: AgentSources): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/config", (c) => {
@@ -65,7 +65,7 @@ export function agentRoutes(sources: AgentSources): Hono<HttpEnv> {
   // access.ts lets only administrators in.
   app.get("/agent/v1/doctor", async (c) => {
     c.header("cache-control", "no-store");
-    // It may take minutes, and other requests need its place.
+    // It may take minutes, so it gives its place to other requests.
     c.get("release")();
     const { read_at, error, value } = await sources.diagnoses();
     if (error !== null) throw new AgentError("internal", `Cannot examine the host: ${error}`);

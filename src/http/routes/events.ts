@@ -1,4 +1,4 @@
-// GET /agent/v1/events: what happens, as it happens, as server-sent events.
+// GET /agent/v1/events: events as they happen, as server-sent events.
 // @see html.spec.whatwg.org/multipage/server-sent-events.html
 
 import { type Context, Hono } from "hono";
@@ -22,7 +22,7 @@ type EventContext = Pick<
 
 /** Uuids that one filter names. */
 const UUIDS_MAX = 16;
-/** 36 characters of each, and a comma. */
+/** 36 characters and a comma for each. */
 const LIST_CHARS_MAX = 37 * UUIDS_MAX;
 const ID_CHARS_MAX = 64;
 
@@ -100,7 +100,7 @@ export function eventRoutes(context: EventContext): Hono<HttpEnv> {
   return app;
 }
 
-/** Refuses a misspelled uuid, which would match no event. @throws {AgentError} `not_found` */
+/** Refuses the uuid of no job, which would match no event. @throws {AgentError} `not_found` */
 async function refuseUnknown({ job = [] }: EventFilter, { store }: EventContext): Promise<void> {
   for (const uuid of job) {
     if (await store.jobs.execution(uuid) === undefined) throw jobNotFound(uuid);

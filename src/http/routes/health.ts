@@ -1,6 +1,6 @@
-// Whether the agent runs: `/healthz` for supervisors, `/ping` for clients of node-workflow; and whether it can
-// work: `/readyz` for callers that send work. access.ts admits probes without a token to the first and the
-// last.
+// Whether the agent runs: `/healthz` for supervisors, `/ping` for clients of node-workflow. Whether it can
+// work: `/readyz` for callers that send work. access.ts admits probes without a token to `/healthz` and
+// `/readyz`.
 
 import { type Context, Hono } from "hono";
 import { ERROR_CODES } from "../../domain/error.ts";
@@ -15,7 +15,7 @@ import type { HttpEnv } from "../context.ts";
 const READY = 200;
 const NOT_READY = ERROR_CODES.overloaded.status;
 
-/** Neither route reads the store, so a stuck disk does not hide the agent. */
+/** Neither route reads the store, so both answer even when the disk hangs. */
 export function healthRoutes(): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/healthz", (c) => c.json({ status: "ok" }));
@@ -24,7 +24,7 @@ export function healthRoutes(): Hono<HttpEnv> {
 }
 
 /**
- * The findings of the checks by name; 503 when one has failed. An unknown caller gets only the status.
+ * The findings of the checks by name; 503 if one has failed. An unknown caller gets only the status.
  */
 export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
@@ -48,7 +48,7 @@ export interface ReadinessFinding {
   readonly detail: string;
 }
 
-/** One part that readiness depends on, and how often it may be looked at. */
+/** A part that readiness depends on, and how often it may be checked. */
 export type ReadinessCheck = Readable<ReadinessFinding>;
 
 /** The findings of all checks. */

@@ -42,11 +42,11 @@ export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly facts: () => Promise<AgentFacts>;
   readonly slots: () => { readonly total: number; readonly busy: number };
   readonly policy: Policy;
-  /** The configured index, and seconds between its syncs, 0 for none. */
+  /** The configured upstream, and the seconds between syncs; 0 for none. */
   readonly index: () => { readonly upstream: string | null; readonly interval_seconds: number };
   /** Null without a limit. */
   readonly cacheBytesMax: number | null;
-  /** Settings whose new value waits for a restart. */
+  /** Names of settings whose new value takes effect at the next restart. */
   readonly settingsWaiting: () => readonly string[];
   readonly readiness: () => Promise<ReadinessReport>;
   readonly readings: {
@@ -125,7 +125,7 @@ function wiredReadings(read: Readings): JsonObject {
   return JSON.parse(JSON.stringify(read)) as JsonObject;
 }
 
-/** How many jobs are unfinished and how many failed recently, with the newest failures. */
+/** How many jobs are unfinished, how many failed recently, and the newest failures. */
 async function jobsOf(
   c: Context<HttpEnv>,
   { store, now, facts }: HostSources,
@@ -162,7 +162,7 @@ function indexOnWire(
     upstream: sync?.upstream ?? upstream,
     interval_seconds,
     compared_at,
-    // After the clock was set back, an age is never negative.
+    // Never negative, even after the clock was set back.
     age_seconds: compared_at === null
       ? null
       : Math.max(Math.round(msBetween(compared_at, at) / MS_PER_SECOND), 0),

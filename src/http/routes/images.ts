@@ -1,4 +1,4 @@
-// The query of GET /agent/v1/images, key by key.
+// GET /agent/v1/images: its query, and the search.
 
 import {
   about,
@@ -26,7 +26,7 @@ import type { HttpEnv } from "../context.ts";
 
 /** A closed enumeration. @see document 1, Artifact */
 const FIRMWARES = ["bios", "uefi"] as const;
-/** What other tools call the architectures of the OS information database. */
+/** Names that other tools use for the architectures of the OS information database. */
 const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([
   ["amd64", "x86_64"],
   ["x64", "x86_64"],
@@ -40,12 +40,12 @@ const IMAGES_MAX = 1000;
 const VALUE_CHARS_MAX = 200;
 /** Five numbers, as `placeText` writes them. */
 const PLACE = /^[0-9]{1,9}(?:\.[0-9]{1,9}){4}$/;
-/** Words between blanks. */
+/** Words separated by blanks. */
 const WORDS = new RegExp(`^\\s*(?:\\S+(?:\\s+\\S+){0,${SEARCH_WORDS_MAX - 1}})?\\s*$`);
 
 const value = wholeText(1, VALUE_CHARS_MAX);
 
-/** The name of an architecture as the index has it. */
+/** An architecture, translated to its name in the index. */
 const arch: Description<string> = {
   ...value,
   read(given, field, findings) {
@@ -122,7 +122,7 @@ function placeOf(text: string): ImagePlace {
   return [distro, release, archived, build, artifact];
 }
 
-/** A place as text, in answers and in `after`. */
+/** A place as the text of `next` and `after`. */
 function placeText(place: ImagePlace): string {
   return place.join(".");
 }

@@ -1,6 +1,6 @@
 // GET /agent/v1/machines/:uuid/console: the console of a machine over a WebSocket. The caller names only the
-// machine; vmadm gives the address of its console for every connection. head_check.ts and access.ts have
-// checked Origin, token and ticket by then.
+// machine; vmadm is asked for the address of its console on every connection. By then, head_check.ts and
+// access.ts have checked Origin, token and ticket.
 
 import type { Context } from "hono";
 import { AgentError } from "../../domain/error.ts";
@@ -29,7 +29,7 @@ export type ConsoleContext = Pick<
   "machines" | "limits" | "now" | "log" | "closing" | "access"
 >;
 
-/** The subprotocol of VNC clients in browsers. */
+/** The subprotocol that VNC clients in browsers use. */
 const PROTOCOL = "binary";
 
 /** The query of the upgrade to a console. */
@@ -41,7 +41,7 @@ export const CONSOLE_QUERY_FIELDS = {
   ),
 };
 
-/** Makes the handler, which counts open consoles. */
+/** Makes the handler, which counts the open consoles. */
 export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => Promise<Response> {
   const seats = openSeats(context.limits);
   return async (c) => {
@@ -121,7 +121,7 @@ async function connect(
 }
 
 /**
- * Refuses a client that has gone.
+ * Refuses a client that has left.
  * @throws {AgentError} `aborted`
  */
 function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
@@ -132,7 +132,6 @@ function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
   );
 }
 
-/** What a session needs. */
 interface Opened {
   readonly stream: ConsoleStream;
   readonly handshake: Handshake;
@@ -165,7 +164,7 @@ function upgrade(
   return new SwitchedAnswer();
 }
 
-/** The places of open consoles. */
+/** The limited places of open consoles. */
 interface Seats {
   /** @returns releases the place @throws {AgentError} `overloaded` when all are taken */
   take(uuid: MachineUuid): () => void;
@@ -200,14 +199,15 @@ function openSeats(
   };
 }
 
-// POST /agent/v1/machines/:uuid/console-tickets: lets a viewer that cannot send a token, such as a page in a
-// browser, open the console of a machine once.
+// POST /agent/v1/machines/:uuid/console-tickets: a ticket with which a viewer that cannot send a token, such
+// as a page in a browser, opens a machine's console once.
 
 /** The body of a request for a ticket, which has no options. */
 export const ticketRequest = object({});
 
 /**
- * Answers with a ticket and its URL, after all checks: a page could not show a later refusal.
+ * Answers with a ticket and its URL. Everything is checked before that, since a page could not show a later
+ * refusal.
  * @throws {AgentError} `not_found` when there is no such machine
  */
 export async function postTicket(

@@ -82,7 +82,7 @@ async function postMachine(
   return started(c, await machineJobs.start(request, idempotency));
 }
 
-/** The answer says what would be made. Secrets of the description are not repeated. */
+/** The answer says what would be created, without the secrets of the description. */
 async function answerDryRun(
   c: Context<HttpEnv>,
   request: MachineRequest,
@@ -122,7 +122,7 @@ async function postAction(
   return started(c, await machineJobs.act(action, uuid, options, idempotency));
 }
 
-/** A delete has no options: a body other than `{}` is refused. */
+/** A delete has no options, so any body but `{}` is refused. */
 function deleteMachine(
   c: Context<HttpEnv>,
   context: MachinesContext,
@@ -182,7 +182,7 @@ async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promi
   return c.json({ vnc: { ...console } });
 }
 
-/** Every machine of the host, and those that a job is about to make. */
+/** Every machine of the host, and those that jobs are about to create. */
 async function listMachines(
   c: Context<HttpEnv>,
   context: MachinesContext,
@@ -208,15 +208,14 @@ async function listMachines(
   return c.json(shown);
 }
 
-/** A machine as the caller may see it: `media` is a param of its job. */
+/** A machine as the caller may see it. Its `media` is a param of its job. */
 function shownMachine(c: Context<HttpEnv>, machine: JsonObject): JsonObject {
   return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
 }
 
-// /agent/v1/leftovers: what jobs should have removed from the host and could not. The agent keeps trying; this
-// list shows what is pending, and an operator may drop what no attempt can remove.
+// /agent/v1/leftovers: what jobs should have removed from the host and could not. The agent keeps trying. The list shows what is pending, and an operator may drop what no attempt can remove.
 
-/** The body of a request to drop one: it has no options. */
+/** The body of a request to drop one, which has no options. */
 const dropRequest = object({});
 
 /** The route of leftovers. @see docs/machines.md, Leftovers */
@@ -245,12 +244,12 @@ function leftoverOnWire(leftover: Leftover, wording: Wording): JsonObject {
   return { uuid, host, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
-// A machine in answers: what vmadm says, and what its jobs add.
+// A machine in answers: what vmadm reports, and what its jobs add.
 
 /** The state of a machine that exists only as a job. */
 const ABSENT = "absent";
 
-/** A field of the machine, or of its job's request. */
+/** A field of the machine, or else of its job's request. */
 function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string): JsonValue {
   const asked = isJsonObject(job?.params.machine) ? job.params.machine : {};
   return machine?.[name] ?? asked[name] ?? null;
@@ -285,7 +284,7 @@ function machineOnWire(
   };
 }
 
-/** The machine for callers who see no params: the URL of its medium may contain a password. */
+/** The machine for callers that may not see params: the URL of its medium may contain a password. */
 function withoutParams(machine: JsonObject): JsonObject {
   const { media = null } = machine;
   const masked = isJsonObject(media)
@@ -299,7 +298,7 @@ function isRunningHvm({ brand, state }: JsonObject): boolean {
   return state === "running" && BRANDS.some((known) => known === brand);
 }
 
-/** States are vmadm's words, of which there is no full list. */
+/** States are vmadm's words; there is no complete list of them. */
 const word = text(/^[a-z_]{1,32}$/, "a word such as running");
 
 /** Query keys that select machines. */

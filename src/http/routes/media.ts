@@ -1,5 +1,4 @@
-// /agent/v1/media: the verified files of this host. Fetching and verifying are jobs of the built-in
-// workflow, whose info reports the progress.
+// /agent/v1/media: the verified files of this host. Fetching and verifying are jobs of a built-in workflow; their info reports the progress.
 
 import { type Context, Hono } from "hono";
 import { parseDigest } from "../../domain/digest.ts";
@@ -59,7 +58,7 @@ function digestOf(c: Context<HttpEnv>): string {
   }
 }
 
-/** Answers with the job that does it. */
+/** Starts the job and answers with it. */
 async function started(
   c: Context<HttpEnv>,
   context: MediaContext,

@@ -20,7 +20,7 @@ import type { HttpEnv } from "../context.ts";
 import { contentLengthOf, UPLOAD_PATH } from "../request/json_body.ts";
 import { PASSED_OVER, readQuery } from "../request/query.ts";
 
-/** Files per page; the first bytes of each are read. */
+/** Files per page: the first bytes of each are read. */
 const PAGE_FILES_MAX = 1000;
 /** Characters of a header or a name that an error shows. */
 const TEXT_CHARS_MAX = 100;
@@ -43,7 +43,7 @@ export const LIBRARY_REMOVAL_FIELDS = {
   unfinished: about("Removes only the unfinished upload of this name.", flag, { default: false }),
 };
 
-/** Reading, uploading and removing files that have a name of the caller. */
+/** Reading, uploading and removing files by the names that callers gave them. */
 export function mediaLibraryRoutes(
   { library }: { readonly library: MediaLibrary },
 ): Hono<HttpEnv> {
@@ -87,7 +87,7 @@ async function putFile(c: Context<HttpEnv>, library: MediaLibrary): Promise<Resp
   const range = rangeOf(headers.get("content-range"));
   const length = lengthOf(headers, range);
   const digests = digestsOf(headers);
-  // It may take hours, and has a limit of its own.
+  // An upload may take hours, and has a limit of its own.
   c.get("release")();
   const result = await library.upload({ name, range, length, digests, body }, replace);
   if (result.kind === "unfinished") return unfinishedAnswer(c, name, result.upload, 202);
@@ -133,7 +133,7 @@ function onWire({ sha256, ...file }: LibraryFile): JsonObject {
   return { ...known, digest: sha256 === null ? null : `sha256:${sha256}`, used_by: [...used_by] };
 }
 
-// What the header fields of an upload say.
+// The header fields of an upload.
 
 /** Refuses forms, which would be stored with their envelope, and compressed bodies. */
 function refuseForms(headers: Headers): void {
@@ -151,7 +151,7 @@ function refuseForms(headers: Headers): void {
 
 const CONTENT_RANGE = /^bytes (?:(\d{1,15})-(\d{1,15})|\*)\/(\d{1,15})$/;
 
-/** `bytes N-M/T`, or for an upload whose bytes have all come `bytes * /T` without the blank. */
+/** `bytes N-M/T`, or, for an upload whose bytes have all arrived, `bytes * /T` without the blank. */
 function rangeOf(header: string | null): UploadRange | null {
   if (header === null) return null;
   const [text, first, last, whole] = CONTENT_RANGE.exec(header) ?? [];
@@ -165,7 +165,7 @@ function rangeOf(header: string | null): UploadRange | null {
   throw invalidArgument("Content-Range", message);
 }
 
-/** Bytes of the body, where the request says. */
+/** Bytes of the body, if the request says. */
 function lengthOf(headers: Headers, range: UploadRange | null): number | null {
   const length = headers.has("transfer-encoding") ? null : contentLengthOf(headers);
   const expected = range === null ? null : range.to + 1 - range.from;
@@ -182,7 +182,7 @@ const ALGORITHMS: Readonly<Record<string, DigestAlgorithm>> = {
 };
 
 /**
- * The digests of `Repr-Digest` and `Digest`. A field that names no known algorithm is refused: the caller
+ * The digests of `Repr-Digest` and `Digest`. A field without a known algorithm is refused, since its caller
  * believes that it is checked.
  * @see RFC 9530, section 3, and RFC 3230 for the older field
  */

@@ -26,7 +26,7 @@ export function metricsRoutes(metrics: () => Promise<readonly Family[]>): Hono<H
   return app;
 }
 
-/** Counts requests of the application. Comes before all that may refuse them. */
+/** Counts requests of the application. It comes before everything that may refuse them. */
 export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     const beganMs = performance.now();
@@ -38,7 +38,7 @@ export function counted({ requests }: RequestCount): MiddlewareHandler<HttpEnv> 
 
 /**
  * Counts what the fast path answers; the rest is counted in the application.
- * @param before puts the fast path before an application
+ * @param before puts the fast path in front of an application
  */
 export function countedFastPath(
   before: (app: App) => App,
@@ -67,9 +67,9 @@ export function countedFastPath(
   };
 }
 
-// /stats: how many jobs are in each execution, by the age of the jobs; and how they ended, hour by hour.
+// /stats: how many jobs are in each execution, by age, and how jobs ended, hour by hour.
 
-/** The routes of the numbers of jobs. @see document 2, Stats */
+/** The routes of job counts. @see document 2, Stats */
 export function statsRoutes(context: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/stats", async (c) => c.json(statsOnWire(await context.store.jobs.stats())));
@@ -77,7 +77,7 @@ export function statsRoutes(context: Pick<HttpContext, "store" | "now">): Hono<H
   return app;
 }
 
-/** Hours of one chart: 31 days at most. */
+/** Hours of a chart by default. */
 const HOURS_DEFAULT = 24;
 const HOURS_MAX = 31 * 24;
 
@@ -110,7 +110,7 @@ function hourOf(instant: Instant): Instant {
   return `${instant.slice(0, "2026-11-20T13".length)}:00:00.000Z`;
 }
 
-/** A number for each way in which jobs end. */
+/** A count for each way in which jobs end. */
 function byEnd(countOf: (execution: FinalExecution) => number): Record<FinalExecution, number> {
   const counts = EXECUTIONS.filter(isFinal).map((execution) => [execution, countOf(execution)]);
   return Object.fromEntries(counts) as Record<FinalExecution, number>;

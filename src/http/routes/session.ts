@@ -13,7 +13,6 @@ import { type Access, type Caller, callerText } from "../request/caller.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 import { type BrowserSession, sessionCookie, type Sessions } from "../request/sessions.ts";
 
-/** What these routes use. */
 type SessionContext = Pick<HttpContext, "limits" | "now">;
 
 const TOKEN_CHARS_MAX = 200;
@@ -26,7 +25,7 @@ export const signInRequest = object({
   ),
 }, { required: ["token"] });
 
-/** Reading, beginning and ending the session of a browser. */
+/** Showing, beginning and ending the session of a browser. */
 export function sessionRoutes(
   context: SessionContext,
   access: Access,

@@ -1,6 +1,6 @@
 // The web console: one page, its scripts and styles. They come from one file, which vendors/ui.ts packs and
-// the binary carries. Nothing here holds a secret: the page asks the agent for all that it shows, and has the
-// rights of its caller.
+// the binary carries. They hold no secrets: the page asks the agent for everything it shows, with the rights
+// of its caller.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../domain/error.ts";
@@ -23,14 +23,14 @@ interface PackedFile {
   readonly br: string;
 }
 
-/** Beside the program in the binary; from source where `make` has put it. */
+/** In the binary, beside the program; from source, where `make` put it. */
 const PACKED = Deno.build.standalone ? "ui.json" : "../../../dist/ui.json";
 
-/** The path of the page; each of its views has a path below. */
+/** The path of the page; each of its views has a path below it. */
 export const UI_PATH = "/ui";
 const YEAR_SECONDS = 31_536_000;
 
-/** No script or style stands in the page, and it reaches no other host. */
+/** The page has no inline scripts or styles, and reaches no other host. */
 const CONTENT_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -58,7 +58,7 @@ export function uiRoutes(): Hono<HttpEnv> {
   let loaded: Promise<LoadedUi> | undefined;
   const ui = () => {
     loaded ??= loadUi();
-    // The next request tries again: from source it may be made meanwhile.
+    // The next request tries again: when running from source, it may have been built by then.
     loaded.catch(() => loaded = undefined);
     return loaded;
   };
@@ -118,7 +118,7 @@ programs, and in the command zonewright.</noscript></body>
 `;
 }
 
-/** The page is small and names files by their content, so that it is asked for each time. */
+/** The page is small and names its files by their content, so browsers fetch it each time. */
 function pageHeaders(): Record<string, string> {
   return { ...PAGE_HEADERS, "cache-control": "no-cache" };
 }
@@ -144,12 +144,12 @@ async function fileAnswer(c: Context<HttpEnv>, { files }: LoadedUi): Promise<Res
   });
 }
 
-/** Every browser takes Brotli from this host and over TLS, so that others are served without a cache. */
+/** Every browser accepts Brotli from this host and over TLS, so other encodings are made for each request. */
 async function packedAgain(
   br: Uint8Array<ArrayBuffer>,
   encoding: "gzip" | "identity",
 ): Promise<Uint8Array<ArrayBuffer>> {
-  // On the start path no other module of Node may be loaded.
+  // Loaded on use: each node: module costs milliseconds at start.
   const { brotliDecompress, gzip } = await import("node:zlib");
   const plain = await answered<Buffer>((done) => brotliDecompress(br, done));
   const bytes = encoding === "identity"
@@ -164,7 +164,7 @@ function answered<T>(run: (done: (error: Error | null, value: T) => void) => voi
   return promise;
 }
 
-/** Whether a request is a browser's for `/`: browsers name HTML among what they take, programs do not. */
+/** Whether a request is a browser's for `/`: browsers list HTML among what they accept, programs do not. */
 export function asksForPage({ method, headers }: Request, path: string): boolean {
   return method === "GET" && path === "/" &&
     (headers.get("accept")?.includes("text/html") ?? false);

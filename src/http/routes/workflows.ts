@@ -1,5 +1,4 @@
-// /workflows: the workflows that jobs are made of. Jobs keep their own copy of the chain, so a
-// workflow may be changed or deleted at any time.
+// /workflows: the workflows that jobs run. A job keeps its own copy of the chain, so a workflow may be changed or deleted at any time.
 
 import { type Context, Hono } from "hono";
 import { uuidBeginning } from "../../domain/description/formats.ts";
@@ -49,8 +48,8 @@ export const WORKFLOW_QUERY_FIELDS = {
 };
 
 /**
- * In the order of their creation; `X-Count` is the number on all pages. Built-in workflows are part of the
- * agent: a list shows them only on request, by `builtin=true`, by name or by uuid.
+ * In order of creation; `X-Count` is the number on all pages. Built-in workflows are part of the agent, so a
+ * list shows them only on request: by `builtin=true`, by name or by uuid.
  */
 async function listWorkflows(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const { store } = context;
@@ -94,7 +93,7 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
   return await answerWorkflow(c, workflow, 201, context);
 }
 
-/** What POST /workflows would refuse is refused; nothing is kept. */
+/** Refuses what POST /workflows would refuse, and keeps nothing. */
 async function validateWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
   const { name, chain } = await acceptedWorkflow(c, body, context.newUuid(), context);
@@ -113,7 +112,7 @@ async function acceptedWorkflow(
   return CONVENTIONS[wording].digests ? await withDigests(workflow) : workflow;
 }
 
-/** With the MD5 of each chain as JSON text: `chain_md5`. Clients see by it whether a chain was changed. */
+/** Adds `chain_md5`, the MD5 of each chain as JSON text, by which clients see whether a chain has changed. */
 async function withDigests(workflow: Workflow): Promise<Workflow> {
   const { createHash } = await import("node:crypto");
   const digests = PHASES.flatMap((name) => {
@@ -124,7 +123,7 @@ async function withDigests(workflow: Workflow): Promise<Workflow> {
   return { ...workflow, ...Object.fromEntries(digests) };
 }
 
-/** The client's uuid, where it may choose one, or a new one. */
+/** The client's uuid, if it may choose one, or a new one. */
 function newWorkflowUuid(body: unknown, context: WorkflowsContext): WorkflowUuid {
   const { clientUuid } = CONVENTIONS[context.wording];
   return clientUuid && isJsonObject(body) && body.uuid !== undefined
@@ -176,7 +175,7 @@ async function replaceWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): 
   return await answerWorkflow(c, workflow, putStatus, context);
 }
 
-/** The workflow as written; a large one is read again as it is sent. */
+/** The workflow as written; a large one is read again while it is sent. */
 async function answerWorkflow(
   c: Context<HttpEnv>,
   workflow: Workflow,

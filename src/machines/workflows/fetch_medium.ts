@@ -17,7 +17,7 @@ const FETCH = `async function fetch(job, cb) {
   if (typeof wanted !== "object" || wanted === null) {
     return cb("Cannot fetch a medium: params.media must name it");
   }
-  // What is only kept may be of any format; what a machine boots is looked at when it is placed.
+  // A file in the cache may have any format; what a machine boots is checked when it is placed.
   const request = "known" in wanted ? wanted : { ...wanted, any_format: true };
   let medium;
   for (let tries = 1; medium === undefined; tries += 1) {
@@ -44,7 +44,7 @@ const FETCH = `async function fetch(job, cb) {
  * @see document 2, Workflow
  */
 export const FETCH_MEDIUM_WORKFLOW = {
-  // The text has the form of a uuid, which is what the brand stands for.
+  // A literal in the form of a uuid.
   uuid: "b7c1a5d2-3e4f-4a6b-8c90-1d2e3f4a5b6c" as WorkflowUuid,
   definition: {
     name: "fetch-medium",

@@ -9,8 +9,8 @@ import { MINUTE_SECONDS } from "../../domain/instant.ts";
 import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
 
 /**
- * Source of `settled()`, part of each task that has `uuid`: waits out the short states around a boot
- * and a halt. Returns the machine, at the latest after a minute, or null when there is none.
+ * Source of `settled()`, part of each task that has `uuid`: waits until the short states around a boot and a
+ * halt are over. Returns the machine, after a minute at the latest, or null when there is none.
  */
 const SETTLED_MACHINE = `const PASSING = ["ready", "shutting_down", "down"];
   const SETTLE_SECONDS = 60;
@@ -44,15 +44,16 @@ const BOOT = `async function boot(job, cb) {
     if (job.params[name] !== undefined) words[name] = job.params[name];
   }
   await info({ task: "boot", message: "Booting machine " + uuid });
-  // It fails when the machine does not live on.
+  // It fails if the machine does not stay up.
   await vmadm.boot(uuid, words);
   await info({ task: "boot", message: "Booted machine " + uuid });
   cb(null, { uuid, state: "running", changed: true });
 }`;
 
 /**
- * Stops a machine, through its guest or by force. A stopped one is left alone; a stop that somebody else
- * began, such as a crashed agent, is waited for by vmadm.stop(), which also reports on it.
+ * Stops a machine, through its guest or by force. A stopped one is left alone; a stop that was begun
+ * elsewhere, such as by an agent that crashed, is waited for by vmadm.stop(), which also reports its
+ * progress.
  */
 const STOP = `async function stop(job, cb) {
   const { uuid, force, timeout } = job.params;
@@ -79,8 +80,8 @@ const STOP = `async function stop(job, cb) {
 }`;
 
 /**
- * Takes media out of a stopped machine. They are detached before their files are removed: a machine
- * whose disk has no file does not start. A medium that is gone already is no error.
+ * Takes media out of a stopped machine. They are detached before their files are removed: a machine whose
+ * disk has no file does not start. A medium that is already gone is no error.
  */
 const EJECT = `async function eject(job, cb) {
   const { uuid, files = [] } = job.params;
@@ -92,7 +93,7 @@ const EJECT = `async function eject(job, cb) {
   const isAttached = (file) =>
     (machine.disks || []).some((disk) => disk.media === "cdrom" && disk.path === file);
   const attached = files.filter(isAttached);
-  // As many as one call may detach.
+  // One call may detach four.
   for (let at = 0; at < attached.length; at += 4) {
     const remove_disks = attached.slice(at, at + 4);
     await info({ task: "eject", message: "Detaching " + remove_disks.join(", ") });
@@ -144,13 +145,13 @@ const remove = {
 };
 
 function workflow<Task>(uuid: string, name: string, chain: readonly Task[]) {
-  // The text has the form of a uuid, which is what the brand stands for.
+  // A literal in the form of a uuid.
   return { uuid: uuid as WorkflowUuid, definition: { name, chain: [...chain] } };
 }
 
 /**
- * A reboot is a stop and a boot, each with its record. After a crash of the agent nobody could say
- * whether a `vmadm reboot` had happened.
+ * A reboot is a stop and a boot, each with its record. After a crash of the agent, nobody could tell whether
+ * a `vmadm reboot` had happened.
  * @see document 3, States and transitions
  */
 export const MACHINE_LIFE = {

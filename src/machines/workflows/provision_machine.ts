@@ -1,25 +1,25 @@
-// The built-in workflow that makes a machine, boots it from installation media and waits for its
-// console. Its tasks run in a sandbox like all others. They are texts, not functions: compiling would
-// rewrite functions.
+// The built-in workflow that makes a machine, boots it from installation media and waits for its console. Its
+// tasks run in a sandbox like all others. They are text, not functions, since compiling would rewrite
+// functions.
 //
-// Params: `uuid` (optional: the job's own uuid is then the machine's), `machine`, `media`, `boot`.
-// The job records `uuid_was_free`, `machine_uuid`, `medium`, `medium_file` and `vnc` as it goes.
-// Every task may run again after a crash: it finds what is there and does not make it twice.
+// Params: `uuid` (optional: the job's own uuid is then the machine's), `machine`, `media`, `boot`. The job
+// records `uuid_was_free`, `machine_uuid`, `medium`, `medium_file` and `vnc` as it goes. Every task may run
+// again after a crash: it finds what exists and does not create it twice.
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
 
 /**
- * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm goes on
- * when the agent dies, so a machine may still be in the making or about to appear. Returns the machine
- * once it has settled, or null when none appeared in that many seconds. `UNSETTLED` lists the states of a
- * machine in the making.
+ * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm keeps
+ * running when the agent dies, so a machine may be half created or about to appear. Returns the machine once
+ * it has settled, or null if none appeared in that many seconds. `UNSETTLED` lists the states of a machine
+ * being created.
  */
 const SETTLED_MACHINE = `const UNSETTLED = ["configured", "incomplete", "provisioning"];
-  // A zone is installed without a change to be seen for as long as the pool is slow, and deleting it
-  // meanwhile would leave behind what its vmadm still makes.
+  // On a slow pool a zone installs for a long time without visible change. Deleting it meanwhile would leave
+  // behind what its vmadm has yet to create.
   const QUIET_SECONDS = 60;
-  // Longer than every state may be quiet in its turn.
+  // Longer than all states together may be quiet.
   const SETTLE_SECONDS = 300;
   const settled = async (appear_seconds) => {
     let machine = await vmadm.get(uuid);
@@ -36,7 +36,7 @@ const SETTLED_MACHINE = `const UNSETTLED = ["configured", "incomplete", "provisi
   };`;
 
 /**
- * Checks all that can be checked before anything is made. It records that the uuid was free; only
+ * Checks everything that can be checked before anything is created. It records that the uuid was free; only
  * then may undo delete.
  */
 const PREFLIGHT = `async function preflight(job, cb) {
@@ -70,8 +70,8 @@ const PREFLIGHT = `async function preflight(job, cb) {
 }`;
 
 /**
- * Finds and verifies the medium. An interrupted download resumes, so errors of the upstream are
- * retried. A refused medium or a wrong digest is not: it would be the same in ten seconds.
+ * Finds and verifies the medium. An interrupted download resumes, so errors of the upstream are retried. A
+ * refused medium or a wrong digest is not: ten seconds later nothing would be different.
  */
 const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
   const TRIES = 3;
@@ -101,10 +101,10 @@ const FETCH_MEDIUM = `async function fetch_medium(job, cb) {
 }`;
 
 /**
- * Creates the machine. After a crash of the agent during this task a machine may exist already, or its
- * create may still be running. It is ours: preflight recorded that the uuid was free, and the tag names
- * this job. A half-made machine cannot be finished, only deleted. When vmadm died with the agent there
- * may be volumes without a machine; the agent recorded their owner before the create.
+ * Creates the machine. After a crash of the agent during this task a machine may exist already, or its create
+ * may still be running. It is ours if preflight recorded that the uuid was free and the tag names this job. A
+ * half-made machine cannot be finished, only deleted. If vmadm died with the agent, there may be volumes
+ * without a machine; the agent recorded their owner before the create.
  */
 const CREATE_MACHINE = `async function create_machine(job, cb) {
   const uuid = job.machine_uuid;
@@ -134,8 +134,8 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   }
 
   const payload = { ...job.params.machine, uuid, autoboot: false };
-  // Anyone who reaches the host's address could use a console without one. The agent chooses it, and
-  // no job knows it.
+  // Without a password, anyone who can reach the host's address could use the console. The agent chooses it,
+  // and no job sees it.
   if (payload.vnc_password === undefined) payload.vnc_password = true;
   // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
   if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
@@ -144,7 +144,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   const usual = payload.brand === "bhyve" ? 1 : 10;
   if (payload.quota === undefined && quota > usual) payload.quota = quota;
 
-  // What is there decides, since the answer may be lost and an earlier create may have come first.
+  // What exists decides, since the answer may be lost and an earlier create may have come first.
   const create = async () => {
     try {
       const { state } = await vmadm.create(payload);
@@ -159,7 +159,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
     const message = "Waiting for machine " + uuid + ", which was begun before";
     await info({ task: "create_machine", message });
     if (await settled(APPEAR_SECONDS) === null) {
-      // Nothing but volumes of it is left.
+      // Only its volumes are left.
       await vmadm.delete(uuid);
       const again = await create();
       if (isTaken(again.error)) {
@@ -186,7 +186,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
  */
 const PLACE_MEDIUM = `async function place_medium(job, cb) {
   const uuid = job.machine_uuid;
-  // Answered from memory, unless the agent was restarted since: then the medium is verified again.
+  // Answered from memory, unless the agent has restarted since: then the medium is verified again.
   const medium = await media.find(job.params.media);
   if (medium.sha256 !== job.medium.sha256) {
     return cb(
@@ -205,8 +205,8 @@ const PLACE_MEDIUM = `async function place_medium(job, cb) {
 }`;
 
 /**
- * Boots the machine from its medium. kvm takes the medium as a boot option; bhyve ignores those, so
- * there it is attached as a disk first. A boot begun by a crashed agent goes on without it.
+ * Boots the machine from its medium. kvm takes the medium as a boot option; bhyve ignores those, so there it
+ * is attached as a disk first. A boot begun by an agent that crashed continues without it.
  */
 const BOOT_MACHINE = `async function boot_machine(job, cb) {
   const uuid = job.machine_uuid;
@@ -228,10 +228,10 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
     return cb(null, { uuid, state: machine.state });
   }
 
-  // An ISO may be booted as a disk, the image of a disk never as a CD.
+  // An ISO may be booted as a disk, but a disk image never as a CD.
   const boot = file.toLowerCase().endsWith(".iso") ? job.params.boot : "disk";
   await info({ task: "boot_machine", message: "Booting machine " + uuid + " from " + file });
-  // Whether it goes on running shows while its console is waited for.
+  // Whether it stays up shows while the next task waits for its console.
   const watch = 0;
   const start = async () => {
     if (machine.brand === "bhyve") return await vmadm.boot(uuid, { watch });
@@ -247,7 +247,7 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
   try {
     await start();
   } catch (error) {
-    // A boot begun by a crashed agent may have come first.
+    // A boot begun by an agent that crashed may have come first.
     const now = error.code === "conflict" ? await settled() : null;
     if (now === null || now.state !== "running") throw error;
   }
@@ -256,8 +256,8 @@ const BOOT_MACHINE = `async function boot_machine(job, cb) {
 }`;
 
 /**
- * Waits for the console. Its port changes with each start of the machine: the result says where it was
- * then, and GET /agent/v1/machines/:uuid asks again.
+ * Waits for the console. Its port changes with each start of the machine: the result says where it was at
+ * that time, and GET /agent/v1/machines/:uuid asks again.
  */
 const WAIT_FOR_VNC = `async function wait_for_vnc(job, cb) {
   const uuid = job.machine_uuid;
@@ -281,7 +281,7 @@ const UNDO = `async function undo(job, cb) {
   if (job.uuid_was_free !== true) return cb(null, { removed: null });
   const APPEAR_SECONDS = 20;
   ${SETTLED_MACHINE}
-  // A create that was begun and has no recorded end may have outlived the agent.
+  // A create that began and has no recorded end may have outlived the agent.
   const entryOf = (task) => job.chain_results.find(({ name }) => name === task);
   const fetched = entryOf("fetch_medium");
   const created = entryOf("create_machine");
@@ -324,7 +324,7 @@ const UNDO = `async function undo(job, cb) {
   }
 }`;
 
-/** Deleting is tried again: a dataset may be busy for a moment. */
+/** Deleting is retried, since a dataset may be busy for a moment. */
 const undo = {
   name: "undo",
   body: UNDO,
@@ -340,7 +340,7 @@ const undo = {
  * @see document 3, Endpoints
  */
 export const PROVISION_MACHINE = {
-  // The text has the form of a uuid, which is what the brand stands for.
+  // A literal in the form of a uuid.
   uuid: "5e8f1d3a-0c47-4b62-9a7e-2f6b8c1d4e90" as WorkflowUuid,
   definition: {
     name: "provision-machine",

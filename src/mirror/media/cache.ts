@@ -17,7 +17,7 @@ import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { AgentError } from "../../domain/error.ts";
 
-/** A file in the cache, and the level that it was verified at. */
+/** A file in the cache, and the level at which it was verified. */
 export interface CachedFile {
   readonly path: string;
   readonly size: number;
@@ -28,7 +28,7 @@ export interface CachedFile {
 
 /** A verified file to keep. */
 interface NewFile {
-  /** Path of its bytes on the disk; they are moved from there. */
+  /** Path of its bytes on the disk, from where they are moved. */
   readonly from: string;
   readonly size: number;
   readonly sha256: string;
@@ -40,16 +40,15 @@ interface NewFile {
 /** The verified files, looked up by request. */
 export interface Cache extends CacheRoom {
   readonly partialFolder: string;
-  /** Creates the folders, and once removes what a crash left without a record. */
+  /** Creates the folders, and the first time removes what a crash left without a record. */
   prepare(): Promise<void>;
   /**
-   * Finds a requested file, if it is here in its full size.
+   * Finds a requested file, if it is in the cache in its full size.
    * @throws {AgentError} `digest_mismatch` when it does not match a digest that is requested now
    */
   find(wanted: WantedFile): Promise<CachedFile | undefined>;
   /** Moves a verified file into place and records it. */
   keep(wanted: WantedFile, file: NewFile): Promise<CachedFile>;
-  /** Path of a file. */
   pathOf(file: Pick<MediaFile, "path" | "sha256" | "name">): string;
   /** Removes the bytes of a forgotten file; the operator's own files are left alone. */
   evict(file: MediaFile): Promise<void>;
@@ -58,7 +57,7 @@ export interface Cache extends CacheRoom {
 interface CacheDependencies {
   readonly folder: string;
   readonly media: MediaStore;
-  /** Bytes that all files may have together. */
+  /** Bytes of all files together. */
   readonly bytesMax: number;
   readonly now: Now;
   readonly log: Log;
@@ -92,7 +91,7 @@ export function openCache(deps: CacheDependencies): Cache {
     prepare: async () => {
       await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
       swept ??= sweep(folder, partialFolder, media).catch((error) => {
-        // The next download tries again: the cause may pass, such as a busy store.
+        // The next download tries again: the cause, such as a busy store, may pass.
         swept = undefined;
         throw error;
       });
@@ -121,7 +120,7 @@ async function find(
     return undefined;
   }
   const { download, size, sha256, level } = found;
-  // A hash that was not computed then cannot be compared now: only a new download can.
+  // A hash that was not computed then cannot be compared now; only a new download can.
   if (wanted.digests.some(({ algorithm }) => download[algorithm] === null)) return undefined;
   for (const digest of wanted.digests) requireDigest(`the cached ${path}`, download, digest);
   return { path, size, sha256, level };
@@ -160,8 +159,8 @@ async function keep(
 }
 
 /**
- * Removes folders without a record, left by a crash between rename and record; they are downloaded
- * again.
+ * Removes folders without a record, which a crash between rename and record leaves; their files are
+ * downloaded again.
  */
 async function sweep(folder: string, partials: string, media: MediaStore): Promise<void> {
   await removeOutputs(partials);
@@ -180,9 +179,8 @@ export async function syncFolder(path: string): Promise<void> {
   await closing(await Deno.open(path, { read: true }), (folder) => folder.sync());
 }
 
-// The size limit of the cache. It evicts the least recently used files, never one that an
-// unfinished job uses, and reserves room for downloads under way, so that two of them cannot exceed
-// the limit together.
+// The size limit of the cache. It evicts the least recently used files, never one that an unfinished job
+// uses, and reserves room for downloads under way, so that together they stay within the limit.
 
 interface CacheRoom {
   /**

@@ -1,6 +1,6 @@
-// Compares what the index says of a file with what its vendor publishes now, before the download. A
-// vendor that contradicts the index always refuses the file; a vendor that says nothing leaves the
-// file at the level already reached.
+// Compares what the index says of a file with what its vendor publishes now, before a download. A vendor that
+// contradicts the index always refuses the file; a vendor that says nothing leaves the file at the level
+// already reached.
 
 import type { DecoderOptions } from "../../decoder/converse.ts";
 import type { Decoders } from "../../decoder/pool.ts";
@@ -78,8 +78,8 @@ async function againstVendor(
 }
 
 /**
- * Whether a document lists the same digest as the index.
- * @returns why it lists none
+ * Compares a digest of the index with the document that lists it.
+ * @returns why the document lists no such digest
  * @throws {AgentError} `digest_mismatch`
  */
 async function listed(
@@ -213,11 +213,11 @@ function notSigned(label: string, reason: string): AgentError {
 
 /** Largest size of each kind of document, bytes. */
 export const VENDOR_BYTES_MAX = {
-  /** Lists of the largest vendors have some hundred kilobytes. */
+  /** The lists of the largest vendors have a few hundred kilobytes. */
   checksums: 8 * 1024 * 1024,
   /** A signed text, with or without its signature. */
   signed: 1024 * 1024,
-  /** A detached signature, usually some hundred bytes. */
+  /** A detached signature, usually a few hundred bytes. */
   signature: 64 * 1024,
 } as const;
 

@@ -1,5 +1,5 @@
-// Downloads one address into one unfinished file, resuming where an earlier try stopped. It hashes
-// the bytes; the caller decides whether the complete file is good.
+// Downloads one address into one unfinished file, resuming where an earlier attempt stopped. It hashes the
+// bytes; the caller decides whether the complete file is good.
 
 import { dirname } from "@std/path";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
@@ -44,13 +44,16 @@ interface DownloadRequest {
   readonly compression: MediaCompression;
   /** Hashes to compute besides SHA-256. */
   readonly algorithms: readonly DigestAlgorithm[];
-  /** Whether an earlier try may be resumed: only where a digest checks the whole file. */
+  /** Whether an earlier attempt may be resumed: only if a digest checks the whole file. */
   readonly resumable: boolean;
   /** Name used in errors: `alma 9 9.8 x86_64 qcow2`. */
   readonly label: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: number | null) => void;
-  /** Called with the first {@linkcode HEAD_BYTES} once they have come; those of an earlier try included. */
+  /**
+   * Called with the first {@linkcode HEAD_BYTES} once they have arrived; those of an earlier attempt
+   * included.
+   */
   readonly onHead: (head: Uint8Array) => void;
 }
 
@@ -58,12 +61,12 @@ interface DownloadRequest {
 export interface Downloaded {
   readonly hashes: Hashes;
   readonly size: number;
-  /** Whether part of it came from an earlier try. */
+  /** Whether part of it came from an earlier attempt. */
   readonly resumed: boolean;
 }
 
 /**
- * Downloads once. After a failure the bytes received stay for the next try.
+ * Downloads once. After a failure the bytes received are kept for the next attempt.
  * @throws {AgentError} `upstream` (transient where a retry may help), `timeout`, `aborted`,
  *   `too_large` or `storage_full`
  */
@@ -178,7 +181,7 @@ async function receive(
       for await (const part of response.body ?? []) {
         deps.received(part.byteLength);
         await file.write(part);
-        // Waiting for our own bandwidth is no stall of the server.
+        // Waiting for our own bandwidth limit is no stall of the server.
         const { signal, hold } = deadline;
         const hashed = await hasher.update(part, hold);
         await look(file.size);
@@ -219,7 +222,7 @@ function lookingOnce(path: string, onHead: DownloadRequest["onHead"]) {
 // The bandwidth limit of all downloads together. Each received part is paid for before the next one
 // is read; the server slows down because we do not read.
 
-/** Unused bandwidth that may be caught up on, milliseconds. */
+/** Unused bandwidth that may be used later, milliseconds. */
 const BURST_MS = 1_000;
 
 interface Bandwidth {

@@ -20,7 +20,7 @@ import { openPartial, sweepPartials } from "./partial.ts";
 import { openSharedWork, type SharedWork } from "../shared_work.ts";
 import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";
 
-/** What one caller asks of a file. Callers with the same file share its download. */
+/** What one caller requires of a file. Callers that want the same file share its download. */
 export interface DownloadOptions {
   readonly signal?: AbortSignal;
   /** Bytes done and, where known, total bytes; each phase starts at zero. */
@@ -37,7 +37,7 @@ export interface DownloadOptions {
   readonly allowUnverified?: boolean;
   /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
-  /** Refuses what no machine boots under its name, as soon as its first bytes say so. */
+  /** Refuses a file that no machine boots under its name, as soon as its first bytes show that. */
   readonly booted?: boolean;
   /** Compression of a file named by its address. */
   readonly compression?: MediaCompression;
@@ -55,7 +55,7 @@ export interface Downloads {
   discard(medium: Medium): Promise<void>;
 }
 
-/** What it takes to download a file, confirm it and record who uses it. */
+/** What is needed to download a file, confirm it and record who uses it. */
 interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies {
   readonly media: MediaStore;
   readonly hosts: KnownHosts;
@@ -72,14 +72,14 @@ interface Works {
   readonly shared: SharedWork<CachedFile, ObtainProgress>;
   /** The address of each download. */
   readonly asked: Map<string, string>;
-  /** Their first bytes, once received. */
+  /** The first bytes of each, once received. */
   readonly begun: Map<string, FirstBytes>;
   /** Downloads that a caller has refused by their first bytes. */
   readonly refused: Set<string>;
   readonly transfers: TransferEvents;
 }
 
-/** A file that the cache has at the required level is not downloaded again. */
+/** Opens the downloads. A file that the cache has at the required level is not downloaded again. */
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
   const works: Works = {
@@ -187,8 +187,7 @@ async function download(
   const { shared, asked } = works;
   const { level, vet } = confirmed;
   const { signal, onProgress } = options;
-  // A signature over the file itself is checked only for callers who require it; others do not
-  // wait.
+  // A signature over the file itself is checked only for callers that require it; others do not wait.
   const key = vet === undefined ? wanted.key : `${wanted.key}-signed`;
   const isActive = (other: string) => other === key || shared.has(other);
   await sweepPartials(deps.cache.partialFolder, Date.parse(deps.now()), isActive);
@@ -207,13 +206,13 @@ async function download(
     const file = await shared.join(key, share, async (shares, report) => {
       asked.set(key, addresses);
       const vetting = vet === undefined ? {} : { vet };
-      // Others may share the download: the caller that checked a higher level records it.
+      // Others may share the download, so the caller that checked a higher level records that level.
       const least = vet !== undefined ? level : wanted.digests.length === 0 ? "none" : "index";
       const onFirstBytes = (first: FirstBytes) => void works.begun.set(key, first);
       const moving = reported(works, own, report);
       const how = { signal: shares, report: moving.report, onFirstBytes, level: least, ...vetting };
       const file = await moving.whole(obtainFile(deps, own, how)).finally(async () => {
-        // The refused download is not reused: the next request starts again, since the file may have changed.
+        // A refused download is not reused: the file may have changed, so the next request starts again.
         const isRefused = shares.aborted && works.refused.has(key);
         if (isRefused) await openPartial(deps.cache.partialFolder, key).remove();
         asked.delete(key);
@@ -265,7 +264,7 @@ function reported(
   };
 }
 
-/** Looks at the first bytes for one caller, whose share of the download ends when they are refused. */
+/** Checks the first bytes for one caller, whose share of the download ends when they are refused. */
 function openJudge(
   { begun, refused }: Works,
   key: string,

@@ -6,10 +6,10 @@ import { type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
 /** Bytes between two checks of the room on the disk. */
 const ROOM_CHECK_BYTES = 256 * 1024 * 1024;
 
-/** Which file is written, and how large it may become. */
+/** Which file is written, and how large it may get. */
 interface FileWriterOptions {
   readonly path: string;
-  /** Bytes already in the file that stay; 0 unless given. */
+  /** Bytes of the existing file to keep; 0 unless given. */
   readonly from?: number;
   /** Largest size of the finished file, bytes. */
   readonly bytesMax: number;
@@ -49,7 +49,7 @@ export async function openFileWriter(options: FileWriterOptions): Promise<FileWr
         await requireRoom(freeBytes, folder, part.byteLength, what);
         unchecked = 0;
       }
-      // One write() may take only some of the bytes.
+      // One write() may take only part of the bytes.
       for (let done = 0; done < part.byteLength;) {
         try {
           done += await file.write(part.subarray(done));

@@ -1,5 +1,5 @@
-// Resolves a reference to an artifact: alias or release, build, and one file. A reference that matches
-// more or less than one file is refused with the choices.
+// Resolves a reference to an artifact: alias or release, build, and one file. A reference that does not match
+// exactly one file is refused, naming the choices.
 
 import { type Artifact, type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
@@ -14,7 +14,7 @@ import type { ImageStore } from "../../store/image_store.ts";
 
 /** Architecture of a reference that names none, spelled as in the OS information database. */
 const ARCH_DEFAULT = "x86_64";
-/** Choices named in an error. */
+/** Most choices that an error names. */
 const CHOICES_MAX = 20;
 
 /** An artifact with its place in the index. */
@@ -24,7 +24,7 @@ export interface FoundArtifact {
   readonly release: string;
   readonly build: string;
   readonly artifact: Artifact;
-  /** A safe file name built from the identity, never from an address. */
+  /** A safe file name built from the identity, never from a URL. */
   readonly name: string;
   /** Name for people. */
   readonly label: string;
@@ -67,7 +67,7 @@ function foundArtifact(
     release,
     build,
     artifact,
-    // A slash would read as a folder.
+    // A slash would mean a folder.
     name: safeMediaName(`${identity}.${artifact.format}`.replace(/[\\/]/g, "-")),
     label: [distro, release, build, ...words].join(" "),
   };

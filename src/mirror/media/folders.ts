@@ -1,5 +1,5 @@
-// Media that are files of the agent's host: taken from one of the operator's folders, read whole,
-// and from then on known by their digest.
+// Media that are files on the agent's host: found in one of the operator's folders, read whole, and known by
+// their digest from then on.
 
 import { join } from "@std/path";
 import { type Digest, requireDigest } from "../../domain/digest.ts";
@@ -14,12 +14,12 @@ import type { Medium } from "./wanted_file.ts";
 /** The folder of unfinished uploads, below the upload folder: nothing in it is a medium yet. */
 export const UNFINISHED_FOLDER = ".zonewright-uploads";
 
-/** A file of a media folder as a request names it. */
+/** A file of a media folder, as a request names it. */
 interface FileRequest {
   /** An absolute path, or the name of a file in one of the folders. */
   readonly path: string;
   readonly digest?: Digest;
-  /** Also what no machine boots. */
+  /** Accepts a file that no machine boots, too. */
   readonly any?: boolean;
 }
 
@@ -32,7 +32,7 @@ interface ReadOptions {
   readonly onOpen?: (path: string) => void;
 }
 
-/** What a file of a media folder turned out to be, before it is read whole. */
+/** What the first bytes of a file in a media folder show, before it is read whole. */
 interface LookedAt {
   readonly path: string;
   readonly name: string;
@@ -40,7 +40,7 @@ interface LookedAt {
 }
 
 /**
- * Finds a file by path and hashes it, after a look at its first bytes.
+ * Finds a file by path, checks its first bytes, and hashes it.
  * @throws {AgentError} `forbidden` when it lies outside the folders, links followed; `not_found`;
  *   `invalid_argument` when it is not a regular file, or not what its name says; `digest_mismatch`;
  *   `aborted`
@@ -63,7 +63,7 @@ export async function findFile(
   });
 }
 
-/** Finds a file by path and looks at its first bytes alone. @throws {AgentError} as findFile() */
+/** Finds a file by path and checks only its first bytes. @throws {AgentError} as findFile() */
 export async function lookAtFile(
   mediaDirs: readonly string[],
   request: FileRequest,
@@ -79,7 +79,7 @@ async function opened<T>(
   const path = await resolvedPath(mediaDirs, request.path);
   const file = await open(path, request.path);
   try {
-    // The requested name, not that of a link's target.
+    // From the requested name, not from that of a link's target.
     const safe = safeMediaName(request.path);
     const any = request.any === true;
     const name = any ? safe : parseMediaName(safe, "media.path");
@@ -91,8 +91,8 @@ async function opened<T>(
 }
 
 /**
- * Follows every link of a path, which must end inside one of the folders. A name without a slash is
- * searched in the folders, in order.
+ * Follows every link of a path, which must end inside one of the folders. A name without a slash is looked up
+ * in the folders, in order.
  */
 async function resolvedPath(mediaDirs: readonly string[], path: string): Promise<string> {
   if (path.includes("/")) return await pathWithin(mediaDirs, path);
@@ -106,7 +106,7 @@ async function resolvedPath(mediaDirs: readonly string[], path: string): Promise
   throw new AgentError("not_found", message);
 }
 
-/** Where a medium may lie, and how an operator adds a place. */
+/** Where a medium may be, and how an operator adds a folder. */
 function expectedFolders(mediaDirs: readonly string[]): string {
   return mediaDirs.length === 0
     ? "expected one, and the agent has none: start it with --media-dir DIR"
@@ -115,8 +115,7 @@ function expectedFolders(mediaDirs: readonly string[]): string {
 
 async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<string> {
   const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
-  // Outside files get the same answer whether they exist or not: tasks must not learn what else is
-  // on the host.
+  // Files outside get the same answer whether they exist or not, so that tasks cannot explore the host.
   const outside = new AgentError(
     "forbidden",
     `${cannot}: it is not in a media folder: ${expectedFolders(mediaDirs)}`,
@@ -131,7 +130,7 @@ async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<
   return path;
 }
 
-/** Whether a path is below a folder, by the texts alone. */
+/** Whether a path is below a folder, judged by the text alone. */
 export function isWithin(folder: string, path: string): boolean {
   return path.startsWith(join(folder, "/")) && path.length > folder.length + 1;
 }

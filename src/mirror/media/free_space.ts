@@ -1,5 +1,4 @@
-// Room on the file system of the cache. A full disk also stops the store, so downloads leave a
-// reserve.
+// Room on the file system of the cache. A full disk also stops the store, so downloads leave some space free.
 
 import { AgentError, systemReason } from "../../domain/error.ts";
 
@@ -9,7 +8,7 @@ export const FREE_BYTES_MIN = 256 * 1024 * 1024;
 /** Bytes that may still be written below a folder. */
 export type FreeBytes = (folder: string) => Promise<number>;
 
-/** Asks the file system; infinite where it does not say. */
+/** Asks the file system; infinite if it does not say. */
 export const systemFreeBytes: FreeBytes = async (folder) => {
   // Loaded on first use: each node: module costs milliseconds of start.
   const { statfs } = await import("node:fs/promises");
@@ -17,7 +16,7 @@ export const systemFreeBytes: FreeBytes = async (folder) => {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize;
   } catch {
-    // Some platforms do not say. A full disk then fails the write, which is reported too.
+    // Some platforms do not say. A full disk then fails the write, which is reported as well.
     return Number.POSITIVE_INFINITY;
   }
 };

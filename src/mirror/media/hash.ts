@@ -1,6 +1,6 @@
-// Hashes downloads and local files in parts, whatever their size: always SHA-256, and SHA-512 in
-// the same pass on request. One decoder hashes for all downloads, since each may take hours and
-// mostly waits for its server.
+// Hashes downloads and local files in parts, whatever their size: always SHA-256, and SHA-512 in the same
+// pass on request. One decoder hashes all downloads, since each may take hours and mostly waits for its
+// server.
 
 import { closing } from "../../runtime/waiting.ts";
 import type { Decoders } from "../../decoder/pool.ts";
@@ -12,9 +12,9 @@ import { isJsonObject, type JsonValue } from "../../domain/json.ts";
 
 /** Bytes read from a file at a time. */
 export const PART_BYTES = 256 * 1024;
-/** Bytes queued for the decoder; a caller that brings more waits. */
+/** Bytes queued for the decoder; a caller with more waits. */
 const QUEUE_BYTES_MAX = 1024 * 1024;
-/** Longest line that a decoder answers with: two digests and their names, characters. */
+/** Longest line that a decoder answers, characters: two digests and their names. */
 const LINE_CHARS_MAX = 1024;
 const WHAT = "hash files";
 
@@ -25,7 +25,7 @@ export interface Hashes {
   readonly sha512?: string;
 }
 
-/** Takes the bytes of one file in parts. Disposal before the end gives up. */
+/** Takes the bytes of one file in parts. Disposal before the end abandons the hash. */
 export interface Hasher extends Disposable {
   readonly size: number;
   /**
@@ -46,7 +46,7 @@ export interface Hashing {
   open(wanted?: readonly DigestAlgorithm[]): Hasher;
 }
 
-/** A decoder runs only while a hasher is open. */
+/** Opens hashing. A decoder runs only while a hasher is open. */
 export function openHashing(decoders: Decoders): Hashing {
   let session: Session | undefined;
   return {
@@ -64,7 +64,7 @@ class Session {
   #queued = 0;
   #next = 1;
   readonly #open = new Map<number, PromiseWithResolvers<Hashes>>();
-  /** Called when there is something to send, or when the run ends. */
+  /** Wakes the sender: there is something to send, or the run ends. */
   #more = () => {};
   #room = Promise.withResolvers<void>();
   #failure: unknown;
@@ -83,7 +83,7 @@ class Session {
     this.#open.set(stream, answer);
     let size = 0;
     let begun = false;
-    // A download that receives nothing needs no decoder.
+    // The decoder starts with the first bytes: a download that receives none needs no decoder.
     const send = (what: number, bytes: Uint8Array) => {
       if (!begun) this.#send(stream, PACKET.begin, Uint8Array.of(Number(both)));
       begun = true;
@@ -215,7 +215,7 @@ function strangeAnswer(): AgentError {
   return new AgentError("internal", `Cannot ${WHAT}: unexpected answer from the decoder`);
 }
 
-/** How a caller watches the hashing of a file, and ends it. */
+/** How a caller follows the hashing of a file, and stops it. */
 export interface HashFileOptions {
   readonly signal?: AbortSignal;
   /** Bytes done and total bytes. */

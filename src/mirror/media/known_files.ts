@@ -1,5 +1,5 @@
-// The recorded files by digest: verify one again, remove one, record one of the operator's. A
-// damaged file is forgotten; the operator's own files are never deleted.
+// The recorded files by digest: verifying one again, removing one, recording one of the operator's. The
+// record of a damaged file is dropped; the operator's own files are never deleted.
 
 import { closing } from "../../runtime/waiting.ts";
 import { type DigestAlgorithm, requireDigest } from "../../domain/digest.ts";
@@ -12,26 +12,25 @@ import type { Cache } from "./cache.ts";
 import { type Hashes, type HashFileOptions, type Hashing, hashInto } from "./hash.ts";
 import type { Medium } from "./wanted_file.ts";
 
-/** How to watch a verification, and who needs the file. */
+/** How to follow a verification, and who needs the file. */
 interface VerifyOptions extends HashFileOptions {
   /** The job that uses the file; the file stays while the job is unfinished. */
   readonly job?: JobUuid;
 }
 
-/** A file with its path and the jobs that use it. */
 export interface KnownFile extends MediaFile {
   readonly path: string;
-  /** Whether it lies in the cache, and not in a media folder. */
+  /** Whether it is in the cache, not in a media folder. */
   readonly cached: boolean;
   /** Unfinished jobs. */
   readonly used_by: readonly JobUuid[];
 }
 
-/** Where the bytes of a file lie in a folder. */
+/** A recorded file in a media folder. */
 export interface KnownCopy {
   readonly file: KnownFile;
   readonly path: string;
-  /** When the bytes of this place were hashed. */
+  /** When the bytes at this path were hashed. */
   readonly verified_at: Instant;
 }
 
@@ -53,11 +52,11 @@ export interface KnownFiles {
    * @param wanted algorithms besides SHA-256
    */
   hash(parts: AsyncIterable<Uint8Array>, wanted: readonly DigestAlgorithm[]): Promise<Hashes>;
-  /** Records a verified file of the operator, and the job that uses it. */
+  /** Records a verified file of the operator's, and the job that uses it. */
   note(medium: Medium, job?: JobUuid): Promise<void>;
   /** Forgets a path whose file is about to be removed; other paths with the same bytes stay recorded. */
   gone(path: string): Promise<void>;
-  /** Notes that a job is reading a file that has no digest yet. @returns ends the note */
+  /** Records that a job is reading a file without a digest yet, until disposal. */
   reading(path: string, job: JobUuid): Disposable;
   /** Jobs that are reading the file of a path. */
   readers(path: string): readonly JobUuid[];
@@ -65,7 +64,7 @@ export interface KnownFiles {
   remove(sha256: string): Promise<void>;
 }
 
-/** Where files are recorded, where they lie, and how they are hashed. */
+/** Where files are recorded and stored, and how they are hashed. */
 interface KnownFilesDependencies {
   readonly media: MediaStore;
   readonly cache: Cache;
@@ -74,7 +73,7 @@ interface KnownFilesDependencies {
   readonly log: Log;
 }
 
-/** Files are listed from the store: what lies in the cache without a record does not show. */
+/** Opens the recorded files. A file in the cache without a record is not listed. */
 export function openKnownFiles(deps: KnownFilesDependencies): KnownFiles {
   const shown = async (file: MediaFile) => ({
     ...file,
@@ -175,7 +174,7 @@ async function note(
 ): Promise<void> {
   const at = now();
   const file = await media.get(sha256);
-  // The cache has the same bytes, under its own control.
+  // The cache has the same bytes, which nobody else changes.
   if (file !== undefined && file.path === null) {
     await media.copied({ path, sha256, verified_at: at });
   } else {

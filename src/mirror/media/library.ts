@@ -27,7 +27,7 @@ interface Uploaded {
   readonly replaced: boolean;
 }
 
-/** A removed file, and what it was. */
+/** A removed file, and which kind it was. */
 interface RemovedMedium {
   readonly removed: "cached file" | "uploaded file" | "unfinished upload" | "record";
   readonly path: string;
@@ -36,7 +36,7 @@ interface RemovedMedium {
 /** The media of this host. */
 export interface MediaLibrary {
   list(): Promise<Library>;
-  /** Reads the first bytes of some of the listed files. */
+  /** Reads the first bytes of these listed files. */
   look(files: readonly FoundFile[]): Promise<LibraryFile[]>;
   /** The file that a machine request with this name would use. */
   find(name: string): Promise<LibraryFile | undefined>;
@@ -143,7 +143,7 @@ async function removeKnown(deps: LibraryDependencies, sha256: string): Promise<R
     await files.remove(sha256);
     return { removed: cached ? "cached file" : "record", path };
   }
-  // Another file may have the same bytes: its record stays.
+  // Another file may have the same bytes; its record stays.
   await forgetRecord(deps, path, `remove ${file.name}`);
   await removeFile(path);
   return { removed: "uploaded file", path };
@@ -163,7 +163,7 @@ async function cachedOf(
   throw new AgentError("conflict", message);
 }
 
-/** Refuses a name that is taken. @returns whether an uploaded file that may be replaced has it */
+/** Refuses a name that is taken. @returns whether an uploaded file that may be replaced has the name */
 async function requireFree(
   deps: LibraryDependencies,
   name: string,
@@ -222,7 +222,7 @@ async function forgetRecord(deps: LibraryDependencies, path: string, deed: strin
   await deps.files.gone(await realPath(path) ?? path);
 }
 
-/** Gives a complete file its name, and records it. @returns whether it replaced another */
+/** Gives a complete file its name and records it. @returns whether it replaced another file */
 async function publish(
   deps: LibraryDependencies,
   { name }: UploadPart,
@@ -247,7 +247,7 @@ async function publish(
 async function linkNew(from: string, target: string, name: string): Promise<void> {
   try {
     await Deno.link(from, target);
-    // Remove the old name at once, or a later request would write into the finished file.
+    // At once, or a later request would write into the finished file.
     await Deno.remove(from);
   } catch (cause) {
     if (!(cause instanceof Deno.errors.AlreadyExists)) throw cause;

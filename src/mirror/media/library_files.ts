@@ -1,5 +1,5 @@
 // All media of this host: the files of the media folders, of the upload folder and of the cache, each with
-// its format according to its first bytes.
+// the format that its first bytes show.
 
 import { basename, join, resolve } from "@std/path";
 import type { CheckLevel } from "../../domain/digest.ts";
@@ -17,15 +17,15 @@ import { type FileLook, lookInto } from "./look_inside.ts";
 export const LIBRARY_FILES_MAX = 10_000;
 /** Levels of subfolders that are searched. */
 const DEPTH_MAX = 4;
-/** Files read at the same time. */
+/** Files whose first bytes are read at the same time. */
 const LOOKS_AT_ONCE = 4;
 /** Files whose format is remembered. */
 const LOOKS_KEPT = LIBRARY_FILES_MAX;
 
-/** Where a file came from: a media folder of the operator, an upload, or a download. */
+/** Where a file is from: a media folder of the operator's, an upload, or a download. */
 type MediaPlace = "folder" | "upload" | "cache";
 
-/** Where files are taken from. */
+/** A folder that is listed. */
 interface MediaFolder {
   readonly path: string;
   readonly place: Exclude<MediaPlace, "cache">;
@@ -35,7 +35,7 @@ interface MediaFolder {
 
 /** One listed file, before its content is read. */
 export interface FoundFile {
-  /** Its path below the folder, which is its name in machine requests. */
+  /** Its path below the folder; machine requests name it so. */
   readonly name: string;
   readonly place: MediaPlace;
   /** The media folder; null for a file of the cache. */
@@ -43,7 +43,7 @@ export interface FoundFile {
   readonly path: string;
   readonly size: number;
   readonly modified_at: Instant | null;
-  /** SHA-256 in hex, if the file was hashed and has not changed since. */
+  /** SHA-256 in hex, if the file has been hashed and has not changed since. */
   readonly sha256: string | null;
   readonly level: CheckLevel | null;
   /** Unfinished jobs that use it. */
@@ -56,7 +56,7 @@ export type LibraryFile = FoundFile & FileLook;
 /** All media files of this host. */
 export interface Library {
   readonly folders: readonly MediaFolder[];
-  /** Sorted by name; of equal names, the one that a request would use comes first. */
+  /** Sorted by name; among equal names, the one that a request would use comes first. */
   readonly files: readonly FoundFile[];
   /** Whether there are more than {@linkcode LIBRARY_FILES_MAX}. */
   readonly truncated: boolean;
@@ -216,7 +216,7 @@ interface DistinctFolder {
 
 /**
  * The media folders without duplicates: two settings may name the same folder by different paths. The upload
- * folder is known by its own path.
+ * folder goes by its own path.
  */
 export async function distinctFolders(
   { mediaDirs, uploadDir }: Pick<LibrarySources, "mediaDirs" | "uploadDir">,

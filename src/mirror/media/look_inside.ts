@@ -74,13 +74,13 @@ export async function headOf(path: string): Promise<Uint8Array | undefined> {
 /** The first bytes of a download under way. */
 export interface FirstBytes {
   readonly head: Uint8Array;
-  /** Whether no other location is left to try. */
+  /** Whether this is the last location to try. */
   readonly last: boolean;
 }
 
 /**
  * Refuses a download by its first bytes, with the same error as a complete file. An unrecognized format may
- * be an error page of one server, so it is refused at the last location only.
+ * be the error page of one server, so only the last location is refused for it.
  * @throws {AgentError} `invalid_argument`
  */
 export function requireBootableHead(name: string, label: string, { head, last }: FirstBytes): void {
@@ -119,7 +119,7 @@ export async function requireBootableAt(
   throw new AgentError("not_found", `Cannot use ${label} as ${name}: ${path} is not a file`);
 }
 
-/** The warning of a job about a medium that it uses anyway; undefined for none. */
+/** The warning about a medium that a job uses anyway; undefined for none. */
 export function warningOf(name: string, { kind, boot_record }: FileLook): string | undefined {
   if (kind !== "iso" || boot_record !== false) return undefined;
   return `${name} has no El Torito boot record: a machine may not start from it`;
@@ -133,7 +133,7 @@ function problemOf(name: string, kind: string): string | null {
         FIRST_DESCRIPTOR * CD_SECTOR_BYTES + 1
       }, found ${kind === "raw" ? "other bytes" : `a ${kind} file`}`;
     case "disk":
-      // A hybrid ISO, made for USB sticks too, boots as a disk.
+      // A hybrid ISO, which also boots from USB sticks, boots as a disk.
       if (kind === "iso" || kind === "raw") return null;
       return `it is a ${kind} file, expected a raw disk image${remedyFor(kind)}`;
     default:

@@ -1,5 +1,6 @@
 // From a description of a file to a verified file in the cache. A cached file is used; otherwise each
-// location is tried in turn. The file gets its name only after size, digests and decompression.
+// location is tried in turn. The file gets its name only after its size, digests and decompression are
+// checked.
 
 import { type CheckLevel, requireDigest } from "../../domain/digest.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
@@ -19,10 +20,10 @@ import { openFileWriter } from "./file_writer.ts";
 import type { FreeBytes } from "./free_space.ts";
 import { PART_BYTES, sha256In } from "./hash.ts";
 
-/** New bytes that reset the count of tries: a large download may be cut many times. */
+/** This many new bytes reset the count of attempts: a large download may be cut many times. */
 const ADVANCE_BYTES = 1024 * 1024;
 
-/** What it takes to download a file, decompress it and keep it. */
+/** What is needed to download a file, decompress it and keep it. */
 export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
   readonly decoders: Decoders;
@@ -41,7 +42,7 @@ export interface ObtainProgress {
 interface Obtaining {
   readonly signal: AbortSignal;
   readonly report: (progress: ObtainProgress) => void;
-  /** Called for each location with what the file begins with, before the report of that progress. */
+  /** Called for each location with the first bytes of the file, before that progress is reported. */
   readonly onFirstBytes: (first: FirstBytes) => void;
   /** Checks the complete download besides its digests; throws to reject it. */
   readonly vet?: (path: string, signal: AbortSignal) => Promise<void>;
@@ -83,7 +84,7 @@ export async function obtainFile(
         const final = !(error instanceof AgentError) || obtaining.signal.aborted;
         if (final) throw error;
         if (error.code === "storage_full") {
-          // Free disk space is worth more than a partial download.
+          // Free space matters more than a partial download.
           await partial.remove();
           throw error;
         }
@@ -107,7 +108,7 @@ function allFailed(wanted: WantedFile, failures: readonly AgentError[]): AgentEr
   return new AgentError(last.code, message + words, { cause: last });
 }
 
-/** Downloads and checks. A resumed file that fails gets one more try from zero. */
+/** Downloads and checks. A resumed file that fails is tried once more from zero. */
 async function fromLocation(
   deps: ObtainDependencies,
   { digests, size, label, compression }: WantedFile,
@@ -143,7 +144,7 @@ async function fromLocation(
       }
       await vet?.(partial.path, signal);
     } catch (error) {
-      // Wrong bytes are useless for a later try.
+      // Wrong bytes are useless to a later attempt.
       await partial.remove();
       throw error;
     }
@@ -201,14 +202,14 @@ async function finish(
   }
 }
 
-// Decompresses a verified file in parts, within limits on the size and on the ratio to the packed
-// file: a packed file of a few kilobytes could otherwise fill the disk.
+// Decompresses a verified file in parts, within limits on its size and its compression ratio: a few kilobytes
+// could otherwise fill the disk.
 
 /** Largest decompressed file, bytes. */
 const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
-/** Largest ratio of unpacked to packed size: gzip packs an empty disk 1000 : 1. */
+/** Largest compression ratio: gzip packs an empty disk 1000 : 1. */
 const RATIO_MAX = 1_000;
-/** Size up to which the ratio does not matter, bytes. */
+/** Unpacked size up to which the ratio does not matter, bytes. */
 const RATIO_FREE_BYTES = 256 * 1024 ** 2;
 
 interface DecompressRequest {
@@ -261,7 +262,7 @@ export async function decompress(
   });
 }
 
-/** A file in parts; each part is valid until the next. */
+/** Reads a file in parts; each is valid until the next one. */
 async function* partsOf(path: string, signal: AbortSignal): AsyncGenerator<Uint8Array> {
   const file = await Deno.open(path, { read: true });
   const buffer = new Uint8Array(PART_BYTES);

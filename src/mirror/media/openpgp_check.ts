@@ -11,7 +11,7 @@ import { quote } from "../../domain/index/index_document.ts";
 import { isIndexName } from "../../domain/index/index_path.ts";
 import { PART_BYTES } from "./hash.ts";
 
-/** The signed text, or the ids of the keys that are not trusted here. */
+/** The signed text, or the ids of the unknown keys that signed it. */
 export type Signed =
   | { readonly kind: "good"; readonly text: Uint8Array }
   /** None of the trusted keys made it. */
@@ -73,9 +73,9 @@ export async function checkDetachedFile(
 ): Promise<Signed> {
   const request = { ...requestOf({ keys, now }), lengths: [signature.byteLength] };
   const { input } = joinBodies([...keys.map(({ bytes }) => bytes), signature]);
-  // A stream, since a large file takes minutes and other work must not wait.
+  // Streamed, since a large file takes minutes and other work must not wait for it.
   const work = decoders.stream("file_signature", request, partsOf(input, path), options);
-  // This work has no output: anything received is a defect.
+  // There is no output to expect: anything received is a defect.
   for await (const _ of work.output) throw strange();
   return signedIn(await work.answer);
 }
@@ -87,7 +87,7 @@ function requestOf({ keys, now }: Pick<SignatureCheck, "keys" | "now">): JsonObj
   };
 }
 
-/** Each part is valid until the next. */
+/** The head, then the file in parts; each is valid until the next one. */
 async function* partsOf(head: Uint8Array, path: string): AsyncGenerator<Uint8Array> {
   yield head;
   const file = await Deno.open(path, { read: true });
@@ -124,16 +124,16 @@ function strange(): AgentError {
 /** Names of key files. */
 const KEY_FILE = /^[^.].*\.(asc|gpg|pgp|key)$/i;
 const FILES_MAX = 256;
-/** Bytes of all keys used for one file: a vendor's keyring has some 100 kB. */
+/** Bytes of all keys used for one file; a vendor's keyring has about 100 kB. */
 const KEYS_BYTES_MAX = 8 * 1024 * 1024;
 
-/** A key file, unread: a decoder parses it. */
+/** A key file, not parsed here: a decoder does that. */
 interface KeyFile {
   readonly path: string;
   readonly bytes: Uint8Array;
 }
 
-/** Contents of the folder of keys. */
+/** What the key folder contains. */
 interface KeyFolder {
   /** Names of the key files at the top, sorted. */
   readonly files: readonly string[];

@@ -1,12 +1,12 @@
-// Unfinished downloads: the bytes so far, and the server's validators for a later resume. None of
-// this is ever handed out.
+// Unfinished downloads: the bytes so far, and the server's validators, to resume later. Nobody else gets
+// these files.
 
 import { join } from "@std/path";
 import { isJsonObject } from "../../domain/json.ts";
 import { absent, fileInfo } from "../../runtime/regular_file.ts";
 import { keptValidator } from "../web/upstream.ts";
 
-/** Unfinished downloads kept for another try. */
+/** Unfinished downloads that are kept. */
 export const PARTIALS_MAX = 8;
 /** Age at which an unfinished download is removed, milliseconds. */
 export const PARTIAL_AGE_MS_MAX = 7 * 24 * 3600 * 1000;
@@ -20,7 +20,7 @@ interface PartialOrigin {
   readonly validator: string | null;
 }
 
-/** The files of an unfinished download, which a later try continues. */
+/** The files of an unfinished download, which a later attempt resumes. */
 export interface Partial {
   /** The bytes so far; may be missing. */
   readonly path: string;
@@ -90,7 +90,7 @@ export async function sweepPartials(
     const key = entry.name.replace(/\.(json|out)$/, "");
     if (isActive(key)) continue;
     const info = await fileInfo(join(folder, entry.name));
-    // A download that just ended removed its files.
+    // A download that has just ended has removed its files.
     if (info === undefined) continue;
     idle.set(key, Math.max(info.mtime?.getTime() ?? 0, idle.get(key) ?? 0));
   }
@@ -110,7 +110,7 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
       validator: typeof value.validator === "string" ? keptValidator(value.validator) : null,
     };
   } catch (error) {
-    // A record cut short by a crash counts as none.
+    // A record that a crash cut short counts as missing.
     if (error instanceof Deno.errors.NotFound || error instanceof SyntaxError) return undefined;
     throw error;
   }

@@ -1,5 +1,5 @@
 // Events about uploads and downloads. Each file is reported at its start, every few seconds, and at its end,
-// however many requests it takes.
+// no matter how many requests it takes.
 
 import { type EventPayload, ownText, PROGRESS_EVENT_MS } from "../../domain/event.ts";
 
@@ -10,7 +10,6 @@ export type MediaEvent = Omit<EventPayload<"media">, "time">;
 interface Transferred {
   /** Identifies the transfer. */
   readonly key: string;
-  /** Of the file. */
   readonly name: string;
   /** Bytes received so far. */
   readonly done: number;
@@ -23,7 +22,7 @@ export interface TransferEvents {
   /** Called before the first bytes, and as more arrive. */
   moved(file: Transferred): void;
   /**
-   * Called at the end. A transfer whose start was not reported gets no end either.
+   * Called at the end. If the start was not reported, neither is the end.
    * @param error why it failed; null for success
    */
   ended(file: Transferred, error: string | null): void;
@@ -49,7 +48,7 @@ export function openTransferEvents(
     size,
     done,
   });
-  /** Forgets transfers that ended long ago, so that the next one of that name is reported at once. */
+  /** Drops transfers that ended long ago, so that the next one of that name is reported at once. */
   const forgetOld = (nowMs: number) => {
     for (const [key, { atMs, open }] of latest) {
       if (!open && nowMs - atMs >= PROGRESS_EVENT_MS) latest.delete(key);

@@ -32,7 +32,7 @@ export async function findUnfinished(
 ): Promise<UnfinishedUpload | undefined> {
   const info = await fileInfo(join(place, name));
   if (info === undefined) return undefined;
-  // Only this agent writes here: anything else in the way is removed.
+  // Only this agent writes here, so anything else is removed.
   if (!info.isFile) await Deno.remove(join(place, name), { recursive: true });
   const said = info.isFile ? await readDescription(place, name) : undefined;
   return said === undefined ? undefined : { offset: info.size, ...said };
@@ -48,7 +48,7 @@ async function readDescription(
     const digests = value.digests.map((one) => parseDigest(one, "digest"));
     return { total: typeof value.total === "number" ? value.total : null, digests };
   } catch (error) {
-    // A record cut short by a crash counts as none.
+    // A record that a crash cut short counts as missing.
     const none = error instanceof Deno.errors.NotFound || error instanceof SyntaxError ||
       error instanceof AgentError;
     if (none) return undefined;
@@ -63,7 +63,7 @@ export async function describeUnfinished(
   { total, digests }: { readonly total: number | null; readonly digests: readonly Digest[] },
 ): Promise<void> {
   const text = JSON.stringify({ total, digests: digests.map(digestText) });
-  // Renamed into place: with half a description the upload would start over.
+  // Renamed into place, since half a description would make the upload start over.
   await Deno.writeTextFile(join(place, `${name}.new`), text);
   await Deno.rename(join(place, `${name}.new`), join(place, `${name}.json`));
 }
@@ -99,10 +99,10 @@ export async function sweepUnfinished(
   for await (const entry of Deno.readDir(place)) {
     const name = entry.name.replace(/\.(json|new)$/, "");
     if (writing.has(name)) continue;
-    // The age is that of the bytes: the description is written once, before the first of them.
+    // The age is that of the bytes; the description is written once, before the first of them.
     const info = await fileInfo(join(place, name)) ?? await fileInfo(join(place, entry.name));
     const touchedMs = info?.mtime?.getTime() ?? nowMs;
-    // Checked again: a request may have taken the name since.
+    // Checked again, since a request may have taken the name meanwhile.
     if (nowMs - touchedMs <= UNFINISHED_MS_MAX || writing.has(name)) continue;
     gone.push(name);
     await forgetUnfinished(place, name);

@@ -4,11 +4,11 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 
 const KEPT = "the bytes so far are kept for a day";
 
-/** How slow a body may be. */
+/** How slowly a body may arrive. */
 export interface PaceLimits {
   /** Seconds without data after which a request is aborted. */
   readonly uploadStallSeconds: number;
-  /** Lowest rate, bytes per second, measured over that many seconds of waiting; 0 for any. */
+  /** Lowest rate, bytes per second, measured over `uploadStallSeconds` of waiting; 0 for no limit. */
   readonly uploadRateMin: number;
 }
 

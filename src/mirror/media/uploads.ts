@@ -3,7 +3,7 @@
 //
 //   <upload folder>/NAME                          complete files
 //   <upload folder>/.zonewright-uploads/NAME      the bytes of an unfinished upload so far
-//   <upload folder>/.zonewright-uploads/NAME.json its size and digests, as far as they are known
+//   <upload folder>/.zonewright-uploads/NAME.json its size and digests, where known
 
 import { join } from "@std/path";
 import { type CheckLevel, type Digest, digestText } from "../../domain/digest.ts";
@@ -31,7 +31,7 @@ import {
 /** `Retry-After` of an upload beyond the limit, seconds. */
 const RETRY_AFTER_SECONDS = 10;
 
-/** The bytes of the file that a request contains. `to` is the last one, or `from - 1` for none. */
+/** The part of the file that a request contains. `to` is its last byte, or `from - 1` if there is none. */
 export interface UploadRange {
   readonly from: number;
   readonly to: number;
@@ -60,7 +60,7 @@ export interface ArrivedFile {
   readonly level: CheckLevel;
 }
 
-/** The result of one request: the upload goes on, or the file is complete. */
+/** The result of one request: the upload continues, or the file is complete. */
 export type UploadResult<T> =
   | { readonly kind: "unfinished"; readonly upload: UnfinishedUpload }
   | { readonly kind: "arrived"; readonly result: T };
@@ -85,7 +85,6 @@ export interface Uploads {
     part: UploadPart,
     arrived: (file: ArrivedFile) => Promise<T>,
   ): Promise<UploadResult<T>>;
-  /** The unfinished upload of a name. */
   find(name: string): Promise<UnfinishedUpload | undefined>;
   /**
    * Removes an unfinished upload.
@@ -97,7 +96,6 @@ export interface Uploads {
   sweep(): Promise<void>;
 }
 
-/** What uploads need. */
 interface UploadsDependencies {
   /** Absolute path of the upload folder; created when missing. */
   readonly folder: string;
@@ -110,7 +108,7 @@ interface UploadsDependencies {
   readonly emit?: (event: MediaEvent) => void;
 }
 
-/** The dependencies, with the record of which events were sent. */
+/** The dependencies, and the reporting of events. */
 interface OpenUploads extends UploadsDependencies {
   readonly transfers: TransferEvents;
 }
@@ -135,7 +133,8 @@ export function openUploads(given: UploadsDependencies): Uploads {
     const gone = await sweepUnfinished(place, Date.parse(deps.now()), writing);
     for (const name of gone) transfers.lost(name, "nobody has continued it for a day");
   };
-  // One cleanup at a time: a request that has taken its name and waited for this cannot lose its bytes to it.
+  // One sweep at a time, so that a request that has taken its name and waited for it cannot lose its bytes to
+  // another.
   const sweep = () => {
     const next = swept.then(sweepNow);
     swept = next.catch(() => {});
@@ -178,7 +177,7 @@ function requireNotTaken(writing: ReadonlySet<string>, name: string, deed: strin
   throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`);
 }
 
-/** Receives the body of a request, and completes the file if it was the last part. */
+/** Receives the body of a request, and completes the file after its last part. */
 async function receiveReported<T>(
   deps: OpenUploads,
   place: string,
@@ -319,7 +318,7 @@ async function write(
   const what = `upload ${name}`;
   const options = { path, from: offset, bytesMax: limits.uploadBytesMax, folder, freeBytes, what };
   return await closing(await openFileWriter(options), async (file) => {
-    // Hashed while it is written; a file in several parts is hashed at the end.
+    // Hashed while written; a file in several parts is hashed at the end.
     const algorithms = digests.map(({ algorithm }) => algorithm);
     const hasher = offset === 0 ? hashing.open(algorithms) : undefined;
     try {

@@ -1,4 +1,4 @@
-// Describes the file to download, whether the index or an address names it.
+// Describes the file to download, whether it comes from the index or from a URL.
 
 import type { Artifact, PublishedDigest, Signature } from "../../domain/index/artifact.ts";
 import { type CheckLevel, type Digest, digestText, sha256Hex } from "../../domain/digest.ts";
@@ -19,9 +19,9 @@ export interface WantedFile {
   readonly source: "artifact" | "url";
   /** The distro whose keys may sign it; null for a file of an address. */
   readonly distro: string | null;
-  /** Equal for requests of the same bytes; a safe file name. */
+  /** Equal for requests of the same bytes; safe as a file name. */
   readonly key: string;
-  /** In the order to try. */
+  /** In the order in which they are tried. */
   readonly urls: readonly string[];
   /** All must match the file as downloaded; empty when none is known. */
   readonly digests: readonly Digest[];
@@ -37,7 +37,7 @@ export interface WantedFile {
   readonly label: string;
 }
 
-/** A caller's request for a file by its address. */
+/** A request for a file by its URL. */
 interface UrlRequest {
   readonly url: string;
   readonly digests: readonly Digest[];
@@ -45,8 +45,8 @@ interface UrlRequest {
 }
 
 /**
- * Describes the file of an address.
- * @throws {AgentError} `upstream` for an address that may not be fetched
+ * Describes the file of a URL.
+ * @throws {AgentError} `upstream` for a URL that may not be fetched
  */
 export async function wantedUrl(
   { url, digests, compression }: UrlRequest,
@@ -73,7 +73,7 @@ export async function wantedUrl(
 
 /**
  * Describes the file of an artifact.
- * @param bare whether it may have no digest
+ * @param bare whether a missing digest is allowed
  * @throws {AgentError} `invalid_argument` without a digest or for an unknown compression
  */
 export async function wantedArtifact(
@@ -152,7 +152,7 @@ function orderedUrls(artifact: Artifact): string[] {
 export interface Medium {
   readonly source: "path" | "artifact" | "url";
   readonly path: string;
-  /** The safe file name to place it under; the path may end in another. */
+  /** The safe file name to place it under; its path may end in a different one. */
   readonly name: string;
   /** Bytes. */
   readonly size: number;

@@ -34,7 +34,7 @@ interface ReleaseDocuments {
   readonly release: string;
   readonly news: readonly ReleaseDocument[];
   readonly held: readonly ReleaseDocument[];
-  /** Names and pins, as JSON text, of artifacts that have left. */
+  /** Names of artifacts that have left, and their pins as JSON text. */
   readonly gone: readonly { readonly artifact: string; readonly pin: string }[];
   /** Also accepts changed digests and older builds. */
   readonly accepts: boolean;
@@ -42,7 +42,7 @@ interface ReleaseDocuments {
 
 /** What new lists change in a release. */
 export interface ReleaseReading {
-  /** What the operator must allow, worded to follow the name of a document; null for nothing. */
+  /** What the operator must allow, worded to follow the name of the document; null for nothing. */
   readonly change: string | null;
   readonly artifacts: number;
   /** Artifacts that leave, with their pins as JSON text. */
@@ -83,7 +83,7 @@ export interface IndexReading {
   hosts(documents: readonly ReadDocument[]): Promise<string[]>;
 }
 
-/** What ends a reading, and whether it goes ahead of the work that requests bring. */
+/** What aborts a reading, and whether it takes precedence over work for requests. */
 export type ReadingOptions = Pick<DecoderOptions, "signal" | "ahead">;
 
 /** @param origin source of the documents */

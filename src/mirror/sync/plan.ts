@@ -78,7 +78,7 @@ export function addPins(plan: SyncPlan, { put, remove }: IndexPinChanges): void 
 
 /**
  * Plans the removal of documents that are gone.
- * @param isHere whether a document was taken, or stays although it was not
+ * @param isHere whether a document was taken, or stays without that
  * @param isListed whether a distro is in the upstream's list
  */
 export async function planRemovals(
@@ -101,7 +101,7 @@ export async function planRemovals(
   }
 }
 
-/** Drops stored validators after a change of the upstream: they mean nothing to the new one. */
+/** Drops stored validators after a change of upstream: they mean nothing to the new one. */
 export async function forgetValidators(
   plan: SyncPlan,
   stored: ReadonlyMap<string, StoredDocument>,

@@ -56,7 +56,7 @@ import type { Wait } from "../web/time_limits.ts";
 
 /** Releases of one distro read at the same time. */
 const RELEASES_AT_ONCE = 4;
-/** Readings of a distro whose documents contradict each other: it may be changing right now. */
+/** Times that a distro is read if its documents contradict each other: it may be changing right now. */
 const READINGS_MAX = 2;
 /** Milliseconds between two readings. */
 const READING_PAUSE_MS = 2000;
@@ -205,7 +205,7 @@ async function checkAliasFile(
   throw new Contradiction({ document: copy.path, path: "$" }, `must equal ${original.path}`);
 }
 
-/** Remembers the artifacts of releases that the distro dropped. */
+/** Pins the artifacts of releases that the distro dropped. */
 async function pinDropped(
   { distro, pins }: DistroReading,
   { reader, reading, index }: SyncDistroOptions,
@@ -288,8 +288,8 @@ async function madeList(body: Uint8Array, now: Instant): Promise<IndexDocument> 
     path: DISTRO_LIST_PATH,
     body,
     sha256: await sha256Hex(body),
-    // The upstream's validators belong to other bytes; without them the list is read in full next
-    // time.
+    // The upstream's validators belong to different bytes; without them, the next sync reads the list in
+    // full.
     etag: null,
     last_modified: null,
     fetched_at: now,

@@ -13,7 +13,7 @@ import type { Upstream } from "../web/upstream.ts";
 const REQUESTS_AT_ONCE = 8;
 /** Documents of one tree. The largest known tree has 103. */
 const TREE_DOCUMENTS_MAX = 20_000;
-/** Bytes that one sync may read in all: they stay in memory until the exchange. */
+/** Bytes that one sync may read in all: they stay in memory until the tree is replaced. */
 const TREE_BYTES_MAX = 64 * 1024 * 1024;
 /** New artifacts of one sync: all rows are written in one transaction. The known tree has 830. */
 export const TREE_ARTIFACTS_MAX = 50_000;
@@ -29,7 +29,7 @@ export interface TakenDocument {
   readonly sha256: string;
   /** Compared with the stored one. */
   readonly state: "added" | "changed" | "unchanged";
-  /** What to write; also set when only the validators are new. */
+  /** What to write; set even if only the validators are new. */
   readonly put: IndexDocument | null;
   body(): Promise<Uint8Array>;
 }
@@ -46,7 +46,7 @@ export interface SyncReader {
    */
   take(path: string): Promise<TakenDocument | undefined>;
   /**
-   * Counts the artifacts of new lists.
+   * Counts the artifacts of a new list.
    * @throws {AgentError} `too_large` when the tree has too many: their rows are written at once
    */
   countArtifacts(path: string, artifacts: number): void;
@@ -56,7 +56,7 @@ export interface SyncReader {
 
 interface ReadProgress {
   readonly documents: number;
-  /** Of the documents known so far; more may turn up. */
+  /** Documents known so far; more may turn up. */
   readonly total: number;
   /** Bytes received. */
   readonly bytes: number;
@@ -200,13 +200,13 @@ async function takeOnce(
     path,
     sha256,
     state: same ? "unchanged" : known === undefined ? "added" : "changed",
-    // Stale validators would make every later request unconditional.
+    // Stale validators would make every later answer a full one.
     put: same && known.etag === etag && known.last_modified === last_modified ? null : put,
     body: () => Promise.resolve(body),
   };
 }
 
-/** Refuses a document older than the stored one: a stale copy on the way, or a replay. */
+/** Refuses a document older than the stored one, such as a proxy's stale copy or a replay. */
 function refuseOlder(path: string, known: StoredDocument | undefined, found: string | null): void {
   const held = known?.last_modified ?? null;
   if (held === null || found === null || !(Date.parse(found) < Date.parse(held))) return;
@@ -218,8 +218,8 @@ function refuseOlder(path: string, known: StoredDocument | undefined, found: str
 // Why a document was not taken, for reports and the log.
 
 /**
- * A sound document that contradicts another of its tree. The tree may have changed during the
- * reading, so a second try is worthwhile.
+ * A sound document that contradicts another of its tree. The tree may have changed while it was read, so a
+ * second attempt is worthwhile.
  */
 export class Contradiction extends RefusedDocument {}
 
@@ -245,7 +245,7 @@ export function problemOf(error: AgentError, parent: string): IndexProblem {
   return { document: place.document, message, json_path: place.path, reason };
 }
 
-/** Whether an error is about the upstream; any other is the caller's or a defect. */
+/** Whether an error is about the upstream, not the caller's or a defect. */
 export function isProblem(error: unknown, signal: AbortSignal | undefined): error is AgentError {
   return error instanceof AgentError && signal?.aborted !== true;
 }

@@ -1,4 +1,4 @@
-// The syncs of one mirror, one at a time: callers during a sync share it, and a preview waits its
+// The syncs of one mirror, one at a time: callers that arrive during a sync share it, and a preview waits its
 // turn.
 
 import { AgentError } from "../../domain/error.ts";
@@ -18,11 +18,11 @@ import { openDeadline, type Wait } from "../web/time_limits.ts";
 // One sync of the image index: reads the upstream's tree and replaces ours in one transaction, so
 // that readers see the tree before or the tree after.
 //
-// The distro is the unit of acceptance. A distro with a document that cannot be read or breaks a
-// rule keeps its stored state while the others proceed. Only the list of distros removes a distro,
-// and only a 404 or 410 removes an archive: silence and errors never remove anything.
+// The distro is the unit of acceptance. A distro with a document that cannot be read or breaks a rule keeps
+// its stored state while the others proceed. Only the list of distros removes a distro, and only a 404 or 410
+// removes an archive: missing answers and errors never remove anything.
 
-/** Longest time of one sync; what was not read by then stays as it was. */
+/** Longest time of one sync, milliseconds; what has not been read by then stays as it was. */
 const SYNC_MS_MAX = 30 * 60_000;
 /** Refused documents logged one by one; the report has all of them. */
 const LOGGED_PROBLEMS_MAX = 20;
@@ -225,18 +225,20 @@ export interface Syncs {
   preview(request?: SyncRequest): Promise<IndexPreview>;
 }
 
-/** What is reported of a sync. */
+/** What a sync reports. */
 type IndexEvent = Omit<EventPayload<"index">, "time">;
 
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {
   readonly upstream: Upstream | null;
-  /** Receives the start of each sync, that it goes on, and the end of a sync that writes no report. */
+  /** Receives the start and progress of each sync, and the end of one that writes no report. */
   readonly emit: (event: IndexEvent) => void;
 }
 
 const NOTHING_DONE = { added: 0, changed: 0, removed: 0, problems: 0 };
 
-/** Runs a sync and reports its start and that it goes on. Its end becomes an event when the store writes the report. */
+/**
+ * Runs a sync and reports its start and progress. Its end becomes an event when the store writes the report.
+ */
 async function reportedSync(
   deps: SyncDependencies,
   o: SyncOptions,
@@ -305,7 +307,7 @@ export function openSyncs({ upstream, emit, ...rest }: SyncsDependencies): Syncs
         generation += 1;
         return sync;
       };
-      // A sync under way that refuses changes does not serve this caller.
+      // A running sync that refuses changes does not help this caller.
       if (acceptChanged && syncs.has(SYNC) && !accepting) await syncs.join(SYNC, share, begin);
       return await syncs.join(SYNC, share, begin);
     },
@@ -319,14 +321,14 @@ export function openSyncs({ upstream, emit, ...rest }: SyncsDependencies): Syncs
   };
 }
 
-// Avoids large writes while nothing changes: the report of a sync that found no change stays in memory,
-// and is written once a day. After a restart the time of the last comparison is exact to a day.
+// Avoids large writes while nothing changes: the report of a sync that found no change stays in memory, and
+// is written once a day. After a restart, the time of the last comparison is accurate to a day.
 
 /** Milliseconds after which an unchanged report is written anyway. */
 const WRITTEN_AGAIN_MS = 24 * 3_600_000;
 
 /**
- * The documents of the index, minus the reports that need no write.
+ * Wraps the store of index documents and leaves out reports that need no write.
  * @param emit receives the ends of syncs whose report is not written; the store adds the other ends
  */
 export function openSyncJournal(

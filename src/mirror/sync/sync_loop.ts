@@ -1,10 +1,10 @@
-// Keeps the mirror current: one sync at start, then one per interval.
+// Keeps the mirror current: one sync at start-up, then one per interval.
 
 import type { Log } from "../../metrics/log.ts";
 import { pause } from "../../runtime/waiting.ts";
 import type { Mirror } from "../mirror.ts";
 
-/** Random share of the interval added or taken, so that hosts do not all ask at once. */
+/** Random share of the interval that is added or subtracted, so that hosts do not all ask at once. */
 const JITTER = 0.1;
 
 /** How often the index is synced. */

@@ -1,10 +1,10 @@
 // Which servers an index document may send the agent to. Others write the index, and the agent can reach
-// hosts in its network that they cannot. So addresses of this host, of the link and of private
-// networks are refused unless the operator allowed them.
+// hosts in its network that they cannot. So addresses of this host, link-local ones and private networks are
+// refused unless the operator allows them.
 //
-// A name is resolved here and again by fetch(), which takes no address. A name that changes in
-// between leads to a server that must still prove the name by its certificate, since only https is
-// spoken without the operator's permission. Allowing http gives that protection up.
+// A name is resolved here and again by fetch(), which takes no address. If its address changes in between,
+// the server must still prove the name by its certificate, since https is required unless the operator allows
+// http. Allowing http gives up that protection.
 
 import { AgentError } from "../../domain/error.ts";
 import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
@@ -38,9 +38,8 @@ async function addressesOf(hostname: string, type: "A" | "AAAA"): Promise<string
 
 /** What decides whether an address may be reached. */
 export interface Reach {
-  /** Whether http is allowed. */
   readonly allowHttp: boolean;
-  /** Hosts named by the operator, public or not; a port is part of the name. */
+  /** Hosts that the operator allowed, public or not; a port is part of the name. */
   readonly namedHosts: readonly string[];
   readonly resolve: Resolve;
 }
@@ -123,7 +122,7 @@ export function isPublicAddress(address: string): boolean {
   if (first === 0x64 && second === 0xff9b) {
     return groups.slice(2, 6).every((group) => group === 0) && isPublicIpv4(tail);
   }
-  // 6to4 contains the address of its router.
+  // A 6to4 address contains the address of its router.
   if (first === 0x2002) {
     return isPublicIpv4(groups.slice(1, 3).flatMap((group) => [group >> 8, group & 0xff]));
   }
@@ -140,20 +139,20 @@ function isPublicIpv4(octets: readonly number[]): boolean {
   });
 }
 
-// The servers from which files may be downloaded by address alone: the upstream, the hosts in the
-// index, and those the operator allowed. Anyone who may create a job chooses the address, and the
-// agent can reach hosts in its network that they cannot.
+// The servers from which files may be downloaded by URL: the upstream, the hosts in the index, and those the
+// operator allowed. Anyone who may create a job chooses the URL, and the agent can reach hosts in its network
+// that they cannot.
 
 /** Bytes of documents read at a time. */
 const READ_BYTES = 4 * 1024 * 1024;
 
-/** Hosts that downloads may reach, as the index names them. */
+/** The hosts that downloads may reach. */
 export interface KnownHosts {
   /** @throws {AgentError} `forbidden` naming the setting that would allow it; `aborted` by the signal */
   require(url: URL, signal?: AbortSignal): Promise<void>;
 }
 
-/** Where allowed hosts are listed: the index, its own address and the setting. */
+/** What the allowed hosts come from: the index, its own address and the setting. */
 interface KnownHostsDependencies {
   readonly index: IndexStore;
   readonly decoders: Decoders;
@@ -164,7 +163,7 @@ interface KnownHostsDependencies {
   readonly generation: () => number;
 }
 
-/** The index is read for the first address, and again after it has changed. */
+/** Opens the known hosts. The index is read for the first URL, and again after it has changed. */
 export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
   const { upstream, allowed, generation } = deps;
   const base = upstream === null ? null : URL.parse(upstream);
@@ -196,7 +195,7 @@ async function hostsOfLocations(
   { index, decoders, upstream }: KnownHostsDependencies,
   signal: AbortSignal,
 ): Promise<Set<string>> {
-  // Jobs wait for it.
+  // Ahead of other work, since jobs wait for it.
   const reading = openIndexReading(decoders, upstream ?? "", { signal, ahead: true });
   const hosts = new Set<string>();
   let [documents, size]: [ReadDocument[], number] = [[], 0];

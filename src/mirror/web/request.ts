@@ -1,5 +1,5 @@
-// One GET of a foreign server: redirects followed by hand, each address checked again, and a time
-// limit on the answer. The caller reads or cancels the body.
+// One GET from a foreign server. Redirects are followed here, so that each address is checked, and the answer
+// has a time limit. The caller reads or cancels the body.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
@@ -13,7 +13,7 @@ const REDIRECTS_MAX = 5;
 
 const REDIRECTS = [301, 302, 303, 307, 308];
 
-/** How this agent reaches foreign servers: what it may reach, and how it introduces itself. */
+/** How this agent reaches foreign servers: which ones it may, and how it identifies itself. */
 export interface Web {
   readonly fetch: typeof fetch;
   readonly reach: Reach;
@@ -141,7 +141,7 @@ async function unpacked(
   throw new AgentError("upstream", message);
 }
 
-/** An address for people, without its query, which may hold a token. */
+/** A URL for people, without its query, which may contain a token. */
 export function shown(address: string): string {
   return address.replace(/[?#].*$/s, "").slice(0, 300);
 }

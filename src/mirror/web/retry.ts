@@ -1,19 +1,20 @@
-// Retries transient failures: no answer, 429, 5xx, a cut body.
+// Retries transient failures: no answer, 429, 5xx, or a body that breaks off.
 
 import { AgentError } from "../../domain/error.ts";
 import type { Wait } from "./time_limits.ts";
 
 /** Attempts of one request, including the first. */
 export const TRIES_MAX = 3;
-/** Wait before the second try, milliseconds; it doubles for each further one. */
+/** Wait before the second attempt, milliseconds; it doubles for each further one. */
 const BACKOFF_MS = 1_000;
-/** Longest wait between two tries, milliseconds. A server that asks for more is not tried again. */
+/** Longest wait between two attempts, milliseconds. A server that asks for more is not tried again. */
 export const BACKOFF_MS_MAX = 60_000;
 /**
- * Longest pause that a server may ask for: no answer may cut a host off from its index for months.
+ * Longest pause that a server may ask for: a server must not cut a host off from its index for months.
+ * Seconds.
  */
 const RETRY_AFTER_SECONDS_MAX = 24 * 3600;
-/** Random part of a wait, so that many agents do not ask in step. */
+/** Random share of a wait, so that agents do not all retry at once. */
 const JITTER = 0.5;
 
 /** How to wait between attempts, and when to give up. */
@@ -26,7 +27,7 @@ interface RetryOptions {
   readonly advanced?: () => boolean;
 }
 
-/** Transient upstream failures for which the server gave no time. */
+/** Transient upstream failures without a `Retry-After`. */
 const passing = new WeakSet<AgentError>();
 
 /** A failure that may pass: the code `timeout`, or `upstream` marked as transient. */
@@ -37,8 +38,8 @@ export function isTransient(error: unknown): boolean {
 }
 
 /**
- * Makes a transient upstream failure. `retryAfterSeconds` comes from the server, 0 for none: our
- * own callers must not see that and retry at once.
+ * Makes a transient upstream failure. `retryAfterSeconds` comes from the server, 0 for none. Our own callers
+ * do not get to see it.
  */
 export function transientError(
   message: string,
@@ -52,8 +53,8 @@ export function transientError(
 }
 
 /**
- * Runs `attempt` up to {@linkcode TRIES_MAX} times without progress, as long as it fails with a
- * transient error.
+ * Repeats `attempt` while it fails with a transient error, at most {@linkcode TRIES_MAX} times without
+ * progress.
  * @throws what the last attempt threw
  */
 export async function withRetries<T>(
@@ -79,7 +80,7 @@ function backoffMs(tried: number, askedMs: number, chance: number): number {
 }
 
 /**
- * Seconds of a `Retry-After` header, at most a day, 0 for none. A date is read by the server's own
+ * Seconds of a `Retry-After` header, at most a day, 0 for none. A date is compared with the server's own
  * clock, its `Date` header.
  */
 export function retryAfterSeconds(headers: Headers): number {

@@ -1,17 +1,17 @@
-// Time limits for foreign servers, and waits between tries. They are arguments, so that tests can
-// wait in milliseconds.
+// Time limits for foreign servers, and waits between attempts. They are arguments, so that tests can wait in
+// milliseconds.
 
 import { AgentError } from "../../domain/error.ts";
 
 /** Limits for one foreign server, in milliseconds. */
 export interface TimeLimits {
-  /** From the request to the head of the answer: name, connection, TLS and first byte. */
+  /** From the request to the head of the answer: name lookup, connection, TLS and first byte. */
   readonly answerMs: number;
   /** Between two parts of a document. */
   readonly idleMs: number;
   /** For a whole document, {@linkcode DOCUMENT_MS} unless given. */
   readonly documentMs?: number;
-  /** In which a download must receive {@linkcode STALL_BYTES}; there is no limit on the total. */
+  /** A download must receive {@linkcode STALL_BYTES} within this time; there is no limit on the total. */
   readonly stallMs: number;
 }
 
@@ -21,7 +21,7 @@ export const TIME_LIMITS: TimeLimits = { answerMs: 10_000, idleMs: 30_000, stall
 /** Longest time for one document, however steadily it arrives. */
 export const DOCUMENT_MS = 120_000;
 
-/** Bytes that a download must receive within `stallMs`, or it stops for now. */
+/** Bytes that a download must receive within `stallMs`, or the attempt ends. */
 export const STALL_BYTES = 64 * 1024;
 
 /** Waits; rejects with the signal's reason when it fires first. */
@@ -76,7 +76,7 @@ export function openDeadline(ms: number, what: string, outer?: AbortSignal): Dea
   };
 }
 
-/** The error of a caller that gave up. */
+/** The error for a caller that gave up. */
 export function abortedError(what: string, signal: AbortSignal | undefined): AgentError {
   if (signal?.reason instanceof AgentError) return signal.reason;
   return new AgentError("aborted", `Cannot ${what}: the caller gave up`, {

@@ -1,4 +1,4 @@
-// The index on a web server: conditional requests, bounded bodies, retries.
+// The index on a web server, read with conditional requests, bounded bodies and retries.
 
 import { AgentError } from "../../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
@@ -14,11 +14,11 @@ interface Validators {
   readonly last_modified: string | null;
 }
 
-/** Longest validator kept, characters: each comes back in every later request. */
+/** Longest validator kept, characters: it goes into every later request. */
 export const VALIDATOR_CHARS_MAX = 512;
 
 /**
- * A validator fit to be kept and sent again; null for none, and for one that no header can hold.
+ * A validator that can be kept and sent again; null for none, and for one that no header can carry.
  */
 export function keptValidator(value: string | null): string | null {
   if (value === null || value.length > VALIDATOR_CHARS_MAX) return null;
@@ -80,7 +80,7 @@ export function openWebUpstream(address: string, options: WebUpstreamOptions): U
 
 function parseBase(address: string, allowHttp: boolean): URL {
   const url = URL.parse(address);
-  // Only the host is repeated: the rest may hold a password or a token.
+  // Only the host is repeated: the rest may contain a password or a token.
   const refuse = (reason: string) =>
     new AgentError("invalid_argument", `Cannot use ${url?.host ?? "it"} as the index: ${reason}`);
   if (url === null) throw refuse("it is not an address");
@@ -138,7 +138,7 @@ async function readOnce(
   }
 }
 
-/** Drops validators that cannot be sent, such as those an older version kept unchecked. */
+/** Drops validators that cannot be sent, such as those that an older version kept unchecked. */
 function conditions(known: Validators | null): Record<string, string> {
   const etag = keptValidator(known?.etag ?? null);
   const modified = keptValidator(known?.last_modified ?? null);

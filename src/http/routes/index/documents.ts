@@ -36,10 +36,9 @@ import { PART_BYTES } from "../../../store/stored_text.ts";
 /** The age of a stale tree: whole seconds since it was last compared with its upstream. */
 export const AGE_HEADER = "x-index-age";
 
-/** What the routes of the tree work with. */
 interface IndexTreeContext {
   readonly index: IndexStore;
-  /** Grows with every recorded sync; cached documents are then compared with the store again. */
+  /** Grows with every recorded sync, after which cached documents are compared with the store again. */
   readonly generation: () => number;
   readonly now: Now;
   readonly budget: MemoryBudget;
@@ -55,7 +54,7 @@ export function indexTreeRoutes(context: IndexTreeContext): Hono<HttpEnv> {
   const answer = async (c: Context<HttpEnv>, path: string, builtin?: ServedDocument) => {
     const document = await cache.get(path) ?? builtin;
     if (document === undefined) throw await notFound(cache, path);
-    // Held already while it is compressed: the cache may drop it meanwhile.
+    // Held from here on: the cache may drop it while it is compressed.
     const release = document.hold();
     try {
       const age = reportedAgeSeconds(await cache.freshness(), Date.parse(now()));
@@ -78,7 +77,7 @@ export function indexTreeRoutes(context: IndexTreeContext): Hono<HttpEnv> {
     openapi ??= import("./openapi.ts").then(({ builtinOpenapi }) => builtinOpenapi());
     return await answer(c, OPENAPI_PATH, await openapi);
   });
-  // Not an operation of document 1, but publishers may have it.
+  // Not an operation of document 1, but publishers may provide it.
   routes.get("/v1/images.json", (c) => answer(c, IMAGES_PATH));
   routes.get("/v1/distros/:distro/index.json", (c) => answer(c, distroPath(name(c, "distro"))));
   routes.get(
@@ -98,7 +97,7 @@ export function indexTreeRoutes(context: IndexTreeContext): Hono<HttpEnv> {
   return routes;
 }
 
-/** Sends a large document. Its memory is charged until the caller has all of it or goes away. */
+/** Sends a large document. Its memory stays charged until the caller has all of it or leaves. */
 async function answerLarge(
   c: Context<HttpEnv>,
   release: () => void,

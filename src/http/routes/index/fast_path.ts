@@ -1,6 +1,6 @@
 // The fast path of the most common request: GET of an index document that is in memory. Routing such a
 // request through the application costs more than answering it. The fast path checks a request as the
-// application does and gives the same answer; all else, refusals included, is left to the application.
+// application does and gives the same answer; everything else, refusals included, is left to the application.
 
 import type { Log } from "../../../metrics/log.ts";
 import type { HttpEnv } from "../../context.ts";
@@ -14,7 +14,7 @@ import { AGE_HEADER } from "./documents.ts";
 
 const TREE = "/v1/";
 
-/** What the fast path works with. */
+/** What the fast path needs. */
 export interface FastPathContext extends HeadRules {
   /** Shared with the routes of the tree, which fill it. */
   readonly cache: DocumentCache;
@@ -25,7 +25,7 @@ export interface FastPathContext extends HeadRules {
   readonly log: Log;
 }
 
-/** The application with the fast path before it. */
+/** Puts the fast path in front of the application. */
 export function withFastPath(app: App, context: FastPathContext): App {
   const answer = openFastPath(context);
   return { fetch: (request, env) => answer(request, env) ?? app.fetch(request, env) };
@@ -39,7 +39,7 @@ function openFastPath(
   return (request, env) => {
     if (request.method !== "GET" || env.remote === undefined) return undefined;
     const { url } = request;
-    // Behind the scheme and the host, as they were sent.
+    // The path as it was sent, after the scheme and the host.
     const path = url.slice(url.indexOf("/", url.indexOf("://") + 3));
     if (!path.startsWith(TREE)) return undefined;
     const freshness = cache.heldFreshness();

@@ -1,4 +1,4 @@
-// The description of the image index that is served until the upstream's is mirrored.
+// The built-in description of the image index, served until the upstream's is mirrored.
 
 import type { JsonObject } from "../../../domain/json.ts";
 import { OPENAPI_PATH } from "../../../domain/index/index_path.ts";

@@ -1,5 +1,5 @@
-// The mirror of the image index for its operator: how fresh it is, syncing it, and the file that a reference
-// means.
+// The mirror of the image index for its operator: how fresh it is, syncing it, and resolving a reference to a
+// file.
 
 import { type Context, Hono } from "hono";
 import { object } from "../../../domain/description/object.ts";
@@ -23,7 +23,6 @@ import type { HttpEnv, HttpLimits } from "../../context.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import { readQuery } from "../../request/query.ts";
 
-/** What the routes of the mirror work with. */
 interface IndexSyncDependencies {
   readonly mirror: Pick<
     Mirror,
@@ -49,13 +48,13 @@ export const SYNC_QUERY_FIELDS = {
   ),
 };
 
-/** A boolean, or the word for one as in a query. */
+/** A boolean, or its word as in a query. */
 const written: Description<boolean> = kept(
   either<boolean | string>("true or false", flag, oneOf(["true", "false"])),
   (value) => value === true || value === "true",
 );
 
-/** The body of a sync: the same switches; each may stand in either. */
+/** The body of a sync: the switches of the query; each may be in either place. */
 export const syncRequest = object({ wait: written, dry_run: written, accept_changed: written });
 type SyncSwitches = Described<typeof syncRequest>;
 
@@ -92,7 +91,7 @@ async function startSync(
   { mirror, limits, log }: IndexSyncDependencies,
 ): Promise<Response> {
   const { wait, dry_run, accept_changed: acceptChanged } = await readSwitches(c, limits);
-  // A sync goes on when its caller leaves: it serves all callers.
+  // A sync continues when its caller leaves, since it serves all callers.
   if (dry_run) return c.json(await mirror.preview({ acceptChanged }));
   if (wait) return c.json(await mirror.sync({ acceptChanged }));
   const sync = mirror.sync({ acceptChanged });

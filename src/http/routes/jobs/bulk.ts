@@ -1,5 +1,5 @@
-// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so a
-// refusal does not affect the others.
+// POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so
+// a refusal does not affect the others.
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
@@ -33,12 +33,12 @@ type BulkContext =
 /** Jobs that are changed at once: their writes share commits. */
 const CHANGES_AT_A_TIME = 50;
 
-/** Executions of jobs that can be canceled; those that run are stopped last. */
+/** Executions of jobs that can be canceled; running jobs come last. */
 export const CANCELABLE: readonly string[] = EXECUTIONS.filter(isCancelable)
   .sort((one, other) => Number(isHeld(one)) - Number(isHeld(other)));
 /**
- * Executions of jobs that are retried together, in both spellings. One that succeeded is retried only by
- * name, and one in `retried` has its next attempt already.
+ * Executions of jobs that a bulk retry takes, in both spellings. A job that succeeded is only retried by
+ * itself, and one in `retried` already has its next attempt.
  */
 export const RETRYABLE: readonly string[] = EXECUTION_WORDS.filter((word) => {
   const execution = parseExecutionFilter(word);
@@ -47,11 +47,11 @@ export const RETRYABLE: readonly string[] = EXECUTION_WORDS.filter((word) => {
 
 /** Which jobs a filter may find, how they are changed, and how the answer lists them. */
 interface ManyJobsChange {
-  /** The jobs concerned, in the words of `filter.execution`. */
+  /** Executions of the jobs concerned, in the words of `filter.execution`. */
   readonly executions: readonly string[];
   /** The member of the answer that lists the changed jobs. */
   readonly done: "canceled" | "retried";
-  /** A further condition for a job. */
+  /** A further condition on a job. */
   readonly fits: (key: JobKey) => boolean;
   /** @returns further members of the job's answer */
   readonly change: (uuid: JobUuid) => Promise<JsonObject>;
@@ -83,7 +83,7 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
   return app;
 }
 
-/** `matched` counts the jobs of this call; `more` says whether others exceed its limit. */
+/** `matched` counts the jobs of this call; `more` says whether there are others beyond its limit. */
 async function changeMany(
   c: Context<HttpEnv>,
   bulk: ManyJobsChange,
@@ -113,7 +113,7 @@ async function changeMany(
   });
 }
 
-// The bodies of these calls, and the jobs that they select.
+// The bodies of these calls, and the selection of their jobs.
 
 /** Jobs that one call may change. */
 const JOBS_OF_A_CALL_MAX = 1000;
@@ -126,7 +126,7 @@ interface Selection {
   readonly limit: number;
 }
 
-/** The selected jobs, and whether others exceed the limit. */
+/** The selected jobs, and whether there are others beyond the limit. */
 interface Selected {
   readonly uuids: readonly JobUuid[];
   readonly more: boolean;
@@ -140,7 +140,7 @@ export function jobSelection(words: readonly string[]) {
   return object({
     filter: about(
       "A job must fit every key that is given.",
-      // A selection of everything is more often a mistake than an intention.
+      // Selecting everything is more often a mistake than intended.
       object({
         execution: about(
           "Only jobs with this execution; without it, jobs of all these.",
@@ -177,8 +177,8 @@ function parseSelection(body: unknown, words: readonly string[]): Selection {
 }
 
 /**
- * Finds the selected jobs, newest first within each execution. A job that changes its execution meanwhile may
- * be missed, as are new ones.
+ * Finds the selected jobs, newest first within each execution. A job that is new or changes its execution
+ * meanwhile may be missed.
  * @param fits a further condition for a job
  */
 async function selectJobs(

@@ -1,5 +1,4 @@
-// Cancels and resumes jobs. The row is changed first; what the runner and waiting requests hear afterwards are
-// hints.
+// Cancels and resumes jobs. The row is changed first; the runner and waiting requests then get hints.
 
 import type { Context } from "hono";
 import { accepted, openFindings } from "../../../domain/description/findings.ts";
@@ -21,7 +20,7 @@ export type JobChangeContext = Pick<
 >;
 
 type ChangeVerb = "cancel" | "resume";
-/** The same as events: whether a cancel is refused does not depend on the oncancel chain. */
+/** As events of the state machine. Whether a cancel is refused does not depend on the oncancel chain. */
 const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {
   cancel: { kind: "cancel", oncancel: false, begun: false },
   resume: { kind: "resume" },
@@ -109,8 +108,8 @@ function denied(verb: ChangeVerb, { uuid, execution }: ChangedJob, wording: Word
 }
 
 /**
- * The body of a change as its description reads it. A job that is missing or in the wrong state is refused
- * for that first; only then is the body.
+ * Reads the body of a change. A job that is missing or in the wrong state is refused first; only then is the
+ * body.
  * @throws {AgentError} `not_found`, `conflict`, `invalid_argument`
  */
 export async function readChange<T>(

@@ -17,9 +17,9 @@ import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Execution } from "../../../domain/job/state.ts";
 
-/** Params in one filter: each is looked up in every job that the others leave. */
+/** Params in one filter: each is looked up in every job that matches the others. */
 export const PARAM_KEYS_MAX = 8;
-/** Names of params without characters that are syntax in a JSON path. */
+/** Names of params, without characters that are syntax in a JSON path. */
 const PARAM_KEY = /^[A-Za-z0-9_.:@-]{1,64}$/;
 
 /** Whether jobs can be filtered by a param of this name. */
@@ -32,7 +32,7 @@ const DATE_WORDS = "ISO 8601: a date, or a date and time with its offset; or mil
 
 const storable = text(WHOLE_TEXT, "a text without a NUL or half a character");
 
-/** The fields of both. */
+/** The fields that both have. */
 export const JOB_FILTER_FIELDS = {
   since: about(`Only jobs made at this instant or after. ${DATE_WORDS}`, spanEnd),
   until: about(`Only jobs made before. ${DATE_WORDS}`, spanEnd),
@@ -41,7 +41,7 @@ export const JOB_FILTER_FIELDS = {
   workflow_uuid: about("Only jobs of this workflow.", uuidOf<WorkflowUuid>()),
 };
 
-/** Which executions jobs may have, in the words of both conventions. */
+/** An execution in the words of either convention, limited to these. */
 export function executionIn(words: readonly string[]): Description<Execution> {
   return kept(oneOf(words), parseExecutionFilter);
 }
@@ -49,7 +49,7 @@ export function executionIn(words: readonly string[]): Description<Execution> {
 /** Every execution. */
 export const anyExecution: Description<Execution> = executionIn(EXECUTION_WORDS);
 
-/** Params by their names: a text is that of the param, or the JSON of any other value. */
+/** Params by name: a value is the text of the param, or the JSON of anything else. */
 export const paramFilter: Description<JsonObject> = about(
   "Only jobs in which each of these params is the text, or any other value of which the text is the " +
     "JSON. Names have at most 64 letters, digits and `_ . : @ -`.",
@@ -78,7 +78,7 @@ export const paramFilter: Description<JsonObject> = about(
   ),
 );
 
-/** The error for a caller who sees no params, and must not find them out by filtering. */
+/** The error for a caller that may not see params, and must not find them out by filtering. */
 export function paramsForbidden(name: string): AgentError {
   const message = `Cannot filter by the param ${name}: the scope "read" is shown no params, ` +
     'expected "admin"';

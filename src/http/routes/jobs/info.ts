@@ -65,7 +65,7 @@ async function appendInfo(
 
 const OWN_NAME = new RegExp(`^(?!${AGENT_PREFIX})`);
 
-/** An entry by itself; names of the agent are its own. */
+/** An entry by itself. Names that the agent uses are reserved for it. */
 const infoEntry = entriesOf(OWN_NAME, anything, {
   countMin: 1,
   countWords: "keys",
@@ -104,8 +104,8 @@ function entryOf(body: JsonObject): JsonObject {
 }
 
 /**
- * The entry in a body: the whole object, as clients of node-workflow send it. Exactly `{"message": {...}}`, the
- * form of document 2, means the object inside.
+ * The entry in a body: the whole object, as clients of node-workflow send it. Exactly `{"message": {...}}`,
+ * the form of document 2, means the object inside.
  * @throws {AgentError} `invalid_argument`, `too_large`
  */
 function parseInfoEntry(

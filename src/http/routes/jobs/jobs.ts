@@ -105,16 +105,16 @@ async function postJob(
   return await answerText(c, made.text, { ...context, shown: shownTo(c, "job"), status: 201 });
 }
 
-/** An order that was carried out, now or before. */
+/** An order that was carried out, by this call or an earlier one. */
 type CarriedOut = Extract<OrderOutcome, { kind: "created" | "repeated" }>;
 
-/** Bytes of a workflow that reserves memory. */
+/** Bytes of a workflow from which on memory is reserved. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
 /** Memory per byte of a workflow: its text, its value, and its text in the new job. */
 const WORKFLOW_BYTE_WEIGHT = 4;
 
 /**
- * Makes a job in one call of the store, in two of a large workflow: that reserves memory until the answer.
+ * Makes a job in one call to the store. A large workflow takes two, and reserves memory until the answer.
  * @throws {AgentError} `overloaded`
  */
 async function orderJob(
@@ -212,12 +212,12 @@ async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Resp
   return await listResponse(c, jobPages(fitting, { limit, offset }, showing, context), options);
 }
 
-/** Letters of the beginning of a filter's name that stand for it. */
+/** Letters of a filter's name that are enough to suggest it. */
 const BEGINNING_CHARS_MIN = 3;
-/** What other lists call the execution of a job. */
+/** Names that other lists use for the execution of a job. */
 const EXECUTION_NAMES = ["state", "states", "status"];
 
-/** A filter that is misspelt would be a param that no job has, and find nothing. */
+/** A misspelled filter would be a param that no job has, and find nothing. */
 async function refuseMisspelt(
   params: ReadonlyMap<string, string>,
   { store }: JobsContext,
@@ -243,7 +243,7 @@ function filterNear(name: string, text: string): string | undefined {
   return text === "" || EXECUTION_WORDS.includes(text) ? "execution" : undefined;
 }
 
-/** Params of a query, which stand in it by themselves: so they are named in errors. */
+/** The params of a query, where each is a key of its own; errors name them so. */
 function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
   const findings = openFindings();
   const beyond = [...texts.keys()][PARAM_KEYS_MAX];
@@ -258,7 +258,7 @@ function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
   return (read ?? {}) as Record<string, string>;
 }
 
-/** Jobs made meanwhile would come before the first page, and are left out. */
+/** Jobs created meanwhile belong before the first page, so they are left out. */
 function jobPages(
   filter: JobFilter,
   page: Page,
@@ -289,10 +289,10 @@ export const WAIT_FIELDS = {
     { default: TIMEOUT_SECONDS },
   ),
 };
-/** The row is read again after this time even without a hint that it changed: hints may be lost. */
+/** The row is read again after this time even without a hint, since hints may be lost. Milliseconds. */
 const LOOK_MS_MAX = 1_000;
 
-/** Makes the handler, which counts waiting requests. */
+/** Makes the handler, which counts the waiting requests. */
 function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Response> {
   let waiting = 0;
   return async (c) => {
@@ -322,14 +322,14 @@ async function settled(
   uuid: JobUuid,
   deadlineMs: number,
 ): Promise<void> {
-  // Before the first read of the row, so that no change is missed.
+  // Listens before the first read of the row, so that no change is missed.
   await closing(changes.listen(uuid), async (listener) => {
     let gone: AbortSignal | undefined;
     for (;;) {
       const execution = await store.jobs.execution(uuid);
       if (execution === undefined) throw jobNotFound(uuid);
       const leftMs = deadlineMs - performance.now();
-      // Ends with the job, the time, the caller or the agent.
+      // Ends when the job is done, the time is up, or the caller or the agent leaves.
       if (isFinal(execution) || execution === "waiting" || leftMs <= 0) return;
       gone ??= AbortSignal.any([c.req.raw.signal, ending]);
       if (gone.aborted) return;

@@ -11,9 +11,9 @@ import { readJson, smallBody } from "../../request/json_body.ts";
 
 /** Jobs that one call removes. */
 export const PRUNED_OF_A_CALL_MAX = 1000;
-/** As much as the calendar of the agent holds. Seconds. */
+/** A hundred years, the most that the agent's calendar holds, in seconds. */
 const AGE_SECONDS_MAX = 100 * 365 * DAY_SECONDS;
-/** Jobs removed in one write, so that no other write waits for long. */
+/** Jobs removed in one write; small, so that no other write waits for long. */
 const BATCH = 100;
 
 /** The body of a prune. */

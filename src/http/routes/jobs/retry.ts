@@ -1,4 +1,4 @@
-// POST /agent/v1/jobs/:job_uuid/retry: makes a new job of a finished one. Each names the other. A job is
+// POST /agent/v1/jobs/:job_uuid/retry: creates a new job from a finished one. Each names the other. A job is
 // retried once; after that, retry the newer job.
 
 import { type Context, Hono } from "hono";
@@ -27,7 +27,7 @@ export type RetryContext = Pick<
   "store" | "limits" | "now" | "newUuid" | "wake" | "log" | "budget" | "wording"
 >;
 
-/** A call on many jobs waits for memory many times. */
+/** Milliseconds to wait for memory: a call on many jobs waits many times. */
 const RETRY_TURN: ReserveOptions = { turnMs: 120_000 };
 
 /** The route of one job's retry. */
@@ -101,7 +101,7 @@ async function retryHeldJob(
   const job = await store.jobs.get(uuid);
   if (job === undefined) throw jobNotFound(uuid);
   const { next_attempt } = job.props;
-  // Before `from` is looked at, and before the machine is; the store decides again with the write.
+  // Checked before `from` and before the machine. The store decides again with the write.
   const denial = denialOf(stateOf(job), { kind: "retry", retried: next_attempt !== undefined });
   if (denial === "unfinished") throw unfinished(job, context);
   if (next_attempt !== undefined) throw retriedAlready(uuid, next_attempt);
@@ -125,7 +125,7 @@ async function successorOf(
     return wholeAttempt(job, stored?.workflow, newUuid<JobUuid>());
   }
   if (job.workflow_uuid === PROVISION_MACHINE.uuid) {
-    // The results of the first tasks were undone, or belong to the machine of the old job.
+    // The results of the earlier tasks were undone, or belong to the machine of the old job.
     const message =
       `Cannot retry job ${job.uuid} from ${JSON.stringify(from)}: a machine is made ` +
       "from the first task; leave `from` out";
@@ -169,12 +169,12 @@ function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
   return new AgentError("conflict", message);
 }
 
-// The new job: from the beginning, or from one of the tasks, with the results of those before.
+// The new job: from the beginning, or from one of its tasks with the results of those before it.
 
 /** Where a retry begins: the index of a task in the chain, or its name or uuid. */
 type From = string | number;
 
-/** The whole job, of the current workflow, or of the job's own copy when that was deleted. */
+/** The whole job, from the current workflow, or from the job's own copy if that was deleted. */
 function wholeAttempt(
   job: Job,
   workflow: Workflow | undefined,
@@ -268,7 +268,7 @@ function resultsBefore(job: Job, index: number): readonly TaskResult[] {
   throw invalidArgument("from", message);
 }
 
-/** A task that put its job back into the queue is done; its entry says so in `error`. */
+/** Whether a task is done. One that put its job back into the queue is; its entry says so in `error`. */
 function isPassed({ error }: TaskResult): boolean {
   return error === "" || error === "queue";
 }

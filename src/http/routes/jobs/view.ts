@@ -58,7 +58,7 @@ export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/jobs", (c) => listSummaries(c, context));
   app.get("/agent/v1/jobs/counts", (c) => countSummaries(c, context));
-  // The pattern keeps out `cancel`, `retry` and `prune`, which are calls on many jobs without a GET.
+  // The pattern excludes `cancel`, `retry` and `prune`, which are calls on many jobs and have no GET.
   app.get("/agent/v1/jobs/:job_uuid{[0-9A-Fa-f-]+}", (c) => getSummary(c, context));
   app.get("/agent/v1/jobs/:job_uuid/log", (c) => getLog(c, context));
   return app;
@@ -78,7 +78,7 @@ const states = kept(
   (words): Execution[] => [...new Set(words.split(",").map(parseExecutionFilter))],
 );
 
-/** The filters of a count, which the list takes too. */
+/** The filters of a count; the list takes them too. */
 export const COUNT_QUERY_FIELDS = {
   uuid: about(
     "Only jobs whose uuid begins with these characters, at least 4.",
@@ -141,7 +141,7 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
   });
 }
 
-/** Matching jobs by state. `whole` is false when there were too many to look at all of them. */
+/** Matching jobs by state. `whole` is false if there were too many jobs to count all of them. */
 async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const filter = filterOf(c, readQuery(c.req.url, COUNT_QUERY_FIELDS));
   const { counts, whole } = await context.store.jobs.summaryCounts(filter);
@@ -151,7 +151,7 @@ async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Pro
 
 type CountQuery = ObjectOf<typeof COUNT_QUERY_FIELDS, never>;
 
-/** @throws {AgentError} `forbidden` when a caller filters by a param that it may not see */
+/** @throws {AgentError} `forbidden` for a filter by a param that the caller may not see */
 function filterOf(c: Context<HttpEnv>, { params: json, ...others }: CountQuery): SummaryFilter {
   const params = json === undefined ? undefined : paramsOf(json);
   const [name] = Object.keys(params ?? {});
