@@ -1,5 +1,5 @@
-// `zonewright api`: one request of the HTTP interface, with the address, the quoting and the exit
-// codes of the other commands.
+// `zonewright api`: one request to the HTTP interface, with the address, quoting and exit codes of the other
+// commands.
 
 import { answerError, METHODS } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
@@ -52,7 +52,7 @@ export const API: Noun = {
       }
       const answer = await client.exchange(call);
       const ok = answer.status >= 200 && answer.status <= 299;
-      // With --json an error is an object on standard error alone, as of every command.
+      // With --json an error is one object on standard error and nothing else, as for every command.
       if (ok || !printer.json) {
         if (answer.body !== undefined) printer.document(answer.body);
         else if (answer.text !== "") terminal.out(answer.text);

@@ -1,7 +1,6 @@
-// The command line: finds the command, runs it, and turns whatever goes wrong
-// into one sentence, a hint and an exit code. Every noun is a file of its own and loaded when it is
-// asked for. Rules of its voice: data on standard output, everything else on standard error, each
-// error begins with `zonewright:` and is followed by the command that helps.
+// The command line: finds the command, runs it, and turns whatever goes wrong into one sentence, a hint and
+// an exit code. Every noun has a file of its own, loaded on use. Data goes to standard output and everything
+// else to standard error; an error begins with `zonewright:` and is followed by the command that helps.
 
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
@@ -30,7 +29,7 @@ import { openPrinter } from "./output/printer.ts";
 import { printable, processTerminal, type Terminal } from "./output/terminal.ts";
 import { withoutEndSlashes } from "../config/kinds.ts";
 
-/** Every noun by its name; loaded when it is asked for. */
+/** Every noun by its name, loaded on use. */
 export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   demo: async () => (await import("./demo.ts")).DEMO,
   serve: async () => (await import("./serve.ts")).SERVE,
@@ -57,7 +56,7 @@ const NOUN_NAMES = Object.keys(NOUNS);
 
 const DEFAULT_URL = "http://127.0.0.1:8780";
 
-/** A command with the words that are left for it, or a text that was asked for. */
+/** A command with its remaining words, or a requested text such as help. */
 type FoundCommand =
   | { readonly kind: "command"; name: string; command: Command; rest: readonly string[] }
   | { readonly kind: "help"; text: string };
@@ -83,11 +82,11 @@ export async function runCli(
   }
 }
 
-/** The words of a command line, cut at its command. */
+/** The words of a command line, split at its command. */
 interface SplitWords {
-  /** The first words that are no flags: the command, at most two. */
+  /** The first words that are not flags: the command, at most two of them. */
   readonly names: readonly string[];
-  /** Flags that every command of an agent takes, with their values, which came before these words. */
+  /** Global flags before those words, with their values. */
   readonly ahead: readonly string[];
   readonly rest: readonly string[];
 }
@@ -124,13 +123,13 @@ function globalFlag(word: string): Flag | undefined {
   return GLOBAL_FLAGS.find((flag) => `--${flag.name}` === name);
 }
 
-/** A value never begins with a dash, so that this word is the flag wherever it stands. */
+/** A value never begins with a dash, so this word is the flag wherever it occurs. */
 function asksForJson(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   return (end < 0 ? args : args.slice(0, end)).includes("--json");
 }
 
-/** For a shell and not for people, so it stands in no list. */
+/** Called by shells, not people, so no list shows it. */
 const COMPLETE = "__complete";
 
 async function complete(words: readonly string[], terminal: Terminal): Promise<ExitCode> {
@@ -141,7 +140,7 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<E
       credentials: credentialsOf(flags.get("token-file"), flags.get("ca"), terminal),
     });
   const { names, ahead, rest } = splitWords(words.slice(0, -1));
-  // While the command is typed, flags before it have no say.
+  // Flags before the command do not matter while it is being typed.
   const flags = names.length < COMMAND_WORDS_MAX ? [] : ahead;
   const ordered = [...names, ...flags, ...rest, ...words.slice(-1)];
   try {
@@ -149,7 +148,7 @@ async function complete(words: readonly string[], terminal: Terminal): Promise<E
       terminal.out(`${printable(value)}\t${printable(about)}`.trimEnd() + "\n");
     }
   } catch {
-    // No suggestions is a fine answer while typing; the command itself reports what is wrong.
+    // No suggestions are fine while typing; the command itself reports what is wrong.
   }
   return EXIT.ok;
 }
@@ -196,7 +195,7 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   return await found(`${nounName} ${verb}`, command, words, asked);
 }
 
-/** Words of other programs for a verb, with ours; the first that the noun has is meant. */
+/** Verbs of other programs, with ours; the first one that the noun has is meant. */
 const MEANT_VERBS: Readonly<Record<string, readonly string[]>> = {
   start: ["boot", "run"],
   launch: ["boot", "run"],
@@ -242,7 +241,7 @@ const MEANT_VERBS: Readonly<Record<string, readonly string[]>> = {
   pull: ["sync", "add"],
 };
 
-/** Words of other programs for a noun, with ours. */
+/** Nouns of other programs, with ours. */
 const MEANT_NOUNS: Readonly<Record<string, string>> = {
   vm: "machine",
   vms: "machine",
@@ -353,7 +352,7 @@ function openCall(
   return { args, terminal: plain, printer, client };
 }
 
-/** A file is often typed as an operand where a flag names it. */
+/** A file is often typed as an operand instead of after its flag. */
 function meantFile(command: Command, args: Arguments): string {
   const operand = args.operands[command.operandsMax] ?? "";
   const named = command.flags.find(({ short, placeholder }) => short === "f" && placeholder);

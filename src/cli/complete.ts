@@ -1,7 +1,7 @@
-// Completes the word at the cursor: commands, flags, and the agent's jobs, workflows, machines and images.
-// A shell calls `zonewright __complete WORD...`, where the last word is the one at the cursor; the answer is
-// one candidate per line, with its meaning after a tab. Errors print nothing: an error text in the middle of
-// a command line helps nobody.
+// Completes the word at the cursor: commands, flags, and the agent's jobs, workflows, machines and images. A
+// shell calls `zonewright __complete WORD...`, where the last word is the one at the cursor; the answer is
+// one candidate per line, with its meaning after a tab. Errors print nothing: an error message in the middle
+// of a command line helps nobody.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { nameOf, SETTING_ROWS } from "../config/settings.ts";
@@ -18,25 +18,25 @@ interface Candidate {
 }
 
 /**
- * Words by which the shell is asked to complete names itself, since it knows what no program does: of
- * files, or of folders alone. Behind the tab stands what comes before the name in its word.
+ * Markers by which the shell is asked to complete names of files or folders itself. After the tab comes the
+ * part of the word before the name.
  */
 const FILES: Candidate = { value: ":files", about: "" };
 const FOLDERS: Candidate = { value: ":dirs", about: "" };
 
-/** The nouns of the command line, loaded when they are asked for. */
+/** The nouns of the command line, loaded on use. */
 type Nouns = Readonly<Record<string, () => Promise<Noun>>>;
 
 /** Makes a client for the flags of the command line that is completed. */
 type ClientFor = (flags: ReadonlyMap<string, string>) => Client;
 
-/** Milliseconds for the agent to answer, short because a user has just pressed Tab. */
+/** Milliseconds for the agent to answer; short, since the user has just pressed Tab. */
 const LIVE_MS = 1_500;
 const LIVE_MAX = 100;
 
 /**
  * The candidates for the last of the words.
- * @param words behind the program's name
+ * @param words after the program's name
  */
 export async function candidates(
   words: readonly string[],
@@ -115,13 +115,13 @@ function isForShell(one: Candidate): boolean {
   return one === FILES || one === FOLDERS;
 }
 
-/** Whether a word is a flag, under one of its names. */
+/** Whether a word is one of a flag's names. */
 function answersTo({ name, also, short }: Flag, word: string): boolean {
   return word === `--${name}` || (also !== undefined && word === `--${also}`) ||
     (short !== undefined && word === `-${short}`);
 }
 
-/** Reads what stands before the cursor; `open` is a flag whose value is at the cursor. */
+/** Parses the words before the cursor; `open` is a flag whose value is at the cursor. */
 function readWords(
   words: readonly string[],
   flags: readonly Flag[],
@@ -146,7 +146,7 @@ function readWords(
   return { given, operands, open };
 }
 
-/** The word of `JOB` or `[FILE]...` that stands for the operand at the cursor. */
+/** The word for the operand at the cursor, such as `JOB` of `JOB [FILE]...`. */
 function operandKind(text: string, at: number): string | undefined {
   const kinds = text.split(" ").filter((word) => word !== "");
   const last = kinds.at(-1);
@@ -160,7 +160,7 @@ type Lookup = (
   read: (one: JsonObject) => Candidate | undefined,
 ) => Promise<readonly Candidate[]>;
 
-/** What the values of a command line are made of; `typed` is what stands at the cursor. */
+/** What the values of a command line are looked up with; `typed` is the word at the cursor. */
 interface Live {
   readonly command: string;
   readonly typed: string;
@@ -174,14 +174,14 @@ async function flagValues(
   return words?.map(plain) ?? await valuesOf(placeholder, live);
 }
 
-/** What a placeholder stands for. */
+/** The possible values of a placeholder. */
 async function valuesOf(
   placeholder: string,
   { command, typed, ask }: Live,
 ): Promise<readonly Candidate[]> {
   switch (placeholder) {
     case "PATH":
-      // Of `api` it is one of the agent's own, and no file.
+      // For `api` it is a path of the agent's, not a file.
       return command === "api" ? [] : [FILES];
     case "FILE":
     case "MEDIUM":
@@ -210,7 +210,7 @@ async function valuesOf(
     case "METHOD":
       return METHODS.map(plain);
     default:
-      // `cd|disk` says itself what it may be.
+      // `cd|disk` lists its own values.
       return placeholder.includes("|") ? placeholder.split("|").map(plain) : [];
   }
 }
@@ -234,7 +234,7 @@ async function releases(ask: Lookup, typed: string): Promise<readonly Candidate[
   return await ask(path, ({ id, title }) => candidate(`${distro}/${id}`, String(title ?? "")));
 }
 
-/** Asks at the address given on the line, for as long as a user would wait. */
+/** Asks the agent named on the command line, for as long as a user would wait. */
 function askWith(clientFor: ClientFor, given: ReadonlyMap<string, string>): Lookup {
   return async (path, read) => {
     const client = clientFor(given);

@@ -1,16 +1,16 @@
-// `zonewright completion`: the script by which a shell completes our commands.
+// `zonewright completion`: the script with which a shell completes our commands.
 
 import { nearest } from "../domain/field_check.ts";
 import { cannot } from "./command/arguments.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 
-// The scripts know nothing of the commands: they pass on the words and show the answer, so they never
-// become outdated.
+// The scripts know nothing about the commands: they pass on the words and show the answer, so they never go
+// out of date.
 
 /**
- * Bash: `:files` and `:dirs` hand the word back to its own completion, which also quotes what it finds.
- * Bash parts words at `:` and `=` and leaves them as they were typed, quotes and all; they are joined
- * as they stand on the line, and what is offered begins where its own word does.
+ * Bash: `:files` and `:dirs` hand the word back to its own completion, which also quotes what it finds. Bash
+ * splits words at `:` and `=` and leaves them as typed, quotes included. They are joined again as on the
+ * line, and a candidate begins where bash's own word does.
  */
 const BASH = `# bash completion for zonewright: source <(zonewright completion bash)
 _zonewright_plain() {
@@ -63,7 +63,7 @@ _zonewright() {
 complete -F _zonewright zonewright
 `;
 
-/** Zsh shows the meaning beside the candidate. */
+/** Zsh shows the meaning next to the candidate. */
 const ZSH = `#compdef zonewright
 # zsh completion for zonewright: source <(zonewright completion zsh)
 _zonewright() {
@@ -88,7 +88,7 @@ _zonewright() {
 compdef _zonewright zonewright
 `;
 
-/** Fish takes value, tab and meaning as they are, and quotes what it takes. */
+/** Fish reads value, tab and meaning as they are, and quotes the value. */
 const FISH = `# fish completion for zonewright: zonewright completion fish | source
 function __zonewright_complete
   # What the word means once it is read, though its quotes may be open still.
@@ -116,7 +116,7 @@ end
 complete -c zonewright -f -a "(__zonewright_complete)"
 `;
 
-/** The script of each shell that there is one for. */
+/** The script for each supported shell. */
 export const COMPLETION_SCRIPTS: Readonly<Record<string, string>> = {
   bash: BASH,
   zsh: ZSH,

@@ -1,5 +1,5 @@
-// `zonewright config show` and `config check`: the settings that an agent started here and now would have, or
-// those in force in the running agent.
+// `zonewright config show` and `config check`: the settings of an agent started here and now, or those in
+// force in the running agent.
 
 import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
 import {
@@ -32,7 +32,7 @@ const ORIGIN_FLAG: Flag = { name: "origin", help: "where each value comes from" 
 interface ShownLine {
   readonly name: string;
   readonly value: unknown;
-  /** As a flag or the file has it. */
+  /** As written in a flag or in the file. */
   readonly text: string;
   readonly origin: string;
 }
@@ -122,7 +122,7 @@ export const CHECK: Command = {
   },
 };
 
-/** A configuration that cannot be read is invalid, a missing file included. */
+/** A configuration that cannot be read is invalid, even if its file is just missing. */
 async function checkedLines(call: Invocation): Promise<ConfigLine[]> {
   try {
     return await linesOf(call);
@@ -155,20 +155,20 @@ export function configFlags(): readonly Flag[] {
   ];
 }
 
-/** ` [4, from 1 to 64]`; switches and settings without a default have none. */
+/** ` [4, from 1 to 64]`; empty for switches and for settings without a default. */
 function defaultText(row: SettingRow): string {
   const value = row.fallback({ dev: false, cwd: "/", os: Deno.build.os });
   const text = valueText(row, value);
   if (typeof value === "boolean" || text === "-") return "";
   const { range, text: written } = row.kind;
-  // A size or a time says in its meaning what it takes.
+  // The description of a size or a time states its range.
   const bounds = range === undefined || written !== undefined
     ? ""
     : `, from ${range.min} to ${range.max}`;
   return ` [${text}${bounds}]`;
 }
 
-/** Where the configuration of this command line is read from. */
+/** Where this command line reads the configuration from. */
 export function configSources({ args, terminal }: Invocation): Omit<ConfigSources, "file"> {
   const flags: Record<string, FlagValue> = {};
   for (const { name, placeholder, many } of configFlags()) {

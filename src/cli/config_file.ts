@@ -1,5 +1,5 @@
 // `zonewright config` and its verbs `init` and `set`, which write the configuration file without an editor.
-// Nothing is written that an agent could not read.
+// They write nothing that an agent could not read.
 
 import { dirname, resolve } from "@std/path";
 import { commentedSettings, tomlValue, withSetting } from "../config/config_text.ts";
@@ -20,7 +20,7 @@ import { cannot, type Flag } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { CHECK, SHOW } from "./config.ts";
 
-/** Values that one setting may be given. */
+/** Most values of one setting. */
 const VALUES_MAX = 1024;
 
 const HEAD = `# zonewright: the settings of this agent. A line that begins with # shows a default.
@@ -34,7 +34,6 @@ const FILE_FLAG: Flag = {
   help: "the configuration file (ZONEWRIGHT_CONFIG) [that of the service]",
 };
 
-/** `zonewright config init`. */
 const INIT: Command = {
   summary: "write a configuration file with every setting as a comment",
   operands: "[FILE]",
@@ -79,7 +78,6 @@ const INIT: Command = {
   },
 };
 
-/** `zonewright config set`. */
 const SET: Command = {
   summary: "change one setting in the file; comments stay",
   operands: "SETTING VALUE...",
@@ -103,7 +101,7 @@ const SET: Command = {
     const path = await Deno.realPath(pathOf(call, args.text("config"))).catch(() =>
       pathOf(call, args.text("config"))
     );
-    // Before it is read: a pipe is read for ever.
+    // Checked first: reading a pipe may never end.
     if (await exists(path)) await requireRegular(path);
     const text = await readText(path);
     if (row.kind.repeatable !== true && raws.length > 1) {
@@ -142,12 +140,12 @@ const SET: Command = {
   },
 };
 
-/** What the file meant before; undefined when it could not be read. */
+/** The value in the file before; undefined when it could not be read. */
 function valueBefore(read: () => ConfigLine, row: SettingRow): string | undefined {
   try {
     return valueText(row, read().setting.value);
   } catch (error) {
-    // The change mends what was wrong.
+    // The change replaces the wrong value.
     if (error instanceof AgentError) return undefined;
     throw error;
   }
@@ -195,7 +193,7 @@ function lineOf(lines: readonly ConfigLine[], row: SettingRow): ConfigLine {
   return lines.find((line) => line.row === row) as ConfigLine;
 }
 
-/** A device, a pipe or a folder is never replaced by a file. @throws {AgentError} `conflict` */
+/** Never replaces a device, a pipe or a folder by a file. @throws {AgentError} `conflict` */
 async function requireRegular(path: string): Promise<void> {
   if ((await Deno.lstat(path)).isFile) return;
   const message = `Cannot write ${path}: it is not a regular file: expected a configuration file`;
@@ -220,7 +218,7 @@ async function readText(path: string): Promise<string> {
   }
 }
 
-/** Names the file where the system refuses it. */
+/** Adds the name of the file to an error of the system. */
 async function write(path: string, run: () => Promise<void>): Promise<void> {
   try {
     await run();

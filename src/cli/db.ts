@@ -1,6 +1,5 @@
-// `zonewright db`: the database of an agent as a file. Backup, restore and check work on the state
-// folder of this machine, whether the agent runs or not (stop it for a restore); prune asks the
-// agent.
+// `zonewright db`: the database file of an agent. Backup, restore and check work on the state folder of this
+// machine, whether or not the agent runs (stop it for a restore); prune asks the agent.
 
 import { resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";

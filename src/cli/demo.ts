@@ -1,6 +1,6 @@
-// `zonewright demo`: a development agent in a folder of its own, on which a first machine is made
-// while you watch, with a few more machines and jobs to look at. It is what `make run` runs: nothing of this machine is touched, and nothing is
-// left when it ends.
+// `zonewright demo`, which `make run` runs: a development agent in a folder of its own, on which a first
+// machine is created while you watch, with a few more machines and jobs to look at. It touches nothing else
+// on this machine, and leaves nothing behind.
 
 import { join } from "@std/path";
 import { closing } from "../runtime/waiting.ts";
@@ -18,8 +18,8 @@ import { configSources } from "./config.ts";
 import { openInBrowser } from "./ui.ts";
 
 /**
- * The machine of document 3, with addresses of the documentation network. Its `ip` is not the one of
- * README.md, whose machine can then be made beside it.
+ * The machine of document 3, with addresses of the documentation network. Its `ip` differs from the one in
+ * README.md, so that the machine of README.md can be created beside it.
  */
 const MACHINE: JsonObject = {
   brand: "kvm",
@@ -40,7 +40,7 @@ const MACHINE: JsonObject = {
 };
 const MEDIUM = "zonewright-sample/latest?format=iso";
 
-/** The demonstration as a command. */
+/** `zonewright demo`. */
 export const DEMO: Noun = {
   kind: "command",
   command: {
@@ -140,7 +140,7 @@ async function firstMachine(folder: string, url: string, call: Invocation): Prom
   return await runSelf(["machine", "vnc", uuid, "--password", "--url", url]);
 }
 
-/** @returns whether they were made before the demonstration was asked to end */
+/** @returns whether they were created before the demo was stopped */
 async function madeSamples(url: string, asked: Promise<string>): Promise<boolean> {
   const stopping = new AbortController();
   void asked.then(() => stopping.abort());
@@ -167,7 +167,7 @@ async function runSelf(args: readonly string[]): Promise<number> {
   return (await child.spawn().status).code;
 }
 
-/** From source there is no `zonewright` to type before it is built. */
+/** From source, there is no `zonewright` command before it is built. */
 function statusLine(url: string): string {
   return selfCommand().compiled
     ? `  zonewright status --url ${url}`

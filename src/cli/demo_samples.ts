@@ -1,12 +1,12 @@
-// What `zonewright demo` shows besides the first machine: a few more machines, jobs of every kind and a library,
-// made by requests that any other caller can send. One job has failed, and its error says what to do; one
-// waits for somebody.
+// What `zonewright demo` shows besides the first machine: a few more machines, jobs of every kind and a
+// library, created by requests that any caller can send. One job has failed, and its error says what to do;
+// one waits to be resumed.
 
 import type { JsonObject } from "../domain/json.ts";
 import { AgentError } from "../domain/error.ts";
 import { readObject, readObjects, textIn } from "./client/api_call.ts";
 
-/** A machine of the demonstration, with an address of the documentation network. */
+/** A machine of the demo, with an address of the documentation network. */
 function machine(alias: string, brand: "kvm" | "bhyve", ip: string, sizes: JsonObject): JsonObject {
   const { ram, vcpus, size } = sizes;
   return {
@@ -32,10 +32,10 @@ const DATABASE = machine("database", "kvm", "192.0.2.21", { ram: 4096, vcpus: 2,
 const WEB = machine("web-1", "bhyve", "192.0.2.22", { ram: 2048, vcpus: 2, size: 20_480 });
 const ARTIFACT: JsonObject = { distro: "zonewright-sample", release: "latest", format: "iso" };
 const UPLOADED = "zonewright-sample.iso";
-/** Seconds for a machine of the demonstration to run, or a job to end. */
+/** Seconds for a machine of the demo to start, or for a job to end. */
 const SETTLED_SECONDS = 60;
 
-/** Fails while the machine runs; once it was stopped, a retry from `resize` succeeds. */
+/** Fails while the machine runs; once it is stopped, a retry from `resize` succeeds. */
 const RESIZE: JsonObject = {
   name: "resize-memory",
   chain: [{
@@ -99,14 +99,14 @@ const INVENTORY: JsonObject = {
   }],
 };
 
-/** An agent, and what ends the requests to it. */
+/** An agent, and the signal that ends requests to it. */
 interface Asked {
   readonly url: string;
   readonly signal: AbortSignal;
 }
 
 /**
- * Makes them, and answers when the machines run and the jobs have failed, wait and ended.
+ * Creates the samples. Resolves once the machines run and each job has ended, failed or waits, as intended.
  * @param url of the agent
  * @throws {AgentError} `internal` with what the agent refused
  */
@@ -141,7 +141,7 @@ async function settled(agent: Asked, uuid: string | undefined): Promise<void> {
   await answered(agent, `/jobs/${uuid}/wait?timeout=${SETTLED_SECONDS}`, {});
 }
 
-/** Uploads the installer of the sample index, as an operator would upload one of their own. */
+/** Uploads the installer from the sample index, as an operator would upload one of their own. */
 async function upload(agent: Asked): Promise<void> {
   const query = "distro=zonewright-sample&release=latest&format=iso&limit=1";
   const page = readObject(await answered(agent, `/agent/v1/images?${query}`, {}), "the images");

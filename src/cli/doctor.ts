@@ -1,6 +1,6 @@
-// `zonewright doctor`: looks at everything that an agent of this host needs, and names cause and fix.
-// It works on this machine, with the agent's own configuration, whether the agent runs or not; or it asks
-// the running agent for what its own doctor finds.
+// `zonewright doctor`: checks everything that an agent on this host needs, and names cause and fix. It works
+// on this machine, with the agent's own configuration, whether or not the agent runs; or it asks the running
+// agent for the findings of its own doctor.
 
 import { resolve } from "@std/path";
 import { type Config, defaultConfigPath } from "../config/settings.ts";
@@ -22,13 +22,13 @@ import type { Printer } from "./output/printer.ts";
 import { printable } from "./output/terminal.ts";
 import type { JsonObject } from "../domain/json.ts";
 
-/** Outcomes that are not written as they are. */
+/** Outcomes that are printed in other words. */
 const MARKS: ReadonlyMap<string, string> = new Map<Outcome, string>([
   ["fail", "FAIL"],
   ["skipped", "-"],
 ]);
 
-/** Of the names of parts, such as "no new privileges". */
+/** Width of the names of parts, such as "no new privileges". */
 const PART_WIDTH = 17;
 
 /** `zonewright doctor`. */
@@ -69,7 +69,7 @@ export const DOCTOR: Noun = {
 /** Milliseconds for the answer of a running agent: more than the 180 s that it gives its own doctor. */
 const RUNNING_DEADLINE_MS = 200_000;
 
-/** What is printed of a finding; the agent's own program may be a later version. */
+/** The printed part of a finding; the agent may be of a later version. */
 interface ShownFinding extends Pick<Diagnosis, "name" | "detail" | "parts"> {
   readonly outcome: string;
   readonly repaired: boolean;
@@ -108,7 +108,7 @@ async function examine(call: Invocation): Promise<ExitCode> {
   }
 }
 
-/** Runs the trial; its report shows what the host says of itself, and no secret. */
+/** Runs the trial. Its report shows what the host says about itself, and no secrets. */
 async function tryOnSmartos(
   { printer, terminal }: Invocation,
   file: string,
@@ -125,7 +125,7 @@ async function tryOnSmartos(
   return failed === 0 ? EXIT.ok : EXIT.failure;
 }
 
-/** Shows what the doctor of the running agent finds; the agent keeps its findings for some seconds. */
+/** Shows the findings of the running agent's doctor, which the agent keeps for some seconds. */
 async function examineRunning(call: Invocation): Promise<ExitCode> {
   const { args, client, printer } = call;
   const path = "/agent/v1/doctor";
@@ -163,7 +163,7 @@ function findingOf(raw: JsonObject): ShownFinding {
   };
 }
 
-/** @throws {AgentError} `invalid_argument` for a check that there is none of */
+/** @throws {AgentError} `invalid_argument` for an unknown check */
 function chosenOf<T extends { readonly name: string }>(
   checks: readonly T[],
   names: readonly string[],

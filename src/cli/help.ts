@@ -1,10 +1,10 @@
-// Help texts, made from the commands themselves. Examples stand first: they are what is read.
+// Help texts, generated from the commands. Examples come first: people read those.
 
 import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
 import { VERSION } from "../runtime/version.ts";
 
 const PROGRAM = "zonewright";
-/** Columns of every help text: those of a terminal that nobody made wider. Command lines stay whole. */
+/** Columns of help texts, as a terminal has by default. Command lines are not wrapped. */
 const COLUMNS_MAX = 80;
 
 /** Lists all commands with a summary of each. */
@@ -86,7 +86,7 @@ function examples(lines: readonly (readonly [line: string, does: string])[]): st
   ]);
 }
 
-/** Wraps a text between words to lines of a given width; a longer word stays whole. */
+/** Wraps a text between words; a word longer than a line stays whole. */
 function wrapped(text: string, charsMax: number): string[] {
   const lines: string[] = [];
   for (const word of text.split(" ")) {
@@ -138,9 +138,9 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
   };
 }
 
-// The manual page, made from the commands themselves, in the macros of man(7).
+// The manual page, generated from the commands, in the macros of man(7).
 
-/** What each exit code says. */
+/** The meaning of each exit code. */
 export const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   ok: "Done.",
   failure: "Something failed; standard error says what.",
@@ -239,7 +239,7 @@ function sentence(words: string): string {
   return /[.!?]$/.test(first) ? first : `${first}.`;
 }
 
-/** A line of text: one that begins with a dot or a quote would be a request. */
+/** A line of text, escaped: a dot or a quote at its start would make it a request. */
 function text(line: string): string {
   const safe = escaped(line);
   return /^[.']/.test(safe) ? `\\&${safe}` : safe;
@@ -247,7 +247,7 @@ function text(line: string): string {
 
 function escaped(words: string): string {
   return words.replaceAll("\\", "\\e").replaceAll("-", "\\-").replaceAll('"', "\\(dq")
-    // Beyond ASCII every formatter wants another encoding; this form they all read.
+    // Formatters differ about encodings beyond ASCII, but all read this form.
     .replaceAll(/[^\x20-\x7e]/gu, (char) => `\\[u${hex(char)}]`);
 }
 

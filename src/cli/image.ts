@@ -18,17 +18,17 @@ import { type Printer, sizeText } from "./output/printer.ts";
 import type { Client, Sent } from "./client/client.ts";
 import { printable } from "./output/terminal.ts";
 
-// `zonewright image find`: a search over every artifact of the index. `image list` with filters is
-// the same search, below what it names.
+// `zonewright image find`: a search over every artifact of the index. `image list` with filters is the same
+// search, limited to what it names.
 
-/** Artifacts that are shown unless more are asked for. */
+/** Artifacts shown by default. */
 const FIND_LIMIT = 100;
 /** Most artifacts per request. */
 const PAGE_MAX = 1000;
-/** Words of a search. */
+/** Most words of a search. */
 const WORDS_MAX = 8;
 
-/** Filters with a value; their names are those of the HTTP interface. */
+/** Filters with a value, named as in the HTTP interface. */
 const WORD_FLAGS: readonly Flag[] = [
   { name: "arch", placeholder: "ARCH", help: "only this architecture, such as x86_64, aarch64" },
   { name: "format", placeholder: "FORMAT", help: "only this disk format, such as qcow2, raw" },
@@ -57,7 +57,7 @@ const LIMIT_FLAG: Flag = {
   help: `at most this many [${FIND_LIMIT}]`,
 };
 
-/** The filters of a search below a place of the tree. */
+/** The filters of a search besides the place in the tree. */
 const FILTER_FLAGS: readonly Flag[] = [...WORD_FLAGS, ...SWITCH_FLAGS, LIMIT_FLAG];
 
 const PLACE_FLAGS: readonly Flag[] = [
@@ -66,12 +66,11 @@ const PLACE_FLAGS: readonly Flag[] = [
   { name: "build", placeholder: "BUILD", help: "only this build" },
 ];
 
-/** Whether any filter is given. */
 function hasFilter(args: Arguments): boolean {
   return FILTER_FLAGS.some(({ name }) => args.given.has(name));
 }
 
-/** The query that the filters of a command line stand for. */
+/** The query for the filters of a command line. */
 function filterQuery(args: Arguments): URLSearchParams {
   const query = new URLSearchParams();
   for (const { name } of [...PLACE_FLAGS, ...WORD_FLAGS]) {
@@ -85,7 +84,6 @@ function filterQuery(args: Arguments): URLSearchParams {
   return query;
 }
 
-/** `zonewright image find`. */
 const FIND: Command = {
   summary: "search every file of the index",
   operands: "[WORD...]",
@@ -109,7 +107,7 @@ const FIND: Command = {
   },
 };
 
-/** Searches, and shows what was found. */
+/** Searches and shows the result. */
 async function findImages(call: Invocation, query: URLSearchParams): Promise<ExitCode> {
   const { args, client, printer } = call;
   const limit = limitOf(args) ?? FIND_LIMIT;
@@ -162,7 +160,7 @@ function imageTable(printer: Printer, images: readonly JsonObject[]): void {
   );
 }
 
-/** Says that nothing was found, and why when no distro has the name that was typed. */
+/** Says that nothing was found, and whether that is because no distro has the typed name. */
 async function noteNoImages(
   { client, printer }: Invocation,
   query: URLSearchParams,
@@ -183,7 +181,7 @@ async function noteNoImages(
 
 // `zonewright image list` and `image show`: distros, releases, builds and their files.
 
-/** Aliases have files of their own; every other word is a release. @see document 1, Alias */
+/** Aliases, which have files of their own; any other word is a release. @see document 1, Alias */
 const ALIASES = ["latest", "lts", "dev"];
 
 interface TreePlace {
@@ -213,7 +211,7 @@ async function read(client: Client, wanted: TreePlace): Promise<Sent> {
   try {
     return await client.send({ method: "GET", path: pathOf(wanted) });
   } catch (error) {
-    // The agent names the document that it has not.
+    // The agent names the missing document.
     const missing = error instanceof AgentError && error.message.endsWith(": the index has none");
     if (!missing || wanted.distro === undefined) throw error;
     const { distro, release } = wanted;
@@ -224,7 +222,6 @@ async function read(client: Client, wanted: TreePlace): Promise<Sent> {
   }
 }
 
-/** `zonewright image list`. */
 const LIST: Command = {
   summary: "list distros, the releases of one, or the files of a release",
   operands: "[DISTRO[/RELEASE]]",
@@ -312,7 +309,6 @@ function fileTable(printer: Printer, document: JsonObject): void {
   );
 }
 
-/** `zonewright image show`. */
 const SHOW: Command = {
   summary: "show the addresses and digests of a release's files",
   operands: "DISTRO/RELEASE",

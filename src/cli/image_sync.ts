@@ -21,7 +21,7 @@ import {
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;
 
-/** Why an index is empty, in the agent's words, and what to do about it. */
+/** The agent's messages about an empty index, and what to do about each. */
 const EMPTY = {
   unnamed: {
     why: "no upstream is configured",
@@ -38,7 +38,7 @@ export function emptyIndexHint({ message }: AgentError): string | undefined {
   return Object.values(EMPTY).find(({ why }) => message.endsWith(`: ${why}`))?.hint;
 }
 
-/** Says what to do where nothing was found because the agent has no index. @returns whether it is so */
+/** If nothing was found because the agent has no index, says what to do. @returns whether that is so */
 export async function noteEmptyIndex({ client, printer }: Invocation): Promise<boolean> {
   const index = readObject(await client.get("/agent/v1/index"), "the index");
   if (numberIn(index, "documents") !== 0) return false;
@@ -92,7 +92,7 @@ export const SYNC: Command = {
   },
 };
 
-/** Shows how far a sync is until its call is answered. */
+/** Shows the progress of a sync until its call is answered. */
 async function watched({ client, terminal }: Invocation, sync: ApiCall): Promise<Sent> {
   const view = openSyncView(terminal);
   const answered = new AbortController();
@@ -114,13 +114,13 @@ async function poll(client: Client, view: SyncView, signal: AbortSignal): Promis
       const index = await client.get("/agent/v1/index", signal);
       if (isJsonObject(index) && isJsonObject(index.progress)) view.update(index.progress);
     } catch (error) {
-      // The answer to the sync itself says what is wrong.
+      // The answer to the sync itself reports what is wrong.
       if (!(error instanceof AgentError)) throw error;
     }
   }
 }
 
-/** A sync that reached nothing is a failure; refused documents are listed. */
+/** A sync that read nothing is a failure. Refused documents are listed. */
 function synced(call: Invocation, sync: JsonObject): ExitCode {
   const { printer, terminal } = call;
   if (printer.json) printer.document(sync);
@@ -128,7 +128,7 @@ function synced(call: Invocation, sync: JsonObject): ExitCode {
   return ended(call, sync);
 }
 
-/** `+ v1/index.json  4 KiB`, and so on; then the sums. */
+/** Lines such as `+ v1/index.json  4 KiB`, then the totals. */
 function previewed(call: Invocation, preview: JsonObject): ExitCode {
   const { printer } = call;
   if (printer.json) {
@@ -157,12 +157,12 @@ function ended({ printer }: Invocation, sync: JsonObject): ExitCode {
   return textIn(sync, "outcome") === "failed" ? EXIT.failure : EXIT.ok;
 }
 
-// How far a sync is: on a terminal one line that moves, elsewhere a line for each phase and for each
-// quarter of the documents.
+// The progress of a sync: on a terminal one moving line, elsewhere a line per phase and per quarter of the
+// documents.
 
 const QUARTERS = 4;
 
-/** What the phases are called. */
+/** The phases, as people read them. */
 const PHASES: Readonly<Record<string, string>> = {
   list: "reading the list",
   documents: "reading documents",
@@ -173,11 +173,11 @@ const PHASES: Readonly<Record<string, string>> = {
 interface SyncView {
   /** `phase`, `documents`, `total` and `bytes`, as the agent answers them. */
   update(progress: JsonObject): void;
-  /** Leaves the terminal as it was found. */
+  /** Restores the terminal. */
   close(): void;
 }
 
-/** Opens the view that the terminal can show. */
+/** Opens the view that suits the terminal. */
 function openSyncView(terminal: Terminal): SyncView {
   return canMove(terminal) ? movingView(terminal) : plainView(terminal);
 }
@@ -221,7 +221,7 @@ function textOf(progress: JsonObject): string {
     .join("  ");
 }
 
-// What is known of the index: its upstream, its last sync, and what was wrong with it.
+// The state of the index: its upstream, its last sync, and the problems of that.
 
 type Pair = readonly [name: string, value: string];
 
@@ -247,7 +247,7 @@ function syncText(sync: JsonObject, nowMs: number): string {
   return `${textIn(sync, "outcome") ?? "-"}, ${age} ago: ${counts.join(", ")}`;
 }
 
-/** `documents, 412 of 1034`; `now` while nothing more is known. */
+/** `documents, 412 of 1034`, or `now` while there is no progress yet. */
 function progressText({ progress }: JsonObject): string {
   if (!isJsonObject(progress)) return "now";
   const documents = `${numberIn(progress, "documents") ?? 0} of ${

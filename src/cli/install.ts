@@ -1,5 +1,5 @@
-// `zonewright install` and `zonewright uninstall`: the agent as a service of systemd or SMF. The only
-// commands besides `db` that work on this machine and not through an agent.
+// `zonewright install` and `zonewright uninstall`: the agent as a service of systemd or SMF. They work on
+// this machine, not through an agent.
 
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
@@ -40,7 +40,7 @@ function rootOf({ args, terminal }: Invocation): { readonly root?: string } {
   return root === undefined ? {} : { root: resolve(terminal.cwd, root) };
 }
 
-/** Below another root nothing is run: its service manager is not the one of this machine. */
+/** Nothing is run for another root: its service manager is not that of this machine. */
 function runnerFor({ root }: { readonly root?: string }): { readonly run?: Run } {
   return root === undefined ? { run: runCommand } : {};
 }

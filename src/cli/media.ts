@@ -132,7 +132,7 @@ const VERIFY: Command = {
   },
 };
 
-/** One after another, so that the disk is read in one place at a time. */
+/** One after another, so that the disk does one sequential read at a time. */
 async function verifyAll(call: Invocation, list: unknown): Promise<ExitCode> {
   const { printer } = call;
   const documents: JsonObject[] = [];
@@ -205,7 +205,7 @@ async function list({ client, printer }: Invocation): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** Hexadecimal digits of a digest in a table; --json has all of them. */
+/** Hexadecimal digits of a digest in a table; --json shows all of them. */
 const SHORT_CHARS = 16;
 
 const RM: Command = {
@@ -224,7 +224,7 @@ const RM: Command = {
     const gone: JsonObject[] = [];
     for (const operand of args.operands) {
       const removed = await removeMedium(client, operand).catch((error) => {
-        // Notes are for people: what is gone must be known to a program too.
+        // Notes are for people, but programs must learn what is gone too.
         throw printer.json ? afterRemoving(gone, error) : error;
       });
       if (removed === undefined) continue;
@@ -260,7 +260,7 @@ function afterRemoving(gone: readonly JsonObject[], error: unknown): unknown {
   return new AgentError(error.code, message, { errors: error.errors, cause: error });
 }
 
-/** The path of a file; the first digits that a table shows are enough when they are one file's. */
+/** The path of a file. The digits that a table shows are enough if only one file has them. */
 async function fullPath(client: Invocation["client"], digest: string): Promise<string> {
   const hex = digest.replace(/^sha256:/, "").toLowerCase();
   if (hex.length === 64) return pathOf(digest);
@@ -296,7 +296,7 @@ function pathOf(digest: string): string {
   return `/agent/v1/media/${encodeURIComponent(digest)}`;
 }
 
-/** A job about a medium, with its end when the flags say to stay. */
+/** A job about a medium, with its end if the command waited. */
 interface Begun {
   readonly code: ExitCode;
   readonly answer: JsonObject;
@@ -318,7 +318,7 @@ async function begin(call: Invocation, path: string, body?: JsonValue): Promise<
   return followed.kind === "ended" ? { code, answer, job: followed.job } : { code, answer };
 }
 
-/** Starts a job about a medium, and stays with it as the flags say. */
+/** Starts a job about a medium, and waits or follows as the flags say. */
 async function started(call: Invocation, path: string, body?: JsonValue): Promise<ExitCode> {
   const { code, answer, job, printed } = await begin(call, path, body);
   const { printer } = call;
@@ -333,7 +333,7 @@ async function started(call: Invocation, path: string, body?: JsonValue): Promis
   return code;
 }
 
-/** What the job has found, and how it was checked. */
+/** What the job found, and how it was checked. */
 async function showMedium({ client, printer }: Invocation, job: JobAnswer): Promise<void> {
   if (printer.json) return printer.document(job.raw);
   const sha256 = textIn(mediumOf(job) ?? {}, "sha256");

@@ -1,5 +1,5 @@
 // `zonewright media upload`: uploads a file of this computer into the agent's upload folder. Its digest is
-// computed first, and the agent compares it. An interrupted upload continues where it stopped, by itself or
+// computed first, and the agent compares it. An interrupted upload resumes where it stopped, automatically or
 // when the command is run again.
 
 import { basename, resolve } from "@std/path";
@@ -138,7 +138,7 @@ async function sizeOf(path: string): Promise<number> {
   throw cannot(`upload ${path}: it is ${found}: expected a medium`);
 }
 
-/** How far the upload of a name is, as the agent reports it. */
+/** The progress of an upload, as the agent reports it. */
 type UploadStanding =
   | { readonly kind: "none" }
   | { readonly kind: "unfinished"; readonly offset: number; readonly ours: boolean }
@@ -175,7 +175,7 @@ async function sendAll(
   let standing = found;
   let furthest = -1;
   let tries = 0;
-  // Ends with an answer, or with the error of the last try.
+  // Ends with an answer, or with the error of the last attempt.
   for (;;) {
     let offset = standing.kind === "unfinished" ? standing.offset : 0;
     if (standing.kind === "unfinished" && !standing.ours) {
@@ -225,7 +225,7 @@ async function sendFrom(
     const answer = await client.exchange(call);
     clearProgress(terminal);
     if (answer.status < 300) return { kind: "answered", answer };
-    // Another place, or an earlier request that the agent has not given up yet.
+    // The offset is wrong, or the agent has not given up on an earlier request yet.
     const elsewhere = answer.headers.has("upload-offset") ||
       (isJsonObject(answer.body) && String(answer.body.message).includes("is writing it"));
     const passing = elsewhere || answer.status === ERROR_CODES.overloaded.status;
@@ -242,7 +242,7 @@ function digestHeader(sha256: string): Record<string, string> {
   return { "repr-digest": `sha-256=:${btoa(bytes.join(""))}:` };
 }
 
-/** The bytes of a file from a place on, as they are asked for. */
+/** The bytes of a file from an offset on, read on demand. */
 function partsOf(
   path: string,
   offset: number,
@@ -277,7 +277,7 @@ async function sha256Of(path: string, onProgress: (done: number) => void): Promi
   return hash.digest("hex");
 }
 
-/** Draws a line for a person who sits there; a pipe gets none. */
+/** Draws a progress line on a terminal; a pipe gets none. */
 function progressOf(terminal: Terminal, doing: string, total: number): (done: number) => void {
   if (!canMove(terminal)) return () => {};
   let drawnMs = Number.NEGATIVE_INFINITY;

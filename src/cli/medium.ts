@@ -1,5 +1,5 @@
 // Parses a medium on the command line of `machine create` and `media add`. Its form alone decides which of
-// four things it names, so that the same word always means the same:
+// four things it names, so that a word always means the same:
 //
 //   https://host/debian.iso    an address; its digest must be given
 //   /media/debian.iso          a path on the agent's host; ./debian.iso is made absolute first

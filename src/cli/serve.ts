@@ -1,5 +1,5 @@
-// `zonewright serve`: the agent itself, in the foreground. Starts it, and stops it in order when a
-// signal asks for that; a second signal ends the process at once.
+// `zonewright serve`: the agent itself, in the foreground. A signal stops it in order; a second signal ends
+// the process at once.
 
 import type { RunningAgent } from "../agent/agent.ts";
 import type { Config } from "../config/settings.ts";
@@ -87,8 +87,8 @@ async function serve(call: Invocation): Promise<ExitCode> {
     const agent = await startAgent(config, { log });
     started.resolve(agent);
     await notice.ready(agent.urls);
-    // A signal that came during the start is obeyed now. agent.done also ends by itself, rejected,
-    // when the agent cannot go on.
+    // A signal that came during the start takes effect now. agent.done rejects when the agent cannot
+    // continue.
     const reason = await Promise.race([stop.asked, agent.done.then(() => undefined)]);
     if (reason !== undefined) {
       await notice.stopping();
@@ -97,7 +97,7 @@ async function serve(call: Invocation): Promise<ExitCode> {
     await agent.done;
     budget.flush();
     await stream.flush(FLUSH_MS);
-    // Callers that never finish their requests would keep the process: Deno cannot cut them off.
+    // Callers that never finish their requests would keep the process alive: Deno cannot cut them off.
     Deno.exit(EXIT.ok);
   } finally {
     endWatch();
@@ -108,12 +108,14 @@ async function serve(call: Invocation): Promise<ExitCode> {
   }
 }
 
-/** Ends the process when its runtime has stalled: the service manager starts another, which takes up the jobs. */
+/**
+ * Ends the process when its runtime has stalled: the service manager starts another, which resumes the jobs.
+ */
 function endOnStall(logging: LogOptions): () => void {
   return watchOperations({
     operate: () => crypto.subtle.digest("SHA-256", new Uint8Array()),
     stalled(seconds) {
-      // A write that waits would be such an operation itself.
+      // A write that waits could stall too.
       const write = (line: string) =>
         void Deno.stderr.writeSync(new TextEncoder().encode(`${line}\n`));
       openLog({ ...logging, budget: undefined, write }).error("runtime stalled", { seconds });
@@ -122,12 +124,12 @@ function endOnStall(logging: LogOptions): () => void {
   });
 }
 
-/** How long the last lines wait for a slow reader when the agent ends. */
+/** How long the last log lines may wait for a slow reader when the agent ends, milliseconds. */
 const FLUSH_MS = 500;
 
 /**
- * SIGHUP reads the configuration again. One that cannot be read changes nothing. It is listened for from
- * the beginning: one that came during the start would end the process.
+ * Reads the configuration again on SIGHUP. One that cannot be read changes nothing. The listener is there
+ * from the beginning, since a SIGHUP during the start would otherwise end the process.
  */
 function reloadOnHangup(
   call: Invocation,
@@ -149,7 +151,7 @@ function reloadOnHangup(
       log.error("configuration not read again", { error });
     }
   };
-  // One after the other: two at once could leave a part with the older of two values.
+  // One after another: two at once could leave some part with the older value.
   let reading = Promise.resolve();
   Deno.addSignalListener("SIGHUP", () => {
     reading = reading.then(readAgain);
@@ -166,14 +168,14 @@ function formatOf(config: Config, terminal: Terminal): LogFormat {
 
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 /**
- * Signals that come so soon after the first are the same request: a terminal and a wrapper such as
- * `timeout` or `make` each send one. Milliseconds.
+ * Signals this soon after the first count as the same request: a terminal and a wrapper such as `timeout` or
+ * `make` each send one. Milliseconds.
  */
 const SAME_REQUEST_MS = 500;
 
 /**
  * Listens for the signals that end the agent, until it is closed.
- * @param flush brings the last lines out before a second signal ends the process
+ * @param flush writes the last lines before a second signal ends the process
  */
 export function listenForStop(
   log: Log,
@@ -195,7 +197,7 @@ export function listenForStop(
     Deno.addSignalListener(signal, listener);
     return () => Deno.removeSignalListener(signal, listener);
   });
-  // The runtime would open a debugger on this signal: the agent must not give one to anybody.
+  // The runtime would open a debugger on this signal, which nobody may attach to the agent.
   const ignore = () => log.warn("signal ignored", { signal: "SIGUSR1" });
   Deno.addSignalListener("SIGUSR1", ignore);
   return {
@@ -207,30 +209,30 @@ export function listenForStop(
   };
 }
 
-// Where the agent's log goes: standard error, without waiting for its reader. A write that waits
-// in the runtime's thread waits alone; meanwhile lines gather up to a bound, and beyond it they are
-// lost and counted. An agent that stops because nobody reads its log would be worse.
+// The agent's log goes to standard error without waiting for the reader. While a write waits in a thread of
+// the runtime, lines gather up to a limit; beyond that they are lost and counted. An agent that hangs because
+// nobody reads its log would be worse.
 
-/** Characters that wait for a slow reader. */
+/** Most characters that wait for a slow reader. */
 const WAITING_CHARS_MAX = 4 * 1024 * 1024;
-/** A reader that does not block, and has no room: milliseconds until the next try. */
+/** Milliseconds until the next attempt, when a non-blocking reader has no room. */
 const FULL_PAUSE_MS = 20;
 
-/** Takes lines at once. */
+/** A log that never makes its writer wait. */
 interface LogStream {
-  /** Takes one line without its end. Never waits, never throws. */
+  /** Takes one line without its line break. Never waits, never throws. */
   write(line: string): void;
-  /** Waits until every line was taken, or for so long. */
+  /** Waits until every line is written, but at most `graceMs`. */
   flush(graceMs: number): Promise<void>;
 }
 
 /** What a stream is made of. */
 interface LogStreamOptions {
-  /** Writes some of the bytes; waits as long as the reader makes it. */
+  /** Writes some of the bytes, waiting as long as the reader does not take them. */
   readonly write: (bytes: Uint8Array) => Promise<number>;
   /** Called when lines were lost, as soon as there is room again. */
   readonly lost: (lines: number) => void;
-  /** Characters that wait at most. */
+  /** Most characters that wait; for tests. */
   readonly waitingCharsMax?: number;
 }
 
@@ -244,7 +246,7 @@ export function openLogStream(options: LogStreamOptions): LogStream {
   let writing: Promise<void> | undefined;
   const writeAll = async () => {
     while (waiting.length > 0) {
-      // The lines of one turn of the event loop leave together.
+      // The lines of one turn of the event loop are written together.
       await new Promise((resolve) => setImmediate(resolve));
       const bytes = encoder.encode(waiting.join(""));
       waiting = [];
@@ -252,7 +254,7 @@ export function openLogStream(options: LogStreamOptions): LogStream {
       await writeWhole(write, bytes);
       const lines = lostLines;
       lostLines = 0;
-      // This is a line itself, and is written with the next turn.
+      // Reports this by a line, which the next turn writes.
       if (lines > 0) lost(lines);
     }
     writing = undefined;
@@ -278,7 +280,7 @@ export function openLogStream(options: LogStreamOptions): LogStream {
   };
 }
 
-/** Never rejects: lines whose reader is gone, or whose disk is full, are lost. */
+/** Never rejects: lines are lost if the reader is gone or the disk is full. */
 async function writeWhole(write: LogStreamOptions["write"], bytes: Uint8Array): Promise<void> {
   let rest = bytes;
   while (rest.length > 0) {

@@ -1,4 +1,4 @@
-// `zonewright status`: whether the agent is there, what it has to do and what needs attention, on one screen.
+// `zonewright status`: whether the agent runs, what it is doing and what needs attention, on one screen.
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { addressText, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
@@ -8,7 +8,7 @@ import { printable } from "./output/terminal.ts";
 
 const PATH = "/agent/v1/host";
 
-/** Answers 3 when there is no agent, so that scripts can ask. */
+/** Exits with 3 when there is no agent, so that scripts can check for it. */
 export const STATUS: Noun = {
   kind: "command",
   command: {
@@ -79,13 +79,13 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
   ]);
 }
 
-/** A member that is an object; an empty one where there is none. */
+/** A member that is an object; an empty object if there is none. */
 function within(object: JsonObject, name: string): JsonObject {
   const value = object[name];
   return isJsonObject(value) ? value : {};
 }
 
-/** What was read of the host; undefined where it could not be. */
+/** A reading of the host; undefined if it failed. */
 function readIn(host: JsonObject, name: string): JsonObject | undefined {
   const { value } = within(host, name);
   return isJsonObject(value) ? value : undefined;

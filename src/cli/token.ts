@@ -1,5 +1,5 @@
 // `zonewright token`: manages the tokens of an agent. The commands work on the state folder of this machine,
-// whether the agent runs or not; a running agent picks up changes within a second.
+// whether or not the agent runs; a running agent picks up changes within a second.
 
 import { loadConfig } from "../config/sources.ts";
 import { sha256Hex } from "../domain/digest.ts";
@@ -16,7 +16,7 @@ const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
   name === "config" || name === "state-dir" || name === "dev"
 );
 
-/** The file of the tokens, and as whom it is read and changed. */
+/** The token file, and the user that reads and changes it. */
 async function tokenFileOf(call: Invocation): Promise<{ path: string; asOwner: ActAs }> {
   const stateDir = (await loadConfig(configSources(call))).state_dir.value;
   return { path: tokenFilePath(stateDir), asOwner: asOwnerOf(stateDir) };

@@ -1,4 +1,4 @@
-// `zonewright ui`: the address of the web console, and a browser that opens it, where there is one.
+// `zonewright ui`: prints the address of the web console, and opens it in a browser if there is one.
 
 import { addressText } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
@@ -8,14 +8,14 @@ import type { Terminal } from "./output/terminal.ts";
 
 /** The page below the agent's address. */
 const PATH = "/ui";
-/** The program of the desktop that opens an address with what its user prefers. */
+/** The desktop's program that opens a URL in the user's preferred browser. */
 const OPENER = "xdg-open";
-/** Variables of which a display sets one. */
+/** A display sets one of these variables. */
 const DISPLAYS = ["WAYLAND_DISPLAY", "DISPLAY"] as const;
 /** Milliseconds to wait for a failing opener to exit; one still running is the browser itself. */
 const OPENER_MS = 1_500;
 
-/** Answers 3 when there is no agent, so that no address is printed that leads nowhere. */
+/** Exits with 3 when there is no agent, instead of printing an address that leads nowhere. */
 export const UI: Noun = {
   kind: "command",
   command: {
@@ -42,7 +42,7 @@ export const UI: Noun = {
           `open ${addressText(address)} in a browser: it is a unix socket, expected an address`,
         );
       }
-      // Without a token it answers too: the page asks for one.
+      // This needs no token; the page asks for one.
       await client.send({ method: "GET", path: "/agent/v1/session" });
       if (args.has("curl")) return EXIT.ok;
       const url = address.base + PATH;
@@ -55,8 +55,8 @@ export const UI: Noun = {
 };
 
 /**
- * Opens an address in the browser of a person who sits at the display; in a script, without a display or
- * without the program for it nothing happens.
+ * Opens a URL in the browser of the person at the display. Does nothing in a script, without a display, or
+ * without the program for it.
  * @returns whether a browser was asked to open it
  */
 export async function openInBrowser(url: string, terminal: Terminal): Promise<boolean> {
@@ -65,7 +65,7 @@ export async function openInBrowser(url: string, terminal: Terminal): Promise<bo
   if (!displays || !errIsTerminal || !outIsTerminal) return false;
   const child = startOpener(url, env);
   if (child === undefined) return false;
-  // A browser that it started itself outlives this program.
+  // A browser that the opener starts outlives this program.
   child.unref();
   const waiting = new AbortController();
   const opened = await Promise.race([
@@ -82,7 +82,7 @@ function startOpener(url: string, env: Terminal["env"]): Deno.ChildProcess | und
     try {
       return new Deno.Command(`${folder}/${OPENER}`, { args: [url], ...streams }).spawn();
     } catch {
-      // It is not there, or may not be run: the next folder has it, or none.
+      // Missing, or may not be run: try the next folder.
     }
   }
   return undefined;

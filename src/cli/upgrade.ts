@@ -1,4 +1,5 @@
-// `zonewright upgrade`: a newer binary for the installed agent, and back when it is not ready.
+// `zonewright upgrade`: installs a newer binary of the agent, and the old one again if the agent does not
+// become ready.
 
 import { resolve } from "@std/path";
 import type { Config } from "../config/settings.ts";
@@ -100,7 +101,7 @@ async function upgrade(call: Invocation): Promise<ExitCode> {
   }
 }
 
-/** @throws {AgentError} `invalid_argument` for no file, and where nothing vouches for it */
+/** @throws {AgentError} `invalid_argument` for a missing file, and for one without a digest */
 async function digestOf({ args }: Invocation, file: string): Promise<string | null> {
   const { isFile } = await Deno.stat(file).catch((error) => {
     throw cannot(`upgrade to ${file}: ${systemReason(error)}: expected a binary of zonewright`);
@@ -133,7 +134,7 @@ async function sumBeside(file: string): Promise<string> {
   }
 }
 
-/** The socket when there is one: a certificate is made for the names of callers, not for this host. */
+/** The socket if there is one: a certificate is for the names that callers use, not for this host. */
 function addressOf({ socket, listen, tls_cert }: Config): AgentAddress {
   if (socket.value !== null) return { kind: "socket", path: socket.value };
   if (listen.value === null || tls_cert.value !== null) {
@@ -158,8 +159,8 @@ async function isReady(client: Client): Promise<boolean> {
 }
 
 /**
- * Waits for the agent. One that was not ready before, because of its host or its upstream, need only
- * answer.
+ * Waits until the agent is ready. One that was not ready before, because of its host or its upstream, only
+ * has to answer.
  * @throws {AgentError} `timeout`
  */
 async function waitUntilReady(client: Client, wasReady: boolean): Promise<void> {

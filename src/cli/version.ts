@@ -1,4 +1,4 @@
-// `zonewright version`: what this program is made of.
+// `zonewright version`: the versions of this program and its parts.
 
 import { SCHEMA_VERSION } from "../state_dir/state_dir.ts";
 import { selfCommand } from "../runtime/executable.ts";
@@ -17,7 +17,7 @@ async function sqliteVersion(): Promise<string> {
   }
 }
 
-/** The version of this program, not of the agent that it talks to. */
+/** The version of this program, not of the agent it talks to. */
 export const VERSION_NOUN: Noun = {
   kind: "command",
   command: {

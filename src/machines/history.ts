@@ -102,6 +102,7 @@ export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job 
   return holding.find(isProvisioning) ?? holding[0];
 }
 
+/** The error for a machine that another job holds. */
 export function otherJob({ uuid, name, workflow_uuid }: Job, target: string): AgentError {
   const message = `Cannot start another job for ${target}: job ${uuid} of workflow ` +
     `${JSON.stringify(name)} (${workflow_uuid}) is not finished`;

@@ -9,17 +9,17 @@ export const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE
 /** One request to the agent. */
 export interface ApiCall {
   readonly method: string;
-  /** Begins with a slash; the query belongs to it. */
+  /** Begins with a slash, and includes the query. */
   readonly path: string;
   readonly body?: JsonValue;
-  /** A body that is no JSON, sent as it is asked for. */
+  /** A body that is not JSON, read as it is sent. */
   readonly stream?: ReadableStream<Uint8Array<ArrayBuffer>>;
-  /** The file that such a body comes from, for curl. */
+  /** The file that the stream reads, for curl. */
   readonly file?: string;
-  /** Besides those that every call has; names in lower case. */
+  /** In addition to those that every call has; names in lower case. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
-  /** Milliseconds for the whole answer; 30 seconds when it is left out. */
+  /** Milliseconds for the whole answer; 30 seconds unless given. */
   readonly deadlineMs?: number;
 }
 
@@ -28,24 +28,24 @@ export interface ApiAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  /** The parsed text; undefined when there is none or when it is not JSON. */
+  /** The parsed body; undefined when there is none or it is not JSON. */
   readonly body: unknown;
 }
 
-/** Where an agent answers. */
+/** Where an agent listens. */
 export type AgentAddress =
   | { readonly kind: "url"; /** Without a slash at the end. */ readonly base: string }
   | { readonly kind: "socket"; readonly path: string };
 
-/** The files by which a caller proves itself to an agent, and verifies it. */
+/** The files with which a caller authenticates itself and verifies the agent. */
 export interface Credentials {
-  /** Absolute path of a file that holds a bearer token and nothing else. */
+  /** Absolute path of a file that contains a bearer token and nothing else. */
   readonly tokenFile?: string | undefined;
-  /** Absolute path of the certificates (PEM) by which an agent's own may be signed. */
+  /** Absolute path of the CA certificates (PEM) that may have signed the agent's. */
   readonly caFile?: string | undefined;
 }
 
-/** The address that stands in the URL when the connection is a socket. */
+/** The base of URLs when the connection is a socket. */
 const SOCKET_BASE = "http://localhost";
 
 /** The URL of a call. */
@@ -53,12 +53,12 @@ export function urlOf(address: AgentAddress, path: string): string {
   return (address.kind === "url" ? address.base : SOCKET_BASE) + path;
 }
 
-/** An address as messages show it. */
+/** The address in messages. */
 export function addressText(address: AgentAddress): string {
   return address.kind === "url" ? address.base : address.path;
 }
 
-/** The body of a call; document 2 wants JSON of every POST and PUT, so none is sent as `{}`. */
+/** The body of a call. Document 2 requires JSON with every POST and PUT, so no body is sent as `{}`. */
 export function bodyText({ method, body, stream, file }: ApiCall): string | undefined {
   if (stream !== undefined || file !== undefined) return undefined;
   if (body !== undefined) return JSON.stringify(body);
@@ -68,13 +68,13 @@ export function bodyText({ method, body, stream, file }: ApiCall): string | unde
 // Reads the agent's answers. The command line may be older or newer than the agent: unknown fields are kept
 // for --json, and missing fields stay empty in tables.
 
-/** @throws {AgentError} `internal` when the answer is no object */
+/** @throws {AgentError} `internal` when the answer is not an object */
 export function readObject(value: unknown, what: string): JsonObject {
   if (isJsonObject(value)) return value;
   throw new AgentError("internal", `Cannot read ${what}: expected a JSON object`);
 }
 
-/** @throws {AgentError} `internal` when the answer is no list of objects */
+/** @throws {AgentError} `internal` when the answer is not a list of objects */
 export function readObjects(value: unknown, what: string): JsonObject[] {
   if (Array.isArray(value) && value.every(isJsonObject)) return value;
   throw new AgentError("internal", `Cannot read ${what}: expected a JSON list of objects`);
@@ -98,10 +98,10 @@ export function objectsIn(object: JsonObject, key: string): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
-/** What a proxy before the agent answers to too many requests. */
+/** The status with which a proxy in front of the agent refuses too many requests. */
 const TOO_MANY_REQUESTS = 429;
 
-/** What is said of an answer that no agent gives. */
+/** The message about an answer that no agent gives. */
 export const NOT_AN_AGENT = "what answers there is not zonewright";
 
 /** The error for an answer other than 2xx. */
@@ -109,7 +109,7 @@ export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {
   const body = isJsonObject(answer.body) ? answer.body : {};
   const errors = objectsIn(body, "errors").map(fieldError);
   const status = answer.status === TOO_MANY_REQUESTS ? "overloaded" : codeOfStatus(answer.status);
-  // Document 2 answers 409 to a wrong parameter and to a wrong state alike.
+  // Document 2 answers 409 both to a wrong parameter and to a wrong state.
   const argument = (textIn(body, "error_code") ?? textIn(body, "code")) === "invalid_argument" ||
     textIn(body, "code") === ERROR_CODES.invalid_argument.word;
   const code = status === "conflict" && argument ? "invalid_argument" : status;

@@ -1,5 +1,5 @@
-// The command line's way to an agent: HTTP over TCP or a unix socket, JSON both ways. Answers are
-// `unknown` until answer.ts has read them; an error body becomes an AgentError.
+// Calls an agent: HTTP over TCP or a unix socket, JSON both ways. Answers are `unknown` until answer.ts has
+// read them; an error body becomes an AgentError.
 
 import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import {
@@ -16,26 +16,29 @@ import {
 import { cannot } from "../command/arguments.ts";
 import { isTokenText } from "../../domain/token.ts";
 
-/** What became of the call of a command. */
+/** The outcome of a command's call. */
 export type Sent =
   | { readonly kind: "answered"; readonly body: unknown; readonly headers: Headers }
-  /** With --curl nothing is called; the command has nothing left to do. */
+  /** With --curl nothing is called, and the command is done. */
   | { readonly kind: "printed" };
 
 /** The agent as a command sees it: one call, one answer. */
 export interface Client {
   readonly address: AgentAddress;
-  /** What is shown to the agent with each call. */
+  /** What authenticates each call. */
   readonly credentials: Credentials;
-  /** The header with the token, if there is one, and the way to the agent, for a WebSocket. */
+  /** The header with the token, if there is one, and the HTTP client, for a WebSocket. */
   connected(): Promise<{ headers: Record<string, string>; http: Deno.HttpClient | undefined }>;
-  /** Calls and answers whatever the status is. @throws {AgentError} `unreachable`, `aborted` */
+  /**
+   * Makes the call and returns the answer, whatever its status.
+   * @throws {AgentError} `unreachable`, `aborted`
+   */
   exchange(call: ApiCall): Promise<ApiAnswer>;
-  /** Reads, also with --curl. @throws {AgentError} for every status but 2xx */
+  /** Makes a GET, even with --curl. @throws {AgentError} for every status but 2xx */
   get(path: string, signal?: AbortSignal): Promise<unknown>;
-  /** The call that a command is about. @throws {AgentError} for every status but 2xx */
+  /** Makes the call that the command is for, or prints it. @throws {AgentError} for every status but 2xx */
   send(call: ApiCall): Promise<Sent>;
-  /** Prints a call that exchange() would make, with --curl alone. @returns whether it did */
+  /** With --curl, prints a call that exchange() would make. @returns whether it did */
   prints(call: ApiCall): boolean;
   close(): void;
 }
@@ -44,12 +47,12 @@ export interface Client {
 interface ClientOptions {
   readonly address: AgentAddress;
   readonly credentials?: Credentials;
-  /** Takes a curl command; then `send` prints and does not call. */
+  /** Takes a curl command; if given, `send` prints instead of calling. */
   readonly printCurl?: ((line: string) => void) | undefined;
 }
 
 const ANSWER_DEADLINE_MS = 30_000;
-/** Longest path with its query; the agent's own bound on a request's head is about as large. */
+/** Longest path with its query, characters; the agent's limit on the head of a request is about the same. */
 const PATH_CHARS_MAX = 16_384;
 const ANSWER_BYTES_MAX = 256 * 1_048_576;
 
@@ -83,7 +86,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
   const send = async (call: ApiCall): Promise<Sent> => {
     const answer = await exchange(call);
     if (answer.status < 200 || answer.status > 299) {
-      // An agent says in JSON what it has not; a proxy or another server says it in its own way.
+      // An agent answers 404 in JSON; a proxy or another server answers in its own way.
       if (answer.status === 404 && answer.body === undefined && call.method !== "HEAD") {
         throw unreachableError(address, NOT_AN_AGENT);
       }
@@ -115,7 +118,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
   };
 }
 
-/** What fetch() takes of a call. */
+/** The options of fetch() for a call. */
 function requestOf(call: ApiCall, { headers, http }: Connected, signal: AbortSignal) {
   const text = bodyText(call);
   const body = call.stream ?? text;
@@ -139,14 +142,14 @@ function unreachableError(address: AgentAddress, why: string): AgentError {
   return new AgentError("unreachable", `Cannot reach the agent at ${addressText(address)}: ${why}`);
 }
 
-/** What the runtime says of a failed connection, and what it means. */
+/** The runtime's messages about failed connections, and what they mean. */
 const CAUSES: readonly (readonly [said: RegExp, means: string])[] = [
-  // The first bytes of plain HTTP are no record of TLS.
+  // Plain HTTP where TLS was expected.
   [
     /InvalidContentType|corrupt message|wrong version number/i,
     "it speaks http, not https: expected an address with http://",
   ],
-  // Nor is an alert of TLS the first line of an answer.
+  // TLS where plain HTTP was expected.
   [
     /invalid HTTP version parsed/i,
     "it speaks no http, perhaps https: expected an address with https://",
@@ -176,10 +179,10 @@ const CAUSES: readonly (readonly [said: RegExp, means: string])[] = [
   [/dns error|failed to lookup/i, "no address is known for that name"],
 ];
 
-/** What the system says of a connection that it has not made; its own words are short enough. */
+/** The system's messages about connections that it could not make, which are short enough to show. */
 const REFUSALS = /connection refused|no such file or directory|permission denied|timed out/i;
 
-/** The shortest words for a failed connection. */
+/** The cause of a failed connection, in few words. */
 async function causeOf(address: AgentAddress, error: unknown): Promise<string> {
   if (address.kind === "socket") {
     const found = await Deno.stat(address.path).catch(() => undefined);
@@ -189,7 +192,7 @@ async function causeOf(address: AgentAddress, error: unknown): Promise<string> {
   const message = messageOf(inner);
   const known = CAUSES.find(([said]) => said.test(message))?.[1] ??
     REFUSALS.exec(message)?.[0].toLowerCase();
-  // Without what was asked for, which the command knows.
+  // Without the URL, which the command knows.
   return known ?? message.replace(/^error sending request .*client error \(\w+\): /, "");
 }
 
@@ -215,8 +218,8 @@ function parsed(text: string): unknown {
   }
 }
 
-// The way to an agent and what is shown to it: over a socket or with certificates of one's own, and with
-// a token from a file. Files are read with the first call.
+// The connection to an agent: over a socket or with CA certificates of one's own, and with a token from a
+// file. Files are read on the first call.
 
 /** What a request or a WebSocket needs besides its URL. */
 interface Connected {
@@ -224,7 +227,7 @@ interface Connected {
   readonly http: Deno.HttpClient | undefined;
 }
 
-/** A way that is opened when it is first gone. */
+/** A connection that is opened on first use. */
 interface AgentConnection {
   /** @throws {AgentError} `invalid_argument` for an unusable file */
   get(): Promise<Connected>;
@@ -233,7 +236,7 @@ interface AgentConnection {
 
 const LOOPBACK_URL = /^http:\/\/(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?(?:\/|$)/;
 
-/** Makes the way; nothing is read or connected yet. */
+/** Prepares the connection; nothing is read or connected yet. */
 function openConnection(address: AgentAddress, credentials: Credentials): AgentConnection {
   let opened: Promise<Connected> | undefined;
   let http: Deno.HttpClient | undefined;
@@ -288,20 +291,20 @@ async function readFile(path: string, flag: string): Promise<string> {
   }
 }
 
-// The curl command that does what a call does, quoted for a POSIX shell.
+// The equivalent curl command of a call, quoted for a POSIX shell.
 
-/** Characters of a word: Linux takes 128 KiB, and a character may have three bytes. */
+/** Most characters of a word: Linux allows 128 KiB, and a character may take three bytes. */
 const WORD_CHARS_MAX = 32 * 1024;
 const END = "END_OF_BODY";
 /**
- * What JSON leaves as it is and a terminal obeys. In JSON these stand in texts alone, where their codes
- * mean the same; see printable() of terminal.ts, which would write codes that JSON does not know.
+ * Characters that JSON leaves as they are and a terminal obeys. In JSON they only occur in strings, where an
+ * escape means the same; printable() of terminal.ts would write escapes that JSON does not have.
  */
 const SHOWN_AS_CODE = /[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g;
 
 /**
- * One shell command line, with the lines of its input where the body is too large for a word. A token
- * is read from its file when the line runs, and is not in it.
+ * One shell command line, with a here-document if the body is too large for a word. The token is not in it:
+ * the line reads it from its file when it runs.
  */
 export function curlLine(
   address: AgentAddress,
@@ -320,12 +323,12 @@ export function curlLine(
   const body = bodyText(call)?.replace(SHOWN_AS_CODE, jsonCode);
   const large = body !== undefined && body.length > WORD_CHARS_MAX;
   if (body !== undefined) {
-    // --data-raw: a text that begins with @ is a text, not a file.
+    // --data-raw, or a body that begins with @ would name a file.
     words.push("-H", "content-type: application/json");
     words.push(...(large ? ["--data-binary", "@-"] : ["--data-raw", body]));
   }
   const url = urlOf(address, call.path);
-  // curl would read brackets and braces as patterns.
+  // curl would expand brackets and braces.
   if (/[[\]{}]/.test(url)) words.push("--globoff");
   words.push(url);
   const line = words.map(shellQuoted);
@@ -333,7 +336,7 @@ export function curlLine(
     const header = `"authorization: Bearer $(cat ${shellQuoted(tokenFile)})"`;
     line.splice(-1, 0, "-H", header);
   }
-  // JSON has no line break, so that no line of it ends the text.
+  // JSON.stringify() writes no line break, so the body cannot end the here-document.
   return large ? `${line.join(" ")} <<'${END}'\n${body}\n${END}` : line.join(" ");
 }
 
@@ -341,7 +344,7 @@ function jsonCode(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-/** A word as a POSIX shell reads it back unchanged. */
+/** A word quoted so that a POSIX shell reads it back unchanged. */
 export function shellQuoted(word: string): string {
   if (/^[A-Za-z0-9_./:@%+=,-]+$/.test(word)) return word;
   return `'${word.replaceAll("'", `'\\''`)}'`;

@@ -1,5 +1,5 @@
-// Reads the events of an agent. When the connection breaks, as at a restart of the agent, it reconnects and
-// continues after the last event it has read, so that none is lost or read twice.
+// Reads the events of an agent. When the connection breaks, for example at a restart of the agent, it
+// reconnects and continues after the last event it has read, so that none is lost or read twice.
 
 import { EVENT_KINDS, EVENT_PAYLOADS, resetPayload } from "../../domain/event.ts";
 import { type Description, parse } from "../../domain/description/value.ts";
@@ -16,15 +16,15 @@ const AGAIN_MS = 500;
  * seconds.
  */
 const SILENT_MS_MAX = 20_000;
-/** How long the agent may be unreachable: long enough for a restart. */
+/** How long the agent may be unreachable, milliseconds: enough for a restart. */
 export const AWAY_MS_MAX = 60_000;
-/** Longest block that is accepted, characters. */
+/** Longest accepted block, characters. */
 const BLOCK_CHARS_MAX = 16 * 1_048_576;
 
 /** An event as it was sent. */
 interface AgentEvent {
   readonly id: string;
-  /** One of EVENT_KINDS, `reset`, or what a later version sends. */
+  /** One of EVENT_KINDS, `reset`, or a kind of a later version. */
   readonly kind: string;
   readonly data: JsonObject;
 }
@@ -35,18 +35,17 @@ export interface EventOptions {
   readonly signal: AbortSignal;
   readonly nowMs: () => number;
   /**
-   * Called at every connection, from which on events are read. `resumed`: those since the last connection are
-   * read too.
+   * Called at every connection. `resumed`: the events since the last connection are read too.
    */
   readonly begun?: (resumed: boolean) => void;
-  /** Called once for each time that the agent is away. */
+  /** Called once each time the agent goes away. */
   readonly away?: () => void;
 }
 
 /**
  * Reads events from now on, until the signal fires.
  * @param query the filters of `GET /agent/v1/events`
- * @throws {AgentError} of the agent's refusal; `unreachable` when it is away for a minute
+ * @throws {AgentError} if the agent refuses; `unreachable` when it is away for a minute
  */
 export async function* events(
   client: Client,
@@ -56,7 +55,7 @@ export async function* events(
   let id: string | undefined;
   let aliveMs = nowMs();
   let isAway = false;
-  // Ends with the signal, a refusal, or an agent that stays away.
+  // Ends on the signal, on a refusal, or when the agent stays away.
   while (!signal.aborted) {
     let broken: unknown;
     const resumed = id !== undefined;
@@ -86,7 +85,7 @@ export async function* events(
   }
 }
 
-/** @throws {AgentError} `internal` for a payload that is not of its kind */
+/** @throws {AgentError} `internal` for a payload that does not fit its kind */
 function eventOf(kind: string, text: string): Pick<AgentEvent, "kind" | "data"> {
   const data = parsed(text);
   if (!isJsonObject(data)) {
@@ -94,7 +93,7 @@ function eventOf(kind: string, text: string): Pick<AgentEvent, "kind" | "data"> 
   }
   const known = EVENT_KINDS.find((one) => one === kind);
   const description: Description<unknown> | undefined = known !== undefined
-    // What a payload may be is of no matter here, only that it is so.
+    // The type of the payload does not matter here, only that it is valid.
     ? EVENT_PAYLOADS[known] as Description<unknown>
     : kind === "reset"
     ? resetPayload
@@ -107,14 +106,14 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // It is refused with other texts that are no object.
+    // It is refused like any text that is not an object.
     return undefined;
   }
 }
 
 /** A block of the stream. */
 interface EventBlock {
-  /** Whether it is the first one of its connection. */
+  /** Whether it is the first of its connection. */
   readonly first: boolean;
   readonly id: string | undefined;
   readonly kind: string;
@@ -152,12 +151,12 @@ async function* connect(
     }
   } finally {
     clearTimeout(timer);
-    // What is left of an answer that is read no further.
+    // Drops the rest of the answer.
     silent.abort();
   }
 }
 
-/** @throws {AgentError} of a refusal; `internal` for an answer that is no stream */
+/** @throws {AgentError} if the agent refuses; `internal` for an answer that is not a stream */
 async function open(
   client: Client,
   query: Readonly<Record<string, string>>,

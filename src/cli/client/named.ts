@@ -1,5 +1,5 @@
-// Resolves what the command line names: a whole uuid, the beginning of one, or a name. The agent finds the
-// beginning of a uuid through an index, so that no list has to be read.
+// Resolves the names on a command line: a whole uuid, the beginning of one, or a name. The agent looks up the
+// beginning of a uuid through an index, so no list has to be read.
 
 import { UUID_BEGINNING_CHARS_MIN } from "../../domain/description/formats.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -13,14 +13,14 @@ import type { Client } from "./client.ts";
 
 /** Characters of a uuid shown in a list, if they are unique there. */
 const SHOWN_CHARS = 8;
-/** Characters of a uuid that are enough to delete or cancel without asking. */
+/** Characters of a uuid that are enough to delete or cancel without confirmation. */
 const SURE_CHARS_MIN = 8;
 /** Characters of a whole uuid. */
 const UUID_CHARS = 36;
 /** Candidates listed for an ambiguous word. */
 export const CANDIDATES_MAX = 10;
 
-/** The beginnings of uuids that are unique among them: all of one length, 8 or more. */
+/** Unique beginnings of these uuids: all of one length, 8 or more. */
 export function shortUuids(uuids: readonly string[]): string[] {
   const different = new Set(uuids).size;
   for (let chars = SHOWN_CHARS;; chars++) {
@@ -29,20 +29,20 @@ export function shortUuids(uuids: readonly string[]): string[] {
   }
 }
 
-/** What a word on the command line names. */
+/** What a word on the command line refers to. */
 export interface NamedThing {
   readonly uuid: string;
-  /** As it was typed. */
+  /** As typed. */
   readonly word: string;
-  /** Name, state and age; undefined for a whole uuid, for which nothing was asked. */
+  /** Name, state and age; undefined for a whole uuid, which is not looked up. */
   readonly about: string | undefined;
-  /** Whether the word was the beginning of the uuid. */
+  /** Whether the word was only the beginning of the uuid. */
   readonly shortened: boolean;
 }
 
 type NounOfThings = "job" | "leftover" | "machine" | "workflow";
 
-/** What a whole uuid stands for, whether there is such a thing or not; undefined for another word. */
+/** A whole uuid, whether it exists or not; undefined for another word. */
 function wholeUuid(word: string): NamedThing | undefined {
   const uuid = word.toLowerCase();
   return isUuid(uuid) ? { uuid, word, about: undefined, shortened: false } : undefined;
@@ -116,8 +116,8 @@ export async function workflowKnown(
 }
 
 /**
- * The workflow whose uuid begins so, where no workflow has that name.
- * @returns undefined when there is none, or for another word
+ * The workflow whose uuid begins with a word that is no workflow's name.
+ * @returns undefined when there is none, or the word is no beginning of a uuid
  * @throws {AgentError} `invalid_argument` for several
  */
 export async function workflowBegun(
@@ -129,7 +129,7 @@ export async function workflowBegun(
   return await begunWorkflow(call, word);
 }
 
-/** The workflows of a name in the order of their creation, built-in ones too. */
+/** The workflows with a name in order of creation, built-in ones included. */
 export async function workflowsNamed(client: Client, name: string): Promise<JsonObject[]> {
   const query = new URLSearchParams({ name });
   return readObjects(await client.get(`/workflows?${query}`), "the workflows");
@@ -207,11 +207,10 @@ function counted(count: number, one: string, many: string): string {
 }
 
 /**
- * Prints what is meant, where a name or a part of a uuid says it, before something that cannot be taken
- * back.
+ * Before something irreversible, prints what a name or a part of a uuid refers to.
  * @param deed such as `cancel`
- * @returns whether so few characters name it that a person is to be asked
- * @throws {AgentError} `invalid_argument` for so few with --yes
+ * @returns whether it was named by so few characters that confirmation is needed
+ * @throws {AgentError} `invalid_argument` for so few characters with --yes
  */
 export function announceNamed(
   { args, printer }: Invocation,

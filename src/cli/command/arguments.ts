@@ -1,6 +1,5 @@
-// Reads the words after a command. Every mistake has its own sentence: an unknown flag with the
-// nearest known one, a missing value, a flag given twice. vendors/README.md says why parseArgs of
-// @std/cli does not serve.
+// Parses the words after a command. Every mistake has its own message: an unknown flag with the nearest known
+// one, a missing value, a repeated flag. vendors/README.md says why parseArgs of @std/cli is not used.
 
 import { invalidArgument } from "../../domain/error.ts";
 import { nearest } from "../../domain/field_check.ts";
@@ -12,11 +11,11 @@ export interface Flag {
   readonly name: string;
   /** One letter. */
   readonly short?: string;
-  /** Another word for it, without dashes. */
+  /** An alias, without dashes. */
   readonly also?: string;
-  /** What stands for the value in help; a flag without it is a switch. */
+  /** Stands for the value in help; a flag without it is a switch. */
   readonly placeholder?: string;
-  /** All that the value may be, for the shell to offer. */
+  /** All possible values, for shell completion. */
   readonly words?: readonly string[];
   /** May be given several times. */
   readonly many?: true;
@@ -32,12 +31,12 @@ export interface Arguments {
   texts(flag: string): readonly string[];
   /** Whether a switch is given. */
   has(flag: string): boolean;
-  /** Everything that was given, by the name of the flag. */
+  /** Everything given, by the name of the flag. */
   readonly given: ReadonlyMap<string, readonly string[]>;
 }
 
 /**
- * Reads flags and operands; what follows `--` is operands.
+ * Parses flags and operands; everything after `--` is an operand.
  * @throws {AgentError} `invalid_argument`
  */
 export function parseArguments(words: readonly string[], flags: readonly Flag[]): Arguments {
@@ -91,7 +90,7 @@ function findFlag(
     (one.also !== undefined && name === `--${one.also}`)
   );
   if (flag !== undefined) return { flag, inline };
-  // A known word, and not a mistyped one, where a command has nothing that it could apply to.
+  // Not a typo: the flag exists, but has no meaning for this command.
   if (name === "--json") {
     throw usageError("--json shows data, and this command prints none: expected the command alone");
   }
@@ -109,12 +108,12 @@ function add(given: Map<string, string[]>, flag: Flag, value: string): void {
   else throw usageError(`--${flag.name} is given twice`);
 }
 
-/** An error about how a command was written: its words, flags and operands. */
+/** An error about the words, flags and operands of a command. */
 export function usageError(what: string): Error {
   return cannot(`read the command: ${what}`);
 }
 
-/** An error about what was typed. @param what was attempted, found and expected, without the `Cannot` */
+/** An error about the command line. @param what was attempted, found and expected, without the `Cannot` */
 export function cannot(what: string): Error {
   return invalidArgument("arguments", `Cannot ${what}`);
 }
@@ -126,7 +125,7 @@ export const IDEMPOTENCY_FLAG: Flag = {
   help: "with the same key within a day, return the same job",
 };
 
-/** The header of that flag. @throws {AgentError} `invalid_argument`; the agent judges the rest */
+/** The header for that flag. @throws {AgentError} `invalid_argument`; the agent checks the rest */
 export function idempotencyHeaders(args: Arguments): Record<string, string> {
   const key = args.text(IDEMPOTENCY_FLAG.name);
   if (key === undefined) return {};
@@ -136,7 +135,7 @@ export function idempotencyHeaders(args: Arguments): Record<string, string> {
   return { [IDEMPOTENCY_KEY]: key };
 }
 
-/** Whether the answer is that to an earlier call with the same key. */
+/** Whether the answer repeats that to an earlier call with the same key. */
 export function isReplayed(headers: Headers): boolean {
   return headers.get("idempotency-replayed") === "true";
 }

@@ -1,5 +1,5 @@
-// What a command is: its place in the help, its flags, and the function that runs it. A noun has
-// verbs, or is a command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
+// What makes up a command: its help, its flags, and the function that runs it. A noun has verbs, or is a
+// command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./arguments.ts";
@@ -7,12 +7,12 @@ import type { Client } from "../client/client.ts";
 import type { Printer } from "../output/printer.ts";
 import type { Terminal } from "../output/terminal.ts";
 
-/** What a command gets to work with. */
+/** What a command runs with. */
 export interface Invocation {
   readonly args: Arguments;
   readonly terminal: Terminal;
   readonly printer: Printer;
-  /** The agent that the flags or the environment name; nothing is connected before a request. */
+  /** The agent named by flags or environment; nothing is connected before the first request. */
   readonly client: Client;
 }
 
@@ -24,20 +24,21 @@ export interface Command {
   readonly operands: string;
   readonly operandsMin: number;
   readonly operandsMax: number;
-  /** Command lines without the program's name, each with what it does; help shows them first. */
+  /** Command lines without the program's name, and what they do; help shows them first. */
   readonly examples: readonly (readonly [line: string, does: string])[];
   readonly flags: readonly Flag[];
   /** Paragraphs below the flags. */
   readonly notes?: readonly string[];
   /**
-   * Which of the shared flags it takes: those that name an agent, those of output, or help. One of `either`
-   * looks at this machine, or at a running agent when asksRunning() says so; it has a `--socket` of its own.
+   * The shared flags it takes: those that name an agent, those for output, or only help. `either` is a
+   * command that looks at this machine, or at a running agent if asksRunning() says so; it has a `--socket`
+   * of its own.
    */
   readonly shared: "agent" | "either" | "output" | "help";
-  /** Whether its JSON is one object a line, as that of every command with --follow. */
+  /** Whether its JSON is one object per line, as for every command with --follow. */
   readonly streams?: true;
   run(call: Invocation): Promise<ExitCode>;
-  /** What to do about an error that it ended with, where hintFor() knows too little. */
+  /** The hint for an error of this command that hintFor() knows too little about. */
   hint?(error: AgentError, args: Arguments): string | undefined;
 }
 
@@ -78,7 +79,7 @@ const AGENT_FLAGS: readonly Flag[] = [
   ...OUTPUT_FLAGS,
 ];
 
-/** Flags that may also stand before the command. */
+/** Flags that may also come before the command. */
 export const GLOBAL_FLAGS: readonly Flag[] = AGENT_FLAGS.filter((flag) => flag !== HELP_FLAG);
 
 const SOCKET_FLAG = "socket";
@@ -105,8 +106,8 @@ export const RUNNING_NOTE =
   "to ask, and no other setting can be given.";
 
 /**
- * Whether a command of `either` is to ask the running agent.
- * @param taken its own flags that the question takes
+ * Whether an `either` command should ask the running agent.
+ * @param taken its own flags that apply to a running agent
  * @throws {AgentError} `invalid_argument` for a flag that only this machine can answer
  */
 export function asksRunning({ args }: Invocation, taken: readonly string[]): boolean {
@@ -128,20 +129,20 @@ export function flagsOf(command: Command): readonly Flag[] {
   return [...command.flags, ...SHARED_FLAGS[command.shared]];
 }
 
-/** The flag that makes a stream of a command's output. */
+/** The flag that turns a command's output into a stream. */
 export const FOLLOW_FLAG: Flag = {
   name: "follow",
   help: "show steps and log until the job has ended; with --json one object a line",
 };
 
-// Asks before many things are changed at once. Without a terminal to ask on, --yes is required.
+// Asks for confirmation before many things are changed at once. Without a terminal, --yes is required.
 
-/** The flag that answers the question before it is asked. */
+/** The flag that skips the question. */
 export const YES_FLAG: Flag = { name: "yes", short: "y", help: "do not ask" };
 
 /**
- * Whether a person agrees.
- * @param deed what will be done, such as `cancel 12 jobs`
+ * Asks a person for confirmation.
+ * @param deed the action, such as `cancel 12 jobs`
  * @throws {AgentError} `invalid_argument` when nobody can be asked
  */
 export async function confirmed(
@@ -172,7 +173,7 @@ export const EXIT = {
   /** The current state does not allow it. */
   conflict: 6,
   canceled: 7,
-  /** Gave up waiting; as timeout(1) says it. */
+  /** Gave up waiting, as with timeout(1). */
   timeout: 124,
   /** Ctrl-C; 128 plus the number of SIGINT. */
   interrupted: 130,
@@ -180,7 +181,7 @@ export const EXIT = {
 /** One of the exit codes. */
 export type ExitCode = typeof EXIT[keyof typeof EXIT];
 
-/** The exit code for anything that was thrown. */
+/** The exit code for anything thrown. */
 export function exitCodeOf(error: unknown): ExitCode {
   return error instanceof AgentError ? EXIT[ERROR_CODES[error.code].exit] : EXIT.failure;
 }

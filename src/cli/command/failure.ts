@@ -1,6 +1,6 @@
-// How a command fails: one sentence and the next command to type, as text for people or as one JSON
-// object for programs. A hint names a command that exists, and never the one that has just failed unless
-// something in it is new.
+// How a command fails: one sentence and the next command to type, as text for people or as one JSON object
+// for programs. A hint names a command that exists, and never the one that has just failed, unless it is
+// changed.
 
 import {
   AgentError,
@@ -16,7 +16,7 @@ import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
 
 interface FailedCommand {
-  /** Its words, such as `job list`; empty when none was found. */
+  /** The words of the command, such as `job list`; empty when none was found. */
   readonly name: string;
   readonly operands: readonly string[];
   /** Whether `--json` was given: standard error then holds one JSON object. */
@@ -25,7 +25,7 @@ interface FailedCommand {
   readonly hint?: string | undefined;
 }
 
-/** How something ended that is no error of the command itself, such as a job that failed. */
+/** A bad end that is no error of the command itself, such as a job that failed. */
 interface WatchedEnd {
   readonly message: string;
   /** At least one. */
@@ -33,7 +33,7 @@ interface WatchedEnd {
   readonly json: boolean;
 }
 
-/** Prints how something ended, in the form of an error. @param code names the exit code */
+/** Prints such an end in the form of an error. @param code names the exit code */
 export function reportOutcome(
   terminal: Terminal,
   code: keyof typeof EXIT,
@@ -55,14 +55,14 @@ function writeObject(terminal: Terminal, object: object): void {
 
 /** Prints what went wrong on standard error. @returns the exit code for it */
 export function reportFailure(terminal: Terminal, error: unknown, failed: FailedCommand): ExitCode {
-  // The reader of our output has seen enough, as `head` does.
+  // The reader of our output, such as `head`, has seen enough.
   if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
   const known = error instanceof AgentError ? error : knownError(error, failed.name);
   const hint = failed.hint ?? hintFor(known, failed.name, failed.operands);
   const exit_code = exitCodeOf(known);
   const { code, message, errors } = known;
   if (failed.json) {
-    // Without the errors of the command line itself, which name no field of a request.
+    // Without errors of the command line itself, which name no field of a request.
     const fields = errors.filter(({ field }) => field !== "arguments");
     const listed = fields.length === 0 ? {} : { errors: fields };
     writeObject(terminal, { code, message, hint, exit_code, ...listed });
@@ -77,7 +77,7 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   return exit_code;
 }
 
-/** An error of the operating system is not a defect of the program, wherever it happens. */
+/** An error of the operating system is no defect of the program, wherever it occurs. */
 function knownError(cause: unknown, name: string): AgentError {
   const code = systemCode(cause);
   const message = code === undefined
@@ -86,13 +86,13 @@ function knownError(cause: unknown, name: string): AgentError {
   return new AgentError(code ?? "internal", message, { cause });
 }
 
-/** A command line without the program's name, and what it is good for. */
+/** A command line without the program's name, and what it does. */
 type NextCommand = readonly [command: string, does: string];
 
 /** Nouns with a command that shows one item, such as `job get JOB`. */
 const SHOWN_BY_GET: readonly string[] = ["job", "machine", "workflow"];
 
-/** What lists the things of a noun. */
+/** The command that lists the items of a noun. */
 const LISTED_BY: Readonly<Record<string, NextCommand>> = {
   job: ["job list", "shows the jobs"],
   workflow: ["workflow list --all", "shows the workflows"],
@@ -102,13 +102,13 @@ const LISTED_BY: Readonly<Record<string, NextCommand>> = {
   token: ["token list", "shows the tokens"],
 };
 
-/** What examines the surroundings of an agent, whatever has failed. */
+/** Commands that examine the environment of an agent, whatever has failed. */
 const EXAMINATIONS: readonly NextCommand[] = [
   ["doctor", "examines what the agent needs"],
   ["config check", "examines the settings"],
 ];
 
-/** What to type after an error of this code, the best first. */
+/** What to type after an error with this code, best first. */
 const AFTER: Readonly<Partial<Record<ErrorCode, readonly NextCommand[]>>> = {
   method_not_allowed: [["api GET /openapi.json", "describes every call"]],
   not_acceptable_type: [["api GET /openapi.json", "describes every call"]],
@@ -157,7 +157,7 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
       if (/ as the state folder: /.test(error.message)) {
         return firstOther(name, STATE_EXAMINED) ?? helpOf(name);
       }
-      // A file of the caller, and no thing of the agent.
+      // It is about a file of the caller's, not about the agent.
       if (error.message.startsWith("Cannot read ")) return helpOf(name);
       return firstOther([name, ...operands].join(" "), lookedAt(error.code, name, operands)) ??
         helpOf(name);
@@ -171,7 +171,7 @@ const STATE_EXAMINED: readonly NextCommand[] = [
   ["config show --origin", "shows where its path comes from"],
 ];
 
-/** Whether a command works on the state folder itself, and not through an agent. */
+/** Whether a command works on the state folder, not through an agent. */
 function isLocal(name: string): boolean {
   return /^(?:serve|doctor|db (?:backup|restore|check)|token .*)$/.test(name);
 }
@@ -203,13 +203,13 @@ function helpOf(name: string): string {
   return name === "" ? "zonewright --help" : `zonewright ${name} --help`;
 }
 
-/** What lists the things that a word may mean, where it means several. */
+/** The command that lists what an ambiguous word may refer to. */
 function listsOfMeant({ message, errors: [first] }: AgentError): NextCommand[] {
   const list = message.startsWith("Cannot choose ") ? LISTED_BY[first?.field ?? ""] : undefined;
   return list === undefined ? [] : [list];
 }
 
-/** What shows the things that a command is about. */
+/** The command that shows what the failed one is about. */
 function lookedAt(
   code: "not_found" | "conflict",
   name: string,
@@ -224,7 +224,7 @@ function lookedAt(
   return [...get, ...(list === undefined ? [] : [list])];
 }
 
-/** The first that is not the command line which has failed. */
+/** The first that is not the command line that failed. */
 function firstOther(failed: string, commands: readonly NextCommand[]): string | undefined {
   const other = commands.find(([command]) => command !== failed);
   return other === undefined ? undefined : `zonewright ${other[0]}  ${other[1]}`;
@@ -232,7 +232,7 @@ function firstOther(failed: string, commands: readonly NextCommand[]): string | 
 
 const JOB = /\bjob ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/gi;
 
-/** Where a job is refused because of another one, which the message names: a look at that. */
+/** If a job is refused because of another one, which the message names: the command that shows that one. */
 export function otherJobHint(error: AgentError, known: readonly string[]): string | undefined {
   if (error.code !== "conflict") return undefined;
   const own = known.map((word) => word.toLowerCase());

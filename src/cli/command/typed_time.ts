@@ -1,5 +1,5 @@
 // Parses times for `--since`, `--until` and `--at`. A date without a time means midnight in the caller's time
-// zone; a time of day must name its zone, since a log or a colleague may be in another.
+// zone; a time of day must name its zone, since a log or a colleague may use another.
 
 import { durationSeconds, EPOCH_MS_MAX, type Instant, instantOf } from "../../domain/instant.ts";
 import { cannot } from "./arguments.ts";
@@ -26,7 +26,7 @@ export function typedPast(text: string, flag: string, nowMs: number): Instant {
 }
 
 /**
- * The instant that `--at` names: from now on, or of the calendar.
+ * The instant that `--at` names: relative to now, or a calendar date.
  * @throws {AgentError} `invalid_argument`
  */
 export function typedFuture(text: string, flag: string, nowMs: number): Instant {
@@ -62,7 +62,7 @@ function calendarInstant(text: string, nowMs: number): Instant | undefined {
   return midnight(date);
 }
 
-/** The beginning of a day where the caller is, as TZ or the system says. */
+/** The beginning of a day in the caller's time zone, from TZ or the system. */
 function midnight(date: Date): Instant | undefined {
   return instantAt(new Date(date).setHours(0, 0, 0, 0));
 }
@@ -71,7 +71,7 @@ function instantAt(ms: number): Instant | undefined {
   return ms >= 0 && ms <= EPOCH_MS_MAX ? new Date(ms).toISOString() : undefined;
 }
 
-/** Why a date and time was refused, where it is only the zone that is missing. */
+/** Says so if a date and time lacks nothing but its zone. */
 function withoutZone(text: string): string {
   return instantOf(`${text}Z`) === undefined ? "" : `: it names no time zone: ${text}Z is UTC`;
 }

@@ -1,6 +1,6 @@
 // Follows one job to its end: shows the lines of its log as its events bring them, and asks for the job at
-// each of its changes. It is shown by one of the views in views.ts, or not at all while a command only waits.
-// A job continues when nobody watches it.
+// each of its changes. One of the views in views.ts shows it, or none while a command only waits. A job
+// continues without a watcher.
 
 import { durationSeconds } from "../../domain/instant.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -33,9 +33,9 @@ export const FOLLOW_FLAGS: readonly Flag[] = [
   { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h; exits 124" },
 ];
 
-/** Milliseconds to collect changes before the job is read again. */
+/** Milliseconds to gather changes before the job is read again. */
 const GATHER_MS = 100;
-/** Milliseconds until a look that failed is repeated. */
+/** Milliseconds before a failed read is repeated. */
 const RETRY_LOOK_MS = 1000;
 
 /** Why following stopped. After `timeout` and `interrupted` the job continues. */
@@ -56,7 +56,7 @@ export function timeoutMsOf(call: Invocation): number | undefined {
 }
 
 /**
- * Refuses a --timeout that means nothing, before anything is sent.
+ * Refuses an unusable --timeout before anything is sent.
  * @throws {AgentError} `invalid_argument`
  */
 export function checkTimeout(call: Invocation): void {
@@ -65,12 +65,12 @@ export function checkTimeout(call: Invocation): void {
   }
 }
 
-/** Whether the command is to stay until the job has ended. */
+/** Whether the command waits until the job has ended. */
 export function stays(call: Invocation): boolean {
   return call.args.has("follow") || call.args.has("wait");
 }
 
-/** The view of a job that flags and terminal ask for. */
+/** The view of a job that suits flags and terminal. */
 export function viewFor(call: Invocation, job_uuid: string): FollowView {
   const { args, printer, terminal } = call;
   if (!args.has(FOLLOW_FLAG.name)) return silentView(call);
@@ -84,7 +84,7 @@ function silentView({ printer }: Invocation): FollowView {
   return { showsLog: false, update: () => {}, note: (line) => printer.note(line), close: () => {} };
 }
 
-/** Follows a job with the view, the deadline and the Ctrl-C of this call. */
+/** Follows a job with the view and deadline of this call, until Ctrl-C. */
 export async function follow(
   call: Invocation,
   job_uuid: string,
@@ -130,7 +130,7 @@ async function watch(
   let answeredMs = startMs;
   const look = lookOf(client, job_uuid, view, news);
   try {
-    // Ends with the job, the deadline, Ctrl-C, or an agent that stays away.
+    // Ends with the job, the deadline or Ctrl-C, or when the agent stays away.
     for (;;) {
       const leftMs = timeoutMs === undefined ? Infinity : startMs + timeoutMs - nowMs();
       if (leftMs <= 0) return { kind: "timeout" };
@@ -158,7 +158,7 @@ async function watch(
   }
 }
 
-/** Shows the next lines and the job. @returns the job, and whether there are more lines */
+/** Shows the next lines and the job. @returns the job, and whether more lines follow */
 function lookOf(
   client: Client,
   job_uuid: string,
@@ -172,12 +172,12 @@ function lookOf(
     secrets ??= await readSecrets(client, job_uuid, signal);
     if (news.jobChanged() || job === undefined) {
       job = readJob(await client.get(`/jobs/${job_uuid}`, signal), secrets);
-      // Whatever a step has said comes before its end: it is in the log by now.
+      // What a step has written comes before its end, and is in the log by now.
       news.readLog();
     }
     const lines = await news.lines(signal);
     const ahead = firstAhead(job, lines);
-    // A line that anybody may have written for a later task is held once.
+    // A line for a later task, which anyone may have written, is held back only once.
     const holds = ahead !== undefined && ahead.sequence !== held?.sequence;
     held = ahead;
     const shown = holds ? lines.slice(0, lines.indexOf(ahead)) : lines;
@@ -188,7 +188,7 @@ function lookOf(
   };
 }
 
-/** The first line of a task that has not begun, as far as the job is known: it comes after a step's end. */
+/** The first line of a task that has not begun, as far as we know: it belongs after the end of a step. */
 function firstAhead({ steps }: JobAnswer, lines: readonly JsonObject[]): JsonObject | undefined {
   const present = steps.findIndex((step) => !hasEnded(step));
   if (present < 0) return undefined;
@@ -196,8 +196,8 @@ function firstAhead({ steps }: JobAnswer, lines: readonly JsonObject[]): JsonObj
 }
 
 /**
- * The exit code of what was followed. The reason of a failure, and how to watch it again, are
- * printed here; what a success yields is the command's own matter.
+ * The exit code for a followed job. Prints the reason of a failure, and how to watch again; the result of a
+ * success is left to the command.
  */
 export function followedExit(call: Invocation, job_uuid: string, followed: Followed): ExitCode {
   const again = [

@@ -1,6 +1,6 @@
 // Follows jobs: their changes, as events report them, and the log lines of one job in order, each exactly
-// once. Lines arrive with the events; earlier lines, and any that no event has carried, are read from the
-// log, starting after the last line shown.
+// once. Lines arrive with the events; earlier lines, and any that came with no event, are read from the log
+// after the last line shown.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { Notifier } from "../../runtime/waiting.ts";
@@ -8,7 +8,7 @@ import { numberIn, objectsIn, readObject } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { type EventOptions, events } from "../client/events.ts";
 
-/** Lines of a log per request; a job may have a hundred thousand. */
+/** Log lines per request; a job may have a hundred thousand. */
 const PAGE_LINES = 1000;
 /** Lines from events that are kept until shown; further ones are read from the log later. */
 const WAITING_MAX = 1000;
@@ -17,18 +17,18 @@ const WAITING_MAX = 1000;
 interface JobChanges {
   /** Waits for the next change, up to a time. @throws the reason why no more will come */
   next(ms: number): Promise<void>;
-  /** Lets the next wait end at once. */
+  /** Makes the next wait end at once. */
   again(): void;
-  /** Settles when the events are read no more. */
+  /** Settles when no more events are read. */
   readonly ended: Promise<void>;
 }
 
 /** How changes are followed. */
 interface ChangeOptions extends Pick<EventOptions, "signal" | "nowMs"> {
   readonly note: (line: string) => void;
-  /** Takes each event before the wait for it ends; `reset` where some are missing. */
+  /** Called with each event before the wait for it ends; with `reset` if some are missing. */
   readonly took?: (kind: string, data: JsonObject) => void;
-  /** Called where events may be missing: at a connection that resumes no other. */
+  /** Called if events may be missing: at a connection that does not resume another. */
   readonly missing?: () => void;
 }
 
@@ -46,7 +46,7 @@ export function followChanges(
   const read = async () => {
     const reading = events(client, query, {
       ...options,
-      // Changes from before the connection are read once.
+      // Earlier changes are covered by one read.
       begun: (resumed) => {
         if (!resumed) missing();
         changed.notify();
@@ -73,17 +73,17 @@ export function followChanges(
   };
 }
 
-/** News of one job: that it may have changed, and what its log says. */
+/** News of one job: possible changes, and new lines of its log. */
 export interface JobNews extends JobChanges {
-  /** The next lines of the log, oldest first; the same again until they were shown. */
+  /** The next lines of the log, oldest first; the same ones until they are shown. */
   lines(signal: AbortSignal): Promise<readonly JsonObject[]>;
-  /** Lines up to the last of these are not wanted again. @returns whether others are there */
+  /** Marks the lines up to the last of these as shown. @returns whether there are others */
   shown(lines: readonly JsonObject[]): boolean;
-  /** Whether the job may be another one since the last question. */
+  /** Whether the job may have changed since the last call. */
   jobChanged(): boolean;
-  /** Reads the next lines from the log itself, behind the last one that was shown. */
+  /** Makes the next lines come from the log itself, after the last one shown. */
   readLog(): void;
-  /** Reads once more whatever may be missing: the log, and the job. */
+  /** Makes the log and the job be read again, since news may be missing. */
   readAgain(): void;
 }
 
@@ -97,9 +97,9 @@ export function followNews(
   { withLog, ...options }: ChangeOptions & { readonly withLog: boolean },
 ): JobNews {
   let seen = 0;
-  /** Lines of events, in their order, each of them behind the last one that was shown. */
+  /** Lines from events, in order, all after the last one shown. */
   let waiting: JsonObject[] = [];
-  // What was before the events is in the log.
+  // Lines from before the events are in the log.
   let gap = withLog;
   let jobChanged = true;
   const took = (kind: string, data: JsonObject) => {
@@ -120,7 +120,7 @@ export function followNews(
     ...changes,
     async lines(signal) {
       if (gap) {
-        // They are in the log by now, behind what is missing.
+        // They are in the log by now, after those that are missing.
         waiting = [];
         gap = false;
         try {
@@ -152,7 +152,7 @@ export function followNews(
   };
 }
 
-/** The next page of a log, behind a line. */
+/** The page of a log after a line. */
 async function readPage(
   client: Client,
   job_uuid: string,

@@ -1,5 +1,5 @@
-// The views of a followed job. The plain one is for logs: one line per step when it has ended, one per
-// message, and one per quarter of what is copied. The one of JSON is for programs, the live one for terminals.
+// The views of a followed job. The plain one is for logs: one line per finished step, one per message, and
+// one per quarter of a transfer. The JSON view is for programs, the live one for terminals.
 
 import {
   hasEnded,
@@ -25,11 +25,11 @@ const PROGRESS_PERCENT = 25;
 
 /** How lines are printed. */
 interface PlainOptions {
-  /** Whether those about capability calls are printed too. */
+  /** Whether lines about capability calls are printed too. */
   readonly calls?: boolean;
-  /** Whether each begins with its time. */
+  /** Whether each line begins with its time. */
   readonly times?: boolean;
-  /** Takes what is about the watching itself, where it does not belong among the lines. */
+  /** Called with notes about the watching itself, if they should not be among the lines. */
   readonly note?: (line: string) => void;
 }
 
@@ -69,11 +69,11 @@ export function openPlainView(
   };
 }
 
-/** The steps of a job that have ended, each of them shown once. */
+/** The finished steps of a job, each shown once. */
 class EndedSteps {
   #shown = 0;
 
-  /** Those that ended before the task began: they are shown before what it says. */
+  /** Those that ended before the task began, to be shown before its lines. */
   before({ steps }: JobAnswer, task: string | undefined): readonly Step[] {
     const at = steps.findIndex((step) => step.name === task);
     return at > this.#shown ? this.#next(steps.slice(0, at)) : [];
@@ -100,12 +100,12 @@ function timeOf({ line }: InfoEntry): string | undefined {
   return line === undefined ? undefined : textIn(line, "time");
 }
 
-/** Says of what is copied only each further quarter. */
+/** Reports the progress of a transfer once per quarter. */
 class Quarters {
   #key = "";
   #reached = 0;
 
-  /** `place: copy 26 MiB / 100 MiB (26 %)`; undefined for what is in the quarter before. */
+  /** `place: copy 26 MiB / 100 MiB (26 %)`; undefined within the same quarter. */
   textOf(progress: StepProgress): string | undefined {
     const { task, phase, done, total } = progress;
     const key = `${task}\n${phase}`;
@@ -164,24 +164,24 @@ function stepText(step: Step): string {
     : `${step.name} failed${took}: ${step.error}`;
 }
 
-// What a view of a followed job must do, and the words that both of them use.
+// The interface of these views, and the words they share.
 
 /** Shows a job while it runs. */
 export interface FollowView {
   /** Whether it shows the lines of the log. */
   readonly showsLog: boolean;
   /**
-   * What the job looks like now, and the lines that came since the last call.
-   * @param more whether other lines follow that the steps of the job have written
+   * Shows the job as it is now, and the lines since the last call.
+   * @param more whether further lines of the job's steps follow
    */
   update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number, more?: boolean): void;
   /** One line about the watching itself. */
   note(line: string): void;
-  /** Leaves the terminal as it was found. */
+  /** Restores the terminal. */
   close(): void;
 }
 
-/** Why a job stands still; empty while it runs. */
+/** Why a job is not running; empty while it runs. */
 function stateText(job: JobAnswer): string {
   if (job.execution === "waiting") return "waiting for zonewright job resume";
   if (job.execution !== "queued") return "";
@@ -194,9 +194,9 @@ function progressText({ phase, done, total }: StepProgress): string {
   return `${phase} ${sizeText(done)}${total === undefined ? "" : ` / ${sizeText(total)}`}`;
 }
 
-// A followed job on a terminal: ended steps stay, and one line below them moves: a spinner, the
-// bytes, the rate and the time that is left. Only that line is ever written again, so nothing is
-// lost when the window is small, and what scrolled away stays true.
+// A followed job on a terminal: finished steps stay, and one line below them moves: a spinner, the bytes, the
+// rate and the time left. Only that line is ever rewritten, so nothing is lost in a small window, and what
+// has scrolled away stays correct.
 
 const FRAMES = [..."⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"];
 const FRAME_MS = 100;
@@ -207,12 +207,12 @@ const RATE_WINDOW_MS = 5000;
 interface Motion {
   step: Step | undefined;
   state: string;
-  /** The newest progress, and those of the last seconds for the rate. */
+  /** The progress of the last seconds, newest last, for the rate. */
   samples: { readonly atMs: number; readonly progress: StepProgress }[];
 }
 
 /**
- * Opens the view that moves; it draws by a timer until it is closed.
+ * Opens the live view, which redraws on a timer until it is closed.
  * @param times whether the lines of the log begin with their time
  */
 export function openLiveView(
@@ -300,12 +300,12 @@ function motionLine(motion: Motion, frame: string, width: number): string {
   if (rate !== undefined) words.push(`${sizeText(Math.round(rate))}/s`);
   if (rate !== undefined && done < total) words.push(`eta ${durationText((total - done) / rate)}`);
   const line = [name, ...words].join("  ");
-  // The bar says nothing that the numbers do not say: it is the first to go.
+  // The bar repeats the numbers, so it is dropped first.
   const fits = total > 0 && [...line].length + BAR_CHARS + 2 <= width;
   return fits ? [name, bar(done / total), ...words].join("  ") : line;
 }
 
-/** The rate over the samples, or undefined while there is none. */
+/** The rate over the samples; undefined while there is none. */
 function bytesPerSecond(samples: Motion["samples"]): number | undefined {
   const first = samples[0];
   const last = samples.at(-1);

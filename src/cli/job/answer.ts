@@ -1,5 +1,5 @@
-// A job as the agent answers it, and what a person wants to know of it: its steps with their state,
-// how it ended, and where the running step is.
+// Reads a job from the agent's answer, and derives what people want to know: its steps with their states, how
+// it ended, and the progress of the running step.
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
@@ -16,7 +16,7 @@ export interface JobAnswer {
   readonly uuid: string;
   readonly name: string;
   readonly execution: string;
-  /** Why it does not run at present: `scheduled`, `waiting_for_slot`, `waiting_for_resume`. */
+  /** Why it is not running now: `scheduled`, `waiting_for_slot`, `waiting_for_resume`. */
   readonly reason: string | undefined;
   /** When a scheduled job becomes due. */
   readonly next_run_at: string | undefined;
@@ -25,10 +25,10 @@ export interface JobAnswer {
   readonly raw: JsonObject;
 }
 
-/** State of a task, by its entry and the job's execution. */
+/** State of a task, from its entry and the job's execution. */
 type StepState = "pending" | "running" | "waiting" | "done" | "failed";
 
-/** Whether a step has come to its end, good or bad. */
+/** Whether a step has ended, well or badly. */
 export function hasEnded({ state }: Step): boolean {
   return state === "done" || state === "failed";
 }
@@ -37,23 +37,23 @@ export function hasEnded({ state }: Step): boolean {
 export interface Step {
   readonly name: string;
   readonly state: StepState;
-  /** Of a step that ended. */
+  /** Duration of a step that ended. */
   readonly seconds: number | undefined;
   /** When it ended. */
   readonly finished_at: string | undefined;
-  /** Text of what a failed step failed with. */
+  /** The error of a failed step as text. */
   readonly error: string | undefined;
-  /** What a step that is done ended with, a text or JSON; undefined for the common `OK` and nothing. */
+  /** The result of a step that is done, as text or JSON; undefined for nothing and for the usual `OK`. */
   readonly result: string | undefined;
 }
 
-/** How a job ended, or that it has not. */
+/** How a job ended; undefined while it has not. */
 export type JobEnd = "success" | "failure" | "canceled" | "retried" | undefined;
 
 /**
  * A job for people and for --json.
  * @param secrets names of its secrets, in addition to those masked everywhere
- * @throws {AgentError} `internal` when it is no job
+ * @throws {AgentError} `internal` when it is not a job
  */
 export function readJob(body: unknown, secrets: ReadonlySet<string> = new Set()): JobAnswer {
   const raw = maskedJson(readObject(body, "the job"), secrets) as JsonObject;
@@ -69,12 +69,12 @@ export function readJob(body: unknown, secrets: ReadonlySet<string> = new Set())
   };
 }
 
-/** Names of fields that the workflow of a job calls secret. @param summary as the agent sends it */
+/** Names of fields that the job's workflow declares secret. @param summary as the agent sends it */
 export function secretsIn({ secret_params: names }: JsonObject): ReadonlySet<string> {
   return new Set(Array.isArray(names) ? names.filter((name) => typeof name === "string") : []);
 }
 
-/** Reads them of one job. @throws {AgentError} `not_found` */
+/** Reads those of one job. @throws {AgentError} `not_found` */
 export async function readSecrets(
   client: Client,
   uuid: string,
@@ -85,7 +85,7 @@ export async function readSecrets(
 
 /**
  * The document of a job that was just changed, with its secrets masked.
- * @throws {AgentError} that names the job, since the change is made
+ * @throws {AgentError} naming the job, since the change has been made
  */
 export async function changedDocument(client: Client, job: JobAnswer): Promise<JsonObject> {
   try {
@@ -97,7 +97,7 @@ export async function changedDocument(client: Client, job: JobAnswer): Promise<J
   }
 }
 
-/** The word of filters and lists for an execution in either wording; another word stays. */
+/** The word that filters and lists use for an execution in either wording; another word is kept. */
 export function executionWord(word: string): string {
   return EXECUTION_WORDS.includes(word) ? parseExecutionFilter(word) : word;
 }
@@ -117,7 +117,7 @@ export function endOf(job: JobAnswer): JobEnd {
   }
 }
 
-/** Seconds from the start of a job to its end; undefined while one of them is not known. */
+/** Seconds from the start of a job to its end; undefined while either is unknown. */
 export function elapsedSeconds({ raw }: JobAnswer): number | undefined {
   return secondsBetween(textIn(raw, "started_at"), textIn(raw, "finished_at"));
 }
@@ -151,7 +151,7 @@ function stepsOf(raw: JsonObject, phase: Phase, execution: string): Step[] {
     error: undefined,
     result: undefined,
   }));
-  // What a fallback chain would do is no step of a job before it does it.
+  // Tasks of a fallback chain only count as steps once it runs.
   return [...ended, ...(phase === "chain" || runs ? open : [])];
 }
 
@@ -177,8 +177,8 @@ function nameOf(task: JsonObject): string {
 }
 
 /**
- * The text of what a task failed with: a text, or an object with a message. The word of a signal is in the
- * place of an error, and is none.
+ * The error of a task as text: a string, or the message of an object. The word of a signal is in the same
+ * place and is no error.
  */
 function failure({ error }: JsonObject): string | undefined {
   if (
@@ -199,22 +199,22 @@ export interface StepProgress {
   readonly total: number | undefined;
 }
 
-/** One member of a job's info, or one line of its log, as the command line reads it. */
+/** One entry of a job's info, or one line of its log, as the command line reads it. */
 export type InfoEntry =
   & {
-    /** The line of the log; a member of the info has none. */
+    /** The line of the log; an entry of the info has none. */
     readonly line?: JsonObject;
   }
   & (
     | { readonly kind: "progress"; readonly progress: StepProgress }
     | { readonly kind: "message"; readonly task: string | undefined; readonly text: string }
-    /** What the agent recorded about the capability calls of a task. */
+    /** The agent's record of a task's capability calls. */
     | { readonly kind: "call"; readonly task: string; readonly text: string }
-    /** The attempt with which a task has failed for good, as its step says too. */
+    /** The attempt with which a task failed for good; its step says the same. */
     | { readonly kind: "failure" }
   );
 
-/** Reads one member of a job's info; what is not known is shown as JSON. */
+/** Reads one entry of a job's info; one of unknown form is shown as JSON. */
 export function readInfo(entry: JsonObject): InfoEntry {
   const task = textIn(entry, "task");
   const { progress, message } = entry;
@@ -241,12 +241,12 @@ export function readLine(line: JsonObject): InfoEntry {
   if (!isJsonObject(fields)) return { line, kind: "message", task, text: levelText(level) + said };
   const calls = callsText(fields);
   if (calls !== undefined) return { line, kind: "call", task: task ?? "", text: calls };
-  // Of a failed attempt, the message says it all.
+  // For a failed attempt, the message says everything.
   if (Object.hasOwn(fields, "wait_seconds")) {
     if (fields.wait_seconds === null) return { line, kind: "failure" };
     return { line, kind: "message", task, text: levelText(level) + said };
   }
-  // An entry without a message is called by the names that it has.
+  // The message of an entry without one is the list of its field names.
   const named = Object.keys(fields).join(", ") === said;
   const text = named ? JSON.stringify(fields) : `${said} ${JSON.stringify(fields)}`;
   return { line, kind: "message", task, text: levelText(level) + text };
@@ -256,12 +256,12 @@ function levelText(level: JsonValue | undefined): string {
   return typeof level !== "string" || level === "info" ? "" : `${level}: `;
 }
 
-// The agent's record of the capability calls of a task, as lines for people.
+// The agent's record of a task's capability calls, as lines for people.
 
 /** Characters of one line about a call. */
 const LINE_CHARS_MAX = 400;
 
-/** The line of an entry about calls; undefined when the entry is about something else. */
+/** The line for an entry about calls; undefined for any other entry. */
 export function callsText(entry: JsonObject): string | undefined {
   const { zonewright_call: call, zonewright_calls: calls } = entry;
   if (isJsonObject(call)) return oneCall(call).slice(0, LINE_CHARS_MAX);

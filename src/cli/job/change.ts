@@ -30,19 +30,19 @@ import {
 import { checkTimeout, FOLLOW_FLAGS } from "../follow/follow.ts";
 import { showNewJob } from "./run.ts";
 
-// Changes of every job that fits a filter: how many there are, a question, and calls until none is
-// left. One call changes a bounded number of jobs, so that a large choice is made in rounds.
+// Changes to every job that matches a filter: counts them, asks, and makes calls until none is left. A call
+// changes a limited number of jobs, so a large selection takes several rounds.
 
 /** A change that can be made to many jobs at once. */
 interface JobsChange {
   readonly verb: "cancel" | "retry";
-  /** Key of the answer under which the changed jobs are. */
+  /** Key of the changed jobs in the answer. */
   readonly done: "canceled" | "retried";
-  /** Executions of the jobs that it touches. */
+  /** Executions of the jobs that it applies to. */
   readonly touches: readonly Execution[];
-  /** Whether it applies to a job of the list, where the execution alone does not decide. */
+  /** Whether it applies to a job of the list, if the execution alone does not decide. */
   fits?(job: JsonObject): boolean;
-  /** The line of one changed job. */
+  /** The line about one changed job. */
   line(changed: JsonObject): string;
 }
 
@@ -53,16 +53,16 @@ const BULK_FLAGS: readonly Flag[] = [
   YES_FLAG,
 ];
 
-/** Flags that choose jobs, which a command for one job does not take. */
+/** Flags that select jobs, which are refused along with the uuid of a job. */
 const CHOOSING = [...FILTER_FLAGS.map(({ name }) => name), "limit"];
 
-/** Jobs of one call; the agent takes no more. */
+/** Jobs of one call; the agent's limit. */
 const BATCH_MAX = 1000;
-/** More calls than the jobs of an agent can need; bounds a change while new jobs keep arriving. */
+/** More calls than an agent's jobs can need; ends a change if new jobs keep arriving. */
 const ROUNDS_MAX = 10_000;
 const CALL_DEADLINE_MS = 300_000;
 
-/** Whether many jobs are meant. @throws {AgentError} `invalid_argument` when that is not clear */
+/** Whether the command is for many jobs. @throws {AgentError} `invalid_argument` when that is unclear */
 function isBulk({ args }: Invocation): boolean {
   const [uuid] = args.operands;
   const chosen = CHOOSING.filter((name) => args.has(name));
@@ -77,7 +77,7 @@ function isBulk({ args }: Invocation): boolean {
   return uuid === undefined;
 }
 
-/** Changes every job that fits the flags. */
+/** Changes every job that matches the flags. */
 async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCode> {
   const { args, client, printer, terminal } = call;
   const filter = await filterOf(call, change.verb);
@@ -95,7 +95,7 @@ async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCod
     }
     if (deed === undefined) return await show(call, change, filter, NOTHING);
   }
-  // A job created by one round may end and match the next one; only older jobs are meant.
+  // A job created in one round may end and match in the next, so only older jobs are selected.
   const until = filter.until ?? new Date(terminal.nowMs()).toISOString();
   const report: Report = { changed: [], refused: new Map(), more: false };
   try {
@@ -105,23 +105,23 @@ async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCod
       const answer = await client.send(batchCall(change, meant, Math.min(left, BATCH_MAX)));
       if (answer.kind === "printed") break;
       const changed = takeAnswer(readObject(answer.body, "the answer"), change, report);
-      // A round that changes nothing would meet the same refusals again.
+      // After a round without changes, the next would get the same refusals.
       if (!report.more || changed === 0 || report.changed.length === limit) break;
     }
   } catch (error) {
-    // What earlier rounds have done stays done, and is reported here alone.
+    // Changes of earlier rounds stand, and nothing else reports them.
     if (report.changed.length > 0) await show(call, change, filter, report);
     throw error;
   }
   return await show(call, change, filter, report);
 }
 
-/** What all rounds came to. */
+/** The result of all rounds. */
 interface Report {
   readonly changed: JsonObject[];
-  /** By the uuid of the job, since a refused one is met again in the next round. */
+  /** By the uuid of the job, since the next round meets a refused one again. */
   readonly refused: Map<string, JsonObject>;
-  /** Whether jobs are left that fit. */
+  /** Whether matching jobs are left. */
   more: boolean;
 }
 
@@ -138,7 +138,7 @@ function takeAnswer(answer: JsonObject, { done }: JobsChange, report: Report): n
 }
 
 function batchCall({ verb }: JobsChange, filter: JobSelection, limit: number | undefined): ApiCall {
-  // Texts only: a filter is already JSON.
+  // All its values are strings, so a filter is already JSON.
   const body = { filter: filter as JsonValue, ...(limit === undefined ? {} : { limit }) };
   return {
     method: "POST",
@@ -148,7 +148,7 @@ function batchCall({ verb }: JobsChange, filter: JobSelection, limit: number | u
   };
 }
 
-/** @throws {AgentError} `invalid_argument` for jobs that the change never touches */
+/** @throws {AgentError} `invalid_argument` for jobs that the change never applies to */
 function checkExecution({ execution }: JobSelection, { verb, touches }: JobsChange): void {
   if (execution === undefined || touches.includes(parseExecutionFilter(execution))) return;
   throw cannot(
@@ -176,7 +176,7 @@ async function deedText(
     const jobs = readObjects(sent.body, "the jobs");
     const unfit = change.fits === undefined ? 0 : jobs.filter((job) => !change.fits?.(job)).length;
     count += total - unfit;
-    // The jobs not examined may be unfit too.
+    // Some of the jobs not examined may not qualify either.
     exact &&= change.fits === undefined || total <= jobs.length;
   }
   if (count === 0) return undefined;
@@ -208,7 +208,8 @@ async function show(
   return refusals.length === 0 ? EXIT.ok : EXIT.conflict;
 }
 
-// `zonewright job retry` creates finished jobs again. The old job is unchanged; the two name each other.
+// `zonewright job retry` runs finished jobs again, each as a new job. The old one is unchanged; the two name
+// each other.
 
 /** `zonewright job retry`. */
 export const RETRY: Command = {

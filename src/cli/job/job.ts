@@ -1,4 +1,4 @@
-// `zonewright job`: looking at jobs. Running, waiting and changing stand in files of their own.
+// `zonewright job`: showing jobs, and waiting for them. Running and changing them are in files of their own.
 
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
@@ -19,10 +19,9 @@ import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
 // `zonewright job info` and `job stats`: what jobs report about themselves, and how many there are.
 
-/** Entries that are read at once; a job may have a hundred thousand. */
+/** Entries per request; a job may have a hundred thousand. */
 const ENTRIES_MAX = 1000;
 
-/** `zonewright job info`. */
 const INFO: Command = {
   summary: "print the info of a job, secrets masked, one JSON object a line",
   operands: "JOB",
@@ -56,7 +55,7 @@ const INFO: Command = {
   },
 };
 
-/** The windows of document 2 are disjoint: a job is counted where it fits first. */
+/** The windows of document 2 do not overlap: a job counts in the first that fits. */
 const WINDOW_WORDS: Readonly<Record<typeof STATS_WINDOWS[number], string>> = {
   current: "last hour",
   past_hour: "1 to 2 h ago",
@@ -64,7 +63,6 @@ const WINDOW_WORDS: Readonly<Record<typeof STATS_WINDOWS[number], string>> = {
   all_time: "earlier",
 };
 
-/** `zonewright job stats`. */
 const STATS: Command = {
   summary: "count jobs by state and age",
   operands: "",
@@ -100,7 +98,7 @@ const STATS: Command = {
   },
 };
 
-// `zonewright job wait` and `job tail`: staying with a job until it has ended.
+// `zonewright job wait` and `job tail`: waiting until a job has ended.
 
 const TIMEOUT_FLAG = {
   name: "timeout",
@@ -108,7 +106,6 @@ const TIMEOUT_FLAG = {
   help: "give up after 90s, 10m, 2h; exits 124",
 } as const;
 
-/** `zonewright job wait`. */
 const WAIT: Command = {
   summary: "wait until a job has ended; the exit code says how",
   operands: "JOB",
@@ -134,14 +131,13 @@ const WAIT: Command = {
   },
 };
 
-/** What `--json` prints of a job that is followed. */
+/** The note on what `--json` prints while following a job. */
 const STREAM_NOTE =
   "With --json each line is an object with its kind: log, a line of the log, with sequence, time, task,\n" +
   "attempt, level and message or progress; task, a task that has ended; job, a new state; note, about\n" +
   "the watching. The last one is of kind end: its result is the job, of --follow what --wait prints. An\n" +
   "error is one object on standard error.";
 
-/** `zonewright job tail`. */
 const TAIL: Command = {
   summary: "follow a job step by step until it has ended",
   operands: "JOB",
@@ -157,7 +153,7 @@ const TAIL: Command = {
     const sent = await call.client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}/log` });
     if (sent.kind === "printed") return EXIT.ok;
     const { printer } = call;
-    // What a job says is the data here.
+    // Here the lines of the job are the data.
     const view = printer.json
       ? openJsonView(uuid, printer.line)
       : openPlainView(printer.data, { calls: true, times: true, note: printer.note });
@@ -195,7 +191,7 @@ const GET: Command = {
   },
 };
 
-/** Another word for it. */
+/** An alias of `get`. */
 const SHOW: Command = {
   ...GET,
   summary: "the same as job get",
@@ -262,14 +258,14 @@ function waitPairs({ reason, next_run_at }: JobAnswer, nowMs: number): Pairs {
   ];
 }
 
-/** The agent's words for people; one that is not known is shown as it came. */
+/** The agent's reasons, for people; an unknown one is shown as it is. */
 const REASONS: Readonly<Record<string, string>> = {
   scheduled: "scheduled for later",
   waiting_for_slot: "waiting for a slot: all are in use",
   waiting_for_resume: "waiting for zonewright job resume",
 };
 
-/** The jobs that this one was made of, or that was made of it. */
+/** The attempts before and after this job. */
 function attemptPairs({ raw }: JobAnswer): Pairs {
   const attempts = numberIn(raw, "num_attempts");
   const before = textIn(raw, "prev_attempt");

@@ -1,4 +1,4 @@
-// `zonewright job list`: summaries of jobs as a table whose columns may be chosen.
+// `zonewright job list`: summaries of jobs as a table with selectable columns.
 
 import { nearest } from "../../domain/field_check.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -14,19 +14,19 @@ import { machineNamed, shortUuids } from "../client/named.ts";
 import { FILTER_FLAGS, filterOf, limitOf, noteUnknownWorkflow, summaryQuery } from "./selection.ts";
 
 const LIST_LIMIT = 100;
-/** Jobs of one request; the agent answers no more. */
+/** Jobs per request; the agent's limit. */
 const PAGE_MAX = 200;
-/** Requests of one list: a text that is rare among a million jobs takes some fifty. */
+/** Requests for one list: a search text that is rare among a million jobs takes about fifty. */
 const PAGES_MAX = 100;
 
-/** What a cell is made of. */
+/** What a cell is built from. */
 interface Row {
   readonly job: JsonObject;
   readonly uuid: string;
   readonly nowMs: number;
 }
 
-/** One column that may be chosen. */
+/** A selectable column. */
 interface JobColumn extends Column {
   cell(row: Row): string;
 }
@@ -144,7 +144,7 @@ export const LIST: Command = {
   },
 };
 
-/** @throws {AgentError} `invalid_argument` for a column that there is not */
+/** @throws {AgentError} `invalid_argument` for an unknown column */
 function columnsOf(args: Arguments): readonly JobColumn[] {
   const names = args.text("columns")?.split(",") ?? COLUMNS_SHOWN;
   return names.map((name) => {
@@ -166,7 +166,7 @@ const NONE_YET = [
 
 interface FoundJobs {
   readonly jobs: readonly JsonObject[];
-  /** Why the list is incomplete: the limit of shown jobs, or of examined ones. */
+  /** Why the list is incomplete: the limit of shown jobs, or of examined jobs. */
   readonly more: "none" | "shown" | "looked";
 }
 
@@ -206,13 +206,13 @@ function showTable(
   );
 }
 
-/** Milliseconds in which changes gather before the list is read again. */
+/** Milliseconds to gather changes before the list is read again. */
 const GATHER_MS = 1000;
-/** Milliseconds after which it is read again without any. */
+/** Milliseconds after which the list is read again even without a change. */
 const READ_AGAIN_MS = 60_000;
 const CLEAR_SCREEN = "\x1b[H\x1b[2J";
 
-/** Shows the list as it changes: the whole of it on a terminal, elsewhere a line for each change. */
+/** Shows the list as it changes: all of it on a terminal, elsewhere one line per change. */
 async function watchList(
   call: Invocation,
   columns: readonly JobColumn[],
@@ -220,7 +220,7 @@ async function watchList(
 ): Promise<ExitCode> {
   const { client, printer, terminal } = call;
   const show = changeView(call, columns);
-  // An agent that is not there at all is not waited for.
+  // If the agent is not there at first, do not wait for it.
   show((await read())?.jobs ?? []);
   const stop = new AbortController();
   const { signal } = stop;
@@ -231,7 +231,7 @@ async function watchList(
     note: (line) => printer.note(line),
   });
   try {
-    // Ends with Ctrl-C, or with an agent that stays away.
+    // Ends with Ctrl-C, or when the agent stays away.
     for (;;) {
       await changes.next(READ_AGAIN_MS);
       if (signal.aborted) return EXIT.interrupted;
@@ -246,7 +246,7 @@ async function watchList(
   }
 }
 
-/** What shows a list that was read again. */
+/** The function that shows the list after each read. */
 function changeView(
   call: Invocation,
   columns: readonly JobColumn[],
@@ -271,7 +271,7 @@ function changeView(
   };
 }
 
-/** @returns undefined while the agent is away, which its events find out */
+/** @returns undefined while the agent is away; the reader of its events handles that */
 async function readOrAgain(
   read: () => Promise<FoundJobs | undefined>,
   changes: { again(): void },
@@ -287,12 +287,12 @@ async function readOrAgain(
   }
 }
 
-/** What makes a job worth another line; its duration grows by itself. */
+/** A job gets a new line when this changes; its duration does not count. */
 function changeKey({ state, reason, task, progress, error }: JsonObject): string {
   return JSON.stringify([state, reason, task, progress, error]);
 }
 
-/** `18:30:02 6c1e8f0a running hello copy 40 %`; with --json the job on one line. */
+/** `18:30:02 6c1e8f0a running hello copy 40 %`; with --json, the job on one line. */
 function showChange({ printer, terminal }: Invocation, job: JsonObject): void {
   if (printer.json) {
     printer.line(job);
@@ -327,7 +327,7 @@ function percentText(progress: unknown): string | undefined {
   return `${Math.floor((100 * done) / total)} %`;
 }
 
-/** Why a job does not run at present; a reason that is not known is shown as it came. */
+/** Why a job is not running now; an unknown reason is shown as it is. */
 function waitText(job: JsonObject, nowMs: number): string | undefined {
   const reason = textIn(job, "reason");
   const next = textIn(job, "next_run_at") ??

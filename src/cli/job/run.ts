@@ -1,4 +1,4 @@
-// `zonewright job run`: a job of a workflow, by its name or its uuid.
+// `zonewright job run`: starts a job of a workflow, given by name or uuid.
 
 import { cannot, IDEMPOTENCY_FLAG, idempotencyHeaders, isReplayed } from "../command/arguments.ts";
 import { typedFuture } from "../command/typed_time.ts";
@@ -113,7 +113,7 @@ function requestFields({ args, terminal, printer }: Invocation): JsonObject {
   };
 }
 
-/** Keys of POST /jobs that are no params, and what names them. */
+/** Keys of POST /jobs that are no params, and the flags for them. */
 const RESERVED = {
   workflow: "it is the operand",
   target: "use --target",
@@ -122,9 +122,9 @@ const RESERVED = {
   callback_url: "use --callback-url",
 } as const;
 
-// A job that a command has just made: its uuid, or its end when the command stays with it.
+// A job that a command has just created: its uuid, or its end if the command waits for it.
 
-/** Shows it and stays as the flags say. @returns the exit code of the command */
+/** Shows the job, and waits or follows if the flags say so. @returns the exit code of the command */
 export async function showNewJob(call: Invocation, job: JobAnswer): Promise<ExitCode> {
   const { printer } = call;
   if (!stays(call)) {

@@ -1,5 +1,5 @@
-// Which jobs are meant, as flags say it. `job list` makes a query of it, and the changes of many jobs
-// send it as it is.
+// The jobs that flags select. `job list` turns the selection into a query, and changes to many jobs send it
+// as it is.
 
 import type { JsonValue } from "../../domain/json.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
@@ -12,7 +12,7 @@ import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import { isUuid } from "../../domain/id.ts";
 import { nearest } from "../../domain/field_check.ts";
 
-/** A job must fit every key that is there; the words are those of the HTTP interface. */
+/** A job must match every given key; the words are those of the HTTP interface. */
 export interface JobSelection {
   readonly execution?: string;
   readonly workflow_uuid?: string;
@@ -24,7 +24,7 @@ export interface JobSelection {
   readonly params?: Readonly<Record<string, string>>;
 }
 
-/** The flags that make a filter. */
+/** The flags that form a filter. */
 export const FILTER_FLAGS: readonly Flag[] = [
   {
     name: "execution",
@@ -54,7 +54,7 @@ export const FILTER_FLAGS: readonly Flag[] = [
 
 /**
  * The filter of a command line.
- * @param deed what is to be done to the jobs, such as `cancel`; nothing where they are only shown
+ * @param deed what will be done to the jobs, such as `cancel`; not given if they are only shown
  * @throws {AgentError} `invalid_argument`
  */
 export async function filterOf(call: Invocation, deed?: string): Promise<JobSelection> {
@@ -85,14 +85,14 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
   };
 }
 
-/** @throws {AgentError} `invalid_argument` for a switch beside the flag that says the same */
+/** @throws {AgentError} `invalid_argument` for a switch along with the flag that it abbreviates */
 function refuseBoth(args: Arguments, flag: string, other: string): void {
   if (args.has(flag) && args.has(other)) {
     throw usageError(`--${flag} and --${other} are both given: expected one of them`);
   }
 }
 
-/** Jobs keep the name of their workflow, so that those of a deleted one are found by it too. */
+/** Jobs keep the name of their workflow, so those of a deleted one are found by name too. */
 async function workflowFilter(
   call: Invocation,
   word: string,
@@ -111,7 +111,7 @@ function instantOf(args: Arguments, flag: string, nowMs: number): string | undef
   return text === undefined ? undefined : typedPast(text, `--${flag}`, nowMs);
 }
 
-/** Keys of the list that mean something else than a param of that name. */
+/** Keys of the list that are not params of that name. */
 const LIST_KEYS: readonly string[] = [
   "execution",
   "limit",
@@ -123,7 +123,7 @@ const LIST_KEYS: readonly string[] = [
   "workflow_uuid",
 ];
 
-/** Names of params by which the list of jobs cannot filter, since its own keys have these names. */
+/** Names of params by which the list cannot filter, since its own keys have these names. */
 export function hiddenParams({ params = {} }: JobSelection): string[] {
   return Object.keys(params).filter((name) => LIST_KEYS.includes(name));
 }
@@ -136,7 +136,7 @@ export function queryOf({ params = {}, ...filter }: JobSelection): URLSearchPara
 
 /**
  * The query of GET /agent/v1/jobs, which takes several executions with commas between them.
- * @throws {AgentError} `invalid_argument` for a word that is none
+ * @throws {AgentError} `invalid_argument` for a word that is not an execution
  */
 export function summaryQuery({ params, execution, ...filter }: JobSelection): URLSearchParams {
   const states = execution?.split(",").map(parseExecutionFilter);
@@ -147,7 +147,7 @@ export function summaryQuery({ params, execution, ...filter }: JobSelection): UR
   });
 }
 
-/** A filter as a person reads it: `execution failed, param vm_uuid=…`. */
+/** A filter for people: `execution failed, param vm_uuid=…`. */
 export function filterText({ params = {}, ...filter }: JobSelection): string {
   return [
     ...Object.entries(filter).map(([name, value]) => `${name} ${JSON.stringify(value)}`),
@@ -156,8 +156,8 @@ export function filterText({ params = {}, ...filter }: JobSelection): string {
 }
 
 /**
- * Where no job matches: says so when it is because no workflow has the name that was typed.
- * @returns whether it is
+ * If no job matches because no workflow has the typed name, says so.
+ * @returns whether that is so
  */
 export async function noteUnknownWorkflow(
   call: Invocation,
@@ -171,7 +171,7 @@ export async function noteUnknownWorkflow(
   return true;
 }
 
-/** An integer that a flag names. @throws {AgentError} `invalid_argument` */
+/** The integer after `--limit`. @throws {AgentError} `invalid_argument` */
 export function limitOf(args: Arguments): number | undefined {
   const text = args.text("limit");
   if (text === undefined) return undefined;
@@ -181,10 +181,10 @@ export function limitOf(args: Arguments): number | undefined {
   return Number(text);
 }
 
-// Params of jobs as they are typed: `k=v` is a text, `k:=v` is JSON.
+// Params of jobs as typed: `k=v` is text, `k:=v` is JSON.
 
 /**
- * The params that several `--param` name.
+ * The params given by any number of `--param`.
  * @throws {AgentError} `invalid_argument` for a text of another form, and for a name given twice
  */
 export function readParams(texts: readonly string[]): Record<string, JsonValue> {

@@ -1,5 +1,5 @@
 // `zonewright job why`: the failed task, each of its attempts, the last lines of its log, and what to type
-// next. Of a job that has not failed: what it does or waits for.
+// next. For a job that has not failed: what it is doing or waiting for.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
@@ -14,14 +14,14 @@ import { doingText } from "./list.ts";
 const LINES_READ = 200;
 const LINES_SHOWN = 10;
 
-/** A command line without the program's name, and what it is good for. */
+/** A command line without the program's name, and what it does. */
 type Next = readonly [command: string, does: string];
 
-/** What is known of the end of a job, or of what it does. */
+/** How a job ended, or what it is doing. */
 export interface JobWhy {
   /** The summary with the failed attempts, as the agent sent it. */
   readonly summary: JsonObject;
-  /** Names of fields that its workflow calls secret. */
+  /** Names of fields that its workflow declares secret. */
   readonly secrets: ReadonlySet<string>;
   /** What to type next. */
   readonly hints: readonly Next[];
@@ -36,7 +36,7 @@ function whyOf(summary: JsonObject): JobWhy {
   return { summary, secrets: secretsIn(summary), hints: hintsOf(summary) };
 }
 
-/** Task and error of a failed job; nothing of another one. */
+/** Task and error of a failed job; nothing for other jobs. */
 export function failurePairs({ summary }: JobWhy): readonly (readonly [string, string])[] {
   const task = isJsonObject(summary.task) ? textIn(summary.task, "name") : undefined;
   const error = textIn(summary, "error");
@@ -100,7 +100,7 @@ export const WHY: Command = {
   },
 };
 
-/** The last lines of the task that failed, or of the job where that one wrote none. */
+/** The last lines of the failed task, or of the job if the task wrote none. */
 function linesOf({ summary }: JobWhy, lines: readonly JsonObject[]): readonly JsonObject[] {
   const task = isJsonObject(summary.task) ? textIn(summary.task, "name") : undefined;
   const said = lines.filter((line) => textIn(line, "message") !== undefined && !isAttempt(line));
@@ -108,7 +108,7 @@ function linesOf({ summary }: JobWhy, lines: readonly JsonObject[]): readonly Js
   return (own.length > 0 ? own : said).slice(-LINES_SHOWN);
 }
 
-/** Attempts have a table of their own. */
+/** Whether a line is about an attempt; those have a table of their own. */
 function isAttempt({ fields }: JsonObject): boolean {
   return isJsonObject(fields) && Object.hasOwn(fields, "wait_seconds");
 }

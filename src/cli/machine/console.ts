@@ -1,6 +1,6 @@
-// `zonewright machine console`: where the console of a machine is as a WebSocket, with a ticket for a
-// browser where that is asked for, or, with --listen, a local port that any VNC viewer may connect to.
-// Each connection there is a WebSocket to the agent.
+// `zonewright machine console`: the address of a machine's console as a WebSocket, on request with a ticket
+// for a browser; or, with --listen, a local port for any VNC viewer. Each connection to that port becomes a
+// WebSocket to the agent.
 
 import { AgentError } from "../../domain/error.ts";
 import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
@@ -11,11 +11,11 @@ import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
-/** VNC viewers that take `HOST::PORT`. */
+/** VNC viewers that accept `HOST::PORT`. */
 const VIEWERS = ["vncviewer", "xtigervncviewer", "xvncviewer"];
 const ANY_LOOPBACK_PORT: Listen = { hostname: "127.0.0.1", port: 0 };
 
-/** The path of a viewer, where one is installed and has a display to open on. */
+/** The path of an installed viewer, if there is a display to open it on. */
 async function viewerOf(env: Readonly<Record<string, string>>): Promise<string | undefined> {
   if (!env.DISPLAY && !env.WAYLAND_DISPLAY) return undefined;
   for (const folder of (env.PATH ?? "").split(":")) {
@@ -25,7 +25,7 @@ async function viewerOf(env: Readonly<Record<string, string>>): Promise<string |
       try {
         if ((await Deno.stat(path)).isFile) return path;
       } catch {
-        // Not there, or not readable: the next one.
+        // Missing or not readable: try the next one.
       }
     }
   }
@@ -78,7 +78,7 @@ export const CONSOLE: Command = {
   },
 };
 
-/** Asks for a ticket, and prints the address with it: all that a browser's viewer needs. */
+/** Requests a ticket and prints the address with it, which is all that a viewer in a browser needs. */
 async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.ok> {
   const { args, client, printer } = call;
   if (args.has("listen")) {
@@ -123,7 +123,7 @@ function listenOf({ args }: Invocation): Listen | undefined {
   return { hostname, port };
 }
 
-/** The agent's own address is what the caller reached it by; undefined on a unix socket. */
+/** The WebSocket at the address by which the caller reaches the agent; undefined on a unix socket. */
 function webSocketUrl({ client: { address } }: Invocation, path: string): string | undefined {
   return address.kind === "url" ? address.base.replace(/^http/, "ws") + path : undefined;
 }
@@ -161,7 +161,10 @@ async function relay(
   }
 }
 
-/** Runs a viewer until it is closed, or ends it. @throws {AgentError} `internal` when it fails */
+/**
+ * Runs a viewer until its user closes it or the signal ends it.
+ * @throws {AgentError} `internal` when it fails
+ */
 async function view(program: string, address: string, signal: AbortSignal): Promise<void> {
   const command = new Deno.Command(program, { args: [address], stdin: "null", signal });
   const { code, success } = await command.spawn().status;
@@ -180,40 +183,40 @@ function listenAt({ hostname, port }: Listen): Deno.TcpListener {
   }
 }
 
-// Carries VNC viewers to the console of a machine: every connection to a local port becomes a WebSocket
-// to the agent. RFB requests each picture, so a viewer gets no more than it requested; the bound below
-// only ends one that has stopped reading.
+// Connects VNC viewers to the console of a machine: every connection to a local port becomes a WebSocket to
+// the agent. In RFB a viewer requests each update and gets no more than that; the limit below only ends
+// viewers that have stopped reading.
 
-/** Bytes that are read from a viewer at once. */
+/** Bytes of one read from a viewer. */
 const VIEWER_BYTES = 64 * 1024;
 /** Bytes that may wait in a WebSocket before the viewer is read again. */
 const OUTGOING_BYTES_MAX = 256 * 1024;
-/** Bytes for a viewer that it has not taken yet. */
+/** Bytes that may wait for a viewer. */
 const INCOMING_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS = 10;
 const NORMAL = 1000;
 
-/** Where viewers are carried to. */
+/** Where viewers are connected to. */
 interface RelayOptions {
   readonly url: string;
-  /** What is shown to the agent with each WebSocket: its token, if there is one. */
+  /** Sent with each WebSocket: the token, if there is one. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The way to an agent on a unix socket, or with a certificate that only its caller trusts. */
+  /** For an agent on a unix socket, or with a certificate that only its caller trusts. */
   readonly http: Deno.HttpClient | undefined;
-  /** Ends everything. */
+  /** Ends the relay and all connections. */
   readonly signal: AbortSignal;
   /** Called for failed connections. */
   readonly note: (line: string) => void;
 }
 
-/** A relay that takes connections. */
+/** A relay that accepts connections. */
 interface Relay {
   readonly port: number;
   /** Settles once the listener and every connection are closed. */
   readonly done: Promise<void>;
 }
 
-/** Takes connections until the signal is aborted. */
+/** Accepts connections until the signal fires. */
 function openRelay(listener: Deno.TcpListener, options: RelayOptions): Relay {
   const carrying = new Set<Promise<void>>();
   const stop = () => listener.close();
@@ -253,7 +256,7 @@ async function carry(viewer: Deno.TcpConn, options: RelayOptions): Promise<void>
   socket.onmessage = ({ data }) => {
     if (data instanceof ArrayBuffer) write(new Uint8Array(data));
   };
-  // The close event follows, and has the reason where there is one.
+  // The close event follows, with the reason if there is one.
   socket.onerror = () => {};
   socket.onclose = ({ reason }) => {
     end();
@@ -295,7 +298,7 @@ function openViewerWriter(
   };
 }
 
-// `zonewright machine vnc`: where the console of a machine is.
+// `zonewright machine vnc`: the VNC address of a machine's console.
 
 /** A VNC address from the agent. */
 interface Vnc {
@@ -304,7 +307,7 @@ interface Vnc {
   readonly display: number | undefined;
 }
 
-/** The VNC address of a machine, or undefined while it has none. */
+/** The VNC address of a machine; undefined while it has none. */
 export function vncOf(machine: JsonObject): Vnc | undefined {
   const { vnc } = machine;
   if (!isJsonObject(vnc)) return undefined;
@@ -314,12 +317,12 @@ export function vncOf(machine: JsonObject): Vnc | undefined {
   return { host, port, display: numberIn(vnc, "display") };
 }
 
-/** `10.99.99.7:45465`, as VNC viewers take it. */
+/** `10.99.99.7:45465`, as VNC viewers accept it. */
 function vncAddress({ host, port }: Vnc): string {
   return printable(host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
 }
 
-/** The address, and the display when it is known. */
+/** The address, and the display if it is known. */
 export function vncText(vnc: Vnc): string {
   const display = vnc.display === undefined ? "" : ` (display ${vnc.display})`;
   return vncAddress(vnc) + display;

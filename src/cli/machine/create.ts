@@ -53,7 +53,7 @@ const MEDIA_NOTES: readonly string[] = [
   "or dev. The agent chooses what is left out; see zonewright image list DISTRO/RELEASE.",
 ];
 
-/** The medium and how it is attached; `boot` is left to the agent when nothing says it. */
+/** The medium and how it is attached; the agent chooses `boot` unless it is given. */
 interface Media {
   readonly media: MediaRequest;
   readonly boot?: "cd" | "disk";
@@ -93,7 +93,7 @@ function mediaOf(args: Arguments, cwd: string): Media {
 }
 
 /**
- * What the medium is, by --boot or by the flag that names it.
+ * How the medium is attached, by --boot or by the flag that names it.
  * @throws {AgentError} `invalid_argument`
  */
 function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined): {
@@ -109,9 +109,9 @@ function bootOf(args: Arguments, source: "iso" | "disk" | "artifact" | undefined
   return { boot };
 }
 
-// The body of POST /agent/v1/machines, from a file and from flags. A file may hold a description as
-// vmadm takes it, or a whole request around one, as README.md and the HTTP interface have it. What
-// the file says may not be said again by a flag: which of the two counts would be a guess.
+// The body of POST /agent/v1/machines, from a file and from flags. A file may contain a description as vmadm
+// takes it, or a whole request around one, as in README.md and the HTTP interface. A flag may not repeat what
+// the file says: which of the two counts would be a guess.
 
 /** Keys that only a request has. */
 const TELLING_KEYS = ["machine", "media"] as const;
@@ -136,7 +136,7 @@ async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObj
   const { machine } = request;
   return {
     ...request,
-    // What is no object is for the agent to refuse.
+    // The agent refuses what is not an object.
     ...(brand === undefined || !isJsonObject(machine) ? {} : { machine: { ...machine, brand } }),
     ...(request.media === undefined ? mediaFields(args, terminal.cwd) : bootOf(args, undefined)),
     ...(uuid === undefined ? {} : { uuid }),
@@ -162,14 +162,14 @@ function wholeRequest(content: JsonObject, where: string): JsonObject & { machin
   if (machine === undefined) {
     throw cannot(`read ${where}: it has "media" and no "machine": expected both`);
   }
-  // Each of the flags that name a medium says what it is, too.
+  // Each of the flags that name a medium also says how it is attached.
   if (media === undefined && boot !== undefined) {
     throw cannot(`read ${where}: it has "boot" and no "media": expected both or neither`);
   }
   return { ...content, machine };
 }
 
-/** @throws {AgentError} `invalid_argument` when a flag says again what the file says */
+/** @throws {AgentError} `invalid_argument` when a flag repeats what the file says */
 function refuseTwice(request: JsonObject, args: Arguments, where: string): void {
   const said: readonly (readonly [key: string, flags: readonly string[]])[] = [
     ["media", MEDIA_FLAGS.map(({ name }) => name).filter((name) => name !== "boot")],
@@ -188,7 +188,7 @@ function refuseTwice(request: JsonObject, args: Arguments, where: string): void 
 
 function mediaFields(args: Arguments, cwd: string): JsonObject {
   const { media, boot } = mediaOf(args, cwd);
-  // Texts only: a media request is already JSON.
+  // All its values are strings, so a media request is already JSON.
   return { media: media as JsonValue, ...(boot === undefined ? {} : { boot }) };
 }
 
@@ -269,7 +269,7 @@ export const CREATE: Command = {
       return EXIT.ok;
     }
     const view = viewFor(call, job_uuid);
-    // Programs read it among the other lines: standard error is left to the one object of an error.
+    // For programs it is one of the lines: standard error is kept for a single error object.
     const note = printer.json ? view.note : printer.note;
     if (call.args.has("follow")) note(`machine ${uuid}, job ${job_uuid}`);
     const followed = await follow(call, job_uuid, view);
@@ -282,7 +282,7 @@ export const CREATE: Command = {
   },
 };
 
-/** What would be made, and every reason why it would not. */
+/** What would be created, or every reason why not. */
 function showDryRun({ printer }: Invocation, checked: JsonObject): ExitCode {
   const possible = checked.possible === true;
   const code = possible ? EXIT.ok : EXIT.failure;
@@ -312,14 +312,14 @@ function showDryRun({ printer }: Invocation, checked: JsonObject): ExitCode {
   return code;
 }
 
-/** How a job ended that has not made its machine; `error` is null when no task of it failed. */
+/** How a job ended without making its machine; `error` is null if no task failed. */
 function endOfJob(job: JobAnswer): JsonObject {
   const step = failedStep(job);
   const error = step === undefined ? null : { task: step.name, message: step.error ?? "" };
   return { execution: textIn(job.raw, "execution") ?? "", error };
 }
 
-/** How to see the console of a machine, once it runs. */
+/** The command that opens the console of a running machine. */
 function consoleLine(uuid: string): readonly [string, string] {
   return ["see it", `zonewright machine console ${uuid}`];
 }

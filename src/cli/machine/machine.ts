@@ -38,8 +38,8 @@ import {
 } from "../follow/follow.ts";
 import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
 
-// `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: what is done to a machine after it
-// was made. Each is a job, which can be left alone, waited for or followed.
+// `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: actions on an existing machine. Each is
+// a job, which can be left alone, waited for or followed.
 
 /** What differs between the actions. */
 interface Action {
@@ -49,14 +49,14 @@ interface Action {
   readonly notes?: readonly string[];
   /** How it is sent. */
   request(call: Invocation, path: string): { method: string; path: string; body?: JsonObject };
-  /** What is printed once it is done. */
+  /** Printed once it is done. */
   readonly done: string;
-  /** What a person is asked before; nothing when nobody is asked. */
+  /** The action to confirm first; not given if no confirmation is needed. */
   readonly deed?: (machine: NamedThing) => string;
 }
 
 const FORCE: Flag = { name: "force", help: "at once, without asking the guest" };
-/** `--timeout` is how long the command itself waits. */
+/** Not `--timeout`, which is how long the command itself waits. */
 const FORCE_AFTER: Flag = {
   name: "force-after",
   placeholder: "SECONDS",
@@ -109,7 +109,7 @@ async function act(call: Invocation, action: Action): Promise<ExitCode> {
   return code;
 }
 
-/** The flags that were given, as fields of a body. */
+/** The given flags as fields of a body. */
 function fieldsOf({ args }: Invocation, names: readonly string[]): JsonObject {
   return Object.fromEntries(
     names.flatMap((name) => {
@@ -130,7 +130,6 @@ function forceOf({ args }: Invocation): JsonObject {
   };
 }
 
-/** `zonewright machine boot`. */
 const BOOT = actionCommand({
   summary: "start a machine; a running one is left alone",
   examples: [
@@ -152,7 +151,6 @@ const BOOT = actionCommand({
   done: "running",
 });
 
-/** `zonewright machine stop`. */
 const STOP = actionCommand({
   summary: "stop a machine; a stopped one is left alone",
   examples: [
@@ -164,7 +162,6 @@ const STOP = actionCommand({
   done: "stopped",
 });
 
-/** `zonewright machine reboot`. */
 const REBOOT = actionCommand({
   summary: "stop a running machine and start it again, without its medium",
   examples: [['machine reboot "$UUID" --wait', "asks the guest to power off first"]],
@@ -173,7 +170,6 @@ const REBOOT = actionCommand({
   done: "running",
 });
 
-/** `zonewright machine eject`. */
 const EJECT = actionCommand({
   summary: "take the installation medium out of a stopped machine",
   examples: [
@@ -194,7 +190,6 @@ const EJECT = actionCommand({
   done: "ejected",
 });
 
-/** `zonewright machine delete`. */
 const DELETE = actionCommand({
   summary: "delete a machine with its disks, its zone and its media",
   examples: [
@@ -212,7 +207,7 @@ const DELETE = actionCommand({
 
 const BYTES_PER_MIB = 1024 ** 2;
 
-/** Flags of `machine list` that are keys of the query, under the same names. */
+/** Flags of `machine list` with the names of query keys. */
 const FILTERS: readonly Flag[] = [
   {
     name: "state",
@@ -266,7 +261,7 @@ const LIST: Command = {
           { head: "STATE", styleOf: stateStyle },
           { head: "RAM MIB", right: true },
           { head: "DISKS", right: true, wide: true },
-          // Part of an address is none.
+          // Not flexible: part of an address is useless.
           { head: "ADDRESS" },
           { head: "AGE", right: true, wide: true },
           { head: "JOB", wide: true },
@@ -291,7 +286,7 @@ const LIST: Command = {
   },
 };
 
-/** States are vmadm's words, of which there is no list: a mistyped one is seen beside those of this host. */
+/** There is no complete list of vmadm's states, so a mistyped one is shown along with those on this host. */
 async function noneIn(state: string, client: Client): Promise<string> {
   const all = readObjects(await client.get("/agent/v1/machines"), "the machines");
   const states = new Set(all.flatMap((machine) => textIn(machine, "state") ?? []));
@@ -299,7 +294,7 @@ async function noneIn(state: string, client: Client): Promise<string> {
   return `no machine is ${JSON.stringify(state)}: ${found}`;
 }
 
-/** The room of its disks together, and how many they are when there are several: `50 GiB (2)`. */
+/** The total size of its disks, and their number if there are several: `50 GiB (2)`. */
 function disksText({ disks }: JsonObject): string {
   const sizes = objectsIn(disks).flatMap((disk) =>
     textIn(disk, "media") === "cdrom" ? [] : [numberIn(disk, "size") ?? 0]
@@ -309,7 +304,7 @@ function disksText({ disks }: JsonObject): string {
   return sizes.length === 1 ? text : `${text} (${sizes.length})`;
 }
 
-/** The first address of the primary nic, and how many more the machine has: `192.0.2.69 +1`. */
+/** The first address of the primary nic, and the number of further ones: `192.0.2.69 +1`. */
 function addressText({ nics }: JsonObject): string {
   const primaryFirst = objectsIn(nics).toSorted((one, other) =>
     Number(other.primary === true) - Number(one.primary === true)
@@ -319,7 +314,7 @@ function addressText({ nics }: JsonObject): string {
   return more.length === 0 ? first : `${first} +${more.length}`;
 }
 
-/** Without their prefixes. */
+/** The addresses without their prefixes. */
 function addressesOf(nics: readonly JsonObject[]): string[] {
   return nics.flatMap(({ ips }) => Array.isArray(ips) ? ips : [])
     .flatMap((address) => typeof address === "string" ? [address.replace(/\/\d+$/, "")] : []);

@@ -1,6 +1,6 @@
 // The output of commands: data on standard output, messages on standard error. With --json, standard output
-// is one JSON document and nothing else. Every line is made printable here, since an answer of the agent may
-// contain control characters meant for the terminal.
+// is one JSON document and nothing else. Every line is escaped here, since an answer may contain control
+// characters meant for the terminal.
 
 import {
   isJsonObject,
@@ -16,14 +16,14 @@ import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { cannot } from "../command/arguments.ts";
 import { format as formatBytes } from "@std/fmt/bytes";
 
-/** A word or a sign at the head of a line; it is the program's own. */
+/** A word or sign of the program's own at the start of a line. */
 interface Mark {
   readonly text: string;
-  /** Undefined for one that is not to stand out. */
+  /** Undefined for one that does not stand out. */
   readonly style: Style | undefined;
 }
 
-/** Writes what a command found, as text or as one JSON document. */
+/** Writes the output of a command, as text or as one JSON document. */
 export interface Printer {
   /** Whether to print a JSON document instead of text. */
   readonly json: boolean;
@@ -31,20 +31,20 @@ export interface Printer {
   line(value: object): void;
   /** One line of data. */
   data(line: string): void;
-  /** The same, with a mark before it. */
+  /** One line of data after a mark. */
   marked(mark: Mark, line: string): void;
-  /** The JSON document; of a stream its last line, as `result` of the kind `end`. */
+  /** The JSON document; in a stream, the last line, as `result` of the kind `end`. */
   document(value: unknown): void;
   table(columns: readonly Column[], rows: readonly (readonly string[])[]): void;
-  /** Names and values below each other. */
+  /** Names and values, one pair per line. */
   pairs(pairs: readonly (readonly [name: string, value: string])[]): void;
   /** One line about what happened, for people; with JSON it is held until end(). */
   note(line: string): void;
   /** Prints the notes held so far. A command that fails leaves standard error to its one error object. */
   end(): void;
-  /** A question; the cursor stays behind it. */
+  /** A question; the cursor stays after it. */
   ask(question: string): void;
-  /** The next useful command; only where a person sits. */
+  /** The next useful command; only on a terminal. */
   next(command: string, does: string): void;
 }
 
@@ -52,7 +52,7 @@ export interface Printer {
 interface PrinterOptions {
   /** JSON instead of text. */
   readonly json: boolean;
-  /** Whether its JSON is a stream: one object a line. */
+  /** Whether its JSON is a stream, one object per line. */
   readonly streams: boolean;
 }
 
@@ -96,7 +96,7 @@ export function openPrinter(terminal: Terminal, { json, streams }: PrinterOption
 
 // JSON that was typed: in a flag, in a file, on standard input.
 
-/** @throws {AgentError} `invalid_argument` naming where the text stood */
+/** @throws {AgentError} `invalid_argument` naming where the text came from */
 export function parseJsonText(text: string, where: string): JsonValue {
   try {
     return JSON.parse(text);
@@ -144,8 +144,8 @@ export async function readJsonArgument(text: string, terminal: Terminal): Promis
   return parseJsonText(await readText(path, terminal), path);
 }
 
-// Tables for people: aligned columns, two spaces apart, no line wider than the window when there is
-// one. Also the words for ages, durations and sizes that stand in them.
+// Tables for people: aligned columns, two spaces apart, and no line wider than the window, if there is one.
+// Also the words for ages, durations and sizes in them.
 
 /** One column: its head, and how its cells are laid out. */
 export interface Column {
@@ -153,7 +153,7 @@ export interface Column {
   /** May be cut when the window is too narrow. */
   readonly flexible?: true;
   readonly right?: true;
-  /** Left out of a window that is narrower than WIDE_COLUMNS. */
+  /** Left out if the window is narrower than WIDE_COLUMNS. */
   readonly wide?: true;
   /** The style of a cell on a terminal. */
   readonly styleOf?: (cell: string) => Style | undefined;
@@ -161,14 +161,14 @@ export interface Column {
 
 const GAP = "  ";
 const FLEXIBLE_CHARS_MIN = 8;
-/** Characters of a word that is not cut where another column can give way. */
+/** Words up to this many characters are kept whole while another column can give way. */
 const WHOLE_CHARS_MAX = 24;
-/** Columns of a window from which a table shows everything. */
+/** Width of a window from which a table shows all columns. */
 const WIDE_COLUMNS = 100;
 
 /**
  * The lines of a table. Cells are made printable; the last column is not padded.
- * @param columnsMax width of the window, or undefined when nothing is to be cut
+ * @param columnsMax width of the window; undefined to cut nothing
  * @param paint puts cells in the style of their column
  */
 export function tableLines(
@@ -189,7 +189,7 @@ export function tableLines(
     const whole = columns.map((_, index) =>
       Math.max(...cells.map((row) => lengthOfHead(row[index] ?? "")), FLEXIBLE_CHARS_MIN)
     );
-    // Words are cut only where nothing else gives way.
+    // Words are cut only if nothing else gives way.
     narrow(columns, widths, columnsMax, whole.map((chars) => Math.min(chars, WHOLE_CHARS_MAX)));
     narrow(columns, widths, columnsMax, whole.map(() => FLEXIBLE_CHARS_MIN));
   }
@@ -209,8 +209,7 @@ export function tableLines(
 }
 
 /**
- * Takes width from the widest flexible column, again and again, until the line fits or each of them has
- * its least width.
+ * Narrows the widest flexible column repeatedly, until the line fits or all have their least width.
  */
 function narrow(
   columns: readonly Column[],
@@ -235,29 +234,29 @@ function lengthOf(text: string): number {
   return [...text].length;
 }
 
-/** A text of at most `width` characters, with `…` where it was cut. */
+/** A text cut to `width` characters, ending in `…` if it was longer. */
 export function cut(text: string, width: number): string {
   const letters = [...text];
   if (letters.length <= width) return text;
   return width <= 0 ? "" : `${letters.slice(0, width - 1).join("")}…`;
 }
 
-/** Where a text may be cut: behind a space, or behind a sign between the parts of a name or path. */
+/** Where a text may be cut: after a space, or after a sign between the parts of a name or path. */
 const WORD_END = /[\s/:,;_-](?=[^\s/:,;_-]*$)/u;
 
-/** Characters of a text that is cut behind its first word; all of a single word. */
+/** Characters of a text cut after its first word; all of a single word. */
 function lengthOfHead(text: string): number {
   const end = /[\s/:,;_-]/u.exec(text)?.index;
   if (end === undefined || end === text.length - 1) return lengthOf(text);
   return Math.min(lengthOf(text.slice(0, end + 1)) + 1, lengthOf(text));
 }
 
-/** The same, cut between words; within one only where it alone is wider. */
+/** As cut(), but between words; within a word only if that alone is wider. */
 function cutAtWord(text: string, width: number): string {
   const letters = [...text];
   if (letters.length <= width || width <= 1) return cut(text, width);
   const start = letters.slice(0, width - 1).join("");
-  // What follows begins a word of its own.
+  // The next character begins a new word.
   if (/\s/u.test(letters[width - 1] ?? "")) return `${start.trimEnd()}…`;
   const end = WORD_END.exec(start)?.index;
   return end === undefined || end === 0 ? `${start}…` : `${start.slice(0, end + 1).trimEnd()}…`;
@@ -274,7 +273,7 @@ export function ageText(instant: string | undefined, nowMs: number): string {
   return instant === undefined ? "-" : spanText(nowMs - Date.parse(instant));
 }
 
-/** How far off an instant is, in the same words. */
+/** How far ahead an instant is, in the same form. */
 export function aheadText(instant: string, nowMs: number): string {
   return spanText(Date.parse(instant) - nowMs);
 }
@@ -299,11 +298,11 @@ export function durationText(seconds: number): string {
 export function sizeText(bytes: number | null | undefined): string {
   if (bytes === null || bytes === undefined) return "-";
   const digits = bytes < 1024 ** 3 ? 0 : 1;
-  // The prefix of 1024 is Ki; the library writes it like that of 1000.
+  // The prefix for 1024 is Ki; the library writes k, as for 1000.
   return formatBytes(bytes, { binary: true, maximumFractionDigits: digits }).replace("kiB", "KiB");
 }
 
-/** `18:30:02` of the caller's day, with its date in front where it is not today. */
+/** `18:30:02` of the caller's day, preceded by its date unless that is today. */
 export function momentText(instant: string | undefined, nowMs: number): string {
   const date = new Date(instant ?? "");
   if (date.toDateString() === new Date(nowMs).toDateString()) return timeOfDay(instant);

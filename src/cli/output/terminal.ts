@@ -1,6 +1,6 @@
-// The streams, environment and clock of the command line, passed as one value, so that a test reads what a
-// person would have seen. Data goes to standard output and everything else to standard error. There is no
-// color with NO_COLOR, and no cursor movement unless the stream is a terminal.
+// The streams, environment and clock of the command line, passed as one value, so that a test sees what a
+// person would see. Data goes to standard output and everything else to standard error. There is no color
+// with NO_COLOR, and no cursor movement unless the stream is a terminal.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 
@@ -12,23 +12,23 @@ export interface Terminal {
   err(text: string): void;
   /** All of standard input. */
   readIn(): Promise<string>;
-  /** One line of standard input without its end; what there is when the input ends before. */
+  /** One line of standard input without its line break; what there is if the input ends before. */
   readLine(): Promise<string>;
   readonly env: Readonly<Record<string, string>>;
   readonly cwd: string;
   readonly inIsTerminal: boolean;
   readonly outIsTerminal: boolean;
   readonly errIsTerminal: boolean;
-  /** Columns of the window, or undefined when there is none. */
+  /** Columns of the window; undefined when there is none. */
   columns(): number | undefined;
-  /** Calls back on Ctrl-C instead of ending the program. @returns a function that undoes this */
+  /** Calls back on Ctrl-C instead of ending the program. @returns stops that */
   onInterrupt(call: () => void): () => void;
   /** Milliseconds since 1970. */
   nowMs(): number;
 }
 
 const INPUT_BYTES_MAX = 64 * 1_048_576;
-/** An answer to a question; a terminal gives no longer lines. */
+/** Bytes of an answer to a question; no terminal line is longer. */
 const LINE_BYTES_MAX = 4096;
 
 /** The streams, environment and clock of this process. */
@@ -52,7 +52,7 @@ export function processTerminal(): Terminal {
   };
 }
 
-/** A reader that has gone is no error, see cli.ts; a disk that is full is. */
+/** A reader that has gone is no error, see failure.ts; a full disk is. */
 function writeOut(text: string): void {
   try {
     writeAll(Deno.stdout, text);
@@ -84,7 +84,7 @@ async function readStdin(): Promise<string> {
   return await new Blob(parts).text();
 }
 
-/** A terminal hands over one line at a time; from anything else, what follows the line is lost. */
+/** A terminal delivers one line at a time; from anything else, the input after the line is lost. */
 async function readStdinLine(): Promise<string> {
   const bytes = new Uint8Array(LINE_BYTES_MAX);
   for (let size = 0; size < LINE_BYTES_MAX;) {
@@ -107,7 +107,7 @@ function windowColumns(): number | undefined {
   }
 }
 
-/** Columns of a window that does not know its size. */
+/** Columns assumed for a window that does not know its size. */
 export const COLUMNS_DEFAULT = 80;
 /** Moves to the start of the line and clears it. */
 export const CLEAR_LINE = "\r\x1b[2K";
@@ -135,7 +135,7 @@ const STYLES = {
 } as const;
 /** A style by its name, as ECMA-48 numbers it. */
 export type Style = keyof typeof STYLES;
-/** Puts a text in a style, or leaves it alone. */
+/** Styles a text, or leaves it alone. */
 export type Paint = (style: Style, text: string) => string;
 
 /** The style of a state, in lists of jobs and of machines. */
@@ -159,7 +159,7 @@ export function stateStyle(state: string): Style | undefined {
 }
 
 /**
- * How texts for a stream are coloured; plain ones without a terminal, or with NO_COLOR.
+ * Styles texts for a stream; leaves them plain without a terminal, or with NO_COLOR.
  * @see https://no-color.org
  */
 export function paintFor(terminal: Terminal, stream: "out" | "err"): Paint {
@@ -170,11 +170,11 @@ export function paintFor(terminal: Terminal, stream: "out" | "err"): Paint {
 }
 
 /**
- * A text from elsewhere made safe to show: control characters, with which a job's name could move
- * the cursor or forge a line, are escaped.
+ * Makes foreign text safe to show by escaping control characters, with which a job's name could move the
+ * cursor or forge a line.
  */
 export function printable(text: string): string {
-  // deno-lint-ignore no-control-regex -- control characters are what is looked for.
+  // deno-lint-ignore no-control-regex -- matches control characters on purpose.
   return text.replace(/[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, (found) => {
     const code = found.codePointAt(0) ?? 0;
     if (found === "\n") return "\\n";

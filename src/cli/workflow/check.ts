@@ -1,5 +1,5 @@
-// Checks the text of a workflow for its author. The errors are those of POST /workflows, found by the same
-// parser with the default limits of an agent; the warnings are likely mistakes.
+// Checks the text of a workflow for its author. Errors are those of POST /workflows, found by the same parser
+// with an agent's default limits; warnings are likely mistakes.
 
 import { DEFAULT_LIMITS } from "../../config/limits.ts";
 import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";
@@ -20,14 +20,14 @@ export interface WorkflowFinding {
   readonly message: string;
   /** Name of the task. */
   readonly task?: string;
-  /** Where in the source of a body or fallback; both count from 1. */
+  /** Position in the source of a body or fallback; both count from 1. */
   readonly line?: number;
   readonly column?: number;
-  /** The line of the source, and below it a mark; only for people. */
+  /** The line of the source, with a mark below it; only for people. */
   readonly excerpt?: readonly string[];
 }
 
-/** What came of the check: the workflow when an agent would accept it. */
+/** The result of a check: the workflow, if an agent would accept it. */
 export interface CheckedWorkflow {
   readonly errors: readonly WorkflowFinding[];
   readonly warnings: readonly WorkflowFinding[];
@@ -36,7 +36,7 @@ export interface CheckedWorkflow {
 
 /**
  * Checks the text of a body of POST /workflows.
- * @throws {AgentError} `aborted`, `internal` when its sources cannot be read at all
+ * @throws {AgentError} `aborted`, `internal` when its sources cannot be parsed at all
  */
 export async function checkWorkflow(
   text: string,
@@ -60,13 +60,13 @@ export async function checkWorkflow(
     const errors = error.errors.map((one) =>
       isJsonObject(body) ? completed(one, body) : wholeError(error.message)
     );
-    // An error needs no warning too.
+    // A field with an error needs no warning.
     const warnings = likely.filter(({ field }) => !errors.some((one) => one.field === field));
     return { errors, warnings, workflow: undefined };
   }
 }
 
-/** As a request would be read; throws in words that follow "the workflow". */
+/** Reads it as a request would be; throws messages that continue "the workflow". */
 function readBody(text: string): unknown {
   const { bodyBytesMax: bytesMax, jsonDepthMax: depthMax } = DEFAULT_LIMITS;
   if (new TextEncoder().encode(text).length > bytesMax) {
@@ -121,8 +121,8 @@ function taskAt(field: string, body: JsonObject): JsonObject | undefined {
   return isJsonObject(task) ? task : undefined;
 }
 
-// Places in the source of a task, as its author counts: lines and columns from 1, in the text of the
-// body itself, however the JSON around it is broken into lines.
+// Places in the source of a task, as its author counts: lines and columns from 1 within the text of the body,
+// no matter how the JSON around it is broken into lines.
 
 /** A place in a source; both count from 1. */
 interface SourcePlace {
@@ -130,13 +130,13 @@ interface SourcePlace {
   readonly column: number;
 }
 
-/** Characters of a line that are shown; bodies are often one long line. */
+/** Characters shown of a line; bodies are often one long line. */
 const EXCERPT_CHARS = 72;
-/** Of these, characters before the place. */
+/** How many of them are before the place. */
 const BEFORE_CHARS = 40;
 const CUT = "…";
 
-/** The place that a message about a source ends with, if it does. */
+/** The place at the end of a message about a source, if there is one. */
 function placeIn(message: string): SourcePlace | undefined {
   const match = /in line (\d+), column (\d+)$/.exec(message);
   return match === null ? undefined : { line: Number(match[1]), column: Number(match[2]) };
@@ -149,7 +149,7 @@ function excerptOf(source: string, { line, column }: SourcePlace): readonly stri
   const head = start > 0 ? CUT : "";
   const end = start + EXCERPT_CHARS;
   const tail = end < text.length ? CUT : "";
-  // One cell for each character, so that the mark stands where it belongs.
+  // One cell per character, so that the mark is in the right place.
   const shown = text.slice(start, end).replace(/[\t\v\f]/g, " ");
   const before = " ".repeat(head.length + column - 1 - start);
   return [`${head}${shown}${tail}`, `${before}^`];
@@ -158,7 +158,7 @@ function excerptOf(source: string, { line, column }: SourcePlace): readonly stri
 // Likely mistakes in the source of a task, found by parsing it, never by running it. Errors come from
 // domain/job/task_source.ts.
 
-/** A mistake, in words that follow the name of the field. */
+/** A mistake, in words that continue the name of the field. */
 interface SourceMistake {
   readonly words: string;
   readonly place?: SourcePlace;
@@ -169,7 +169,7 @@ type FunctionNode = Extract<
   { type: "FunctionExpression" | "ArrowFunctionExpression" }
 >;
 
-/** Before the callback: job, and for a fallback the error. */
+/** Number of arguments before the callback: job, and for a fallback the error too. */
 const CALLBACK_AT = { body: 1, fallback: 2 } as const;
 
 /** Likely mistakes of a source that is a function. */
@@ -181,19 +181,19 @@ function sourceMistakes(source: string, kind: keyof typeof CALLBACK_AT): SourceM
 
 function functionOf(source: string): FunctionNode | undefined {
   try {
-    // As the agent reads it; the line break lets the source end in a line comment.
+    // As the agent parses it; the line break allows the source to end in a line comment.
     const [statement] = parse(`(${source}\n)`, { ecmaVersion: 2024, locations: true }).body;
     const expression = statement?.type === "ExpressionStatement" ? statement.expression : undefined;
     const isFunction = expression?.type === "FunctionExpression" ||
       expression?.type === "ArrowFunctionExpression";
     return isFunction ? expression : undefined;
   } catch {
-    // An error of the workflow's own parse, or too deep for this one, which needs more stack.
+    // The workflow's own parser reports it, or it nests too deeply for this one, which needs more stack.
     return undefined;
   }
 }
 
-/** An async function has to call it too: that it returns means nothing. */
+/** An async function has to call it too: its return means nothing. */
 function callbackMistakes(task: FunctionNode, at: number): SourceMistake[] {
   const { params, body } = task;
   const name = callbackName(params, at);
@@ -233,8 +233,8 @@ function isNode(value: unknown): value is Node {
   return typeof value === "object" && value !== null && "type" in value && "start" in value;
 }
 
-// Likely mistakes in a workflow that an agent would accept. The list is short on purpose: each of them
-// is almost never intended and makes a job fail or do something else.
+// Likely mistakes in a workflow that an agent would accept. The list is short on purpose: each is almost
+// never intended, and makes a job fail or do something else.
 
 /** A likely mistake at a field. */
 interface LikelyMistake {
@@ -247,11 +247,11 @@ interface LikelyMistake {
   readonly place?: SourcePlace;
 }
 
-/** Every likely mistake in the body of a workflow, whether or not the rest is right. */
+/** Every likely mistake in the body of a workflow, even if the rest is wrong. */
 export function mistakesOf(body: JsonObject): LikelyMistake[] {
   return [
     ...timeoutMistakes(body, "timeout"),
-    // Each list has another spelling.
+    // Each list has a second spelling.
     ...PHASES.flatMap((list) => listMistakes(list, body[list] ?? body[`${list}[]`])),
   ];
 }
@@ -296,7 +296,7 @@ function taskMistakes(task: JsonObject, field: string): LikelyMistake[] {
   ];
 }
 
-/** Thousands of seconds that are no whole number of hours or days are most often milliseconds. */
+/** Thousands of seconds that are not a whole number of hours or days are usually meant as milliseconds. */
 function timeoutMistakes({ timeout }: JsonObject, field: string): LikelyMistake[] {
   if (typeof timeout !== "number" || timeout < MS_PER_SECOND) return [];
   const roundSeconds = timeout % (timeout < 2 * DAY_SECONDS ? HOUR_SECONDS : DAY_SECONDS) === 0;

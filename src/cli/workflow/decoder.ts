@@ -1,5 +1,5 @@
-// The check of workflows with a decoder of one's own: sources are read on the command line as in an
-// agent, where they can take no more than a decoder may.
+// Checks workflows with a decoder of one's own: the command line parses sources as an agent does, within the
+// limits of a decoder.
 
 import { openDecoders } from "../../decoder/pool.ts";
 import { openSourceChecks } from "../../decoder/source_checks.ts";

@@ -1,5 +1,5 @@
-// Workflow files for `workflow validate` and `workflow try`. They may contain any mistake, which is then a
-// finding to report, not a failure of the command.
+// Workflow files for `workflow validate` and `workflow try`. A mistake in them is a finding to report, not a
+// failure of the command.
 
 import { resolve } from "@std/path";
 import { AgentError, systemReason } from "../../domain/error.ts";
@@ -13,7 +13,7 @@ import type { Client } from "../client/client.ts";
 import { type NamedThing, workflowKnown, workflowsNamed } from "../client/named.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 
-/** Files that one command reads. */
+/** Most files that one command reads. */
 const FILES_MAX = 1000;
 /** The name of standard input on the command line. */
 const STANDARD_INPUT = "-";
@@ -25,7 +25,7 @@ export interface WorkflowFile {
   readonly text: string;
 }
 
-/** `-f FILE` of a command that takes one workflow or several. */
+/** `-f FILE` for one workflow or several. */
 export function fileFlag(many?: true): Flag {
   return {
     name: "file",
@@ -70,7 +70,7 @@ async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile>
   }
 }
 
-// A workflow may be named by its uuid or by its name; the HTTP interface knows uuids.
+// A workflow may be given by uuid or by name; the HTTP interface only takes uuids.
 
 /** The uuid of a workflow. @throws {AgentError} as workflowNamed() */
 export async function workflowUuid(call: Invocation, nameOrUuid: string): Promise<string> {
@@ -86,8 +86,7 @@ export async function workflowNamed(call: Invocation, word: string): Promise<Nam
 }
 
 /**
- * The uuid of the workflow that a job is to run: of several of that name the newest, where they do the
- * same.
+ * The uuid of the workflow that a job will run. If several have that name and do the same, it is the newest.
  * @throws {AgentError} `not_found`; `invalid_argument` when several of that name differ
  */
 export async function workflowToRun(call: Invocation, nameOrUuid: string): Promise<string> {
@@ -101,7 +100,7 @@ export async function workflowToRun(call: Invocation, nameOrUuid: string): Promi
   return textIn(newest, "uuid") ?? "";
 }
 
-/** What a workflow does, as text: uuids are given to it and to its tasks by the agent. */
+/** What a workflow does, as text, without the uuids that the agent gave to it and its tasks. */
 function withoutUuids(workflow: JsonObject): string {
   return JSON.stringify(workflow, (key, value) => key === "uuid" ? undefined : value);
 }
@@ -115,7 +114,7 @@ async function refuseUnknown(client: Client, name: string): Promise<never> {
 
 // `zonewright workflow types`: what an editor needs to complete and check task bodies.
 
-/** Under which the types are kept beside the workflows. */
+/** Name of the file of types beside the workflows. */
 const FILE_NAME = "zonewright.d.ts";
 
 /** `zonewright workflow types`. */
@@ -133,7 +132,7 @@ export const TYPES: Command = {
   async run({ printer, terminal }) {
     const { WORKFLOW_TYPES } = await import("./type_text.ts");
     if (printer.json) printer.document({ file: FILE_NAME, text: WORKFLOW_TYPES });
-    // As it is: every line of it is ours.
+    // Not escaped: every line of it is ours.
     else terminal.out(WORKFLOW_TYPES);
     return EXIT.ok;
   },

@@ -1,5 +1,5 @@
-// Watching a trial to its end, with the views of a followed job. Looks often: nothing is asked over
-// a network, and the store is in memory.
+// Watches a trial to its end, with the views of a followed job. It looks often, since there is no network and
+// the store is in memory.
 
 import { TASK_TIMEOUT, WORKFLOW_TIMEOUT } from "../../domain/job/job.ts";
 import type { Resume } from "../../domain/job/request.ts";
@@ -24,10 +24,10 @@ import { durationText, type Printer } from "../output/printer.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { type Phase, PHASES } from "../../domain/job/state.ts";
 
-/** Longest wait between two looks: what a task says shows no later. */
+/** Longest time until the output of a task shows, milliseconds. */
 const LOOK_MS = 100;
 
-/** How a trial ended, with all that its job and its host had come to. */
+/** How a trial ended, with its job and its host at that time. */
 export type TrialEnd =
   & {
     readonly job: JobAnswer;
@@ -37,16 +37,16 @@ export type TrialEnd =
   & { readonly kind: "ended" | "waiting" | "timeout" | "interrupted" };
 
 interface TrialWatch {
-  /** Names that the workflow calls secret. */
+  /** Names that the workflow declares secret. */
   readonly secrets: ReadonlySet<string>;
-  /** Given to one wait of the job after another. */
+  /** Given to the waits of the job, one after another. */
   readonly resumes: readonly Resume[];
   readonly signal: AbortSignal;
   readonly nowMs: () => number;
   readonly timeoutMs?: number;
 }
 
-/** Shows the trial until its job has ended, waits with nothing to resume it, or is abandoned. */
+/** Shows the trial until its job has ended, waits without a resume left, or is abandoned. */
 export async function watchTrial(
   trial: Trial,
   view: FollowView,
@@ -62,7 +62,7 @@ export async function watchTrial(
     return entries.map(entryOf);
   };
   for (;;) {
-    // The job is read after its info, so that no message comes before the step it follows.
+    // The job is read after its info, so that no message appears before the step it follows.
     const before = await news();
     const { job: raw, state } = await trial.look();
     const last = state === "under_way" ? [] : await news();
@@ -88,10 +88,10 @@ function masked(objects: readonly JsonObject[], secrets: ReadonlySet<string>): J
   return objects.map((one) => maskedJson(one, secrets) as JsonObject);
 }
 
-/** Milliseconds after which a running task is shown with what will end it. */
+/** Milliseconds after which a note says what will end a running task. */
 const LONG_MS = 10_000;
 
-/** Says once of each task that runs long, as one that never calls back does, what will end it. */
+/** Notes once for each task that runs long, such as one that never calls back, what will end it. */
 function openLongWarning(note: FollowView["note"]): (job: JobAnswer, nowMs: number) => void {
   let running = { at: -1, sinceMs: 0, warned: false };
   return ({ raw, steps }, nowMs) => {
@@ -116,13 +116,15 @@ function timeoutOf(job: JsonObject, name: string): number | undefined {
   return task === undefined ? undefined : numberIn(task, "timeout");
 }
 
-/** There is nobody else for whom the job would stand still: why it does is no news here. */
+/**
+ * The job without its reason for not running: in a trial nothing else delays it, so the reason is no news.
+ */
 function goingOn(job: JobAnswer): JobAnswer {
   const still = job.execution === "queued" || job.execution === "waiting";
   return still ? { ...job, execution: "running" } : job;
 }
 
-/** An entry of the info with all that its author wrote. */
+/** An entry of the info with everything its author wrote. */
 function entryOf(entry: JsonObject): InfoEntry {
   const read = readInfo(entry);
   if (read.kind !== "message") return read;
@@ -211,7 +213,7 @@ function showMachines(printer: Printer, machines: readonly JsonObject[]): void {
   );
 }
 
-/** The exit code, as `job run --wait` has it; why it is not 0 is printed here. */
+/** The exit code, as of `job run --wait`. Prints why it is not 0. */
 export function trialExit({ note }: Printer, { kind, job }: TrialEnd): ExitCode {
   switch (kind) {
     case "ended":
@@ -231,7 +233,7 @@ export function trialExit({ note }: Printer, { kind, job }: TrialEnd): ExitCode 
   }
 }
 
-/** The limit that has ended a step; the empty text for one that has ended by itself. */
+/** The limit that ended a step; empty if it ended by itself. */
 function limitText({ name, error }: Step, { raw }: JobAnswer): string {
   if (error === TASK_TIMEOUT) return `: it did not call back within ${timeoutOf(raw, name)} s`;
   if (error !== WORKFLOW_TIMEOUT) return "";

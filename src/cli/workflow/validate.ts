@@ -1,11 +1,11 @@
-// `zonewright workflow validate`: what an agent would say to a workflow, without an agent.
+// `zonewright workflow validate`: checks workflows as an agent would, without one.
 
 import { type Command, EXIT } from "../command/command.ts";
 import type { Printer } from "../output/printer.ts";
 import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";
 import { fileFlag, readWorkflowFiles, type WorkflowFile } from "./file.ts";
 
-/** Operands that are taken as further files. */
+/** Most operands, which are further files. */
 const OPERANDS_MAX = 1000;
 
 /** `zonewright workflow validate`. */

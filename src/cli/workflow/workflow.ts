@@ -1,4 +1,4 @@
-// `zonewright workflow`: the workflows that jobs are made of.
+// `zonewright workflow`: the workflows that jobs run.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
@@ -151,17 +151,16 @@ const DELETE: Command = {
   },
 };
 
-// `zonewright workflow try`: one run of a workflow on a simulated host, without an agent. Loaded
-// with everything that an agent is made of, but only when it is asked for.
+// `zonewright workflow try`: one run of a workflow on a simulated host, without an agent. Needs everything
+// that an agent consists of, which is loaded only on use.
 
-/** Settings of an agent that a trial takes too, with what differs in their help. */
+/** Settings of an agent that a trial takes too, and changes to their help. */
 const SETTINGS: Readonly<Record<string, { readonly help?: string }>> = {
   "media-dir": {},
   index: { help: "image index, synced when a task asks for it [the sample index]" },
   "allow-http-index": {},
 };
 
-/** `zonewright workflow try`. */
 const TRY: Command = {
   summary: "run a workflow once on a simulated host, without an agent",
   operands: "",
@@ -290,7 +289,7 @@ function viewOf(terminal: Terminal): FollowView {
 
 const STOP_SIGNALS = ["SIGTERM", "SIGHUP"] as const;
 
-/** Ctrl-C and its kin end the trial in order, however often they come. */
+/** SIGINT and the like end the trial in order, no matter how often they come. */
 function listenForStop(terminal: Terminal): { readonly signal: AbortSignal; close(): void } {
   const stop = new AbortController();
   const abort = () => stop.abort();

@@ -1,4 +1,4 @@
-// `zonewright workflow create`, `apply` and `update`: a workflow from a file comes to the agent.
+// `zonewright workflow create`, `apply` and `update`: send a workflow from a file to the agent.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { readObject, textIn } from "../client/api_call.ts";
@@ -61,7 +61,7 @@ export const APPLY: Command = {
     const { client, printer } = call;
     const body = await fileOf(call);
     const name = textIn(body, "name");
-    // Without a name the agent says what is missing.
+    // Without a name, the agent says what is missing.
     const found = name === undefined ? [] : await workflowsNamed(client, name);
     if (name !== undefined && found.length > 1) throw severalOfName(name, found);
     const uuid = found.map((workflow) => textIn(workflow, "uuid")).at(0);
@@ -80,7 +80,7 @@ export const APPLY: Command = {
   },
 };
 
-/** The error where a name does not say which workflow is to be replaced. */
+/** The error when a name does not say which workflow to replace. */
 function severalOfName(name: string, found: readonly JsonObject[]): AgentError {
   const uuids = found.map((workflow) => textIn(workflow, "uuid")).join(", ");
   const message =

@@ -18,6 +18,7 @@ interface VerifyOptions extends HashFileOptions {
   readonly job?: JobUuid;
 }
 
+/** A recorded file, and the jobs that use it. */
 export interface KnownFile extends MediaFile {
   readonly path: string;
   /** Whether it is in the cache, not in a media folder. */

@@ -39,7 +39,7 @@ export function isTransient(error: unknown): boolean {
 
 /**
  * Makes a transient upstream failure. `retryAfterSeconds` comes from the server, 0 for none. Our own callers
- * do not get to see it.
+ * must not see it, or they would retry at once.
  */
 export function transientError(
   message: string,
