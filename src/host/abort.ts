@@ -17,7 +17,7 @@ export function checkAborted(action: string, signal: AbortSignal | undefined): v
 }
 
 /**
- * Waits for a promise or an abort. The promise itself goes on.
+ * Waits for a promise or an abort. An abort does not stop the promise.
  * @throws {AgentError} `aborted`
  */
 export async function orAborted<T>(
@@ -38,7 +38,7 @@ export async function orAborted<T>(
 }
 
 /**
- * Waits for some milliseconds or an abort.
+ * Waits for a time in milliseconds, or for an abort.
  * @throws {AgentError} `aborted`
  */
 export async function pause(

@@ -1,8 +1,8 @@
-// Changes names in a zone's root, and reads files there. A system call with a path follows whatever links
-// are on it at that moment, and this runtime has no calls relative to an open folder. A shell has: it
-// enters the folder, checks where it is, and from then on uses plain names there, whatever happens to the
-// path. `link` and `rm` without options make one system call each and follow no link; `mv` and `ln` would
-// move into a folder that had taken the name.
+// Changes names in a zone's root, and reads files there. A system call with a path follows whatever links are
+// on it at that moment, and this runtime has no calls relative to an open folder. So a shell enters the
+// folder, checks where it is, and from then on uses plain names there, whatever happens to the path. `link`
+// and `rm` without options make one system call each and follow no link; `mv` and `ln` would move into a
+// folder that had taken the name.
 //
 // The same scripts run on a host behind ssh. They use POSIX commands, and `link` of coreutils and illumos.
 
@@ -17,7 +17,7 @@ export type RunProgram = (
   options: { deadlineMs: number; signal?: AbortSignal },
 ) => Promise<CommandResult>;
 
-/** Only a disk that hangs takes longer. */
+/** Milliseconds; only a hanging disk takes longer. */
 const DEADLINE_MS = 60_000;
 
 /** Exit codes of the scripts. */
@@ -39,8 +39,8 @@ link "../$3" "./$2" && rm -f -- "../$3"
 `;
 
 /**
- * Once the file has a second name outside of the zone, its kind cannot change any more; a link has become
- * the name of a link, which is refused.
+ * The file first gets a second name outside the zone, after which its kind cannot change; if it was a link,
+ * so is the second name, and it is refused.
  */
 const TAIL = `
 [ -d "$1" ] || exit ${NOT_THERE}
@@ -54,7 +54,7 @@ rm -f -- "$3"
 exit $code
 `;
 
-/** The end of a file that somebody else may exchange at any moment. */
+/** The end of a file that others may replace at any moment. */
 export interface TailRequest {
   readonly folder: string;
   readonly name: string;

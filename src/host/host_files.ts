@@ -10,12 +10,12 @@ import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder
 import { openRegularFile } from "../runtime/regular_file.ts";
 import { closing } from "../runtime/waiting.ts";
 
-/** What is at a path: a link itself, not its target. */
+/** What is at a path; for a link, the link itself, not its target. */
 export interface FileStatus {
   readonly kind: "file" | "folder" | "link" | "other";
   /**
-   * Different only for different files. On this host equal only for the same file; over ssh also for
-   * another one of the same kind and owner.
+   * Differs only for different files. On this host it is unique to a file; over ssh, files of the same kind
+   * and owner share it.
    */
   readonly identity: string;
   /** Bytes. */
@@ -38,7 +38,9 @@ export interface HostFileWriter {
   close(): Promise<void>;
 }
 
-/** Throws errors of the operating system as AgentError `storage_full` or `host`. */
+/**
+ * The files of one host. Errors of the operating system are thrown as AgentError `storage_full` or `host`.
+ */
 export interface HostFiles {
   /** Whether written bytes must be read back on the host before they count. */
   readonly rereadsCopies: boolean;
@@ -49,8 +51,8 @@ export interface HostFiles {
   /** Creates a new file. @throws {AgentError} `conflict` when the path exists */
   create(path: string): Promise<HostFileWriter>;
   /**
-   * Digests of a regular file; null for anything else, and for a file with several hard links where
-   * status() cannot count them.
+   * Digests of a regular file; null for anything else, and for a file with several hard links if status()
+   * cannot count them.
    */
   digests(
     path: string,
@@ -58,8 +60,8 @@ export interface HostFiles {
     signal?: AbortSignal,
   ): Promise<Digests | null>;
   /**
-   * Moves a file of the folder above into this folder, replacing a regular file of that name. The folder
-   * is entered first and never left, so no link that takes its place leads the file elsewhere.
+   * Moves a file of the folder above into this folder, replacing a regular file of that name. The folder is
+   * entered first and never left, so no link that replaces it can lead the file elsewhere.
    * @throws {AgentError} `conflict` when the path leads elsewhere, or something else has the name
    */
   moveWithin(move: { folder: string; name: string; temporary: string }): Promise<void>;
@@ -102,7 +104,7 @@ async function reported<T>(verb: string, path: string, run: () => Promise<T>): P
   }
 }
 
-/** A full pool (ENOSPC) or a full zone (EDQUOT), which Deno may know by its text only. */
+/** A full pool (ENOSPC) or a full zone (EDQUOT), which may only show in the text of Deno's error. */
 function isSpaceError(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   const code = "code" in error ? String(error.code) : "";
@@ -123,7 +125,7 @@ async function statusOf(path: string): Promise<FileStatus | null> {
     };
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return null;
-    // The path goes through a regular file: nothing is below it.
+    // Part of the path is a regular file, so nothing is below it.
     if (error instanceof Deno.errors.NotADirectory) return null;
     throw error;
   }
@@ -147,7 +149,7 @@ async function createFile(path: string): Promise<HostFileWriter> {
       throw new AgentError("conflict", message, { cause });
     }
   });
-  // By handle and not by name: between two calls the name may come to mean another file.
+  // By handle, since the name may refer to another file by the next call.
   const status = async (): Promise<FileStatus> => {
     const info = await handle.stat();
     return {
@@ -211,7 +213,7 @@ async function digestsOf(
 async function removeName(path: string): Promise<boolean> {
   const status = await statusOf(path);
   if (status === null) return false;
-  // Deno.remove() would take an empty folder as well.
+  // Deno.remove() would also remove an empty folder.
   if (status.kind === "folder") {
     throw new AgentError("conflict", `Cannot remove ${JSON.stringify(path)}: it is a folder`);
   }
@@ -229,10 +231,10 @@ async function syncFolder(folder: string): Promise<void> {
 }
 
 // Syncs a long file while it is still being written, so that the sync at its end is short. Linux keeps
-// written bytes in memory for seconds; file systems of illumos write early by themselves, where a sync
-// would only cost a second copy in their log.
+// written bytes in memory for seconds. File systems of illumos write early anyway; there a sync would only
+// cost a second copy in their log.
 
-/** Bytes between two syncs at least. */
+/** Least bytes between two syncs. */
 const AHEAD_BYTES = 32 * 1024 * 1024;
 
 /** The syncs of one file that is being written. */

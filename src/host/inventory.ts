@@ -1,5 +1,5 @@
-// What the managed host is made of: processors, memory and the room in its pool, as its own programs say it;
-// networks.ts has its networks. Nothing here changes the host.
+// The resources of the managed host: processors, memory and the space in its pool, as its own programs report
+// them; networks.ts has its networks. Nothing here changes the host.
 
 import { AgentError } from "../domain/error.ts";
 import type { HostHardware, HostPool } from "../domain/host.ts";
@@ -8,19 +8,19 @@ import type { CommandResult } from "./program.ts";
 import { describeResult } from "./program_output.ts";
 import type { Transport } from "./transport.ts";
 
-/** Milliseconds per query unless the caller gives up sooner. */
+/** Milliseconds per query, unless the caller gives up sooner. */
 const ASK_MS_MAX = 30_000;
 /** The pool of all machines; no payload may choose another. */
 export const POOL = "zones";
 /** Characters of a program's output in an error. */
 const WORDS_CHARS_MAX = 200;
 
-/** What a program of the host said, or why it said nothing. */
+/** What a program of the host reported, or why there is no answer. */
 export type HostAnswer<T> = { readonly value: T } | { readonly unasked: string };
 
 /**
- * Asks sysinfo. Only what is named here is read: its output has the boot parameters too, among which may be
- * the password of root.
+ * Asks sysinfo. Only the fields named here are read: the output also contains the boot parameters, which may
+ * include root's password.
  * @throws {AgentError} `aborted`
  */
 export async function askSystem(
@@ -53,7 +53,7 @@ function textOf(said: JsonObject, name: string): string | null {
   return typeof value === "string" && value !== "" ? value.slice(0, WORDS_CHARS_MAX) : null;
 }
 
-/** Some versions print numbers as texts. */
+/** Some versions print numbers as strings. */
 function countOf(said: JsonObject, name: string): number | null {
   const value = said[name];
   const count = typeof value === "string" && /^\d{1,15}$/.test(value) ? Number(value) : value;
@@ -61,7 +61,7 @@ function countOf(said: JsonObject, name: string): number | null {
 }
 
 /**
- * Asks zfs for the room in the pool of the machines.
+ * Asks zfs for the space in the pool of the machines.
  * @throws {AgentError} `aborted`
  */
 export async function askPool(
@@ -104,7 +104,7 @@ export async function answerOf(
     throw error;
   }
   if (result.code === 0) return { value: result.stdout };
-  // Not what sysinfo has printed so far, see askSystem().
+  // Without any output of sysinfo; see askSystem().
   const shown = program === "sysinfo" ? { ...result, stdout: "" } : result;
   return { unasked: `${JSON.stringify([program, ...args].join(" "))} ${describeResult(shown)}` };
 }

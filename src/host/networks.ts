@@ -1,27 +1,29 @@
-// The networks of the managed host, which nics name by their nic_tag, and whether they carry the nics of a
-// machine. vmadm would find out too, but in the middle of a create, or at the first start of the machine.
+// The networks of the managed host, which nics name by their nic_tag, and whether these can have the nics of
+// a machine. vmadm would find out too, but in the middle of a create or at the first start of the machine.
 
 import { AgentError, type FieldError } from "../domain/error.ts";
 import { type JsonObject, objectsIn } from "../domain/json.ts";
 import { answerOf, type HostAnswer } from "./inventory.ts";
 import type { Transport } from "./transport.ts";
 
-/** Networks of one host that are listed. */
+/** Most networks of one host. */
 const NETWORKS_MAX = 1000;
 /** Networks listed in an error. */
 const NAMED_MAX = 32;
-/** The kind of network, in nictagadm's words, whose nics have an mtu of {@linkcode PHYSICAL_MTU_MIN} or more. */
+/**
+ * The kind of network, in nictagadm's words, whose nics have an mtu of {@linkcode PHYSICAL_MTU_MIN} or more.
+ */
 const PHYSICAL = "normal";
-/** Bytes; vmadm refuses less on a physical network. @see vmadm(8), nics.*.mtu */
+/** Bytes; vmadm refuses a smaller mtu on a physical network. @see vmadm(8), nics.*.mtu */
 const PHYSICAL_MTU_MIN = 1500;
 
 /** What nictagadm prints of one network. */
 export interface HostNetwork {
-  /** What nics call their `nic_tag`. */
+  /** The `nic_tag` of its nics. */
   readonly tag: string;
-  /** The link that carries it; null for one that is made when it is first used. */
+  /** Its link; null for one that is created on first use. */
   readonly link: string | null;
-  /** `normal`, `aggr`, `etherstub` or `overlay rule`; null where nictagadm does not print it. */
+  /** `normal`, `aggr`, `etherstub` or `overlay rule`; null if nictagadm does not print it. */
   readonly kind: string | null;
 }
 
@@ -36,7 +38,7 @@ export async function askNetworks(
   const answer = await answerOf(transport, "nictagadm", ["list", "-p"], signal);
   if ("unasked" in answer) return answer;
   const networks = answer.value.split("\n").map(networkIn).filter(({ tag }) => tag !== "");
-  // A host without any network: the query went wrong.
+  // No host is without networks, so the query failed.
   if (networks.length === 0) return { unasked: "it names none" };
   return { value: networks.slice(0, NETWORKS_MAX) };
 }
@@ -49,7 +51,7 @@ function networkIn(line: string): HostNetwork {
   return { tag, link: link === "-" || link === "" ? own : link, kind: kind === "" ? null : kind };
 }
 
-/** Bytes that each link carries, by its name. @throws {AgentError} `aborted` */
+/** The mtu of each link by name, bytes. @throws {AgentError} `aborted` */
 async function askLinks(
   transport: Transport,
   signal?: AbortSignal,
@@ -68,7 +70,7 @@ async function askLinks(
   return links.length === 0 ? { unasked: "it names no link" } : { value: new Map(links) };
 }
 
-/** A nic and its path in what was asked. */
+/** A nic and its path in the request. */
 interface PlacedNic {
   readonly nic: JsonObject;
   /** Such as `payload.nics[0]`. */
@@ -82,7 +84,7 @@ export function nicsOf({ nics }: JsonObject, field: string): PlacedNic[] {
 
 /**
  * Refuses nics on a network that the host lacks, or whose mtu their network does not carry.
- * @returns a sentence for each thing that the host did not say
+ * @returns a sentence for each question that the host did not answer
  * @throws {AgentError} `invalid_argument`; `aborted`
  */
 export async function requireNetworks(
@@ -90,7 +92,7 @@ export async function requireNetworks(
   placed: readonly PlacedNic[],
   signal?: AbortSignal,
 ): Promise<string[]> {
-  // The part behind a slash is made on first use: an overlay, as in `sdc_overlay/123`.
+  // The part after a slash, an overlay as in `sdc_overlay/123`, is created on first use.
   const wanted = placed.filter(({ nic: { nic_tag } }) =>
     typeof nic_tag === "string" && !nic_tag.includes("/")
   );
@@ -122,7 +124,7 @@ export function refuseNics(placed: readonly PlacedNic[], networks: readonly Host
   refuseAll(errors);
 }
 
-/** Refuses an mtu above that of its link, with which the machine could not start. */
+/** Refuses an mtu above that of its link: the machine could not start. */
 async function requireCarried(
   transport: Transport,
   placed: readonly PlacedNic[],

@@ -15,8 +15,8 @@ export interface CommandOptions extends ProgramOptions {
   deadlineMs: number;
   signal?: AbortSignal;
   /**
-   * For a program that must not be cut off: when this fires, the program goes on to its end or
-   * deadline, but no longer keeps this process alive and survives its end.
+   * For a program that must not be cut off: when this fires, the program continues to its end or deadline,
+   * but no longer keeps this process alive, and outlives it.
    */
   released?: AbortSignal;
   /** Largest size of standard output and standard error together, bytes. */
@@ -37,10 +37,10 @@ export interface CommandResult {
 /** Bytes of output of one program by default. */
 const OUTPUT_BYTES_MAX = 4 * 1024 * 1024;
 
-/** How long a child may hold the streams open after the program ended. */
+/** How long a child may keep the streams open after the program has ended, milliseconds. */
 const OUTPUT_GRACE_MS = 2_000;
 
-/** How long a killed program may take to exit; inside the kernel it can take forever. */
+/** How long a killed program may take to exit, milliseconds; stuck in the kernel it may never exit. */
 const KILL_WAIT_MS = 5_000;
 
 /**
@@ -100,13 +100,13 @@ export async function runCommand(
   }
 }
 
-/** Ends a program early, and holds the error for it. */
+/** Ends a program early, and keeps the error for that. */
 interface ProgramWatch {
   /** Counts bytes read; false once there are too many. */
   count(bytes: number): boolean;
   /** Throws when the program was ended early. */
   check(): void;
-  /** Rejects when a killed program does not go away. */
+  /** Rejects when a killed program does not exit. */
   readonly lost: Promise<never>;
   /** Lets this process end before the program's deadline. */
   unref(): void;
@@ -168,7 +168,7 @@ function collect(stream: ReadableStream<Uint8Array>, count: (bytes: number) => b
     const decoder = new TextDecoder();
     let text = "";
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
-      // Beyond the bound, the rest is dropped until the killed program is gone.
+      // Beyond the limit, the rest is dropped until the killed program is gone.
       if (count(part.value.length)) text += decoder.decode(part.value, { stream: true });
     }
     return text + decoder.decode();
@@ -176,7 +176,7 @@ function collect(stream: ReadableStream<Uint8Array>, count: (bytes: number) => b
   return { done: read(), abandon: () => void reader.cancel().catch(() => {}) };
 }
 
-/** Writes the input, and closes the stream at once or when the program has ended. */
+/** Writes the input, then closes the stream, at once or when the program has ended. */
 function feed(
   stream: WritableStream<Uint8Array>,
   input: Uint8Array | string,
@@ -189,7 +189,7 @@ function feed(
       await ended;
       await writer.close();
     } catch {
-      // A program may end without reading all input; its exit code says whether that matters.
+      // A program may end without reading all input; its exit code shows whether that matters.
     }
     return "";
   };
@@ -198,9 +198,9 @@ function feed(
 
 // Starts and kills programs of the host. Each leads its own process group, so its children end with it.
 //
-// To make a process group, this runtime copies the whole process first, which stops everything else for
-// milliseconds at each start. A plain start does not, so setsid(1) of util-linux, where present, makes
-// the group and then becomes the program.
+// To make a process group, this runtime first copies the whole process, which stops everything else for
+// milliseconds at each start. A plain start does not, so setsid(1) of util-linux, if present, makes the group
+// and then becomes the program.
 
 /** How a program is started. */
 interface ProgramOptions {
@@ -222,7 +222,7 @@ const NO_PROGRAM = "there is no such program";
 const NOT_EXECUTABLE = "it is not executable";
 
 /**
- * Starts a program that its caller talks with; runCommand() is for all others. It gets the same
+ * Starts a program that its caller communicates with; use runCommand() for all others. It gets the same
  * environment and its own process group, which killGroup() ends.
  * @param program absolute path
  * @throws {AgentError} `host` when it cannot be started
@@ -233,9 +233,9 @@ export function startProgram(
   options: ProgramOptions,
 ): Deno.ChildProcess {
   if (!program.startsWith("/")) throw notStarted(program, "expected an absolute path");
-  // Linux alone starts programs without copying the process.
+  // Only on Linux are programs started without copying the process.
   if (Deno.build.os === "linux") {
-    // setsid reports an error late, and in its own words.
+    // setsid would report this later, and in its own words.
     checkExecutable(program);
     const child = spawnBehindSetsid(program, args, options);
     if (child !== null) return child;
@@ -247,7 +247,7 @@ export function startProgram(
   }
 }
 
-/** Null where there is no setsid. */
+/** Null if there is no setsid. */
 function spawnBehindSetsid(
   program: string,
   args: readonly string[],
@@ -291,7 +291,7 @@ function checkExecutable(program: string): void {
 }
 
 /**
- * Returns only when the program has run: setsid may have failed to become it.
+ * Returns only if the program has really run: setsid may have failed to become it.
  * @throws {AgentError} `host`
  */
 function checkStarted(
@@ -312,11 +312,11 @@ function notStarted(program: string, why: string, cause?: unknown): AgentError {
   return new AgentError("host", `Cannot run ${JSON.stringify(program)}: ${why}`, { cause });
 }
 
-/** Kills a program and its process group; a process that is gone already is no error. */
+/** Kills a program and its process group; a process that is already gone is no error. */
 export function killGroup(leader: Deno.ChildProcess): void {
   if (killed(() => Deno.kill(-leader.pid, "SIGKILL"))) return;
-  // There may be no group yet: then kill the program before it makes one, and then what it may have started
-  // in that moment. By its handle, since its id may have been reused.
+  // There may be no group yet: kill the program before it makes one, then whatever it may have started
+  // meanwhile. By its handle, since its id may have been reused.
   if (killed(() => leader.kill("SIGKILL"))) killed(() => Deno.kill(-leader.pid, "SIGKILL"));
 }
 

@@ -1,4 +1,4 @@
-// How a program of the host ended, in words for errors and logs: bounded, and without secrets.
+// Describes how a program of the host ended, for errors and logs: bounded, and without secrets.
 
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
 import { isSecretName, MASK, SECRET_ENDINGS } from "../domain/masking.ts";
@@ -38,21 +38,21 @@ export function describeResult(
   return texts.length === 0 ? `${end} and wrote nothing` : `${end}: ${texts.join(" | ")}`;
 }
 
-/** Bounded and without secrets, as an error quotes output. */
+/** Output as errors quote it: bounded and without secrets. */
 export function shown(text: string, secrets: readonly string[] = []): string {
   const clean = masked(text, secrets);
   if (clean.length <= SHOWN_CHARS_MAX) return clean;
   return `${clean.slice(0, SHOWN_CHARS_MAX)}... (${clean.length} characters)`;
 }
 
-/** `"vnc_password": "x"`, `vnc_password: 'x'`, `vnc_password=x`, and such texts cut anywhere. */
+/** `"vnc_password": "x"`, `vnc_password: 'x'`, `vnc_password=x`, and the same cut off anywhere. */
 const SECRET_PAIR = new RegExp(
   `((?:${SECRET_ENDINGS})["']?\\s*[:=]\\s*)` +
     `("(?:[^"\\\\]|\\\\.)*"?|'(?:[^'\\\\]|\\\\.)*'?|[^\\s,}]+)`,
   "gi",
 );
 
-/** Shorter secrets are masked by their key only: their value may occur anywhere. */
+/** Shorter secrets are only masked after their key, since the value may occur anywhere. */
 const SECRET_CHARS_MIN = 4;
 
 /** The secret texts of a payload, at any depth. */

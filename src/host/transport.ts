@@ -1,6 +1,6 @@
-// The one seam between the agent and the host it manages: how vmadm runs there and how files get there.
-// `local` is the global zone itself; `simulated` is this program acting as vmadm, with its state in a
-// folder; both share the file operations. ssh/transport.ts manages a global zone from another machine.
+// The only interface between the agent and the host it manages: how vmadm runs there and how files get there.
+// `local` is the global zone itself; `simulated` is this program acting as vmadm, with its state in a folder;
+// both share the file operations. ssh/transport.ts manages a global zone from another machine.
 
 import type { SelfCommand } from "../runtime/executable.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -18,19 +18,19 @@ export type HostConnection = Pick<
   "read" | "write" | "close" | "readable" | "writable"
 >;
 
-/** Their paths in every version of SmartOS. */
+/** The path of zfs in every version of SmartOS. */
 export const ZFS = "/usr/sbin/zfs";
 /** Lists the NIC tags of the host; vmadm needs one for each NIC. */
 export const NICTAGADM = "/usr/bin/nictagadm";
-/** Lists the links of the host with what each carries. */
+/** Lists the links of the host and their mtu. */
 export const DLADM = "/usr/sbin/dladm";
-/** Prints what the host is made of, from a cache of its own. */
+/** Prints the resources of the host, from a cache of its own. */
 export const SYSINFO = "/usr/bin/sysinfo";
 
 /** What the agent uses of the managed host. */
 export interface Transport {
   readonly kind: "local" | "simulated" | "ssh";
-  /** Names the host in what is kept of its machines: an agent may manage another one tomorrow. */
+  /** Names the host in records about its machines, since the agent may manage another host later. */
   readonly host: string;
   /**
    * Runs vmadm with these arguments.
@@ -135,7 +135,7 @@ export function simulatedTransport(options: { self: SelfCommand; stateDir: strin
 }
 
 /**
- * A folder as the agent's paths begin with it.
+ * An absolute folder in the form that the agent's paths begin with.
  * @throws {AgentError} `invalid_argument` when it is not absolute
  */
 export function absoluteFolder(path: string): string {
@@ -152,7 +152,7 @@ export function absoluteFolder(path: string): string {
 // read from the simulator's record of the machine, so a change by `vmadm update` applies at once.
 
 const GIB = 1024 ** 3;
-/** Bytes that a file may grow by before its zone is recounted. */
+/** Bytes that a file may grow before its zone is recounted. */
 const RECOUNT_BYTES = 16 << 20;
 
 /**
@@ -168,7 +168,7 @@ function withQuotas(files: HostFiles, stateDir: string): HostFiles {
       return Math.min(free, Math.max(0, room));
     },
     create: async (path) => {
-      // Even a name takes a block.
+      // Even an empty file takes a block.
       if (await roomOf(path) <= 0) throw quotaExceeded("create", path);
       return withQuota(await files.create(path), path, roomOf);
     },
@@ -228,7 +228,7 @@ async function quotaOf(file: string): Promise<number> {
   }
 }
 
-/** Bytes of all regular files; what vanishes meanwhile counts as gone. */
+/** Bytes of all regular files; those that vanish meanwhile do not count. */
 async function bytesBelow(folder: string): Promise<number> {
   let bytes = 0;
   try {
@@ -252,7 +252,7 @@ async function sizeOf(file: string): Promise<number> {
   }
 }
 
-/** Processes in the zone may remove and exchange its files. */
+/** Processes in the zone may remove and replace its files. */
 function isGone(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }

@@ -31,7 +31,7 @@ export function openTurns(max: number): Turns {
           await orAborted(action, promise, signal);
         } catch (error) {
           const at = waiting.indexOf(resolve);
-          // Its turn came in the same moment: pass it on.
+          // Its turn came at the same moment: pass it on.
           if (at < 0) giveBack();
           else waiting.splice(at, 1);
           throw error;
@@ -58,14 +58,14 @@ export interface Locks {
   hold<T>(name: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T>;
 }
 
-/** Opens a set of locks; a free name costs nothing. */
+/** Opens a set of locks; free names take no memory. */
 export function openLocks(): Locks {
   const tails = new Map<string, Promise<void>>();
   return {
     async hold(name, signal, run) {
       const before = tails.get(name) ?? Promise.resolve();
       const { promise: done, resolve: release } = Promise.withResolvers<void>();
-      // The next caller waits for both, so that none overtakes a call whose caller gave up.
+      // The next caller waits for both, so that it does not overtake a call whose caller gave up.
       const tail = before.then(() => done);
       tails.set(name, tail);
       try {

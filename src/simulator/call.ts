@@ -1,7 +1,7 @@
-// Parses the words of one vmadm call as its option parser does: options may come anywhere, an unknown
-// option is not an error, and an unknown long option consumes the next word.
+// Parses the words of a vmadm call as vmadm's option parser does: options may come anywhere, an unknown
+// option is no error, and an unknown long option consumes the next word.
 
-/** Other spellings of subcommands. */
+/** Aliases of subcommands. */
 const SAME: Readonly<Record<string, string>> = {
   boot: "start",
   halt: "stop",
@@ -24,7 +24,7 @@ export const SUBCOMMANDS = [
   "validate",
 ] as const;
 
-/** The one name of a subcommand: `boot` is `start`. */
+/** The main name of a subcommand: `start` for `boot`. */
 export function canonicalSubcommand(word: string): string {
   return SAME[word] ?? word;
 }
@@ -53,7 +53,7 @@ const LONG: Readonly<Record<string, string>> = {
   "--help": "-h",
 };
 
-/** Reads the words after a subcommand. */
+/** Parses the words after a subcommand. */
 export function parseCall(args: readonly string[]): SimulatedCall {
   const flags = new Set<string>();
   const values = new Map<string, string>();

@@ -1,6 +1,6 @@
-// Faults of the simulated host. They are kept in its folder, since callers clear the environment,
-// and each names one way in which the documented tool is known, or must be expected, to fail.
-// docs/simulator.md explains each by name.
+// Faults of the simulated host. They are stored in its folder, since callers clear the environment. Each is
+// one way in which the documented tool is known to fail, or must be expected to. docs/simulator.md explains
+// each by name.
 
 import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
@@ -8,10 +8,10 @@ import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { canonicalSubcommand, SUBCOMMANDS } from "./call.ts";
 import { locked, openState, readJson, sleep, type State, writeJson } from "./host_folder.ts";
 
-/** What the value of a fault means: nothing but a count, a subcommand, milliseconds, or a text. */
+/** What the value of a fault means: only a count, a subcommand, milliseconds, or a text. */
 type FaultValue = "count" | "subcommand" | "milliseconds" | "text";
 
-/** Every fault, with what its value means. */
+/** Every fault, with the meaning of its value. */
 export const FAULTS = {
   out_of_space: "count",
   conflict: "count",
@@ -60,9 +60,9 @@ export const FAULTS = {
 export type FaultName = keyof typeof FAULTS;
 
 interface Fault {
-  /** Subcommand, milliseconds or text; null when the fault takes none or means all subcommands. */
+  /** Subcommand, milliseconds or text; null if the fault takes none or applies to all subcommands. */
   readonly value: string | null;
-  /** How many more times it strikes; null is until it is cleared. */
+  /** How many more times it strikes; null for until it is cleared. */
   readonly left: number | null;
 }
 
@@ -129,7 +129,7 @@ function isFaultName(name: string): name is FaultName {
   return Object.hasOwn(FAULTS, name);
 }
 
-/** Whether a fault strikes now; a counted one is then nearer to its end. */
+/** Whether a fault strikes now, which counts. */
 export async function strikes(state: State, name: FaultName): Promise<boolean> {
   return await strike(state, name) !== null;
 }
@@ -186,12 +186,12 @@ function hits(entry: unknown, subcommand: string | null): Fault | null {
 /** Phases that take time, by their delay in host.json. */
 type SlowPhase = Exclude<keyof State["host"]["delays"], "factor">;
 
-/** Between two looks whether the delay of a phase that lasts has been changed, milliseconds. */
+/** Milliseconds between two checks whether the delay of the current phase has changed. */
 const DELAY_LOOK_MS = 200;
 
 /**
- * Spends the time of one phase: its delay times the factor, plus the fault `slow`. A delay that is changed
- * in host.json counts at once, also for a phase that lasts.
+ * Spends the time of one phase: its delay times the factor, plus the fault `slow`. A delay changed in
+ * host.json takes effect at once, even for the current phase.
  */
 export async function spend(state: State, phase: SlowPhase): Promise<void> {
   const beganMs = performance.now();
@@ -203,7 +203,7 @@ export async function spend(state: State, phase: SlowPhase): Promise<void> {
   }
 }
 
-/** Ends this program the way kill -9 does: nothing is written, nothing is released by hand. */
+/** Ends this program as kill -9 does: nothing is written, nothing is released. */
 export function die(signal: "SIGKILL" | "SIGABRT"): Promise<never> {
   Deno.kill(Deno.pid, signal);
   return new Promise(() => {});

@@ -3,12 +3,12 @@
 // use of the folder writes their defaults.
 //
 //   host.json             facts of the host, read by every call; edit it to set up a test
-//   faults.json           faults that are switched on (fault.ts)
-//   datasets.json         what lies in the pool (pool.ts)
+//   faults.json           active faults (fault.ts)
+//   datasets.json         the datasets of the pool (pool.ts)
 //   machines/U.json       one machine (machine.ts)
-//   processes/U.json      the process of machine U: its pid, and where it answers (presence.ts)
+//   processes/U.json      the process of machine U: its pid, and its port (presence.ts)
 //   processes/U.input     keys and pointer positions that the guest received, JSON lines
-//   processes/U.emulator  what the emulator of machine U has complained of
+//   processes/U.emulator  error messages of the emulator of machine U
 //   volumes/NAME          the bytes of a volume, once an emulator has used it
 //   zones/U/root          the root folder of the zone
 //   lock                  held for each read-modify-write of the files above
@@ -18,7 +18,7 @@ import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { closing } from "../runtime/waiting.ts";
 
-/** Milliseconds that the host takes for its parts of the work, before `factor` is applied. */
+/** Milliseconds that the host takes for each phase, before `factor` is applied. */
 interface Delays {
   readonly factor: number;
   /** Making the volumes. */
@@ -33,14 +33,14 @@ interface Delays {
   readonly boot: number;
   /** Between the start of a machine and its VNC listener. */
   readonly vnc: number;
-  /** What a guest takes to shut down when its power button is pressed. */
+  /** From the power button to the end of the guest's shutdown. */
   readonly shutdown: number;
   /** Halting a zone, seen as state `shutting_down`. */
   readonly halt: number;
   readonly delete: number;
 }
 
-/** Time-outs of the documented tool in milliseconds; a test may shorten them in host.json. */
+/** Timeouts of the documented tool in milliseconds; a test may shorten them in host.json. */
 interface Timeouts {
   /** Waiting for a machine to come up. */
   readonly start: number;
@@ -55,12 +55,12 @@ interface Timeouts {
 /** Facts of the simulated host. Sizes are MiB. */
 interface Host {
   readonly uuid: string;
-  /** Where VNC listeners are; a real host has its admin network here. */
+  /** The address of VNC listeners; on a real host, that of the admin network. */
   readonly admin_ip: string;
   readonly nic_tags: readonly string[];
-  /** Those of `nic_tags` that are switches of the host without a link to the outside. */
+  /** The `nic_tags` that are virtual switches without a link to the outside. */
   readonly etherstubs: readonly string[];
-  /** Bytes that the links of `nic_tags` carry, where it is not 1500, or 9000 of an etherstub. */
+  /** The mtu of the links of `nic_tags`, bytes, if it is not 1500, or 9000 for an etherstub. */
   readonly nic_mtus: Readonly<Record<string, number>>;
   readonly pool: { readonly name: string; readonly size: number };
   /** Images that are imported, with the size of their volume. */
@@ -70,9 +70,9 @@ interface Host {
   readonly cpus: number;
   /** Memory. */
   readonly ram: number;
-  /** What runs the machines that start from now on (engine.ts). */
+  /** The engine of machines that start from now on (engine.ts). */
   readonly engine: "fake" | "qemu";
-  /** Absolute path of the emulator that the engine qemu runs; empty when none was chosen. */
+  /** Absolute path of the emulator that the engine qemu runs; empty if none was chosen. */
   readonly emulator: string;
   readonly delays: Delays;
   readonly timeouts: Timeouts;
@@ -128,12 +128,12 @@ export async function openState(dir: string): Promise<State> {
   return { dir: absolute, host: hostOf(await readJson(file) ?? {}) };
 }
 
-/** Fills what an edited host.json leaves out. */
+/** Fills in what an edited host.json leaves out. */
 function hostOf(facts: JsonObject): Host {
   const delays = isJsonObject(facts.delays) ? facts.delays : {};
   const timeouts = isJsonObject(facts.timeouts) ? facts.timeouts : {};
   const pool = isJsonObject(facts.pool) ? facts.pool : {};
-  // The folder belongs to the tester, who will notice a wrong type at once.
+  // The folder is the tester's, who will notice a wrong type at once.
   return {
     ...DEFAULT_HOST,
     ...facts,
@@ -143,7 +143,7 @@ function hostOf(facts: JsonObject): Host {
   } as Host;
 }
 
-/** Changes facts of a host; later calls use them. */
+/** Changes facts of a host for later calls. */
 export async function changeHost(state: State, facts: Partial<Host>): Promise<void> {
   const file = join(state.dir, "host.json");
   await locked(state.dir, async () => {
@@ -180,8 +180,8 @@ export async function readJson(file: string): Promise<JsonObject | null> {
 }
 
 /**
- * Replaces a JSON file as a whole. It is not flushed to the disk: a simulated host need not survive
- * the power loss of the real one.
+ * Replaces a JSON file as a whole. It is not flushed to the disk: a simulated host need not survive a power
+ * loss of the real one.
  */
 export async function writeJson(file: string, value: object): Promise<void> {
   const temporary = `${file}.${crypto.randomUUID()}.tmp`;
@@ -202,7 +202,7 @@ export async function exists(path: string): Promise<boolean> {
   }
 }
 
-/** Names in a folder, sorted; none when the folder is gone. */
+/** Names in a folder, sorted; none if the folder is gone. */
 export async function namesIn(folder: string): Promise<string[]> {
   const names: string[] = [];
   try {
@@ -213,7 +213,7 @@ export async function namesIn(folder: string): Promise<string[]> {
   return names.sort();
 }
 
-/** Waits some milliseconds; the simulated host is slow where a real one is. */
+/** Waits this many milliseconds. */
 export function sleep(ms: number): Promise<void> {
   return ms <= 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
 }

@@ -1,10 +1,10 @@
-// One machine of the simulated host: its record, and the process that stands for its hypervisor.
+// One machine of the simulated host: its record, and the process that plays its hypervisor.
 //
 //   configured -> incomplete -> provisioning -> stopped <-> ready -> running -> stopping -> stopped
 //                      (create)          \-> failed          (boot)       \-> shutting_down ^
 //
-// A record says "running" only while the machine's process answers (presence.ts), so a hypervisor
-// that dies, however it dies, makes the machine stopped for the next reader; nothing has to notice.
+// A record says "running" only while the machine's process answers (presence.ts), so when a hypervisor dies,
+// in whatever way, the next reader finds the machine stopped; nothing has to watch it.
 
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
@@ -24,7 +24,7 @@ type MachineState =
   | "stopping"
   | "shutting_down"
   | "failed";
-/** The kernel's word for the zone. */
+/** The state of the zone in the kernel's words. */
 type ZoneState =
   | "configured"
   | "incomplete"
@@ -42,31 +42,31 @@ export interface BootFile {
 
 /** The words of the last start. */
 export interface Boot {
-  /** New at each start; it marks the process of an older start. */
+  /** New at each start, to recognize the process of an older start. */
   readonly id: string;
   readonly started_ms: number;
-  /** qemu's -boot text, such as `order=cd,once=d`; null when neither word nor property gave one. */
+  /** qemu's -boot text, such as `order=cd,once=d`; null if neither the words nor the property set one. */
   readonly order: string | null;
   readonly files: readonly BootFile[];
 }
 
-/** The device from which a guest came up. */
+/** The device that a guest booted from. */
 export type BootedFrom =
   | { readonly kind: "cd"; readonly path: string }
   | { readonly kind: "disk"; readonly path: string }
   | { readonly kind: "nothing" };
 
-/** The process of a running machine, as far as it has reported. */
+/** What the process of a running machine has reported. */
 interface Process {
   readonly pid: number;
-  /** Of the VNC listener; null while there is none. */
+  /** The port of the VNC listener; null while there is none. */
   readonly port: number | null;
 }
 
 /** States of a machine that has a process, or is about to. */
 export const UP: readonly MachineState[] = ["ready", "running", "stopping", "shutting_down"];
 
-/** A machine as its file has it. */
+/** A machine as stored in its file. */
 export interface Machine {
   readonly uuid: string;
   readonly brand: Brand;
@@ -74,38 +74,38 @@ export interface Machine {
   vm: JsonObject;
   state: MachineState;
   zone_state: ZoneState;
-  /** While provisioning: when to give up, milliseconds since 1970. */
+  /** When to give up provisioning, milliseconds since 1970. */
   transition_expire: number | null;
   boot: Boot | null;
   process: Process | null;
-  /** Of the last start or reset; null before the first. */
+  /** The device of the last start or reset; null before the first. */
   booted: BootedFrom | null;
   boot_timestamp: string | null;
   exit_timestamp: string | null;
   /** May be negative or above 255. */
   exit_status: number | null;
-  /** Milliseconds after which a guest that was asked to stop is halted. */
+  /** Milliseconds that a guest has to stop before it is halted. */
   stop_timeout_ms: number | null;
   /** Whether something bootable has been installed on the boot disk. */
   installed: boolean;
 }
 
-/** How long a start may sit in state `ready` without a process before it counts as dead. */
+/** How long a start may be in state `ready` without a process before it counts as dead, milliseconds. */
 const READY_MS_MAX = 10_000;
-/** Exit status that a killed hypervisor leaves: the number of the signal. */
+/** The exit status of a killed hypervisor: the number of the signal. */
 export const KILLED = 9;
 
-/** Where the machine is written down. */
+/** Where the record of a machine is stored. */
 export function machineFile(state: State, uuid: string): string {
   return join(state.dir, "machines", `${uuid}.json`);
 }
 
-/** Where the process of a machine says who it is and on which port it answers. */
+/** The file in which the process of a machine reports its pid and its port. */
 export function processFile(state: State, uuid: string): string {
   return join(state.dir, "processes", `${uuid}.json`);
 }
 
-/** The zonepath of a machine, an absolute path. */
+/** The absolute zonepath of a machine. */
 export function zonepath(state: State, uuid: string): string {
   return join(state.dir, "zones", uuid);
 }
@@ -132,7 +132,7 @@ function createdAt(machine: Machine): string {
   return String(machine.vm.create_timestamp);
 }
 
-/** Changes a machine under the host's lock and returns it; null when it is not there any more. */
+/** Changes a machine under the host's lock and returns it; null if it no longer exists. */
 export function changeMachine(
   state: State,
   uuid: string,
@@ -150,11 +150,11 @@ export function changeMachine(
 
 async function readRecord(state: State, uuid: string): Promise<Machine | null> {
   const record: object | null = await readJson(machineFile(state, uuid));
-  // Written by this program only, and replaced as a whole.
+  // Only this program writes it, and replaces it as a whole.
   return record as Machine | null;
 }
 
-/** Whether a record has been overtaken by the death of its process or by the clock. */
+/** Whether a record is outdated, because its process has died or its time is up. */
 async function isStale(state: State, machine: Machine): Promise<boolean> {
   switch (machine.state) {
     case "running":
@@ -207,7 +207,7 @@ export async function signalMachine(
   try {
     Deno.kill(machine.process.pid, signal);
   } catch (error) {
-    // It ended between the two lines.
+    // It ended since the check.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }

@@ -1,5 +1,5 @@
-// What one simulated command says: its two streams and its exit code, as the documented tool has
-// them. Human text goes to stderr, success included; stdout carries data only.
+// The output of a simulated command: its two streams and its exit code, as in the documented tool. Messages
+// go to stderr, on success too; stdout is data only.
 
 import { AgentError } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
@@ -12,11 +12,11 @@ export interface ToolOutcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
-  /** Whether it ends by SIGABRT after it has written. */
+  /** Whether SIGABRT ends it after its output. */
   readonly aborts?: boolean;
 }
 
-/** Success or no-op, with a sentence on stderr. */
+/** Success or no-op, with a message on stderr. */
 export function said(text: string): ToolOutcome {
   return { code: 0, stdout: "", stderr: `${text}\n` };
 }
@@ -31,12 +31,12 @@ export function printed(text: string): ToolOutcome {
   return { code: 0, stdout: text, stderr: "" };
 }
 
-/** Data as the tool prints JSON: two spaces and a final newline. */
+/** JSON as the tool prints it: indented by two spaces, with a final newline. */
 export function printedJson(value: JsonValue): ToolOutcome {
   return printed(JSON.stringify(value, null, 2) + "\n");
 }
 
-/** A failure of one of the steps that the tool does at the same time. */
+/** A failure of one of several steps that the tool does at once. */
 export function firstOf(text: string): string {
   return `first of 1 error: ${text}`;
 }
@@ -56,18 +56,18 @@ export function misuse(text: string): AgentError {
   return new AgentError("invalid_argument", text);
 }
 
-// Writes what a simulated command says, and the faults that spoil it on the way.
+// Writes the output of a simulated command, with the faults that spoil it.
 
 /** Bytes of the fault `flood`. */
 const FLOOD_BYTES = 64 << 20;
 const FLOOD_LINE = "x".repeat(1023) + "\n";
 const GARBAGE = '\u0000\u001b[31m{"vnc": [[[ nonsense \ufffd';
 const NOISE_STDOUT = "WARNING: the clock was stepped\n";
-/** A log line of the real tool, as VMADM_DEBUG_LEVEL brings them, and a line from elsewhere. */
+/** A log line as the real tool writes with VMADM_DEBUG_LEVEL, and a line from elsewhere. */
 const NOISE_STDERR = '{"name":"vmadm","level":20,"msg":"simulated noise","v":0}\n' +
   "zoneadm: simulated noise before the message\n";
 
-/** An outcome as a fault leaves it. */
+/** Applies the faults that spoil an outcome. */
 export async function spoil(
   state: State,
   subcommand: string,
@@ -84,7 +84,7 @@ export async function spoil(
   return { ...outcome, stdout, stderr };
 }
 
-/** Writes both streams whole; a reader that has gone is no reason to fail. */
+/** Writes both streams completely; a reader that has gone is no failure. */
 export async function writeOutcome(outcome: ToolOutcome): Promise<void> {
   const encoder = new TextEncoder();
   try {

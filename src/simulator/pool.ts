@@ -1,7 +1,7 @@
-// The storage pool of the simulated host: datasets by name, and what their reservations leave.
-// A volume reserves its whole size; the root of a bhyve zone reserves its quota, that of a kvm zone
-// does not. Sizes are MiB. The bytes that files in a zone root take are not counted here:
-// host/transport.ts holds them to the zone's quota as the agent writes them.
+// The storage pool of the simulated host: datasets by name, and the space that their reservations leave. A
+// volume reserves its whole size. The root of a bhyve zone reserves its quota; that of a kvm zone does not.
+// Sizes are MiB. Files in a zone root are not counted here: host/transport.ts enforces the zone's quota as
+// the agent writes them.
 
 import { join } from "@std/path";
 import type { JsonObject } from "../domain/json.ts";
@@ -12,7 +12,7 @@ import { locked, readJson, type State, writeJson } from "./host_folder.ts";
 export interface Dataset {
   readonly name: string;
   readonly kind: "filesystem" | "volume";
-  /** MiB that nobody else can use. */
+  /** Reserved space, MiB. */
   readonly reservation: number;
 }
 
@@ -20,7 +20,7 @@ function datasetsFile(state: State): string {
   return join(state.dir, "datasets.json");
 }
 
-/** All datasets, in the order in which they were made. */
+/** All datasets, in order of creation. */
 export async function readDatasets(state: State): Promise<Dataset[]> {
   const { datasets } = await readJson(datasetsFile(state)) ?? {};
   // Written by this program only.
@@ -28,7 +28,7 @@ export async function readDatasets(state: State): Promise<Dataset[]> {
 }
 
 /**
- * Makes a dataset.
+ * Creates a dataset.
  * @throws {AgentError} `host` with the words of zfs when it exists or does not fit
  */
 export async function createDataset(
@@ -51,13 +51,13 @@ export async function createDataset(
   });
 }
 
-/** MiB of the pool that nobody has reserved. */
+/** Unreserved space of the pool, MiB. */
 export async function availableMiB(state: State): Promise<number> {
   const reserved = (await readDatasets(state)).reduce((sum, it) => sum + it.reservation, 0);
   return Math.max(0, state.host.pool.size - reserved);
 }
 
-/** Destroys datasets by name, whether they are there or not. */
+/** Destroys datasets by name; missing ones are ignored. */
 export async function destroyDatasets(state: State, names: readonly string[]): Promise<void> {
   await locked(state.dir, async () => {
     const datasets = (await readDatasets(state)).filter(({ name }) => !names.includes(name));
@@ -70,7 +70,7 @@ export async function destroyDatasets(state: State, names: readonly string[]): P
   }
 }
 
-/** Where the bytes of a volume are, once an emulator has used it. */
+/** The file with the bytes of a volume, once an emulator has used it. */
 export function volumeFile(state: State, name: string): string {
   return join(state.dir, "volumes", name.replaceAll("/", "_"));
 }
@@ -94,14 +94,14 @@ export function volumeName(state: State, brand: string, uuid: string, index: num
   return brand === "bhyve" ? `${root}/disk${index}` : `${root}-disk${index}`;
 }
 
-/** The volume that a disk has, or null when it is a file. */
+/** The volume of a disk; null if the disk is a file. */
 export function volumeOf(disk: JsonObject): string | null {
   return typeof disk.zfs_filesystem === "string" ? disk.zfs_filesystem : null;
 }
 
 /**
  * Changes what a dataset reserves.
- * @throws {AgentError} `host` with the words of zfs when the pool has no room for it
+ * @throws {AgentError} `host` with the words of zfs when the pool lacks the space
  */
 export async function reserve(state: State, name: string, reservation: number): Promise<void> {
   await locked(state.dir, async () => {

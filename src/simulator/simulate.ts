@@ -52,8 +52,8 @@ export async function simulate(args: string[]): Promise<number> {
 }
 
 /**
- * What one call would print. A caller that sets up a host may use it without a process of its
- * own; `vmadm` and `zfs` belong into one, since a fault may end it.
+ * What one call would print. A caller that sets up a host may use this within its own process, but not for
+ * `vmadm` and `zfs`, since a fault may end the process.
  */
 export async function outcomeOf(args: readonly string[]): Promise<ToolOutcome> {
   const [flag, dir = "", face = "", ...rest] = args;
@@ -122,10 +122,10 @@ async function fault(state: State, args: readonly string[]): Promise<ToolOutcome
 }
 
 // Leftovers of a simulated host: objects that nothing owns, and machines that are neither stopped nor
-// running. If the list is empty, a test has cleaned up.
+// running. An empty list means that a test has cleaned up.
 
 const UUID_LENGTH = 36;
-/** How long a process may take to end after its machine, ms. */
+/** How long a process may take to end after its machine, milliseconds. */
 const ENDING_MS = 500;
 
 /** Lists the leftovers of a host; empty when there are none. */
@@ -143,7 +143,7 @@ async function leftovers(state: State): Promise<JsonObject[]> {
   }
   for (const uuid of await namesIn(join(state.dir, "zones"))) {
     if (uuids.has(uuid)) {
-      // Only a copy into the root puts anything beside it and the logs of the zone.
+      // Besides the root and the logs, only an unfinished copy leaves a file here.
       const beside = (await namesIn(join(state.dir, "zones", uuid)))
         .filter((it) => it !== "root" && it !== "logs");
       found.push(...beside.map((name) => ({ kind: "zone_file", uuid, name })));
@@ -163,7 +163,7 @@ async function leftovers(state: State): Promise<JsonObject[]> {
     const uuid = name.slice(0, -".json".length);
     if (!await isAlive(state, uuid)) continue;
     if ((await readMachine(state, uuid))?.state === "running") continue;
-    // A process that is ending marks its machine before it is gone.
+    // An ending process marks its machine before it is gone.
     await sleep(ENDING_MS);
     if (!await isAlive(state, uuid)) continue;
     // Checked again: a machine may have started since the list was made.
@@ -176,7 +176,7 @@ async function leftovers(state: State): Promise<JsonObject[]> {
 // Events that happen without a call of vmadm: a guest shuts down, resets or crashes, a proxy restarts,
 // the host goes down.
 
-/** Events of a running machine, with the signal that its process takes for it. */
+/** Events of a running machine, and the signals of its process for them. */
 const EVENTS: Readonly<Record<string, Deno.Signal>> = {
   "power-off": "SIGINT",
   reset: "SIGHUP",
@@ -185,7 +185,7 @@ const EVENTS: Readonly<Record<string, Deno.Signal>> = {
 };
 
 /**
- * Lets something happen to a running machine.
+ * Makes an event happen to a running machine.
  * @throws {AgentError} `not_found` when it does not run, `invalid_argument` for an unknown event
  */
 async function actOnGuest(state: State, uuid: string, event: string): Promise<void> {
@@ -224,7 +224,7 @@ async function stopAll(state: State): Promise<void> {
 }
 
 /**
- * The host loses its power and comes back. What create had not finished stays as it was.
+ * The host loses power and comes back. An unfinished create stays as it was.
  * @param autoboot whether machines with that property start again, as on a real host
  */
 async function powerCycle(state: State, autoboot: boolean): Promise<void> {
@@ -239,12 +239,12 @@ async function powerCycle(state: State, autoboot: boolean): Promise<void> {
 async function endWith(state: State, machine: Machine, exitStatus: number): Promise<void> {
   if (!UP.includes(machine.state)) return;
   await endProcess(state, machine);
-  // A start that is still under way sees this and gives up.
+  // A start in progress sees this and gives up.
   await changeMachine(state, machine.uuid, (it) => halted(it, exitStatus));
 }
 
-// The calls of zfs(8) that the agent makes: list, of names or of what is available, and destroy. Exit
-// codes and texts are those of the documented tool; options are read as far as callers here use them.
+// The calls of zfs(8) that the agent makes: list, of names or of available space, and destroy. Exit codes and
+// texts are those of the documented tool; only options that callers use are read.
 
 const MIB = 1024 ** 2;
 const ZFS_USAGE = `usage:
@@ -263,7 +263,7 @@ async function zfs(state: State, args: readonly string[]): Promise<ToolOutcome> 
   return { code: 2, stdout: "", stderr: ZFS_USAGE };
 }
 
-/** Without a dataset the names of all; of one dataset, the pool's own included, what is asked for. */
+/** Without a dataset, the names of all; for one dataset, which may be the pool, the requested property. */
 async function list(state: State, words: readonly string[]): Promise<ToolOutcome> {
   const valueOf = (option: string) => {
     const at = words.indexOf(option);
@@ -304,7 +304,7 @@ async function destroy(state: State, name: string): Promise<ToolOutcome> {
   return printed("");
 }
 
-/** A filesystem is mounted where the zone's folder is. */
+/** The folder of the zone is the mount point of a filesystem. */
 async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<void> {
   if (kind !== "filesystem") return;
   const uuid = name.slice(state.host.pool.name.length + 1);
@@ -313,8 +313,8 @@ async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<
   });
 }
 
-// nictagadm list: the networks of the host, by which nics name them. Each tag is on a link of its own,
-// whose address follows from its place in the list.
+// nictagadm list: the NIC tags of the host. Each is on a link of its own, whose address follows from its
+// place in the list.
 
 const NICTAGADM_USAGE = "Usage:\n\tnictagadm list [-p]\n";
 
@@ -330,7 +330,7 @@ function nictagadm(state: State, args: readonly string[]): ToolOutcome {
       : [tag, addressOf(index), `net${index}`, "normal"]
   );
   if (options.includes("-p")) {
-    // The separator is escaped where it is part of a value.
+    // The separator is escaped within a value.
     const lines = rows.map((row) => row.map((value) => value?.replaceAll(":", "\\:")).join(":"));
     return printed(lines.map((line) => `${line}\n`).join(""));
   }
@@ -348,7 +348,7 @@ function isEtherstub({ host }: State, tag: string): boolean {
 const LINK_MTU_BYTES = 1500;
 const ETHERSTUB_MTU_BYTES = 9000;
 
-/** dladm, as far as it says what each link carries. */
+/** dladm, as far as it reports the mtu of each link. */
 function dladm(state: State, args: readonly string[]): ToolOutcome {
   if (args.join(" ") !== "show-link -p -o link,mtu") {
     return { ...failed("usage: dladm show-link -p -o link,mtu"), code: 1 };
@@ -362,7 +362,7 @@ function dladm(state: State, args: readonly string[]): ToolOutcome {
   return printed(lines.join(""));
 }
 
-/** sysinfo, as far as it says what the host is made of. Some of its numbers are texts. */
+/** sysinfo, as far as it reports the resources of the host. Some of its numbers are strings. */
 function sysinfo({ host }: State, args: readonly string[]): ToolOutcome {
   if (args.length > 0) return { code: 1, stdout: "", stderr: "Usage:\n\tsysinfo\n" };
   return printedJson({

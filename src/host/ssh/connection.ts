@@ -1,9 +1,8 @@
-// The one ssh connection to a host, over which all sessions run. It is opened when first needed, and again
-// after it broke.
+// The one ssh connection to a host, over which all sessions run. It is opened on first use, and again after
+// it breaks.
 //
 // Its process belongs to the agent and holds a session whose remote program, `cat`, ends when its input
-// closes. So the connection ends with the agent, however that ends; an ssh master in the background would
-// not.
+// closes. So the connection ends with the agent, however the agent ends; a background ssh master would not.
 
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
@@ -11,7 +10,7 @@ import { orAborted } from "../abort.ts";
 import { killGroup, runCommand, startProgram } from "../program.ts";
 import { openTurns } from "../turns.ts";
 
-/** Time to connect in all: name, TCP, keys, login, shell. */
+/** Milliseconds to connect in all: name lookup, TCP, keys, login, shell. */
 const CONNECT_MS_MAX = 30_000;
 
 /**
@@ -20,15 +19,15 @@ const CONNECT_MS_MAX = 30_000;
  */
 const SESSIONS_MAX = 8;
 
-/** Characters that a login shell may print before our program does. */
+/** Most characters that a login shell may print before our program does. */
 const GREETING_CHARS_MAX = 64 * 1024;
 
-/** Time to query the local process of the connection. */
+/** Milliseconds to query the local process of the connection. */
 const CHECK_MS_MAX = 5_000;
 
 const SOCKET_NAME = "control";
 
-/** A connection, as sessions use it. */
+/** A connection that runs sessions. */
 export interface SshConnection {
   readonly host: SshHost;
   /**
@@ -39,9 +38,9 @@ export interface SshConnection {
     signal: AbortSignal | undefined,
     run: (options: readonly string[]) => Promise<T>,
   ): Promise<T>;
-  /** Like session(), for channels that sshd does not count, while they are used. */
+  /** Like session(), for channels, which sshd does not count as sessions. */
   options(signal: AbortSignal | undefined): Promise<readonly string[]>;
-  /** Whether there is a connection. It may be broken without its process knowing. */
+  /** Whether there is a connection. It may have broken without its process noticing. */
   isUp(): Promise<boolean>;
   /** Ends the connection, and every session with it. */
   close(): Promise<void>;
@@ -82,7 +81,7 @@ export function openSshConnection(host: SshHost, newMark: () => string): SshConn
       if (asked === undefined || asked.ended) return false;
       const args = [...clientOptions(host, asked.socket), "-O", "check", "--", host.destination];
       const { code } = await runCommand(SSH, args, { cwd: host.folder, deadlineMs: CHECK_MS_MAX });
-      // Its socket goes a moment before its process; the next caller needs a new connection.
+      // Its socket disappears a moment before its process; the next caller needs a new connection.
       if (code !== 0) endMaster(asked);
       return code === 0;
     },
@@ -101,7 +100,7 @@ function clientOptions(host: SshHost, socket: string): readonly string[] {
   return [
     ...sshOptions(host),
     ...["-o", "LogLevel=ERROR", "-o", "ControlMaster=no", "-o", `ControlPath=./${socket}`],
-    // Without it ssh would connect for this session alone; this fails instead.
+    // Without this, ssh would make a connection for this session alone; this makes it fail instead.
     ...["-o", "ProxyCommand=exit 255"],
   ];
 }
@@ -132,7 +131,7 @@ function removeSockets(folder: string): void {
   }
 }
 
-/** Settles when the remote program has written. */
+/** Settles when the remote program has printed its mark. */
 async function readyOf(host: SshHost, child: Deno.ChildProcess, mark: string): Promise<void> {
   let stderr = "";
   const words = readText(child.stderr, (text) => {
@@ -159,7 +158,7 @@ async function readyOf(host: SshHost, child: Deno.ChildProcess, mark: string): P
   throw connectFailure(host, stderr);
 }
 
-/** Reads a stream to its end; settles with true as soon as `enough` says so, the rest is dropped. */
+/** Reads a stream to its end. Settles with true as soon as `enough` does; the rest is dropped. */
 function readText(
   stream: ReadableStream<Uint8Array>,
   enough: (text: string) => boolean,
@@ -180,23 +179,23 @@ function endMaster(master: Master): void {
   if (master.ended) return;
   master.ended = true;
   killGroup(master.child);
-  // Closed only now: earlier, that would end the connection in order and wait for every session.
+  // Closed only now: closing it earlier would end the connection in order, after waiting for every session.
   master.child.stdin.close().catch(() => {});
 }
 
-// How OpenSSH's client is called: host, options, and the meaning of its errors. It reads no configuration
-// file, so only the agent's settings count.
+// Calls OpenSSH's client: host, options, and the meaning of its errors. It reads no configuration file, so
+// only the agent's settings count.
 
 /** A host behind ssh. */
 export interface SshHost {
   /** `host` or `user@host`. */
   readonly destination: string;
   readonly port: number;
-  /** Private key; null for the default ones in the home of the agent's user. */
+  /** Private key; null for the default keys of the agent's user. */
   readonly identityFile: string | null;
   /** File of known hosts; null for ssh's own. */
   readonly knownHostsFile: string | null;
-  /** Absolute private folder for the connection's control socket. */
+  /** Absolute path of a private folder for the connection's control socket. */
   readonly folder: string;
 }
 
@@ -205,11 +204,11 @@ export const SSH = "/usr/bin/ssh";
 
 /** Seconds for the TCP connection and the greeting. */
 const CONNECT_SECONDS = 10;
-/** A connection that is silent for 15 s is closed. */
+/** Seconds between checks; a connection that is silent for 15 s is closed. */
 const ALIVE_SECONDS = 5;
 const ALIVE_COUNT = 3;
 
-/** The options of every call, without the destination. */
+/** The options of every call. */
 function sshOptions(host: SshHost): string[] {
   const options = [
     "BatchMode=yes",
@@ -264,7 +263,7 @@ function connectFailure(host: SshHost, stderr: string, cause?: unknown): AgentEr
   return new AgentError("host", message, { cause: cause ?? new Error(sshWords(stderr)) });
 }
 
-/** The host's name in messages. */
+/** The host as messages name it. */
 export function addressOf({ destination, port }: SshHost): string {
   return `${destination}:${port}`;
 }

@@ -1,6 +1,6 @@
-// Files of a host behind ssh, through sshd's sftp server: it offers the system calls of that host (open
-// without following links and only new files, changes and syncs by handle), which no shell command offers
-// everywhere. Digests are computed by a remote program, from the bytes that arrived.
+// Files of a host behind ssh, through sshd's sftp server: it offers the system calls of that host (opening
+// only new files without following links, changes and syncs by handle), which no shell command offers
+// everywhere. Digests are computed by a remote program from the bytes that arrived.
 
 import { AgentError } from "../../domain/error.ts";
 import type { Digests, FileStatus, HostFiles, HostFileWriter } from "../host_files.ts";
@@ -23,7 +23,7 @@ const EXTENSIONS = ["statvfs@openssh.com", "fsync@openssh.com"];
 
 /** What the files need of the connection. */
 interface RemoteDeps {
-  /** Opens a session, or returns the one that is open. */
+  /** Returns the open session, or opens one. */
   session(): Promise<RemoteSession>;
   /** Runs a remote program like runCommand(). */
   readonly run: RunProgram;
@@ -73,7 +73,7 @@ async function openedSession({ session }: RemoteDeps): Promise<RemoteSession> {
   throw new AgentError("host", message);
 }
 
-/** Enough for an image of many gigabytes on a slow disk. */
+/** Milliseconds; enough for an image of many gigabytes on a slow disk. */
 const DIGEST_MS_MAX = 2 * 3_600_000;
 
 /** Exit code of DIGEST_SCRIPT for anything but a regular file. */
@@ -81,7 +81,7 @@ const NO_FILE_CODE = 4;
 
 /**
  * Prints digests of one regular file with one hard link, in the requested order. It enters the folder and
- * makes sure that no link led elsewhere, so that only the name is left to check.
+ * checks that no link led elsewhere, so only the name is left to check.
  */
 const DIGEST_SCRIPT = `
 cd -P -- "$1" && [ "$(pwd -P)" = "$1" ] || exit 3
@@ -124,7 +124,7 @@ async function farDigests(
   throw new AgentError("host", message);
 }
 
-/** Bytes of one write; every sftp server accepts packets of 256 KiB. */
+/** Bytes of one write; every sftp server accepts packets up to 256 KiB. */
 const WRITE_BYTES = 128 * 1024;
 /** Concurrent writes, so that latency does not slow a copy down. */
 const WRITES_MAX = 16;
@@ -188,7 +188,7 @@ async function createFarFile(session: RemoteSession, path: string): Promise<Host
   };
 }
 
-/** The protocol has no code for a full disk, so the free space decides. */
+/** The error of a failed write. The protocol has no code for a full disk, so the free space decides. */
 async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unknown> {
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";
   const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);
@@ -197,7 +197,7 @@ async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unkn
   return new AgentError("storage_full", message, { cause });
 }
 
-// Requests about files, and the meaning of their answers.
+// Requests about files, and their answers.
 
 /** File types by the bits of the mode. */
 const TYPE_BITS = 0o170000;
@@ -209,7 +209,7 @@ const FILE_KINDS: Readonly<Record<number, FileStatus["kind"]>> = {
 /** Mode of a file that is still being written. */
 const FIRST_MODE = 0o400;
 
-/** One request: what it does, for errors, and the answer it expects besides a status. */
+/** One request: its action, for errors, and the kind of answer it expects besides a status. */
 interface Request {
   readonly verb: string;
   readonly path: string;
@@ -218,10 +218,10 @@ interface Request {
   readonly answer?: number;
 }
 
-/** Null when the name does not exist. */
+/** Sends a request; null when the name does not exist. */
 type SftpCall = (request: Request) => Promise<PacketFields | null>;
 
-/** The requests of one session; a handle is valid in its session only. */
+/** Sends requests in one session; handles are valid only in it. */
 function askIn(session: RemoteSession): SftpCall {
   return async (request) => {
     const { answer } = await session.send(request.kind, request.fields);
@@ -268,8 +268,8 @@ async function statusOf(ask: SftpCall, path: string): Promise<FileStatus | null>
 }
 
 /**
- * The protocol has neither device and inode nor the number of hard links. So two files of one kind and
- * owner look the same here, and zone/copy.ts relies on the place of a name instead.
+ * The protocol has neither device and inode nor the number of hard links. So two files of one kind and owner
+ * look the same here, and zone/copy.ts relies on where a name is instead.
  */
 function fileStatus({ size, owner, mode }: FileAttributes): FileStatus {
   const kind = FILE_KINDS[mode & TYPE_BITS] ?? "other";
@@ -289,7 +289,7 @@ async function freeBytesOf(ask: SftpCall, path: string): Promise<number> {
 }
 
 /**
- * Opens a file or a folder; a new file is readable for its owner alone.
+ * Opens a file or a folder; a new file is readable only by its owner.
  * @returns its handle, valid in this session
  * @throws {AgentError} `host`
  */

@@ -1,5 +1,5 @@
-// Packets of the file transfer protocol that sshd offers as its subsystem `sftp`, version 3 with
-// OpenSSH's extensions: their fields, written and read. Every number is big-endian.
+// Writes and reads packets of the file transfer protocol that sshd offers as its subsystem `sftp`, version 3
+// with OpenSSH's extensions. Every number is big-endian.
 // @see draft-ietf-secsh-filexfer-02, and the file PROTOCOL of OpenSSH
 
 import { AgentError } from "../../domain/error.ts";
@@ -25,16 +25,16 @@ export const PACKET = {
 /** Codes of a status packet. */
 export const STATUS = { ok: 0, no_such_file: 2, permission_denied: 3, unsupported: 8 } as const;
 
-/** What open() does: read, write, make, and fail when anything is there. */
+/** Flags of open(): read, write, create, and fail if anything exists. */
 export const OPEN = { read: 0x1, write: 0x2, create: 0x8, exclusive: 0x20 } as const;
 
-/** Attributes that are present; the permissions have the file's type in their upper bits. */
+/** Flags for the attributes that are present; the upper bits of the permissions are the file's type. */
 export const ATTRIBUTE = { size: 0x1, owner: 0x2, permissions: 0x4, times: 0x8 } as const;
 
-/** One field: a number of 32 or 64 bits, or a text or bytes with their length before them. */
+/** One field: a number of 32 or 64 bits, or text or bytes preceded by their length. */
 export type Field = number | bigint | string | Uint8Array;
 
-/** A packet with its length before it. */
+/** A packet preceded by its length. */
 export function packet(kind: number, fields: readonly Field[]): Uint8Array<ArrayBuffer> {
   const parts = fields.map((field) =>
     typeof field === "string" ? new TextEncoder().encode(field) : field
@@ -62,13 +62,13 @@ function sizeOf(part: number | bigint | Uint8Array): number {
   return typeof part === "bigint" ? 8 : 4 + part.length;
 }
 
-/** Reads the fields of one packet in their order. */
+/** Reads the fields of one packet in order. */
 export interface PacketFields {
   u32(): number;
   u64(): bigint;
   bytes(): Uint8Array;
   text(): string;
-  /** Whether all of them were read. */
+  /** Whether all of them have been read. */
   readonly done: boolean;
 }
 
@@ -103,7 +103,7 @@ export function fieldsOf(bytes: Uint8Array): PacketFields {
 export interface FileAttributes {
   readonly size: number;
   readonly owner: number;
-  /** Type and permission bits, as `st_mode` has them. */
+  /** Type and permission bits, as in `st_mode`. */
   readonly mode: number;
 }
 

@@ -5,10 +5,12 @@ import { AgentError } from "../../domain/error.ts";
 import { killGroup } from "../program.ts";
 import { type Field, fieldsOf, PACKET, packet, type PacketFields } from "./packet.ts";
 
-/** Bytes of one answer; those to our requests are far shorter. */
+/** Most bytes of one answer; those to our requests are far shorter. */
 const ANSWER_BYTES_MAX = 256 * 1024;
 
-/** How long the server may be silent while requests are pending; a sync of gigabytes is slow. */
+/**
+ * How long the server may be silent while requests are pending, milliseconds; a sync of gigabytes is slow.
+ */
 const SILENCE_MS_MAX = 120_000;
 
 const PROTOCOL_VERSION = 3;
@@ -82,12 +84,12 @@ export async function openRemoteSession(
     async send(kind, fields) {
       if (error !== undefined) throw error;
       const answer = Promise.withResolvers<SftpAnswer>();
-      // A caller may await the answer long after it sent the request.
+      // A caller may await the answer long after sending the request.
       answer.promise.catch(() => {});
       last = (last + 1) % 2 ** 32;
       waiting.set(last, answer);
       silence.asked();
-      // The reason is known when the session ends; then all pending requests fail with it.
+      // The reason is known once the session ends; all pending requests then fail with it.
       await writer.write(packet(kind, [last, ...fields])).catch(() => {});
       return { answer: answer.promise };
     },

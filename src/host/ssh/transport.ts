@@ -31,7 +31,6 @@ import {
 } from "../transport.ts";
 import { abortedError, checkAborted } from "../abort.ts";
 
-/** A host, and its paths. */
 interface SshTransportOptions {
   readonly host: SshHost;
   /** Absolute path of vmadm there. */
@@ -42,14 +41,14 @@ interface SshTransportOptions {
   readonly newMark: () => string;
 }
 
-/** A transport that holds a connection. */
+/** A transport with a connection of its own. */
 export interface SshTransport extends Transport {
   /**
    * Connects now.
    * @throws {AgentError} `host` with the reason; `aborted`
    */
   connect(signal?: AbortSignal): Promise<void>;
-  /** Ends the connection; programs that may not be cut off go on there. */
+  /** Ends the connection; programs that must not be cut off continue there. */
   close(): Promise<void>;
 }
 
@@ -84,7 +83,7 @@ export function sshTransport(options: SshTransportOptions): SshTransport {
   };
 }
 
-/** The one session for files, opened when needed and again after it ended. */
+/** The one session for files, opened on first use and again after it ends. */
 function openFileSessions(connection: SshConnection) {
   let opening: Promise<RemoteSession> | undefined;
   let opened: RemoteSession | undefined;
@@ -125,7 +124,7 @@ async function openFileSession(connection: SshConnection): Promise<RemoteSession
 // at this end. sshd must allow it (AllowTcpForwarding).
 
 /**
- * Opens the channel. The first read throws `host` when nothing answers at its other end.
+ * Opens the channel. The first read throws `host` if nothing answers at the other end.
  * @throws {AgentError} `host` when there is no connection to the host; `aborted`
  */
 async function dialOverSsh(
@@ -185,7 +184,7 @@ function channelOf(
       closed = true;
       killGroup(child);
       const ignore = () => {};
-      // Streams that were taken are ended by their taker; others must not stay open.
+      // Streams that were taken are ended by their takers; the others must not stay open.
       if (reader !== undefined) reader.cancel().catch(ignore);
       else if (!child.stdout.locked) child.stdout.cancel().catch(ignore);
       if (writer !== undefined) writer.close().catch(ignore);
@@ -195,22 +194,22 @@ function channelOf(
 }
 
 // Runs a program over ssh as runCommand() does locally: a cleared environment, a deadline, bounded output,
-// and nothing left running when it is cut off.
+// and nothing left running after a cut.
 //
 // Closing a session kills nothing on the remote host, and ssh's exit code 255 may be the program's. So a
-// small script starts the program there. Its input is the program's, then stays open: when it closes
-// before the program has ended, since the caller gave up, ssh was killed or the connection broke, the
-// script kills its process group, and itself with it. Should it never see the closing, it keeps the
-// deadline too. The script marks on both streams where the program's output begins, and reports its exit
-// code at the end; any other end of the session is an error of ssh.
+// small script starts the program there. Its input is first the program's, then stays open. If it closes
+// before the program has ended, because the caller gave up, ssh was killed or the connection broke, the
+// script kills its process group, itself included. In case it never sees that, it also enforces the deadline.
+// The script marks on both streams where the program's output begins, and reports its exit code at the end;
+// any other end of the session is an error of ssh.
 
-/** How much later the deadline passes on the remote host, seconds. */
+/** How much later the remote deadline is, seconds. */
 const FAR_DEADLINE_GRACE_SECONDS = 5;
 
 /**
- * The script. `$1` is the mark, `$2` the deadline in seconds, `$3` is `cut` or `keep`, `$4` how many
- * bytes of the input are the program's; then the program and its arguments. `keep`: the program goes
- * on when the input closes. Bytes are read one by one, so that none of what follows is consumed.
+ * The script. `$1` is the mark, `$2` the deadline in seconds, `$3` is `cut` or `keep`, `$4` how many bytes of
+ * the input are the program's; then the program and its arguments. `keep`: the program continues when the
+ * input closes. Bytes are read one by one, so that nothing beyond them is consumed.
  */
 const SCRIPT = `
 mark=$1 limit=$2 end=$3 bytes=$4
@@ -251,8 +250,8 @@ const SIGNALS: Readonly<Record<number, string>> = {
 };
 
 /**
- * Runs a remote program to its end. With `released`, the program goes on to its end or deadline when the
- * connection breaks. A session that ended before the program started is tried once more, over a new
+ * Runs a remote program to its end. With `released`, the program continues to its end or deadline when the
+ * connection breaks. If a session ends before the program starts, it is tried once more over a new
  * connection.
  * @param program absolute path on the remote host
  * @param options without `env` and `cwd`: the environment is cleared, the folder is `/`
@@ -332,7 +331,7 @@ function readAttempt(result: CommandResult, mark: string, missing: string): SshR
   if (at < 0) return { kind: "not_begun", words: sshWords(stderr) };
   if (ended === null || from < 0) return { kind: "cut_off", words: sshWords(stderr.slice(0, at)) };
   if (ended[1] === "missing") throw new AgentError("host", missing);
-  // A shell reports a signal as 128 plus its number; ksh93, the sh of illumos, as 256 plus it.
+  // A shell reports a signal as 128 plus its number; ksh93, the sh of illumos, as 256 plus that.
   const reported = Number(ended[1]);
   const code = reported > 256 ? reported - 128 : reported;
   const signal = code > 128 ? SIGNALS[code - 128] ?? null : null;
@@ -366,14 +365,14 @@ function brokenSession(
 // each word is quoted.
 
 /**
- * Largest size of one command, bytes. Linux accepts at most 128 KiB in one argument of a program, and the
- * whole command is one argument of the remote shell.
+ * Largest size of one command, bytes. Linux allows 128 KiB for one argument, and the whole command is one
+ * argument of the remote shell.
  */
 const COMMAND_BYTES_MAX = 100 * 1024;
 
 /**
  * Quotes a text as one word of a POSIX shell.
- * @throws {AgentError} `invalid_argument` for a NUL or half a surrogate pair, which no argument can hold
+ * @throws {AgentError} `invalid_argument` for a NUL or half a surrogate pair, which no argument can contain
  */
 export function quoted(word: string): string {
   if (word.includes("\0") || !word.isWellFormed()) {

@@ -23,7 +23,7 @@ export const BOOT_DEVICES = [
   "ndc",
 ] as const;
 
-/** The options of a boot, not validated yet. */
+/** The options of a boot, not checked yet. */
 interface BootChoice {
   /** One of BOOT_DEVICES. */
   order?: string;
@@ -35,7 +35,7 @@ interface BootChoice {
   disk?: string;
 }
 
-/** Tried by vmadm itself when no order is given: disk, then CD. */
+/** What vmadm itself tries without an order: disk, then CD. */
 const DEFAULT_ORDER = "cd";
 
 /** The only bus that every kvm guest can boot a CD or a raw image from. */

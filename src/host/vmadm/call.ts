@@ -9,7 +9,7 @@ import { describeResult, secretsOf } from "../program_output.ts";
 import { codeOf } from "./output.ts";
 import type { Transport } from "../transport.ts";
 
-/** Milliseconds per operation; vmadm's own time-outs are shorter. */
+/** Milliseconds per operation; vmadm's own timeouts are shorter. */
 export const VMADM_DEADLINES_MS = {
   validate: 60_000,
   create: 600_000,
@@ -18,7 +18,7 @@ export const VMADM_DEADLINES_MS = {
   boot: 360_000,
   /** A guest has 180 s to power off, then vmadm waits up to 300 s for the zone. */
   stop: 540_000,
-  /** A guest has 3 minutes to power off, then vmadm starts it, as `stop` and `boot` do. */
+  /** A guest has 3 minutes to power off, then vmadm starts it, as in `stop` and `boot`. */
   reboot: 900_000,
   update: 120_000,
   delete: 300_000,
@@ -32,20 +32,20 @@ export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, nu
 export interface VmadmHost {
   readonly transport: Transport;
   readonly deadlinesMs: VmadmDeadlines;
-  /** Waits between two looks at a machine; pause() of abort.ts, or a test's own clock. */
+  /** Waits between two checks of a machine: pause() of abort.ts, or a test's own clock. */
   readonly wait: typeof pause;
 }
 
-/** One run of vmadm. Its deadline is that of the operation. */
+/** One run of vmadm, with the deadline of its operation. */
 export interface VmadmCall {
   readonly operation: keyof VmadmDeadlines;
-  /** What the call is for, as errors begin: `Cannot boot machine <uuid>`. */
+  /** The action, with which errors begin: `Cannot boot machine <uuid>`. */
   readonly action: string;
   readonly args: readonly string[];
   /** Sent as JSON on standard input. */
   readonly payload?: JsonObject;
   readonly signal?: AbortSignal | undefined;
-  /** Instead of `signal`: the call goes on when it fires, see CommandOptions. */
+  /** Instead of `signal`: the call continues when it fires; see CommandOptions. */
   readonly released?: AbortSignal | undefined;
 }
 
@@ -68,15 +68,15 @@ export async function callVmadm(host: VmadmHost, call: VmadmCall): Promise<Comma
   }
 }
 
-/** The error of a failed call, with all that vmadm printed. */
+/** The error of a failed call, with everything vmadm printed. */
 export function failureOf(call: VmadmCall, result: CommandResult): AgentError {
   const said = describeResult(result, secretsOf(call.payload));
   return new AgentError(codeOf(result), `${call.action}: ${commandOf(call)} ${said}`);
 }
 
 /**
- * What a successful call printed, read by a parser.
- * @throws {AgentError} that of the parser, with the command and what it wrote on standard error
+ * Parses what a successful call printed.
+ * @throws {AgentError} that of the parser, with the command and its standard error
  */
 export function parsed<T>(
   call: VmadmCall,

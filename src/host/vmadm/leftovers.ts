@@ -9,11 +9,11 @@ import type { VmadmHost } from "./call.ts";
 import { lookUp } from "./lookup.ts";
 
 /**
- * Runs a create, and removes its datasets when it was killed before it made a zone. They are this call's:
- * nothing had the uuid before, and calls about one machine run one after another. A create that fails by
- * itself cleans up by itself.
+ * Runs a create, and removes its datasets when it was killed before it made a zone. They belong to this call:
+ * nothing had the uuid before, and calls about one machine run one after another. A create that fails on its
+ * own cleans up on its own.
  * @param claiming awaited before anything is made, when nothing has the uuid yet
- * @throws {AgentError} that of the create, with what may be left
+ * @throws {AgentError} that of the create, naming what may be left
  */
 export async function withoutDatasets(
   host: VmadmHost,
@@ -21,7 +21,7 @@ export async function withoutDatasets(
   create: () => Promise<CommandResult>,
   claiming: () => Promise<void> = () => Promise.resolve(),
 ): Promise<CommandResult> {
-  // Without zfs nothing is known, and nothing is removed.
+  // Without an answer of zfs nothing is known, so nothing is removed.
   const before = await datasetsOf(host.transport, uuid).catch(() => null);
   if (before !== null && before.length === 0) await claiming();
   const tidy = async () => {
@@ -38,7 +38,7 @@ export async function withoutDatasets(
   try {
     result = await create();
   } catch (error) {
-    // It was killed: by its deadline, or for too much output.
+    // It was killed by its deadline or for too much output.
     if (!(error instanceof AgentError) || !["timeout", "host"].includes(error.code)) throw error;
     const left = await tidy();
     throw left === "" ? error : new AgentError(error.code, error.message + left, { cause: error });
@@ -49,7 +49,7 @@ export async function withoutDatasets(
 }
 
 /**
- * Destroys what a create that died left without a machine. The caller knows that nothing had the uuid
+ * Destroys what a create that died has left without a machine. The caller knows that nothing had the uuid
  * before that create, and that there is no machine.
  * @returns names of destroyed datasets
  * @throws {AgentError} `host` when something stays, or zfs fails
@@ -68,7 +68,7 @@ export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid
 }
 
 /**
- * Destroys what a successful delete left of its machine.
+ * Destroys what a successful delete has left of its machine.
  * @throws {AgentError} `host` when something stays
  */
 export async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {

@@ -1,4 +1,4 @@
-// What vmadm knows of machines. Existence is checked here, since vmadm words "no such machine" differently
+// Looks up machines. Their existence is checked here, since vmadm words "no such machine" differently
 // everywhere.
 
 import { AgentError } from "../../domain/error.ts";
@@ -9,7 +9,7 @@ import type { CommandResult } from "../program.ts";
 import { callVmadm, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import { parseMachine, parseMachines } from "./output.ts";
 
-/** Fields of a machine in every list: those that vmadm reads from the zones alone. */
+/** Fields of a machine in every list, which vmadm reads from the zones alone. */
 const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";
 
 /** The states in which vmadm performs an operation. */
@@ -65,7 +65,7 @@ export async function list(
   return parsed(call, result, parseMachines);
 }
 
-/** The error of a failed call: `not_found` says more than vmadm's text. */
+/** The error of a failed call; `not_found` if the machine is gone, which vmadm's text may not say. */
 export async function explained(
   host: VmadmHost,
   uuid: MachineUuid,

@@ -1,5 +1,5 @@
-// The operations of vmadm: the arguments of each call, its sentence of success, and the failures that are
-// none.
+// The operations of vmadm: the arguments of each call, its success message, and the failures that count as
+// success.
 
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -36,9 +36,9 @@ export async function validateCreate(
 }
 
 /**
- * Goes on when `released` fires: a create that is cut off leaves volumes that vmadm cannot remove.
+ * Continues when `released` fires: a create that is cut off leaves volumes that vmadm cannot remove.
  * @param claiming see withoutDatasets()
- * @returns its state when it is done
+ * @returns the state of the machine afterwards
  * @throws {AgentError} `already_exists`, `conflict`, `storage_full`, `host`
  */
 export async function create(
@@ -100,7 +100,7 @@ export async function update(
  * Deletes a machine; one that does not exist is no error.
  * @param claimed whether everything of this uuid may go, even without a machine
  * @returns names of destroyed datasets that belonged to no machine
- * @throws {AgentError} as failureOf() when vmadm fails on a machine that is there
+ * @throws {AgentError} as failureOf() when vmadm fails on an existing machine
  */
 export async function destroy(
   host: VmadmHost,
@@ -125,7 +125,7 @@ export async function destroy(
 }
 
 /**
- * The address of the console, with its password; null while nothing listens or answers vmadm.
+ * The address of the console, with its password; null while nothing listens, or nothing answers vmadm.
  * @throws {AgentError} `not_found` when there is no such machine, else as failureOf()
  */
 export async function infoVnc(

@@ -1,6 +1,5 @@
-// Parses what vmadm prints. Text for people, success and failure alike, is on standard error; standard
-// output carries data only. All functions are pure; their errors quote the raw text, bounded and without
-// secrets.
+// Parses what vmadm prints. Messages, of success and failure alike, are on standard error; standard output is
+// data only. All functions are pure; their errors quote the raw text, bounded and without secrets.
 
 import { AgentError, type ErrorCode, type FieldError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
@@ -10,12 +9,12 @@ import { messageOfOutput, shown } from "../program_output.ts";
 import { PORT_MIN } from "./vnc_connection.ts";
 import { PORT_MAX } from "../../domain/ip_address.ts";
 
-// The sentences of vmadm. It has no codes, so each sentence that this agent acts on is matched here, and
+// The messages of vmadm. It has no error codes, so every message that the agent acts on is matched here, and
 // nowhere else. A failure of one of several parallel steps begins with FIRST_OF.
 
 const FIRST_OF = /\bfirst of \d+ errors?: /;
 
-/** What vmadm prints before the uuid of the machine when it has done an operation. */
+/** What vmadm prints before the uuid of the machine after a successful operation. */
 const DONE = {
   boot: "Successfully started VM",
   stop: "Successfully completed stop for VM",
@@ -30,7 +29,7 @@ function linesOf({ stdout, stderr }: CommandResult): string[] {
     .map((line) => line.trim().replace(FIRST_OF, ""));
 }
 
-/** Whether vmadm has done this to the machine: exit code 0 and its sentence. */
+/** Whether vmadm has done this to the machine: exit code 0 and its success message. */
 export function isDone(
   result: CommandResult,
   operation: keyof typeof DONE,
@@ -46,8 +45,8 @@ export function isRunningAlready(result: CommandResult, uuid: MachineUuid): bool
 }
 
 /**
- * The state for which a stop did nothing, such as `stopped` or `stopping`; null when it says nothing of
- * the kind. The exit code is 0, or 1 by force.
+ * The state in which a stop did nothing, such as `stopped` or `stopping`; null if vmadm does not report that.
+ * The exit code is then 0, or 1 with force.
  */
 export function stateBeforeStop(result: CommandResult, uuid: MachineUuid): string | null {
   const sentence = new RegExp(`^VM ${uuid} is already not 'running' \\(currently: (\\w+)\\)$`);
@@ -68,18 +67,18 @@ export function isNotAnsweringYet({ stderr }: CommandResult): boolean {
   return /query returned 500\./.test(messageOfOutput(stderr));
 }
 
-/** The uuid in the sentence of a successful create; null when there is no such sentence. */
+/** The uuid in the success message of a create; null without such a message. */
 export function createdUuid(result: CommandResult): string | null {
   const sentence = /^Successfully created VM (\S+)\s*$/m;
   const match = sentence.exec(messageOfOutput(result.stderr)) ?? sentence.exec(result.stdout);
   return match?.[1] ?? null;
 }
 
-/** What failures of certain texts are to callers; every other one is `host`. */
+/** The codes of failures with certain texts; all others are `host`. */
 const CODES: readonly (readonly [RegExp, ErrorCode])[] = [
   [/out of space|no space left|quota exceeded/i, "storage_full"],
   [/^VM with UUID \S+ already exists/, "already_exists"],
-  // A create that goes on or died has left a volume or zone of this uuid.
+  // A create that still runs or has died has made a volume or zone with this uuid.
   [/(?:dataset|zone) already exists$/, "already_exists"],
   [/^Conflict detected with another vm/, "conflict"],
   [/Cannot start vm from state/, "conflict"],
@@ -121,7 +120,7 @@ export function parseMachine(stdout: string, uuid: MachineUuid): JsonObject | nu
 }
 
 /**
- * The address that `info U vnc` prints, and the password where there is one.
+ * The address that `info U vnc` prints, and the password if there is one.
  * @returns null while nothing listens: `{"vnc": {}}`
  * @throws {AgentError} `host`
  */
@@ -149,7 +148,7 @@ export function parseVnc(
   };
 }
 
-/** Keys of what `validate create` prints, and what each says of the properties it lists. */
+/** Keys of the output of `validate create`, and what each means for the properties it lists. */
 const PROBLEMS = {
   bad_brand: { code: "Invalid", says: "is not a brand of this host" },
   bad_values: { code: "Invalid", says: "has a value refused by vmadm" },
@@ -185,7 +184,7 @@ function parseJson(what: string, text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Without the cause, whose message quotes the text, passwords included.
+    // Without the cause, whose message would quote the text, passwords included.
     throw unexpected(what, "JSON", text);
   }
 }

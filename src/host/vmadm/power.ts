@@ -1,6 +1,6 @@
-// Starts and stops machines. vmadm's word is not enough: a start succeeds although the hypervisor died at
+// Starts and stops machines. vmadm's answer is not enough: a start succeeds even if the hypervisor died at
 // once, and a stop does nothing, with exit code 0, while a machine is still stopping. So the machine is
-// looked at afterwards.
+// checked afterwards.
 
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -9,14 +9,14 @@ import { callVmadm, type VmadmCall, type VmadmHost } from "./call.ts";
 import { explained, lookUp } from "./lookup.ts";
 import { isDone, isRunningAlready, stateBeforeStop } from "./output.ts";
 
-/** States of a machine that has a hypervisor, or gets one in a moment. */
+/** States of a machine that has a hypervisor, or is about to get one. */
 export const UP: readonly unknown[] = ["ready", "running", "stopping"];
 /** States that end by themselves. */
 const PASSING: readonly unknown[] = ["ready", "stopping", "shutting_down", "down"];
 
-/** How a started machine is looked at. */
+/** How a started machine is checked. */
 export interface BootWatch {
-  /** Milliseconds from the first look to a second one; without it there is one look. */
+  /** Milliseconds from the first check to a second one; without it, there is only one. */
   readonly watchMs?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
@@ -69,22 +69,22 @@ async function requireUp(
 export interface StopOptions {
   force?: boolean;
   timeoutSeconds?: number;
-  /** Called every REPORT_MS while it is stopping, with the seconds so far. */
+  /** Called every REPORT_MS while it stops, with the seconds so far. */
   onWait?: (seconds: number) => Promise<void>;
 }
 
-/** Between two looks at a machine that is stopping; each starts an interpreter on the host. */
+/** Milliseconds between two checks of a stopping machine; each starts an interpreter on the host. */
 const LOOK_MS = 2_000;
-/** A guest has at most 180 s, and halting its zone takes its time. */
+/** Milliseconds; a guest has up to 180 s, and halting its zone takes time too. */
 const STOPPING_MS_MAX = 300_000;
-/** Between two reports of a stop that is under way. */
+/** Milliseconds between two reports of a stop in progress. */
 const REPORT_MS = 15_000;
-/** A machine may come out of the state in which the first stop found it as a running one. */
+/** Attempts: a machine may leave the state in which the first stop found it by running. */
 const STOPS_MAX = 2;
 
 /**
- * Stops a machine, unless it is stopped already. One that is stopping already is waited for.
- * @throws {AgentError} `conflict` when it is neither stopped nor stopping in the end
+ * Stops a machine, unless it is already stopped. Waits for one that is already stopping.
+ * @throws {AgentError} `conflict` if it ends up neither stopped nor stopping
  */
 export async function stop(
   host: VmadmHost,
@@ -98,7 +98,7 @@ export async function stop(
   const reporting = onWait === undefined
     ? undefined
     : report(host, call, onWait, finished.signal).catch(() => {
-      // A report that fails, as one too many does, does not fail the stop.
+      // A failed report, such as one too many, does not fail the stop.
     });
   try {
     for (let stops = 1; !await stopOnce(host, uuid, call); stops += 1) {
@@ -115,7 +115,7 @@ export async function stop(
   }
 }
 
-/** Whether the machine is stopped now; false when vmadm found it in another state than running. */
+/** Whether the machine is stopped now; false if vmadm found it in a state other than running. */
 async function stopOnce(host: VmadmHost, uuid: MachineUuid, call: VmadmCall): Promise<boolean> {
   const result = await callVmadm(host, call);
   if (isDone(result, "stop", uuid)) return true;
@@ -124,7 +124,7 @@ async function stopOnce(host: VmadmHost, uuid: MachineUuid, call: VmadmCall): Pr
   return state === "stopped";
 }
 
-/** The state of the machine once it does not change by itself any more, or when that takes too long. */
+/** The state of the machine once it no longer changes by itself, or after too long a wait. */
 async function stateAfterWait(
   host: VmadmHost,
   uuid: MachineUuid,

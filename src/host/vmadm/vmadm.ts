@@ -1,6 +1,6 @@
 // Drives vmadm, the host's tool for machines. Every call names its machine by a validated uuid, has a
-// deadline, and counts as done only when vmadm prints its sentence of success. Calls that change one
-// machine run one after another, since vmadm takes no lock.
+// deadline, and counts as done only if vmadm prints its success message. Calls that change one machine run
+// one after another, since vmadm takes no lock.
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -33,13 +33,13 @@ export interface VncAddress {
   /** Address of the host's global zone. */
   host: string;
   port: number;
-  /** `port` less 5900, where vmadm reports it. */
+  /** `port` minus 5900, if vmadm reports it. */
   display?: number;
 }
 
-/** The console with its password, for callers who may use it. */
+/** The console with its password, for callers that may use it. */
 export interface VncConsole extends VncAddress {
-  /** In clear text, when the machine has one. */
+  /** In clear text, if the machine has one. */
   password?: string;
 }
 
@@ -59,12 +59,12 @@ export interface Vmadm {
    */
   validateCreate(payload: JsonObject, o?: CallOptions): Promise<void>;
   /**
-   * Creates the machine of a payload, under the payload's `uuid`. With `vnc_password` true its console
-   * gets a random password, which vncConsole() returns. An abort answers the caller at once, but vmadm
-   * goes on; see settled().
+   * Creates the machine of a payload, under the payload's `uuid`. With `vnc_password` true its console gets a
+   * random password, which vncConsole() returns. An abort returns at once, but vmadm continues; see
+   * settled().
    * @param o `claiming`: awaited before vmadm makes anything, if nothing on the host has the uuid; not
    * called if something has it, or zfs does not answer
-   * @returns the state when it is done; `stopped` is a usable machine
+   * @returns the state afterwards; `stopped` is a usable machine
    * @throws {AgentError} `already_exists` when something has the uuid; `conflict` when an address is taken;
    * `storage_full`
    */
@@ -76,7 +76,7 @@ export interface Vmadm {
   /** All machines with the fields of LIST_FIELDS in lookup.ts, by one call. */
   list(o?: MachineListOptions): Promise<JsonObject[]>;
   /**
-   * Starts a machine, unless it runs already, and looks whether it lives: at once, and again after
+   * Starts a machine, unless it already runs, and checks that it stays up: at once, and again after
    * `watchMs`. Paths are `/name`, the bus is ide.
    * @throws {AgentError} `host` when it has died, with the end of its log; `conflict` when it is not stopped
    */
@@ -86,23 +86,23 @@ export interface Vmadm {
     o?: CallOptions & { watchMs?: number },
   ): Promise<void>;
   /**
-   * Stops a machine, unless it is stopped already. The guest has 180 seconds, or `timeoutSeconds`, and is
-   * then forced. A machine that is stopping already is waited for.
-   * @throws {AgentError} `conflict` when it goes on running
+   * Stops a machine, unless it is already stopped. The guest has 180 seconds, or `timeoutSeconds`, and is
+   * then forced. Waits for a machine that is already stopping.
+   * @throws {AgentError} `conflict` if it keeps running
    */
   stop(uuid: MachineUuid, args: power.StopOptions, o?: CallOptions): Promise<void>;
   /**
-   * Restarts a running machine, through its guest or, with `force`, at once. A medium given at boot is
-   * lost, except for kvm with `force`, which is a reset. Tasks call it; the built-in reboot does not, since
-   * after a crash of the agent nobody could say whether this one had happened.
+   * Restarts a running machine, through its guest or, with `force`, at once. A medium given at boot is lost,
+   * except for kvm with `force`, which is a reset. Tasks call it. The built-in reboot does not, since after a
+   * crash of the agent nobody could tell whether it had happened.
    * @throws {AgentError} `conflict` when it is not running
    */
   reboot(uuid: MachineUuid, args: { force?: boolean }, o?: CallOptions): Promise<void>;
   update(uuid: MachineUuid, changes: JsonObject, o?: CallOptions): Promise<void>;
   /**
    * Deletes a machine with all its disks; one that does not exist is no error.
-   * @param o `claimed`: nothing had the uuid before the caller made the machine, so datasets without a
-   * machine go too
+   * @param o `claimed`: nothing had the uuid before the caller created the machine, so datasets without a
+   * machine are removed too
    * @returns names of such datasets
    */
   delete(uuid: MachineUuid, o?: CallOptions & { claimed?: boolean }): Promise<string[]>;
@@ -113,9 +113,9 @@ export interface Vmadm {
    * @throws {AgentError} `conflict` when the machine is not running
    */
   infoVnc(uuid: MachineUuid, o?: CallOptions): Promise<VncAddress | null>;
-  /** The same with the password: only for the answer to a caller who asked for it. */
+  /** As infoVnc() with the password: only for the answer to a caller that asked for it. */
   vncConsole(uuid: MachineUuid, o?: CallOptions): Promise<VncConsole | null>;
-  /** The end of the log of its hypervisor, or why there is none, as a clause of an error message. */
+  /** The end of its hypervisor's log, or why there is none, as a clause of an error message. */
   endOfLog(uuid: MachineUuid, o?: CallOptions): Promise<string>;
   /**
    * Connects to an address that vmadm has just reported.
@@ -131,8 +131,8 @@ export interface Vmadm {
 /**
  * Opens the vmadm of a host.
  * @param deadlinesMs overrides VMADM_DEADLINES_MS
- * @param newPassword makes the passwords of consoles
- * @param wait the clock between two looks at a machine
+ * @param newPassword generates the passwords of consoles
+ * @param wait waits between two checks of a machine
  */
 export function openVmadm(
   transport: Transport,
@@ -203,7 +203,7 @@ async function endOfMachineLog(
 
 type CreateOptions = CallOptions & { claiming?: () => Promise<void> };
 
-/** Creates, and the ends of aborted ones: vmadm goes on with these. */
+/** Creates, and the ends of aborted ones, which vmadm continues. */
 interface Creating {
   create(uuid: MachineUuid, payload: JsonObject, o: CreateOptions): Promise<string>;
   settled(uuid: MachineUuid, o: CallOptions): Promise<void>;
@@ -233,32 +233,32 @@ function openCreating(create: Creating["create"]): Creating {
   };
 }
 
-/** Brands exist for the compiler only; vmadm would take `--help` as an option. */
+/** Brands exist only for the compiler, and vmadm would take a uuid such as `--help` as an option. */
 function checked(uuid: MachineUuid): MachineUuid {
   return parseUuid<MachineUuid>(uuid, "uuid");
 }
 
-// Removes what a job should have removed before it ended and could not. It runs unattended, so it checks
-// twice: whether the machine is still that job's, and whether the job made it.
+// Removes what a job should have removed before it ended and could not. It runs unattended, so it checks two
+// things: that the machine still belongs to that job, and that the job made it.
 
-/** Whose leftover it is, and what may be removed. */
+/** Which job the leftover belongs to, and what may be removed. */
 interface LeftMachine {
   /** The job that the machine's tag names. */
   readonly job_uuid: string;
-  /** Whether a machine goes too; otherwise only datasets without one. */
+  /** Whether to remove a machine too; otherwise only datasets without one. */
   readonly machine: boolean;
   /**
-   * Whether it is still that job's; called while this agent makes no other call about the machine.
+   * Whether it still belongs to that job; called while this agent makes no other call about the machine.
    */
   readonly still: () => Promise<boolean>;
 }
 
-/** States of a machine whose create died: it may have no tags yet, and is unusable. */
+/** States of a machine whose create died: it is unusable and may have no tags yet. */
 const HALF_MADE: readonly unknown[] = ["configured", "incomplete", "provisioning", "failed"];
 
 /**
  * Removes the machine of a job with all its datasets, or datasets left without a machine. What another job
- * made stays, and is no error.
+ * made is kept, without an error.
  * @throws {AgentError} see Vmadm.stop() and Vmadm.delete()
  */
 async function removeLeft(

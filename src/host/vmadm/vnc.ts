@@ -1,7 +1,7 @@
-// Waits until the VNC console of a machine is usable. vmadm names a port before a console answers there:
-// its relay accepts a connection and stays silent while qemu's socket is missing. So only a server that
-// sends its banner counts, and vmadm is asked again before every attempt, since each start of the machine
-// or of vmadm's daemon changes the port.
+// Waits until the VNC console of a machine is usable. vmadm reports a port before a console answers there:
+// its relay accepts connections but stays silent while qemu's socket is missing. So only a server that sends
+// its banner counts, and vmadm is asked again before every attempt, since each start of the machine or of
+// vmadm's daemon changes the port.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -9,15 +9,15 @@ import { abortedError, pause } from "../abort.ts";
 import type { Vmadm, VncAddress } from "./vmadm.ts";
 import { BANNER_MS } from "./vnc_connection.ts";
 
-/** How often vmadm is asked; each call starts an interpreter on the host. */
+/** Milliseconds between two calls of vmadm; each starts an interpreter on the host. */
 const POLL_MS = 1_000;
 
 /**
  * Waits until vmadm names a console address and an RFB server answers there.
- * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`:
- * how long one connection may take to bring the banner
- * @throws {AgentError} `timeout` with what was seen last; `aborted`; `not_found` when there is no
- * such machine; `conflict` when it is not running, with the end of its log
+ * @param o `deadlineMs`: how long to wait in all; `pollMs`: pause between attempts; `bannerMs`: how long one
+ * connection may take to send its banner
+ * @throws {AgentError} `timeout` saying what was seen last; `aborted`; `not_found` when there is no such
+ * machine; `conflict` when it is not running, with the end of its log
  */
 export async function waitForVnc(
   vmadm: Vmadm,
@@ -34,7 +34,7 @@ export async function waitForVnc(
     while (true) {
       const attempt = await attemptVnc(vmadm, uuid, o.bannerMs ?? BANNER_MS, either);
       if (attempt.kind === "answered") return attempt.address;
-      // An attempt that the deadline cut short has seen less than the one before it.
+      // An attempt cut short by the deadline has seen less than the one before it.
       if (seen === undefined || !either.aborted) seen = attempt.seen;
       await pause(action, o.pollMs ?? POLL_MS, either);
     }
@@ -49,7 +49,7 @@ export async function waitForVnc(
   }
 }
 
-/** A machine that is not running any more has ended while its console was waited for. */
+/** Adds the log of a machine that ended while its console was waited for. */
 async function withLog(
   vmadm: Vmadm,
   uuid: MachineUuid,
@@ -75,7 +75,7 @@ async function attemptVnc(
   try {
     address = await vmadm.infoVnc(uuid, { signal });
   } catch (error) {
-    // The daemon restarts, or an answer was cut: the console may still come.
+    // The daemon is restarting, or an answer was cut short: the console may still come.
     const passing = error instanceof AgentError &&
       (error.code === "host" || error.code === "timeout");
     if (!passing) throw error;
@@ -87,7 +87,7 @@ async function attemptVnc(
   return { kind: "not_yet", seen: silence };
 }
 
-/** Why the server does not count as a console; null when it sent its banner. */
+/** Why the server does not count as a console; null if it sent its banner. */
 async function silenceOf(
   vmadm: Vmadm,
   address: VncAddress,

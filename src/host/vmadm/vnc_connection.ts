@@ -31,19 +31,19 @@ interface ConsoleAddress {
 /** Whether addresses of the managed host are this host's, or beyond an ssh channel. */
 type ConsoleTransport = Pick<Transport, "dial" | "kind">;
 
-/** The first byte of multicast and reserved IPv4 addresses, at least. */
+/** Multicast and reserved IPv4 addresses begin with this byte or a higher one. */
 const MULTICAST = 224;
 /** How long a console may take to open and send its banner, milliseconds. */
 export const BANNER_MS = 5_000;
-/** Ports below belong to services of the host. */
+/** Lower ports belong to services of the host. */
 export const PORT_MIN = 1024;
 
 /**
- * Connects to a console from the managed host. On the agent's own host only addresses of that host are
- * accepted, whatever vmadm names: no caller is carried to another machine. Over ssh, where the remote
- * addresses are unknown, it must be an address, since a resolver could move a name.
- * @param bannerMs how long all of it may take, milliseconds
- * @throws {AgentError} `host` with the reason why it is no console; `timeout`; `aborted`
+ * Connects to a console from the managed host. On the agent's own host, only addresses of that host are
+ * accepted, whatever vmadm reports, so that no caller is connected to another machine. Over ssh, where the
+ * remote addresses are unknown, it must be an IP address, since a resolver could redirect a name.
+ * @param bannerMs milliseconds for the connection and the banner
+ * @throws {AgentError} `host` saying why it is not a console; `timeout`; `aborted`
  */
 export async function connectVnc(
   transport: ConsoleTransport,
@@ -89,7 +89,7 @@ export async function connectVnc(
   }
 }
 
-/** Whether a text is the address of one host, neither unspecified nor multicast. */
+/** Whether a text is the IP address of a single host, neither unspecified nor multicast. */
 function isAddress(host: string): boolean {
   if (isIpv4(host)) return !host.startsWith("0.") && Number(host.split(".")[0]) < MULTICAST;
   return isIpv6(host) && /[1-9a-f]/i.test(host) && !/^ff/i.test(host);
@@ -156,21 +156,21 @@ async function readGreeting(
   return buffer;
 }
 
-// Passwords of consoles. They are chosen on the way to vmadm, so that no request, job or log ever holds one;
-// a caller who may see it reads it back from vmadm.
+// Passwords of consoles. They are generated on the way to vmadm, so that no request, job or log ever contains
+// one; a caller that may see it reads it back from vmadm.
 
-/** VNC's authentication uses no more characters; vmadm refuses more. */
+/** VNC authentication uses no more characters, and vmadm refuses more. */
 const PASSWORD_CHARS = 8;
-/** Letters and digits that are not mistaken for each other when typed. */
+/** Letters and digits that cannot be mistaken for each other. */
 const ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789";
 
-/** Makes a password; an argument, so that a test decides it. */
+/** Generates a password; an argument, so that a test can choose it. */
 export type NewPassword = () => string;
 
 /** A random password. @see RFC 6143, 7.2.2 */
 export const randomPassword: NewPassword = () => {
   let password = "";
-  // Bytes beyond the last multiple of the alphabet would favour its first letters.
+  // Bytes beyond the last multiple of the alphabet's length would favor its first letters.
   const limit = 256 - 256 % ALPHABET.length;
   while (password.length < PASSWORD_CHARS) {
     for (const byte of crypto.getRandomValues(new Uint8Array(PASSWORD_CHARS * 2))) {
@@ -183,8 +183,8 @@ export const randomPassword: NewPassword = () => {
 };
 
 /**
- * The payload for vmadm: `vnc_password` true becomes a password, false none. A text, which only the agent's
- * own code can set, stays.
+ * The payload for vmadm: `vnc_password` true becomes a password, false none. A string, which only the agent's
+ * own code can set, is kept.
  */
 export function withPassword(payload: JsonObject, newPassword: NewPassword): JsonObject {
   const { vnc_password, ...rest } = payload;

@@ -1,6 +1,6 @@
 // Copies one file into a zone's root under a temporary name, hashing what is written, and renames it once
-// size and digests match. Reading, hashing and writing overlap. After every step that used a name, it
-// checks that the name still means the same file.
+// size and digests match. Reading, hashing and writing overlap. After every step that used a name, it checks
+// that the name still refers to the same file.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { checkAborted } from "../abort.ts";
@@ -15,11 +15,11 @@ import { openRegularFile, type RegularFile } from "../../runtime/regular_file.ts
 import type { Transport } from "../transport.ts";
 import { normalize } from "@std/path";
 
-/** What is copied, and what it must be. */
+/** The file to copy, and its expected content. */
 export interface MediaCopy extends PromisedDigests {
   /** Name in the zone's root: `[A-Za-z0-9._-]`, at most 128, no leading dot or dash. */
   name: string;
-  /** File of the agent's own host; a link as last component is refused. */
+  /** File on the agent's own host; a link as the last component is refused. */
   source: string;
   /** Bytes that the file has. */
   size: number;
@@ -32,8 +32,8 @@ export interface MediaCopy extends PromisedDigests {
 export const MEDIA_MODE = 0o444;
 
 /**
- * Beside the zone's root, out of reach of the zone and in the same file system. One name for all attempts,
- * so that the next one clears away what a crash left.
+ * A path beside the zone's root, out of reach of the zone but in the same file system. All attempts use the
+ * same name, so that the next one removes what a crash left.
  */
 export function temporaryPath({ zonepath }: ZoneFolder, name: string): string {
   return `${zonepath}/${temporaryName(name)}`;
@@ -79,7 +79,7 @@ export async function copyFile(
   }
 }
 
-/** A copy that is under way. */
+/** A copy in progress. */
 interface Copying {
   readonly source: RegularFile;
   readonly copy: HostFileWriter;
@@ -156,7 +156,7 @@ async function fill(
   return { sha256: sha256.digest("hex"), ...both };
 }
 
-/** Compares digests and size, and waits for the disk; on a remote host the file is read back. */
+/** Compares digests and size, and waits for the disk; on a remote host, the file is read back. */
 async function checkCopy(
   { files }: Transport,
   root: ZoneFolder,
@@ -196,7 +196,7 @@ async function giveName(
   await files.moveWithin({ folder: root.path, name, temporary: temporaryName(name) });
   await checkSameFolder(transport, root);
   if ((await files.status(final))?.identity !== copy.status.identity) {
-    // Between check and move the temporary name was given to something else: what was moved must not keep
+    // Between check and move, the temporary name was given to something else. What was moved must not keep
     // the name of a verified medium.
     await files.removeWithin({ folder: root.path, name });
     throw tampered(action);
@@ -205,7 +205,7 @@ async function giveName(
   await files.sync(root.zonepath);
 }
 
-/** Returns only while the zone's root is unchanged and the path names this very file. */
+/** Returns only if the zone's root is unchanged and the path still names this file. */
 async function checkSameFile(
   transport: Transport,
   root: ZoneFolder,
@@ -224,7 +224,7 @@ function tampered(action: string): AgentError {
   return new AgentError("conflict", message);
 }
 
-/** Removes our file; its name may have been given to another one meanwhile. */
+/** Removes our file, unless its name has been given to another one. */
 async function removeOwn(
   { files }: Transport,
   root: ZoneFolder,
@@ -240,7 +240,7 @@ async function removeOwn(
       await files.removeWithin({ folder: root.path, name });
     }
   } catch {
-    // Report the failure that led here; the next attempt clears this away.
+    // The failure that led here is what matters; the next attempt removes this file.
   }
 }
 
@@ -261,8 +261,8 @@ function pacedProgress(
   };
 }
 
-// Finds the root folder of a zone, and notices when it is replaced. The guest's hypervisor may own what is
-// inside, so nothing on the way may be a link, and the folder's identity is checked after every step that
+// Finds the root folder of a zone, and notices if it is replaced. The guest's hypervisor may own what is
+// inside, so nothing on the path may be a link, and the folder's identity is checked after every step that
 // used its name.
 
 /** The root of a zone and its identity. */
@@ -323,7 +323,7 @@ async function realFolder(
 }
 
 /**
- * Returns only while the zone's root is the same folder.
+ * Returns only if the zone's root is still the same folder.
  * @throws {AgentError} `conflict` when it was replaced
  */
 export async function checkSameFolder(

@@ -1,6 +1,6 @@
 // The ZFS datasets of one machine: vmadm cannot remove what its own create or delete left behind. Only names
-// that vmadm gives are ever touched, and only where the caller knows that they are this machine's: they
-// contain its uuid, and a uuid is chosen for one machine.
+// in vmadm's form are touched, and only if the caller knows that they belong to this machine: they contain
+// its uuid, and a uuid is chosen for one machine.
 
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -15,9 +15,9 @@ import { MIB_PER_GIB } from "../../domain/policy.ts";
 /** Milliseconds per call of zfs; a busy pool destroys slowly. */
 const ZFS_MS_MAX = 120_000;
 
-/** vmadm's names: the zone, and disks beside it (kvm) or below it (bhyve). */
+/** vmadm's names after the uuid: the zone, and disks beside it (kvm) or below it (bhyve). */
 const AFTER_UUID = /^(?:[-/]disk\d{1,3})?$/;
-/** Holds the datasets of cores, which are mounted within the zones'. */
+/** Parent of the datasets for core files, which are mounted within those of the zones. */
 const CORES = "/cores/";
 
 /**
@@ -61,8 +61,8 @@ function failed(action: string, args: readonly string[], result: CommandResult):
 }
 
 // Checks whether the host has the networks and the disk space of a new machine. vmadm would find out too, but
-// in the middle of a create, and without naming the field. Where a program is missing or fails, the check is
-// left to vmadm, and reported.
+// in the middle of a create, and without naming the field. If a program is missing or fails, the check is
+// reported as not made and left to vmadm.
 
 const MIB = 1024 ** 2;
 /** GiB that the zone of a bhyve machine reserves by default. */
@@ -72,9 +72,9 @@ const BHYVE_QUOTA_GIB = 1;
  * Refuses a payload that the host cannot serve.
  * @param payload accepted by the policy
  * @param field name of the payload in errors
- * @returns a sentence for each query that the host did not answer
- * @throws {AgentError} `invalid_argument` naming each nic on a network that the host lacks, and each mtu
- * that its network does not carry; `storage_full` when the disks do not fit; `aborted`
+ * @returns a sentence for each question that the host did not answer
+ * @throws {AgentError} `invalid_argument` naming each nic on a network that the host lacks, and each mtu that
+ * its network cannot have; `storage_full` when the disks do not fit; `aborted`
  */
 export async function requireHostRoom(
   transport: Transport,

@@ -1,7 +1,7 @@
 // Places media files in the root of a zone and removes them. Copying there as root is the most dangerous
-// thing the agent does: the guest's hypervisor may own that tree. So a file is written beside the zone's
-// root under a new name, is checked through its handle, and moves into the root once every expected digest
-// matches; no link, FIFO or device is ever opened.
+// thing the agent does: the guest's hypervisor may own that tree. So a file is written beside the zone's root
+// under a new name, checked through its handle, and moved into the root once every expected digest matches.
+// No link, FIFO or device is ever opened.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { brokenPromise, type FileStatus } from "../host_files.ts";
@@ -24,8 +24,8 @@ export interface Placement extends MediaCopy {
 }
 
 /**
- * Copies a file into the root of a zone and verifies it before it gets its name. An identical file there is
- * success; another regular file of that name is replaced.
+ * Copies a file into the root of a zone and verifies it before it gets its name. An identical file there
+ * counts as success; another regular file of that name is replaced.
  * @returns `file`: its path as the guest's hypervisor sees it, `/name`; `size` in bytes; `sha256`
  * @throws {AgentError} `invalid_argument` for a bad name or a source that is not a regular file;
  * `forbidden` for a zonepath outside the zones or through a link; `not_found` when zone or source
@@ -51,8 +51,8 @@ export async function placeFile(
 }
 
 /**
- * Removes a file from the root of a zone by its name only: a link goes, not its target. What an interrupted
- * placement of that name left goes too.
+ * Removes a file from the root of a zone by its name only: a link is removed, not its target. So is whatever
+ * an interrupted placement of that name left.
  * @returns whether the file existed
  * @throws {AgentError} `invalid_argument`, `forbidden`, `host`; `conflict` when a folder has the
  * name
@@ -106,7 +106,7 @@ function checkReplaceable(path: string, there: FileStatus): void {
   throw new AgentError("conflict", message);
 }
 
-/** The sha256 of the existing file, when its digests match and nobody can write it. */
+/** The sha256 of the existing file, if its digests match and nobody can write to it. */
 async function placedDigest(
   transport: Transport,
   root: ZoneFolder,

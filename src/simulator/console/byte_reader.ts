@@ -1,8 +1,8 @@
-// Reads exact numbers of bytes from a connection, keeping what came early.
+// Reads exact numbers of bytes from a connection, and keeps what arrived beyond them.
 
 const CHUNK_BYTES = 4096;
 
-/** Ends quietly: null is the end of the connection, wherever it came. */
+/** Never throws at the end of the connection: null means that it has ended. */
 export class ByteReader {
   readonly #conn: Deno.Conn;
   #kept = new Uint8Array(0);
@@ -43,7 +43,7 @@ export class ByteReader {
   }
 }
 
-/** Writes all bytes: one write may take only a part of them. */
+/** Writes all bytes; one write may take only part of them. */
 export async function writeAll(
   to: { write(bytes: Uint8Array): Promise<number> },
   bytes: Uint8Array,

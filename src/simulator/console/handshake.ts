@@ -24,16 +24,15 @@ const FAILED = 1;
 
 type Minor = 3 | 7 | 8;
 
-/** How a server introduces itself. */
 interface ServerIdentity {
   readonly name: string;
   /** Empty for none. */
   readonly password: string;
-  /** Speaks version 3.3 only. */
+  /** Speaks only version 3.3. */
   readonly old: boolean;
 }
 
-/** Brings a connection to the point where messages flow. False when it ends before that. */
+/** Completes the handshake. False if the connection ends before that. */
 export async function handshake(
   conn: Deno.Conn,
   reader: ByteReader,
@@ -48,7 +47,7 @@ export async function handshake(
   if (security === SECURITY_VNC || minor === 8) {
     await writeAll(conn, securityResult(admitted, minor));
   }
-  // The byte of ClientInit says whether others may stay; here they always may.
+  // The byte of ClientInit says whether other clients may stay; here they always may.
   if (!admitted || await reader.byte() === null) return false;
   await writeAll(conn, serverInit(identity.name));
   return true;
@@ -120,10 +119,10 @@ function serverInit(name: string): Uint8Array {
 const CHALLENGE_BYTES = 16;
 const BLOCK_BYTES = 8;
 
-/** The answer to a challenge by one who knows the password. Characters after the eighth are lost. */
+/** The right answer to a challenge. Only eight characters of the password count. */
 export function vncAnswer(password: string, challenge: Uint8Array): Uint8Array<ArrayBuffer> {
   const key = new Uint8Array(BLOCK_BYTES);
-  // VNC takes the bits of each byte of the key in the other order than DES does.
+  // VNC reads the bits of each key byte in the opposite order to DES.
   new TextEncoder().encode(password).subarray(0, BLOCK_BYTES).forEach((byte, at) => {
     for (let bit = 0; bit < 8; bit++) key[at] = (key[at] ?? 0) | (byte >> bit & 1) << (7 - bit);
   });
@@ -139,9 +138,9 @@ function sameAnswer(a: Uint8Array, b: Uint8Array): boolean {
   return a.length === b.length && a.every((byte, at) => byte === b[at]);
 }
 
-// DES, one block at a time. VNC authentication uses it, and current cryptography libraries no longer
-// offer it. It protects nothing today, but the protocol requires it. The tables are those of FIPS 46-3;
-// they count bits from 1, as that document does.
+// DES, one block at a time. VNC authentication uses it, and current cryptography libraries no longer offer
+// it. It is no protection today, but the protocol requires it. The tables are those of FIPS 46-3; they count
+// bits from 1, as that document does.
 
 const INITIAL = table(
   "58 50 42 34 26 18 10 2 60 52 44 36 28 20 12 4 62 54 46 38 30 22 14 6 64 56 48 40 32 24 16 8 " +
@@ -204,7 +203,7 @@ function xor(a: Bits, b: Bits): number[] {
   return a.map((bit, at) => bit ^ (b[at] ?? 0));
 }
 
-/** The key of each of the sixteen rounds, 48 bits. */
+/** The keys of the sixteen rounds, 48 bits each. */
 function roundKeys(key: Uint8Array): Bits[] {
   const chosen = pick(bitsOf(key), KEY_CHOICE_1);
   let [left, right] = [chosen.slice(0, 28), chosen.slice(28)];
@@ -227,7 +226,7 @@ function round(half: Bits, key: Bits): number[] {
   return pick(substituted, PERMUTATION);
 }
 
-/** Enciphers one block of 8 bytes with a key of 8 bytes, whose parity bits do not count. */
+/** Enciphers a block of 8 bytes with a key of 8 bytes, whose parity bits are ignored. */
 export function desEncipher(key: Uint8Array, block: Uint8Array): Uint8Array<ArrayBuffer> {
   const start = pick(bitsOf(block), INITIAL);
   let [left, right] = [start.slice(0, 32), start.slice(32)];

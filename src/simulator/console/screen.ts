@@ -1,4 +1,4 @@
-// The screen of a simulated guest: 80 columns by 25 rows of text, which is a picture of 640 by 400.
+// The screen of a simulated guest: 80 columns by 25 rows of text, drawn as a picture of 640 by 400 pixels.
 // Each row records when it last changed, so that a client asking for changes gets only those rows.
 
 const COLUMNS = 80;
@@ -12,7 +12,7 @@ export const SCREEN_WIDTH = COLUMNS * CELL_WIDTH;
 /** Pixels. */
 export const SCREEN_HEIGHT = ROWS * CELL_HEIGHT;
 
-/** What the screen was booted into, which decides its background. */
+/** What the guest booted from, which decides the background. */
 type ScreenKind = "cd" | "disk" | "nothing";
 
 /** Colours of the picture as red, green, blue; a pixel is an index into this list. */
@@ -26,7 +26,7 @@ const PALETTE: readonly (readonly [number, number, number])[] = [
 const BACKGROUND: Readonly<Record<ScreenKind, number>> = { cd: 1, disk: 2, nothing: 3 };
 const INK = 4;
 
-/** A picture made of text; everything that shows it watches `version`. */
+/** A picture made of text; whatever shows it watches `version`. */
 export class Screen {
   #rows: string[] = [];
   #background = 0;
@@ -40,19 +40,19 @@ export class Screen {
     return this.#version;
   }
 
-  /** Settles when the picture changes next. */
+  /** Settles when the picture next changes. */
   get nextChange(): Promise<void> {
     return this.#waiting.promise;
   }
 
-  /** Replaces everything. No lines at all leave the screen black. */
+  /** Replaces everything. Without lines the screen is black. */
   show(lines: readonly string[], kind: ScreenKind): void {
     this.#background = lines.length === 0 ? 0 : BACKGROUND[kind];
     this.#rows = lines.map((line) => line.slice(0, COLUMNS));
     this.#touch(0, ROWS);
   }
 
-  /** Adds text at the end, in a new row where a row is full, and scrolls. */
+  /** Appends text, wrapping full rows and scrolling. */
   type(text: string): void {
     const first = Math.max(0, this.#rows.length - 1);
     for (const character of text) {
@@ -67,7 +67,7 @@ export class Screen {
     this.#touch(surplus > 0 ? 0 : first, ROWS);
   }
 
-  /** Takes the last character of the last row away. */
+  /** Removes the last character of the last row. */
   backspace(): void {
     const row = this.#rows.length - 1;
     this.#rows[row] = (this.#rows[row] ?? "").slice(0, -1);
@@ -138,16 +138,16 @@ const GLYPHS = (
   "00ha4ah 00hhf1e 00v248v 2448442 4444444 8442448 008l200" //             x y z { | } ~
 ).split(" ");
 
-/** Whether a dot of a character is lit; what has no glyph is drawn as a question mark. */
+/** Whether a dot of a character is lit; one without a glyph is drawn as a question mark. */
 function isLit(character: string, column: number, row: number): boolean {
   const glyph = GLYPHS[character.charCodeAt(0) - FIRST] ?? GLYPHS[0x3f - FIRST] ?? "";
   const bits = Number.parseInt(glyph[row] ?? "0", 32);
   return (bits >> (GLYPH_WIDTH - 1 - column) & 1) === 1;
 }
 
-// How a client of RFB wants its pixels: 8, 16 or 32 bits, in true colour or through a colour map.
+// The pixel formats of RFB: 8, 16 or 32 bits, in true color or with a color map.
 
-/** The pixels that a client wants. @see RFC 6143, 7.4 */
+/** The format in which a client requests its pixels. @see RFC 6143, 7.4 */
 export interface PixelFormat {
   readonly bitsPerPixel: 8 | 16 | 32;
   readonly bigEndian: boolean;
@@ -169,7 +169,7 @@ export const SERVER_FORMAT: PixelFormat = {
   shift: [16, 8, 0],
 };
 
-/** The format in 16 bytes of a message, or null when the server cannot speak it. */
+/** Parses the 16 bytes of a format; null if the server does not support it. */
 export function parsePixelFormat(bytes: Uint8Array): PixelFormat | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const bitsPerPixel = view.getUint8(0);
@@ -196,7 +196,7 @@ export function pixelFormatBytes(format: PixelFormat): Uint8Array {
   return bytes;
 }
 
-/** Palette indexes as pixels of a format. */
+/** Converts palette indexes to pixels of a format. */
 export function encodePixels(indexes: Uint8Array, format: PixelFormat): Uint8Array<ArrayBuffer> {
   const bytesPerPixel = format.bitsPerPixel / 8;
   const colours = PALETTE.map((_, index) => pixelValue(index, format));

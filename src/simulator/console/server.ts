@@ -1,23 +1,23 @@
-// The VNC listener of one running machine: the proxy of the host, with its faults. The VNC server
-// behind it is the engine's.
+// The VNC listener of a running machine: the host's proxy, with its faults. The VNC server behind it belongs
+// to the engine.
 
 import type { VncClient } from "../engine/engine.ts";
 import { sleep } from "../host_folder.ts";
 
-/** Clients at a time; further ones are closed immediately. */
+/** Clients at the same time; further ones are disconnected at once. */
 const CLIENTS_MAX = 32;
-/** What a silent listener reads at once, bytes. */
+/** Bytes of one read of a silent listener. */
 const IGNORED_BYTES = 4096;
 
 /** How a listener treats the next client. */
 interface Behaviour {
-  /** Accepts and says nothing, as a proxy whose hypervisor has no socket. */
+  /** Accepts and stays silent, like a proxy whose hypervisor has no socket. */
   readonly silent: boolean;
   /** Accepts and closes. */
   readonly closes: boolean;
   /** Speaks version 3.3 only. */
   readonly old: boolean;
-  /** Waits before its first byte. */
+  /** Milliseconds before the first byte. */
   readonly delayMs: number;
 }
 
@@ -40,7 +40,7 @@ export interface VncListener {
   close(): void;
 }
 
-/** Listens on the host name and port of the options; port 0 lets the system choose. */
+/** Listens on the host and port of the options. */
 export function listenVnc(options: VncOptions): VncListener {
   const listener = Deno.listen({ hostname: options.hostname, port: options.port });
   const clients = new Set<Deno.Conn>();
@@ -58,7 +58,7 @@ export function listenVnc(options: VncOptions): VncListener {
       });
     }
   };
-  // The loop ends with an error when the listener is closed.
+  // Closing the listener ends the loop with an error.
   accept().catch(() => {});
   const stopListening = () => {
     if (listening) listener.close();

@@ -43,7 +43,7 @@ export class RfbSession {
   #wanted: Rectangle | null = null;
   #open = true;
   readonly #closing = Promise.withResolvers<void>();
-  /** Messages to the client follow each other; two writes must not mix. */
+  /** Writes run one after another, since two at once would mix. */
   #writing: Promise<void> = Promise.resolve();
 
   constructor(conn: Deno.Conn, reader: ByteReader, screen: Screen, inputs: Inputs) {
@@ -61,7 +61,7 @@ export class RfbSession {
     await Promise.all([watching, this.#writing]);
   }
 
-  /** Sends what changed to a client that waits for it. */
+  /** Sends changes to a client that waits for them. */
   async #watch(): Promise<void> {
     while (this.#open) {
       const change = this.#screen.nextChange;
@@ -70,7 +70,7 @@ export class RfbSession {
     }
   }
 
-  /** Reads one message. False at the end, or when it is not one of the protocol. */
+  /** Reads one message. False at the end of the connection, and for an unknown message. */
   async #message(): Promise<boolean> {
     switch (await this.#reader.byte()) {
       case 0:
@@ -99,7 +99,7 @@ export class RfbSession {
     return true;
   }
 
-  /** Raw is always allowed, and all that is spoken here. */
+  /** Raw is always allowed, and the only encoding used here. */
   async #setEncodings(): Promise<boolean> {
     const head = await this.#view(3);
     return head !== null && await this.#reader.skip(4 * head.getUint16(1));
@@ -176,7 +176,7 @@ export class RfbSession {
   }
 
   #send(bytes: Uint8Array): void {
-    // A client that is gone shows at the next read.
+    // If the client is gone, the next read notices.
     this.#writing = this.#writing.then(() => writeAll(this.#conn, bytes)).catch(() => {});
   }
 }

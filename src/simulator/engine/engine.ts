@@ -1,5 +1,5 @@
-// What stands behind a running machine: `fake` draws a picture of what was booted, `qemu` is an
-// emulator that boots it. Which of them a host uses is a fact in host.json; every call reads it.
+// The engine of a running machine: `fake` draws a picture of what was booted, `qemu` is an emulator that
+// really boots it. host.json says which of them a host uses; every call reads it.
 
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
@@ -8,7 +8,7 @@ import { changeHost, type State } from "../host_folder.ts";
 
 /** The hypervisor of one machine, from its start to its end. */
 export interface Engine {
-  /** The exit status, once the guest or the hypervisor has ended without being asked from here. */
+  /** Settles with the exit status when the guest or the hypervisor ends by itself. */
   readonly ended: Promise<number>;
   /** Starts the guest. @throws when the hypervisor cannot run this machine */
   boot(machine: Machine): Promise<void>;
@@ -22,9 +22,9 @@ export interface Engine {
   close(): Promise<void>;
 }
 
-/** Special treatment of a client. */
+/** How a client is treated. */
 export interface VncClient {
-  /** It gets RFB 3.3 only. */
+  /** Offers only RFB 3.3. */
   readonly old: boolean;
 }
 
@@ -36,9 +36,9 @@ type EngineName = typeof ENGINES[number];
 const EMULATOR = "qemu-system-x86_64";
 
 /**
- * Chooses the engine of a host for the machines that start from now on.
- * @param path Folders in which the emulator is looked for, as in PATH
- * @returns the name that was chosen; `auto` is qemu where it is installed
+ * Chooses the engine for machines that start from now on.
+ * @param path folders to search for the emulator, as in PATH
+ * @returns the chosen name; `auto` means qemu if it is installed
  * @throws {AgentError} `invalid_argument` for another word, `not_found` without the emulator
  */
 export async function chooseEngine(
@@ -55,7 +55,7 @@ export async function chooseEngine(
     throw new AgentError("not_found", `Cannot choose engine "qemu": no ${EMULATOR} on PATH`);
   }
   const engine: EngineName = emulator === null ? "fake" : "qemu";
-  // Callers of vmadm clear the environment, so the path is kept.
+  // Callers of vmadm clear the environment, so the path is stored.
   await changeHost(state, { engine, emulator: emulator ?? state.host.emulator });
   return engine;
 }

@@ -1,5 +1,5 @@
-// The engine that boots nothing: it decides from which device the guest would come up, draws that as
-// a picture, and obeys a few typed words. It needs no program besides this one.
+// The engine that boots nothing: it decides which device the guest would boot from, draws that as a picture,
+// and obeys a few typed words. It needs no other program.
 
 import { join } from "@std/path";
 import { ByteReader } from "../console/byte_reader.ts";
@@ -12,9 +12,9 @@ import { RfbSession } from "../console/session.ts";
 import { Screen } from "../console/screen.ts";
 import type { State } from "../host_folder.ts";
 
-/** Keys and pointer positions that are logged of one start. */
+/** Keys and pointer positions that are logged for one start. */
 const INPUTS_MAX = 10_000;
-/** Characters of a typed line that are kept. */
+/** Most characters of a typed line. */
 const LINE_MAX = 200;
 /** Key symbols of X11, which RFB uses. */
 const BACKSPACE = 0xff08;
@@ -82,17 +82,17 @@ export class FakeEngine implements Engine {
     await changeMachine(this.#state, this.#uuid, (it) => it.booted = from);
   }
 
-  /** A password that was set at boot may change live on kvm; one that was not stays without effect. */
+  /** On kvm, a password set at boot can be changed live; without one at boot, a new one has no effect. */
   async #password(): Promise<string> {
     if (this.#bootPassword === "" || this.#brand !== "kvm") return this.#bootPassword;
     const machine = await readMachine(this.#state, this.#uuid);
     return String(machine?.vm.vnc_password ?? "");
   }
 
-  /** Inputs are taken one after another, in the order in which they came. */
+  /** Handles inputs one after another, in order of arrival. */
   #queue(take: () => Promise<void>): void {
     this.#inputsTaken = this.#inputsTaken.then(take);
-    // A hypervisor that cannot go on ends with 1, as a crash does.
+    // A hypervisor that cannot continue ends with 1, as a crash does.
     this.#inputsTaken.catch(() => this.#end.resolve(1));
   }
 

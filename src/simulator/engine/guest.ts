@@ -1,5 +1,5 @@
-// Decides what a guest does and shows, without side effects: which device it boots from, and the lines
-// on its screen. A fresh disk is empty; typing `install` at a CD puts a system on it.
+// Decides what a guest does and shows, without side effects: which device it boots from, and the lines on its
+// screen. A new disk is empty; typing `install` after booting a CD installs a system on it.
 
 import { join } from "@std/path";
 import { objectsIn } from "../../domain/json.ts";
@@ -7,7 +7,7 @@ import { bootOrder } from "../vmadm/boot.ts";
 import { type BootedFrom, type Machine, zonepath } from "../machine.ts";
 import { exists, type State } from "../host_folder.ts";
 
-/** Decides the device from the machine, the words of its start, and the files that are there. */
+/** The device that a machine boots from, given the words of its start and the existing files. */
 export async function bootDevice(
   state: State,
   machine: Machine,
@@ -15,7 +15,7 @@ export async function bootDevice(
 ): Promise<BootedFrom> {
   const disk = await bootableDisk(state, machine);
   const cd = await firstFile(state, machine, "cdrom");
-  // bhyve's firmware goes from the disk to the CD and knows no order.
+  // bhyve's firmware tries the disk, then the CD; it has no boot order.
   const order = machine.brand === "kvm" ? bootOrder(machine.boot?.order ?? null, onceSpent) : "cd";
   for (const letter of order) {
     if (letter === "c" && disk !== null) return { kind: "disk", path: disk };
@@ -24,7 +24,7 @@ export async function bootDevice(
   return { kind: "nothing" };
 }
 
-/** The machine's own boot disk when something is installed on it, else an image file given at boot. */
+/** The machine's own boot disk if something is installed on it, else an image file given at boot. */
 async function bootableDisk(state: State, machine: Machine): Promise<string | null> {
   if (machine.installed) {
     const disks = objectsIn(machine.vm.disks).filter(({ media }) => media !== "cdrom");
@@ -34,7 +34,9 @@ async function bootableDisk(state: State, machine: Machine): Promise<string | nu
   return await firstFile(state, machine, "disk");
 }
 
-/** The first file of a kind that is in the zone root: of the start's words, then of the disks. */
+/**
+ * The first existing file of a kind in the zone root: first those of the start's words, then of the disks.
+ */
 async function firstFile(
   state: State,
   machine: Machine,
@@ -51,12 +53,12 @@ async function firstFile(
   return null;
 }
 
-/** Places for IDE drives; qemu ends at once when it is given more. */
+/** Most IDE drives; given more, qemu ends at once. */
 const IDE_DRIVES_MAX = 4;
 
 /**
- * Whether a machine has an IDE drive behind the last place: drives are numbered in their order, whatever
- * their models, and those of a start come last.
+ * Whether a machine has an IDE drive beyond the last place: drives are numbered in order, whatever their
+ * models, with those of the start last.
  */
 export function hasTooManyDrives(machine: Machine): boolean {
   const drives = [...objectsIn(machine.vm.disks), ...machine.boot?.files ?? []];

@@ -1,6 +1,6 @@
-// The process of one running machine: it plays the hypervisor in its zone, owns the VNC
-// listener and any emulator, and ends when its machine is stopped or deleted, or loses its folder. It
-// starts in its own session, without its caller's streams. Signals are actions of the host:
+// The process of one running machine: it plays the hypervisor in its zone, owns the VNC listener and any
+// emulator, and ends when its machine is stopped or deleted, or its folder disappears. It runs in its own
+// session, without its caller's streams. Signals are actions of the host:
 //
 //   SIGTERM  the power button: shut down, or be ended by the timer
 //   SIGINT   the guest shuts down by itself
@@ -28,13 +28,13 @@ import { QemuEngine } from "./qemu.ts";
 import { listenVnc, type VncListener } from "../console/server.ts";
 import { exists, sleep, type State, writeJson } from "../host_folder.ts";
 
-/** Time between two checks that the machine still exists, ms. */
+/** Milliseconds between two checks that the machine still exists. */
 const WATCH_MS = 250;
 
 /** Runs the machine until it ends. Returns the exit status of the hypervisor. */
 export async function runMachine(state: State, uuid: string, bootId: string): Promise<number> {
   const machine = await readMachine(state, uuid);
-  // This start was abandoned meanwhile, or another one came first.
+  // This start was abandoned meanwhile, or another one was faster.
   if (machine?.boot?.id !== bootId || machine.state !== "ready") return 1;
   await beginLog(state, machine);
   const fatal = hasTooManyDrives(machine)
@@ -47,7 +47,7 @@ export async function runMachine(state: State, uuid: string, bootId: string): Pr
     await changeMachine(state, uuid, (it) => halted(it, 1));
     return 1;
   }
-  // Never closed here: only the end of this process may close it.
+  // Never closed here, so that only the end of this process closes it.
   const presence_port = announcePresence(bootId);
   await writeJson(processFile(state, uuid), { pid: Deno.pid, boot_id: bootId, presence_port });
   const hypervisor = new Hypervisor(state, uuid);
@@ -56,7 +56,7 @@ export async function runMachine(state: State, uuid: string, bootId: string): Pr
     return 1;
   });
   await ifThere(changeMachine(state, uuid, (it) => {
-    // A machine that is being halted by force is marked by the call that does it.
+    // The call that halts a machine by force marks it itself.
     if (it.boot?.id === bootId && it.state !== "stopped") halted(it, status);
   }));
   return status;
@@ -69,19 +69,19 @@ async function beginLog(state: State, machine: Machine): Promise<void> {
   await writeLog(state, machine, "the simulated hypervisor begins");
 }
 
-/** The file of a machine's hypervisor: kvm's is in the zone, bhyve's beside its root. */
+/** The log of a machine's hypervisor: kvm's is in the zone, bhyve's beside its root. */
 function logFile(state: State, { uuid, brand }: Machine): string {
   return join(zonepath(state, uuid), brand === "kvm" ? "root/tmp/vm.log" : "logs/platform.log");
 }
 
-/** kvm writes plain lines, bhyve a JSON object a line. */
+/** kvm writes plain lines, bhyve one JSON object per line. */
 async function writeLog(state: State, machine: Machine, text: string): Promise<void> {
   const record = { log: `${text}\n`, stream: "stderr", time: new Date().toISOString() };
   const line = machine.brand === "kvm" ? text : JSON.stringify(record);
   await ifThere(Deno.writeTextFile(logFile(state, machine), `${line}\n`, { append: true }));
 }
 
-/** The folder of the host may be gone while a machine ends; there is then nothing to change. */
+/** Ignores a host folder that disappears while a machine ends: nothing is left to change. */
 async function ifThere(work: Promise<unknown>): Promise<void> {
   try {
     await work;
@@ -126,7 +126,7 @@ class Hypervisor {
     }
   }
 
-  /** Records that the machine runs; false when its start was abandoned meanwhile. */
+  /** Records that the machine runs; false if its start was abandoned meanwhile. */
   async #announce(machine: Machine): Promise<boolean> {
     let mine = false;
     await changeMachine(this.#state, this.#uuid, (it) => {
@@ -142,7 +142,7 @@ class Hypervisor {
     return mine;
   }
 
-  /** A hypervisor that cannot go on ends with 1, as a crash does. */
+  /** A hypervisor that cannot continue ends with 1, as a crash does. */
   #attempt(work: Promise<void>): void {
     work.catch(() => this.#ended.resolve(1));
   }

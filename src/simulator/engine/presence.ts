@@ -5,12 +5,12 @@
 import { writeAll } from "../console/byte_reader.ts";
 
 const HOSTNAME = "127.0.0.1";
-/** Longest wait for an answer, ms: a process that is only slow must not be taken for dead. */
+/** Longest wait for an answer, milliseconds: a slow process must not count as dead. */
 const ANSWER_MS = 10_000;
-/** Bytes of an answer that are read. */
+/** Most bytes read of an answer. */
 const ANSWER_BYTES_MAX = 64;
 
-/** Answers everyone with a word for as long as this process lives, and returns the port. */
+/** Answers every connection with a word while this process lives. @returns the port */
 export function announcePresence(word: string): number {
   const listener = Deno.listen({ hostname: HOSTNAME, port: 0 });
   const answer = async () => {
@@ -23,13 +23,13 @@ export function announcePresence(word: string): number {
   return listener.addr.port;
 }
 
-/** Whether the process that announced this word on this port lives. */
+/** Whether the process that announced this word on this port is alive. */
 export async function isPresent(port: number, word: string): Promise<boolean> {
   let conn: Deno.TcpConn;
   try {
     conn = await Deno.connect({ hostname: HOSTNAME, port });
   } catch (error) {
-    // Reset, or connected no more: it died between the knock and the answer.
+    // Reset, or no longer connected: it died between connection and answer.
     const { ConnectionRefused, ConnectionReset, NotConnected } = Deno.errors;
     const gone = [ConnectionRefused, ConnectionReset, NotConnected];
     if (gone.some((kind) => error instanceof kind)) return false;
@@ -46,7 +46,7 @@ export async function isPresent(port: number, word: string): Promise<boolean> {
     }
     return new TextDecoder().decode(bytes.subarray(0, length)) === word;
   } catch (error) {
-    // It died during the check, or is silent: only the end of the connection proves that it ended.
+    // It died during the check, or is silent: only the end of the connection proves its death.
     return error instanceof Deno.errors.BadResource || error instanceof Deno.errors.Interrupted;
   } finally {
     clearTimeout(timer);

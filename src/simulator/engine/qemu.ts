@@ -1,6 +1,6 @@
-// The engine that really boots a machine: an emulator with the machine's drives and a VNC server,
-// which the listener of the host relays to, as the real host does. The emulator is held by a keeper
-// that kills it as soon as this process is gone, however it went.
+// The engine that really boots a machine: an emulator with the machine's drives and a VNC server, which the
+// listener of the host relays to, as the real host does. A keeper process kills the emulator as soon as this
+// process is gone, however it ended.
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
@@ -12,15 +12,15 @@ import { sleep, type State } from "../host_folder.ts";
 import { isBlind } from "./guest.ts";
 import { writeAll } from "../console/byte_reader.ts";
 
-/** How long the emulator may take until it can be spoken to, ms. */
+/** How long the emulator may take until it accepts commands, milliseconds. */
 const START_MS_MAX = 30_000;
 const RETRY_MS = 10;
 const MIB_BYTES = 1_048_576;
 
 /**
  * Runs a program, kills it when standard input ends, and removes the folder of its sockets after it.
- * Arguments: the file for its complaints, that folder, and the words of the program, which are never
- * read as a script.
+ * Arguments: the file for error messages, that folder, and the words of the program, which are never parsed
+ * as script.
  */
 const KEEPER = `exec 3<&0 </dev/null 2>"$1"
 folder=$2
@@ -42,8 +42,8 @@ export class QemuEngine implements Engine {
   readonly #state: State;
   readonly #uuid: string;
   /**
-   * Where its sockets are, which is not the zone: the path of a socket may have about a hundred
-   * characters. The keeper removes it.
+   * The folder of its sockets. It is not in the zone, since the path of a socket is limited to about a
+   * hundred characters. The keeper removes it.
    */
   #folder = "";
   #keeper: Deno.ChildProcess | null = null;
@@ -64,7 +64,7 @@ export class QemuEngine implements Engine {
     this.#keep(machine);
     this.#qmp = await this.#control();
     await this.#setPassword(String(machine.vm.vnc_password ?? ""));
-    // Only the screen shows which medium a real guest booted from.
+    // Only the screen shows which medium a real guest has booted from.
     await changeMachine(this.#state, this.#uuid, (it) => it.booted = null);
   }
 
@@ -77,13 +77,13 @@ export class QemuEngine implements Engine {
   }
 
   async serve(client: Deno.Conn): Promise<void> {
-    // A password that was set at boot may change live on kvm.
+    // On kvm, a password set at boot can be changed live.
     if (this.#password !== "" && this.#brand === "kvm") {
       const machine = await readMachine(this.#state, this.#uuid);
       await this.#setPassword(String(machine?.vm.vnc_password ?? ""));
     }
     const server = await Deno.connect({ transport: "unix", path: join(this.#folder, VNC_SOCKET) });
-    // Each pipe ends the other: it closes both connections at its end.
+    // The pipe that ends first closes both connections, which ends the other.
     await Promise.allSettled([
       client.readable.pipeTo(server.writable),
       server.readable.pipeTo(client.writable),
@@ -136,7 +136,7 @@ export class QemuEngine implements Engine {
     return join(this.#state.dir, "processes", `${this.#uuid}.emulator`);
   }
 
-  /** @throws {AgentError} `host` with its complaints when the emulator does not come up */
+  /** @throws {AgentError} `host` with its error messages when the emulator does not start */
   async #control(): Promise<Qmp> {
     const failure = this.#end.promise.then(async () => {
       const text = await Deno.readTextFile(this.#complaints()).catch(messageOf);
@@ -168,18 +168,18 @@ export class QemuEngine implements Engine {
   }
 }
 
-// Builds the command line of the emulator for one machine, without side effects: drives, their boot
-// order, and a screen. There is no network and no hardware acceleration: it is slow, but runs wherever
-// the emulator is installed.
+// Builds the command line of the emulator for one machine, without side effects: drives, their boot order,
+// and a screen. It has no network and no hardware acceleration, so it is slow, but runs wherever the emulator
+// is installed.
 
 /** Names of the sockets, in the folder that the emulator runs in. */
 const VNC_SOCKET = "vm.vnc";
 /** The control socket. */
 const QMP_SOCKET = "vm.qmp";
 
-/** Where the bytes of drives are. */
+/** The files behind drives. */
 interface DriveFiles {
-  /** The file that stands for a volume. */
+  /** The file of a volume. */
   volume(name: string): string;
   /** A file in the zone, by its path as the machine sees it. */
   inZone(path: string): string;
@@ -191,7 +191,7 @@ function qemuWords(machine: Machine, files: DriveFiles): string[] {
   const password = String(machine.vm.vnc_password ?? "") === "" ? "" : ",password=on";
   return [
     ...["-name", `zonewright-${machine.uuid}`, "-nodefaults", "-no-user-config"],
-    // A bhyve machine has AHCI, which is what this emulator's IDE is on a q35.
+    // A bhyve machine has AHCI, which is what IDE is on the emulator's q35.
     ...["-accel", "tcg", "-machine", isKvm ? "pc" : "q35", "-cpu", "max"],
     ...["-m", String(machine.vm.ram), "-smp", String(machine.vm.vcpus)],
     ...["-nic", "none", "-vga", isBlind(machine) ? "none" : "std"],
@@ -207,13 +207,13 @@ interface Drive {
   readonly file: string;
   readonly model: string;
   readonly media: "cdrom" | "disk";
-  /** What the guest writes is forgotten at its end. */
+  /** Whether the guest's writes are dropped at its end. */
   readonly isVolatile: boolean;
-  /** Tried before everything else. */
+  /** Whether it is tried first. */
   readonly isFirst: boolean;
 }
 
-/** Files of the start before the machine's own disks: a CD is tried in the order they have. */
+/** Files of the start come before the machine's own disks: CDs are tried in this order. */
 function drivesOf(machine: Machine, files: DriveFiles): Drive[] {
   const given = (machine.boot?.files ?? []).map((file): Drive => ({
     ...file,
@@ -261,8 +261,8 @@ function driveWords({ file, model, media, isVolatile, isFirst }: Drive, index: n
   ];
 }
 
-// Speaks with a running emulator over its control socket: commands go one after another, and the end
-// of the connection is the end of the emulator. @see the QEMU QMP reference manual
+// Controls a running emulator over its control socket. Commands go one after another; the end of the
+// connection is the end of the emulator. @see the QEMU QMP reference manual
 
 /** Longest message of an emulator, characters. */
 const MESSAGE_CHARS_MAX = 1 << 20;
@@ -270,7 +270,7 @@ const MESSAGE_CHARS_MAX = 1 << 20;
 /** A control connection to one emulator. */
 class Qmp {
   readonly #conn: Deno.Conn;
-  /** The answer to the command that is under way. */
+  /** The answer to the current command. */
   #answer: PromiseWithResolvers<void> | null = null;
   #turn: Promise<void> = Promise.resolve();
   #lost = false;
@@ -287,7 +287,7 @@ class Qmp {
     return qmp;
   }
 
-  /** @throws {AgentError} `host` with the emulator's words when it refuses or has ended */
+  /** @throws {AgentError} `host` with the emulator's message when it refuses or has ended */
   execute(command: string, args: JsonObject = {}): Promise<void> {
     const turn = this.#turn.then(() => this.#execute(command, args));
     this.#turn = turn.catch(() => {});
@@ -326,7 +326,7 @@ class Qmp {
     }
   }
 
-  /** Skips the greeting and events, which may come between answers. */
+  /** Ignores the greeting and events, which may come between answers. */
   #hear(message: unknown): void {
     if (!isJsonObject(message) || !("return" in message || "error" in message)) return;
     const answer = this.#answer;

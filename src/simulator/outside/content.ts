@@ -1,7 +1,7 @@
-// Bytes that are made piece by piece, as often as they are asked for, so that their size costs no
-// memory; and what an index says about such bytes.
+// Bytes that are generated in pieces, as often as needed, so that their size costs no memory; and their
+// digests for an index.
 
-/** Bytes that can be made again and again: every time the same ones. */
+/** Bytes that can be generated repeatedly, always the same. */
 export interface Content {
   /** Bytes. */
   readonly size: number;
@@ -14,8 +14,8 @@ export interface ContentDigests {
   readonly sha512: string;
 }
 
-/** Hashing gives the event loop a turn after as many bytes. */
-const TURN_BYTES = 4 << 20; // 4 MiB, some 10 ms
+/** Hashing gives the event loop a turn after this many bytes. */
+const TURN_BYTES = 4 << 20; // 4 MiB, about 10 ms
 
 /** Content that is held in memory. */
 export function contentOf(bytes: Uint8Array<ArrayBuffer>): Content {
@@ -27,7 +27,7 @@ export async function digestsOf(
   chunks: Iterable<Uint8Array> | AsyncIterable<Uint8Array>,
   signal?: AbortSignal,
 ): Promise<ContentDigests> {
-  // Web Crypto hashes whole buffers only. Imported here: at the start it would cost milliseconds.
+  // Web Crypto only hashes whole buffers. Imported here, since at start-up it would cost milliseconds.
   const { createHash } = await import("node:crypto");
   const [sha256, sha512] = [createHash("sha256"), createHash("sha512")];
   let untilTurn = TURN_BYTES;

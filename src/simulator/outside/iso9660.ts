@@ -1,5 +1,5 @@
-// Makes bootable ISO 9660 images, piece by piece from a layout. The same input gives the same
-// bytes. Names are of interchange level 1, in folders of one level; the samples need no more.
+// Generates bootable ISO 9660 images piece by piece from a layout. The same input gives the same bytes. Names
+// are of interchange level 1, in one level of folders; the samples need no more.
 
 import { AgentError } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
@@ -19,26 +19,26 @@ import {
   SELF_NAME,
 } from "./iso_record.ts";
 
-/** What goes into an image. */
+/** The content of an image. */
 export interface IsoImage {
   /** 1 to 32 characters of A-Z, 0-9 and underscore. */
   readonly volume: string;
-  /** Stands at the volume and at every file, so that no clock gets into the bytes. */
+  /** The date of the volume and of every file, so that the bytes do not depend on a clock. */
   readonly date: Instant;
   /** The program that a BIOS starts, 1 to 2048 bytes. */
   readonly boot: Uint8Array<ArrayBuffer>;
-  /** No two of the same path, none in the folder `BOOT`, which is made here. */
+  /** Paths are unique, and none is in the folder `BOOT`, which is added. */
   readonly files: readonly IsoFile[];
 }
 
-/** The largest file of one extent, bytes: its size is a number of 32 bits. */
+/** The largest file in one extent, bytes: its size is a 32-bit number. */
 const FILE_BYTES_MAX = 2 ** 32 - 1;
 const VOLUME = /^[A-Z0-9_]{1,32}$/;
 const FILE_PATH = /^(?:[A-Z0-9_]{1,8}\/)?[A-Z0-9_]{1,8}\.[A-Z0-9_]{1,3}$/;
 
 /**
  * A bootable ISO 9660 image (El Torito, no emulation).
- * @throws {AgentError} `invalid_argument` when a name or a size cannot stand in such an image
+ * @throws {AgentError} `invalid_argument` when an image cannot have such a name or size
  * @see ECMA-119; El Torito Bootable CD-ROM Format Specification 1.0
  */
 export function isoImage(image: IsoImage): Content {
@@ -50,7 +50,7 @@ export function isoImage(image: IsoImage): Content {
   return { size: layout.sectors * SECTOR_BYTES, chunks: () => imageChunks(image, layout) };
 }
 
-/** What is wrong with the parts of an image, if anything is. */
+/** What is wrong with the parts of an image, if anything. */
 function imageFault({ volume, boot, files }: IsoImage): string | undefined {
   if (!VOLUME.test(volume)) {
     return `volume name is ${JSON.stringify(volume)}, expected 1 to 32 characters of A-Z, 0-9, _`;
@@ -96,7 +96,7 @@ function pathTable(layout: IsoLayout, littleEndian: boolean): Uint8Array<ArrayBu
   const table = new Uint8Array(sectorEnd(layout.pathTableBytes));
   let at = 0;
   for (const { name, extent } of [layout.root, ...layout.folders]) {
-    // Every folder, root too, has root as its parent, which is the first in the table.
+    // The parent of every folder, root included, is root, the first in the table.
     const record = pathTableRecord(name, extent.sector, 1, littleEndian);
     table.set(record, at);
     at += record.length;
@@ -114,7 +114,7 @@ function folderRecords(folder: Folder, layout: IsoLayout, date: Instant): Uint8A
   let at = 0;
   for (const { name, kind, extent } of entries) {
     const record = directoryRecord(name, kind, extent, date);
-    // No record crosses from one sector into the next.
+    // No record crosses a sector boundary.
     if (SECTOR_BYTES - at % SECTOR_BYTES < record.length) at = sectorEnd(at);
     bytes.set(record, at);
     at += record.length;
@@ -139,12 +139,12 @@ function* fileChunks(content: Content, path: string): Generator<Uint8Array<Array
   if (end > made) yield new Uint8Array(end - made);
 }
 
-/** The end of the sector in which as many bytes end. */
+/** Rounds a number of bytes up to whole sectors. */
 function sectorEnd(bytes: number): number {
   return Math.ceil(bytes / SECTOR_BYTES) * SECTOR_BYTES;
 }
 
-// Gives every part of an ISO 9660 image its sectors, before a byte of it is made.
+// Assigns sectors to every part of an ISO 9660 image, before any byte of it is generated.
 //
 //   sector 0   system area, empty       19   path table, little-endian
 //         16   primary descriptor        .   path table, big-endian
@@ -157,7 +157,7 @@ interface IsoFile {
   readonly content: Content;
 }
 
-/** One name in a folder, and where lies what it names. */
+/** A name in a folder, and the place of its content. */
 interface FolderEntry {
   readonly name: string;
   readonly kind: "file" | "directory";
@@ -168,11 +168,11 @@ interface FolderEntry {
 interface Folder {
   readonly name: string;
   readonly extent: Extent;
-  /** Sorted as section 9.3 of ECMA-119 wants it; the folder itself and its parent are left out. */
+  /** Sorted as section 9.3 of ECMA-119 requires; without the entries for the folder itself and its parent. */
   readonly entries: readonly FolderEntry[];
 }
 
-/** Where everything lies in an image. */
+/** Where everything is in an image. */
 interface IsoLayout {
   /** Size of the whole image, sectors. */
   readonly sectors: number;
@@ -187,17 +187,17 @@ interface IsoLayout {
   readonly catalogSector: number;
 }
 
-/** Shows the boot program and the boot catalog as files, so that no sector is unaccounted for. */
+/** A folder with the boot program and the boot catalog as files, so that every sector is accounted for. */
 const BOOT_FOLDER = "BOOT";
 /** The sectors before the path tables: the system area and three descriptors. */
 const LEADING_SECTORS = 19;
 
-/** Plans an image of these files, in this order, behind its boot program. */
+/** Plans an image: the boot program, then these files in order. */
 function isoLayout(boot: Content, files: readonly IsoFile[]): IsoLayout {
   let next = LEADING_SECTORS;
   const place = (size: number): Extent => {
     const extent = { sector: next, size };
-    next += Math.max(1, Math.ceil(size / SECTOR_BYTES)); // an empty file lies somewhere too
+    next += Math.max(1, Math.ceil(size / SECTOR_BYTES)); // an empty file takes a sector too
     return extent;
   };
   const [programPath, catalogPath] = [`${BOOT_FOLDER}/BOOT.BIN`, `${BOOT_FOLDER}/BOOT.CAT`];
@@ -211,7 +211,7 @@ function isoLayout(boot: Content, files: readonly IsoFile[]): IsoLayout {
   const folderEntries = folderNames.map((name): FolderEntry => (
     { name, kind: "directory", extent: place(folderBytes(namesIn(name, paths))) }
   ));
-  // The catalog's content names the sector of the program, so the program is placed first.
+  // The catalog contains the sector of the program, so the program is placed first.
   const program = { path: programPath, content: boot, extent: place(boot.size) };
   const catalog = { path: catalogPath, content: contentOf(bootCatalog(program.extent)) };
   const placed = [
@@ -239,12 +239,12 @@ function isoLayout(boot: Content, files: readonly IsoFile[]): IsoLayout {
   };
 }
 
-/** The folder in a path, empty for root. */
+/** The folder of a path, empty for root. */
 function folderOf(path: string): string {
   return path.slice(0, Math.max(0, path.indexOf("/")));
 }
 
-/** The name of a file as its record has it, with the version that is always 1. */
+/** The name of a file in its record, with version 1. */
 function recordName(path: string): string {
   return `${path.slice(path.indexOf("/") + 1)};1`;
 }
@@ -253,12 +253,12 @@ function namesIn(folder: string, paths: readonly string[]): string[] {
   return paths.filter((path) => folderOf(path) === folder).map(recordName);
 }
 
-/** Versions are left out, since a semicolon would sort behind the digits of a longer name. */
+/** Ignores versions, since a semicolon would sort after the digits of a longer name. */
 function byName(a: FolderEntry, b: FolderEntry): number {
   return a.name.replace(/;1$/, "") < b.name.replace(/;1$/, "") ? -1 : 1;
 }
 
-/** Size of a folder, bytes: whole sectors, since no record crosses from one into the next. */
+/** Size of a folder, bytes: whole sectors, since no record crosses a sector boundary. */
 function folderBytes(names: readonly string[]): number {
   let [sectors, used] = [1, 0];
   for (const name of [SELF_NAME, PARENT_NAME, ...names]) {

@@ -1,13 +1,13 @@
-// The records that an ISO 9660 image is made of, each as its bytes: numbers in both byte orders,
-// dates, directory and path table records, volume descriptors, the boot catalog. Numbers such as
-// "9.1" name sections of ECMA-119, which is the freely published text of ISO 9660.
+// The records of an ISO 9660 image as bytes: numbers in both byte orders, dates, directory and path table
+// records, volume descriptors, the boot catalog. Numbers such as "9.1" name sections of ECMA-119, which is
+// the freely published text of ISO 9660.
 
 import type { Instant } from "../../domain/instant.ts";
 
 /** Size of a logical sector and of a logical block, bytes. */
 export const SECTOR_BYTES = 2048;
 
-/** Where something lies: its first sector and its size in bytes. */
+/** The place of something: its first sector and its size in bytes. */
 export interface Extent {
   readonly sector: number;
   readonly size: number;
@@ -101,7 +101,7 @@ export function primaryVolumeDescriptor(volume: Volume): Uint8Array<ArrayBuffer>
   return sector;
 }
 
-/** The descriptor that leads a BIOS to the boot catalog, one sector. @see El Torito, figure 7 */
+/** The descriptor that points a BIOS to the boot catalog, one sector. @see El Torito, figure 7 */
 export function bootRecord(catalogSector: number): Uint8Array<ArrayBuffer> {
   const sector = volumeDescriptor(0);
   putText(sector, 7, "EL TORITO SPECIFICATION");
@@ -131,7 +131,7 @@ export function bootCatalog(program: Extent): Uint8Array<ArrayBuffer> {
   for (let at = 0; at < 32; at += 2) sum += view.getUint16(at, true);
   view.setUint16(28, -sum & 0xffff, true); // the words of the entry add up to 0
   catalog[32] = 0x88; // bootable; media type 0, no emulation, at the default load address
-  // Whole sectors of the CD: some BIOSes refuse to load a part of one.
+  // Whole CD sectors: some BIOSes refuse to load part of one.
   view.setUint16(38, Math.ceil(program.size / SECTOR_BYTES) * DISK_SECTORS, true);
   view.setUint32(40, program.sector, true);
   return catalog;

@@ -6,10 +6,10 @@ import { type Content, type ContentDigests, contentOf, digestsOf } from "./conte
 import { isoImage } from "./iso9660.ts";
 import { SECTOR_BYTES } from "./iso_record.ts";
 
-/** Where the sample upstream serves the ISO image, below its address. */
+/** The path of the ISO image below the address of the sample upstream. */
 export const SAMPLE_ISO = "files/zonewright-sample-2.0.iso";
 
-/** The disk images, in the same way, with the name that each shows on the screen. */
+/** The paths of the disk images, and the title that each shows on the screen. */
 const DISKS = {
   "files/zonewright-sample-2.0.raw.gz": "zonewright sample disk 2.0",
   "files/zonewright-sample-1.0.raw.gz": "zonewright sample disk 1.0",
@@ -18,10 +18,9 @@ const DISKS = {
   "vault/zonewright-preview-2.0.raw.gz": "zonewright preview disk 2.0, from the archive",
 } as const;
 
-/** Where a sample file lies below the address of the sample upstream. */
+/** The path of a sample file below the address of the sample upstream. */
 export type SamplePath = typeof SAMPLE_ISO | keyof typeof DISKS;
 
-/** A file as it is downloaded. */
 interface SampleFile {
   readonly content: Content;
   readonly digests: ContentDigests;
@@ -30,7 +29,7 @@ interface SampleFile {
 /** Every sample file by its path. */
 export type SampleFiles = Readonly<Record<SamplePath, SampleFile>>;
 
-/** Size of the ISO image unless set, bytes: its copying can be watched, briefly. */
+/** Default size of the ISO image, bytes: large enough to watch a copy for a moment. */
 const ISO_BYTES_DEFAULT = 8 << 20; // 8 MiB
 const ISO_BYTES_MIN = 1 << 20; // 1 MiB
 const ISO_BYTES_MAX = 2 ** 32 - SECTOR_BYTES; // nearly 4 GiB: the padding is one file of one extent
@@ -38,7 +37,7 @@ const ISO_BYTES_MAX = 2 ** 32 - SECTOR_BYTES; // nearly 4 GiB: the padding is on
 /** Size of a disk image before compression, bytes. */
 const DISK_BYTES = 1 << 20; // 1 MiB
 
-/** The padding repeats a block of noise, numbered so that no two blocks are the same. */
+/** The padding repeats a block of noise, numbered so that all blocks differ. */
 const NOISE_BYTES = 256 << 10; // 256 KiB
 const NOISE_SEED = 0x7a6f6e65;
 
@@ -58,7 +57,7 @@ const README = [
 /**
  * The sample ISO image. The same size gives the same bytes.
  * @param bytes its size: a multiple of 2048, from 1 MiB to nearly 4 GiB
- * @throws {AgentError} `invalid_argument` when the size is no such number
+ * @throws {AgentError} `invalid_argument` for any other size
  */
 export function sampleIso(bytes: number): Content {
   if (bytes % SECTOR_BYTES !== 0 || !(bytes >= ISO_BYTES_MIN && bytes <= ISO_BYTES_MAX)) {
@@ -99,7 +98,7 @@ export async function sampleDisk(title: string): Promise<Uint8Array<ArrayBuffer>
 
 /**
  * Every file of the sample upstream, with its digests.
- * @throws {AgentError} `invalid_argument` when `isoBytes` is no size of an image
+ * @throws {AgentError} `invalid_argument` when `isoBytes` is not a valid size
  */
 export async function sampleFiles(
   options: { isoBytes?: number; signal?: AbortSignal } = {},
@@ -140,9 +139,9 @@ function* noiseChunks(size: number): Generator<Uint8Array<ArrayBuffer>> {
   }
 }
 
-// The program in the first sector of the sample media: an x86 real-mode program that clears the
-// screen, prints a few lines and stops for good. It reads and writes no disk, so it does no harm
-// to a machine that boots it.
+// The program in the first sector of the sample media: an x86 real-mode program that clears the screen,
+// prints a few lines and stops for good. It reads and writes no disk, so it cannot harm the machine that
+// boots it.
 
 /** Size of a boot sector, bytes. */
 const BOOT_SECTOR_BYTES = 512;
@@ -153,9 +152,9 @@ const SCREEN_LINES = 25;
 
 /** Where a BIOS loads a boot sector, and where it jumps to. */
 const LOAD_ADDRESS = 0x7c00;
-/** A partition table would begin here; code and text end before it. */
+/** Where a partition table would begin; code and text end before it. */
 const PARTITION_TABLE_OFFSET = 446;
-/** The last two bytes, without which a BIOS takes the sector for one that cannot boot. */
+/** The last two bytes, without which a BIOS does not boot the sector. */
 const SIGNATURE = [0x55, 0xaa];
 
 /**
@@ -164,7 +163,7 @@ const SIGNATURE = [0x55, 0xaa];
  */
 function program(text: number): number[] {
   return [
-    // A BIOS may enter at 07C0:0000 as well as at 0000:7C00; addresses below need the latter.
+    // A BIOS may enter at 07C0:0000 or at 0000:7C00; the addresses below need the latter.
     ...[0xea, 0x05, 0x7c, 0x00, 0x00], //         jmp 0000:7C05
     ...[0xfa], //                                 cli            ; no interrupt between ss and sp
     ...[0x31, 0xc0], //                           xor ax, ax
@@ -192,8 +191,8 @@ function program(text: number): number[] {
 /**
  * A boot sector of 512 bytes that shows the lines from the top of an 80x25 text screen. The same
  * program boots from a CD (El Torito, no emulation) and from a disk.
- * @param lines printable ASCII, at most 79 characters each; together some 390 characters
- * @throws {AgentError} `invalid_argument` when a line cannot be shown or all of them do not fit
+ * @param lines printable ASCII, at most 79 characters each; together about 390 characters
+ * @throws {AgentError} `invalid_argument` when a line cannot be shown or they do not all fit
  * @see El Torito Bootable CD-ROM Format Specification 1.0; Ralf Brown's Interrupt List, INT 10
  */
 export function bootSector(lines: readonly string[]): Uint8Array<ArrayBuffer> {

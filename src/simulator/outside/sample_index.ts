@@ -1,5 +1,5 @@
-// The index tree of the sample upstream: two made-up distros that between them show every kind of
-// document and every alias, and whose images can really be downloaded and booted.
+// The index tree of the sample upstream: two made-up distros that together have every kind of document and
+// every alias, and whose images can really be downloaded and booted.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles, type SamplePath } from "./sample_file.ts";
@@ -7,22 +7,22 @@ import { SAMPLE_ISO, type SampleFiles, sampleFiles, type SamplePath } from "./sa
 /** The publication date of all files. */
 export const PUBLISHED_AT = "2026-11-01T00:00:00Z";
 
-/** What the documents of the sample index are made from. */
+/** What the documents of the sample index are generated from. */
 interface SampleIndexOptions {
   /** The base of all addresses in the documents, without a slash at the end. */
   readonly baseUrl: string;
-  /** The files to describe; those of the default size when left out. */
+  /** The files to describe; by default, those of the default size. */
   readonly files?: SampleFiles;
 }
 
-/** The entity tag under which the upstream serves bytes of this digest. */
+/** The entity tag of bytes with this digest. */
 export function entityTag(sha256: string): string {
   return `"${sha256}"`;
 }
 
 /**
- * The documents of the index by their paths below the base, such as `v1/index.json`. Every optional
- * key is written, as the true publisher does.
+ * The documents of the index by their paths below the base, such as `v1/index.json`. Every optional key is
+ * written, as by the real publisher.
  * @see document 1
  */
 export async function sampleIndex(
@@ -212,7 +212,7 @@ function download(path: SamplePath, baseUrl: string, files: SampleFiles): JsonOb
   };
 }
 
-// The description of the index that the sample upstream publishes beside it, as the true one does.
+// The description of the index, which the sample upstream publishes with it, as the real one does.
 
 const TEXT: JsonObject = { type: "string" };
 const FLAG: JsonObject = { type: "boolean" };
@@ -222,7 +222,7 @@ function ref(name: string): JsonObject {
 }
 
 function nullable(schema: JsonObject): JsonObject {
-  // In OpenAPI 3.0 the keys beside a $ref are ignored.
+  // OpenAPI 3.0 ignores keys beside a $ref.
   return "$ref" in schema ? { nullable: true, allOf: [schema] } : { ...schema, nullable: true };
 }
 
@@ -243,12 +243,12 @@ function object(required: Record<string, JsonObject>, optional: Record<string, J
   };
 }
 
-/** A list of values to which none can be added. */
+/** A closed list of values. */
 function closed(...values: string[]): JsonObject {
   return { type: "string", enum: values };
 }
 
-/** Known values; any other text is accepted too. */
+/** Known values, with any other text accepted too. */
 function open(...values: string[]): JsonObject {
   return {
     oneOf: [closed(...values), { type: "string", pattern: `^(?!(?:${values.join("|")})$)` }],

@@ -1,6 +1,6 @@
-// The sample upstream: an index and its files on a loopback address, so that an agent started for
-// development has something to mirror and to boot where there is no internet. It answers as the
-// true upstream's host does: static files with entity tags, an HTML page for what is not there.
+// The sample upstream: an index and its files on a loopback address, so that an agent for development has
+// something to mirror and to boot without internet access. It answers like the real upstream's host: static
+// files with entity tags, and an HTML page for anything missing.
 
 import { basename, dirname, join } from "@std/path";
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
@@ -9,14 +9,13 @@ import { type Content, digestsOf } from "./content.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles } from "./sample_file.ts";
 import { entityTag, PUBLISHED_AT, sampleIndex } from "./sample_index.ts";
 
-/** Where the sample upstream keeps its file, and how large that is. */
 interface SampleUpstreamOptions {
-  /** Folder in which the ISO image is kept; made when missing. */
+  /** Folder in which the ISO image is kept; created if missing. */
   readonly cacheDir: string;
   readonly log: Log;
   /** Closes the upstream, or gives up starting it. */
   readonly signal?: AbortSignal;
-  /** Size of the ISO image, bytes: a multiple of 2048 of at least 1 MiB. 8 MiB when left out. */
+  /** Size of the ISO image, bytes: a multiple of 2048 of at least 1 MiB. 8 MiB by default. */
   readonly isoBytes?: number;
 }
 
@@ -24,7 +23,7 @@ interface SampleUpstreamOptions {
 export interface SampleUpstream {
   /** Address of the index, such as `http://127.0.0.1:40123`. */
   readonly url: string;
-  /** Ends the server and the downloads under way; may be called again. */
+  /** Ends the server and all downloads; may be called twice. */
   close(): Promise<void>;
 }
 
@@ -39,17 +38,17 @@ interface Resource {
 }
 
 const HOSTNAME = "127.0.0.1";
-/** Bytes of a file that are handed to the server at a time. */
+/** Bytes of a file that are given to the server at a time. */
 const READ_BYTES = 128 << 10; // 128 KiB
 const ISO_NAME = "zonewright-sample.iso";
 const NOT_FOUND_PAGE = "<!DOCTYPE html>\n<title>Not found</title>\n<h1>404</h1>\n" +
   "<p>There is no file at this address.</p>\n";
 
 /**
- * Starts the sample upstream on a free port of 127.0.0.1. It answers once this returns, when its
- * files are made and verified.
- * @throws {AgentError} `invalid_argument` when `isoBytes` is no size of an image
- * @throws the reason of `signal` when that is aborted before
+ * Starts the sample upstream on a free port of 127.0.0.1. It answers once this returns, with its files
+ * generated and verified.
+ * @throws {AgentError} `invalid_argument` when `isoBytes` is not a valid size
+ * @throws the reason of `signal` if that is aborted first
  */
 export async function startSampleUpstream(options: SampleUpstreamOptions): Promise<SampleUpstream> {
   const { log, signal } = options;
@@ -68,7 +67,7 @@ export async function startSampleUpstream(options: SampleUpstreamOptions): Promi
   const close = () => closed ??= end();
   try {
     iso = await openIso(options, files);
-    // The documents contain the port, so they are made once it is known.
+    // The documents contain the port, so they are generated once it is known.
     const url = `http://${HOSTNAME}:${server.addr.port}`;
     await addDocuments(resources, url, files);
     addFiles(resources, files, iso);
@@ -147,7 +146,7 @@ function inMemory(type: string, bytes: Uint8Array<ArrayBuffer>, etag: string): R
   return { type, size: bytes.length, etag, body: (first, last) => bytes.subarray(first, last + 1) };
 }
 
-/** Looks the path up as it is: no part of a request becomes the name of a file. */
+/** Looks up the path as it is: no part of a request becomes the name of a file. */
 function answer(request: Request, resources: ReadonlyMap<string, Resource>): Response {
   if (request.method !== "GET" && request.method !== "HEAD") {
     return new Response("Method not allowed\n", { status: 405, headers: { allow: "GET, HEAD" } });
@@ -162,7 +161,7 @@ function answer(request: Request, resources: ReadonlyMap<string, Resource>): Res
   const headers = new Headers({
     "content-type": resource.type,
     "accept-ranges": "bytes",
-    // Compressed on the way, an answer would lose its length and its strong entity tag.
+    // Compressed in transit, an answer would lose its length and its strong entity tag.
     "cache-control": "max-age=0, no-transform",
     etag: resource.etag,
   });
@@ -174,7 +173,7 @@ function answer(request: Request, resources: ReadonlyMap<string, Resource>): Res
 }
 
 function answerBytes(request: Request, resource: Resource, headers: Headers): Response {
-  // A range of a file that has changed since would be joined to the wrong beginning.
+  // A range of a file that has changed would be joined to the wrong beginning.
   const condition = request.headers.get("if-range");
   const applies = request.method === "GET" && (condition === null || condition === resource.etag);
   const range = parseByteRange(applies ? request.headers.get("range") : null, resource.size);
@@ -230,9 +229,9 @@ function joined(content: Content): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-// The Range header of a request: one range of bytes, which is what resumed downloads ask for.
+// The Range header of a request: one range of bytes, as resumed downloads send.
 
-/** What part of a resource a request asks for. */
+/** The requested part of a resource. */
 type ByteRange =
   | { readonly kind: "whole" }
   /** From byte `first` to byte `last`, both included. */
@@ -242,8 +241,8 @@ type ByteRange =
 const WHOLE: ByteRange = { kind: "whole" };
 
 /**
- * The range that a header names in a resource of `size` bytes. Several ranges, other units and unreadable
- * headers are answered with the whole resource, which the standard allows.
+ * Parses the range of a resource of `size` bytes. Several ranges, other units and malformed headers mean the
+ * whole resource, which the standard allows.
  * @see RFC 9110, section 14.1.2 and 14.2
  */
 export function parseByteRange(header: string | null, size: number): ByteRange {
@@ -261,22 +260,22 @@ export function parseByteRange(header: string | null, size: number): ByteRange {
   return { kind: "part", first, last: to === "" ? size - 1 : Math.min(Number(to), size - 1) };
 }
 
-// A file that is made once and kept from one start to the next, but never trusted: its
-// bytes are compared with the digest every time.
+// A file that is generated once and kept across starts, but never trusted: its bytes are compared with the
+// digest every time.
 
 /** Bytes read at a time. */
 const KEPT_READ_BYTES = 256 << 10; // 256 KiB
 
-/** An open file with the promised bytes. */
+/** An open file with verified bytes. */
 interface KeptFile {
   readonly file: Deno.FsFile;
-  /** Whether it was written now: it was missing, or its bytes were others. */
+  /** Whether it was written now, because it was missing or had other bytes. */
   readonly made: boolean;
 }
 
 /**
- * Opens the file at a path for reading, with the content of this digest. A file that is missing or
- * different is made under another name and renamed, so that nobody reads an incomplete file.
+ * Opens the file at a path for reading, with the content of this digest. A missing or different file is
+ * generated under another name and renamed, so that nobody reads an incomplete one.
  * @param sha256 of the content, lower-case hex
  */
 async function openKeptFile(
@@ -347,7 +346,7 @@ async function makeFile(
   }
 }
 
-/** A write may take only a part of the bytes. */
+/** One write may take only part of the bytes. */
 async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
   for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
 }

@@ -19,7 +19,7 @@ import { failed, firstOf, misuse, refusal, said, type ToolOutcome } from "../out
 import { exists, sleep, type State } from "../host_folder.ts";
 import { refuseDiskModel } from "./device.ts";
 
-/** Time between two checks of a machine that is starting or stopping, ms. */
+/** Milliseconds between two checks of a machine that is starting or stopping. */
 export const LOOK_MS = 10;
 
 /** `vmadm start UUID WORDS`. */
@@ -29,7 +29,7 @@ export async function start(state: State, uuid: string, words: BootWords): Promi
   } catch (error) {
     const text = error instanceof Error ? error.message : String(error);
     const message = `Unable to start VM ${uuid}: ${text}`;
-    // The only failure for which this tool exits with 0.
+    // The only failure with which the tool exits with 0.
     return text === alreadyRunning(uuid) ? said(message) : failed(message);
   }
   return said(`Successfully started VM ${uuid}`);
@@ -41,7 +41,7 @@ function alreadyRunning(uuid: string): string {
 
 /**
  * Starts a machine that is in state `from`.
- * @throws {AgentError} `host` with the tool's words, without their prefix
+ * @throws {AgentError} `host` with the tool's message, without its prefix
  */
 export async function startMachine(
   state: State,
@@ -60,7 +60,7 @@ export async function startMachine(
   const boot: Boot = {
     id: crypto.randomUUID(),
     started_ms: Date.now(),
-    // bhyve checks the words and then forgets them.
+    // bhyve checks the words, then ignores them.
     order: machine.brand === "kvm" ? words.order ?? bootProperty(machine) : null,
     files: machine.brand === "kvm" ? words.files : [],
   };
@@ -82,7 +82,7 @@ function bootProperty(machine: Machine): string | null {
   return typeof machine.vm.boot === "string" ? machine.vm.boot : null;
 }
 
-/** A file must lie in the zone root, unless a configured disk has that very path. */
+/** A file must be in the zone root, unless a configured disk has exactly that path. */
 async function refuseMissingFiles(
   state: State,
   machine: Machine,
@@ -115,7 +115,7 @@ async function startZone(state: State, uuid: string, boot: Boot): Promise<void> 
     looksOn = !ended;
     const machine = await readMachine(state, uuid);
     if (machine === null || machine.boot?.id !== boot.id) break;
-    // A machine that has already died counts as started: only its state shows it.
+    // A machine that has already died counts as started; only its state shows that.
     if (["running", "stopping", "stopped"].includes(machine.state)) return;
     if (machine.state !== "ready") break;
   }
@@ -134,8 +134,8 @@ async function unstarted(state: State, uuid: string, text: string) {
 }
 
 /**
- * Starts the process of a machine so that it outlives this call and holds none of its streams. The
- * promise resolves if the process ends while this call still runs.
+ * Starts the process of a machine so that it outlives this call and keeps none of its streams. The promise
+ * resolves if the process ends while this call still runs.
  */
 function startProcess(state: State, uuid: string, bootId: string): Promise<unknown> {
   const self = selfCommand();
@@ -156,16 +156,15 @@ function startProcess(state: State, uuid: string, bootId: string): Promise<unkno
 // The words after the uuid of `vmadm start`: `order=cd,once=d cdrom=/x.iso,ide disk=/x.raw,ide`.
 // Each is split at its first `=`, so the value of `order` keeps its comma and its second `=`.
 
-/** What the words of a start ask for. */
 interface BootWords {
-  /** qemu's -boot text with its keys, such as `order=cd,once=d`; null when no word gave one. */
+  /** qemu's -boot text with its keys, such as `order=cd,once=d`; null without such a word. */
   readonly order: string | null;
   readonly files: readonly BootFile[];
 }
 
 /**
  * Reads the words of a start.
- * @throws {AgentError} `invalid_argument` for words that the tool answers with its usage
+ * @throws {AgentError} `invalid_argument` for words to which the tool prints its usage
  */
 export function parseBootWords(words: readonly string[]): BootWords {
   let order: string | null = null;
@@ -175,7 +174,7 @@ export function parseBootWords(words: readonly string[]): BootWords {
     const key = at < 0 ? word : word.slice(0, at);
     const value = at < 0 ? "" : word.slice(at + 1);
     if (key === "order") {
-      // The wording is the simulator's own.
+      // The simulator's own wording.
       if (order !== null) throw misuse("Cannot specify order more than once");
       order = `order=${value}`;
     } else if (key === "cdrom" || key === "disk") {
@@ -187,7 +186,7 @@ export function parseBootWords(words: readonly string[]): BootWords {
   return { order, files };
 }
 
-/** Refuses models that the brand does not have; bhyve checks them, too, before it ignores them. */
+/** Refuses models that the brand does not have; bhyve checks them too, before it ignores them. */
 function refuseBootModels(words: BootWords, brand: Brand): void {
   for (const file of words.files) refuseDiskModel(brand, file.model);
 }
@@ -197,7 +196,7 @@ export function bootOrder(order: string | null, onceSpent: boolean): string {
   const keys = new Map(
     (order ?? "order=cd").split(",").map((part): [string, string] => {
       const at = part.indexOf("=");
-      // A text without a key is an order by itself, as qemu reads it.
+      // For qemu, a text without a key is an order.
       return at < 0 ? ["order", part] : [part.slice(0, at), part.slice(at + 1)];
     }),
   );

@@ -1,6 +1,6 @@
-// vmadm create and validate. The steps and what they leave behind follow the documentation. Only
-// volumes are rolled back, when one of them cannot be made. A killed create leaves datasets without a
-// zone, or a zone that is neither running nor stopped.
+// vmadm create and validate. The steps and what they leave behind follow the documentation. Only volumes are
+// rolled back, if one of them cannot be made. A killed create leaves datasets without a zone, or a zone that
+// is neither running nor stopped.
 
 import { join } from "@std/path";
 import { isUuid } from "../../domain/id.ts";
@@ -25,11 +25,11 @@ import { createDataset, destroyDatasets, volumeOf, zoneDataset } from "../pool.t
 import { exists, locked, sleep, type State, writeJson } from "../host_folder.ts";
 import { MIB_PER_GIB } from "../../domain/policy.ts";
 
-/** A start of a machine with more memory than this may take longer, MiB. */
+/** Memory above which the start of a machine may take longer, MiB. */
 const RAM_STEP = 4096;
 
 /**
- * `vmadm validate create`, or `validate update BRAND`: the payload is judged, nothing is made.
+ * `vmadm validate create`, or `validate update BRAND`: checks the payload and changes nothing.
  * @throws {AgentError} as crash() for a payload that is no object
  */
 export async function validate(
@@ -79,7 +79,7 @@ export async function create(state: State, text: string): Promise<ToolOutcome> {
 
 /**
  * Makes all checks that come before the first change.
- * @throws {AgentError} `host` with the tool's words; `aborted` where an exception ends it
+ * @throws {AgentError} `host` with the tool's message; `aborted` where an exception ends the tool
  */
 export async function plan(state: State, payload: JsonObject, uuid: string): Promise<Machine> {
   const named = brandOf(payload);
@@ -110,7 +110,7 @@ export async function plan(state: State, payload: JsonObject, uuid: string): Pro
     exit_timestamp: null,
     exit_status: null,
     stop_timeout_ms: null,
-    // A volume made from an image has a system on it.
+    // A volume made from an image has a system installed.
     installed: disksOf(vm).some(({ image_uuid }) => image_uuid !== undefined),
   };
 }
@@ -119,7 +119,7 @@ function disksOf(vm: JsonObject): JsonObject[] {
   return Array.isArray(vm.disks) ? vm.disks.filter(isJsonObject) : [];
 }
 
-/** Makes the volumes; when one cannot be made, those of this call are destroyed again. */
+/** Makes the volumes; if one cannot be made, those of this call are destroyed again. */
 async function makeVolumes(state: State, machine: Machine): Promise<void> {
   const outOfSpace = await strikes(state, "out_of_space");
   const made: string[] = [];
@@ -128,7 +128,7 @@ async function makeVolumes(state: State, machine: Machine): Promise<void> {
     made.push(name);
   };
   try {
-    // The volumes of bhyve lie below the dataset of the zone, those of kvm beside it.
+    // bhyve's volumes are below the dataset of the zone, kvm's beside it.
     if (machine.brand === "bhyve") {
       const quota = Number(machine.vm.quota) * MIB_PER_GIB;
       await make(zoneDataset(state, machine.uuid), "filesystem", quota);
@@ -181,7 +181,7 @@ async function install(state: State, machine: Machine): Promise<void> {
   });
 }
 
-/** The folders of a new zone root, and the flag that says it is being provisioned. */
+/** Makes the folders of a new zone root, and the flag that marks it as being provisioned. */
 async function makeZoneRoot(state: State, uuid: string): Promise<string> {
   const root = join(zonepath(state, uuid), "root");
   for (const folder of ["tmp", "var/svc", "etc"]) {
@@ -217,7 +217,7 @@ async function bootProvisioned(state: State, machine: Machine): Promise<void> {
   } catch (error) {
     throw await fail(error instanceof Error ? error.message : String(error));
   }
-  // The hypervisor has died, and nothing takes the flag away.
+  // The hypervisor has died, so nothing removes the flag.
   if (!UP.includes((await readMachine(state, uuid))?.state ?? "stopped")) {
     await sleep(state.host.timeouts.provision);
     throw await fail(`timed out waiting for /var/svc/provisioning to move for ${uuid}`);

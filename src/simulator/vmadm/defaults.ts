@@ -18,13 +18,13 @@ import { type Draft, isSet, MACHINE_PROPERTIES, type PropertyType } from "./prop
 import { type State } from "../host_folder.ts";
 
 const VNC_PASSWORD_LENGTH_MAX = 8;
-/** MiB that the tool adds to the guest's memory for its hypervisor. */
+/** MiB that the tool adds to the guest's memory for the hypervisor. */
 const OVERHEAD: Readonly<Record<Brand, number>> = { kvm: 1024, bhyve: 1280 };
-/** The least such overhead, MiB. */
+/** Least overhead, MiB. */
 const OVERHEAD_MIN = 256;
-/** The least swap, MiB. */
+/** Least swap, MiB. */
 const SWAP_MIN = 256;
-/** More shares are lowered to this. */
+/** Higher shares are reduced to this. */
 const CPU_SHARES_KEPT = 0xffff;
 const IPC_IDS = 4096;
 const RECORD_BYTES = 131_072;
@@ -33,14 +33,14 @@ const NOBODY = "00000000-0000-0000-0000-000000000000";
 const VGA_TYPES = "cirrus,std,vmware,qxl,xenfb";
 const PRIVILEGES = "default,-file_link_any,-net_access,-proc_fork,-proc_info,-proc_session";
 
-/** Whether a property counts as not given: an empty text or null takes the value away. */
+/** Whether a property counts as not given: empty text or null unsets it. */
 export function isUnset(value: JsonValue | undefined): boolean {
   return value === undefined || value === null || value === "";
 }
 
 /**
  * A payload with its numbers as numbers and the defaults that the tool adds before it checks values.
- * @throws {AgentError} `host` for what is no number
+ * @throws {AgentError} `host` for anything that is not a number
  */
 export function draftOf(payload: JsonObject, brand: Brand, pool: string): Draft {
   const draft: Draft = { ...payload };
@@ -77,24 +77,24 @@ export function draftOf(payload: JsonObject, brand: Brand, pool: string): Draft 
   return draft;
 }
 
-/** What is no number makes none of what is computed from it. */
+/** NaN for anything that is not a number, and so for whatever is computed from it. */
 function numberOf(value: JsonValue | undefined): number {
   return typeof value === "number" ? value : NaN;
 }
 
-/** Memory limits that follow the guest's memory unless the payload says more. */
+/** Memory limits, which follow the guest's memory unless the payload gives higher ones. */
 export function memoryOf(payload: Draft, ram: number, brand: Brand): JsonObject {
   const given = (name: string, otherwise: number) =>
     Object.hasOwn(payload, name) ? numberOf(payload[name]) : otherwise;
   const asked = given("max_physical_memory", ram + OVERHEAD[brand]);
   const least = ram + OVERHEAD_MIN;
-  // Comparisons with what is no number are false, so that it stays to be refused.
+  // Comparisons with NaN are false, so it is kept and refused later.
   const max = least > asked ? least : asked;
   const locked = given("max_locked_memory", asked);
   const swap = given("max_swap", asked < SWAP_MIN ? SWAP_MIN : asked);
   return {
     max_physical_memory: max,
-    // Neither can pass the other way: vmadm moves them without a word.
+    // vmadm silently adjusts limits that contradict each other.
     max_locked_memory: Math.min(least > locked ? least : locked, max),
     max_swap: Math.max(swap, max),
     max_shm_memory: given("max_shm_memory", asked),
@@ -106,7 +106,7 @@ export function memoryOf(payload: Draft, ram: number, brand: Brand): JsonObject 
 
 /**
  * The configuration of a new machine, with the names that `get` prints.
- * @param draft what draftOf() made, with good values only
+ * @param draft result of draftOf(), with valid values
  * @throws {AgentError} `host` with the tool's words
  */
 export function configurationOf(
@@ -147,7 +147,7 @@ export function configurationOf(
   };
 }
 
-/** Settings as they are kept: flags as flags, and nothing that has no value. */
+/** Settings as they are stored: flags as booleans, and without unset ones. */
 function settingsOf(
   { disks: _disks, nics: _nics, disk_driver: _d, nic_driver: _n, ...rest }: JsonObject,
 ) {
@@ -167,14 +167,14 @@ function settingsOf(
   return kept;
 }
 
-/** A value as it is kept: numbers, flags and lists in one form. */
+/** A value as it is stored: numbers, flags and lists in one form. */
 export function settingOf(type: PropertyType | undefined, value: JsonValue): JsonValue {
   if (type === "integer") return Number(value);
   if (type === "flag") return isSet(value);
   return type === "list" && typeof value === "string" ? value.split(",").filter(Boolean) : value;
 }
 
-/** The serial lines of bhyve, unless one of them is given, and its log. */
+/** bhyve's serial lines, unless one of them is given, and its log. */
 function ofBhyve({ com1, com2 }: JsonObject): JsonObject {
   const lines = com1 === undefined && com2 === undefined
     ? { com1: "/dev/zconsole", com2: "socket,/tmp/vm.ttyb" }
@@ -209,7 +209,7 @@ export function refuseVncPassword(payload: JsonObject): void {
   }
 }
 
-/** GiB: 0 means none on kvm, while bhyve never has less than 1. */
+/** GiB: on kvm, 0 means none; bhyve has at least 1. */
 export function quotaOf(quota: JsonValue | undefined, brand: Brand): number {
   const wanted = Number(quota ?? 0);
   return brand === "bhyve" ? Math.max(wanted, 1) : wanted;

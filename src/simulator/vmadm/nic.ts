@@ -1,5 +1,5 @@
-// Nics and routes as create and update receive them: addresses in their one form, and the checks with
-// specific messages, in the order of the tool.
+// Nics and routes as create and update receive them: addresses in their normal form, and the checks with
+// specific messages, in the tool's order.
 
 import { IPV6, isIpv4 } from "../../domain/ip_address.ts";
 import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
@@ -9,9 +9,9 @@ import type { State } from "../host_folder.ts";
 const TAG = /^[A-Za-z0-9_/]+$/;
 const IPS_MAX = 20;
 const CLIENT_IDS_MAX = 20;
-/** Characters of all client identifiers with commas between; the link takes fewer than that. */
+/** All client identifiers joined by commas must have fewer characters than this, a limit of the link. */
 const CLIENT_IDS_CHARS = 1024;
-/** Of every network of this host. */
+/** The mtu of every network of this host. */
 const MTU_BYTES = 1500;
 /** What `ip` may be instead of an address. */
 const AUTOMATIC: readonly unknown[] = ["dhcp", "addrconf"];
@@ -25,7 +25,7 @@ export function draftNic(given: JsonObject, defaultModel?: JsonValue): JsonObjec
   if (nic.model === undefined && defaultModel !== undefined) nic.model = defaultModel;
   const { vrrp_vrid } = nic;
   nic.mac ??= vrrp_vrid === undefined ? randomMac() : vrrpMac(vrrp_vrid);
-  // Only falsy values are removed.
+  // Falsy values are removed; anything else is kept.
   if (nic.primary) nic.primary = true;
   else delete nic.primary;
   if (nic.netmask !== undefined && prefixOf(nic.netmask) === null) {
@@ -53,14 +53,14 @@ function addressOf(nic: JsonObject): string {
   return `${String(ip)}/${prefixOf(netmask)}`;
 }
 
-/** Bits of a netmask, or null when its ones are not together. */
+/** Bits of a netmask; null if its ones are not contiguous. */
 function prefixOf(netmask: JsonValue): number | null {
   if (typeof netmask !== "string" || !isIpv4(netmask)) return null;
   const bits = netmask.split(".").map((part) => Number(part).toString(2).padStart(8, "0")).join("");
   return /^1*0*$/.test(bits) ? bits.replace(/0/g, "").length : null;
 }
 
-/** A random address of the locally administered kind that the tool's interpreter makes. */
+/** A random locally administered address, like those of the tool's interpreter. */
 function randomMac(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(5));
   const rest = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0"));
@@ -81,7 +81,7 @@ function isCidr(text: string, isV4Only = false): boolean {
 }
 
 /**
- * Checks the nics of a machine as they will be.
+ * Checks the future nics of a machine.
  * @throws {AgentError} `host` with the tool's words
  */
 export function refuseNics(nics: readonly JsonObject[]): void {
@@ -123,7 +123,7 @@ function refuseAddresses(nic: JsonObject, seen: JsonValue[]): void {
       throw refusal(`Static gateways must be IPv4 addresses: ${String(gateway)}`);
     }
   }
-  // Of a text it takes the characters.
+  // It iterates over the characters of a string.
   const ips = typeof nic.ips === "string" ? [...nic.ips] : Array.isArray(nic.ips) ? nic.ips : [];
   if (ips.length > IPS_MAX) {
     throw refusal(
@@ -165,7 +165,7 @@ function refuseRouters(nics: readonly JsonObject[], ips: readonly string[]): voi
 }
 
 /**
- * Checks routes beside the nics of their machine.
+ * Checks routes against the nics of their machine.
  * @throws {AgentError} `host` with the tool's words
  */
 export function refuseRoutes(routes: JsonValue | undefined, nics: readonly JsonObject[]): void {
@@ -190,7 +190,7 @@ export function refuseRoutes(routes: JsonValue | undefined, nics: readonly JsonO
 }
 
 /**
- * Checks nics against the networks of the host, all at once with one line each.
+ * Checks nics against the networks of the host, with one line for each bad one.
  * @throws {AgentError} `host` with the tool's words
  */
 export function refuseNetworks({ host }: State, nics: readonly JsonObject[]): void {
@@ -219,7 +219,7 @@ export function nicsIn(value: JsonValue | undefined): JsonObject[] {
   return objectsIn(value);
 }
 
-/** A checked nic as the machine has it, with its first address and gateway by themselves. */
+/** A checked nic as the machine has it, with its first address and gateway as separate properties. */
 export function nicOf(nic: JsonObject, index: number): JsonObject {
   const { mac = null, nic_tag = null, ips, gateways, netmask: _, ...rest } = nic;
   const [gateway] = Array.isArray(gateways) ? gateways : [];
@@ -236,7 +236,7 @@ export function nicOf(nic: JsonObject, index: number): JsonObject {
     ...(first === undefined ? {} : { ip: address }),
     ...(all.length === 0 ? {} : { ips: all }),
     ...rest,
-    // An empty text of no numbers is read back as the number 0.
+    // An empty list, stored as empty text, is read back as the number 0.
     ...(ports === undefined ? {} : { blocked_outgoing_ports: numbersIn(ports) }),
   };
 }

@@ -1,5 +1,5 @@
-// Parses and checks machine descriptions: JSON text, brand, values, missing properties, in the order of
-// the tool. The messages are built here too, so that `validate` and `create` agree.
+// Parses and checks machine descriptions: JSON text, brand, values, missing properties, in the tool's order.
+// The messages are built here too, so that `validate` and `create` agree.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import type { Brand } from "../machine.ts";
@@ -14,14 +14,14 @@ import {
   settled,
 } from "./property.ts";
 
-/** What is wrong with a payload, as `validate` prints it. Empty lists are left out there. */
+/** What is wrong with a payload. `validate` prints it without empty lists. */
 interface Verdict {
   readonly bad_values: readonly string[];
   readonly bad_properties: readonly string[];
   readonly missing_properties: readonly string[];
 }
 
-/** Brands of the real tool that the simulator does not run; create asks them for an image. */
+/** Brands of the real tool that the simulator does not run; for these, create requires an image. */
 const OTHER_BRANDS = ["joyent", "joyent-minimal", "lx", "sngl", "builder"];
 
 /**
@@ -37,7 +37,7 @@ export function parsePayload(text: string): JsonValue {
   }
 }
 
-/** The platform runs node 0.10, whose parse errors read differently. */
+/** The platform runs node 0.10, whose parse errors are worded differently. */
 function oldWords(text: string, words: string): string {
   if (/Unexpected end|Unterminated/.test(words)) return "Unexpected end of input";
   const position = /at position (\d+)/.exec(words)?.[1];
@@ -53,7 +53,7 @@ export function brandOf(payload: JsonObject): { known: Brand } | { other: string
   return typeof brand === "string" && OTHER_BRANDS.includes(brand) ? { other: brand } : null;
 }
 
-/** Judges a payload against the table of properties. */
+/** Checks a payload against the table of properties. */
 export function judge(
   { host }: State,
   payload: Draft,
@@ -68,7 +68,7 @@ export function judge(
       const property = Object.hasOwn(table, name) ? table[name] : undefined;
       const takes = property?.brands.includes(brand) && property.on.includes(action);
       if (takes !== true) bad_properties.push(prefix + name);
-      // What will be dropped must have a good value all the same.
+      // Even a property that will be dropped must have a valid value.
       const isBad = property?.valid(value) === false ||
         (property?.type === "zpool" && value !== host.pool.name);
       if (isBad) bad_values.push(prefix + name);
@@ -97,7 +97,7 @@ export function judge(
   };
 }
 
-/** What is wrong with where the bytes of a disk come from: its size, or an image. */
+/** What is wrong with the source of a disk: its size, or an image. */
 function sourceOf(
   images: State["host"]["images"],
   { flexible_disk_size }: Draft,

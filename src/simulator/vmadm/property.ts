@@ -1,7 +1,7 @@
 // The properties of machine descriptions for the brands kvm and bhyve: which brand takes them, when, and
-// which values are valid. The table is that of the tool, so it also takes what vmadm(8) does not describe:
-// texts of numbers, lists as texts, and nothing where a property is unset. create drops any other property,
-// and validate reports it.
+// which values are valid. The table is that of the tool, so it also accepts what vmadm(8) does not describe:
+// numbers and lists as text, and empty values for unset properties. create drops any other property, and
+// validate reports it.
 
 import { isUuid } from "../../domain/id.ts";
 import { IPV4, IPV6 } from "../../domain/ip_address.ts";
@@ -9,7 +9,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import type { Brand } from "../machine.ts";
 import { crash } from "../outcome.ts";
 
-/** What a value may be, by the tool's own types. */
+/** The tool's own types of values. */
 export type PropertyType =
   | "text"
   | "integer"
@@ -39,7 +39,7 @@ const ALWAYS: On = ["create", "update"];
 const CREATE: On = ["create"];
 const UPDATE: On = ["update"];
 
-/** Nothing, or blanks: the property is unset. */
+/** Whether a value is missing or blank: the property is then unset. */
 function isBlank(value: JsonValue | undefined): boolean {
   return value === undefined || value === null || String(value).trim() === "";
 }
@@ -55,7 +55,7 @@ function text(brands = BOTH, on = ALWAYS, check?: (value: string) => boolean): P
 }
 
 function isText(value: JsonValue | undefined, check: (value: string) => boolean): boolean {
-  // Its checks take every value for a text.
+  // Its checks assume that every value is a string.
   if (typeof value === "number") throw crash(`Object ${value} has no method 'split'`);
   return typeof value === "string" && check(value);
 }
@@ -79,7 +79,7 @@ function uuid(brands = BOTH, on = ALWAYS): Property {
   return property("uuid", isUuid, brands, on);
 }
 
-/** A list, or its entries in one text with commas; so none may contain one. */
+/** A list, or its entries in one string with commas, so none may contain a comma. */
 function list(
   check: (entry: string) => boolean = () => true,
   brands = BOTH,
@@ -102,7 +102,7 @@ function flat(on: On): Property {
   return property("flat", valid, BOTH, on);
 }
 
-/** Entries are checked by tables of their own. */
+/** A list of objects, whose entries are checked by tables of their own. */
 function objects(on: On, brands = BOTH): Property {
   const valid: Check = (value) =>
     Array.isArray(value) && value.every((item) => typeof item === "object");
@@ -253,15 +253,15 @@ export const NIC_PROPERTIES: Readonly<Record<string, Property>> = {
   vrrp_vrid: integer(0, 255),
 };
 
-/** The truth of a flag in any of its accepted spellings. */
+/** Whether a flag is true, in any of its accepted spellings. */
 export function isSet(value: JsonValue | undefined): boolean {
   return value === true || value === 1 || value === "1" || value === "true";
 }
 
-/** The own properties of an object that may have been given without a value. */
+/** Properties that may have been given without a value. */
 export type Draft = Record<string, JsonValue | undefined>;
 
-/** A draft as JSON keeps it: without what has no value. */
+/** A draft as JSON: without properties that have no value. */
 export function settled(draft: Draft): JsonObject {
   return JSON.parse(JSON.stringify(draft));
 }

@@ -43,7 +43,7 @@ export async function get(state: State, uuid: string): Promise<ToolOutcome> {
 
 /**
  * `vmadm lookup [-j|-1] [-o FIELDS] [KEY=VALUE ...]`. No match is a success.
- * @throws {AgentError} as refusal() for improper options, or without one match where one is asked for
+ * @throws {AgentError} as refusal() for improper options, or if `-1` does not match exactly one machine
  */
 export async function lookup(state: State, args: LookupArguments): Promise<ToolOutcome> {
   if (args.fields !== null && !args.json) throw refusal("Cannot specify -o without -j");
@@ -112,7 +112,7 @@ function inColumns(fields: readonly string[], rows: readonly string[][]): string
   ).join("");
 }
 
-/** The machines that match all words `key=value`, oldest first. */
+/** The machines that match every word `key=value`, oldest first. */
 async function matching(
   state: State,
   filters: readonly string[],
@@ -132,7 +132,7 @@ async function matching(
   return views;
 }
 
-/** A value that begins with `~` is a regular expression. */
+/** Matches a value; one that begins with `~` is a regular expression. */
 function fitting(wanted: string): (value: JsonValue) => boolean {
   if (!wanted.startsWith("~")) return (value) => String(value) === wanted;
   const pattern = new RegExp(wanted.slice(1));
@@ -142,7 +142,7 @@ function fitting(wanted: string): (value: JsonValue) => boolean {
 // vmadm info: what the hypervisor of a running machine reports. Only `vnc` and `status`
 // follow the machine; the other sections of kvm are minimal.
 
-/** Ports from here on have a VNC display number. */
+/** The first port with a VNC display number. */
 const VNC_PORT_FIRST = 5900;
 
 /** Sections of kvm besides `all` and `vnc`. */

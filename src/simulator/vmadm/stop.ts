@@ -1,6 +1,6 @@
-// vmadm stop, reboot and delete. A graceful stop presses the guest's power button (SIGTERM to its
-// process). The timer that ends a guest ignoring it belongs to that process for kvm. For bhyve it
-// belongs to this call, and is lost when this call is killed.
+// vmadm stop, reboot and delete. A graceful stop presses the guest's power button (SIGTERM to its process).
+// For kvm, the timer that ends a guest ignoring it belongs to that process. For bhyve it belongs to this
+// call, and is lost if this call is killed.
 
 import { join } from "@std/path";
 import { LOOK_MS, startMachine } from "./boot.ts";
@@ -22,12 +22,12 @@ import { failed, firstOf, refusal, said, type ToolOutcome } from "../outcome.ts"
 import { datasetsOf, destroyDatasets, zoneDataset } from "../pool.ts";
 import { locked, sleep, type State } from "../host_folder.ts";
 
-/** A waiting call gives up this long after the guest should have been halted, ms. */
+/** A waiting call gives up this long after the guest should have been halted, milliseconds. */
 const GRACE_MS = 300_000;
-/** How long a reboot waits for a bhyve guest before halting it, ms. */
+/** How long a reboot waits for a bhyve guest before halting it, milliseconds. */
 const BHYVE_REBOOT_MS = 10_000;
 
-/** Arguments of `vmadm stop`; null leaves the time to the machine. */
+/** Arguments of `vmadm stop`; null leaves the timeout to the machine. */
 interface StopCall {
   readonly force: boolean;
   readonly timeoutMs: number | null;
@@ -42,14 +42,14 @@ export async function stop(state: State, uuid: string, args: StopCall): Promise<
   if (machine === null) return failed(args.force ? "bad statusCode: 404" : `VM ${uuid} not found`);
   const idle = `VM ${uuid} is already not 'running' (currently: ${machine.state})`;
   if (args.force) {
-    // Its code for "nothing to do" is lost on the way, so this is an error.
+    // The tool loses its code for "nothing to do", so this is an error.
     if (!UP.includes(machine.state)) return failed(firstOf(idle));
     await changeMachine(state, uuid, (it) => it.vm.autoboot = false);
     await halt(state, uuid);
     return said(`Successfully completed stop for VM ${uuid}`);
   }
   await changeMachine(state, uuid, (it) => it.vm.autoboot = false);
-  // A machine that is stopping already is not waited for.
+  // The tool does not wait for a machine that is already stopping.
   if (machine.state !== "running") return said(idle);
   if (machine.brand === "kvm" && await strikes(state, "vmadmd_down")) {
     throw refusal(firstOf("connect ECONNREFUSED"));
@@ -58,7 +58,7 @@ export async function stop(state: State, uuid: string, args: StopCall): Promise<
   return said(`Successfully completed stop for VM ${uuid}`);
 }
 
-/** Asks the guest to end and waits until it has, or halts it when the time is over. */
+/** Asks the guest to shut down and waits, or halts it when the time is up. */
 async function powerDown(state: State, machine: Machine, timeoutMs: number): Promise<void> {
   const { uuid } = machine;
   await changeMachine(state, uuid, (it) => {
@@ -100,7 +100,7 @@ export async function endProcess(state: State, machine: Machine): Promise<void> 
 }
 
 /**
- * `vmadm reboot UUID [-F]`. Only a reset of kvm keeps the words given at boot.
+ * `vmadm reboot UUID [-F]`. Only a reset on kvm keeps the words given at boot.
  * @throws {AgentError} as refusal() when there is no such machine, or it is not running
  */
 export async function reboot(state: State, uuid: string, force: boolean): Promise<ToolOutcome> {
@@ -125,7 +125,7 @@ export async function reboot(state: State, uuid: string, force: boolean): Promis
   return done;
 }
 
-/** `vmadm delete UUID`: the machine with its zone root, its volumes and their content. */
+/** `vmadm delete UUID`: removes the machine with its zone root and its volumes. */
 export async function remove(state: State, uuid: string): Promise<ToolOutcome> {
   const prefix = `Failed to delete VM ${uuid}: `;
   const machine = await readMachine(state, uuid);
@@ -134,7 +134,7 @@ export async function remove(state: State, uuid: string): Promise<ToolOutcome> {
     return failed(`${prefix}indestructible_zoneroot is set, cannot delete`);
   }
   await halt(state, uuid);
-  // A zone that was never installed keeps the dataset that is its root.
+  // A zone that was never installed leaves the dataset of its root behind.
   const kept = machine.brand === "bhyve" && machine.state === "configured"
     ? zoneDataset(state, uuid)
     : null;

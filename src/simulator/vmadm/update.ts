@@ -30,7 +30,7 @@ import { MIB_PER_GIB } from "../../domain/policy.ts";
 const METADATA = ["customer_metadata", "internal_metadata", "tags", "routes"];
 const MEMORY = ["ram", "max_physical_memory", "max_locked_memory", "max_swap"];
 
-/** Changes in words `key=value`, where numbers, true and false are not texts. */
+/** Changes given as words `key=value`; numbers, true and false are not strings. */
 export function changesIn(words: readonly string[]): JsonObject {
   return Object.fromEntries(words.map((word) => {
     const at = word.indexOf("=");
@@ -70,7 +70,7 @@ export async function update(state: State, uuid: string, changes: JsonValue): Pr
   vm.last_modified = new Date().toISOString();
   const changed = await changeMachine(state, uuid, (it) => it.vm = vm);
   if (changed !== null && known.vnc_port !== undefined) {
-    // The proxy of a running machine moves its listener.
+    // Makes the proxy of the running machine move its listener.
     await signalMachine(state, changed, "SIGUSR1");
   }
   if (hasNoEvent(machine, known)) {
@@ -90,7 +90,7 @@ async function inParallel<T>(change: Promise<T>): Promise<T> {
   }
 }
 
-/** Whether the tool waits for a change that will not come: the quota of bhyve is never 0. */
+/** Whether the tool waits for a change that never comes: bhyve's quota is never 0. */
 function hasNoEvent({ brand, vm }: Machine, { remove_disks, quota }: JsonObject): boolean {
   const paths = objectsIn(vm.disks).map(({ path }) => path);
   const removed = Array.isArray(remove_disks) ? remove_disks : [];
@@ -130,7 +130,7 @@ function configured(machine: Machine, changes: JsonObject): JsonObject {
   return vm;
 }
 
-/** The other two limits keep their distance to max_physical_memory when that changes. */
+/** The other two limits keep their distance from max_physical_memory when that changes. */
 function memoryAfter({ vm, brand }: Machine, changes: JsonObject, ram: number): JsonObject {
   const numbers = (object: JsonObject, name: string) => Number(object[name] ?? 0);
   const before = numbers(vm, "max_physical_memory");
@@ -145,14 +145,14 @@ function memoryAfter({ vm, brand }: Machine, changes: JsonObject, ram: number): 
   return memoryOf({ ...vm, ...limits }, ram, brand);
 }
 
-/** Nics under the names that they have or get. */
+/** The nics after the change. */
 function nicsAfter(machine: Machine, changes: JsonObject): JsonObject[] {
   const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
   const updates = objectsIn(changes.update_nics);
   const kept = objectsIn(machine.vm.nics).filter(({ mac }) => !removed.includes(mac ?? null));
   const updated = kept.map((nic) => {
     const update = updates.find(({ mac }) => mac === nic.mac);
-    // What depends on the address is made again from it.
+    // Whatever depends on the address is derived again.
     return draftNic({ ...withoutAddresses(nic, update ?? {}), ...update });
   });
   const taken = kept.map((nic) => String(nic.interface));
@@ -165,7 +165,7 @@ function nicsAfter(machine: Machine, changes: JsonObject): JsonObject[] {
   return [...updated, ...added];
 }
 
-/** Of the two forms of an address, the one that stays; both go when a new one comes. */
+/** Drops the form of an address that an update replaces; a new address replaces both. */
 function withoutAddresses(nic: JsonObject, update: JsonObject): JsonObject {
   const { ip: _ip, netmask, gateway: _gateway, ips, gateways, ...rest } = nic;
   return {
@@ -175,7 +175,7 @@ function withoutAddresses(nic: JsonObject, update: JsonObject): JsonObject {
   };
 }
 
-/** Makes and destroys the volumes of disks that come and go, and returns the disks that remain. */
+/** Makes the volumes of added disks and destroys those of removed ones. @returns the remaining disks */
 async function disksAfter(
   state: State,
   machine: Machine,

@@ -1,4 +1,4 @@
-// A machine as `get` shows it, and single fields of it for lists and lookups.
+// A machine as `get` shows it, and its single fields for lists and lookups.
 
 import { join } from "@std/path";
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
@@ -20,7 +20,7 @@ export async function viewOf(state: State, machine: Machine): Promise<JsonObject
   }
   return {
     ...configuration,
-    // These are written after the zone was installed.
+    // These are written once the zone is installed.
     ...(["configured", "incomplete"].includes(machine.state) ? NO_METADATA : {}),
     ...(disks.length === 0 ? {} : { device: null }),
     disks,
@@ -45,7 +45,7 @@ function known(name: string, value: JsonValue): JsonObject {
   return value === null ? {} : { [name]: value };
 }
 
-/** Fields of `get` that a machine may have; a list or lookup may name these and what lies below. */
+/** Fields of `get` that a machine may have; a list or lookup may name these and whatever is below them. */
 const FIELDS = new Set([
   "alias",
   "archive_on_delete",
@@ -139,7 +139,7 @@ export function isField(name: string): boolean {
   return FIELDS.has(name.split(".")[0] ?? "");
 }
 
-/** The values that a field name leads to; several where it goes through a list with `*`. */
+/** The values of a field name; several if it has a `*` for a list. */
 export function valuesOf(view: JsonObject, name: string): JsonValue[] {
   if (name === "type") return [typeOf(view)];
   let values: JsonValue[] = [view];

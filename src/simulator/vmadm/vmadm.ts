@@ -1,5 +1,5 @@
-// The simulated vmadm: turns the words of a call into its outcome, and applies the faults that hit a
-// whole call. Each subcommand is in the file of its name.
+// The simulated vmadm: turns the words of a call into its outcome, and applies the faults that affect a whole
+// call. Each subcommand has a file of its name.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { parseBootWords, start } from "./boot.ts";
@@ -13,11 +13,11 @@ import { sleep, type State } from "../host_folder.ts";
 import { reboot, remove, stop } from "./stop.ts";
 import { changesIn, update } from "./update.ts";
 
-/** Longest payload that is read, bytes. */
+/** Longest payload, bytes. */
 const PAYLOAD_BYTES_MAX = 16 << 20;
-/** Longest wait of one timer, ms; a hanging call restarts it. */
+/** Longest wait of one timer, milliseconds; a hanging call restarts it. */
 const HANG_MS = 60_000;
-/** What a shell sees of a program that SIGABRT ended. */
+/** The exit code that a shell sees after SIGABRT. */
 const ABORTED_CODE = 134;
 const SHAPE = /^[0-9a-zA-Z]{8}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{4}-[0-9a-zA-Z]{12}$/;
 
@@ -57,7 +57,7 @@ async function placeFault(state: State): Promise<string | null> {
 
 async function hang(state: State, fault: "hang" | "hang_after", subcommand: string) {
   if (!await strikesOn(state, fault, subcommand)) return;
-  // Ends only when the caller kills this program, as intended.
+  // Intended to run until the caller kills this program.
   for (;;) await sleep(HANG_MS);
 }
 
@@ -91,7 +91,7 @@ async function perform(
   if (["create", "get", "list", "lookup", "start"].includes(subcommand)) {
     if (await strikes(state, "vminfod_down")) throw refusal("connect ECONNREFUSED");
   }
-  // These listen to its events, and nothing catches the error of the connection.
+  // These listen to vmadmd's events, and nothing catches the connection error.
   if (["delete", "stop", "update"].includes(subcommand)) {
     if (await strikes(state, "vminfod_down")) throw crash("connect ECONNREFUSED");
   }
@@ -138,7 +138,7 @@ async function perform(
   }
 }
 
-/** Only the shape of the positional uuid is checked. */
+/** Only the form of the positional uuid is checked. */
 function uuidOf(subcommand: string, call: SimulatedCall): string {
   const [uuid = ""] = call.words;
   if (!SHAPE.test(uuid)) throw misuse(`Invalid or missing UUID for ${subcommand}`);
