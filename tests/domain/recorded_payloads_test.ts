@@ -96,7 +96,7 @@ function cellsBelow(page: string, heading: string): string[] {
 Deno.test("docs/policy.md has a line for what is refused although the tool takes it", async () => {
   const page = await Deno.readTextFile(new URL("../../docs/policy.md", import.meta.url));
   const refused = cellsBelow(page, "What is refused").join(" ");
-  const forms = cellsBelow(page, "What vmadm takes in other forms");
+  const forms = cellsBelow(page, "Forms that vmadm accepts");
   const used = new Set<string>();
   const unexplained: string[] = [];
   for (const row of ROWS.filter(isTaken)) {
