@@ -4,7 +4,7 @@ import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "./client/api_call.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
-import { typedDigest, typedMedium } from "./medium.ts";
+import { SHA512_FLAG, typedDigest, typedMedium } from "./medium.ts";
 import {
   type Command,
   EXIT,
@@ -30,7 +30,7 @@ import { CANDIDATES_MAX } from "./client/named.ts";
 
 const MEDIUM_FLAGS: readonly Flag[] = [
   { name: "sha256", placeholder: "HEX", help: "expected digest of the file as downloaded" },
-  { name: "sha512", placeholder: "HEX", help: "expected SHA-512 digest instead" },
+  SHA512_FLAG,
   {
     name: "compression",
     placeholder: "WORD",

@@ -9,7 +9,7 @@
 import { resolve } from "@std/path";
 import { nearest } from "../domain/field_check.ts";
 import type { ArtifactRef } from "../domain/machine/media.ts";
-import { type Arguments, cannot, usageError } from "./command/arguments.ts";
+import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
 
 /** Where a medium comes from, as the HTTP interface takes it. */
 type TypedMedium = { url: string } | { path: string } | { artifact: ArtifactRef };
@@ -30,6 +30,13 @@ export function typedMedium(text: string, what: string, cwd: string): TypedMediu
   if (/^\.\.?\//.test(text)) return { path: resolve(cwd, text) };
   return text.includes("/") ? { artifact: typedArtifact(text) } : { path: text };
 }
+
+/** The flag beside `--sha256`, whose help says what it is the digest of. */
+export const SHA512_FLAG: Flag = {
+  name: "sha512",
+  placeholder: "HEX",
+  help: "expected SHA-512 digest instead",
+};
 
 /** The digest that `--sha256` or `--sha512` gives. @throws {AgentError} `invalid_argument` */
 export function typedDigest(args: Arguments): string | undefined {

@@ -61,7 +61,7 @@ export async function* converse(
   const words = lostWords(options.what, decoder.memoryMib, limits.deadlineMs);
   const late = () => decoder.kill("was killed: its time was up");
   const clock = new WorkClock(limits, late, options.timers ?? SYSTEM_TIMERS);
-  const abort = () => decoder.kill("was killed: its caller gave up");
+  const abort = () => decoder.kill(GIVEN_UP);
   options.signal?.addEventListener("abort", abort, { once: true });
   decoder.runs += 1;
   decoder.answerBytesMax = limits.answerBytesMax;
@@ -99,6 +99,9 @@ export async function* converse(
     if (!whole && decoder.alive) decoder.kill("was killed: its work was left");
   }
 }
+
+/** Why a decoder ended whose caller aborted the work. */
+export const GIVEN_UP = "was killed: its caller gave up";
 
 /** The error of aborted work. @param what worded to follow "Cannot" */
 export function abortedError(what: string): AgentError {

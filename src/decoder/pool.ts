@@ -23,6 +23,7 @@ import {
   converse,
   type DecoderInput,
   type DecoderOptions,
+  GIVEN_UP,
   type WorkOrder,
 } from "./converse.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
@@ -216,7 +217,7 @@ class DecoderPool implements Decoders {
     const [kept] = at === -1 ? [] : this.#kept.splice(at, 1);
     clearTimeout(kept?.timer);
     if (kept !== undefined) return kept.decoder;
-    const abort = () => decoder?.kill("was killed: its caller gave up");
+    const abort = () => decoder?.kill(GIVEN_UP);
     signal?.addEventListener("abort", abort, { once: true });
     let decoder: DecoderProcess | undefined;
     try {

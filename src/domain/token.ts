@@ -28,8 +28,18 @@ const TOKENS_MAX = 1000;
 
 /** A token's text from its random bytes. */
 export function tokenText(random: Uint8Array): string {
+  return PREFIX + secretText(random);
+}
+
+/** Random bytes as base64url without padding: what a token, ticket or session consists of. */
+export function secretText(random: Uint8Array): string {
   const base64 = btoa(String.fromCharCode(...random));
-  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  return base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** SHA-256 of a secret text, which is all that is kept of it. */
+export async function secretDigest(text: string): Promise<Uint8Array> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
 }
 
 /** Whether a text is a token by its form. */

@@ -21,7 +21,6 @@ import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./request/caller.ts";
 import type { RequestMemory } from "./request/request_memory.ts";
-import type { AuditTrail } from "./request/audit_file.ts";
 import type { RawBytes } from "./listen/runtime_connection.ts";
 
 /** What the application is made of. */
@@ -156,4 +155,27 @@ export interface HttpEnv {
     /** Keeps counting it while its answer is written, until the returned function is called. */
     keep: () => () => void;
   };
+}
+
+/** The record of one call. */
+export interface AuditEntry {
+  readonly ts: string;
+  readonly request_id: string;
+  /**
+   * `socket`, `loopback`, `token:NAME`, `ticket:` and its maker, or `refused` for a caller without access.
+   */
+  readonly who: string;
+  /** The address of the caller, or `socket`. */
+  readonly peer: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** The job that the call made. */
+  readonly job_uuid?: string;
+}
+
+/** Where entries are kept besides the log. */
+export interface AuditTrail {
+  /** Writes one entry. A failure is logged and does not fail the call. */
+  append(entry: AuditEntry): Promise<void>;
 }

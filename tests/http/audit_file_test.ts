@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { type AuditEntry, openAuditFile } from "../../src/http/request/audit_file.ts";
+import type { AuditEntry } from "../../src/http/context.ts";
+import { openAuditFile } from "../../src/http/request/audit.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";

@@ -2,7 +2,7 @@
 
 import { type Token, type TokenScope, tokenText } from "../../src/domain/token.ts";
 import type { HttpContext } from "../../src/http/context.ts";
-import type { AuditEntry } from "../../src/http/request/audit_file.ts";
+import type { AuditEntry } from "../../src/http/context.ts";
 import type { Access } from "../../src/http/request/caller.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
 

@@ -26,6 +26,13 @@ import {
 } from "../job/answer.ts";
 import { canMove } from "../output/terminal.ts";
 
+/** The flag that bounds the time of a command that always waits. */
+export const TIMEOUT_FLAG: Flag = {
+  name: "timeout",
+  placeholder: "TIME",
+  help: "give up after 90s, 10m, 2h; exits 124",
+};
+
 /** Flags of every command that can follow a job. */
 export const FOLLOW_FLAGS: readonly Flag[] = [
   FOLLOW_FLAG,

@@ -13,7 +13,7 @@ import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { maskedJson } from "../../domain/masking.ts";
-import { follow, followedExit, viewFor } from "../follow/follow.ts";
+import { follow, followedExit, TIMEOUT_FLAG, viewFor } from "../follow/follow.ts";
 import { openJsonView, openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
@@ -99,12 +99,6 @@ const STATS: Command = {
 };
 
 // `zonewright job wait` and `job tail`: waiting until a job has ended.
-
-const TIMEOUT_FLAG = {
-  name: "timeout",
-  placeholder: "TIME",
-  help: "give up after 90s, 10m, 2h; exits 124",
-} as const;
 
 const WAIT: Command = {
   summary: "wait until a job has ended; the exit code says how",

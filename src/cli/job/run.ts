@@ -14,7 +14,7 @@ import {
   viewFor,
 } from "../follow/follow.ts";
 import { changedDocument, elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
-import { readParams } from "./selection.ts";
+import { PARAM_FLAG, readParams } from "./selection.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
 
@@ -31,13 +31,7 @@ export const RUN: Command = {
     ["job run hello --idempotency-key $ORDER", "safe to repeat: the second call finds the job"],
   ],
   flags: [
-    {
-      name: "param",
-      short: "p",
-      placeholder: "K=V",
-      many: true,
-      help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
-    },
+    PARAM_FLAG,
     {
       name: "target",
       placeholder: "TEXT",

@@ -183,6 +183,15 @@ export function limitOf(args: Arguments): number | undefined {
 
 // Params of jobs as typed: `k=v` is text, `k:=v` is JSON.
 
+/** A param of a new job. */
+export const PARAM_FLAG: Flag = {
+  name: "param",
+  short: "p",
+  placeholder: "K=V",
+  many: true,
+  help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
+};
+
 /**
  * The params given by any number of `--param`.
  * @throws {AgentError} `invalid_argument` for a text of another form, and for a name given twice

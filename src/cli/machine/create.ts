@@ -27,7 +27,7 @@ import {
   usageError,
 } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
-import { typedArtifact, typedDigest, typedMedium } from "../medium.ts";
+import { SHA512_FLAG, typedArtifact, typedDigest, typedMedium } from "../medium.ts";
 import { readJsonFile, sizeText } from "../output/printer.ts";
 import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
 
@@ -41,7 +41,7 @@ const MEDIA_FLAGS: readonly Flag[] = [
     help: "boot from a file of the image index; see below",
   },
   { name: "sha256", placeholder: "HEX", help: "expected digest; a URL needs one" },
-  { name: "sha512", placeholder: "HEX", help: "expected SHA-512 digest instead" },
+  SHA512_FLAG,
   { name: "boot", placeholder: "cd|disk", help: "what the medium is, if its name does not say" },
 ];
 

@@ -36,6 +36,11 @@ export function fileFlag(many?: true): Flag {
   };
 }
 
+/** The error for a command without `-f FILE`. */
+export function missingFile(): Error {
+  return usageError("-f FILE is missing: expected a workflow as JSON");
+}
+
 /**
  * Reads every file that `-f` and the operands name.
  * @throws {AgentError} `invalid_argument` when none is named or one cannot be read; `not_found`
@@ -45,7 +50,7 @@ export async function readWorkflowFiles(
   terminal: Terminal,
 ): Promise<WorkflowFile[]> {
   const paths = [...texts("file"), ...operands];
-  if (paths.length === 0) throw usageError("-f FILE is missing: expected a workflow as JSON");
+  if (paths.length === 0) throw missingFile();
   if (paths.length > FILES_MAX) {
     throw cannot(`check ${paths.length} files: expected ${FILES_MAX} at most`);
   }

@@ -22,9 +22,9 @@ import { systemNow } from "../../domain/instant.ts";
 import { parseResume, type Resume } from "../../domain/job/request.ts";
 import type { Workflow } from "../../domain/job/workflow.ts";
 import { openLog } from "../../metrics/log.ts";
-import { timeoutMsOf } from "../follow/follow.ts";
+import { TIMEOUT_FLAG, timeoutMsOf } from "../follow/follow.ts";
 import { type FollowView, openLiveView, openPlainView } from "../follow/views.ts";
-import { readParams } from "../job/selection.ts";
+import { PARAM_FLAG, readParams } from "../job/selection.ts";
 import { configFlags, configSources } from "../config.ts";
 import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
 import { PHASES } from "../../domain/job/state.ts";
@@ -173,13 +173,7 @@ const TRY: Command = {
   ],
   flags: [
     fileFlag(),
-    {
-      name: "param",
-      short: "p",
-      placeholder: "K=V",
-      many: true,
-      help: "a parameter as text, or as JSON with K:=JSON (repeatable)",
-    },
+    PARAM_FLAG,
     {
       name: "params",
       placeholder: "FILE",
@@ -197,7 +191,7 @@ const TRY: Command = {
       placeholder: "DIR",
       help: "keep the simulated host in this folder, with its machines",
     },
-    { name: "timeout", placeholder: "TIME", help: "give up after 90s, 10m, 2h; exits 124" },
+    TIMEOUT_FLAG,
     ...configFlags().filter(({ name }) => Object.hasOwn(SETTINGS, name))
       .map((flag) => ({ ...flag, ...SETTINGS[flag.name] })),
   ],

@@ -2,16 +2,15 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { readObject, textIn } from "../client/api_call.ts";
-import { usageError } from "../command/arguments.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import { readJsonFile } from "../output/printer.ts";
-import { fileFlag, workflowUuid } from "./file.ts";
+import { fileFlag, missingFile, workflowUuid } from "./file.ts";
 import { workflowsNamed } from "../client/named.ts";
 import { AgentError } from "../../domain/error.ts";
 
 async function fileOf(call: Invocation): Promise<JsonObject> {
   const file = call.args.text("file");
-  if (file === undefined) throw usageError("-f FILE is missing: expected a workflow as JSON");
+  if (file === undefined) throw missingFile();
   return await readJsonFile(file, call.terminal);
 }
 

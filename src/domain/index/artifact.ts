@@ -36,7 +36,8 @@ type Compression =
   | "bzip2"
   | (string & Record<never, never>);
 /** What an image can be started by. @see document 1, Artifact */
-const FIRMWARES = ["bios", "uefi"] as const;
+/** A closed enumeration. @see document 1, Artifact */
+export const FIRMWARES = ["bios", "uefi"] as const;
 type Firmware = typeof FIRMWARES[number];
 /** What a location is to the vendor. @see document 1, Location */
 const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;

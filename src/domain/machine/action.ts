@@ -60,11 +60,14 @@ const STOP_FIELDS = {
 /** How a machine is stopped. */
 export const stopOptions = object(STOP_FIELDS, { relations: [NO_TIMEOUT_BY_FORCE] });
 
+/** What a boot order consists of, in errors. */
+export const BOOT_ORDER_WORDS = "letters of c (disk), d (CD) and n (network), each once";
+
 const FIELDS = {
   boot: {
     order: about(
       "Letters tried in turn: c disk, d CD, n network.",
-      text(ORDER, "letters of c (disk), d (CD) and n (network), each once"),
+      text(ORDER, BOOT_ORDER_WORDS),
     ),
     once: about("Tried first, until a reset: c disk, d CD, n network.", oneOf(["c", "d", "n"])),
     cdrom: about("An ISO in the zone, as the machine sees it.", mediumPath),

@@ -2,6 +2,7 @@
 // only a closed set of letters is accepted; paths are names in the zone's root.
 
 import { invalidArgument } from "../../domain/error.ts";
+import { BOOT_ORDER_WORDS } from "../../domain/machine/action.ts";
 import { isMediaName } from "../../domain/machine/media.ts";
 
 /** Letters as qemu reads them: c is the disk, d the CD, n the network; tried from left to right. */
@@ -48,8 +49,10 @@ const BUS = "ide";
  */
 export function bootWords({ order, once, cdrom, disk }: BootChoice): string[] {
   if (order !== undefined && !isBootDevice(order)) {
-    const wanted = "letters of c (disk), d (CD) and n (network), each once";
-    throw invalidArgument("order", `Cannot boot in order ${quoted(order)}: expected ${wanted}`);
+    throw invalidArgument(
+      "order",
+      `Cannot boot in order ${quoted(order)}: expected ${BOOT_ORDER_WORDS}`,
+    );
   }
   if (once !== undefined && !(isBootDevice(once) && once.length === 1)) {
     const wanted = "c (disk), d (CD) or n (network)";

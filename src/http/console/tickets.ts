@@ -5,6 +5,7 @@
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { AgentError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
+import { secretDigest, secretText } from "../../domain/token.ts";
 import type { HttpLimits } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 
@@ -60,8 +61,8 @@ export function openConsoleTickets(
   };
   return {
     async issue(uuid, maker) {
-      const ticket = ticketText(crypto.getRandomValues(new Uint8Array(TICKET_BYTES)));
-      const digest = await digestOf(ticket);
+      const ticket = PREFIX + secretText(crypto.getRandomValues(new Uint8Array(TICKET_BYTES)));
+      const digest = await secretDigest(ticket);
       forgetEnded();
       const [first] = kept;
       if (first !== undefined && kept.length >= consoleTicketsMax) {
@@ -73,7 +74,7 @@ export function openConsoleTickets(
     async take(ticket, uuid) {
       // Text in the wrong form is refused without a comparison: the form is no secret.
       if (!TICKET.test(ticket)) return undefined;
-      const digest = await digestOf(ticket);
+      const digest = await secretDigest(ticket);
       forgetEnded();
       // Nothing awaits from here on, so only one of two callers with the same ticket finds it.
       const found = kept.filter((one) => isSame(one, digest, uuid));
@@ -92,15 +93,6 @@ function overloaded(uuid: MachineUuid, count: number, endMs: number): AgentError
   const message = `Cannot make a ticket for the console of machine ${uuid}: ${count} are unused, ` +
     "the maximum";
   return new AgentError("overloaded", message, { retryAfterSeconds: Math.ceil(endMs / 1000) });
-}
-
-function ticketText(random: Uint8Array): string {
-  const base64 = btoa(String.fromCharCode(...random));
-  return PREFIX + base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
-async function digestOf(text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
 }
 
 /** Whether a request is for a WebSocket; HEAD is answered like a plain GET. */

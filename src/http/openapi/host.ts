@@ -10,22 +10,18 @@ import {
   INSTANT,
   jsonAnswer,
   listOf,
+  NULLABLE_COUNT,
+  NULLABLE_TEXT,
   objectOf,
   type OpenapiPart,
   schemaRef,
   TEXT,
   UUID,
+  whole,
 } from "./operation.ts";
 
 const READ_AT = "2026-11-20T13:20:00.000Z";
-const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
-const NULLABLE_COUNT: JsonObject = { type: ["integer", "null"], minimum: 0 };
 const BYTES: JsonObject = { ...COUNT, description: "Bytes." };
-
-/** An object with all its properties required. */
-function whole(description: string, properties: JsonObject): JsonObject {
-  return objectOf(description, Object.keys(properties), properties);
-}
 
 /** The schema of a reading: its value, or the error. */
 function reading(description: string, value: JsonObject): JsonObject {

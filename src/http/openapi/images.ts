@@ -4,10 +4,16 @@ import type { JsonObject } from "../../domain/json.ts";
 import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
-import { jsonAnswer, listOf, objectOf, type OpenapiPart, schemaRef, TEXT } from "./operation.ts";
+import {
+  jsonAnswer,
+  listOf,
+  NULLABLE_TEXT,
+  objectOf,
+  type OpenapiPart,
+  schemaRef,
+  TEXT,
+} from "./operation.ts";
 import { queryParameters } from "./requests.ts";
-
-const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
 
 const FILTERS: JsonObject[] = queryParameters(IMAGE_QUERY_FIELDS, {
   distro: "zonewright-sample",

@@ -3,27 +3,19 @@
 // they do not know.
 
 import type { JsonObject } from "../../domain/json.ts";
+import { listOf, schemaRef, TEXT } from "./operation.ts";
 
-const TEXT: JsonObject = { type: "string" };
 const NULLABLE_TEXT: JsonObject = { type: "string", nullable: true };
 const NULLABLE_BOOLEAN: JsonObject = { type: "boolean", nullable: true };
 const DATE_TIME: JsonObject = { type: "string", format: "date-time", nullable: true };
 
-function schema(name: string): JsonObject {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
 function nullable(name: string): JsonObject {
-  return { nullable: true, allOf: [schema(name)] };
-}
-
-function listOf(items: JsonObject): JsonObject {
-  return { type: "array", items };
+  return { nullable: true, allOf: [schemaRef(name)] };
 }
 
 /** A list, empty by default. */
 function defaultedList(items: JsonObject): JsonObject {
-  return { type: "array", items, default: [] };
+  return { ...listOf(items), default: [] };
 }
 
 function closed(...words: string[]): JsonObject {
@@ -57,7 +49,7 @@ const SUMMARY: JsonObject = {
   id: { type: "string", description: "Short name of the distro, also its directory name." },
   name: { type: "string", nullable: true, description: "Name for people." },
   homepage: NULLABLE_TEXT,
-  os_family: schema("OsFamily"),
+  os_family: schemaRef("OsFamily"),
 };
 
 const WORDS: JsonObject = {
@@ -75,7 +67,7 @@ const WORDS: JsonObject = {
 const TREE: JsonObject = {
   DistroSummary: object("One distro of the index.", ["id", "os_family"], SUMMARY),
   DistroList: object("Every distro of the index.", ["distros"], {
-    distros: listOf(schema("DistroSummary")),
+    distros: listOf(schemaRef("DistroSummary")),
   }),
   Distro: object("A distro and its releases.", ["id", "os_family", "releases"], {
     ...SUMMARY,
@@ -84,24 +76,24 @@ const TREE: JsonObject = {
       nullable: true,
       description: "The vendor's name for the channel that the dev alias follows.",
     },
-    releases: { type: "array", items: schema("Release"), description: "Newest first." },
+    releases: { type: "array", items: schemaRef("Release"), description: "Newest first." },
   }),
   Release: object("A vendor's major release or series.", ["id"], {
     id: TEXT,
     title: NULLABLE_TEXT,
     version: NULLABLE_TEXT,
     eol_date: { type: "string", format: "date", nullable: true },
-    aliases: defaultedList(schema("Alias")),
+    aliases: defaultedList(schemaRef("Alias")),
     osinfo: nullable("OsinfoRef"),
   }),
   BuildList: object("Builds of one release.", ["distro", "release", "builds"], {
     distro: TEXT,
     release: TEXT,
-    builds: { type: "array", items: schema("Build"), description: "Newest first." },
+    builds: { type: "array", items: schemaRef("Build"), description: "Newest first." },
   }),
   Build: object("One build and its files.", ["build", "artifacts"], {
     build: { type: "string", description: "The vendor's id or serial of the build." },
-    artifacts: listOf(schema("Artifact")),
+    artifacts: listOf(schemaRef("Artifact")),
     point_release: NULLABLE_TEXT,
     published_at: DATE_TIME,
     first_seen: DATE_TIME,
@@ -119,9 +111,9 @@ const FILES: JsonObject = {
     ["arch", "format", "compression", "locations"],
     {
       arch: TEXT,
-      format: schema("ImageFormat"),
-      compression: schema("Compression"),
-      locations: listOf(schema("Location")),
+      format: schemaRef("ImageFormat"),
+      compression: schemaRef("Compression"),
+      locations: listOf(schemaRef("Location")),
       variant: NULLABLE_TEXT,
       default_variant: NULLABLE_BOOLEAN,
       size: {
@@ -131,7 +123,7 @@ const FILES: JsonObject = {
         nullable: true,
         description: "Bytes as downloaded.",
       },
-      firmware: defaultedList(schema("Firmware")),
+      firmware: defaultedList(schemaRef("Firmware")),
       datasources: defaultedList(TEXT),
       ssh_key_injection: NULLABLE_BOOLEAN,
       integrity: nullable("Integrity"),
@@ -143,17 +135,17 @@ const FILES: JsonObject = {
     redirects_off_host: NULLABLE_BOOLEAN,
   }),
   Integrity: object("What the vendor offers for checking a download.", [], {
-    digests: defaultedList(schema("Digest")),
+    digests: defaultedList(schemaRef("Digest")),
     http: nullable("HttpMetadata"),
-    signatures: defaultedList(schema("Signature")),
+    signatures: defaultedList(schemaRef("Signature")),
   }),
   Digest: object("A hash of the file as downloaded.", ["algorithm", "value"], {
-    algorithm: schema("DigestAlgorithm"),
+    algorithm: schemaRef("DigestAlgorithm"),
     value: { type: "string", description: "Lower-case hex." },
     source: nullable("ChecksumSource"),
   }),
   ChecksumSource: object("Where the vendor publishes a hash.", ["format", "url"], {
-    format: schema("ChecksumFormat"),
+    format: schemaRef("ChecksumFormat"),
     url: TEXT,
     filename: NULLABLE_TEXT,
   }),
@@ -162,7 +154,7 @@ const FILES: JsonObject = {
     last_modified: NULLABLE_TEXT,
   }),
   Signature: object("A vendor's signature.", ["kind", "signs", "url"], {
-    kind: schema("SignatureKind"),
+    kind: schemaRef("SignatureKind"),
     signs: { type: "string", description: "Address of what the signature covers." },
     url: TEXT,
     key_url: NULLABLE_TEXT,

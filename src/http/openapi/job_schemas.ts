@@ -9,7 +9,8 @@ import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
 /** The job of the examples. */
 export const JOB_UUID = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
-const STARTED_AT = "2026-01-31T18:30:00.020Z";
+/** When the job of the examples started. */
+export const STARTED_AT = "2026-01-31T18:30:00.020Z";
 const FINISHED_AT = "2026-01-31T18:30:04.512Z";
 
 /** The body of POST /jobs in the examples. */

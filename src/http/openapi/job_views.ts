@@ -6,27 +6,27 @@ import { WAIT_REASONS } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { COUNT_QUERY_FIELDS, LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../routes/jobs/view.ts";
 import { refusals } from "./errors.ts";
-import { JOB_REQUEST, JOB_UUID } from "./job_schemas.ts";
+import { JOB_REQUEST, JOB_UUID, STARTED_AT } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   COUNT,
   INSTANT,
   jsonAnswer,
   listOf,
+  NULLABLE_COUNT,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
   NULLABLE_UUID,
-  objectOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
   TEXT,
   UUID,
+  whole,
 } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 
-const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
-const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
-const NULLABLE_COUNT: JsonObject = { type: ["integer", "null"], minimum: 0 };
 const NULLABLE_OBJECT: JsonObject = { type: ["object", "null"], additionalProperties: true };
 const PHASE: JsonObject = { type: "string", enum: [...PHASES] };
 const INDEX: JsonObject = { ...COUNT, description: "Place of the task in its chain." };
@@ -39,11 +39,6 @@ const SEQUENCE: JsonObject = {
 /** Or null. */
 function nullable(schema: JsonObject): JsonObject {
   return { anyOf: [schema, { type: "null" }] };
-}
-
-/** An object with all its properties required. */
-function whole(description: string, properties: JsonObject): JsonObject {
-  return objectOf(description, Object.keys(properties), properties);
 }
 
 const SUMMARY_FIELDS: JsonObject = {
@@ -124,7 +119,6 @@ const LINE_FIELDS: JsonObject = {
   fields: { ...NULLABLE_OBJECT, description: "What else the line holds. Secrets are masked." },
 };
 
-const STARTED_AT = "2026-01-31T18:30:00.020Z";
 const FAILED_AT = "2026-01-31T18:30:02.120Z";
 
 const SUMMARY: JsonObject = {

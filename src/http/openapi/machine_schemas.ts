@@ -6,7 +6,8 @@ import { INSTANT, listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from 
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
-const MACHINE_JOB = "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2";
+/** The job that made it. */
+export const MACHINE_JOB = "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2";
 
 /** A stopped machine in the examples. */
 export const STOPPED_UUID = "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11";

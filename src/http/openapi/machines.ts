@@ -6,6 +6,7 @@ import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
   DESCRIPTION,
   LISTED_MACHINE,
+  MACHINE_JOB,
   MACHINE_SCHEMAS,
   MACHINE_UUID,
   STARTED,
@@ -18,12 +19,14 @@ import {
   jsonAnswer,
   jsonBody,
   listOf,
+  NULLABLE_INSTANT,
   objectOf,
   type OpenapiPart,
   parameterRef,
   schemaRef,
   UUID,
 } from "./operation.ts";
+import { MEDIUM_SHA256 } from "./media.ts";
 import { queryParameters } from "./requests.ts";
 import { CONSOLE_QUERY_FIELDS } from "../routes/machine_console.ts";
 
@@ -185,15 +188,13 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
 const EXAMPLE: JsonObject = {
   uuid: MACHINE_UUID,
   host: "root@smartos.example.com",
-  job_uuid: "b7f6a3a0-3c0e-4e59-8f6e-54a9c3e0d7f2",
+  job_uuid: MACHINE_JOB,
   job_execution: "failure",
   claimed_at: "2026-11-20T12:00:00.000Z",
   tries: 2,
   next_try_at: "2026-11-20T12:09:00.000Z",
   error: `Cannot delete machine ${MACHINE_UUID}: "vmadm delete ${MACHINE_UUID}" exited with code 1`,
 };
-
-const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
 
 const LEFTOVER_SCHEMAS: JsonObject = {
   Leftover: objectOf("What a job could not remove.", Object.keys(EXAMPLE), {
@@ -255,8 +256,6 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
   },
 };
 
-const SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-
 const REQUESTS: Record<string, JsonObject> = {
   path: {
     uuid: "3d9b1f6a-5c0e-4f7b-8a21-7e6d5c4b3a29",
@@ -271,7 +270,7 @@ const REQUESTS: Record<string, JsonObject> = {
   },
   url: {
     machine: { brand: "bhyve", ram: 2048, bootrom: "uefi" },
-    media: { url: "https://images.example.com/installer.iso", digest: `sha256:${SHA256}` },
+    media: { url: "https://images.example.com/installer.iso", digest: `sha256:${MEDIUM_SHA256}` },
   },
 };
 

@@ -3,6 +3,7 @@
 import { CHECK_LEVELS } from "../../domain/digest.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
+import { JOB_UUID } from "./job_schemas.ts";
 import {
   COUNT,
   emptyAnswer,
@@ -21,7 +22,6 @@ import {
 
 /** The digest of the examples. */
 export const MEDIUM_SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
-const JOB = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
 const EXAMPLE: JsonObject = {
   digest: `sha256:${MEDIUM_SHA256}`,
@@ -77,7 +77,7 @@ const REQUESTS: Record<string, JsonObject> = {
   path: { path: "/media/installer.iso" },
 };
 
-const STARTED: JsonObject = { job_uuid: JOB };
+const STARTED: JsonObject = { job_uuid: JOB_UUID };
 const started = (description: string) =>
   jsonAnswer(description, schemaRef("MediumStarted"), STARTED, ["Location"]);
 

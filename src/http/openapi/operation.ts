@@ -27,6 +27,12 @@ export const INSTANT: JsonObject = {
 };
 /** A whole number of things, 0 included. */
 export const COUNT: JsonObject = { type: "integer", minimum: 0 };
+/** Any string, or null. */
+export const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
+/** An INSTANT, or null. */
+export const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
+/** A COUNT, or null. */
+export const NULLABLE_COUNT: JsonObject = { type: ["integer", "null"], minimum: 0 };
 
 /** A reference to a schema of the document. */
 export function schemaRef(name: string): JsonObject {
@@ -66,6 +72,11 @@ export function objectOf(
     properties,
     ...(others === undefined ? {} : { additionalProperties: others === "open" }),
   };
+}
+
+/** An object with all its properties required. */
+export function whole(description: string, properties: JsonObject): JsonObject {
+  return objectOf(description, Object.keys(properties), properties);
 }
 
 /** A path parameter; these are always required. */

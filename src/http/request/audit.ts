@@ -4,12 +4,14 @@
 
 import { METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
 import type { MiddlewareHandler } from "hono";
-import type { Now } from "../../domain/instant.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
+import { jsonLine } from "../../domain/json.ts";
 import type { Log } from "../../metrics/log.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
+import type { Now } from "../../domain/instant.ts";
 import { needsAdmin } from "./access.ts";
 import { type AccessLines, callKind } from "./access_lines.ts";
-import type { HttpEnv } from "../context.ts";
-import type { AuditTrail } from "./audit_file.ts";
+import type { AuditEntry, AuditTrail, HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
@@ -40,4 +42,136 @@ export function audited({ log, lines, now, trail }: AuditDependencies): Middlewa
     if (lines.audited(caller, callKind(c))) log.info("call audited", { logger: "audit", ...entry });
     await trail?.append({ ts: now(), ...entry });
   };
+}
+
+// The audit trail as a file of JSON lines, readable only by its owner. An entry is in the file before its
+// call is answered; concurrent entries share one write. The file is reopened when the configuration is
+// reloaded, so that logadm and logrotate can move it.
+
+const FILE_MODE = 0o600;
+const LINE_END = 0x0a;
+
+/** A trail whose file can be replaced. */
+interface AuditFile extends AuditTrail {
+  /** Continues in this file, reopened; null for none. @throws {AgentError} `invalid_argument` */
+  reopen(path: string | null): Promise<void>;
+  /** Writes pending entries, and closes the file. */
+  close(): Promise<void>;
+}
+
+interface AuditFileOptions {
+  readonly log: Log;
+  /** Called with the number of entries that were not written. */
+  readonly lost: (entries: number) => void;
+}
+
+/** Opens no file until reopen() is called. */
+export function openAuditFile({ log, lost }: AuditFileOptions): AuditFile {
+  let file: LineFile | undefined;
+  let waiting: string[] = [];
+  /** The last task: writes and replacements of the file run one after another. */
+  let turn: Promise<unknown> = Promise.resolve();
+  let writing: Promise<void> | undefined;
+  const after = <T>(run: () => Promise<T>): Promise<T> => {
+    const result = turn.then(run);
+    turn = result.catch(() => {});
+    return result;
+  };
+  const writeWaiting = async () => {
+    writing = undefined;
+    const lines = waiting;
+    waiting = [];
+    if (file === undefined) return;
+    const { written, error } = await file.append(lines);
+    const count = lines.length - written;
+    if (count === 0) return;
+    lost(count);
+    log.error("audit entries not written", { count, error });
+  };
+  const exchange = async (path: string | null) => {
+    const next = path === null ? undefined : await openLineFile(path);
+    file?.close();
+    file = next;
+  };
+  return {
+    async append(entry: AuditEntry) {
+      if (file === undefined) return;
+      waiting.push(`${jsonLine(entry)}\n`);
+      await (writing ??= after(writeWaiting));
+    },
+    reopen: (path) => after(() => exchange(path)),
+    close: () => after(() => exchange(null)),
+  };
+}
+
+/** A file of lines. A line that was cut off by a full disk or a crash stays a line of its own. */
+interface LineFile {
+  /** @returns how many lines are whole in the file, and why not all are */
+  append(lines: readonly string[]): Promise<{ written: number; error?: unknown }>;
+  close(): void;
+}
+
+/** @throws {AgentError} `invalid_argument` */
+async function openLineFile(path: string): Promise<LineFile> {
+  const file = await openAppending(path);
+  let torn = await endsWithinLine(file);
+  return {
+    async append(lines) {
+      const ends: number[] = [];
+      const encoder = new TextEncoder();
+      const parts = torn ? [Uint8Array.of(LINE_END)] : [];
+      let size = parts.length;
+      for (const line of lines) {
+        const part = encoder.encode(line);
+        parts.push(part);
+        ends.push(size += part.length);
+      }
+      const bytes = joined(parts, size);
+      let at = 0;
+      try {
+        while (at < bytes.length) at += await file.write(bytes.subarray(at));
+        torn = false;
+        return { written: lines.length };
+      } catch (error) {
+        if (at > 0) torn = bytes[at - 1] !== LINE_END;
+        return { written: ends.filter((end) => end <= at).length, error };
+      }
+    },
+    close: () => file.close(),
+  };
+}
+
+function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** Whether the last line was never finished. */
+async function endsWithinLine(file: Deno.FsFile): Promise<boolean> {
+  const { size } = await file.stat();
+  if (size === 0) return false;
+  await file.seek(-1, Deno.SeekMode.End);
+  const last = new Uint8Array(1);
+  return await file.read(last) === 1 && last[0] !== LINE_END;
+}
+
+async function openAppending(path: string): Promise<Deno.FsFile> {
+  try {
+    const found = await fileInfo(path);
+    if (found?.isFile === false) throw new Error("it is not a regular file");
+    const options = { read: true, append: true, create: true, mode: FILE_MODE };
+    const file = await Deno.open(path, options);
+    if (((found?.mode ?? FILE_MODE) & 0o077) !== 0) await Deno.chmod(path, FILE_MODE);
+    return file;
+  } catch (error) {
+    const message =
+      `Cannot write the audit file ${path}: ${systemReason(error)}: expected a file ` +
+      "that the agent may write; --audit-file names another";
+    throw new AgentError("invalid_argument", message, { cause: error });
+  }
 }

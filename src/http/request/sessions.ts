@@ -4,7 +4,7 @@
 // outlive the agent. A changing request must also send a text that another site cannot read.
 
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
-import type { Token } from "../../domain/token.ts";
+import { secretDigest, secretText, type Token } from "../../domain/token.ts";
 import { hostOf } from "./head_check.ts";
 
 /** Seconds after which a session ends, even one in use. */
@@ -56,7 +56,7 @@ export function openSessions(nowMs: () => number): Sessions {
   const find = async (request: Request, secure: boolean) => {
     const id = cookieOf(request, secure);
     if (id === undefined) return undefined;
-    const digest = await digestOf(id);
+    const digest = await secretDigest(id);
     const now = nowMs();
     kept = kept.filter(({ endMs }) => endMs > now);
     return kept.find((one) => timingSafeEqual(one.digest, digest));
@@ -69,12 +69,12 @@ export function openSessions(nowMs: () => number): Sessions {
   });
   return {
     async begin({ name, scope }) {
-      const id = secretText();
+      const id = newSecret();
       const endMs = nowMs() + SESSION_SECONDS * 1000;
       const session = {
-        digest: await digestOf(id),
+        digest: await secretDigest(id),
         token: { name, scope },
-        csrf: secretText(),
+        csrf: newSecret(),
         endMs,
       };
       kept = [...kept.slice(1 - SESSIONS_MAX), session];
@@ -125,12 +125,6 @@ export function showsCsrf(session: BrowserSession, shown: string | undefined): b
   return timingSafeEqual(encoder.encode(shown), encoder.encode(session.csrf));
 }
 
-function secretText(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(SECRET_BYTES));
-  return btoa(String.fromCharCode(...bytes))
-    .replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
-
-async function digestOf(text: string): Promise<Uint8Array> {
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
+function newSecret(): string {
+  return secretText(crypto.getRandomValues(new Uint8Array(SECRET_BYTES)));
 }

@@ -1,5 +1,6 @@
 // GET /agent/v1/images: its query, and the search.
 
+import { FIRMWARES } from "../../domain/index/artifact.ts";
 import {
   about,
   type Description,
@@ -24,8 +25,6 @@ import { readQuery } from "../request/query.ts";
 import { Hono } from "hono";
 import type { HttpEnv } from "../context.ts";
 
-/** A closed enumeration. @see document 1, Artifact */
-const FIRMWARES = ["bios", "uefi"] as const;
 /** Names that other tools use for the architectures of the OS information database. */
 const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([
   ["amd64", "x86_64"],

@@ -2,6 +2,7 @@
 // something to mirror and to boot without internet access. It answers like the real upstream's host: static
 // files with entity tags, and an HTML page for anything missing.
 
+import { writeAll } from "../console/byte_reader.ts";
 import { basename, dirname, join } from "@std/path";
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
@@ -344,9 +345,4 @@ async function makeFile(
     await Deno.remove(part);
     throw error;
   }
-}
-
-/** One write may take only part of the bytes. */
-async function writeAll(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
 }
