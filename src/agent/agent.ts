@@ -13,7 +13,7 @@ import {
 import { openAgentLibrary, openMediaFolders } from "./media.ts";
 import { openIndex, openIndexRoutes } from "./image_index.ts";
 import { watchRoutes } from "./overview.ts";
-import { withReadTurns } from "../capabilities/host_turns.ts";
+import { withReadTurns } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";

@@ -17,7 +17,7 @@ import { errorResponse } from "./answer/error_response.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { jobBulkRoutes } from "./routes/jobs/bulk.ts";
-import { jobPruneRoutes } from "./routes/jobs/prune.ts";
+import { jobPruneRoutes } from "./routes/jobs/bulk.ts";
 import { jobInfoRoutes } from "./routes/jobs/info.ts";
 import { jobRetryRoutes } from "./routes/jobs/retry.ts";
 import { jobViewRoutes } from "./routes/jobs/view.ts";

@@ -8,7 +8,7 @@ import {
   READS_AT_ONCE,
   READS_AT_ONCE_MAX,
   withReadTurns,
-} from "../../src/capabilities/host_turns.ts";
+} from "../../src/capabilities/capabilities.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";

@@ -33,7 +33,7 @@ import {
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
-import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/prune.ts";
+import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
 
 const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
 const ENTRY = { task: "stop", message: "asked the guest to power off" };

@@ -13,7 +13,7 @@ import type { Policy } from "../../domain/policy.ts";
 import type { HttpLimits } from "../context.ts";
 import { syncRequest } from "../routes/index/sync.ts";
 import { CANCELABLE, jobSelection, RETRYABLE } from "../routes/jobs/bulk.ts";
-import { pruneRequest } from "../routes/jobs/prune.ts";
+import { pruneRequest } from "../routes/jobs/bulk.ts";
 import { infoRequest } from "../routes/jobs/info.ts";
 import { retryRequest } from "../routes/jobs/retry.ts";
 import { signInRequest } from "../routes/session.ts";

@@ -3,13 +3,12 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { Tabs } from "../../part/controls.tsx";
+import { Button, Tabs } from "../../part/controls.tsx";
 import { Banner } from "../../part/message.tsx";
 import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
-import { nameTab, useStateAnnounced } from "../../browser/tab.ts";
+import { announce, nameTab, useStateAnnounced } from "../../browser/tab.ts";
 import type { PageProps } from "../../browser/route.ts";
 import { Actions } from "./actions.tsx";
-import { Notify } from "./notify.tsx";
 import { Reason } from "./reason.tsx";
 import { type JobView, type OpenJobView, openJobView } from "./job_view.ts";
 import { Log, progressText } from "./log.tsx";
@@ -196,4 +195,39 @@ function sourceOf(
   const head = `// ${name ?? uuid}\n`;
   return head + body +
     (fallback === undefined ? "" : `\n\n// fallback of ${name ?? uuid}\n${fallback}`);
+}
+
+// A notification of the browser when a job has ended or waits. The browser is asked for it by a click only.
+
+/** Whether the job has ended or waits for somebody. */
+function isSettled({ state, finished_at }: JobView): boolean {
+  return finished_at !== null || state === "waiting";
+}
+
+/** The button for an unfinished job; absent when the browser has no notifications. */
+function Notify({ job }: { job: JobView }): JSX.Element | null {
+  const wanted = useSignal(false);
+  const refused = useSignal(false);
+  const settled = isSettled(job);
+  useEffect(() => {
+    if (!settled || !wanted.value) return;
+    wanted.value = false;
+    const notification = new Notification(`${job.state}: ${job.name}`, {
+      body: job.error ?? "",
+      tag: job.uuid,
+    });
+    notification.addEventListener("click", () => globalThis.focus());
+  }, [settled]);
+  if (settled || !("Notification" in globalThis)) return null;
+  const ask = async () => {
+    const answer = await Notification.requestPermission();
+    wanted.value = answer === "granted";
+    refused.value = answer === "denied";
+    if (wanted.value) announce("The browser will notify you");
+  };
+  return (
+    <Button disabled={wanted.value || refused.value} onClick={ask}>
+      {wanted.value ? "You will be notified" : refused.value ? "The browser refuses" : "Notify me"}
+    </Button>
+  );
 }

@@ -2,17 +2,19 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { mayChange } from "../../client/client.ts";
+import { mayChange, readAged, wordsOf } from "../../client/client.ts";
 import { cliOf, CREATE_WORDS } from "../../client/curl.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
 import { addressesText, sizeText } from "../../part/device.tsx";
 import { MachineBadge, machineStateText } from "../../part/machine_badge.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
-import { Time, Uuid } from "../../part/shown.tsx";
+import { clock, Time, Uuid } from "../../part/shown.tsx";
 import { nameTab } from "../../browser/tab.ts";
 import { place, setQuery } from "../../browser/route.ts";
-import { hasText, type ListedMachine, openMachineList } from "./machine_list.ts";
+import { signal } from "@preact/signals";
+import { follow } from "../../client/events.ts";
+import type { Schemas } from "../../client/schema.ts";
 
 /** @see openMachineList */
 export function MachinesPage(): JSX.Element {
@@ -178,4 +180,75 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
     medium: <span class="muted" title={medium ?? undefined}>{medium}</span>,
     created: created_at === null ? null : <Time at={created_at} />,
   };
+}
+
+// The machines of the host, read at the start and again when a job of one has begun or ended.
+
+/** A machine as the list shows it. */
+type ListedMachine = Schemas["Machine"];
+
+/** Milliseconds in which events are collected before the list is read again: it is one call of vmadm. */
+const READ_DELAY_MS = 250;
+
+/** Seconds for which a list that vmadm gave is worth showing until it has given the next one: a day. */
+const KEPT_SECONDS = 86_400;
+
+/**
+ * The list of a page: first the one that the agent has kept, since vmadm may take seconds on a host with
+ * hundreds of machines, then what vmadm says.
+ */
+function openMachineList() {
+  const machines = signal<readonly ListedMachine[] | undefined>(undefined);
+  /** When vmadm gave the list, while it is asked again. */
+  const staleSince = signal<string | undefined>(undefined);
+  const error = signal<string | undefined>(undefined);
+  const closing = new AbortController();
+  let timer: number | undefined;
+  const ask = async (query: string) => {
+    const path = `/agent/v1/machines${query}`;
+    const { answer, age } = await readAged("GET /agent/v1/machines", path, closing.signal);
+    machines.value = answer.toSorted(byName);
+    const since = age === undefined ? undefined : new Date(clock.peek() - age * 1000);
+    staleSince.value = since?.toISOString();
+  };
+  const load = async () => {
+    timer = undefined;
+    try {
+      if (machines.peek() === undefined) await ask(`?max_age=${KEPT_SECONDS}`);
+      else await ask("");
+      if (staleSince.peek() !== undefined) await ask("");
+      error.value = undefined;
+    } catch (failure) {
+      if (!closing.signal.aborted) error.value = wordsOf(failure);
+    }
+  };
+  const stop = follow("kind=machine", {
+    load: () => void load(),
+    machine: () => timer ??= setTimeout(() => void load(), READ_DELAY_MS),
+  });
+  return {
+    machines,
+    staleSince,
+    error,
+    close: () => {
+      stop();
+      clearTimeout(timer);
+      closing.abort();
+    },
+  };
+}
+
+/** Machines without a name come last. */
+function byName(a: ListedMachine, b: ListedMachine): number {
+  if (a.alias === null || b.alias === null) {
+    return Number(a.alias === null) - Number(b.alias === null);
+  }
+  return a.alias.localeCompare(b.alias, "en", { numeric: true });
+}
+
+/** Whether a machine has a text in what the list shows of it. @param text in lower case */
+function hasText(machine: ListedMachine, text: string): boolean {
+  const { uuid, alias, brand, state, nics } = machine;
+  const texts = [uuid, alias, brand, state, ...nics.flatMap(({ ips, mac }) => [...ips, mac])];
+  return texts.some((one) => one?.toLowerCase().includes(text) ?? false);
 }

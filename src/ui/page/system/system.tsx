@@ -1,17 +1,19 @@
 // The agent's version, rights and configuration, read-only.
 
-import { signal } from "@preact/signals";
+import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { mayChange, read, wordsOf } from "../../client/client.ts";
+import { type Call, mayChange, read, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 import { Banner } from "../../part/message.tsx";
 import { Time } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
+import { announce, nameTab } from "../../browser/tab.ts";
 import { modeText } from "../overview/host_view.ts";
-import { Doctor } from "./doctor.tsx";
-import { Settings } from "./settings.tsx";
+import { cliOf, curlOf } from "../../client/curl.ts";
+import { Button, Command, Copy } from "../../part/controls.tsx";
+import { place, setQuery } from "../../browser/route.ts";
+import { Terminal } from "../../part/dialog.tsx";
 
 /** The agent as it describes itself, read at the start and after it has read its settings again. */
 function openSystem() {
@@ -140,4 +142,162 @@ function policyText(name: string, value: number | string | readonly string[]): s
   if (typeof value === "string") return value;
   if (value.length > 0) return value.join(", ");
   return name === "forbid_property" ? "none" : "any";
+}
+
+// Every setting in force, with where it comes from. The address holds the filter.
+
+type Config = Answers["GET /agent/v1/config"];
+
+/** The settings; those that somebody has set are marked. */
+function Settings({ config: { settings, waiting } }: { config: Config }): JSX.Element {
+  const { query } = place.value;
+  const search = query.get("search") ?? "";
+  const all = query.get("settings") === "all";
+  const words = search.toLowerCase();
+  const shown = settings.filter(({ name, meaning, text, origin }) =>
+    (all || words !== "" || origin !== "default") &&
+    `${name} ${meaning} ${text}`.toLowerCase().includes(words)
+  );
+  return (
+    <section class="system-part" aria-label="Configuration">
+      <h2>Configuration</h2>
+      {waiting.length > 0 && (
+        <Banner kind="warn" title={`These wait for a restart: ${waiting.join(", ")}`} />
+      )}
+      <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
+        <label class="filter-search">
+          <span class="sr-only">Search settings</span>
+          <input
+            type="search"
+            placeholder="Search name, meaning, value"
+            value={search}
+            onInput={(event) => setQuery({ search: event.currentTarget.value })}
+          />
+        </label>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={all}
+            onChange={(event) => setQuery({ settings: event.currentTarget.checked ? "all" : null })}
+          />
+          <span>Defaults too</span>
+        </label>
+      </form>
+      {shown.length === 0
+        ? (
+          <p class="muted">
+            {words === "" ? "Everything is as by default." : "No setting fits."}
+          </p>
+        )
+        : (
+          <ul class="settings">
+            {shown.map((setting) => <SettingLine key={setting.name} setting={setting} />)}
+          </ul>
+        )}
+      <p class="muted">
+        {shown.length} of {settings.length}{" "}
+        settings; a star marks those that are read again on SIGHUP.
+      </p>
+      <Command text={cliOf(["config", "show", "--running"])} label="command" />
+    </section>
+  );
+}
+
+function SettingLine({ setting }: { setting: Config["settings"][number] }): JSX.Element {
+  const { name, text, origin, source, meaning, reloads } = setting;
+  return (
+    <li>
+      <code class="wrap">{name}{reloads && "*"}</code>
+      <code class="wrap setting-value">{text ?? "–"}</code>
+      <span class={origin === "default" ? "muted" : "setting-set"} title={source ?? undefined}>
+        {origin === "default" ? "default" : source ?? origin}
+      </span>
+      <span class="muted">{meaning}</span>
+    </li>
+  );
+}
+
+// The doctor's findings, on request only: it starts programs and reads the whole database.
+
+/** On the agent's host: a running agent is asked to repair nothing. */
+const FIX_COMMAND = "zonewright doctor --fix";
+
+const CALL: Call = { method: "GET", path: "/agent/v1/doctor" };
+
+type Findings = Answers["GET /agent/v1/doctor"];
+
+/** How a finding looks, and its place in the list: what is broken comes first. */
+const OUTCOMES = [
+  { outcome: "fail", state: "failed" },
+  { outcome: "warn", state: "waiting" },
+  { outcome: "ok", state: "succeeded" },
+  { outcome: "skipped", state: "canceled" },
+] as const;
+
+/** The button, and what was found. */
+function Doctor(): JSX.Element {
+  const findings = useSignal<Findings | undefined>(undefined);
+  const error = useSignal<string | undefined>(undefined);
+  const busy = useSignal(false);
+  const examine = async () => {
+    busy.value = true;
+    error.value = undefined;
+    try {
+      findings.value = await read("GET /agent/v1/doctor", "/agent/v1/doctor");
+      announce("The doctor is done");
+    } catch (failure) {
+      error.value = wordsOf(failure);
+    }
+    busy.value = false;
+  };
+  return (
+    <section class="system-part" aria-label="Doctor">
+      <div class="page-head">
+        <h2>Doctor</h2>
+        <Button disabled={busy.value} onClick={examine}>
+          {busy.value ? "Examining" : "Examine the host"}
+        </Button>
+      </div>
+      {error.value !== undefined && <Banner kind="bad" title={error.value} />}
+      {findings.value === undefined
+        ? (
+          <p class="muted">
+            It examines everything that the agent needs, and changes nothing. With a repair of what
+            it can:{" "}
+            <Copy text={FIX_COMMAND} label="command">
+              <code>{FIX_COMMAND}</code>
+            </Copy>
+          </p>
+        )
+        : <Checks findings={findings.value} />}
+      {/* Without an address the command examines the host that it is typed on. */}
+      <Terminal cli={cliOf(["doctor"], location.origin, true)} curl={curlOf(CALL)} />
+    </section>
+  );
+}
+
+function Checks({ findings: { examined_at, checks } }: { findings: Findings }): JSX.Element {
+  const place = (outcome: string) => OUTCOMES.findIndex((one) => one.outcome === outcome);
+  const inOrder = checks.toSorted((a, b) => place(a.outcome) - place(b.outcome));
+  return (
+    <>
+      <p class="muted">
+        Examined <Time at={examined_at} />
+      </p>
+      <ul class="checks">
+        {inOrder.map(({ name, outcome, detail, fix }) => (
+          <li key={name}>
+            <span class={`badge state-${OUTCOMES[place(outcome)]?.state ?? "queued"}`}>
+              {outcome}
+            </span>
+            <strong>{name}</strong>
+            <span class="wrap">
+              <span class="muted">{detail}</span>
+              {fix !== undefined && <span class="check-fix">Fix: {fix}</span>}
+            </span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
 }
