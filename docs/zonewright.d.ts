@@ -7,7 +7,7 @@
 /** The types of everything that a task body is given, may call, and gets back. */
 declare namespace Zonewright {
   /**
-   * `Value` where JSON can say it: no function, symbol or bigint, at any depth. A member that is
+   * `Value` if JSON can represent it: no function, symbol or bigint, at any depth. A member that is
    * `undefined` is left out.
    */
   type Json<Value> = unknown extends Value ? Value
@@ -19,74 +19,74 @@ declare namespace Zonewright {
   // ---- Tasks and workflows ----
 
   /**
-   * The `body` of a task, written as a plain function. It is recorded as a text and runs alone:
+   * The `body` of a task, written as a plain function. It is stored as text and runs alone:
    * it sees its arguments and the globals of this file, and nothing around it in the file.
    */
   type Body<Params = AnyParams> = (job: Job<Params>, cb: Callback) => any;
 
   /**
-   * The same as {@linkcode Body}, written as an `async` function. It has to call `cb` too: the value
-   * of its promise means nothing, its rejection fails the task.
+   * A {@linkcode Body} written as an `async` function. It has to call `cb` too: the value
+   * of its promise is ignored, and its rejection fails the task.
    */
   type AsyncBody<Params = AnyParams> = (job: Job<Params>, cb: Callback) => Promise<any>;
 
-  /** The `fallback` of a task: called with what the body failed with, after its last retry. */
+  /** The `fallback` of a task: called with the error of the body, after its last retry. */
   type Fallback<Params = AnyParams> = (err: TaskError, job: Job<Params>, cb: Callback) => any;
 
-  /** The same as {@linkcode Fallback}, written as an `async` function. */
+  /** A {@linkcode Fallback} written as an `async` function. */
   type AsyncFallback<Params = AnyParams> = (
     err: TaskError,
     job: Job<Params>,
     cb: Callback,
   ) => Promise<any>;
 
-  /** One task, with functions in the place of their texts. */
+  /** One task, with functions instead of their text. */
   interface Task {
-    /** By which results, logs and `job retry --from` name the task. */
+    /** Names the task in results, logs and `job retry --from`. */
     name?: string;
-    /** What the task does. A function as an expression or by its name, not a method. */
+    /** What the task does. A function expression or the name of a function, not a method. */
     body: Body<any> | string;
-    /** Called when the body has failed for good. */
+    /** Called after the body has failed for good. */
     fallback?: Fallback<any> | string;
-    /** Further executions of the body after the first one failed; 0 when left out. */
+    /** Further executions of the body after the first one fails; 0 by default. */
     retry?: number;
-    /** Seconds for one execution of body or fallback; the workflow's own when left out. */
+    /** Seconds for one execution of body or fallback; by default, the workflow's timeout. */
     timeout?: number;
-    /** Seconds between a failed execution and the next; 0 when left out. */
+    /** Seconds between a failed execution and the next; 0 by default. */
     retry_delay?: number;
-    /** Kept when given; otherwise the agent chooses one. */
+    /** Chosen by the agent unless given. */
     uuid?: string;
   }
 
-  /** A workflow, with functions in the place of their texts. */
+  /** A workflow, with functions instead of their text. */
   interface Workflow {
     /** At most 255 characters. */
     name: string;
-    /** The tasks of a job, one after the other; a job needs at least one. */
+    /** The tasks of a job, one after another; a job needs at least one. */
     chain: Task[];
     /** Tasks that run when the chain has failed. */
     onerror?: Task[];
-    /** Tasks that run when a job is canceled after it had begun. */
+    /** Tasks that run when a job is canceled after it has begun. */
     oncancel?: Task[];
-    /** Seconds for the whole chain; 3600 when left out. Time spent queued or waiting is not counted. */
+    /** Seconds for the whole chain; 3600 by default. Time spent queued or waiting does not count. */
     timeout?: number;
-    /** Jobs that `cb("retry")` may make in all, the first one counted; 10 when left out. */
+    /** Jobs that `cb("retry")` may make in all, including the first; 10 by default. */
     max_attempts?: number;
-    /** Milliseconds before the first job that `cb("retry")` makes; doubled for each further one. */
+    /** Milliseconds before the first job that `cb("retry")` makes; it doubles for each further one. */
     initial_delay?: number;
-    /** Milliseconds at the most before such a job. */
+    /** Most milliseconds before such a job. */
     max_delay?: number;
   }
 
-  /** Params of which nothing is known. Name yours: `Zonewright.Body<{ uuid: string }>`. */
+  /** Unknown params. Declare yours: `Zonewright.Body<{ uuid: string }>`. */
   type AnyParams = { [name: string]: any };
 
   /**
    * The callback of a task. It is called once: only the first call counts. A task that never calls
-   * it ends at its `timeout`, or as soon as nothing of an async body is pending any more.
+   * it ends at its `timeout`, or as soon as an async body has nothing pending.
    */
   interface Callback {
-    /** Succeeds. The result is `"OK"` when left out, and at most 1 MiB of JSON. */
+    /** Succeeds. The result is at most 1 MiB of JSON; `"OK"` by default. */
     <Result>(error?: null, result?: Result & Json<Result>): void;
     /**
      * - `wait`: the job waits for `POST /jobs/:job_uuid/resume`; then the next task runs.
@@ -102,7 +102,7 @@ declare namespace Zonewright {
     (error: unknown): void;
   }
 
-  /** What a task failed with: the text given to `cb`, or name and message of what was thrown. */
+  /** The error of a task: the text given to `cb`, or name and message of what was thrown. */
   type TaskError =
     | string
     | { readonly name: string; readonly message: string }
@@ -111,20 +111,20 @@ declare namespace Zonewright {
 
   /** How a task ended, in `job.chain_results` and `job.onerror_results`. */
   interface TaskResult {
-    /** What the task gave to `cb`; the empty text when it failed. */
+    /** What the task gave to `cb`; empty if it failed. */
     readonly result: any;
-    /** The empty text when there was none; the word given to `cb` when it was one of the four. */
+    /** Empty if there was none; the word given to `cb` if it was one of the four. */
     readonly error: TaskError;
-    /** The name of the task, or its uuid when it has none. */
+    /** The name of the task, or its uuid if it has none. */
     readonly name: string;
-    /** ISO 8601 in UTC, as all instants. */
+    /** ISO 8601 in UTC, like all times. */
     readonly started_at: string;
     readonly finished_at: string;
     /** Executions of the body. */
     readonly attempts: number;
   }
 
-  /** A task as the job has it: with its uuid, and with texts in the place of functions. */
+  /** A task as the job has it: with its uuid, and with text instead of functions. */
   interface StoredTask {
     readonly uuid: string;
     readonly name?: string;
@@ -144,15 +144,15 @@ declare namespace Zonewright {
     readonly uuid: string;
     /** Name of the workflow. */
     readonly name: string;
-    /** What was given to `POST /jobs`, and what earlier tasks have changed of it. */
+    /** The params given to `POST /jobs`, as changed by earlier tasks. */
     params: Params;
-    /** Executions of this task, this one and those that ended with the agent counted; from 1. */
+    /** Executions of this task, including this one and those that ended with the agent; from 1. */
     readonly attempt: number;
     readonly target?: string;
-    /** Results of the tasks before, in their order. */
+    /** Results of the earlier tasks, in order. */
     readonly chain_results: readonly TaskResult[];
     readonly onerror_results: readonly TaskResult[];
-    /** In tasks of `onerror`: what the chain failed with. */
+    /** In tasks of `onerror`: the error of the chain. */
     error?: TaskError;
     /** `canceled` in tasks of `oncancel`. */
     readonly execution: "running" | "canceled";
@@ -169,7 +169,7 @@ declare namespace Zonewright {
     readonly started: number | null;
     /** Jobs before this one that ended as `retried`. */
     readonly num_attempts?: number;
-    /** The job that this one was made of. */
+    /** The job that this one repeats. */
     readonly prev_attempt?: string;
     /** Writes to the agent's log and to the info of the job. */
     readonly log: JobLog;
@@ -177,12 +177,12 @@ declare namespace Zonewright {
     [name: string]: any;
   }
 
-  /** A method of `job.log`: text with `%s`, `%d`, `%i`, `%f`, `%j`, `%o` and values. */
+  /** A method of `job.log`: a format with `%s`, `%d`, `%i`, `%f`, `%j`, `%o`, and values. */
   interface JobLogMethod {
     (format: string, ...values: unknown[]): void;
     /** Fields, or an error, before the text. */
     (fields: object, format?: string, ...values: unknown[]): void;
-    /** Whether the level is written: always. */
+    /** Whether the level is logged: always. */
     (): true;
   }
 
@@ -198,7 +198,7 @@ declare namespace Zonewright {
     child(fields?: object): JobLog;
   }
 
-  // ---- What the agent answers when it refuses ----
+  // ---- Refusals ----
 
   /** Why the agent refused a call, in one word. */
   type ErrorCode =
@@ -207,36 +207,36 @@ declare namespace Zonewright {
     /** The policy, or the folder of a file, does not allow it. */
     | "forbidden"
     | "not_found"
-    /** The state of the thing does not allow it, or an address is taken. */
+    /** The current state does not allow it, or an address is taken. */
     | "conflict"
-    /** Something has this uuid already. */
+    /** Something already has this uuid. */
     | "already_exists"
-    /** vmadm failed; the message has its words. */
+    /** vmadm failed; the message quotes it. */
     | "host"
     /** A download failed. */
     | "upstream"
-    /** The bytes are not those that were promised. */
+    /** The bytes have another digest. */
     | "digest_mismatch"
     | "storage_full"
     | "timeout"
     | "too_large"
     | "overloaded"
-    /** The task was given up. */
+    /** The task was aborted. */
     | "aborted"
     /** A defect of the agent; its log has more. */
     | "internal";
 
-  /** What the promise of a capability is rejected with. */
+  /** The error with which the promise of a capability rejects. */
   interface CapabilityError extends Error {
-    /** Missing when the call never left the body: too many at a time, or arguments too large. */
+    /** Missing if the call never left the body: too many at a time, or arguments too large. */
     readonly code?: ErrorCode;
   }
 
   // ---- Capabilities ----
 
   /**
-   * Everything that a body may ask of the agent. Every call returns a promise, which is rejected
-   * with a {@linkcode CapabilityError}. At most 32 calls may be under way.
+   * Everything that a body may call. Every call returns a promise, which is rejected
+   * with a {@linkcode CapabilityError}. At most 32 calls may be pending.
    */
   interface Capabilities {
     readonly vmadm: Vmadm;
@@ -249,12 +249,12 @@ declare namespace Zonewright {
 
   /**
    * Appends an object to the info of the job (`GET /jobs/:job_uuid/info`): at most 16 KiB, and 1000
-   * entries of one execution. By convention steps for people are `{task, message}`. Names that begin
+   * entries of one execution. By convention, messages for people are `{task, message}`. Names that begin
    * with `zonewright_` are the agent's own.
    */
   type Info = <Entry extends object>(entry: Entry & JsonObject<Entry>) => Promise<null>;
 
-  /** The same as {@linkcode Json}, without lists. */
+  /** As {@linkcode Json}, without lists. */
   type JsonObject<Value> = Value extends readonly unknown[] ? never : Json<Value>;
 
   /** Writes to the agent's log, with job and task, and to the info of the job. */
@@ -265,55 +265,55 @@ declare namespace Zonewright {
     error(message: unknown, fields?: object): Promise<null>;
   }
 
-  /** Machines of the host. `uuid` is that of the machine. */
+  /** Machines of the host. `uuid` is the machine's. */
   interface Vmadm {
     /**
      * Checks a payload against the policy, then by `vmadm validate create`, then whether the host has the
-     * networks of its nics and room for its disks.
+     * networks of its nics and space for its disks.
      */
     validate(payload: MachinePayload): Promise<null>;
-    /** Makes the machine; `state` is `stopped` when it can be used. The tag `zonewright_job` names the job. */
+    /** Creates the machine; it can be used if `state` is `stopped`. The tag `zonewright_job` names the job. */
     create(payload: MachinePayload & { uuid: string }): Promise<{ uuid: string; state: string }>;
     /** The machine as vmadm describes it, without passwords and internal metadata. */
     get(uuid: string): Promise<Machine | null>;
     /** All machines, with the most important properties of each. */
     list(): Promise<MachineSummary[]>;
     /**
-     * Starts it; one that runs is left alone. bhyve ignores the words. It is looked at twice afterwards:
-     * one that has died fails the call, whose message has the end of its log.
+     * Starts it, unless it already runs. bhyve ignores the words. It is checked twice afterwards:
+     * if it has died, the call fails with the end of its log.
      */
     boot(uuid: string, words?: BootWords): Promise<null>;
-    /** Stops it; one that is stopped is left alone, one that is stopping already is waited for. */
+    /** Stops it, unless it is already stopped; waits for one that is already stopping. */
     stop(uuid: string, options?: StopOptions | null): Promise<null>;
     /**
      * Restarts a running machine. A medium given at boot is lost, except for a kvm machine with
-     * `force`. A second call starts it once more.
+     * `force`. A second call restarts it again.
      */
     reboot(uuid: string, options?: RebootOptions | null): Promise<null>;
     /** Changes properties; disks only while the machine is stopped. */
     update(uuid: string, changes: MachineChanges): Promise<null>;
     /**
-     * Deletes it with its disks and all in its zone, or what a create of this job left that died; one
-     * that is not there is no error.
+     * Deletes it with its disks and its zone, or what a failed create of this job left; one
+     * that does not exist is no error.
      */
     delete(uuid: string): Promise<null>;
-    /** Where its console listens now; null while it does not. The machine must be running. */
+    /** The address where its console listens now; null while it does not. The machine must be running. */
     info(uuid: string, section: "vnc"): Promise<VncAddress | null>;
   }
 
   /** Installation media. */
   interface Media {
     /**
-     * Finds a medium and verifies it: a file of one of the agent's media folders (`path`, or its name
+     * Finds a medium and verifies it: a file in one of the agent's media folders (`path`, or its name
      * alone), a download (`url`), or an artifact of the index.
      */
     find(request: MediaRequest): Promise<Medium>;
     /**
      * Copies a medium that this job has found into the root of the zone and verifies the copy;
-     * raises the quota when it would not fit. The machine must be stopped.
+     * raises the quota if it would not fit. The machine must be stopped.
      */
     place(uuid: string, medium: Medium): Promise<PlacedMedium>;
-    /** Removes a placed file, `/name`. Answers whether it was there. */
+    /** Removes a placed file, `/name`. Returns whether it existed. */
     remove(uuid: string, file: string): Promise<boolean>;
   }
 
@@ -321,13 +321,13 @@ declare namespace Zonewright {
   interface Images {
     /** What the index says of an artifact. */
     find(artifact: ArtifactRef): Promise<FoundArtifact>;
-    /** Has it downloaded and verified, so that a later use finds it here. */
+    /** Downloads and verifies it, so that it is cached for later use. */
     download(artifact: ArtifactRef & MediaChecks & { digest?: string }): Promise<Medium>;
   }
 
   /** Consoles of machines. */
   interface Vnc {
-    /** Waits until a console answers. The port is another one after each start of the machine. */
+    /** Waits until a console answers. The port changes with each start of the machine. */
     wait(uuid: string, options?: VncWaitOptions | null): Promise<VncAddress>;
   }
 
@@ -341,11 +341,11 @@ declare namespace Zonewright {
     brand: "kvm";
     /**
      * At most one with `boot`; `ide` among the first four only. With more than three the machine
-     * boots no medium.
+     * boots from no medium.
      */
     disks?: Disk<"virtio" | "scsi" | "ide">[];
     vga?: "cirrus" | "std" | "vmware" | "qxl" | "xenfb";
-    /** Where a start without words of its own looks. */
+    /** The boot order of a start without boot words. */
     boot?:
       | BootOrder
       | `order=${BootOrder}`
@@ -364,7 +364,7 @@ declare namespace Zonewright {
     brand: "bhyve";
     /** At most one with `boot`. */
     disks?: Disk<"virtio" | "ahci" | "nvme">[];
-    /** Without `uefi` the screen of its console stays empty. */
+    /** Without `uefi`, the screen of its console stays empty. */
     bootrom?: "bios" | "uefi";
     vga?: never;
     boot?: never;
@@ -391,13 +391,13 @@ declare namespace Zonewright {
     alias?: string;
     /** Letters, digits, dashes, underscores and dots. */
     hostname?: string;
-    /** Of the zone's own files, media included, GiB: 1 to 1024. */
+    /** Space for the zone's own files, media included, GiB: 1 to 1024. */
     quota?: Whole;
     /** Hundredths of one processor: 1 to 6400. */
     cpu_cap?: Whole;
     /** 1 to 65535. */
     cpu_shares?: Whole;
-    /** Of the hypervisor and its guest, MiB: 1 to 266240. */
+    /** Memory of the hypervisor and its guest, MiB: 1 to 266240. */
     max_physical_memory?: Whole;
     /** MiB: 1 to 266240, not over `max_physical_memory`. */
     max_locked_memory?: Whole;
@@ -405,13 +405,13 @@ declare namespace Zonewright {
     max_swap?: Whole;
     /** Threads of the zone: 1 to 100000. */
     max_lwps?: Whole;
-    /** A uuid: whose machine it is, for firewall rules and other programs. */
+    /** The uuid of its owner, for firewall rules and other programs. */
     owner_uuid?: string;
     /** A uuid, for other programs. */
     billing_id?: string;
-    /** Other programs are to pass it over. */
+    /** Whether other programs should ignore it. */
     do_not_inventory?: boolean;
-    /** Whether the firewall rules of the host hold for it. */
+    /** Whether the host's firewall rules apply to it. */
     firewall_enabled?: boolean;
     /** 0 to 1024. */
     zfs_io_priority?: Whole;
@@ -419,32 +419,32 @@ declare namespace Zonewright {
     zfs_root_compression?: Compression;
     /** Bytes of a block of the zone's own files. */
     zfs_root_recsize?: BlockSize;
-    /** Datasets that may be made below the zone's own: 0 to 1000000. */
+    /** Datasets that may be created below the zone's own: 0 to 1000000. */
     zfs_filesystem_limit?: Whole;
     /** Snapshots of the zone's dataset and those below it: 0 to 1000000. */
     zfs_snapshot_limit?: Whole;
-    /** True for a random password of the console, which no task gets to see. */
+    /** True for a random console password, which no task can read. */
     vnc_password?: boolean;
     /** At most 64. The tag `zonewright_job` is the agent's own. */
     tags?: Metadata;
-    /** At most 64 entries; `user-data` of the first boot travels here. */
+    /** At most 64 entries; the place for the `user-data` of the first boot. */
     customer_metadata?: Metadata;
     routes?: Routes;
   };
 
   /**
    * Gateways, or nics such as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by the IPv4 address or network
-   * that they lead to; at most 64. Such a nic has an address of its own, which no DHCP gives it.
+   * that they lead to; at most 64. Such a nic has an address of its own, not from DHCP.
    */
   type Routes = { [destination: string]: string };
 
-  /** A whole number, or its digits as a text. */
+  /** A whole number, or its digits as a string. */
   type Whole = number | `${bigint}`;
 
-  /** A flat object of texts, numbers and booleans. */
+  /** A flat object of strings, numbers and booleans. */
   type Metadata = { [key: string]: string | number | boolean };
 
-  /** A disk of a new machine, which is made empty. */
+  /** An empty disk of a new machine. */
   type Disk<Model extends string = DiskModel> = {
     model: Model;
     /** MiB: 1 to 4194304. */
@@ -452,12 +452,12 @@ declare namespace Zonewright {
     boot?: boolean;
     media?: "disk";
     compression?: Compression;
-    /** MiB that are reserved in the pool, at most `size`. */
+    /** MiB reserved in the pool, at most `size`. */
     refreservation?: Whole;
     block_size?: BlockSize;
     /** Of bhyve: bytes that the guest sees, or logical and physical ones, such as `512/4096`. */
     guest_block_size?: string;
-    /** Of bhyve: the guest cannot give room back. */
+    /** Of bhyve: the guest cannot give space back. */
     notrim?: boolean;
     /** Of bhyve: `bus:device:function`. */
     pci_slot?: string;
@@ -478,7 +478,7 @@ declare namespace Zonewright {
   /** Bytes. */
   type BlockSize = Digits<512 | 1024 | 2048 | 4096 | 8192 | 16384 | 32768 | 65536 | 131072>;
 
-  /** A number, or its digits as a text. */
+  /** A number, or its digits as a string. */
   type Digits<Number extends number> = Number | `${Number}`;
 
   /** Of kvm: virtio, scsi, ide. Of bhyve: virtio, ahci, nvme. */
@@ -503,9 +503,9 @@ declare namespace Zonewright {
     ips?: string[];
     /** IPv4 addresses, at most 20. */
     gateways?: string[];
-    /** Bytes, 576 to 9000: on a physical network at least 1500, and at most what its link carries. */
+    /** Bytes, 576 to 9000: on a physical network at least 1500, and at most the mtu of its link. */
     mtu?: Whole;
-    /** For operators who keep networks elsewhere. */
+    /** For operators who manage networks elsewhere. */
     network_uuid?: string;
     /** Of kvm: `0x` and hexadecimal bytes; at most 20, of 1023 characters in all. */
     allowed_dhcp_cids?: string[];
@@ -513,7 +513,7 @@ declare namespace Zonewright {
     blocked_outgoing_ports?: Whole[];
   };
 
-  /** What changes of the nic that has this `mac`; its `nic_tag` holds no slash. */
+  /** Changes to the nic with this `mac`; its `nic_tag` contains no slash. */
   type NicChange = Partial<Nic> & { mac: string };
 
   /** Properties that have the same meaning and bounds as those of a new machine. */
@@ -556,36 +556,36 @@ declare namespace Zonewright {
     set_routes?: Routes;
     /** Their destinations. */
     remove_routes?: string[];
-    /** The machine has at most 8 then. Its next boot knows them. */
+    /** The machine may then have at most 8. They take effect at its next boot. */
     add_nics?: Nic[];
     update_nics?: NicChange[];
     /** Their MAC addresses. */
     remove_nics?: string[];
-    /** Placed media to attach, at most 4: the way in which a bhyve machine boots from one. */
+    /** Placed media to attach, at most 4; a bhyve machine can only boot from a medium this way. */
     add_disks?: AttachedMedium[];
-    /** Paths of media to take away, at most 4. */
+    /** Paths of media to detach, at most 4. */
     remove_disks?: string[];
   };
 
   /** A placed medium as a disk of its machine. */
   type AttachedMedium = {
-    /** `/name`, as `media.place()` answers it. */
+    /** `/name`, as `media.place()` returns it. */
     path: string;
     media: "cdrom";
     model: DiskModel;
   };
 
-  /** How one boot of a kvm machine goes. */
+  /** Options for one boot of a kvm machine. */
   type BootWords = {
     /** c is the disk, d the CD, n the network; tried from left to right. */
     order?: BootOrder;
-    /** Where the first boot looks, before `order`. */
+    /** Tried first, before `order`. */
     once?: "c" | "d" | "n";
     /** `/name` of a placed ISO image. */
     cdrom?: string;
     /** `/name` of a placed image of a disk. */
     disk?: string;
-    /** Seconds between the two looks at it, 0 to 60; 1 when left out, 0 for one look. */
+    /** Seconds between the two checks, 0 to 60; 1 by default, 0 for a single check. */
     watch?: number;
   };
 
@@ -621,7 +621,7 @@ declare namespace Zonewright {
     force?: boolean;
   };
 
-  /** What users of vmadm see; other words may come. */
+  /** The states that vmadm shows; there may be others. */
   type MachineState =
     | "configured"
     | "incomplete"
@@ -634,7 +634,7 @@ declare namespace Zonewright {
     | "failed"
     | (string & Record<never, never>);
 
-  /** A machine in `vmadm.list()`. What vmadm does not know of it is missing. */
+  /** A machine in `vmadm.list()`. Properties unknown to vmadm are missing. */
   type MachineSummary = {
     uuid: string;
     brand: string;
@@ -652,7 +652,7 @@ declare namespace Zonewright {
     autoboot?: boolean;
   };
 
-  /** A machine as vmadm describes it, with whatever else vmadm(8) says of it. */
+  /** A machine as vmadm describes it, with all other properties of vmadm(8). */
   type Machine = MachineSummary & {
     hostname?: string;
     /** `zonewright_job` is the job that made it. */
@@ -693,13 +693,13 @@ declare namespace Zonewright {
     /** Of the host. */
     host: string;
     port: number;
-    /** `port` less 5900, if vmadm reports it. */
+    /** `port` minus 5900, if vmadm reports it. */
     display?: number;
   };
 
-  /** How long is waited for a console. */
+  /** How long to wait for a console. */
   type VncWaitOptions = {
-    /** Seconds: above 0, at most 600; 120 when left out. */
+    /** Seconds: above 0, at most 600; 120 by default. */
     timeout?: number;
   };
 
@@ -710,7 +710,7 @@ declare namespace Zonewright {
    * `sha512:<128 hex digits>`. Names of media end in `.iso` (a CD), `.img` or `.raw` (a disk).
    */
   type MediaRequest =
-    /** A file of a media folder of the agent: an absolute path, or its name alone. */
+    /** A file in one of the agent's media folders: an absolute path, or its name alone. */
     | (AnyFormat & {
       path: string;
       digest?: string;
@@ -718,17 +718,17 @@ declare namespace Zonewright {
       artifact?: never;
       known?: never;
     })
-    /** A download; an address is no proof of its bytes, so the digest is required otherwise. */
+    /** A download. A URL proves nothing about the bytes, so the digest is required. */
     | (AnyFormat & MediaChecks & {
       url: string;
       digest: string;
-      /** What the file is unpacked from. */
+      /** How the file is compressed. */
       compression?: "none" | "gzip" | "xz" | "zstd" | "bzip2";
       path?: never;
       artifact?: never;
       known?: never;
     })
-    /** A download that is taken as it comes. */
+    /** A download that may be unverified. */
     | (AnyFormat & {
       url: string;
       allow_unverified: true;
@@ -747,20 +747,20 @@ declare namespace Zonewright {
       url?: never;
       known?: never;
     })
-    /** A file that the agent has already, as `sha256:<64 hex digits>`. */
+    /** A file that the agent already has, as `sha256:<64 hex digits>`. */
     | (AnyFormat & { known: string; digest?: never; path?: never; url?: never; artifact?: never });
 
-  /** Also takes what no machine boots, such as qcow2. */
+  /** Whether to accept a format that no machine boots, such as qcow2. */
   type AnyFormat = { any_format?: boolean };
 
-  /** How sure the agent is that a file is its vendor's; docs/media.md explains the levels. */
+  /** How far the origin of a file was verified; docs/media.md explains the levels. */
   type CheckLevel = "none" | "index" | "vendor" | "signature";
 
   /** How a download has to be checked. */
   type MediaChecks = {
-    /** The level to reach; the agent's own least level when left out. */
+    /** The level to reach; by default, the agent's minimum. */
     check?: CheckLevel;
-    /** Takes it also when it does not reach that level. */
+    /** Accepts it even below that level. */
     allow_unverified?: boolean;
   };
 
@@ -769,22 +769,22 @@ declare namespace Zonewright {
     distro: string;
     /** A release, or one of its aliases such as `latest`. */
     release: string;
-    /** The newest one when left out. */
+    /** The newest one by default. */
     build?: string;
-    /** The vendor's default when left out. */
+    /** By default, the one that the vendor marks as default. */
     variant?: string;
-    /** `x86_64` when left out. */
+    /** `x86_64` by default. */
     arch?: string;
     /** Such as `iso`, `raw` or `qcow2`. */
     format?: string;
   };
 
-  /** A verified file of the agent. Only the agent can make one: `media.place()` knows its own. */
+  /** A verified file of the agent. Only the agent can create one: `media.place()` recognizes its own. */
   type Medium = {
     source: "path" | "url" | "artifact";
     /** On the agent's own host. */
     path: string;
-    /** The name that it gets in a zone. */
+    /** Its name in a zone. */
     name: string;
     /** Bytes. */
     size: number;
@@ -808,11 +808,11 @@ declare namespace Zonewright {
   /** An artifact with its place in the index. */
   type FoundArtifact = {
     distro: string;
-    /** The release's id; an alias has been resolved. */
+    /** The release's id, with aliases resolved. */
     release: string;
     build: string;
     artifact: Artifact;
-    /** The name that its file would get in a zone. */
+    /** The name of its file in a zone. */
     name: string;
     /** For people. */
     label: string;
@@ -863,18 +863,18 @@ declare const info: Zonewright.Capabilities["info"];
 /** Writes to the agent's log and to the info of the job. */
 declare const log: Zonewright.Capabilities["log"];
 
-/** Waits so many milliseconds. */
+/** Waits this many milliseconds. */
 declare function sleep(ms: number): Promise<void>;
-/** Calls back once, after so many milliseconds. @returns what `clearTimeout()` takes */
+/** Calls back once, after this many milliseconds. @returns what `clearTimeout()` takes */
 declare function setTimeout<Args extends any[]>(
   callback: (...args: Args) => unknown,
   delayMs?: number,
   ...args: Args
 ): number;
-/** Takes a timer back. */
+/** Cancels a timer. */
 declare function clearTimeout(timer?: number): void;
 
-/** Writes to the agent's log and to the info of the job: text with `%s`, `%d` and so on, values. */
+/** Writes to the agent's log and to the info of the job: a format with `%s`, `%d` and so on, and values. */
 interface Console {
   /** At level debug. */
   trace(...values: unknown[]): void;
