@@ -49,7 +49,7 @@ export const DOCTOR: Noun = {
     flags: [
       { name: "list", help: "list the checks without running them" },
       { name: "run", placeholder: "NAME", help: "only this check (repeatable)", many: true },
-      { name: "fix", help: "repair rights of the agent's own folders and files" },
+      { name: "fix", help: "repair permissions of the agent's own folders and files" },
       {
         name: "smartos-trial",
         placeholder: "FILE",

@@ -61,7 +61,7 @@ export const SYNC: Command = {
   flags: [
     { name: "wait", help: "wait until it is done" },
     { name: "dry-run", help: "read the upstream and only show what would change" },
-    { name: "accept-changed", help: "also take changed digests, and a tree older than this one" },
+    { name: "accept-changed", help: "also accept changed digests and older trees" },
     { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h" },
   ],
   shared: "agent",

@@ -43,7 +43,7 @@ const MEDIUM_FLAGS: readonly Flag[] = [
     words: CHECK_LEVELS,
     help: `required level: ${CHECK_LEVELS.join(", ")} [the agent's check_min]`,
   },
-  { name: "allow-unverified", help: "take it even if it does not reach that level" },
+  { name: "allow-unverified", help: "accept it even below that level" },
 ];
 
 const MEDIUM_NOTES: readonly string[] = [
@@ -158,9 +158,9 @@ const LIST: Command = {
   operands: "",
   operandsMin: 0,
   operandsMax: 0,
-  examples: [["media list", "names, sizes, what they are and where they lie"]],
+  examples: [["media list", "names, sizes, kinds and folders"]],
   flags: [],
-  notes: ["KIND is what a file is by its first bytes; ! marks one that no machine boots."],
+  notes: ["KIND follows from the first bytes of a file; ! marks one that no machine boots."],
   shared: "agent",
   run: list,
 };

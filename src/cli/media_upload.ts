@@ -60,7 +60,7 @@ export const UPLOAD: Command = {
     },
   ],
   notes: [
-    "An upload that breaks off goes on where it was, also when the command is run again within a day.",
+    "An interrupted upload resumes where it stopped, even when the command is run again within a day.",
   ],
   shared: "agent",
   run: upload,

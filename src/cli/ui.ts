@@ -30,7 +30,7 @@ export const UI: Noun = {
     ],
     flags: [{ name: "print", help: "print the address only" }],
     notes: [
-      "A browser is opened by xdg-open, where a display and that program are there.",
+      "xdg-open opens the browser, if it is installed and there is a display.",
       "Where the agent requires a token, the console asks for one: zonewright token create. A token of " +
       "scope read shows everything and changes nothing.",
     ],

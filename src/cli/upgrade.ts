@@ -25,7 +25,7 @@ const READY_STATUS = 200;
 export const UPGRADE: Noun = {
   kind: "command",
   command: {
-    summary: "put a newer binary in the place of the installed one; back when it is not ready",
+    summary: "install a newer binary; rolls back if it does not become ready",
     operands: "FILE",
     operandsMin: 1,
     operandsMax: 1,
@@ -35,7 +35,7 @@ export const UPGRADE: Noun = {
     ],
     flags: [
       { name: "sha256", placeholder: "HEX", help: "the digest of the file [that in FILE.sha256]" },
-      { name: "unverified", help: "take a file that no digest vouches for" },
+      { name: "unverified", help: "accept a file without a digest" },
     ],
     notes: [
       "The old binary is kept as zonewright.previous beside the new one, and a copy of the database in the\n" +

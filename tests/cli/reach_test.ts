@@ -49,7 +49,10 @@ programTest(
       });
       await withServer(await read(made), async (address) => {
         const plain = await asked("--url", `http://${address}`);
-        assertStringIncludes(plain.error, "it speaks no http, perhaps https: expected an address");
+        assertStringIncludes(
+          plain.error,
+          "it does not speak http, perhaps https: expected an address",
+        );
         assertEquals(plain.hint, `hint: zonewright status --url https://${address}`);
         const unknown = await asked("--url", `https://${address}`);
         assertStringIncludes(unknown.error, "signed by nobody that is trusted here: expected --ca");

@@ -152,11 +152,11 @@ const CAUSES: readonly (readonly [said: RegExp, means: string])[] = [
   // TLS where plain HTTP was expected.
   [
     /invalid HTTP version parsed/i,
-    "it speaks no http, perhaps https: expected an address with https://",
+    "it does not speak http, perhaps https: expected an address with https://",
   ],
   [
     /UnknownIssuer/,
-    "its certificate is signed by nobody that is trusted here: expected --ca FILE, with the " +
+    "its certificate is not signed by a trusted authority: expected --ca FILE, with the " +
     "certificate of its signer",
   ],
   [

@@ -213,7 +213,7 @@ async function show(
 
 /** `zonewright job retry`. */
 export const RETRY: Command = {
-  summary: "create a finished job again, or every matching one",
+  summary: "run a finished job again, or every matching one",
   operands: "[JOB]",
   operandsMin: 0,
   operandsMax: 1,

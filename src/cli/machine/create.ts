@@ -207,7 +207,7 @@ export const CREATE: Command = {
     ["machine create -f - --artifact omnios/latest --wait --json", "an image of the index"],
     ["machine create -f request.json --follow", "a whole request, as the HTTP API takes it"],
     ["machine create -f vm.json --iso a.iso --idempotency-key $ORDER", "safe to repeat"],
-    ["machine create -f vm.json --iso a.iso --dry-run", "all checks, and nothing is made"],
+    ["machine create -f vm.json --iso a.iso --dry-run", "all checks, and nothing is created"],
   ],
   flags: [
     {
@@ -231,7 +231,7 @@ export const CREATE: Command = {
     IDEMPOTENCY_FLAG,
     {
       name: "dry-run",
-      help: "make every check that can be made now, and nothing else; exits 1 if it is refused",
+      help: "make every check that is possible now, and nothing else; exits 1 if it is refused",
     },
     ...FOLLOW_FLAGS,
   ],

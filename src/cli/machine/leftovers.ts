@@ -28,7 +28,7 @@ export const LEFTOVERS: Command = {
     {
       name: "drop",
       placeholder: "MACHINE",
-      help: "forget this one: the agent does not try again, and what the host has stays",
+      help: "drop this one: the agent stops trying, and the host keeps what it has",
     },
     YES_FLAG,
   ],
