@@ -55,7 +55,7 @@ programTest(
         );
         assertEquals(plain.hint, `hint: zonewright status --url https://${address}`);
         const unknown = await asked("--url", `https://${address}`);
-        assertStringIncludes(unknown.error, "signed by nobody that is trusted here: expected --ca");
+        assertStringIncludes(unknown.error, "not signed by a trusted authority: expected --ca");
         assertEquals(unknown.hint, `hint: zonewright status --url https://${address} --ca FILE`);
         const trusted = await asked("--url", `https://${address}`, "--ca", made.certPath);
         assertStringIncludes(trusted.error, "what answers there is not zonewright");

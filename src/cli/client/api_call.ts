@@ -101,6 +101,11 @@ export function objectsIn(object: JsonObject, key: string): JsonObject[] {
 /** The status with which a proxy in front of the agent refuses too many requests. */
 const TOO_MANY_REQUESTS = 429;
 
+/** How the reason begins when https was tried where plain HTTP is spoken. */
+export const NOT_HTTPS = "it speaks http, not https";
+/** How the reason begins when plain HTTP was tried where https is spoken. */
+export const NOT_HTTP = "it does not speak http, perhaps https";
+
 /** The message about an answer that no agent gives. */
 export const NOT_AN_AGENT = "what answers there is not zonewright";
 

@@ -11,6 +11,8 @@ import {
   bodyText,
   type Credentials,
   NOT_AN_AGENT,
+  NOT_HTTP,
+  NOT_HTTPS,
   urlOf,
 } from "./api_call.ts";
 import { cannot } from "../command/arguments.ts";
@@ -147,12 +149,12 @@ const CAUSES: readonly (readonly [said: RegExp, means: string])[] = [
   // Plain HTTP where TLS was expected.
   [
     /InvalidContentType|corrupt message|wrong version number/i,
-    "it speaks http, not https: expected an address with http://",
+    `${NOT_HTTPS}: expected an address with http://`,
   ],
   // TLS where plain HTTP was expected.
   [
     /invalid HTTP version parsed/i,
-    "it does not speak http, perhaps https: expected an address with https://",
+    `${NOT_HTTP}: expected an address with https://`,
   ],
   [
     /UnknownIssuer/,

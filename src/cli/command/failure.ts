@@ -10,7 +10,7 @@ import {
   systemWords,
 } from "../../domain/error.ts";
 import { withoutOrders } from "../../domain/json.ts";
-import { NOT_AN_AGENT } from "../client/api_call.ts";
+import { NOT_AN_AGENT, NOT_HTTP, NOT_HTTPS } from "../client/api_call.ts";
 import { shellQuoted } from "../client/client.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
@@ -185,10 +185,10 @@ function isOfFiles(name: string): boolean {
 /** What to do about a failed connection; the message is one of client.ts. */
 function unreachableHint(message: string, name: string): string {
   const [, scheme = "", host = "", why = ""] = /at (https?):\/\/(\S+): (.*)$/.exec(message) ?? [];
-  if (scheme === "https" && why.startsWith("it speaks http,")) {
+  if (scheme === "https" && why.startsWith(NOT_HTTPS)) {
     return `zonewright ${name} --url http://${host}`;
   }
-  if (scheme === "http" && why.startsWith("it speaks no http")) {
+  if (scheme === "http" && why.startsWith(NOT_HTTP)) {
     return `zonewright ${name} --url https://${host}`;
   }
   if (why.includes("expected --ca FILE")) {
