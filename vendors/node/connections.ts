@@ -2,9 +2,10 @@
 
 import { Buffer } from "node:buffer";
 import net from "node:net";
+import os from "node:os";
 import tls from "node:tls";
 import { uncurried } from "../../src/wall/language.ts";
-import { asDeno, called, denoError, errors } from "./errors.ts";
+import { asDeno, called, denoError, errorOfNumber, errors } from "./errors.ts";
 
 /** Connections that wait where the caller does not say how many may. */
 const BACKLOG = 511;
@@ -26,22 +27,14 @@ const latin1Of = uncurried<(bytes: Uint8Array, from: number, to: number) => stri
   Reflect.get(Buffer.prototype, "latin1Slice"),
 );
 
-function tcpAddress(hostname = "", port = 0): Deno.NetAddr {
+/** One end of a connection, or where one listens. */
+function endOf(path: string | undefined, hostname = "", port = 0): Deno.Addr {
+  if (path !== undefined) return { transport: "unix", path };
   return { transport: "tcp", hostname: hostname.replace(MAPPED, ""), port };
-}
-
-function unixAddress(path: string): Deno.UnixAddr {
-  return { transport: "unix", path };
 }
 
 function closedError(): Error {
   return new errors.BadResource("Bad resource ID");
-}
-
-/** Both ends of a connection. */
-interface Ends {
-  readonly localAddr: Deno.Addr;
-  readonly remoteAddr: Deno.Addr;
 }
 
 /**
@@ -91,11 +84,11 @@ export class Conn {
   readonly #arrivals: Arrivals | undefined;
 
   /** @param arrivals what Node reads into, where it was asked for that when the socket was made */
-  constructor(socket: net.Socket, { localAddr, remoteAddr }: Ends, arrivals?: Arrivals) {
+  constructor(socket: net.Socket, path?: string, arrivals?: Arrivals) {
     this.socket = socket;
     this.#arrivals = arrivals;
-    this.localAddr = localAddr;
-    this.remoteAddr = remoteAddr;
+    this.localAddr = endOf(path, socket.localAddress, socket.localPort);
+    this.remoteAddr = endOf(path, socket.remoteAddress, socket.remotePort);
     socket.on("error", (error) => {
       this.#error ??= denoError(error);
       this.#wake();
@@ -175,10 +168,6 @@ export class Conn {
     this.socket.setNoDelay(on);
   }
 
-  unref(): void {
-    this.socket.unref();
-  }
-
   get readable(): ReadableStream<Uint8Array<ArrayBuffer>> {
     return new ReadableStream({
       type: "bytes",
@@ -209,11 +198,8 @@ export interface ListenPlace {
   readonly tcpBacklog?: number;
 }
 
-/** The part of a server that binds at once, as Deno does; listen() with an address waits for a lookup. */
-interface BindingServer {
-  _listen2(address: string, port: number, family: number, backlog: number): void;
-  readonly _handle: unknown;
-}
+/** Binds at once, as Deno does, and answers a number when the system refuses; listen() says why in a later turn. */
+type CreateHandle = (address: string, port: number, family: number) => net.Server | number;
 
 /** Deno.Listener, TcpListener, UnixListener and TlsListener in one. */
 export class Listener {
@@ -226,13 +212,7 @@ export class Listener {
   /** @param secured puts TLS on an accepted socket */
   constructor(place: ListenPlace, secured = (socket: net.Socket): net.Socket => socket) {
     this.#server = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-      const remoteAddr = place.path === undefined
-        ? tcpAddress(socket.remoteAddress, socket.remotePort)
-        : unixAddress(place.path);
-      const localAddr = place.path === undefined
-        ? tcpAddress(socket.localAddress, socket.localPort)
-        : this.addr;
-      this.#arrive(new Conn(secured(socket), { localAddr, remoteAddr }));
+      this.#arrive(new Conn(secured(socket), place.path));
     });
     this.addr = bind(this.#server, place);
   }
@@ -271,35 +251,26 @@ export class Listener {
       if (!(error instanceof errors.BadResource)) throw error;
     }
   }
-
-  ref(): void {
-    this.#server.ref();
-  }
-
-  unref(): void {
-    this.#server.unref();
-  }
 }
 
 /** @throws Deno's errors of an address that cannot be used */
-function bind(server: net.Server, place: ListenPlace): Deno.Addr {
-  // Node reports in the next turn what is thrown here at once.
-  let failure: unknown;
-  server.on("error", (error) => void (failure ??= error));
-  const binding = server as unknown as BindingServer;
-  const { path, hostname = "0.0.0.0", port = 0, tcpBacklog = BACKLOG } = place;
-  if (path !== undefined) {
-    server.listen({ path, backlog: BACKLOG });
-    if (binding._handle === null) throw new errors.AddrInUse(`Cannot listen on ${path}`);
-    return unixAddress(path);
-  }
+function bind(
+  server: net.Server,
+  { path, hostname = "0.0.0.0", port = 0, tcpBacklog = BACKLOG }: ListenPlace,
+): Deno.Addr {
   const address = hostname === "localhost" ? "127.0.0.1" : hostname;
-  asDeno(() => binding._listen2(address, port, net.isIP(address), tcpBacklog));
+  const create: CreateHandle = Reflect.get(net, "_createServerHandle");
+  const handle = path === undefined
+    ? create(address, port, net.isIP(address))
+    : create(path, -1, -1);
+  if (typeof handle === "number") throw errorOfNumber(handle);
+  server.on("error", () => {});
+  server.listen(handle, tcpBacklog);
+  // What is refused now is an address in use: the system says that only here.
+  if (!server.listening) throw errorOfNumber(-os.constants.errno.EADDRINUSE);
   const bound = server.address();
-  if (bound === null || typeof bound === "string") {
-    throw new errors.AddrInUse(`Cannot listen on ${hostname}:${port}`);
-  }
-  return tcpAddress(bound.address, bound.port);
+  if (bound === null || typeof bound === "string") return endOf(path);
+  return endOf(path, bound.address, bound.port);
 }
 
 /** Deno.listen(). */
@@ -325,10 +296,8 @@ export function connect(
 ): Promise<Conn> {
   return new Promise((resolve, reject) => {
     const arrivals = new Arrivals();
-    const { onread } = arrivals;
-    const socket = path === undefined
-      ? net.connect({ host: hostname, port, allowHalfOpen: true, noDelay: true, onread })
-      : net.connect({ path, allowHalfOpen: true, onread });
+    const place = path === undefined ? { host: hostname, port, noDelay: true } : { path };
+    const socket = net.connect({ ...place, allowHalfOpen: true, onread: arrivals.onread });
     const aborted = () => {
       socket.destroy();
       reject(signal?.reason);
@@ -338,20 +307,10 @@ export function connect(
       reject(denoError(error));
     };
     signal?.addEventListener("abort", aborted, { once: true });
-    socket.once("error", failed);
-    socket.once("connect", () => {
+    socket.once("error", failed).once("connect", () => {
       signal?.removeEventListener("abort", aborted);
       socket.off("error", failed);
-      resolve(
-        new Conn(socket, {
-          localAddr: path === undefined
-            ? tcpAddress(socket.localAddress, socket.localPort)
-            : unixAddress(""),
-          remoteAddr: path === undefined
-            ? tcpAddress(socket.remoteAddress, socket.remotePort)
-            : unixAddress(path),
-        }, arrivals),
-      );
+      resolve(new Conn(socket, path, arrivals));
     });
   });
 }

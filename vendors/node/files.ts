@@ -4,6 +4,7 @@ import fs from "node:fs";
 import process from "node:process";
 import os from "node:os";
 import path from "node:path";
+import type { DatabaseSync } from "node:sqlite";
 import { fileURLToPath } from "node:url";
 import { asDeno, asDenoLater, called, errors } from "./errors.ts";
 
@@ -12,6 +13,7 @@ const later = fs.promises;
 const PIECE_BYTES = 64 * 1024;
 /** Milliseconds between two tries to take a lock. */
 const LOCK_RETRY_MS = 3;
+const SQLITE_BUSY = 5;
 
 // Captured: a guest takes the names of the platform away from itself.
 const { ReadableStream, setTimeout, crypto } = globalThis;
@@ -24,37 +26,11 @@ function pathOf(name: string | URL): string {
 }
 
 /** What the program asks of a file. */
-type FileFacts = Pick<
-  Deno.FileInfo,
-  | "isFile"
-  | "isDirectory"
-  | "isSymlink"
-  | "isSocket"
-  | "size"
-  | "mtime"
-  | "dev"
-  | "ino"
-  | "mode"
-  | "nlink"
-  | "uid"
-  | "gid"
->;
-
-function infoOf(stats: fs.Stats): FileFacts {
-  return {
-    isFile: stats.isFile(),
-    isDirectory: stats.isDirectory(),
-    isSymlink: stats.isSymbolicLink(),
-    isSocket: stats.isSocket(),
-    size: stats.size,
-    mtime: stats.mtime,
-    dev: stats.dev,
-    ino: stats.ino,
-    mode: stats.mode,
-    nlink: stats.nlink,
-    uid: stats.uid,
-    gid: stats.gid,
-  };
+function infoOf(stats: fs.Stats) {
+  const { size, mtime, dev, ino, mode, nlink, uid, gid } = stats;
+  const [isFile, isDirectory] = [stats.isFile(), stats.isDirectory()];
+  const [isSymlink, isSocket] = [stats.isSymbolicLink(), stats.isSocket()];
+  return { isFile, isDirectory, isSymlink, isSocket, size, mtime, dev, ino, mode, nlink, uid, gid };
 }
 
 function entryOf(entry: fs.Dirent): Deno.DirEntry {
@@ -82,7 +58,7 @@ export class FsFile {
   readonly #appends: boolean;
   #descriptor: number | undefined;
   #at = 0;
-  #lock: string | undefined;
+  #lock: DatabaseSync | undefined;
 
   constructor(descriptor: number, name: string, appends: boolean) {
     this.#descriptor = descriptor;
@@ -141,11 +117,11 @@ export class FsFile {
     return this.#at = base + Number(offset);
   }
 
-  async stat(): Promise<FileFacts> {
+  async stat(): Promise<ReturnType<typeof infoOf>> {
     return infoOf(await called<fs.Stats>((done) => fs.fstat(this.#open, done)));
   }
 
-  statSync(): FileFacts {
+  statSync(): ReturnType<typeof infoOf> {
     return asDeno(() => infoOf(fs.fstatSync(this.#open)));
   }
 
@@ -161,26 +137,18 @@ export class FsFile {
     await called<void>((done) => fs.ftruncate(this.#open, size, (error) => done(error)));
   }
 
-  /**
-   * Node has no flock(2): the lock is a folder beside the file, which holds the id of its process. One of a
-   * process that is gone is taken away.
-   */
+  /** Node has no flock(2): a database beside the file is locked, which its process cannot leave locked. */
   async lock(): Promise<void> {
-    const folder = `${this.#path}.held`;
-    while (!takeLock(folder)) {
+    const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
+    this.#lock = new DatabaseSync(`${this.#path}.held`);
+    while (!tookLock(this.#lock)) {
       await new Promise<void>((resolve) => void setTimeout(resolve, LOCK_RETRY_MS));
     }
-    this.#lock = folder;
-  }
-
-  #release(): void {
-    if (this.#lock !== undefined) fs.rmSync(this.#lock, { recursive: true, force: true });
-    this.#lock = undefined;
   }
 
   close(): void {
     const open = this.#open;
-    this.#release();
+    this.#lock?.close();
     this.#descriptor = undefined;
     asDeno(() => fs.closeSync(open));
   }
@@ -205,28 +173,13 @@ export class FsFile {
   }
 }
 
-/** Whether this process has it now. */
-function takeLock(folder: string): boolean {
+function tookLock(database: DatabaseSync): boolean {
   try {
-    fs.mkdirSync(folder);
+    database.exec("BEGIN EXCLUSIVE");
+    return true;
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST") {
-      if (isStale(folder)) fs.rmSync(folder, { recursive: true, force: true });
-      return false;
-    }
+    if (error instanceof Error && "errcode" in error && error.errcode === SQLITE_BUSY) return false;
     throw error;
-  }
-  fs.writeFileSync(`${folder}/pid`, `${process.pid}`);
-  return true;
-}
-
-function isStale(folder: string): boolean {
-  try {
-    const pid = Number(fs.readFileSync(`${folder}/pid`, "utf8"));
-    if (pid > 0) process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return error instanceof Error && "code" in error && error.code === "ESRCH";
   }
 }
 
@@ -249,69 +202,74 @@ function temporary({ dir, prefix = "" }: Deno.MakeTempOptions = {}): string {
   return path.join(dir ?? os.tmpdir(), prefix);
 }
 
-async function remove(name: string | URL, options: Deno.RemoveOptions = {}): Promise<void> {
-  const file = pathOf(name);
-  await asDenoLater(async () => {
-    const isFolder = (await later.lstat(file)).isDirectory();
-    if (isFolder && options.recursive === true) return await later.rm(file, { recursive: true });
-    await (isFolder ? later.rmdir(file) : later.unlink(file));
-  });
+/** A function of Node that takes the name of a file first, as one of Deno's. */
+function named<Rest extends unknown[], T>(run: (name: string, ...rest: Rest) => Promise<T>) {
+  return (name: string | URL, ...rest: Rest): Promise<T> =>
+    asDenoLater(() => run(pathOf(name), ...rest));
 }
 
-function removeSync(name: string | URL, options: Deno.RemoveOptions = {}): void {
-  const file = pathOf(name);
-  asDeno(() => {
-    const isFolder = fs.lstatSync(file).isDirectory();
-    if (isFolder && options.recursive === true) return fs.rmSync(file, { recursive: true });
-    return isFolder ? fs.rmdirSync(file) : fs.unlinkSync(file);
-  });
+/** The same for one that answers at once. */
+function namedSync<Rest extends unknown[], T>(run: (name: string, ...rest: Rest) => T) {
+  return (name: string | URL, ...rest: Rest): T => asDeno(() => run(pathOf(name), ...rest));
 }
+
+const remove = named(async (name, options: Deno.RemoveOptions = {}) => {
+  const isFolder = (await later.lstat(name)).isDirectory();
+  if (isFolder && options.recursive === true) await later.rm(name, { recursive: true });
+  else await (isFolder ? later.rmdir(name) : later.unlink(name));
+});
+
+const removeSync = namedSync((name, options: Deno.RemoveOptions = {}) => {
+  const isFolder = fs.lstatSync(name).isDirectory();
+  if (isFolder && options.recursive === true) return fs.rmSync(name, { recursive: true });
+  return isFolder ? fs.rmdirSync(name) : fs.unlinkSync(name);
+});
 
 async function* entries(name: string): AsyncGenerator<Deno.DirEntry> {
   const folder = await asDenoLater(() => later.opendir(name));
   for await (const entry of folder) yield entryOf(entry);
 }
 
+type Data = string | Uint8Array | ReadableStream<Uint8Array>;
+
+const writeFile = named((name, data: Data, options: Deno.WriteFileOptions = {}) =>
+  later.writeFile(name, data, writing(options))
+);
+
 /** Deno's functions for files and folders, as far as the agent uses them. */
 export const files = {
   open,
   remove,
   removeSync,
-  stat: (name: string | URL) => asDenoLater(async () => infoOf(await later.stat(pathOf(name)))),
-  statSync: (name: string | URL) => asDeno(() => infoOf(fs.statSync(pathOf(name)))),
-  lstat: (name: string | URL) => asDenoLater(async () => infoOf(await later.lstat(pathOf(name)))),
-  lstatSync: (name: string | URL) => asDeno(() => infoOf(fs.lstatSync(pathOf(name)))),
-  readFile: (name: string | URL, options: Deno.ReadFileOptions = {}) =>
-    asDenoLater(async () => new Uint8Array(await later.readFile(pathOf(name), { ...options }))),
-  readTextFile: (name: string | URL, options: Deno.ReadFileOptions = {}) =>
-    asDenoLater(() => later.readFile(pathOf(name), { ...options, encoding: "utf8" })),
-  writeFile: (
-    name: string | URL,
-    data: Uint8Array | ReadableStream<Uint8Array>,
-    options: Deno.WriteFileOptions = {},
-  ) => asDenoLater(() => later.writeFile(pathOf(name), data, writing(options))),
-  writeTextFile: (name: string | URL, data: string, options: Deno.WriteFileOptions = {}) =>
-    asDenoLater(() => later.writeFile(pathOf(name), data, writing(options))),
-  mkdir: async (name: string | URL, options: Deno.MkdirOptions = {}) => {
-    await asDenoLater(() => later.mkdir(pathOf(name), { ...options }));
-  },
-  mkdirSync: (name: string | URL, options: Deno.MkdirOptions = {}) => {
-    asDeno(() => fs.mkdirSync(pathOf(name), { ...options }));
-  },
-  rename: (from: string | URL, to: string | URL) =>
-    asDenoLater(() => later.rename(pathOf(from), pathOf(to))),
-  link: (from: string, to: string) => asDenoLater(() => later.link(from, to)),
-  realPath: (name: string | URL) => asDenoLater(() => later.realpath(pathOf(name))),
-  realPathSync: (name: string | URL) => asDeno(() => fs.realpathSync(pathOf(name))),
-  chmod: (name: string | URL, mode: number) => asDenoLater(() => later.chmod(pathOf(name), mode)),
-  chown: (name: string | URL, uid: number | null, gid: number | null) =>
-    asDenoLater(async () => {
-      const found = await later.stat(pathOf(name));
-      await later.chown(pathOf(name), uid ?? found.uid, gid ?? found.gid);
-    }),
+  writeFile,
+  writeTextFile: writeFile,
+  stat: named(async (name) => infoOf(await later.stat(name))),
+  statSync: namedSync((name) => infoOf(fs.statSync(name))),
+  lstat: named(async (name) => infoOf(await later.lstat(name))),
+  lstatSync: namedSync((name) => infoOf(fs.lstatSync(name))),
+  readFile: named(async (name, options: Deno.ReadFileOptions = {}) =>
+    new Uint8Array(await later.readFile(name, { ...options }))
+  ),
+  readTextFile: named((name, options: Deno.ReadFileOptions = {}) =>
+    later.readFile(name, { ...options, encoding: "utf8" })
+  ),
+  mkdir: named(async (name, options: Deno.MkdirOptions = {}) =>
+    void await later.mkdir(name, { ...options })
+  ),
+  mkdirSync: namedSync((name, options: Deno.MkdirOptions = {}) =>
+    void fs.mkdirSync(name, { ...options })
+  ),
+  rename: named((from, to: string | URL) => later.rename(from, pathOf(to))),
+  link: named(later.link),
+  realPath: named((name) => later.realpath(name)),
+  realPathSync: namedSync((name) => fs.realpathSync(name)),
+  chmod: named(later.chmod),
+  chown: named(async (name, uid: number | null, gid: number | null) => {
+    const found = await later.stat(name);
+    await later.chown(name, uid ?? found.uid, gid ?? found.gid);
+  }),
   readDir: (name: string | URL): AsyncIterable<Deno.DirEntry> => entries(pathOf(name)),
-  readDirSync: (name: string | URL): Iterable<Deno.DirEntry> =>
-    asDeno(() => fs.readdirSync(pathOf(name), { withFileTypes: true }).map(entryOf)),
+  readDirSync: namedSync((name) => fs.readdirSync(name, { withFileTypes: true }).map(entryOf)),
   makeTempDir: (options?: Deno.MakeTempOptions) =>
     asDenoLater(() => later.mkdtemp(temporary(options))),
   makeTempDirSync: (options?: Deno.MakeTempOptions) =>

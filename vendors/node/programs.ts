@@ -14,7 +14,7 @@ const PIECES_AHEAD = 4;
 const SIGNAL_EXIT = 128;
 
 // Captured: a guest takes the names of the platform away from itself.
-const { ReadableStream, TextDecoder, WritableStream } = globalThis;
+const { ReadableStream, WritableStream } = globalThis;
 
 type Streams = Readonly<Record<"stdin" | "stdout" | "stderr", "piped" | "null" | "inherit">>;
 
@@ -78,8 +78,8 @@ export class ChildProcess {
   readonly #child: child.ChildProcess;
   #ended = false;
   #stdin: WritableStream<Uint8Array> | undefined;
-  #stdout: ProcessStream | undefined;
-  #stderr: ProcessStream | undefined;
+  #stdout: ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
+  #stderr: ReadableStream<Uint8Array<ArrayBuffer>> | undefined;
 
   constructor(started: child.ChildProcess, pid: number, signal: AbortSignal | undefined) {
     this.#child = started;
@@ -98,21 +98,18 @@ export class ChildProcess {
     return this.#stdin ??= writableOf(piped(this.#child.stdin, "stdin"));
   }
 
-  get stdout(): ProcessStream {
+  get stdout(): ReadableStream<Uint8Array<ArrayBuffer>> {
     return this.#stdout ??= readableOf(piped(this.#child.stdout, "stdout"));
   }
 
-  get stderr(): ProcessStream {
+  get stderr(): ReadableStream<Uint8Array<ArrayBuffer>> {
     return this.#stderr ??= readableOf(piped(this.#child.stderr, "stderr"));
   }
 
   async output(): Promise<Deno.CommandOutput> {
-    const [status, stdout, stderr] = await Promise.all([
-      this.status,
-      this.#child.stdout === null ? new Uint8Array(0) : this.stdout.bytes(),
-      this.#child.stderr === null ? new Uint8Array(0) : this.stderr.bytes(),
-    ]);
-    return { ...status, stdout, stderr };
+    const { stdout, stderr } = this.#child;
+    const [status, out, err] = await Promise.all([this.status, bytesOf(stdout), bytesOf(stderr)]);
+    return { ...status, stdout: out, stderr: err };
   }
 
   kill(signal: Deno.Signal = "SIGTERM"): void {
@@ -121,20 +118,17 @@ export class ChildProcess {
   }
 
   ref(): void {
-    this.#child.ref();
-    for (const stream of this.#child.stdio) refStream(stream, "ref");
+    for (const one of [this.#child, ...this.#child.stdio]) refOf(one).ref?.();
   }
 
   unref(): void {
-    this.#child.unref();
-    for (const stream of this.#child.stdio) refStream(stream, "unref");
+    for (const one of [this.#child, ...this.#child.stdio]) refOf(one).unref?.();
   }
 }
 
-function refStream(stream: unknown, how: "ref" | "unref"): void {
-  if (typeof stream !== "object" || stream === null || !(how in stream)) return;
-  // A pipe is a socket, which has both.
-  (stream as Record<typeof how, () => void>)[how]();
+/** A pipe is a socket, which has both. */
+function refOf(one: unknown): Partial<Record<"ref" | "unref", () => void>> {
+  return typeof one === "object" && one !== null ? one : {};
 }
 
 function piped<T>(stream: T | null, name: string): T {
@@ -151,14 +145,8 @@ function writableOf(pipe: Writable): WritableStream<Uint8Array> {
   });
 }
 
-/** The output of a program, also whole. */
-type ProcessStream = ReadableStream<Uint8Array<ArrayBuffer>> & {
-  bytes(): Promise<Uint8Array<ArrayBuffer>>;
-  text(): Promise<string>;
-};
-
-function readableOf(pipe: Readable): ProcessStream {
-  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+function readableOf(pipe: Readable): ReadableStream<Uint8Array<ArrayBuffer>> {
+  return new ReadableStream<Uint8Array<ArrayBuffer>>({
     start(controller) {
       pipe.on("data", (piece: Uint8Array) => {
         controller.enqueue(new Uint8Array(piece));
@@ -171,10 +159,8 @@ function readableOf(pipe: Readable): ProcessStream {
     pull: () => void pipe.resume(),
     cancel: () => void pipe.destroy(),
   }, { highWaterMark: PIECES_AHEAD });
-  const bytes = async () => {
-    const pieces = await Array.fromAsync(stream);
-    return new Uint8Array(Buffer.concat(pieces));
-  };
-  const text = async () => new TextDecoder().decode(await bytes());
-  return Object.assign(stream, { bytes, text });
+}
+
+async function bytesOf(pipe: Readable | null): Promise<Uint8Array<ArrayBuffer>> {
+  return new Uint8Array(Buffer.concat(pipe === null ? [] : await Array.fromAsync(pipe)));
 }

@@ -5,11 +5,18 @@ import { Buffer } from "node:buffer";
 import http from "node:http";
 import type net from "node:net";
 import type { Duplex } from "node:stream";
-import { Conn, Listener } from "./connections.ts";
+import type {
+  ConnectionHandling,
+  RawBytes,
+  RequestInfo,
+  ServedConnection,
+} from "../../src/http/listen/runtime_connection.ts";
+import { Conn, Listener, type ListenPlace } from "./connections.ts";
 import { denoError, errors } from "./errors.ts";
 
 /** Longest head of a request, bytes; the agent refuses those beyond its own limit. */
 const HEAD_BYTES_MAX = 64 * 1024;
+const UNKNOWN_METHODS: readonly string[] = ["TRACE", "TRACK", "CONNECT"];
 const UPGRADE_WITH_BODY = "Cannot change the protocol of a request that has a body\n";
 
 // Captured: a guest takes the names of the platform away from itself.
@@ -27,31 +34,7 @@ export class KnownResponse extends PlainResponse {
   }
 }
 
-/** What is known of one request. */
-interface RequestInfo {
-  readonly completed: Promise<void>;
-  readonly takeOver: () => RawBytes;
-}
-
-/** A connection that was taken over from HTTP. */
-interface RawBytes {
-  read(buffer: Uint8Array): Promise<number | null>;
-  write(bytes: Uint8Array): Promise<void>;
-  close(): void;
-}
-
-/** What serves one connection. */
-interface Handling {
-  answer(request: Request, info: RequestInfo): Response | Promise<Response>;
-  failed(error: unknown): Response | Promise<Response>;
-}
-
-/** A connection that is served until one side closes it. */
-interface Served {
-  readonly finished: Promise<void>;
-  shutdown(): Promise<void>;
-  cut(): void;
-}
+type Handling = Pick<ConnectionHandling, "answer" | "failed">;
 
 /** Serves one request; set for each connection. */
 type Take = (request: http.IncomingMessage, answer: http.ServerResponse, raw?: RawSocket) => void;
@@ -90,7 +73,7 @@ function openServer(): http.Server {
 }
 
 /** Serves HTTP/1.1 on a connection until one side closes it. */
-export function serveConnection(connection: Conn, handling: Handling): Served {
+export function serveConnection(connection: Conn, handling: Handling): ServedConnection {
   const { socket } = connection;
   let underWay = 0;
   let ending = false;
@@ -156,11 +139,7 @@ async function serveOne(
   return taken;
 }
 
-async function answerOf(
-  handling: Handling,
-  request: Request,
-  info: RequestInfo,
-): Promise<Response> {
+async function answerOf(handling: Handling, request: Request, info: RequestInfo) {
   try {
     return await handling.answer(request, info);
   } catch (error) {
@@ -176,36 +155,29 @@ function requestOf(message: http.IncomingMessage, signal: AbortSignal, secure: b
   }
   const base = `${secure ? "https" : "http"}://${message.headers.host ?? "localhost"}`;
   const address = new URL(url.startsWith("/") ? `${base}${url}` : url === "*" ? base : url);
-  const bodied = method !== "GET" && method !== "HEAD";
-  const body = bodied ? bodyOf(message) : null;
-  const known = isKnownMethod(method) ? method : "POST";
-  const request = new Request(address, {
-    method: known,
-    headers,
-    signal,
-    ...(body === null ? {} : { body, duplex: "half" }),
-  });
+  const body = method === "GET" || method === "HEAD" ? null : bodyOf(message);
   // A Request refuses some methods, which the agent answers itself.
+  const known = UNKNOWN_METHODS.includes(method) ? "POST" : method;
+  const bodied = body === null ? {} : { body, duplex: "half" };
+  const request = new Request(address, { method: known, headers, signal, ...bodied });
   if (known !== method) Object.defineProperty(request, "method", { value: method });
   return request;
-}
-
-function isKnownMethod(method: string): boolean {
-  return method !== "TRACE" && method !== "TRACK" && method !== "CONNECT";
 }
 
 /** The body of a request: nothing is read before it is asked for. */
 function bodyOf(message: http.IncomingMessage): ReadableStream<Uint8Array> | null {
   const { "content-length": length, "transfer-encoding": coding } = message.headers;
   if (coding === undefined && (length === undefined || Number(length) === 0)) return null;
+  let dropped = false;
   return new ReadableStream<Uint8Array>({
     start(controller) {
       message.pause();
       message.on("data", (piece: Uint8Array) => {
+        if (dropped) return;
         controller.enqueue(new Uint8Array(piece));
         message.pause();
       });
-      message.once("end", () => controller.close());
+      message.once("end", () => dropped || controller.close());
       const broken = () => {
         if (!message.readableEnded) controller.error(new errors.Http("error reading a body"));
       };
@@ -213,15 +185,14 @@ function bodyOf(message: http.IncomingMessage): ReadableStream<Uint8Array> | nul
     },
     pull: () => void message.resume(),
     // The rest of a refused body is dropped as it comes.
-    cancel: () => void message.resume(),
+    cancel() {
+      dropped = true;
+      message.resume();
+    },
   }, { highWaterMark: 0 });
 }
 
-async function send(
-  answer: http.ServerResponse,
-  response: Response,
-  headOnly: boolean,
-): Promise<void> {
+async function send(answer: http.ServerResponse, response: Response, headOnly: boolean) {
   for (const [name, value] of response.headers) answer.appendHeader(name, value);
   const whole = wholeBodies.get(response);
   if (whole !== undefined && !response.bodyUsed) {
@@ -230,19 +201,14 @@ async function send(
     answer.writeHead(response.status);
     return await ended(answer, headOnly ? undefined : bytes);
   }
-  if (response.body === null && !headOnly && response.status >= 200 && response.status !== 204) {
-    if (response.status !== 304 && !answer.hasHeader("content-length")) {
-      answer.setHeader("content-length", 0);
-    }
-  }
-  answer.writeHead(response.status);
-  if (response.body === null) return await ended(answer);
-  if (headOnly) {
-    await response.body.cancel();
-    return await ended(answer);
-  }
+  const { body, status } = response;
+  const empty = body === null && !headOnly && status >= 200 && status !== 204 && status !== 304;
+  if (empty && !answer.hasHeader("content-length")) answer.setHeader("content-length", 0);
+  answer.writeHead(status);
+  if (headOnly) await body?.cancel();
+  if (headOnly || body === null) return await ended(answer);
   answer.flushHeaders();
-  for await (const piece of response.body) {
+  for await (const piece of body) {
     if (answer.destroyed) throw new errors.Http("the caller has gone");
     if (!answer.write(piece)) await drained(answer);
   }
@@ -251,23 +217,21 @@ async function send(
 
 /** Resolves when the connection has taken all of it, or is closed. */
 function ended(answer: http.ServerResponse, bytes?: Uint8Array): Promise<void> {
-  return new Promise((resolve) => {
-    answer.once("close", () => resolve());
-    answer.end(bytes, () => resolve());
-  });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answer.once("close", resolve).end(bytes, resolve);
+  return promise;
 }
 
 function drained(answer: http.ServerResponse): Promise<void> {
-  return new Promise((resolve) => {
-    answer.once("drain", () => resolve()).once("close", () => resolve());
-  });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  answer.once("drain", resolve).once("close", resolve);
+  return promise;
 }
 
 /** The bytes of a connection behind the head of a request. */
 function rawBytes({ socket, head }: RawSocket): RawBytes {
   if (head.length > 0) socket.unshift(head);
-  const nowhere = { transport: "tcp", hostname: "", port: 0 } as const;
-  const connection = new Conn(socket, { localAddr: nowhere, remoteAddr: nowhere });
+  const connection = new Conn(socket);
   return {
     read: (buffer) => connection.read(buffer),
     async write(bytes) {
@@ -277,26 +241,24 @@ function rawBytes({ socket, head }: RawSocket): RawBytes {
   };
 }
 
+type Handler = (
+  request: Request,
+  info: { readonly completed: Promise<void>; readonly remoteAddr: Deno.Addr },
+) => Response | Promise<Response>;
+
+/** What Deno.serve() takes, as far as the simulated host uses it. */
+interface ServeOptions extends Pick<ListenPlace, "hostname" | "port" | "path"> {
+  /** Ends the server and its connections at once. */
+  readonly signal?: AbortSignal;
+  readonly onListen?: (address: Deno.Addr) => void;
+  readonly onError?: (error: unknown) => Response | Promise<Response>;
+  readonly handler?: Handler;
+}
+
 /** Deno.serve() on a port of this host or a unix socket, without TLS. */
-export function serve(
-  options: {
-    readonly hostname?: string;
-    readonly port?: number;
-    readonly path?: string;
-    /** Ends the server and its connections at once. */
-    readonly signal?: AbortSignal;
-    readonly onListen?: (address: Deno.Addr) => void;
-    readonly onError?: (error: unknown) => Response | Promise<Response>;
-    readonly handler?: Handler;
-  },
-  handler: Handler | undefined = options.handler,
-): {
-  readonly addr: Deno.Addr;
-  readonly finished: Promise<void>;
-  shutdown(): Promise<void>;
-} {
+export function serve(options: ServeOptions, handler: Handler | undefined = options.handler) {
   const listener = new Listener(options);
-  const open = new Set<Served>();
+  const open = new Set<ServedConnection>();
   const failed = options.onError ?? (() => new KnownResponse("", { status: 500 }));
   const accepting = (async () => {
     for await (const connection of listener) {
@@ -323,8 +285,3 @@ export function serve(
     },
   };
 }
-
-type Handler = (
-  request: Request,
-  info: { readonly completed: Promise<void>; readonly remoteAddr: Deno.Addr },
-) => Response | Promise<Response>;

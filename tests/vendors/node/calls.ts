@@ -15,7 +15,9 @@ async function caught(call: Call): Promise<unknown> {
   } catch (error) {
     if (!(error instanceof Error)) return `throws ${error}`;
     const known = Object.values(Deno.errors).some((one) => error instanceof one);
-    return `throws ${known ? error.constructor.name : error.name}`;
+    // The program tells errors of the system by their number.
+    const [number = ""] = / \(os error \d+\)/.exec(error.message) ?? [];
+    return `throws ${known ? error.constructor.name : error.name}${number}`;
   }
 }
 
@@ -131,7 +133,11 @@ const PROGRAMS: Readonly<Record<string, Call>> = {
     await child.status;
     child.kill();
   },
-  "Deno.kill of nobody": () => Deno.kill(2 ** 22 + 1, "SIGTERM"),
+  "Deno.kill of nobody": async () => {
+    const words = await caught(() => Deno.kill(2 ** 22 + 1, "SIGTERM"));
+    // Of a signal alone Deno leaves the number out.
+    return String(words).replace(/ \(.*/, "");
+  },
   "a missing program": () => new Deno.Command(at("none")).output(),
   "a file that is no program": () => new Deno.Command(at("a")).spawn(),
 };
@@ -172,6 +178,8 @@ const CONNECTIONS: Readonly<Record<string, Call>> = {
       first.close();
     }
   },
+  "an address of another host": () => Deno.listen({ hostname: "192.0.2.1", port: 0 }),
+  "a socket where a file is": () => Deno.listen({ transport: "unix", path: at("a") }),
   "a port where nobody listens": async () => {
     const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     listener.close();
@@ -206,6 +214,14 @@ const HTTP: Readonly<Record<string, Call>> = {
       method: "POST",
       body: "body",
     }),
+  "a body that is dropped": async () => {
+    const body = new Uint8Array(4_000_000);
+    const dropping = async (request: Request) => {
+      await request.body?.cancel();
+      return new Response("dropped");
+    };
+    return await served(dropping, "/", { method: "POST", body });
+  },
   "headers": () =>
     served(({ headers }) => new Response(headers.get("x-name")), "/", {
       headers: { "x-name": "v" },
