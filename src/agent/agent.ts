@@ -10,8 +10,7 @@ import {
   openTransport,
   warnOfMissing,
 } from "./host.ts";
-import { openAgentLibrary, openMediaFolders } from "./media.ts";
-import { openIndex, openIndexRoutes } from "./image_index.ts";
+import { openAgentLibrary, openIndex, openIndexRoutes, openMediaFolders } from "./mirror.ts";
 import { watchRoutes } from "./overview.ts";
 import { withReadTurns } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
@@ -22,7 +21,7 @@ import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { DAY_SECONDS, systemNow } from "../domain/instant.ts";
 import { selfCommand } from "../runtime/executable.ts";
 import type { Transport } from "../host/transport.ts";
-import { nicsOf, requireNetworks } from "../host/networks.ts";
+import { nicsOf, requireNetworks } from "../host/inventory.ts";
 import { requirePoolRoom } from "../host/zone/datasets.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";

@@ -6,7 +6,7 @@ import { type Wall, wallsText } from "../domain/host.ts";
 import type { MachineUuid } from "../domain/id.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/media/free_space.ts";
+import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/media/disk.ts";
 import type { EventStore } from "../store/event_store.ts";
 import type { Emit } from "./context.ts";
 import { BYTES_PER_MB } from "./monitoring.ts";

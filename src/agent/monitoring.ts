@@ -9,7 +9,7 @@ import {
   type ReadinessReport,
   readinessRoutes,
 } from "../http/routes/health.ts";
-import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/free_space.ts";
+import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/disk.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
 import type { HttpEnv } from "../http/context.ts";

@@ -9,8 +9,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts
 import { runCommand } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
 import type { Policy } from "../domain/policy.ts";
-import { askPool, askSystem, type HostAnswer } from "../host/inventory.ts";
-import { askNetworks } from "../host/networks.ts";
+import { askNetworks, askPool, askSystem, type HostAnswer } from "../host/inventory.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import type { HttpEnv } from "../http/context.ts";
@@ -18,7 +17,7 @@ import { agentRoutes, type AgentSources, type ShownSetting } from "../http/route
 import type { AgentFacts, MachineCounts } from "../domain/host.ts";
 import { hostRoutes, type HostSources } from "../http/routes/host.ts";
 import type { Meters } from "../metrics/meters.ts";
-import { systemFreeBytes } from "../mirror/media/free_space.ts";
+import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";

@@ -16,16 +16,15 @@ import {
   withOwnMacs,
 } from "../domain/machine/changes.ts";
 import { JOB_TAG, type Policy, requireOwnMachine } from "../domain/policy.ts";
-import { requireNetworks } from "../host/networks.ts";
+import { requireNetworks } from "../host/inventory.ts";
 import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { StopOptions } from "../host/vmadm/power.ts";
+import { BOOT_DEVICES, type StopOptions } from "../host/vmadm/power.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import { MINUTE_MS } from "../domain/instant.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
-import { BOOT_DEVICES } from "../host/vmadm/boot_words.ts";
 import { waitForVnc } from "../host/vmadm/vnc.ts";
 
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
@@ -306,7 +305,7 @@ function isRefusal(error: unknown): boolean {
 }
 
 // File arguments of vmadm.boot() and media.remove(): paths as seen inside the zone.
-// host/vmadm/boot_words.ts turns them into arguments of the command.
+// host/vmadm/power.ts turns them into arguments of the command.
 
 type BootArguments = Parameters<Vmadm["boot"]>[1] & { watch?: number };
 

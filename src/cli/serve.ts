@@ -5,8 +5,13 @@ import type { RunningAgent } from "../agent/agent.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { systemNow } from "../domain/instant.ts";
-import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
-import { openLogBudget } from "../metrics/log_budget.ts";
+import {
+  type Log,
+  type LogFormat,
+  type LogOptions,
+  openLog,
+  openLogBudget,
+} from "../metrics/log.ts";
 import { openServiceNotice } from "../service/notice.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config.ts";

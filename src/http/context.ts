@@ -12,7 +12,7 @@ import type { Policy } from "../domain/policy.ts";
 import type { PayloadCheck } from "../machines/dry_run.ts";
 import type { MediumLookup } from "../machines/provision_job.ts";
 import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
-import type { VncAddress, VncConsole } from "../host/vmadm/vmadm.ts";
+import type { VncAddress, VncConsole } from "../host/vmadm/vnc.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Notifiers } from "../runtime/waiting.ts";
 import type { MediaLibrary } from "../mirror/media/library.ts";

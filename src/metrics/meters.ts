@@ -1,7 +1,7 @@
 // The counters of the agent since its start. Everything else in /metrics is read from its source at each
 // scrape: see agent/monitoring.ts.
 
-import type { LeftOut } from "./log_budget.ts";
+import type { LeftOut } from "./log.ts";
 import { type Family, Histogram } from "./exposition.ts";
 import { EXECUTIONS, type FinalExecution, isFinal } from "../domain/job/state.ts";
 

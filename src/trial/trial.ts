@@ -25,7 +25,7 @@ import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import { openTrialHost, type TrialHost } from "./host.ts";
 import { openReaders } from "../mirror/media/known_files.ts";
-import { openIndex } from "../agent/image_index.ts";
+import { openIndex } from "../agent/mirror.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 
 /** The workflow, params, settings and host of a trial. */

@@ -7,7 +7,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
+import { connectVnc } from "../../src/host/vmadm/vnc.ts";
 import type { MachineAccess } from "../../src/http/context.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { createApp } from "../../src/http/app.ts";

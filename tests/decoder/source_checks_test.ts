@@ -8,7 +8,7 @@ import { openSourceChecks } from "../../src/decoder/source_checks.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
-import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 import { readWorkflow } from "../../src/domain/job/workflow.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";

@@ -5,7 +5,7 @@ import { Script } from "node:vm";
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import fc from "fast-check";
 import { importProblem } from "../../src/domain/job/import_word.ts";
-import { parseTask } from "../../src/domain/job/task_source.ts";
+import { parseTask } from "../../src/decoder/work/task_sources.ts";
 
 /** Inputs of an ordinary run; the long run names another number. */
 const INPUTS = Number(Deno.env.get("ZONEWRIGHT_TEST_INPUTS") ?? 20_000);

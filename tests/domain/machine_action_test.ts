@@ -11,7 +11,7 @@ import {
   requireActable,
   requireConsole,
 } from "../../src/domain/machine/action.ts";
-import { BOOT_DEVICES } from "../../src/host/vmadm/boot_words.ts";
+import { BOOT_DEVICES } from "../../src/host/vmadm/power.ts";
 
 const UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
 

@@ -9,7 +9,7 @@ import { parseInstant } from "../../src/domain/instant.ts";
 import { parseJobRequest, parseResume } from "../../src/domain/job/request.ts";
 import { executionOnWire, parseExecutionFilter } from "../../src/domain/job/wire.ts";
 import { parseLockPattern } from "../../src/domain/job/lock_pattern.ts";
-import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { uuidOf } from "../support/job.ts";
 

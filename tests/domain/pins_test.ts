@@ -1,6 +1,10 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { type BuildList, parseBuildList } from "../../src/domain/index/artifact.ts";
-import { pinsOf, rolledBack, weakened as weakenedPins } from "../../src/domain/index/pins.ts";
+import {
+  pinsOf,
+  rolledBack,
+  weakened as weakenedPins,
+} from "../../src/decoder/work/index_documents.ts";
 
 const SHA256 = { algorithm: "sha256", value: "1".repeat(64) };
 const SHA512 = { algorithm: "sha512", value: "2".repeat(128) };

@@ -4,7 +4,7 @@
 import { assertEquals, assertMatch } from "@std/assert";
 import { type Options, Parser } from "acorn";
 import fc from "fast-check";
-import { parseTask } from "../../src/domain/job/task_source.ts";
+import { parseTask } from "../../src/decoder/work/task_sources.ts";
 
 const OPTIONS: Options = { ecmaVersion: 2024, sourceType: "script" };
 

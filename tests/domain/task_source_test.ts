@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 
 Deno.test("functionProblem() takes every form of one function definition", () => {
   const sources = [

@@ -2,8 +2,7 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { askPool, askSystem } from "../../src/host/inventory.ts";
-import { askNetworks } from "../../src/host/networks.ts";
+import { askNetworks, askPool, askSystem } from "../../src/host/inventory.ts";
 import { simulatedTransport, type Transport } from "../../src/host/transport.ts";
 import { withFolder } from "../support/until.ts";
 import { selfOfRun } from "../support/agent_process.ts";

@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { pause } from "../../src/host/abort.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import { randomPassword } from "../../src/host/vmadm/vnc_connection.ts";
+import { randomPassword } from "../../src/host/vmadm/vnc.ts";
 import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID } from "./recording.ts";
 import { refused } from "./refused.ts";

@@ -26,7 +26,7 @@ import { RUNNER, T0, uuidOf } from "../support/job.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 import { claimJobs, openClockedStore } from "../support/clocked_store.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
-import { systemFreeBytes } from "../../src/mirror/media/free_space.ts";
+import { systemFreeBytes } from "../../src/mirror/media/disk.ts";
 import { type MediaLibrary, openLibrary } from "../../src/mirror/media/library.ts";
 import { openUploads, type UploadLimits } from "../../src/mirror/media/uploads.ts";
 

@@ -2,7 +2,7 @@
 // closed is what was there before.
 
 import { assert, assertEquals } from "@std/assert";
-import { connectVnc } from "../../src/host/vmadm/vnc_connection.ts";
+import { connectVnc } from "../../src/host/vmadm/vnc.ts";
 import type { MachineAccess } from "../../src/http/context.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { uuidOf } from "../support/job.ts";

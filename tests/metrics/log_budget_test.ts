@@ -1,8 +1,7 @@
 // What the log may grow by, and what it says of the rest.
 
 import { assert, assertEquals } from "@std/assert";
-import { openLog } from "../../src/metrics/log.ts";
-import { type LeftOutNote, openLogBudget } from "../../src/metrics/log_budget.ts";
+import { type LeftOutNote, openLog, openLogBudget } from "../../src/metrics/log.ts";
 
 const BURST = 100_000;
 const HOUR_MS = 3_600_000;

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { fromFileUrl, join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
 import type { PackedAs } from "../../src/domain/machine/media.ts";
-import { openProgress } from "../../src/decoder/unpack/byte_source.ts";
+import { openProgress } from "../../src/decoder/work/byte_source.ts";
 import { openUnpacker } from "../../src/decoder/work/unpack.ts";
 import { decompress } from "../../src/mirror/media/obtain_file.ts";
 import { openTestDecoders } from "../support/decoders.ts";

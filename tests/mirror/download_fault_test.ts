@@ -4,9 +4,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { Location } from "../../src/domain/index/artifact.ts";
-import { FREE_BYTES_MIN } from "../../src/mirror/media/free_space.ts";
-import { TRIES_MAX } from "../../src/mirror/web/retry.ts";
-import { STALL_BYTES, systemWait } from "../../src/mirror/web/time_limits.ts";
+import { FREE_BYTES_MIN } from "../../src/mirror/media/disk.ts";
+import { STALL_BYTES, systemWait, TRIES_MAX } from "../../src/mirror/web/retry.ts";
 import type { Fault, ServedFile } from "./index_server.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";
 import { artifact, gzip, hashed, ISO, namesIn, PATH, patterned, rejection } from "./vendor_file.ts";

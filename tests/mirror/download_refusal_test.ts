@@ -8,7 +8,7 @@ import {
 import { join } from "@std/path";
 import type { Digest } from "../../src/domain/digest.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { FREE_BYTES_MIN } from "../../src/mirror/media/free_space.ts";
+import { FREE_BYTES_MIN } from "../../src/mirror/media/disk.ts";
 import { withMirror } from "./test_mirror.ts";
 import {
   artifact,

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
 import { GUEST_LAYERS, type GuestLayer, openLayersWord } from "../../src/guest/guest.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
-import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 import { withFolder } from "../support/until.ts";
 import { type BodyOptions, withPool } from "./bodies.ts";
 import {

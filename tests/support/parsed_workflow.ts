@@ -1,11 +1,9 @@
 // What tests of the parts behind the decoders need of them: workflows and checks of sources, with the
 // parser in the test's own process.
 
-import { openSourceChecks } from "../../src/decoder/source_checks.ts";
-import type { SourceChecks } from "../../src/decoder/source_checks.ts";
-import { taskSourcesWork } from "../../src/decoder/work/task_sources.ts";
+import { openSourceChecks, type SourceChecks } from "../../src/decoder/source_checks.ts";
+import { functionProblem, taskSourcesWork } from "../../src/decoder/work/task_sources.ts";
 import type { NewUuid, WorkflowUuid } from "../../src/domain/id.ts";
-import { functionProblem } from "../../src/domain/job/task_source.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../../src/domain/job/workflow.ts";
 
 /** A body of POST /workflows as the workflow that it becomes. @throws {AgentError} as the route does */

@@ -5,7 +5,7 @@
 
 import { fromFileUrl, join } from "@std/path";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { makeSamples } from "../../src/cli/demo_samples.ts";
+import { makeSamples } from "../../src/cli/demo.ts";
 import { PACKED_UI, packUi } from "../../vendors/ui.ts";
 import { type AgentProcess, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
 import { requireProgram } from "../support/program.ts";

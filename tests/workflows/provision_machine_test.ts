@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { functionProblem } from "../../src/domain/job/task_source.ts";
+import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 import { isJsonObject } from "../../src/domain/json.ts";
 import { machineUuidOf } from "../capabilities/simulated_host.ts";
 import {

@@ -1,7 +1,12 @@
 // `zonewright job run`: starts a job of a workflow, given by name or uuid.
 
-import { cannot, IDEMPOTENCY_FLAG, idempotencyHeaders, isReplayed } from "../command/arguments.ts";
-import { typedFuture } from "../command/typed_time.ts";
+import {
+  cannot,
+  IDEMPOTENCY_FLAG,
+  idempotencyHeaders,
+  isReplayed,
+  typedFuture,
+} from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";

@@ -3,10 +3,16 @@
 
 import type { JsonValue } from "../../domain/json.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
-import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import {
+  type Arguments,
+  cannot,
+  type Flag,
+  PAST_FORMS,
+  typedPast,
+  usageError,
+} from "../command/arguments.ts";
 import { announceNamed, workflowBegun } from "../client/named.ts";
 import type { Invocation } from "../command/command.ts";
-import { PAST_FORMS, typedPast } from "../command/typed_time.ts";
 import { parseJsonText } from "../output/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import { isUuid } from "../../domain/id.ts";

@@ -156,7 +156,7 @@ function excerptOf(source: string, { line, column }: SourcePlace): readonly stri
 }
 
 // Likely mistakes in the source of a task, found by parsing it, never by running it. Errors come from
-// domain/job/task_source.ts.
+// decoder/work/task_sources.ts.
 
 /** A mistake, in words that continue the name of the field. */
 interface SourceMistake {

@@ -6,7 +6,7 @@ import {
   listedHashes,
 } from "../../domain/index/checksum_document.ts";
 import { DIGEST_ALGORITHMS } from "../../domain/digest.ts";
-import { openByteSource } from "../unpack/byte_source.ts";
+import { openByteSource } from "./byte_source.ts";
 import type { DecoderWork } from "./work.ts";
 
 /** Returns the hashes found, at most two. */

@@ -5,7 +5,7 @@
 //   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}
 
 import type { DecoderWork } from "./work.ts";
-import { openByteSource } from "../unpack/byte_source.ts";
+import { openByteSource } from "./byte_source.ts";
 
 /** The kinds of packets, as a byte in their header. */
 export const PACKET = {

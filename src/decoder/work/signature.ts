@@ -12,7 +12,7 @@ import type {
 } from "openpgp";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { type ByteStream, openByteSource, takeBodies } from "../unpack/byte_source.ts";
+import { type ByteStream, openByteSource, takeBodies } from "./byte_source.ts";
 import type { DecoderWork } from "./work.ts";
 
 /** Signatures per text or file. */

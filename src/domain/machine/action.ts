@@ -29,7 +29,7 @@ export type MachineAction = typeof MACHINE_ACTIONS[number];
 const STOP_SECONDS_MAX = 180;
 /** Media that one eject takes out. */
 const FILES_MAX = 8;
-/** Each letter once; the words that host/vmadm/boot_words.ts knows. */
+/** Each letter once; the words that host/vmadm/power.ts knows. */
 const ORDER = /^(?!.*(.).*\1)[cdn]{1,3}$/;
 
 /** A stop by force waits for no guest. */

@@ -14,9 +14,10 @@ import {
   OPEN,
   PACKET,
   type PacketFields,
+  type RemoteSession,
+  type SftpAnswer,
   STATUS,
-} from "./packet.ts";
-import type { RemoteSession, SftpAnswer } from "./session.ts";
+} from "./session.ts";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
 
 const EXTENSIONS = ["statvfs@openssh.com", "fsync@openssh.com"];

@@ -6,8 +6,15 @@ import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { DETAIL_PROPERTIES } from "../../domain/machine/shown.ts";
 import type { CommandResult } from "../program.ts";
-import { callVmadm, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
-import { parseMachine, parseMachines } from "./output.ts";
+import {
+  callVmadm,
+  failureOf,
+  parsed,
+  parseMachine,
+  parseMachines,
+  type VmadmCall,
+  type VmadmHost,
+} from "./call.ts";
 
 /** Fields of a machine in every list, which vmadm reads from the zones alone. */
 const LIST_FIELDS = "uuid,alias,brand,state,zone_state,ram,vcpus,quota,autoboot,zonepath";

@@ -1,20 +1,26 @@
 // The operations of vmadm: the arguments of each call, its success message, and the failures that count as
 // success.
 
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { callVmadm, commandOf, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
+  callVmadm,
+  commandOf,
   createdUuid,
+  failureOf,
   isDone,
   isNotAnsweringYet,
   isValid,
+  parsed,
   parseValidation,
   parseVnc,
-} from "./output.ts";
-import { destroyLeft, destroyOrphans, withoutDatasets } from "./leftovers.ts";
+  type VmadmCall,
+  type VmadmHost,
+} from "./call.ts";
 import { explained, lookUp } from "./lookup.ts";
+import type { CommandResult } from "../program.ts";
+import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
 
 type Signal = AbortSignal | undefined;
 
@@ -143,4 +149,82 @@ export async function infoVnc(
   if (result.code === 0) return parsed(call, result, parseVnc);
   if (isNotAnsweringYet(result)) return null;
   throw await explained(host, uuid, call, result);
+}
+
+// What vmadm leaves behind and cannot remove: volumes of a create that died before it made the zone, which
+// block the next create, and datasets that a delete overlooked.
+
+/**
+ * Runs a create, and removes its datasets when it was killed before it made a zone. They belong to this call:
+ * nothing had the uuid before, and calls about one machine run one after another. A create that fails on its
+ * own cleans up on its own.
+ * @param claiming awaited before anything is made, when nothing has the uuid yet
+ * @throws {AgentError} that of the create, naming what may be left
+ */
+export async function withoutDatasets(
+  host: VmadmHost,
+  uuid: MachineUuid,
+  create: () => Promise<CommandResult>,
+  claiming: () => Promise<void> = () => Promise.resolve(),
+): Promise<CommandResult> {
+  // Without an answer of zfs nothing is known, so nothing is removed.
+  const before = await datasetsOf(host.transport, uuid).catch(() => null);
+  if (before !== null && before.length === 0) await claiming();
+  const tidy = async () => {
+    if (before === null || before.length > 0) return "";
+    try {
+      if (await lookUp(host, uuid, undefined) !== null) return "";
+      await destroyDatasets(host.transport, await datasetsOf(host.transport, uuid));
+      return "";
+    } catch (error) {
+      return `; it may have left datasets: ${messageOf(error)}`;
+    }
+  };
+  let result: CommandResult;
+  try {
+    result = await create();
+  } catch (error) {
+    // It was killed by its deadline or for too much output.
+    if (!(error instanceof AgentError) || !["timeout", "host"].includes(error.code)) throw error;
+    const left = await tidy();
+    throw left === "" ? error : new AgentError(error.code, error.message + left, { cause: error });
+  }
+  if (result.signal === null) return result;
+  const left = await tidy();
+  return left === "" ? result : { ...result, stderr: `${result.stderr}${left}\n` };
+}
+
+/**
+ * Destroys what a create that died has left without a machine. The caller knows that nothing had the uuid
+ * before that create, and that there is no machine.
+ * @returns names of destroyed datasets
+ * @throws {AgentError} `host` when something stays, or zfs fails
+ */
+export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid) {
+  try {
+    const orphans = await datasetsOf(transport, uuid);
+    await destroyDatasets(transport, orphans);
+    return orphans;
+  } catch (cause) {
+    const message = `Cannot remove what a failed create of machine ${uuid} left: ${
+      messageOf(cause)
+    }`;
+    throw new AgentError("host", message, { cause });
+  }
+}
+
+/**
+ * Destroys what a successful delete has left of its machine.
+ * @throws {AgentError} `host` when something stays
+ */
+export async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
+  const left = await datasetsOf(transport, uuid).catch(() => []);
+  try {
+    await destroyDatasets(transport, left);
+  } catch (cause) {
+    const message =
+      `Cannot delete machine ${uuid}: "vmadm delete ${uuid}" reports success, but some of it remains: ` +
+      messageOf(cause);
+    throw new AgentError("host", message, { cause });
+  }
 }

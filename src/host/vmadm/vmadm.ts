@@ -5,42 +5,28 @@
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { orAborted, pause } from "../abort.ts";
-import { type BOOT_DEVICES, bootWords } from "./boot_words.ts";
-import { withoutSecrets } from "./output.ts";
+import * as power from "./power.ts";
+import { type BOOT_DEVICES, bootWords } from "./power.ts";
+import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";
 import type { Transport } from "../transport.ts";
 import {
   BANNER_MS,
   connectVnc,
   type NewPassword,
   randomPassword,
+  type VncAddress,
   type VncConnection,
+  type VncConsole,
   withPassword,
-} from "./vnc_connection.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
+} from "./vnc.ts";
 import * as operation from "./operations.ts";
+import { destroyOrphans } from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
-import { destroyOrphans } from "./leftovers.ts";
 import { list, lookUp, type MachineListOptions } from "./lookup.ts";
-import * as power from "./power.ts";
 import { endOfLog } from "../zone/machine_log.ts";
 
 interface CallOptions {
   signal?: AbortSignal;
-}
-
-/** Where a VNC client connects to. vmadm chooses a new port at each start of the machine. */
-export interface VncAddress {
-  /** Address of the host's global zone. */
-  host: string;
-  port: number;
-  /** `port` minus 5900, if vmadm reports it. */
-  display?: number;
-}
-
-/** The console with its password, for callers that may use it. */
-export interface VncConsole extends VncAddress {
-  /** In clear text, if the machine has one. */
-  password?: string;
 }
 
 /** qemu's letters: c is the disk, d the CD, n the network; tried from left to right. */

@@ -5,8 +5,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { CommandResult } from "../program.ts";
-import { askPool, POOL } from "../inventory.ts";
-import { nicsOf, requireNetworks } from "../networks.ts";
+import { askPool, nicsOf, POOL, requireNetworks } from "../inventory.ts";
 import type { Transport } from "../transport.ts";
 import { describeResult } from "../program_output.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";

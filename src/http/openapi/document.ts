@@ -4,19 +4,17 @@
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../runtime/version.ts";
 import type { HttpLimits } from "../context.ts";
-import { AGENT } from "./agent.ts";
+import { AGENT, SESSIONS } from "./agent.ts";
 import { EVENTS } from "./events.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS, onlyRefusals } from "./errors.ts";
 import { HEADER_PARAMETERS, HEADERS, type OpenapiPart, parameterRef } from "./operation.ts";
-import { IMAGES } from "./images.ts";
+import { IMAGES, MIRROR } from "./mirror.ts";
 import { INDEX } from "./index_tree.ts";
 import { JOBS } from "./jobs.ts";
 import { MACHINES } from "./machines.ts";
 import { MEDIA_FILES } from "./media.ts";
 import { MEDIA_LIBRARY } from "./media_library.ts";
-import { MIRROR } from "./mirror.ts";
 import { type AgentBounds, requestSchemas } from "./requests.ts";
-import { SESSIONS } from "./sessions.ts";
 import { WORKFLOWS } from "./workflows.ts";
 
 const rules = ({ bodyBytesMax, jsonDepthMax }: HttpLimits) =>

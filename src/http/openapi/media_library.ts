@@ -5,7 +5,7 @@ import {
   LIBRARY_QUERY_FIELDS,
   LIBRARY_REMOVAL_FIELDS,
   UPLOAD_QUERY_FIELDS,
-} from "../routes/media_library.ts";
+} from "../routes/media.ts";
 import { refusals } from "./errors.ts";
 import {
   COUNT,

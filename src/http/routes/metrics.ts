@@ -13,7 +13,7 @@ import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain
 import { readQuery } from "../request/query.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
-/** Index documents of the fast path; see index/fast_path.ts. */
+/** Index documents of the fast path; see index/documents.ts. */
 const FAST_PATH_ROUTE = "/v1/*";
 
 /** The metrics, read for every request. */

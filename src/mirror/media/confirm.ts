@@ -19,8 +19,7 @@ import {
 } from "./openpgp_check.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
-import { withRetries } from "../web/retry.ts";
-import { openDeadline, type TimeLimits, type Wait } from "../web/time_limits.ts";
+import { openDeadline, type TimeLimits, type Wait, withRetries } from "../web/retry.ts";
 
 /** What a file is checked against: the vendor's documents and the operator's keys. */
 export interface ConfirmDependencies extends VendorWeb {

@@ -5,19 +5,18 @@ import { dirname } from "@std/path";
 import type { DigestAlgorithm } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { MediaCompression } from "../../domain/machine/media.ts";
-import { openFileWriter } from "./file_writer.ts";
-import { type FreeBytes, requireRoom } from "./free_space.ts";
+import { type FreeBytes, openFileWriter, requireRoom } from "./disk.ts";
 import { HEAD_BYTES, headOf } from "./look_inside.ts";
 import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { type Partial, rangeValidator } from "./partial.ts";
-import { transientError } from "../web/retry.ts";
 import {
   type Deadline,
   openDeadline,
   STALL_BYTES,
   type TimeLimits,
+  transientError,
   type Wait,
-} from "../web/time_limits.ts";
+} from "../web/retry.ts";
 import { ask, failure, shown, type Web } from "../web/request.ts";
 import { closing } from "../../runtime/waiting.ts";
 

@@ -9,15 +9,13 @@ import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
 import type { FirstBytes } from "./look_inside.ts";
 import { openPartial, type Partial, removeFile } from "./partial.ts";
-import { withRetries } from "../web/retry.ts";
-import { abortedError, type Wait } from "../web/time_limits.ts";
+import { abortedError, type Wait, withRetries } from "../web/retry.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { dirname } from "@std/path";
 import { closing } from "../../runtime/waiting.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
-import { openFileWriter } from "./file_writer.ts";
-import type { FreeBytes } from "./free_space.ts";
+import { type FreeBytes, openFileWriter } from "./disk.ts";
 import { PART_BYTES, sha256In } from "./hash.ts";
 
 /** This many new bytes reset the count of attempts: a large download may be cut many times. */

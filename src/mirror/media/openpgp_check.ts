@@ -1,7 +1,7 @@
 // Checks OpenPGP signatures in a decoder, so that a vendor's bytes never meet the library in the
 // agent's own process. See decoder/work/signature.ts for what is checked.
 
-import { joinBodies } from "../../decoder/unpack/byte_source.ts";
+import { joinBodies } from "../../decoder/work/byte_source.ts";
 import type { DecoderOptions } from "../../decoder/converse.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";

@@ -11,10 +11,15 @@ import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import { closing } from "../../runtime/waiting.ts";
-import { type FileWriter, openFileWriter } from "./file_writer.ts";
+import {
+  type FileWriter,
+  type FreeBytes,
+  openFileWriter,
+  requireRoom,
+  writeFailure,
+} from "./disk.ts";
 import { UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
-import { type FreeBytes, requireRoom, writeFailure } from "./free_space.ts";
 import { type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { removeFile } from "./partial.ts";
 import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";

@@ -1,7 +1,7 @@
 // Index documents as decoders read them: the agent sends their bytes, takes the answers and checks
 // them again by the same rules. Documents of one upstream may share a decoder.
 
-import { joinBodies } from "../../decoder/unpack/byte_source.ts";
+import { joinBodies } from "../../decoder/work/byte_source.ts";
 import type { DecoderOptions } from "../../decoder/converse.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { type Build, parseBuildList } from "../../domain/index/artifact.ts";

@@ -48,7 +48,7 @@ import {
   type SyncReader,
   type TakenDocument,
 } from "./reader.ts";
-import type { Wait } from "../web/time_limits.ts";
+import type { Wait } from "../web/retry.ts";
 
 // Reads one distro from the upstream: its document, the builds of its releases, their archives and
 // the alias files. All are accepted, or the distro is refused. Only documents named by a parent are

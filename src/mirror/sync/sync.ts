@@ -13,7 +13,7 @@ import { openIndexReading } from "./index_reading.ts";
 import { planTree } from "./plan_tree.ts";
 import { openSyncReader } from "./reader.ts";
 import { countsOf, forgetValidators, type SyncPlan } from "./plan.ts";
-import { openDeadline, type Wait } from "../web/time_limits.ts";
+import { openDeadline, type Wait } from "../web/retry.ts";
 
 // One sync of the image index: reads the upstream's tree and replaces ours in one transaction, so
 // that readers see the tree before or the tree after.

@@ -5,8 +5,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { parseRemote, type Reach, requirePublic } from "./reach.ts";
-import { retryAfterSeconds, transientError } from "./retry.ts";
-import { abortedError, type Deadline } from "./time_limits.ts";
+import { abortedError, type Deadline, retryAfterSeconds, transientError } from "./retry.ts";
 
 /** Redirects that one request may go through. */
 const REDIRECTS_MAX = 5;

@@ -2,8 +2,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { DOCUMENT_BYTES_MAX } from "../../domain/index/index_document.ts";
-import { withRetries } from "./retry.ts";
-import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait } from "./time_limits.ts";
+import { DOCUMENT_MS, openDeadline, type TimeLimits, type Wait, withRetries } from "./retry.ts";
 import { ask, failure, shown, type Web } from "./request.ts";
 
 // The source of the index, a web server or a folder.

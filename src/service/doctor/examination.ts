@@ -26,7 +26,7 @@ import { selfCommand } from "../../runtime/executable.ts";
 import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
 import { readTlsIdentity } from "../../http/listen/tls.ts";
 import { silentLog } from "../../metrics/log.ts";
-import { systemFreeBytes } from "../../mirror/media/free_space.ts";
+import { systemFreeBytes } from "../../mirror/media/disk.ts";
 import {
   type ActAs,
   asOwnerOf,

@@ -1,7 +1,7 @@
 // Checks of the agent's folders: they exist, belong to it, have free space, and are closed to others.
 
 import { basename, dirname, join } from "@std/path";
-import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/free_space.ts";
+import { FREE_BYTES_MIN, type FreeBytes } from "../../mirror/media/disk.ts";
 import { lookAtKeys, readKeyFolder } from "../../mirror/media/openpgp_check.ts";
 import { messageOf } from "../../domain/error.ts";
 import { absent } from "../../runtime/regular_file.ts";

@@ -4,7 +4,7 @@ import type { JsonObject } from "../../../domain/json.ts";
 import { OPENAPI_PATH } from "../../../domain/index/index_path.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 import { serve, type ServedDocument } from "../../answer/served_document.ts";
-import { INDEX_SCHEMAS } from "../../openapi/index_schemas.ts";
+import { INDEX_SCHEMAS } from "../../openapi/index_tree.ts";
 
 /** When this description was last changed; its `Last-Modified`. */
 const WRITTEN_AT = "2026-11-20T00:00:00.000Z";

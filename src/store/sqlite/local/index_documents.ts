@@ -111,7 +111,8 @@ export function selectLastSync(db: Connection): IndexSync | undefined {
   return row === undefined ? undefined : JSON.parse(row.report) as IndexSync;
 }
 
-// Pins of artifacts that have left the index; see domain/index/pins.ts. Only the most recent are kept.
+// Pins of artifacts that have left the index; see decoder/work/index_documents.ts. Only
+// the most recent are kept.
 
 /** Pins that are kept; the known trees lose a few hundred artifacts in a month. */
 const PINS_MAX = 100_000;
