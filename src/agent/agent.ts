@@ -159,7 +159,7 @@ async function assemble(
   const state = await takeStateDir(config.state_dir.value, started.newUuid);
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
-  const context = await withDecoders(started, meters);
+  const context = await withDecoders(started, { meters, stateDir: state.path });
   const { store, followed } = await openWatchedStore(context, state.path, meters, broken);
   const emit = openEmitter(store, log);
   const transport = await openHost(context, state.path);

@@ -123,12 +123,15 @@ export function openAgentCallbacks(
 
 /**
  * Adds the decoders and their user to the context. No decoder is started yet.
- * @param meters counts their work, where given
+ * @param options `meters` counts their work, where given
  * @throws {AgentError} as findGuestUser()
  */
 export async function withDecoders(
   context: BareContext,
-  meters?: Pick<Meters, "decoders" | "now">,
+  { meters, stateDir }: {
+    readonly meters?: Pick<Meters, "decoders" | "now"> | undefined;
+    readonly stateDir?: string;
+  } = {},
 ): Promise<AgentContext> {
   const { config, self, log, opened } = context;
   const place = { self, os: Deno.build.os, root: Deno.uid() === 0, log };
@@ -139,6 +142,7 @@ export async function withDecoders(
     log,
     slots: config.slots.value,
     ...shared,
+    ...(stateDir === undefined ? {} : { stateDir }),
     ...(meters === undefined ? {} : { counts: meters.decoders }),
   });
   if (meters !== undefined) meters.now.decoders = () => decoders.pids().length;

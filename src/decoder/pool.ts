@@ -5,6 +5,7 @@
 // origin. A decoder taken over by its input can then falsify only what comes from that origin.
 // Everything else gets a fresh process.
 
+import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
@@ -85,6 +86,8 @@ export interface DecodersPlace {
   /** Guests of the same user, which count against the same process limit. */
   readonly slots?: number;
   readonly counts?: DecoderCounts;
+  /** The state folder of an agent. */
+  readonly stateDir?: string;
 }
 
 /** Pieces of work that one decoder does before it is replaced. */
@@ -298,12 +301,15 @@ interface Walls {
   readonly memory: MemoryWatch;
 }
 
-async function openWalls({ self, log, user, slots = 0 }: DecodersPlace): Promise<Walls> {
+async function openWalls(
+  { self, log, user, slots = 0, stateDir }: DecodersPlace,
+): Promise<Walls> {
   const root = Deno.uid() === 0;
   // The guest pool logs the missing tools.
   const { tools } = await findGuestTools({ os: Deno.build.os, root });
   const place = { tools, root, slots };
   const command = decoderCommand(self, user === undefined ? place : { ...place, user });
-  const keeper = openKeeper(tools, log);
+  const folder = stateDir === undefined ? undefined : join(stateDir, "kept-decoders");
+  const keeper = await openKeeper(tools, { log, folder });
   return { command: { ...command, keeper }, memory: new MemoryWatch(tools, log) };
 }

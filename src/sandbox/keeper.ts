@@ -1,7 +1,9 @@
 // Ends guests and decoders that outlive their agent, where no call of the system does. On Linux setpriv asks
 // the kernel for that; on illumos a shell of the agent's own user, which no guest may signal, holds the id of each
-// process and kills those that are left once the agent is gone, however it ended.
+// process and kills those that are left once the agent is gone, however it ended. What outlives both is ended by
+// the next agent, which finds their ids in the state folder.
 
+import { join } from "@std/path";
 import type { Log } from "../metrics/log.ts";
 
 /** Reads `add PID` and `end PID` until the agent, which holds the other end, is gone. */
@@ -27,11 +29,30 @@ export interface Keeper {
 interface KeeperTools {
   readonly setpriv?: string;
   readonly sh?: string;
+  readonly ps?: string;
 }
 
-/** @returns undefined where the kernel ends such processes, or nothing can */
-export function openKeeper({ setpriv, sh }: KeeperTools, log: Log): Keeper | undefined {
+/** What it depends on besides. */
+interface KeeperPlace {
+  readonly log: Log;
+  /** Where the ids are found by the next agent; a program that keeps no state has none. */
+  readonly folder?: string | undefined;
+}
+
+/**
+ * Ends what the last agent with this folder has left, and opens the next keeper.
+ * @returns undefined where the kernel ends such processes, or nothing can
+ */
+export async function openKeeper(
+  { setpriv, sh, ps }: KeeperTools,
+  { log, folder }: KeeperPlace,
+): Promise<Keeper | undefined> {
   if (sh === undefined || setpriv !== undefined) return undefined;
+  if (folder !== undefined) await endLeft(folder, ps, log);
+  return keepBy(sh, log, folder === undefined ? undefined : openNotes(folder, log));
+}
+
+function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
   const kept = new Set<number>();
   let closing = false;
   let mayReopen = false;
@@ -76,8 +97,10 @@ export function openKeeper({ setpriv, sh }: KeeperTools, log: Log): Keeper | und
       mayReopen = true;
       kept.add(pid);
       current?.tell(`add ${pid}`);
+      notes?.add(pid);
       status.then(() => {
         kept.delete(pid);
+        notes?.end(pid);
         current?.tell(`end ${pid}`);
       });
     },
@@ -89,4 +112,97 @@ export function openKeeper({ setpriv, sh }: KeeperTools, log: Log): Keeper | und
       await current?.shell.status;
     },
   };
+}
+
+// The ids of what is kept, for the next agent: an empty folder for each, since a single call makes or removes it,
+// whatever ends the agent in between. Its name is the id and the time of the start, milliseconds since 1970.
+
+interface Notes {
+  add(pid: number): void;
+  end(pid: number): void;
+}
+
+const NOTE = /^(\d+)-(\d+)$/;
+/** Days, hours, minutes and seconds. @see ps(1), etime */
+const ELAPSED = /^(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)$/;
+/** Most by which the noted time of a start and that of ps(1) differ: whole seconds, and a busy host. */
+const START_SLACK_MS = 5000;
+
+function openNotes(folder: string, log: Log): Notes {
+  const names = new Map<number, string>();
+  const orWarn = (work: () => void) => {
+    try {
+      work();
+    } catch (error) {
+      log.warn("kept process not noted", { error });
+    }
+  };
+  return {
+    add(pid) {
+      const name = `${pid}-${Date.now()}`;
+      names.set(pid, name);
+      orWarn(() => Deno.mkdirSync(join(folder, name), { recursive: true, mode: 0o700 }));
+    },
+    end(pid) {
+      const name = names.get(pid);
+      names.delete(pid);
+      if (name !== undefined) orWarn(() => Deno.removeSync(join(folder, name)));
+    },
+  };
+}
+
+/** Ends what is noted and still runs, and removes the notes. */
+async function endLeft(folder: string, ps: string | undefined, log: Log): Promise<void> {
+  const noted = namesIn(folder).flatMap((name) => {
+    const [, pid, startedMs] = NOTE.exec(name) ?? [];
+    return pid === undefined ? [] : [{ name, pid: Number(pid), startedMs: Number(startedMs) }];
+  });
+  if (noted.length === 0) return;
+  const starts = ps === undefined ? undefined : await readStarts(ps, noted.map(({ pid }) => pid));
+  for (const { name, pid, startedMs } of noted) {
+    const foundMs = starts?.get(pid);
+    if (foundMs !== undefined && Math.abs(foundMs - startedMs) <= START_SLACK_MS) {
+      killLeft(pid);
+      log.warn("process of the last agent ended", { pid });
+    }
+    Deno.removeSync(join(folder, name));
+  }
+}
+
+function killLeft(pid: number): void {
+  try {
+    Deno.kill(pid, "SIGKILL");
+  } catch (error) {
+    // It ended meanwhile.
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+}
+
+function namesIn(folder: string): string[] {
+  try {
+    return Array.from(Deno.readDirSync(folder), ({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+/** When those of these processes began that lead a session, as guests do: another one may have the id by now. */
+async function readStarts(ps: string, pids: readonly number[]): Promise<Map<number, number>> {
+  const { stdout } = await new Deno.Command(ps, {
+    args: ["-o", "pid=", "-o", "sid=", "-o", "etime=", "-p", pids.join()],
+    clearEnv: true,
+    cwd: "/",
+    stdin: "null",
+    stderr: "null",
+  }).output();
+  const nowMs = Date.now();
+  const lines = new TextDecoder().decode(stdout).split("\n").map((line) => line.trim().split(/\s+/));
+  return new Map(lines.flatMap(([pid = "", sid, elapsed = ""]) => {
+    const found = ELAPSED.exec(elapsed);
+    if (found === null || pid !== sid) return [];
+    const [days = 0, hours = 0, minutes = 0, seconds = 0] = found.slice(1).map((part) => Number(part ?? 0));
+    const ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000;
+    return [[Number(pid), nowMs - ms] as const];
+  }));
 }

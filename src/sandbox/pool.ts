@@ -7,6 +7,7 @@
 // A guest that ends, for whatever reason, is replaced at once. Guests connect to a unix socket in a
 // folder that only they may enter.
 
+import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
@@ -126,7 +127,8 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
   const memory = new MemoryWatch(tools, options.log);
   const entrance = await openGuestEntrance(options);
-  const keeper = openKeeper(tools, options.log);
+  const folder = join(options.runtimeDir, "kept-guests");
+  const keeper = await openKeeper(tools, { log: options.log, folder });
   const pool = new Pool(options, { ...command, keeper }, entrance, memory);
   pool.fill();
   return pool;

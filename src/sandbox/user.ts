@@ -17,6 +17,7 @@ const USERS_FILE = "/etc/passwd";
 
 /** Mode bits for others; those for group and owner are three and six bits further left. */
 const READ_AND_RUN = 0o5;
+const READ = 0o4;
 const ENTER = 0o1;
 
 /** What the choice depends on. */
@@ -48,9 +49,8 @@ export async function findGuestUser(
   if (user === undefined) throw refuse(`${place.usersFile ?? USERS_FILE} does not name it`);
   if (user.uid === 0) throw refuse("it is root");
   if (!place.root) throw refuse("the agent is not root");
-  if (place.self.compiled && !await mayRun(place.self.program, user)) {
-    throw refuse(`it cannot reach the program ${place.self.program}`);
-  }
+  const closed = place.self.compiled ? await closedPart(place.self, user) : undefined;
+  if (closed !== undefined) throw refuse(`it cannot reach the program ${closed}`);
   return user;
 }
 
@@ -59,9 +59,10 @@ async function automaticUser(place: GuestUserPlace): Promise<GuestUser | undefin
   if (!root) return undefined;
   const onIllumos = os === "illumos" || os === "solaris";
   const user = await userOfName(NOBODY, place) ?? (onIllumos ? NOBODY_ON_ILLUMOS : NOBODY_ON_LINUX);
-  if (self.compiled && await mayRun(self.program, user)) return user;
+  const closed = self.compiled ? await closedPart(self, user) : self.program;
+  if (closed === undefined) return user;
   log.warn("guests run as the agent's own user", {
-    program: self.program,
+    program: closed,
     reason: self.compiled ? "others cannot reach the program" : "the agent runs from source",
   });
   return undefined;
@@ -92,10 +93,19 @@ async function userOfName(
   return undefined;
 }
 
-/** Whether a user may read and execute a program, and enter every folder on its path. */
-async function mayRun(program: string, user: GuestUser): Promise<boolean> {
-  if (!may(user, await Deno.stat(program), READ_AND_RUN)) return false;
-  for (let folder = dirname(program); folder !== "/"; folder = dirname(folder)) {
+/** The part of the program that a user cannot reach: the runtime, or the file that it runs. */
+async function closedPart(
+  { program, file }: Pick<SelfCommand, "program" | "file">,
+  user: GuestUser,
+): Promise<string | undefined> {
+  if (!await mayReach(program, user, READ_AND_RUN)) return program;
+  return file === undefined || await mayReach(file, user, READ) ? undefined : file;
+}
+
+/** Whether a user has these rights to a file, and may enter every folder on its path. */
+async function mayReach(path: string, user: GuestUser, bits: number): Promise<boolean> {
+  if (!may(user, await Deno.stat(path), bits)) return false;
+  for (let folder = dirname(path); folder !== "/"; folder = dirname(folder)) {
     if (!may(user, await Deno.stat(folder), ENTER)) return false;
   }
   return true;

@@ -55,6 +55,23 @@ Deno.test("findGuestUser() leaves the agent's own user where another could not r
   });
 });
 
+Deno.test("findGuestUser() asks for the file that a runtime runs as well", async () => {
+  await withPlace(async (place, folder) => {
+    const below = join(folder, "root");
+    await Deno.mkdir(below, { mode: 0o700 });
+    const file = join(below, "zonewright.mjs");
+    await Deno.writeTextFile(file, "", { mode: 0o644 });
+    const onNode = { ...place, self: { ...place.self, file } };
+    assertEquals(await findGuestUser("auto", onNode), undefined);
+    await assertRefused("guests", onNode, `it cannot reach the program ${file}`);
+    await Deno.chmod(below, 0o755);
+    assertEquals(await findGuestUser("guests", onNode), { uid: 990, gid: 991, alone: true });
+    // It is read, not executed.
+    await Deno.chmod(file, 0o700);
+    assertEquals(await findGuestUser("auto", onNode), undefined);
+  });
+});
+
 Deno.test("findGuestUser() takes a user by name or by numbers", async () => {
   await withPlace(async (place) => {
     const user = { uid: 990, gid: 991, alone: true };

@@ -1,11 +1,11 @@
 // The keeper of guests and decoders on illumos, with the shell of this host.
 
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl, join } from "@std/path";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openKeeper } from "../../src/sandbox/keeper.ts";
 import { spawnWalled, takeRest } from "../../src/sandbox/walled_process.ts";
-import { until } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
 
 const TOOLS = { sh: "/bin/sh" };
 const SLEEP = { program: "/bin/sleep", args: ["3600"], env: {}, cannotRefuse: [] };
@@ -18,20 +18,22 @@ function isRunning(pid: number): boolean {
   return /^[^Z\s]/.test(new TextDecoder().decode(stdout).trim());
 }
 
-/** The shells that this process has started and that run. */
-function shells(): number[] {
+/** The shells that a process has started and that run. */
+function shells(parent = Deno.pid): number[] {
   const { stdout } = new Deno.Command("/usr/bin/ps", {
-    args: ["-o", "pid=,stat=,comm=", "--ppid", `${Deno.pid}`],
+    args: ["-o", "pid=,stat=,comm=", "--ppid", `${parent}`],
   }).outputSync();
   const lines = new TextDecoder().decode(stdout).matchAll(/^ *(\d+) +[^Z\s]\S* +sh$/gm);
   return Array.from(lines, ([, pid]) => Number(pid));
 }
 
-Deno.test("what is kept does not outlive an agent that is killed", async () => {
+/** Starts an agent that keeps two processes, of which one has ended. */
+async function startKeptAgent(folder: string) {
   const agent = new Deno.Command(Deno.execPath(), {
     args: [
       ...["run", "--quiet", "--cached-only", "-A"],
       fromFileUrl(new URL("kept_agent.ts", import.meta.url)),
+      folder,
     ],
     stdout: "piped",
     stdin: "null",
@@ -42,15 +44,50 @@ Deno.test("what is kept does not outlive an agent that is killed", async () => {
     if (text.includes("\n")) break;
   }
   const [kept = 0, ended = 0] = text.trim().split(" ").map(Number);
-  assertEquals([isRunning(kept), isRunning(ended)], [true, false]);
-  agent.kill("SIGKILL");
-  await agent.status;
-  await until("the end of what was kept", () => !isRunning(kept));
+  return { agent, kept, ended };
+}
+
+Deno.test("what is kept does not outlive an agent that is killed", async () => {
+  await withFolder(async (folder) => {
+    const { agent, kept, ended } = await startKeptAgent(folder);
+    assertEquals([isRunning(kept), isRunning(ended)], [true, false]);
+    agent.kill("SIGKILL");
+    await agent.status;
+    await until("the end of what was kept", () => !isRunning(kept));
+  });
+});
+
+Deno.test("what outlives agent and keeper is ended by the next agent, and nothing else", async () => {
+  await withFolder(async (folder) => {
+    const { agent, kept } = await startKeptAgent(folder);
+    // Stopped, it cannot end anything before it is killed itself.
+    const [keeper = 0] = shells(agent.pid);
+    Deno.kill(keeper, "SIGSTOP");
+    agent.kill("SIGKILL");
+    await agent.status;
+    Deno.kill(keeper, "SIGKILL");
+    assertEquals(isRunning(kept), true);
+    const [note = ""] = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+    assertEquals(note.split("-")[0], `${kept}`);
+    // The ids of others: of one that leads no session, of one that began at another time, of none.
+    const other = spawnWalled({ ...SLEEP, ownSession: true });
+    const now = Date.now();
+    for (const name of [`${Deno.pid}-${now}`, `${other.pid}-${now - 60_000}`, `4194304-${now}`]) {
+      await Deno.mkdir(join(folder, name));
+    }
+    const next = await openKeeper({ ...TOOLS, ps: "/usr/bin/ps" }, { log: silentLog, folder });
+    await until("the end of what was left", () => !isRunning(kept));
+    assertEquals([isRunning(other.pid), [...Deno.readDirSync(folder)]], [true, []]);
+    await next?.close();
+    other.kill("SIGKILL");
+    await other.status;
+    await Promise.all([other.stdin.close(), other.stdout.cancel(), other.stderr.cancel()]);
+  });
 });
 
 Deno.test("a keeper that was killed is followed by another, which keeps the same", async () => {
   const before = shells();
-  const keeper = openKeeper(TOOLS, silentLog);
+  const keeper = await openKeeper(TOOLS, { log: silentLog });
   assert(keeper !== undefined);
   const child = spawnWalled({ ...SLEEP, keeper });
   const [first = 0] = shells().filter((pid) => !before.includes(pid));
@@ -65,7 +102,7 @@ Deno.test("a keeper that was killed is followed by another, which keeps the same
 });
 
 Deno.test("a keeper that is closed ends what it still keeps", async () => {
-  const keeper = openKeeper(TOOLS, silentLog);
+  const keeper = await openKeeper(TOOLS, { log: silentLog });
   assert(keeper !== undefined);
   const child = spawnWalled({ ...SLEEP, keeper });
   await keeper.close();
@@ -73,9 +110,10 @@ Deno.test("a keeper that is closed ends what it still keeps", async () => {
   await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
-Deno.test("there is no keeper where the kernel ends guests, or without a shell", () => {
-  assertEquals(openKeeper({ ...TOOLS, setpriv: "/usr/bin/setpriv" }, silentLog), undefined);
-  assertEquals(openKeeper({}, silentLog), undefined);
+Deno.test("there is no keeper where the kernel ends guests, or without a shell", async () => {
+  const place = { log: silentLog };
+  assertEquals(await openKeeper({ ...TOOLS, setpriv: "/usr/bin/setpriv" }, place), undefined);
+  assertEquals(await openKeeper({}, place), undefined);
 });
 
 Deno.test("a guest of illumos leads a session of its own", async () => {

@@ -1,12 +1,22 @@
-// An agent that keeps two processes, of which one has ended: prints their ids and waits to be killed.
+// An agent that keeps two processes, of which one has ended: prints their ids and waits to be killed. A
+// folder to note them in may be given.
 
 import { silentLog } from "../../src/metrics/log.ts";
 import { openKeeper } from "../../src/sandbox/keeper.ts";
 import { spawnWalled } from "../../src/sandbox/walled_process.ts";
 
-const keeper = openKeeper({ sh: "/bin/sh" }, silentLog);
+const folder = Deno.args[0];
+const tools = { sh: "/bin/sh", ps: "/usr/bin/ps" };
+const keeper = await openKeeper(tools, { log: silentLog, folder });
 const [kept, ended] = ["3600", "0"].map((seconds) =>
-  spawnWalled({ program: "/bin/sleep", args: [seconds], env: {}, cannotRefuse: [], keeper })
+  spawnWalled({
+    program: "/bin/sleep",
+    args: [seconds],
+    env: {},
+    cannotRefuse: [],
+    ownSession: true,
+    keeper,
+  })
 );
 await ended?.status;
 console.log(kept?.pid, ended?.pid);
