@@ -15,7 +15,7 @@ import { ChildProcess, Command } from "./programs.ts";
 import { KnownResponse, serve, serveConnection } from "./serve.ts";
 import { OTHER_RUNTIME, type OtherRuntime } from "../../src/runtime/other_runtime.ts";
 import { filesBeside } from "./embedded.ts";
-import { cannotRefuse, majorOf, optionsOf, revoke } from "./wall.ts";
+import { cannotRefuse, majorOf, NO_CODE, optionsOf, revoke } from "./wall.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 
 const PIECE_BYTES = 64 * 1024;
@@ -195,7 +195,8 @@ function missing(name: string): never {
 
 // Node warns that its SQLite is young; operators cannot do anything about it.
 process.removeAllListeners("warning");
-setFlagsFromString("--disallow-code-generation-from-strings");
+// A guest or a decoder was started with it, and has no flags to change.
+if (!process.execArgv.includes(NO_CODE)) setFlagsFromString(NO_CODE);
 installEvents();
 Object.defineProperty(globalThis, OTHER_RUNTIME, { value: runtime });
 Object.assign(globalThis, { Deno: deno, fetch, Response: KnownResponse });

@@ -23,7 +23,9 @@ export function cannotRefuse(major: number): readonly string[] {
   return major >= NETWORK_MAJOR ? ["sys"] : ["sys", "net"];
 }
 
-const NO_CODE = "--disallow-code-generation-from-strings";
+export const NO_CODE = "--disallow-code-generation-from-strings";
+/** V8 writes files for some of its flags, and asks no permission model. */
+const NO_FLAGS = "--freeze-flags-after-init";
 /** A signal must not open an inspector. */
 const NO_INSPECTOR = "--disable-sigusr1";
 const QUIET = "--no-warnings";
@@ -47,6 +49,7 @@ export function optionsOf(
     NO_SQLITE,
     NO_TRAPS,
     NO_CODE,
+    NO_FLAGS,
     QUIET,
     `--max-old-space-size=${heapMib.walled}`,
   ];
