@@ -4,6 +4,7 @@
 // the next agent, which finds their ids in the state folder.
 
 import { join } from "@std/path";
+import { systemNow } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 
 /** Reads `add PID` and `end PID` until the agent, which holds the other end, is gone. */
@@ -57,17 +58,7 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
   let closing = false;
   let mayReopen = false;
   const open = () => {
-    const shell = new Deno.Command(sh, {
-      args: ["-c", SCRIPT],
-      clearEnv: true,
-      cwd: "/",
-      stdin: "piped",
-      stdout: "null",
-      stderr: "null",
-      // What ends the agent's process group must leave it its last work.
-      detached: true,
-    }).spawn();
-    shell.unref();
+    const shell = startShell(sh);
     const writer = shell.stdin.getWriter();
     // A keeper that has ended was logged.
     const tell = (line: string) =>
@@ -114,6 +105,21 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
   };
 }
 
+function startShell(sh: string): Deno.ChildProcess {
+  const shell = new Deno.Command(sh, {
+    args: ["-c", SCRIPT],
+    clearEnv: true,
+    cwd: "/",
+    stdin: "piped",
+    stdout: "null",
+    stderr: "null",
+    // What ends the agent's process group must leave it its last work.
+    detached: true,
+  }).spawn();
+  shell.unref();
+  return shell;
+}
+
 // The ids of what is kept, for the next agent: an empty folder for each, since a single call makes or removes it,
 // whatever ends the agent in between. Its name is the id and the time of the start, milliseconds since 1970.
 
@@ -128,6 +134,10 @@ const ELAPSED = /^(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)$/;
 /** Most by which the noted time of a start and that of ps(1) differ: whole seconds, and a busy host. */
 const START_SLACK_MS = 5000;
 
+function nowMs(): number {
+  return Date.parse(systemNow());
+}
+
 function openNotes(folder: string, log: Log): Notes {
   const names = new Map<number, string>();
   const orWarn = (work: () => void) => {
@@ -139,7 +149,7 @@ function openNotes(folder: string, log: Log): Notes {
   };
   return {
     add(pid) {
-      const name = `${pid}-${Date.now()}`;
+      const name = `${pid}-${nowMs()}`;
       names.set(pid, name);
       orWarn(() => Deno.mkdirSync(join(folder, name), { recursive: true, mode: 0o700 }));
     },
@@ -196,13 +206,17 @@ async function readStarts(ps: string, pids: readonly number[]): Promise<Map<numb
     stdin: "null",
     stderr: "null",
   }).output();
-  const nowMs = Date.now();
-  const lines = new TextDecoder().decode(stdout).split("\n").map((line) => line.trim().split(/\s+/));
+  const askedMs = nowMs();
+  const lines = new TextDecoder().decode(stdout).split("\n").map((line) =>
+    line.trim().split(/\s+/)
+  );
   return new Map(lines.flatMap(([pid = "", sid, elapsed = ""]) => {
     const found = ELAPSED.exec(elapsed);
     if (found === null || pid !== sid) return [];
-    const [days = 0, hours = 0, minutes = 0, seconds = 0] = found.slice(1).map((part) => Number(part ?? 0));
+    const [days = 0, hours = 0, minutes = 0, seconds = 0] = found.slice(1).map((part) =>
+      Number(part ?? 0)
+    );
     const ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000;
-    return [[Number(pid), nowMs - ms] as const];
+    return [[Number(pid), askedMs - ms] as const];
   }));
 }

@@ -6,9 +6,9 @@ import { join } from "@std/path";
 import { messageOf } from "../domain/error.ts";
 import { runCommand } from "../host/program.ts";
 import { NICTAGADM, ZFS } from "../host/transport.ts";
-import { selfCommand } from "../runtime/executable.ts";
+import { installableSelf, selfCommand } from "../runtime/executable.ts";
 import { pause } from "../runtime/waiting.ts";
-import { SVCCFG } from "./manager.ts";
+import { SERVICE_PATHS, SVCCFG } from "./manager.ts";
 import { VERSION } from "../runtime/version.ts";
 
 /** Milliseconds for one command: vmadm may take long to make a machine. */
@@ -18,6 +18,8 @@ const START_MS = 60_000;
 const AGENT_LOOK_MS = 100;
 /** Characters of one command's output, and of the agent's log, that the report keeps. */
 const OUTPUT_CHARS_MAX = 60_000;
+/** Guests and decoders of another user enter the folder, to run what is installed in it. */
+const FOLDER_MODE = 0o711;
 const UNAME = "/usr/bin/uname";
 const PPRIV = "/usr/bin/ppriv";
 
@@ -95,13 +97,19 @@ export async function runSmartosTrial({ vmadm, progress }: TrialPlace): Promise<
     const workflow = join(folder, "workflow.json");
     await Deno.writeTextFile(workflow, JSON.stringify(WORKFLOW));
     const root = join(folder, "root");
-    const installed = await runStep(ofProgram("install", ["install", "smf", "--root", root]));
-    for (const step of stepsBefore({ folder, root, workflow, uuid })) await run(step);
-    const agent = await startLocalAgent(folder, vmadm);
+    await Deno.chmod(folder, FOLDER_MODE);
+    const installed = await runStep(
+      ofProgram(commandOf(), "install", ["install", "smf", "--root", root]),
+    );
+    const self = installed.ok ? installedBelow(root) : commandOf();
+    for (const step of stepsBefore(self, { folder, root, workflow, uuid })) await run(step);
+    const agent = await startLocalAgent(self, folder, vmadm);
     try {
-      await runStep(ofProgram("workflow", ["workflow", "apply", "-f", workflow, ...agent.at]));
+      await runStep(
+        ofProgram(self, "workflow", ["workflow", "apply", "-f", workflow, ...agent.at]),
+      );
       const job = ["job", "run", WORKFLOW.name, "-p", `uuid=${uuid}`, "--wait", ...agent.at];
-      await run(ofProgram("a machine without a system, by --host local", job));
+      await run(ofProgram(self, "a machine without a system, by --host local", job));
     } finally {
       await agent.stop();
     }
@@ -122,6 +130,7 @@ const EMPTY = /^\s*\[\s*\]\s*$/;
 
 /** Those before the agent starts. */
 function stepsBefore(
+  self: readonly string[],
   { folder, root, workflow, uuid }: Readonly<
     Record<"folder" | "root" | "workflow" | "uuid", string>
   >,
@@ -137,21 +146,35 @@ function stepsBefore(
       args: ["list", "-Hp", "-o", "used,available", "zones"],
     },
     { title: "the networks", program: NICTAGADM, args: ["list", "-p"] },
-    ofProgram("the versions", ["version"]),
-    ofProgram("the walls of guests and decoders", [
+    ofProgram(self, "the versions", ["version"]),
+    ofProgram(self, "the walls of guests and decoders", [
       ...["doctor", "--run", "guests", "--run", "decoders", ...state],
     ]),
-    ofProgram("a job on a simulated host", [
+    ofProgram(self, "a job on a simulated host", [
       ...["workflow", "try", "-f", workflow, "-p", `uuid=${uuid}`],
     ]),
     { title: "the manifest for SMF", program: SVCCFG, args: ["validate", manifest] },
   ];
 }
 
+/** This program as a command line. */
+function commandOf(): readonly string[] {
+  const { program, args } = selfCommand();
+  return [program, ...args];
+}
+
+/** The same of the program that was installed below a folder, where the user of guests can reach it. */
+function installedBelow(root: string): readonly string[] {
+  return [...installableSelf().runtime, join(root, SERVICE_PATHS.smf.binary)];
+}
+
 /** A command of this program. */
-function ofProgram(title: string, args: readonly string[]): TrialStep {
-  const self = selfCommand();
-  return { title, program: self.program, args: [...self.args, ...args] };
+function ofProgram(
+  [program = "", ...self]: readonly string[],
+  title: string,
+  args: readonly string[],
+): TrialStep {
+  return { title, program, args: [...self, ...args] };
 }
 
 async function runStep({ title, program, args, expected }: TrialStep) {
@@ -171,14 +194,17 @@ async function runStep({ title, program, args, expected }: TrialStep) {
 }
 
 /** An agent of this host that answers on a socket in the folder. */
-async function startLocalAgent(folder: string, vmadm: string) {
+async function startLocalAgent(
+  [program = "", ...self]: readonly string[],
+  folder: string,
+  vmadm: string,
+) {
   const socket = join(folder, "agent.sock");
-  const { program, args, env } = selfCommand();
   const flags = ["--host", "local", "--vmadm", vmadm, "--listen", "off", "--socket", socket];
   const state = ["--state-dir", join(folder, "state"), "--log-format", "json"];
   const child = new Deno.Command(program, {
-    args: [...args, "serve", ...flags, ...state],
-    env: { ...env },
+    args: [...self, "serve", ...flags, ...state],
+    env: { ...selfCommand().env },
     stdin: "null",
     stdout: "null",
     stderr: "piped",
