@@ -1,34 +1,48 @@
-// Facts about the agent and its host. Most of them come from programs of the host; see host/inventory.ts.
+// Facts about the agent and its host, as answers show them. Most come from programs of the host; see
+// host/inventory.ts.
 
-import type { Instant } from "./instant.ts";
+import {
+  COUNT,
+  FLAG,
+  INSTANT,
+  mapOf,
+  NULLABLE_COUNT,
+  NULLABLE_TEXT,
+  orNull,
+  type ShapeOf,
+  TEXT,
+  whole,
+  wordOf,
+} from "./description/answer.ts";
 
-/** Hardware and platform of a host; null for what is unknown. */
-export interface HostHardware {
-  readonly hostname: string | null;
-  /** The version of the platform, such as `20260101T000000Z`. */
-  readonly platform: string | null;
-  readonly cpu: string | null;
-  /** Logical processors. */
-  readonly cpus: number | null;
-  /** Memory, MiB. */
-  readonly ram_mib: number | null;
-  /** Whether its processors can run machines. */
-  readonly hvm: boolean | null;
-}
+/** A size in bytes. */
+export const BYTES = { ...COUNT, description: "Bytes." };
 
-/** Room in the pool of the machines, bytes. */
-export interface HostPool {
-  readonly name: string;
-  readonly used_bytes: number;
-  readonly free_bytes: number;
-}
+/** Hardware and platform of a host. */
+export const HOST_HARDWARE = whole("Hardware and platform; null for what the host does not say.", {
+  hostname: NULLABLE_TEXT,
+  platform: { ...NULLABLE_TEXT, description: "Its version, such as `20260101T000000Z`." },
+  cpu: { ...NULLABLE_TEXT, description: "The processor's name." },
+  cpus: { ...NULLABLE_COUNT, description: "Logical processors." },
+  ram_mib: { ...NULLABLE_COUNT, description: "Memory, MiB." },
+  hvm: { ...orNull(FLAG), description: "Whether its processors can run machines." },
+});
+/** See HOST_HARDWARE. */
+export type HostHardware = ShapeOf<typeof HOST_HARDWARE>;
+
+/** Space in the pool of the machines. */
+export const HOST_POOL = whole("Space in the pool.", {
+  name: TEXT,
+  used_bytes: BYTES,
+  free_bytes: BYTES,
+});
+/** See HOST_POOL. */
+export type HostPool = ShapeOf<typeof HOST_POOL>;
 
 /** One of the walls around a guest. */
-export interface Wall {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly detail: string;
-}
+export const WALL = whole("A wall around tasks.", { name: TEXT, ok: FLAG, detail: TEXT });
+/** See WALL. */
+export type Wall = ShapeOf<typeof WALL>;
 
 /** Which walls stand, in words: `1 of the 10 walls around tasks does not stand: user (it is root)`. */
 export function wallsText(walls: readonly Wall[]): string {
@@ -39,28 +53,34 @@ export function wallsText(walls: readonly Wall[]): string {
   return `${open.length} of the ${walls.length} walls around tasks ${stand}: ${which}`;
 }
 
-/** Numbers of machines by vmadm's word for their state. */
-export interface MachineCounts {
-  readonly total: number;
-  readonly by_state: Readonly<Record<string, number>>;
-}
+/** Numbers of machines. */
+export const MACHINE_COUNTS = whole("Numbers of machines.", {
+  total: COUNT,
+  by_state: { ...mapOf(COUNT), description: "By vmadm's word for the state." },
+});
+/** See MACHINE_COUNTS. */
+export type MachineCounts = ShapeOf<typeof MACHINE_COUNTS>;
 
 /** The disk of the state folder. */
-export interface DiskRoom {
-  readonly folder: string;
-  /** Null where the system does not say. */
-  readonly free_bytes: number | null;
-}
+export const DISK_ROOM = whole("Space on a disk.", {
+  folder: TEXT,
+  free_bytes: { ...NULLABLE_COUNT, description: "Null where the system does not say." },
+});
+/** See DISK_ROOM. */
+export type DiskRoom = ShapeOf<typeof DISK_ROOM>;
 
 /** What does not change while the agent runs. */
-export interface AgentFacts {
-  /** Of the managed host. */
-  readonly name: string;
-  readonly mode: "local" | "simulated" | "ssh";
-  readonly version: string;
-  readonly commit: string | null;
-  readonly runtime: string;
-  readonly target: string;
-  readonly pid: number;
-  readonly started_at: Instant;
-}
+export const AGENT_FACTS = {
+  name: { ...TEXT, description: "Of the managed host." },
+  mode: wordOf(["local", "simulated", "ssh"]),
+  version: { ...TEXT, description: "Of the agent." },
+  commit: { ...NULLABLE_TEXT, description: "What the agent was built from; null from source." },
+  runtime: TEXT,
+  target: { ...TEXT, description: "The platform that the agent was built for." },
+  pid: { ...COUNT, minimum: 1 },
+  started_at: INSTANT,
+};
+/** See AGENT_FACTS. */
+export type AgentFacts = {
+  readonly [Name in keyof typeof AGENT_FACTS]: ShapeOf<typeof AGENT_FACTS[Name]>;
+};

@@ -6,7 +6,9 @@ import { AgentError } from "./error.ts";
 import { isJsonObject } from "./json.ts";
 
 /** What a token allows: `read` is GET and HEAD without secrets, `admin` is everything. */
-export type TokenScope = "read" | "admin";
+export const TOKEN_SCOPES = ["read", "admin"] as const;
+/** One of TOKEN_SCOPES. */
+export type TokenScope = typeof TOKEN_SCOPES[number];
 
 /** What is kept of a token; the token itself is shown once and kept nowhere. */
 export interface Token {
@@ -54,7 +56,7 @@ export function isTokenName(text: string): boolean {
 
 /** One of the two scopes, or undefined. */
 export function tokenScopeOf(text: unknown): TokenScope | undefined {
-  return text === "read" || text === "admin" ? text : undefined;
+  return TOKEN_SCOPES.find((scope) => scope === text);
 }
 
 /**

@@ -8,41 +8,75 @@
 import { unreachable } from "../error.ts";
 import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
-import { type Execution, isAtRest, isFinal, type Phase, stateOf } from "./state.ts";
+import { type Execution, isAtRest, isFinal, type Phase, PHASES, stateOf } from "./state.ts";
+import {
+  ANY_VALUE,
+  COUNT,
+  FLAG,
+  INSTANT,
+  orNull,
+  SECONDS,
+  type ShapeOf,
+  TEXT,
+  whole,
+  wordOf,
+} from "../description/answer.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { maskedJson } from "../masking.ts";
 import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
 /** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
-export interface TaskResult {
-  readonly result: JsonValue;
-  /** The empty text when there was none; a text, or `{name, message}` of an Error. */
-  readonly error: JsonValue;
-  /** The task's name, or its uuid when it has none. */
-  readonly name: string;
-  readonly started_at: Instant;
-  readonly finished_at: Instant;
-  /** Executions of the body. */
-  readonly attempts: number;
-}
+export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran have one.", {
+  result: { ...ANY_VALUE, description: "Any JSON value; `OK` when the task named none." },
+  error: {
+    ...ANY_VALUE,
+    description: "The empty text when there was none; else a text or an object.",
+    anyOf: [
+      TEXT,
+      { type: "object", properties: { name: TEXT, message: TEXT }, additionalProperties: true },
+    ],
+  },
+  name: { ...TEXT, description: "The task's name, or its uuid when it has none." },
+  started_at: INSTANT,
+  finished_at: INSTANT,
+  attempts: { ...COUNT, description: "Executions of the body." },
+});
+/** See TASK_RESULT. */
+export type TaskResult = ShapeOf<typeof TASK_RESULT>;
 
-/** An attempt of a task that failed, or ended with the agent. */
-export interface FailedAttempt {
-  /** The task's name, or its uuid when it has none. */
-  readonly task: string;
-  /** Place of the task in the chain of the phase, from 0. */
-  readonly index: number;
-  /** Number of the attempt, from 1; those that ended with the agent and fallbacks count too. */
-  readonly attempt: number;
-  /** Whether the fallback ran and not the body. */
-  readonly fallback: boolean;
-  /** As in the entry of a task; a long one is cut. */
-  readonly error: JsonValue;
-  readonly started_at: Instant;
-  readonly finished_at: Instant;
-  /** Seconds until the next attempt; null when none follows. */
-  readonly wait_seconds: number | null;
-}
+/** Place of a task. */
+export const TASK_INDEX = {
+  ...COUNT,
+  description: "Place of the task in the chain of the phase, from 0.",
+};
+
+/** An attempt of a task that failed, or ended with the agent, as it is sent. */
+export const FAILED_ATTEMPT = whole("An attempt of a task that failed.", {
+  task: { ...TEXT, description: "The task's name, or its uuid when it has none." },
+  phase: wordOf(PHASES),
+  index: TASK_INDEX,
+  attempt: {
+    ...COUNT,
+    description:
+      "Number of the attempt, from 1; those that ended with the agent and fallbacks count too.",
+  },
+  fallback: { ...FLAG, description: "Whether the fallback ran and not the body." },
+  error: {
+    ...ANY_VALUE,
+    description:
+      "What it failed with, cut if it is long; `interrupted` when it ended with the agent.",
+  },
+  message: { ...TEXT, description: "The error in one line." },
+  started_at: INSTANT,
+  finished_at: INSTANT,
+  wait_seconds: {
+    ...orNull(SECONDS),
+    description: "Seconds until the next attempt; null when none follows.",
+  },
+});
+type AttemptOnWire = ShapeOf<typeof FAILED_ATTEMPT>;
+/** The same as it is kept, beside its phase. */
+export type FailedAttempt = Omit<AttemptOnWire, "phase" | "message">;
 
 /** Error of a task, or of an attempt of one, that ended with the agent. */
 export const INTERRUPTED = "interrupted";
@@ -93,6 +127,28 @@ function errorText(error: JsonValue, secrets: ReadonlySet<string>): string {
 
 function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).toWellFormed()}…`;
+}
+
+/** A failed attempt as it is sent. @param phase the chain of its task */
+export function attemptOnWire(
+  phase: Phase,
+  attempt: FailedAttempt,
+  secrets: ReadonlySet<string>,
+): AttemptOnWire {
+  const { task, index, attempt: number, fallback, error } = attempt;
+  const { started_at, finished_at, wait_seconds } = attempt;
+  return {
+    task,
+    phase,
+    index,
+    attempt: number,
+    fallback,
+    error: maskedJson(error, secrets),
+    message: errorLine(error, secrets),
+    started_at,
+    finished_at,
+    wait_seconds,
+  };
 }
 
 /** Error of a task that exceeded its own time, as clients of document 2 know it. */

@@ -1,13 +1,30 @@
-// The summary of a job: what an operator asks first, without the sources of its tasks and without
-// secrets. And the lines of its log in the same manner.
+// Summaries of jobs, their failed attempts and the lines of their logs, as they are sent: without the sources of
+// tasks and without secrets. Each has its shape here, which /openapi.json shows.
 
 import { isUuid, type JobUuid, type MachineUuid, type WorkflowUuid } from "../id.ts";
 import { type Instant, msBetween } from "../instant.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { isJsonObject, type JsonObject } from "../json.ts";
 import { MASK, maskedJson } from "../masking.ts";
-import { errorLine, type FailedAttempt, type Job, LOG_LEVELS } from "./job.ts";
-import type { Execution, Phase } from "./state.ts";
-import { elapsedMs, waitOf, type WaitReason } from "./wire.ts";
+import { errorLine, type Job, LOG_LEVELS, TASK_INDEX } from "./job.ts";
+import { type Execution, EXECUTIONS, type Phase, PHASES } from "./state.ts";
+import {
+  ANY_OBJECT,
+  COUNT,
+  INSTANT,
+  NULLABLE_COUNT,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  NULLABLE_UUID,
+  orNull,
+  SECONDS,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  UUID,
+  whole,
+  wordOf,
+} from "../description/answer.ts";
+import { elapsedMs, waitOf } from "./wire.ts";
 
 /** The present or failed task of a job. */
 export interface SummaryTask {
@@ -70,14 +87,92 @@ export interface SummaryView {
 }
 
 /** Why an unfinished job does not run; `waiting_for_retry` is a task between two attempts. */
-export const WAIT_REASONS = [
+const WAIT_REASONS = [
   "scheduled",
   "waiting_for_slot",
   "waiting_for_resume",
   "waiting_for_retry",
   "undoing",
 ] as const;
-type SummaryReason = WaitReason | typeof WAIT_REASONS[number];
+type SummaryReason = SummaryOnWire["reason"];
+
+/** The task that the job is at, as it is sent. */
+export const SUMMARY_TASK = whole("The task that runs, waits or has failed.", {
+  name: TEXT,
+  phase: wordOf(PHASES),
+  index: TASK_INDEX,
+  attempt: { ...NULLABLE_COUNT, description: "Null while it is not running." },
+  since: { ...NULLABLE_INSTANT, description: "When the attempt began." },
+  next_retry_at: NULLABLE_INSTANT,
+});
+
+/** What a summary shows; the answer about one job adds to it. */
+export const SUMMARY_FIELDS = {
+  uuid: UUID,
+  name: { ...TEXT, description: "The workflow's name." },
+  workflow_uuid: UUID,
+  state: wordOf(EXECUTIONS),
+  reason: {
+    ...orNull(wordOf(WAIT_REASONS)),
+    description: "Why the job is not running: `scheduled` until `next_run_at`, " +
+      "`waiting_for_retry` until `task.next_retry_at`; `undoing` is a canceled job whose " +
+      "`oncancel` chain has not ended.",
+  },
+  next_run_at: NULLABLE_INSTANT,
+  task: orNull(shapeRef("SummaryTask", SUMMARY_TASK)),
+  tasks_done: { ...COUNT, description: "Tasks of the chain that have ended." },
+  tasks_total: COUNT,
+  progress: {
+    ...orNull(ANY_OBJECT),
+    description: "The latest progress of the running task: `phase`, `done` and `total` in bytes, " +
+      "`rate` in bytes per second. Null if it is over 4096 bytes: the log has it.",
+  },
+  error: { ...NULLABLE_TEXT, description: "Why the job failed, in one line." },
+  target: NULLABLE_TEXT,
+  machine: orNull(
+    whole("The machine that the target names.", { uuid: UUID, alias: NULLABLE_TEXT }),
+  ),
+  host: { ...TEXT, description: "Names the managed host." },
+  created_at: INSTANT,
+  started_at: NULLABLE_INSTANT,
+  finished_at: NULLABLE_INSTANT,
+  elapsed: { ...SECONDS, description: "Seconds that its tasks have run so far." },
+  duration: {
+    ...orNull(SECONDS),
+    description: "Seconds from the first start to the end, or until now.",
+  },
+  params: {
+    ...orNull(ANY_OBJECT),
+    description: "Secrets are masked; for a caller of scope `read`, every param is. Null if they " +
+      "are over 4096 bytes: `GET /jobs/{job_uuid}` has them.",
+  },
+  params_bytes: COUNT,
+  prev_attempt: { ...NULLABLE_UUID, description: "The job that this one repeats." },
+  next_attempt: { ...NULLABLE_UUID, description: "The job that repeats this one." },
+};
+
+/** A summary as it is sent. */
+export const SUMMARY = whole(
+  "A job without the sources of its tasks and without secrets.",
+  SUMMARY_FIELDS,
+);
+type SummaryOnWire = ShapeOf<typeof SUMMARY>;
+
+/** A line of a log as it is sent. */
+export const LOG_LINE = whole("A line of a job's log: it has a message, or progress.", {
+  sequence: {
+    ...COUNT,
+    description: "Increases with every line of every job, also across restarts.",
+  },
+  time: INSTANT,
+  task: NULLABLE_TEXT,
+  attempt: { ...NULLABLE_COUNT, description: "Number of the task's attempt." },
+  level: wordOf(LOG_LEVELS),
+  message: NULLABLE_TEXT,
+  progress: orNull(ANY_OBJECT),
+  fields: { ...orNull(ANY_OBJECT), description: "What else the line holds. Secrets are masked." },
+});
+type LogLineOnWire = ShapeOf<typeof LOG_LINE>;
 
 /** The prefix of the target of every job of a machine. */
 export const MACHINE_TARGET = "/machines/";
@@ -94,10 +189,10 @@ export function machineOfTarget(target: string | null): MachineUuid | undefined 
 }
 
 /** A summary as it is sent. */
-export function summaryOnWire(job: JobSummary, view: SummaryView): JsonObject {
+export function summaryOnWire(job: JobSummary, view: SummaryView): SummaryOnWire {
   const { now, host } = view;
   const machine = machineOfTarget(job.target);
-  const wire: Record<string, JsonValue> = {
+  return {
     uuid: job.uuid,
     name: job.name,
     workflow_uuid: job.workflow_uuid,
@@ -107,7 +202,9 @@ export function summaryOnWire(job: JobSummary, view: SummaryView): JsonObject {
     task: taskOnWire(job, now),
     tasks_done: job.tasks_done,
     tasks_total: job.tasks_total,
-    progress: job.progress === null ? null : maskedJson(job.progress, new Set(job.secrets)),
+    progress: job.progress === null
+      ? null
+      : maskedJson(job.progress, new Set(job.secrets)) as JsonObject,
     error: job.error,
     target: job.target,
     machine: machine === undefined ? null : { uuid: machine, alias: job.alias },
@@ -122,18 +219,17 @@ export function summaryOnWire(job: JobSummary, view: SummaryView): JsonObject {
     prev_attempt: job.prev_attempt,
     next_attempt: job.next_attempt,
   };
-  return wire;
 }
 
-function reasonOf(job: JobSummary, now: Instant): SummaryReason | null {
+function reasonOf(job: JobSummary, now: Instant): SummaryReason {
   const { execution, retry_at, runner_id, claimable_at } = job;
   if (execution === "canceled" && (runner_id !== null || claimable_at !== null)) return "undoing";
   if (runner_id !== null && retry_at !== null && retry_at > now) return "waiting_for_retry";
   return waitOf(job, now).reason ?? null;
 }
 
-/** Of a task that does not run there is no attempt. */
-function taskOnWire(job: JobSummary, now: Instant): JsonObject | null {
+/** A task that is not running has no attempt. */
+function taskOnWire(job: JobSummary, now: Instant): SummaryOnWire["task"] {
   const { task, runner_id, starts, failures, elapsed_at, retry_at } = job;
   if (task === null) return null;
   const shown = { name: task.name, phase: task.phase, index: task.index };
@@ -161,28 +257,6 @@ function shownParams({ params, secrets }: JobSummary, view: SummaryView): JsonOb
   return Object.fromEntries(Object.keys(params).map((name) => [name, MASK]));
 }
 
-/** A failed attempt as it is sent. @param phase the chain of its task */
-export function attemptOnWire(
-  phase: Phase,
-  attempt: FailedAttempt,
-  secrets: ReadonlySet<string>,
-): JsonObject {
-  const { task, index, attempt: number, fallback, error } = attempt;
-  const { started_at, finished_at, wait_seconds } = attempt;
-  return {
-    task,
-    phase,
-    index,
-    attempt: number,
-    fallback,
-    error: maskedJson(error, secrets),
-    message: errorLine(error, secrets),
-    started_at,
-    finished_at,
-    wait_seconds,
-  };
-}
-
 /** A line of the log of a job: an entry of its info, or a failed attempt of one of its tasks. */
 export interface JobLogLine {
   /** Rises with every line of every job, also across restarts; never used again. */
@@ -197,7 +271,7 @@ export interface JobLogLine {
 }
 
 /** A line as it is sent: it has a message, or progress; what else it holds stands in `fields`. */
-export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): JsonObject {
+export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): LogLineOnWire {
   const { seq: sequence, created_at: time, attempt } = line;
   const entry = maskedJson(line.entry, secrets) as JsonObject;
   const task = typeof entry.task === "string" ? entry.task : null;
@@ -208,7 +282,10 @@ export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): J
   return { ...head, ...said };
 }
 
-function entrySaid({ task, log, message, progress, ...others }: JsonObject): JsonObject {
+/** What a line says besides its head. */
+type LineSaid = Omit<LogLineOnWire, "sequence" | "time" | "task" | "attempt">;
+
+function entrySaid({ task, log, message, progress, ...others }: JsonObject): LineSaid {
   const level = LOG_LEVELS.find((one) => one === log) ?? "info";
   const { fields, ...more } = others;
   // A line of a task's log has its fields together, an entry of its own beside each other.
@@ -238,7 +315,7 @@ function attemptSaid(
   attempt: number | null,
   entry: JsonObject,
   secrets: ReadonlySet<string>,
-): JsonObject {
+): LineSaid {
   const { error = "", wait_seconds = null, started_at = null, fallback } = entry;
   const what = fallback === true ? "fallback" : `attempt ${attempt}`;
   const next = wait_seconds === null

@@ -75,7 +75,7 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
 ]);
 
 /** Why an unfinished job does not run at present. */
-export type WaitReason =
+type WaitReason =
   | "scheduled" // its time has not come; see `next_run_at`
   | "waiting_for_slot" // it is ready, and goes on when a runner has a free slot
   | "waiting_for_resume"; // a task has set it to waiting

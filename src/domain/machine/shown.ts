@@ -1,41 +1,108 @@
-// What answers show of a machine besides its state: when it was created, its owner, its disks and its nics.
-// They come from vmadm, or from the request of its job while there is no machine yet. Other
-// properties of a disk or nic stay out: a list is read often, and has to stay small.
+// A machine as answers show it: what vmadm says of it, or the request of its job while there is no machine yet.
+// Other properties of machines, disks and nics stay out: a list is read often, and has to stay small.
 
+import {
+  ANY_OBJECT,
+  FLAG,
+  listOf,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  NULLABLE_UUID,
+  orNull,
+  type Shape,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  UUID,
+  whole,
+} from "../description/answer.ts";
 import { instantOf } from "../instant.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 
-/** One field of a disk or nic; null where nobody has named it. */
-interface ShownField {
-  readonly type: "string" | "integer" | "boolean";
-  readonly description: string;
-}
+const WHOLE_NUMBER: Shape<number | null> = { type: ["integer", "null"] };
 
-/** Fields of a disk as answers show it. @see vmadm(8), disks */
-export const DISK_FIELDS = {
+/** A disk; null for what nobody has named. @see vmadm(8), disks */
+export const MACHINE_DISK = whole("A disk of a machine.", {
   path: {
-    type: "string",
+    ...NULLABLE_TEXT,
     description:
       "Its device on the host, or the medium's file in the zone; null before it is made.",
   },
-  media: { type: "string", description: "`disk` or `cdrom`; null means a disk not yet made." },
-  model: { type: "string", description: "What the guest sees, such as `virtio`." },
-  size: { type: "integer", description: "MiB; null for a medium." },
-  boot: { type: "boolean", description: "Whether the machine starts from it." },
-} as const satisfies Readonly<Record<string, ShownField>>;
+  media: { ...NULLABLE_TEXT, description: "`disk` or `cdrom`; null means a disk not yet made." },
+  model: { ...NULLABLE_TEXT, description: "What the guest sees, such as `virtio`." },
+  size: { ...WHOLE_NUMBER, description: "MiB; null for a medium." },
+  boot: { ...orNull(FLAG), description: "Whether the machine starts from it." },
+});
 
-/** Fields of a nic as answers show it, without its addresses. @see vmadm(8), nics */
-export const NIC_FIELDS = {
-  interface: { type: "string", description: "In the zone, such as `net0`." },
-  mac: { type: "string", description: "As vmadm writes it; null before one is chosen." },
-  nic_tag: { type: "string", description: "The network of the host that it is on." },
-  vlan_id: { type: "integer", description: "Null or 0 without a VLAN." },
-  model: { type: "string", description: "What the guest sees, such as `virtio`." },
-  gateway: { type: "string", description: "The IPv4 address of its router." },
-  primary: { type: "boolean", description: "Whether its gateway is the machine's default route." },
-} as const satisfies Readonly<Record<string, ShownField>>;
+/** A nic; null for what nobody has named. @see vmadm(8), nics */
+export const MACHINE_NIC = whole("A nic of a machine.", {
+  interface: { ...NULLABLE_TEXT, description: "In the zone, such as `net0`." },
+  mac: { ...NULLABLE_TEXT, description: "As vmadm writes it; null before one is chosen." },
+  nic_tag: { ...NULLABLE_TEXT, description: "The network of the host that it is on." },
+  vlan_id: { ...WHOLE_NUMBER, description: "Null or 0 without a VLAN." },
+  model: { ...NULLABLE_TEXT, description: "What the guest sees, such as `virtio`." },
+  gateway: { ...NULLABLE_TEXT, description: "The IPv4 address of its router." },
+  primary: {
+    ...orNull(FLAG),
+    description: "Whether its gateway is the machine's default route.",
+  },
+  ips: {
+    ...listOf(TEXT),
+    description: "Addresses, with their prefix if it is known, or `dhcp` and `addrconf`.",
+  },
+});
 
-/** The fields that vmadm must list for shownDetails(), besides those of every list. */
+/** The fields of a machine in lists. */
+export const MACHINE_FIELDS = {
+  uuid: UUID,
+  alias: NULLABLE_TEXT,
+  brand: NULLABLE_TEXT,
+  state: {
+    ...TEXT,
+    description:
+      "vmadm's word, such as `running` or `stopped`; `absent` while there is only a job.",
+  },
+  zone_state: {
+    ...NULLABLE_TEXT,
+    description: "The kernel's word for the zone; null while there is only a job.",
+  },
+  ram: { ...WHOLE_NUMBER, description: "MiB." },
+  vcpus: WHOLE_NUMBER,
+  created_at: {
+    ...NULLABLE_INSTANT,
+    description: "When vmadm made it; null while there is only a job.",
+  },
+  owner_uuid: { ...NULLABLE_UUID, description: "As vmadm has it; all zeros without an owner." },
+  disks: {
+    ...listOf(shapeRef("MachineDisk", MACHINE_DISK)),
+    description: "Its disks and attached media; while there is only a job, as requested.",
+  },
+  nics: {
+    ...listOf(shapeRef("MachineNic", MACHINE_NIC)),
+    description: "Its network interfaces; while there is only a job, as requested.",
+  },
+  media: {
+    ...orNull(shapeRef("Media", ANY_OBJECT)),
+    description: "What that job installs from; null when there is no such job.",
+  },
+  medium: {
+    ...NULLABLE_TEXT,
+    description: "The medium in the machine's zone, as the machine sees it: placed by a job and " +
+      "not ejected, or attached according to vmadm.",
+  },
+  job_uuid: {
+    ...NULLABLE_UUID,
+    description: "The newest provisioning job of this machine; if the machine exists, requests " +
+      "that failed later do not count.",
+  },
+  job_execution: orNull(shapeRef("Execution", TEXT)),
+};
+/** A machine in lists. */
+export const MACHINE = whole("A machine, as lists show it.", MACHINE_FIELDS);
+/** See MACHINE. */
+export type ShownMachine = ShapeOf<typeof MACHINE>;
+
+/** The fields that vmadm must list for shownProperties(), besides those of every list. */
 export const DETAIL_PROPERTIES: readonly string[] = [
   "create_timestamp",
   "owner_uuid",
@@ -44,42 +111,61 @@ export const DETAIL_PROPERTIES: readonly string[] = [
 ];
 
 /**
- * The details of a machine, from what vmadm says of it.
+ * What vmadm says of a machine, as answers show it.
  * @param described gives a property of the machine, or of the request of its job; null without one
- * @returns `created_at` (an instant), `owner_uuid`, `disks`, and `nics` with their `ips`
  */
-export function shownDetails(described: (name: string) => JsonValue): JsonObject {
+export function shownProperties(described: (name: string) => JsonValue) {
   const created = described("create_timestamp");
   return {
+    alias: textOf(described("alias")),
+    brand: textOf(described("brand")),
+    ram: numberOf(described("ram")),
+    vcpus: numberOf(described("vcpus")),
     created_at: typeof created === "string" ? instantOf(created) ?? null : null,
-    owner_uuid: shownValue("string", described("owner_uuid")),
-    disks: objectsIn(described("disks")).map((disk) => shownFields(DISK_FIELDS, disk)),
-    nics: objectsIn(described("nics")).map((nic) => ({
-      ...shownFields(NIC_FIELDS, nic),
-      ips: addressesOf(nic),
-    })),
+    owner_uuid: textOf(described("owner_uuid")),
+    disks: objectsIn(described("disks")).map(shownDisk),
+    nics: objectsIn(described("nics")).map(shownNic),
   };
 }
 
-function shownFields(fields: Readonly<Record<string, ShownField>>, from: JsonObject): JsonObject {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, { type }]) => [name, shownValue(type, from[name])]),
-  );
+function shownDisk({ path, media, model, size, boot }: JsonObject): ShapeOf<typeof MACHINE_DISK> {
+  return {
+    path: textOf(path),
+    media: textOf(media),
+    model: textOf(model),
+    size: numberOf(size),
+    boot: flagOf(boot),
+  };
 }
 
-/** A value of its type. Requests and vmadm may write numbers and flags as texts, and flags as 1 and 0. */
-function shownValue(type: ShownField["type"], value: JsonValue | undefined): JsonValue {
-  switch (type) {
-    case "string":
-      return typeof value === "string" ? value : null;
-    case "integer": {
-      const number = typeof value === "string" && value !== "" ? Number(value) : value;
-      return Number.isSafeInteger(number) ? number as number : null;
-    }
-    case "boolean":
-      if (value === undefined || value === null) return null;
-      return [true, 1, "1", "true"].some((yes) => yes === value);
-  }
+function shownNic(nic: JsonObject): ShapeOf<typeof MACHINE_NIC> {
+  return {
+    interface: textOf(nic.interface),
+    mac: textOf(nic.mac),
+    nic_tag: textOf(nic.nic_tag),
+    vlan_id: numberOf(nic.vlan_id),
+    model: textOf(nic.model),
+    gateway: textOf(nic.gateway),
+    primary: flagOf(nic.primary),
+    ips: addressesOf(nic),
+  };
+}
+
+/** The text, or null for a value of another type. */
+export function textOf(value: JsonValue | undefined): string | null {
+  return typeof value === "string" ? value : null;
+}
+
+// Requests and vmadm may write numbers and flags as texts, and flags as 1 and 0.
+
+function numberOf(value: JsonValue | undefined): number | null {
+  const number = typeof value === "string" && value !== "" ? Number(value) : value;
+  return Number.isSafeInteger(number) ? number as number : null;
+}
+
+function flagOf(value: JsonValue | undefined): boolean | null {
+  if (value === undefined || value === null) return null;
+  return [true, 1, "1", "true"].some((yes) => yes === value);
 }
 
 /** Addresses with their prefix where it is known, or the words `dhcp` and `addrconf`. */

@@ -4,20 +4,18 @@ import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, REFUSALS, refusals } from "./errors.ts";
 import { HOST } from "./host.ts";
 import {
-  CONDITIONS,
   COUNT,
-  emptyAnswer,
   INSTANT,
-  jsonAnswer,
-  jsonBody,
   listOf,
   objectOf,
-  type OpenapiPart,
   schemaRef,
-  TEXT,
-} from "./operation.ts";
+  whole,
+} from "../../domain/description/answer.ts";
+import { CONDITIONS, emptyAnswer, jsonAnswer, jsonBody, type OpenapiPart } from "./operation.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 import { EXECUTIONS, isFinal } from "../../domain/job/state.ts";
+import { CALLER } from "../routes/agent.ts";
+import { READINESS, READINESS_FINDING } from "../routes/health.ts";
 import { HOURLY_QUERY_FIELDS } from "../routes/metrics.ts";
 import { queryParameters } from "./requests.ts";
 
@@ -47,29 +45,18 @@ const SCHEMAS: JsonObject = {
     Object.fromEntries(EXECUTIONS.map((counter) => [counter, COUNT])),
   ),
   Health: objectOf("The agent answers.", ["status"], { status: { const: "ok" } }),
-  Readiness: objectOf("Whether the agent can do its work.", ["status"], {
-    status: { enum: ["ready", "not_ready"] },
-    checks: {
-      type: "object",
-      description: "Results by check. A warning does not make the agent unready. Left out for a " +
-        "caller that needs a token and sends none.",
-      additionalProperties: schemaRef("Finding"),
-    },
-  }),
-  Finding: objectOf("The result of one check.", ["status", "detail"], {
-    status: { enum: ["ok", "warn", "failed"] },
-    detail: { type: "string", description: "For people." },
-  }),
+  Readiness: READINESS,
+  Finding: READINESS_FINDING,
   HourlyStats: objectOf(
     "How jobs ended, hour by hour, of the jobs that are kept.",
     ["since", "until", "total", "hours"],
     {
       since: { ...INSTANT, description: "Beginning of the first hour." },
       until: { ...INSTANT, description: "Now: the last hour is not over." },
-      total: objectOf("Sums of all these hours.", ENDS, END_COUNTS),
+      total: whole("Sums of all these hours.", END_COUNTS),
       hours: {
         ...listOf(
-          objectOf("Jobs that ended in one hour.", ["hour", ...ENDS], {
+          whole("Jobs that ended in one hour.", {
             hour: { ...INSTANT, description: "Beginning of the hour, UTC." },
             ...END_COUNTS,
           }),
@@ -78,21 +65,7 @@ const SCHEMAS: JsonObject = {
       },
     },
   ),
-  Whoami: objectOf("Who calls.", ["authenticated_by", "token", "scope", "request_id"], {
-    authenticated_by: {
-      type: "string",
-      enum: ["token", "loopback", "socket", "ticket"],
-      description: "Callers on loopback and on the unix socket need no token, unless the agent " +
-        "requires one.",
-    },
-    token: { type: ["string", "null"], description: "Name of the token, where one was sent." },
-    scope: {
-      type: "string",
-      enum: ["read", "admin"],
-      description: "What the caller may do: look, or everything.",
-    },
-    request_id: { ...TEXT, description: "As in the header `X-Request-Id`." },
-  }),
+  Whoami: CALLER,
   Ping: objectOf("The agent answers.", ["pid", "backend"], {
     pid: { type: "integer", minimum: 1, description: "The agent's process." },
     backend: { type: "string", description: "Where jobs are kept." },

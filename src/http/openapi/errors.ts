@@ -7,7 +7,8 @@ import {
   FIELD_ERROR_CODES,
 } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { headerRef, listOf, objectOf, schemaRef, TEXT } from "./operation.ts";
+import { listOf, objectOf, schemaRef, TEXT } from "../../domain/description/answer.ts";
+import { headerRef } from "./operation.ts";
 import { tooManyRequests } from "../request/concurrency.ts";
 
 // The errors as data: for each status, the cases in which a request is refused, with an example of each.

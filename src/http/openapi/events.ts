@@ -13,7 +13,8 @@ import { EVENT_QUERY_FIELDS } from "../routes/events.ts";
 import { refusals } from "./errors.ts";
 import { JOB_UUID } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
-import { emptyAnswer, type OpenapiPart, schemaRef } from "./operation.ts";
+import { schemaRef } from "../../domain/description/answer.ts";
+import { emptyAnswer, type OpenapiPart } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
 /** The name of a kind's schema: `JobEvent` for `job`. */

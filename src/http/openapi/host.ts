@@ -1,156 +1,31 @@
 // The host in the OpenAPI document: what `zonewright status` and the console show first.
 
+import { WALL } from "../../domain/host.ts";
 import { DEFAULT_POLICY, policyOnWire } from "../../domain/policy.ts";
-import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import { SETTING_ORIGINS } from "../routes/agent.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { SETTING } from "../routes/agent.ts";
+import { HOST_PAGE } from "../routes/host.ts";
+import type { Instant } from "../../domain/instant.ts";
 import { refusals } from "./errors.ts";
 import { JOB_UUID } from "./job_schemas.ts";
 import {
-  COUNT,
   INSTANT,
-  jsonAnswer,
   listOf,
-  NULLABLE_COUNT,
-  NULLABLE_TEXT,
   objectOf,
-  type OpenapiPart,
   schemaRef,
+  type ShapeOf,
   TEXT,
-  UUID,
   whole,
-} from "./operation.ts";
+} from "../../domain/description/answer.ts";
+import { jsonAnswer, type OpenapiPart } from "./operation.ts";
 
 const READ_AT = "2026-11-20T13:20:00.000Z";
-const BYTES: JsonObject = { ...COUNT, description: "Bytes." };
 
-/** The schema of a reading: its value, or the error. */
-function reading(description: string, value: JsonObject): JsonObject {
-  return whole(description, {
-    read_at: { ...INSTANT, description: "When it was read, or was tried to be read." },
-    error: { ...NULLABLE_TEXT, description: "Why it could not be read; null when it was." },
-    value: { anyOf: [value, { type: "null" }] },
-  });
-}
-
-function readingOf(value: JsonValue): JsonObject {
+function readingOf<T>(value: T): { read_at: Instant; error: null; value: T } {
   return { read_at: READ_AT, error: null, value };
 }
 
-const SETTING: JsonObject = { ...COUNT, description: "As the setting of this name." };
-const POLICY_FIELDS: JsonObject = Object.fromEntries(
-  Object.entries(policyOnWire(DEFAULT_POLICY)).map(([name, value]) => [
-    name,
-    Array.isArray(value) ? listOf(TEXT) : typeof value === "string" ? TEXT : SETTING,
-  ]),
-);
-
-const SYSTEM = whole("Hardware and platform; null for what the host does not say.", {
-  hostname: NULLABLE_TEXT,
-  platform: { ...NULLABLE_TEXT, description: "Its version, such as `20260101T000000Z`." },
-  cpu: { ...NULLABLE_TEXT, description: "The processor's name." },
-  cpus: { ...NULLABLE_COUNT, description: "Logical processors." },
-  ram_mib: { ...NULLABLE_COUNT, description: "Memory, MiB." },
-  hvm: { type: ["boolean", "null"], description: "Whether its processors can run machines." },
-});
-
-const FAILED_JOB = whole("A job that failed.", {
-  uuid: UUID,
-  name: { type: "string", description: "The workflow's name." },
-  task: { anyOf: [schemaRef("SummaryTask"), { type: "null" }] },
-  error: { ...NULLABLE_TEXT, description: "Why it failed, in one line." },
-  machine: { type: ["object", "null"], additionalProperties: true },
-  finished_at: { ...INSTANT, type: ["string", "null"] },
-});
-
-const READINGS: JsonObject = {
-  system: reading("What the host is made of, by `sysinfo`.", SYSTEM),
-  pool: reading(
-    "Room in the pool of the machines, by `zfs`.",
-    whole("Room in the pool.", { name: TEXT, used_bytes: BYTES, free_bytes: BYTES }),
-  ),
-  networks: reading("Networks of the host, which nics call their `nic_tag`.", listOf(TEXT)),
-  machines: reading(
-    "Machines of the host, by `vmadm`.",
-    whole("Numbers of machines.", {
-      total: COUNT,
-      by_state: {
-        type: "object",
-        description: "By vmadm's word for the state.",
-        additionalProperties: COUNT,
-      },
-    }),
-  ),
-  walls: reading(
-    "Walls around tasks, as a guest started for this has them.",
-    listOf(schemaRef("Wall")),
-  ),
-  disk: reading(
-    "The disk of the state folder.",
-    whole("Room on a disk.", {
-      folder: TEXT,
-      free_bytes: { ...NULLABLE_COUNT, description: "Null where the system does not say." },
-    }),
-  ),
-};
-
-const HOST_FIELDS: JsonObject = {
-  name: { type: "string", description: "Of the managed host." },
-  mode: { type: "string", enum: ["local", "simulated", "ssh"] },
-  version: { type: "string", description: "Of the agent." },
-  commit: { ...NULLABLE_TEXT, description: "What the agent was built from; null from source." },
-  runtime: TEXT,
-  target: { type: "string", description: "The platform that the agent was built for." },
-  pid: { type: "integer", minimum: 1 },
-  started_at: INSTANT,
-  time: { ...INSTANT, description: "The agent's clock." },
-  warnings: {
-    ...listOf(
-      whole("What an operator should know.", {
-        code: { type: "string", description: "A word for scripts." },
-        message: TEXT,
-        hint: { type: "string", description: "The command that says more, or what to do." },
-      }),
-    ),
-    description: "Usually none.",
-  },
-  slots: whole("Jobs that may run and that run.", { total: COUNT, busy: COUNT }),
-  jobs: whole("Unfinished jobs, and those that failed.", {
-    queued: COUNT,
-    running: COUNT,
-    waiting: COUNT,
-    failed_24h: {
-      ...COUNT,
-      description: "That ended in the last 24 hours, and in the rest of the hour before.",
-    },
-    last_failed: { ...listOf(FAILED_JOB), description: "The newest 5." },
-  }),
-  ...READINGS,
-  brands: { ...listOf(TEXT), description: "That machines may have, by the policy." },
-  policy: whole("The policy in force, by its settings.", POLICY_FIELDS),
-  index: whole("The image index.", {
-    upstream: NULLABLE_TEXT,
-    interval_seconds: { ...COUNT, description: "Between two syncs; 0 for none." },
-    compared_at: { ...INSTANT, type: ["string", "null"], description: "With its upstream." },
-    age_seconds: NULLABLE_COUNT,
-    outcome: { type: ["string", "null"], enum: ["complete", "partial", "failed", null] },
-    problems: { ...COUNT, description: "Documents that the last sync refused or did not reach." },
-  }),
-  cache: whole("Downloaded media.", {
-    bytes: BYTES,
-    max_bytes: { ...NULLABLE_COUNT, description: "Null without a bound." },
-  }),
-  store: whole("The database.", {
-    bytes: BYTES,
-    free_bytes: { ...COUNT, description: "Part of it that is empty, and is used first." },
-  }),
-  leftovers: { ...COUNT, description: "Machines of failed jobs that are not yet removed." },
-  settings_waiting: {
-    ...listOf(TEXT),
-    description: "Settings whose new value waits for a restart.",
-  },
-};
-
-const EXAMPLE: JsonObject = {
+const EXAMPLE: ShapeOf<typeof HOST_PAGE> = {
   name: "gz-7.example.com",
   mode: "ssh",
   version: "0.1.0",
@@ -209,19 +84,6 @@ const EXAMPLE: JsonObject = {
   settings_waiting: [],
 };
 
-const SETTING_FIELDS: JsonObject = {
-  name: { type: "string", description: "Behind the name of its table: `limits.tasks_max`." },
-  value: { description: "A JSON value; null for none." },
-  text: { ...NULLABLE_TEXT, description: "As a flag or the file has it." },
-  origin: { type: "string", enum: [...SETTING_ORIGINS] },
-  source: {
-    ...NULLABLE_TEXT,
-    description: "The file, the variable or the flag; null for a default.",
-  },
-  meaning: TEXT,
-  reloads: { type: "boolean", description: "Whether SIGHUP puts a new value in force." },
-};
-
 const DIAGNOSIS_FIELDS: JsonObject = {
   name: TEXT,
   outcome: {
@@ -245,7 +107,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
         "200": jsonAnswer(
           "The settings.",
           whole("The settings in force.", {
-            settings: listOf(whole("A setting.", SETTING_FIELDS)),
+            settings: listOf(SETTING),
             waiting: {
               ...listOf(TEXT),
               description: "Settings whose new value waits for a restart.",
@@ -308,8 +170,8 @@ const SELF_PATHS: OpenapiPart["paths"] = {
 /** The host and its agent. */
 export const HOST: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
-    Host: whole("The agent and its host on one page.", HOST_FIELDS),
-    Wall: whole("A wall around tasks.", { name: TEXT, ok: { type: "boolean" }, detail: TEXT }),
+    Host: HOST_PAGE,
+    Wall: WALL,
     Diagnosis: objectOf(
       "One thing that was looked at.",
       ["name", "outcome", "detail", "repaired"],

@@ -3,16 +3,8 @@
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { refusals } from "./errors.ts";
-import {
-  CONDITIONS,
-  emptyAnswer,
-  inPath,
-  jsonAnswer,
-  listOf,
-  type OpenapiPart,
-  schemaRef,
-  TEXT,
-} from "./operation.ts";
+import { listOf, schemaRef, TEXT } from "../../domain/description/answer.ts";
+import { CONDITIONS, emptyAnswer, inPath, jsonAnswer, type OpenapiPart } from "./operation.ts";
 
 // The schemas of document 1 as OpenAPI 3.0.3. Open enumerations are a choice between the known words and any
 // other text; closed ones are plain enumerations. No schema forbids further fields: clients ignore fields

@@ -1,9 +1,17 @@
 // The schemas of jobs and of what they report, and the job of the examples.
 
+import { TASK_RESULT } from "../../domain/job/job.ts";
 import { EXECUTION_WORDS } from "../../domain/job/wire.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
-import { COUNT, INSTANT, listOf, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
+import {
+  COUNT,
+  INSTANT,
+  listOf,
+  objectOf,
+  schemaRef,
+  UUID,
+} from "../../domain/description/answer.ts";
 import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
 
 /** The job of the examples. */
@@ -141,29 +149,6 @@ const JOB_FIELDS: JsonObject = {
   },
   next_attempt: { ...UUID, description: "The job that repeats this one." },
 };
-
-const TASK_RESULT: JsonObject = objectOf(
-  "The outcome of one task. Only tasks that ran have one.",
-  ["result", "error", "name", "started_at", "finished_at", "attempts"],
-  {
-    result: { description: "Any JSON value; `OK` when the task named none." },
-    error: {
-      description: "The empty text when there was none; else a text or an object.",
-      anyOf: [
-        TEXT,
-        {
-          type: "object",
-          properties: { name: TEXT, message: TEXT },
-          additionalProperties: true,
-        },
-      ],
-    },
-    name: { type: "string", description: "The task's name, or its uuid when it has none." },
-    started_at: INSTANT,
-    finished_at: INSTANT,
-    attempts: { ...COUNT, description: "Runs of the body." },
-  },
-);
 
 /** @see document 2, Job */
 export const JOB_SCHEMAS: JsonObject = {

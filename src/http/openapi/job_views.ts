@@ -1,8 +1,8 @@
 // The views of jobs in the OpenAPI document: summaries, failed attempts and logs.
 
-import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { LOG_LEVELS } from "../../domain/job/job.ts";
-import { WAIT_REASONS } from "../../domain/job/summary.ts";
+import { EXECUTIONS } from "../../domain/job/state.ts";
+import { FAILED_ATTEMPT } from "../../domain/job/job.ts";
+import { LOG_LINE, SUMMARY, SUMMARY_FIELDS, SUMMARY_TASK } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { COUNT_QUERY_FIELDS, LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../routes/jobs/view.ts";
 import { refusals } from "./errors.ts";
@@ -10,118 +10,21 @@ import { JOB_REQUEST, JOB_UUID, STARTED_AT } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   COUNT,
-  INSTANT,
-  jsonAnswer,
   listOf,
   NULLABLE_COUNT,
-  NULLABLE_INSTANT,
   NULLABLE_TEXT,
-  NULLABLE_UUID,
-  type OpenapiPart,
-  parameterRef,
   schemaRef,
+  type ShapeOf,
   TEXT,
-  UUID,
   whole,
-} from "./operation.ts";
+} from "../../domain/description/answer.ts";
+import { jsonAnswer, type OpenapiPart, parameterRef } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 
-const NULLABLE_OBJECT: JsonObject = { type: ["object", "null"], additionalProperties: true };
-const PHASE: JsonObject = { type: "string", enum: [...PHASES] };
-const INDEX: JsonObject = { ...COUNT, description: "Place of the task in its chain." };
-const SEQUENCE: JsonObject = {
-  type: "integer",
-  minimum: 0,
-  description: "Rises with every line of every job, also across restarts.",
-};
-
-/** Or null. */
-function nullable(schema: JsonObject): JsonObject {
-  return { anyOf: [schema, { type: "null" }] };
-}
-
-const SUMMARY_FIELDS: JsonObject = {
-  uuid: UUID,
-  name: { type: "string", description: "The workflow's name." },
-  workflow_uuid: UUID,
-  state: { type: "string", enum: [...EXECUTIONS] },
-  reason: {
-    type: ["string", "null"],
-    enum: [...WAIT_REASONS, null],
-    description: "Why the job does not run at present: `scheduled` until `next_run_at`, " +
-      "`waiting_for_retry` until `task.next_retry_at`; `undoing` is a canceled job whose " +
-      "`oncancel` chain is not done.",
-  },
-  next_run_at: NULLABLE_INSTANT,
-  task: nullable(schemaRef("SummaryTask")),
-  tasks_done: { ...COUNT, description: "Tasks of the chain that have ended." },
-  tasks_total: COUNT,
-  progress: {
-    ...NULLABLE_OBJECT,
-    description: "What the running task has reported last: `phase`, `done` and `total` in bytes, " +
-      "`rate` in bytes a second. Null over 4096 bytes: the log has it.",
-  },
-  error: { ...NULLABLE_TEXT, description: "Why the job failed, in one line." },
-  target: NULLABLE_TEXT,
-  machine: nullable(
-    whole("The machine of the job's target.", { uuid: UUID, alias: NULLABLE_TEXT }),
-  ),
-  host: { type: "string", description: "Names the managed host." },
-  created_at: INSTANT,
-  started_at: NULLABLE_INSTANT,
-  finished_at: NULLABLE_INSTANT,
-  elapsed: {
-    type: "number",
-    minimum: 0,
-    description: "Seconds that its tasks have run, until now while one does.",
-  },
-  duration: {
-    type: ["number", "null"],
-    minimum: 0,
-    description: "Seconds from the first start to the end, or until now.",
-  },
-  params: {
-    ...NULLABLE_OBJECT,
-    description: "Secrets are masked, for a caller of scope `read` every param. Null when they " +
-      "are over 4096 bytes: `GET /jobs/{job_uuid}` has them.",
-  },
-  params_bytes: COUNT,
-  prev_attempt: { ...NULLABLE_UUID, description: "The job that this one repeats." },
-  next_attempt: { ...NULLABLE_UUID, description: "The job that repeats this one." },
-};
-
-const ATTEMPT_FIELDS: JsonObject = {
-  task: TEXT,
-  phase: PHASE,
-  index: INDEX,
-  attempt: { ...COUNT, description: "Number of the attempt, from 1." },
-  fallback: { type: "boolean", description: "Whether the fallback ran and not the body." },
-  error: { description: "What it failed with; `interrupted` when it ended with the agent." },
-  message: { type: "string", description: "The error in one line." },
-  started_at: INSTANT,
-  finished_at: INSTANT,
-  wait_seconds: {
-    type: ["number", "null"],
-    minimum: 0,
-    description: "Seconds until the next attempt; null when none follows.",
-  },
-};
-
-const LINE_FIELDS: JsonObject = {
-  sequence: SEQUENCE,
-  time: INSTANT,
-  task: NULLABLE_TEXT,
-  attempt: { ...NULLABLE_COUNT, description: "Number of the task's attempt." },
-  level: { type: "string", enum: [...LOG_LEVELS] },
-  message: NULLABLE_TEXT,
-  progress: NULLABLE_OBJECT,
-  fields: { ...NULLABLE_OBJECT, description: "What else the line holds. Secrets are masked." },
-};
-
 const FAILED_AT = "2026-01-31T18:30:02.120Z";
 
-const SUMMARY: JsonObject = {
+const SUMMARY_EXAMPLE: ShapeOf<typeof SUMMARY> = {
   uuid: JOB_UUID,
   name: "stop-machine",
   workflow_uuid: WORKFLOW_UUID,
@@ -140,7 +43,7 @@ const SUMMARY: JsonObject = {
   tasks_total: 1,
   progress: null,
   error: null,
-  target: JOB_REQUEST.target ?? null,
+  target: `/machines/${MACHINE_UUID}`,
   machine: { uuid: MACHINE_UUID, alias: "web-1" },
   host: "gz-7.example.com",
   created_at: "2026-01-31T18:29:12.345Z",
@@ -154,7 +57,7 @@ const SUMMARY: JsonObject = {
   next_attempt: null,
 };
 
-const ATTEMPT: JsonObject = {
+const ATTEMPT: ShapeOf<typeof FAILED_ATTEMPT> = {
   task: "stop",
   phase: "chain",
   index: 0,
@@ -167,7 +70,7 @@ const ATTEMPT: JsonObject = {
   wait_seconds: 5,
 };
 
-const LINES: JsonObject[] = [{
+const LINES: ShapeOf<typeof LOG_LINE>[] = [{
   sequence: 4711,
   time: STARTED_AT,
   task: "stop",
@@ -204,18 +107,8 @@ const COUNT_EXAMPLES: JsonObject = {
 /** The views, added to the part about jobs. */
 export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
-    SummaryTask: whole("The task that runs, waits or has failed.", {
-      name: TEXT,
-      phase: PHASE,
-      index: INDEX,
-      attempt: { ...NULLABLE_COUNT, description: "Null while it does not run." },
-      since: { ...NULLABLE_INSTANT, description: "When the attempt began." },
-      next_retry_at: NULLABLE_INSTANT,
-    }),
-    JobSummary: whole(
-      "A job without the sources of its tasks and without secrets.",
-      SUMMARY_FIELDS,
-    ),
+    SummaryTask: SUMMARY_TASK,
+    JobSummary: SUMMARY,
     JobCounts: whole("Numbers of jobs that fit a filter.", {
       counts: whole(
         "By their states.",
@@ -223,8 +116,8 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
       ),
       whole: { type: "boolean", description: "False when there may be more." },
     }),
-    FailedAttempt: whole("An attempt of a task that failed.", ATTEMPT_FIELDS),
-    LogLine: whole("A line of a job's log: it has a message, or progress.", LINE_FIELDS),
+    FailedAttempt: FAILED_ATTEMPT,
+    LogLine: LOG_LINE,
   },
   paths: {
     "/agent/v1/jobs": {
@@ -250,7 +143,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
                 description: "`cursor` of the next page; null at the end.",
               },
             }),
-            { jobs: [SUMMARY], next: null },
+            { jobs: [SUMMARY_EXAMPLE], next: null },
           ),
           ...refusals("409"),
         },
@@ -300,7 +193,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
               },
               attempts: listOf(schemaRef("FailedAttempt")),
             }),
-            { ...SUMMARY, secret_params: ["license_key"], attempts: [ATTEMPT] },
+            { ...SUMMARY_EXAMPLE, secret_params: ["license_key"], attempts: [ATTEMPT] },
           ),
           ...refusals("404", "409"),
         },

@@ -18,17 +18,20 @@ import { JOB_VIEWS } from "./job_views.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   COUNT,
+  listOf,
+  objectOf,
+  schemaRef,
+  TEXT,
+  UUID,
+  whole,
+} from "../../domain/description/answer.ts";
+import {
   emptyAnswer,
   inPath,
   jsonAnswer,
   jsonBody,
-  listOf,
-  objectOf,
   type OpenapiPart,
   parameterRef,
-  schemaRef,
-  TEXT,
-  UUID,
 } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
@@ -99,10 +102,9 @@ const ANOTHER_JOB: JsonObject = {
 };
 
 function changed(done: "canceled" | "retried", fields: JsonObject): JsonObject {
-  const required = ["uuid", ...Object.keys(fields)];
   return objectOf("The outcome for each job.", ["matched", done, "refused", "more"], {
     matched: { ...COUNT, description: "Jobs that matched in this call." },
-    [done]: listOf(objectOf("A changed job.", required, { uuid: UUID, ...fields })),
+    [done]: listOf(whole("A changed job.", { uuid: UUID, ...fields })),
     refused: {
       ...listOf(schemaRef("RefusedJob")),
       description: "Jobs that were not changed; they may match the next call again.",

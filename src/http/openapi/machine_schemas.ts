@@ -1,8 +1,16 @@
 // The schemas of machines in responses, and the machine of the examples.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { DISK_FIELDS, NIC_FIELDS } from "../../domain/machine/shown.ts";
-import { INSTANT, listOf, NULLABLE_UUID, objectOf, schemaRef, TEXT, UUID } from "./operation.ts";
+import { MACHINE, MACHINE_DISK, MACHINE_FIELDS, MACHINE_NIC } from "../../domain/machine/shown.ts";
+import {
+  INSTANT,
+  NULLABLE_UUID,
+  objectOf,
+  schemaRef,
+  TEXT,
+  UUID,
+  whole,
+} from "../../domain/description/answer.ts";
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
@@ -68,62 +76,6 @@ export const LISTED_MACHINE: JsonObject = {
   job_execution: "success",
 };
 
-const FIELDS: JsonObject = {
-  uuid: UUID,
-  alias: { type: ["string", "null"] },
-  brand: { type: ["string", "null"] },
-  state: {
-    type: "string",
-    description:
-      "vmadm's word, such as `running` or `stopped`; `absent` while there is only a job.",
-  },
-  zone_state: {
-    type: ["string", "null"],
-    description: "The kernel's word for the zone; null while there is only a job.",
-  },
-  ram: { type: ["integer", "null"], description: "MiB." },
-  vcpus: { type: ["integer", "null"] },
-  created_at: {
-    ...INSTANT,
-    type: ["string", "null"],
-    description: "When vmadm made it; null while there is only a job.",
-  },
-  owner_uuid: { ...NULLABLE_UUID, description: "As vmadm has it; all zeros without an owner." },
-  disks: {
-    ...listOf(schemaRef("MachineDisk")),
-    description: "Its disks and attached media; while there is only a job, as requested.",
-  },
-  nics: {
-    ...listOf(schemaRef("MachineNic")),
-    description: "Its network interfaces; while there is only a job, as requested.",
-  },
-  media: {
-    anyOf: [schemaRef("Media"), { type: "null" }],
-    description: "What that job installs from; null when there is no such job.",
-  },
-  medium: {
-    type: ["string", "null"],
-    description: "The medium in the machine's zone, as the machine sees it: what a job of it has " +
-      "placed and none has ejected, or what vmadm shows as attached.",
-  },
-  job_uuid: {
-    ...NULLABLE_UUID,
-    description: "The newest provisioning job of this machine; while the machine is there, " +
-      "requests that failed later are passed over.",
-  },
-  job_execution: { anyOf: [schemaRef("Execution"), { type: "null" }] },
-};
-const NAMES = Object.keys(FIELDS);
-
-function orNull(fields: typeof DISK_FIELDS | typeof NIC_FIELDS): JsonObject {
-  return Object.fromEntries(
-    Object.entries(fields).map(([name, { type, description }]) => [
-      name,
-      { type: [type, "null"], description },
-    ]),
-  );
-}
-
 const DRY_RUN_FIELDS: JsonObject = {
   dry_run: { const: true },
   possible: { type: "boolean", description: "Whether the request would be accepted now." },
@@ -165,13 +117,12 @@ const DRY_RUN_FIELDS: JsonObject = {
     items: TEXT,
   },
 };
-const DRY_RUN_NAMES = Object.keys(DRY_RUN_FIELDS);
 
 /** The schemas of responses about machines. */
 export const MACHINE_SCHEMAS: JsonObject = {
-  Machine: objectOf("A machine, as lists show it.", NAMES, FIELDS),
-  MachineRead: objectOf("A machine with its console.", [...NAMES, "vnc", "console"], {
-    ...FIELDS,
+  Machine: MACHINE,
+  MachineRead: whole("A machine with its console.", {
+    ...MACHINE_FIELDS,
     console: {
       type: ["string", "null"],
       format: "uri-reference",
@@ -182,15 +133,9 @@ export const MACHINE_SCHEMAS: JsonObject = {
       description: "Null while the machine does not run, or has no such console.",
     },
   }),
-  MachineDisk: objectOf("A disk of a machine.", Object.keys(DISK_FIELDS), orNull(DISK_FIELDS)),
-  MachineNic: objectOf("A nic of a machine.", [...Object.keys(NIC_FIELDS), "ips"], {
-    ...orNull(NIC_FIELDS),
-    ips: {
-      ...listOf(TEXT),
-      description: "Addresses with their prefix where it is known, or `dhcp` and `addrconf`.",
-    },
-  }),
-  MachineDryRun: objectOf("What would become of a request.", DRY_RUN_NAMES, DRY_RUN_FIELDS),
+  MachineDisk: MACHINE_DISK,
+  MachineNic: MACHINE_NIC,
+  MachineDryRun: whole("What would become of a request.", DRY_RUN_FIELDS),
   VncAddress: objectOf("Where a VNC viewer connects.", ["host", "port"], {
     host: TEXT,
     port: { type: "integer", minimum: 1, maximum: 65_535 },

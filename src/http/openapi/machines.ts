@@ -14,18 +14,15 @@ import {
 } from "./machine_schemas.ts";
 import {
   COUNT,
-  inPath,
   INSTANT,
-  jsonAnswer,
-  jsonBody,
   listOf,
   NULLABLE_INSTANT,
   objectOf,
-  type OpenapiPart,
-  parameterRef,
   schemaRef,
   UUID,
-} from "./operation.ts";
+  whole,
+} from "../../domain/description/answer.ts";
+import { inPath, jsonAnswer, jsonBody, type OpenapiPart, parameterRef } from "./operation.ts";
 import { MEDIUM_SHA256 } from "./media.ts";
 import { queryParameters } from "./requests.ts";
 import { CONSOLE_QUERY_FIELDS } from "../routes/machine_console.ts";
@@ -197,7 +194,7 @@ const EXAMPLE: JsonObject = {
 };
 
 const LEFTOVER_SCHEMAS: JsonObject = {
-  Leftover: objectOf("What a job could not remove.", Object.keys(EXAMPLE), {
+  Leftover: whole("What a job could not remove.", {
     uuid: { ...UUID, description: "Of the machine, of which there may be datasets only." },
     host: {
       type: "string",

@@ -6,18 +6,21 @@ import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { JOB_UUID } from "./job_schemas.ts";
 import {
   COUNT,
-  emptyAnswer,
-  inPath,
   INSTANT,
-  jsonAnswer,
-  jsonBody,
   listOf,
   objectOf,
-  type OpenapiPart,
-  parameterRef,
   schemaRef,
   TEXT,
   UUID,
+  whole,
+} from "../../domain/description/answer.ts";
+import {
+  emptyAnswer,
+  inPath,
+  jsonAnswer,
+  jsonBody,
+  type OpenapiPart,
+  parameterRef,
 } from "./operation.ts";
 
 /** The digest of the examples. */
@@ -48,7 +51,7 @@ const LEVEL: JsonObject = {
 
 const SCHEMAS: JsonObject = {
   MediumStarted: objectOf("The job that does it.", ["job_uuid"], { job_uuid: UUID }),
-  Medium: objectOf("A verified file.", Object.keys(EXAMPLE), {
+  Medium: whole("A verified file.", {
     digest: { ...TEXT, description: "`sha256:` and the hex, of the file as it is used." },
     name: TEXT,
     path: { ...TEXT, description: "Where it lies on this host." },

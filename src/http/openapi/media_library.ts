@@ -9,18 +9,15 @@ import {
 import { refusals } from "./errors.ts";
 import {
   COUNT,
-  headerRef,
-  inPath,
   INSTANT,
-  jsonAnswer,
   listOf,
   objectOf,
-  type OpenapiPart,
-  parameterRef,
   schemaRef,
   TEXT,
   UUID,
-} from "./operation.ts";
+  whole,
+} from "../../domain/description/answer.ts";
+import { headerRef, inPath, jsonAnswer, type OpenapiPart, parameterRef } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
 const NAME = "installer-13.iso";
@@ -74,7 +71,7 @@ const SCHEMAS: JsonObject = {
     place: { type: "string", enum: ["folder", "upload"] },
     problem: { type: ["string", "null"], description: "Why nothing of it is listed." },
   }),
-  LibraryFile: objectOf("A file of a media folder or of the cache.", Object.keys(FILE), {
+  LibraryFile: whole("A file of a media folder or of the cache.", {
     name: {
       ...TEXT,
       description:
@@ -107,13 +104,13 @@ const SCHEMAS: JsonObject = {
     level: { type: ["string", "null"], description: "As of a medium." },
     used_by: { ...listOf(UUID), description: "Unfinished jobs." },
   }),
-  UnfinishedUpload: objectOf("How far an upload is.", Object.keys(UNFINISHED), {
+  UnfinishedUpload: whole("How far an upload is.", {
     name: TEXT,
     offset: { ...COUNT, description: "The byte at which it goes on." },
     total: { type: ["integer", "null"], description: "Bytes of the whole, where they are known." },
     digests: { ...listOf(TEXT), description: "That the whole must have." },
   }),
-  RemovedMedium: objectOf("What is gone.", Object.keys(REMOVED), {
+  RemovedMedium: whole("What is gone.", {
     name: TEXT,
     removed: { type: "string", enum: ["uploaded file", "unfinished upload"] },
     path: { type: ["string", "null"] },

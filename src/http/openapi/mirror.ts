@@ -9,15 +9,14 @@ import { ARTIFACT } from "./index_tree.ts";
 import {
   COUNT,
   INSTANT,
-  jsonAnswer,
-  jsonBody,
   listOf,
   NULLABLE_TEXT,
   objectOf,
-  type OpenapiPart,
   schemaRef,
   TEXT,
-} from "./operation.ts";
+  whole,
+} from "../../domain/description/answer.ts";
+import { jsonAnswer, jsonBody, type OpenapiPart } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";
 
@@ -48,20 +47,6 @@ const PROBLEMS: JsonObject = {
   description: "Documents that were refused or not reached; the last good ones stay.",
 };
 
-const PREVIEW: JsonObject = {
-  dry_run: true,
-  upstream: "https://index.example.com",
-  outcome: "complete",
-  added: 1,
-  changed: 0,
-  removed: 0,
-  unchanged: 11,
-  bytes_put: 5120,
-  bytes_removed: 0,
-  changes: [{ change: "+", document: "v1/distros/omnios/index.json", bytes: 5120 }],
-  problems: [],
-};
-
 const EXAMPLES: JsonObject = {
   distro: "zonewright-sample",
   release: "latest",
@@ -74,7 +59,7 @@ const EXAMPLES: JsonObject = {
 const REFERENCE: JsonObject[] = queryParameters(ARTIFACT_FIELDS, EXAMPLES, ["distro", "release"]);
 
 /** How a tree differs from its upstream, for a sync and for its preview. */
-const COMPARED: JsonObject = {
+const COMPARED = {
   upstream: TEXT,
   outcome: OUTCOME,
   added: COUNT,
@@ -110,7 +95,17 @@ const SCHEMAS: JsonObject = {
     total: { ...COUNT, description: "Documents that are known so far; more may turn up." },
     bytes: { ...COUNT, description: "Bytes that came; unchanged documents bring none." },
   }),
-  IndexSync: objectOf("What one sync did.", Object.keys(SYNC), {
+  IndexSync: objectOf("What one sync did.", [
+    "started_at",
+    "finished_at",
+    "upstream",
+    "outcome",
+    "added",
+    "changed",
+    "removed",
+    "unchanged",
+    "problems",
+  ], {
     started_at: INSTANT,
     finished_at: INSTANT,
     ...COMPARED,
@@ -118,7 +113,7 @@ const SCHEMAS: JsonObject = {
     compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
     retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
   }),
-  IndexPreview: objectOf("What a sync would change.", Object.keys(PREVIEW), {
+  IndexPreview: whole("What a sync would change.", {
     dry_run: { const: true },
     ...COMPARED,
     bytes_put: { ...COUNT, description: "Of the documents that would be written." },
@@ -270,7 +265,7 @@ const IMAGE_SCHEMAS: JsonObject = {
       description: "`after` of the next page; null on the last one.",
     },
   }),
-  ListedImage: objectOf("An artifact with its place in the index.", Object.keys(IMAGE), {
+  ListedImage: whole("An artifact with its place in the index.", {
     distro: TEXT,
     release: { type: "string", description: "The release's id." },
     aliases: { ...listOf(TEXT), description: "What the release is called besides." },

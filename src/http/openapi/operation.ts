@@ -1,6 +1,7 @@
 // Builders for the parts of the OpenAPI document: references, parameters, bodies and answers. The parts
 // themselves are data; these functions add what OpenAPI requires around them.
 
+import { TEXT } from "../../domain/description/answer.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
@@ -13,32 +14,6 @@ export interface OpenapiPart {
   readonly parameters: JsonObject;
 }
 
-/** Any string. */
-export const TEXT: JsonObject = { type: "string" };
-/** The uuid of a job, workflow or machine. */
-export const UUID: JsonObject = { type: "string", format: "uuid" };
-/** A uuid, or null. */
-export const NULLABLE_UUID: JsonObject = { type: ["string", "null"], format: "uuid" };
-/** A time as responses show it. */
-export const INSTANT: JsonObject = {
-  type: "string",
-  format: "date-time",
-  description: "ISO 8601 in UTC with milliseconds.",
-};
-/** A whole number of things, 0 included. */
-export const COUNT: JsonObject = { type: "integer", minimum: 0 };
-/** Any string, or null. */
-export const NULLABLE_TEXT: JsonObject = { type: ["string", "null"] };
-/** An INSTANT, or null. */
-export const NULLABLE_INSTANT: JsonObject = { ...INSTANT, type: ["string", "null"] };
-/** A COUNT, or null. */
-export const NULLABLE_COUNT: JsonObject = { type: ["integer", "null"], minimum: 0 };
-
-/** A reference to a schema of the document. */
-export function schemaRef(name: string): JsonObject {
-  return { $ref: `#/components/schemas/${name}` };
-}
-
 /** A reference to a parameter of the document. */
 export function parameterRef(name: string): JsonObject {
   return { $ref: `#/components/parameters/${name}` };
@@ -47,36 +22,6 @@ export function parameterRef(name: string): JsonObject {
 /** A reference to a header of the document. */
 export function headerRef(name: string): JsonObject {
   return { $ref: `#/components/headers/${name}` };
-}
-
-/** An array of such items. */
-export function listOf(items: JsonObject): JsonObject {
-  return { type: "array", items };
-}
-
-/**
- * An object with known properties.
- * @param others further properties: `open` for the caller's own, `closed` for none; left out, a later version
- *   may add some
- */
-export function objectOf(
-  description: string,
-  required: readonly string[],
-  properties: JsonObject,
-  others?: "open" | "closed",
-): JsonObject {
-  return {
-    type: "object",
-    description,
-    ...(required.length > 0 ? { required: [...required] } : {}),
-    properties,
-    ...(others === undefined ? {} : { additionalProperties: others === "open" }),
-  };
-}
-
-/** An object with all its properties required. */
-export function whole(description: string, properties: JsonObject): JsonObject {
-  return objectOf(description, Object.keys(properties), properties);
 }
 
 /** A path parameter; these are always required. */

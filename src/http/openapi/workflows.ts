@@ -3,19 +3,14 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { WORKFLOW_QUERY_FIELDS } from "../routes/workflows.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
+import { COUNT, listOf, objectOf, schemaRef, TEXT, UUID } from "../../domain/description/answer.ts";
 import {
-  COUNT,
   emptyAnswer,
   inPath,
   jsonAnswer,
   jsonBody,
-  listOf,
-  objectOf,
   type OpenapiPart,
   parameterRef,
-  schemaRef,
-  TEXT,
-  UUID,
 } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
@@ -76,7 +71,7 @@ const SHOWN: JsonObject = {
 };
 
 const SCHEMAS: JsonObject = {
-  Task: objectOf("A task as it was sent, with its uuid.", ["uuid", "body"], {
+  Task: objectOf<JsonObject>("A task as it was sent, with its uuid.", ["uuid", "body"], {
     uuid: UUID,
     ...TASK_FIELDS,
   }, "open"),
@@ -86,7 +81,7 @@ const SCHEMAS: JsonObject = {
     SHOWN,
     "open",
   ),
-  WorkflowRead: objectOf(
+  WorkflowRead: objectOf<JsonObject>(
     "A workflow, read by its uuid.",
     ["uuid", "wf_uuid", "name", "chain", "onerror"],
     { ...SHOWN, wf_uuid: { ...UUID, description: "The same as `uuid`." } },

@@ -3,8 +3,17 @@
 
 import { Hono } from "hono";
 import { AgentError, unreachable } from "../../domain/error.ts";
-import type { JsonObject, JsonValue } from "../../domain/json.ts";
-import type { TokenScope } from "../../domain/token.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import { TOKEN_SCOPES } from "../../domain/token.ts";
+import {
+  ANY_VALUE,
+  FLAG,
+  NULLABLE_TEXT,
+  type ShapeOf,
+  TEXT,
+  whole,
+  wordOf,
+} from "../../domain/description/answer.ts";
 import type { KeptReading } from "../answer/kept_reading.ts";
 import type { HttpEnv } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
@@ -27,22 +36,23 @@ export function callerRoutes(): Hono<HttpEnv> {
 }
 
 /** Where the value of a setting may come from; the last one wins. */
-export const SETTING_ORIGINS = ["default", "file", "environment", "flag"] as const;
+const SETTING_ORIGINS = ["default", "file", "environment", "flag"] as const;
 
 /** A setting in force. */
-export interface ShownSetting {
-  /** With the name of its table: `limits.tasks_max`. */
-  readonly name: string;
-  readonly value: JsonValue;
-  /** As written in a flag or in the file; null for none. */
-  readonly text: string | null;
-  readonly origin: typeof SETTING_ORIGINS[number];
-  /** The file, variable or flag that set it; null for a default. */
-  readonly source: string | null;
-  readonly meaning: string;
-  /** Whether SIGHUP applies a new value. */
-  readonly reloads: boolean;
-}
+export const SETTING = whole("A setting.", {
+  name: { ...TEXT, description: "With the name of its table: `limits.tasks_max`." },
+  value: { ...ANY_VALUE, description: "A JSON value; null for none." },
+  text: { ...NULLABLE_TEXT, description: "As written in a flag or in the file." },
+  origin: wordOf(SETTING_ORIGINS),
+  source: {
+    ...NULLABLE_TEXT,
+    description: "The file, variable or flag that set it; null for a default.",
+  },
+  meaning: TEXT,
+  reloads: { ...FLAG, description: "Whether SIGHUP applies a new value." },
+});
+/** See SETTING. */
+export type ShownSetting = ShapeOf<typeof SETTING>;
 
 /** What these routes show. */
 export interface AgentSources {
@@ -75,14 +85,18 @@ export function agentRoutes(sources: AgentSources): Hono<HttpEnv> {
 }
 
 /** How a caller was identified, and what it may do. */
-interface Identity {
-  readonly authenticated_by: Caller["kind"];
-  /** The name of its token. */
-  readonly token: string | null;
-  readonly scope: TokenScope;
-}
+export const CALLER = whole("The caller.", {
+  authenticated_by: {
+    ...wordOf(["token", "loopback", "socket", "ticket"]),
+    description: "Callers on loopback and on the unix socket need no token, unless the agent " +
+      "requires one.",
+  },
+  token: { ...NULLABLE_TEXT, description: "Name of the token, if one was sent." },
+  scope: { ...wordOf(TOKEN_SCOPES), description: "What the caller may do: look, or everything." },
+  request_id: { ...TEXT, description: "As in the header `X-Request-Id`." },
+});
 
-function identityOf(caller: Caller): Identity {
+function identityOf(caller: Caller): Omit<ShapeOf<typeof CALLER>, "request_id"> {
   switch (caller.kind) {
     case "socket":
     case "loopback":

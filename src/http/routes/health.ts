@@ -3,6 +3,15 @@
 // `/readyz`.
 
 import { type Context, Hono } from "hono";
+import {
+  mapOf,
+  objectOf,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  whole,
+  wordOf,
+} from "../../domain/description/answer.ts";
 import { ERROR_CODES } from "../../domain/error.ts";
 import {
   type KeptReading,
@@ -31,9 +40,12 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
   app.get("/readyz", async (c: Context<HttpEnv>) => {
     const { ready, checks } = await readiness();
     c.header("cache-control", "no-store");
-    const verdict = { status: ready ? "ready" : "not_ready" };
     const known = c.get("caller") !== undefined;
-    return c.json(known ? { ...verdict, checks } : verdict, ready ? READY : NOT_READY);
+    const answer: ShapeOf<typeof READINESS> = {
+      status: ready ? "ready" : "not_ready",
+      ...(known ? { checks } : {}),
+    };
+    return c.json(answer, ready ? READY : NOT_READY);
   });
   return app;
 }
@@ -41,12 +53,23 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
 // Checks of what the agent depends on. Each is bounded in time, cached for a while, and never runs twice at
 // once, so that probes cannot load what they check.
 
-/** The result of a check. A warning does not make the agent unready. */
-export interface ReadinessFinding {
-  readonly status: "ok" | "warn" | "failed";
-  /** For people. */
-  readonly detail: string;
-}
+/** The result of a check. */
+export const READINESS_FINDING = whole("The result of one check.", {
+  status: wordOf(["ok", "warn", "failed"]),
+  detail: { ...TEXT, description: "For people." },
+});
+/** See READINESS_FINDING. */
+export type ReadinessFinding = ShapeOf<typeof READINESS_FINDING>;
+
+/** The answer of `/readyz`. */
+export const READINESS = objectOf("Whether the agent can do its work.", ["status"], {
+  status: wordOf(["ready", "not_ready"]),
+  checks: {
+    ...mapOf(shapeRef("Finding", READINESS_FINDING)),
+    description: "Results by check. A warning does not make the agent unready. Left out for a " +
+      "caller that needs a token and sends none.",
+  },
+});
 
 /** A part that readiness depends on, and how often it may be checked. */
 export type ReadinessCheck = Readable<ReadinessFinding>;

@@ -1,13 +1,35 @@
 // GET /agent/v1/host: the agent and its host at a glance, for `zonewright status` and the console. Values
 // from the host are readings, each with its time or its error.
 
+import {
+  COUNT,
+  INSTANT,
+  listOf,
+  NULLABLE_COUNT,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  orNull,
+  type Shape,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  whole,
+  wordOf,
+} from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import {
+  AGENT_FACTS,
   type AgentFacts,
+  BYTES,
+  DISK_ROOM,
   type DiskRoom,
+  HOST_HARDWARE,
+  HOST_POOL,
   type HostHardware,
   type HostPool,
+  MACHINE_COUNTS,
   type MachineCounts,
+  WALL,
   type Wall,
   wallsText,
 } from "../../domain/host.ts";
@@ -19,10 +41,10 @@ import {
   msBetween,
 } from "../../domain/instant.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
-import { type Execution, UNFINISHED } from "../../domain/job/state.ts";
-import { summaryOnWire } from "../../domain/job/summary.ts";
+import type { Execution } from "../../domain/job/state.ts";
+import { SUMMARY_FIELDS, summaryOnWire } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { type Policy, policyOnWire } from "../../domain/policy.ts";
+import { DEFAULT_POLICY, type Policy, policyOnWire } from "../../domain/policy.ts";
 import type { KeptReading } from "../answer/kept_reading.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
@@ -36,6 +58,100 @@ const DAY_HOURS = 24;
 const FAILED_SHOWN = 5;
 /** Free space in the pool below which there is a warning. */
 const POOL_FREE_BYTES_FINE = 10 * 1024 ** 3;
+
+/** A reading: its value, or the error. */
+function reading<T>(
+  description: string,
+  value: Shape<T>,
+): Shape<{ read_at: Instant; error: string | null; value: T | null }> {
+  return whole(description, {
+    read_at: { ...INSTANT, description: "When it was read, or the attempt failed." },
+    error: { ...NULLABLE_TEXT, description: "Why it could not be read; null if it was." },
+    value: orNull(value),
+  });
+}
+
+const SETTING = { ...COUNT, description: "As the setting of this name." };
+const POLICY: Shape<JsonObject> = whole(
+  "The policy in force, by its settings.",
+  Object.fromEntries(
+    Object.entries(policyOnWire(DEFAULT_POLICY)).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? listOf(TEXT) : typeof value === "string" ? TEXT : SETTING,
+    ]),
+  ),
+);
+
+const { uuid, name, task, error, machine, finished_at } = SUMMARY_FIELDS;
+const FAILED_JOB = whole("A job that failed.", { uuid, name, task, error, machine, finished_at });
+
+const READINGS = {
+  system: reading("What the host is made of, by `sysinfo`.", HOST_HARDWARE),
+  pool: reading("Space in the pool of the machines, by `zfs`.", HOST_POOL),
+  networks: reading("Networks of the host, which nics call their `nic_tag`.", listOf(TEXT)),
+  machines: reading("Machines of the host, by `vmadm`.", MACHINE_COUNTS),
+  walls: reading(
+    "Walls around tasks, as a guest started for this has them.",
+    listOf(shapeRef("Wall", WALL)),
+  ),
+  disk: reading("The disk of the state folder.", DISK_ROOM),
+};
+
+/** The answer to GET /agent/v1/host. */
+export const HOST_PAGE = whole("The agent and its host on one page.", {
+  ...AGENT_FACTS,
+  time: { ...INSTANT, description: "The agent's clock." },
+  warnings: {
+    ...listOf(
+      whole("What an operator should know.", {
+        code: { ...TEXT, description: "A word for scripts." },
+        message: TEXT,
+        hint: { ...TEXT, description: "The command that shows more, or what to do." },
+      }),
+    ),
+    description: "Usually none.",
+  },
+  slots: whole("Jobs that may run at the same time, and those running now.", {
+    total: COUNT,
+    busy: COUNT,
+  }),
+  jobs: whole("Unfinished jobs, and those that failed.", {
+    queued: COUNT,
+    running: COUNT,
+    waiting: COUNT,
+    failed_24h: {
+      ...COUNT,
+      description: "Failed in the last 24 hours, counted from the full hour before.",
+    },
+    last_failed: { ...listOf(FAILED_JOB), description: "The newest 5." },
+  }),
+  ...READINGS,
+  brands: { ...listOf(TEXT), description: "Brands that the policy allows." },
+  policy: POLICY,
+  index: whole("The image index.", {
+    upstream: NULLABLE_TEXT,
+    interval_seconds: { ...COUNT, description: "Between two syncs; 0 for none." },
+    compared_at: { ...NULLABLE_INSTANT, description: "With its upstream." },
+    age_seconds: NULLABLE_COUNT,
+    outcome: orNull(wordOf(["complete", "partial", "failed"])),
+    problems: { ...COUNT, description: "Documents that the last sync refused or could not reach." },
+  }),
+  cache: whole("Downloaded media.", {
+    bytes: BYTES,
+    max_bytes: { ...NULLABLE_COUNT, description: "Null without a limit." },
+  }),
+  store: whole("The database.", {
+    bytes: BYTES,
+    free_bytes: { ...COUNT, description: "Empty space in it, which is used first." },
+  }),
+  leftovers: { ...COUNT, description: "Machines of failed jobs that are not yet removed." },
+  settings_waiting: {
+    ...listOf(TEXT),
+    description: "Settings whose new value waits for a restart.",
+  },
+});
+
+type HostPage = ShapeOf<typeof HOST_PAGE>;
 
 /** What this route needs. */
 export interface HostSources extends Pick<HttpContext, "store" | "now"> {
@@ -52,9 +168,9 @@ export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly readings: {
     readonly system: () => Promise<KeptReading<HostHardware>>;
     readonly pool: () => Promise<KeptReading<HostPool>>;
-    readonly networks: () => Promise<KeptReading<readonly string[]>>;
+    readonly networks: () => Promise<KeptReading<string[]>>;
     readonly machines: () => Promise<KeptReading<MachineCounts>>;
-    readonly walls: () => Promise<KeptReading<readonly Wall[]>>;
+    readonly walls: () => Promise<KeptReading<Wall[]>>;
     readonly disk: () => Promise<KeptReading<DiskRoom>>;
   };
 }
@@ -69,7 +185,7 @@ export function hostRoutes(sources: HostSources): Hono<HttpEnv> {
   return app;
 }
 
-async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<JsonObject> {
+async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPage> {
   const { store, now, readings } = sources;
   const at = now();
   const [facts, readiness, system, pool, networks, machines, walls, disk] = await Promise.all([
@@ -102,7 +218,7 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<JsonOb
     ],
     slots: { ...sources.slots() },
     jobs,
-    ...wiredReadings(read),
+    ...read,
     brands: [...sources.policy.brands],
     policy: policyOnWire(sources.policy),
     index: indexOnWire(sources, sync, at),
@@ -120,17 +236,12 @@ type Readings = {
   >;
 };
 
-function wiredReadings(read: Readings): JsonObject {
-  // Readings consist of texts, numbers, booleans and null.
-  return JSON.parse(JSON.stringify(read)) as JsonObject;
-}
-
 /** How many jobs are unfinished, how many failed recently, and the newest failures. */
 async function jobsOf(
   c: Context<HttpEnv>,
   { store, now, facts }: HostSources,
   at: Instant,
-): Promise<JsonObject> {
+): Promise<HostPage["jobs"]> {
   const since = instantAfter(at, -DAY_HOURS * HOUR_MS);
   const [stats, hours, failed, { name }] = await Promise.all([
     store.jobs.stats(),
@@ -142,11 +253,13 @@ async function jobsOf(
     STATS_WINDOWS.reduce((sum, window) => sum + stats[window][execution], 0);
   const view = { now: now(), host: name, showsParams: seesSecrets(c.get("caller")) };
   return {
-    ...Object.fromEntries(UNFINISHED.map((execution) => [execution, countOf(execution)])),
+    queued: countOf("queued"),
+    running: countOf("running"),
+    waiting: countOf("waiting"),
     failed_24h: hours.reduce((sum, hour) => sum + hour.failed, 0),
     last_failed: failed.summaries.map((job) => {
       const { uuid, name, task, error, machine, finished_at } = summaryOnWire(job, view);
-      return { uuid, name, task, error, machine, finished_at } as JsonObject;
+      return { uuid, name, task, error, machine, finished_at };
     }),
   };
 }
@@ -155,7 +268,7 @@ function indexOnWire(
   { index }: HostSources,
   sync: IndexSync | undefined,
   at: Instant,
-): JsonObject {
+): HostPage["index"] {
   const { upstream, interval_seconds } = index();
   const compared_at = sync?.compared_at ?? null;
   return {
@@ -173,7 +286,9 @@ function indexOnWire(
 
 // The warnings, each with a message and the command that shows more.
 
-function warning(code: string, message: string, hint: string): JsonObject {
+type Warning = HostPage["warnings"][number];
+
+function warning(code: string, message: string, hint: string): Warning {
   return { code, message, hint };
 }
 
@@ -185,7 +300,7 @@ const CHECK_HINTS: Readonly<Record<string, string>> = {
   index: "zonewright image status",
 };
 
-function readinessWarnings({ checks }: ReadinessReport): JsonObject[] {
+function readinessWarnings({ checks }: ReadinessReport): Warning[] {
   return Object.entries(checks)
     .filter(([, { status }]) => status !== "ok")
     .map(([name, { detail }]) =>
@@ -193,7 +308,7 @@ function readinessWarnings({ checks }: ReadinessReport): JsonObject[] {
     );
 }
 
-function readingWarnings(read: Readings): JsonObject[] {
+function readingWarnings(read: Readings): Warning[] {
   const { pool, walls, machines: _, disk: __, ...others } = read;
   const unread = Object.entries({ pool, walls, ...others })
     .flatMap(([name, { error }]) => error === null ? [] : [[name, error] as const])
@@ -214,7 +329,7 @@ function readingWarnings(read: Readings): JsonObject[] {
   return [...unread, ...low, ...openWalls];
 }
 
-function leftoverWarnings(count: number): JsonObject[] {
+function leftoverWarnings(count: number): Warning[] {
   if (count === 0) return [];
   const message = count === 1
     ? "1 machine of a failed job is not yet removed"
@@ -222,7 +337,7 @@ function leftoverWarnings(count: number): JsonObject[] {
   return [warning("leftovers", message, "zonewright api GET /agent/v1/leftovers")];
 }
 
-function settingWarnings(waiting: readonly string[]): JsonObject[] {
+function settingWarnings(waiting: readonly string[]): Warning[] {
   if (waiting.length === 0) return [];
   const message = `changed settings wait for a restart: ${waiting.join(", ")}`;
   return [warning("settings_waiting", message, "restart the agent")];

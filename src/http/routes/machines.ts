@@ -34,7 +34,7 @@ import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Leftover } from "../../store/machine_claim_store.ts";
 import type { Job } from "../../domain/job/job.ts";
-import { shownDetails } from "../../domain/machine/shown.ts";
+import { type ShownMachine, shownProperties, textOf } from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { MASK, maskedJson } from "../../domain/masking.ts";
 
@@ -198,7 +198,7 @@ async function listMachines(
   const listed = await listAllMachines(machines, context.store);
   const found = listed.filter(({ machine, job }) => fits(machine, job));
   c.header("x-count", String(found.length));
-  const shown: JsonObject[] = [];
+  const shown: ShownMachine[] = [];
   for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
     const history = machine === null
       ? { job, media: [] }
@@ -209,7 +209,7 @@ async function listMachines(
 }
 
 /** A machine as the caller may see it. Its `media` is a param of its job. */
-function shownMachine(c: Context<HttpEnv>, machine: JsonObject): JsonObject {
+function shownMachine(c: Context<HttpEnv>, machine: ShownMachine): ShownMachine {
   return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
 }
 
@@ -255,29 +255,20 @@ function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string)
   return machine?.[name] ?? asked[name] ?? null;
 }
 
-/** A number that a request may have sent as its digits. */
-function numberIn(value: JsonValue): JsonValue {
-  return typeof value === "string" ? Number(value) : value;
-}
-
 /** `state` is vmadm's, or `absent` while there is only a job. */
 function machineOnWire(
   uuid: string,
   machine: JsonObject | null,
   { job, media }: MachineHistory,
   wording: Wording,
-): JsonObject {
-  const field = (name: string) => fieldOf(machine, job, name);
+): ShownMachine {
+  const { media: asked } = job?.params ?? {};
   return {
     uuid,
-    alias: field("alias"),
-    brand: field("brand"),
-    state: machine?.state ?? ABSENT,
-    zone_state: machine?.zone_state ?? null,
-    ram: numberIn(field("ram")),
-    vcpus: numberIn(field("vcpus")),
-    ...shownDetails(field),
-    media: job?.params.media ?? null,
+    state: textOf(machine?.state) ?? ABSENT,
+    zone_state: textOf(machine?.zone_state),
+    ...shownProperties((name) => fieldOf(machine, job, name)),
+    media: isJsonObject(asked) ? asked : null,
     medium: media[0] ?? null,
     job_uuid: job?.uuid ?? null,
     job_execution: job === undefined ? null : executionOnWire(job.execution, wording),
@@ -285,12 +276,9 @@ function machineOnWire(
 }
 
 /** The machine for callers that may not see params: the URL of its medium may contain a password. */
-function withoutParams(machine: JsonObject): JsonObject {
-  const { media = null } = machine;
-  const masked = isJsonObject(media)
-    ? Object.fromEntries(Object.keys(media).map((name) => [name, MASK]))
-    : media;
-  return { ...machine, media: masked };
+function withoutParams({ media, ...machine }: ShownMachine): ShownMachine {
+  const masked = Object.keys(media ?? {}).map((name) => [name, MASK]);
+  return { ...machine, media: media === null ? null : Object.fromEntries(masked) };
 }
 
 /** Only hardware virtual machines have this console. */

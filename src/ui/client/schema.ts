@@ -126,7 +126,10 @@ export interface Schemas {
         readonly name: string;
         readonly task: Schemas["SummaryTask"] | null;
         readonly error: string | null;
-        readonly machine: Readonly<Record<string, unknown>> | null;
+        readonly machine: {
+          readonly uuid: string;
+          readonly alias: string | null;
+        } | null;
         readonly finished_at: string | null;
       })[];
     };

@@ -15,8 +15,8 @@ import type { MachineUuid } from "../../../domain/id.ts";
 import type { ObjectOf } from "../../../domain/description/object.ts";
 import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
 import { invalidArgument, messageOf } from "../../../domain/error.ts";
+import { attemptOnWire } from "../../../domain/job/job.ts";
 import {
-  attemptOnWire,
   logLineOnWire,
   SUMMARY_ORDERS,
   type SummaryFilter,

@@ -1,0 +1,110 @@
+// Descriptions of answers. A shape is a JSON Schema from which the compiler knows the type of its values, so the
+// code that makes an answer must agree with /openapi.json. Nothing checks answers at run time; for requests,
+// which other programs send, see value.ts.
+
+import type { Instant } from "../instant.ts";
+import type { JsonObject, JsonValue } from "../json.ts";
+
+declare const OF: unique symbol;
+
+/** A JSON Schema of values of one type. */
+export type Shape<T> = JsonObject & { readonly [OF]?: T };
+
+/** The type of the values of a shape. */
+export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : never;
+
+/** The type of an object of such properties, all of them present. */
+type WholeOf<P> = { readonly [Name in keyof P]: ShapeOf<P[Name]> };
+
+/** Any string. */
+export const TEXT: Shape<string> = { type: "string" };
+/** True or false. */
+export const FLAG: Shape<boolean> = { type: "boolean" };
+/** The uuid of a job, workflow or machine. */
+export const UUID: Shape<string> = { type: "string", format: "uuid" };
+/** A time as answers show it. */
+export const INSTANT: Shape<Instant> = {
+  type: "string",
+  format: "date-time",
+  description: "ISO 8601 in UTC with milliseconds.",
+};
+/** A whole number of things, 0 included. */
+export const COUNT: Shape<number> = { type: "integer", minimum: 0 };
+/** A duration, seconds. */
+export const SECONDS: Shape<number> = { type: "number", minimum: 0 };
+/** Any JSON value. */
+export const ANY_VALUE: Shape<JsonValue> = {};
+/** An object whose names are not the agent's. */
+export const ANY_OBJECT: Shape<JsonObject> = { type: "object", additionalProperties: true };
+
+/** A uuid, or null. */
+export const NULLABLE_UUID: Shape<string | null> = orNull(UUID);
+/** Any string, or null. */
+export const NULLABLE_TEXT: Shape<string | null> = orNull(TEXT);
+/** An INSTANT, or null. */
+export const NULLABLE_INSTANT: Shape<Instant | null> = orNull(INSTANT);
+/** A COUNT, or null. */
+export const NULLABLE_COUNT: Shape<number | null> = orNull(COUNT);
+
+/** A value of this shape, or null. */
+export function orNull<T>(shape: Shape<T>): Shape<T | null> {
+  const { type, enum: words } = shape;
+  if (typeof type !== "string" || type === "array" || shape.properties !== undefined) {
+    return { anyOf: [shape, { type: "null" }] };
+  }
+  return {
+    ...shape,
+    type: [type, "null"],
+    ...(Array.isArray(words) ? { enum: [...words, null] } : {}),
+  };
+}
+
+/** One of a closed list of words. */
+export function wordOf<const W extends string>(words: readonly W[]): Shape<W> {
+  return { type: "string", enum: [...words] };
+}
+
+/** An array of such items. */
+export function listOf<T>(items: Shape<T>): Shape<T[]> {
+  return { type: "array", items };
+}
+
+/** An object of such values by names that the schema does not list. */
+export function mapOf<T>(value: Shape<T>): Shape<Readonly<Record<string, T>>> {
+  return { type: "object", additionalProperties: value };
+}
+
+/**
+ * An object with known properties.
+ * @param others further properties: `open` for the caller's own, `closed` for none; left out, a later version
+ *   may add some
+ */
+export function objectOf<P extends JsonObject, R extends keyof P = string>(
+  description: string,
+  required: readonly R[],
+  properties: P,
+  others?: "open" | "closed",
+): Shape<WholeOf<Pick<P, R>> & Partial<WholeOf<Omit<P, R>>>> {
+  return {
+    type: "object",
+    description,
+    ...(required.length > 0 ? { required: required.map(String) } : {}),
+    properties,
+    ...(others === undefined ? {} : { additionalProperties: others === "open" }),
+  };
+}
+
+/** An object with all its properties required. */
+export function whole<P extends JsonObject>(description: string, properties: P): Shape<WholeOf<P>> {
+  return { type: "object", description, required: Object.keys(properties), properties };
+}
+
+/** A reference to a schema of the document, by the name that it has there. */
+export function shapeRef<T>(name: string, _shape: Shape<T>): Shape<T> {
+  return schemaRef(name);
+}
+
+/** The same for a schema that no code uses. */
+export function schemaRef(name: string): JsonObject {
+  return { $ref: `#/components/schemas/${name}` };
+}
