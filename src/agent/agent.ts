@@ -12,7 +12,6 @@ import {
 } from "./host.ts";
 import { openAgentLibrary, openIndex, openIndexRoutes, openMediaFolders } from "./mirror.ts";
 import { watchRoutes } from "./overview.ts";
-import { withReadTurns } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
@@ -23,7 +22,7 @@ import { selfCommand } from "../runtime/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { nicsOf, requireNetworks } from "../host/inventory.ts";
 import { requirePoolRoom } from "../host/zone/datasets.ts";
-import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
+import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
 import { countedFastPath } from "../http/routes/metrics.ts";
 import { listen } from "../http/listen/server.ts";

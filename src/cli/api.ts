@@ -13,8 +13,6 @@ export const API: Noun = {
   command: {
     summary: "send one request to the agent",
     operands: "METHOD PATH",
-    operandsMin: 2,
-    operandsMax: 2,
     examples: [
       ["api GET /jobs?execution=running", "the answer as JSON"],
       ['api POST /jobs/$JOB/info -d \'{"message":{"10%":"copied"}}\'', "with a body"],

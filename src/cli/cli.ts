@@ -23,6 +23,7 @@ import {
   GLOBAL_FLAGS,
   type Invocation,
   type Noun,
+  operandCounts,
 } from "./command/command.ts";
 import { reportFailure } from "./command/failure.ts";
 import { openPrinter } from "./output/printer.ts";
@@ -329,17 +330,14 @@ function openCall(
   terminal: Terminal,
 ): Invocation {
   const args = parseArguments(words, flagsOf(command));
-  const count = args.operands.length;
-  if (count < command.operandsMin || count > command.operandsMax) {
-    const usage = `${name} ${command.operands}`.trim();
-    throw usageError(
-      count > command.operandsMax
-        ? `${
-          JSON.stringify(args.operands[command.operandsMax])
-        } is one operand too many for ${usage}${meantFile(command, args)}`
-        : `an operand is missing: expected ${usage}`,
-    );
+  const { min, max } = operandCounts(command);
+  const usage = [name, command.operands].filter(Boolean).join(" ");
+  const extra = args.operands[max];
+  if (extra !== undefined) {
+    const what = `${JSON.stringify(extra)} is one operand too many`;
+    throw usageError(`${what} for ${usage}${meantFile(extra, command, args)}`);
   }
+  if (args.operands.length < min) throw usageError(`an operand is missing: expected ${usage}`);
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;
   const plain = { ...terminal, env };
   const client = openClient({
@@ -353,8 +351,7 @@ function openCall(
 }
 
 /** A file is often typed as an operand instead of after its flag. */
-function meantFile(command: Command, args: Arguments): string {
-  const operand = args.operands[command.operandsMax] ?? "";
+function meantFile(operand: string, command: Command, args: Arguments): string {
   const named = command.flags.find(({ short, placeholder }) => short === "f" && placeholder);
   const isFile = named !== undefined && !args.has(named.name) && /[./]/.test(operand);
   return isFile ? `: did you mean -f ${shellQuoted(operand)}?` : "";

@@ -103,7 +103,7 @@ async function ofCommand(
     const free = flags.filter((flag) => flag.many === true || !given.has(flag.name));
     return startingWith(typed, free.map(({ name, help }) => ({ value: `--${name}`, about: help })));
   }
-  const kind = operandKind(command.operands, operands);
+  const kind = operandKind(command.operands ?? "", operands);
   return kind === undefined ? [] : orNames(typed, await valuesOf(kind, live));
 }
 

@@ -131,8 +131,6 @@ export const COMPLETION: Noun = {
   command: {
     summary: "print the shell script that completes commands, jobs and machines",
     operands: SHELLS.join("|"),
-    operandsMin: 1,
-    operandsMax: 1,
     examples: [
       ["completion bash > /etc/bash_completion.d/zonewright", "for all users of a host"],
       ["completion zsh", "source <(zonewright completion zsh) in .zshrc"],

@@ -22,6 +22,16 @@ import {
 import { AgentError } from "../domain/error.ts";
 import type { Flag } from "./command/arguments.ts";
 
+/** The flags of commands that work on the state folder of this machine. */
+export const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
+  name === "config" || name === "state-dir" || name === "dev"
+);
+
+/** The state folder that the flags, the environment or the file names. */
+export async function stateDirOf(call: Invocation): Promise<string> {
+  return (await loadConfig(configSources(call))).state_dir.value;
+}
+
 async function linesOf(call: Invocation): Promise<ConfigLine[]> {
   return configLines(await loadConfig(configSources(call)));
 }
@@ -40,9 +50,6 @@ interface ShownLine {
 /** `zonewright config show`. */
 export const SHOW: Command = {
   summary: "print every setting, and where it comes from",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["config show --origin", "flag, variable, file or default"],
     ["config show --config ./zonewright.toml --json", "what this file would mean"],
@@ -107,9 +114,6 @@ function showLines({ args, printer }: Invocation, lines: readonly ShownLine[]): 
 /** `zonewright config check`. */
 export const CHECK: Command = {
   summary: "check that the configuration can be read; exits 2 if not",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["config check --config ./zonewright.toml", "before the agent is started with it"]],
   flags: configFlags(),
   shared: "output",

@@ -37,8 +37,6 @@ const FILE_FLAG: Flag = {
 const INIT: Command = {
   summary: "write a configuration file with every setting as a comment",
   operands: "[FILE]",
-  operandsMin: 0,
-  operandsMax: 1,
   examples: [
     ["config init", "where the agent looks for it; an existing file is left alone"],
     ["config init - | less", "to standard output"],
@@ -81,7 +79,6 @@ const INIT: Command = {
 const SET: Command = {
   summary: "change one setting in the file; comments stay",
   operands: "SETTING VALUE...",
-  operandsMin: 2,
   operandsMax: VALUES_MAX + 1,
   examples: [
     ["config set slots 8", "checked first; says whether a reload or a restart puts it in force"],

@@ -8,30 +8,13 @@ import { restoreState } from "../state_dir/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
-import { cannot, type Flag, usageError } from "./command/arguments.ts";
-import {
-  type Command,
-  confirmed,
-  EXIT,
-  type Invocation,
-  type Noun,
-  YES_FLAG,
-} from "./command/command.ts";
-import { configFlags, configSources } from "./config.ts";
-
-const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
-  name === "config" || name === "state-dir" || name === "dev"
-);
-
-async function stateDirOf(call: Invocation): Promise<string> {
-  return (await loadConfig(configSources(call))).state_dir.value;
-}
+import { cannot, usageError } from "./command/arguments.ts";
+import { type Command, confirmed, EXIT, type Noun, YES_FLAG } from "./command/command.ts";
+import { configSources, PLACE_FLAGS, stateDirOf } from "./config.ts";
 
 const BACKUP: Command = {
   summary: "copy the database to a file, while the agent runs",
   operands: "FILE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [[
     "db backup /zones/backup/zonewright-monday.db",
     "checked and synced before it gets its name",
@@ -46,9 +29,10 @@ const BACKUP: Command = {
     const to = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
     const report = await backupState(await stateDirOf(call), to);
     if (call.printer.json) call.printer.document(report);
-    else {call.printer.data(
-        `wrote ${to}: schema ${report.schema}, ${report.jobs} jobs, ${report.bytes} bytes`,
-      );}
+    else {
+      const { schema, jobs, bytes } = report;
+      call.printer.data(`wrote ${to}: schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
+    }
     return EXIT.ok;
   },
 };
@@ -56,8 +40,6 @@ const BACKUP: Command = {
 const RESTORE: Command = {
   summary: "replace the database by a backup; the agent must be stopped",
   operands: "FILE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [[
     "db restore /zones/backup/zonewright-monday.db",
     "keeps the current one beside it",
@@ -92,8 +74,6 @@ const RESTORE: Command = {
 const CHECK: Command = {
   summary: "examine every page, index and reference of the database",
   operands: "[FILE]",
-  operandsMin: 0,
-  operandsMax: 1,
   examples: [
     ["db check", "this host's database, even while the agent runs"],
     ["db check /zones/backup/zonewright-monday.db", "a backup"],
@@ -120,9 +100,6 @@ const CHECK: Command = {
 
 const PRUNE: Command = {
   summary: "remove old finished jobs now",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["db prune --older-than 30d --yes", "what keep_finished does automatically, sooner"]],
   flags: [
     { name: "older-than", placeholder: "TIME", help: "a time such as 30d or 12h" },

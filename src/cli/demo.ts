@@ -45,9 +45,6 @@ export const DEMO: Noun = {
   kind: "command",
   command: {
     summary: "try it: simulated host, first machine created while you watch",
-    operands: "",
-    operandsMin: 0,
-    operandsMax: 0,
     examples: [["demo", "everything in a temporary folder, until Ctrl-C"]],
     flags: [
       {

@@ -36,9 +36,6 @@ export const DOCTOR: Noun = {
   kind: "command",
   command: {
     summary: "check everything that the agent needs; name cause and fix",
-    operands: "",
-    operandsMin: 0,
-    operandsMax: 0,
     examples: [
       ["doctor", "exits 1 when something is broken"],
       ["doctor --fix", "also repairs what is safe to repair"],

@@ -47,7 +47,7 @@ export function nounHelp(name: string, noun: Extract<Noun, { kind: "verbs" }>): 
     "Commands:",
     ...aligned(
       verbs.map(([verb, command]) =>
-        [`${name} ${verb} ${command.operands}`, command.summary] as const
+        [[name, verb, command.operands].filter(Boolean).join(" "), command.summary] as const
       ),
     ),
     "",
@@ -118,9 +118,6 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
     kind: "command",
     command: {
       summary: "print the manual page",
-      operands: "",
-      operandsMin: 0,
-      operandsMax: 0,
       examples: [["man | man -l -", "read it"], [
         "man > /usr/local/share/man/man8/zonewright.8",
         "install it",

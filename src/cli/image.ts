@@ -87,7 +87,6 @@ function filterQuery(args: Arguments): URLSearchParams {
 const FIND: Command = {
   summary: "search every file of the index",
   operands: "[WORD...]",
-  operandsMin: 0,
   operandsMax: WORDS_MAX,
   examples: [
     ["image find debian cloud", "files whose names contain both words"],
@@ -225,8 +224,6 @@ async function read(client: Client, wanted: TreePlace): Promise<Sent> {
 const LIST: Command = {
   summary: "list distros, the releases of one, or the files of a release",
   operands: "[DISTRO[/RELEASE]]",
-  operandsMin: 0,
-  operandsMax: 1,
   examples: [
     ["image list", "every distro"],
     ["image list debian", "its releases, newest first"],
@@ -312,8 +309,6 @@ function fileTable(printer: Printer, document: JsonObject): void {
 const SHOW: Command = {
   summary: "show the addresses and digests of a release's files",
   operands: "DISTRO/RELEASE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [["image show omnios/latest", "addresses and digests"]],
   flags: [],
   shared: "agent",
@@ -362,9 +357,6 @@ function showFile(printer: Printer, build: JsonObject, artifact: JsonObject): vo
 
 const STATUS: Command = {
   summary: "show the age of the mirror and the problems of the last sync",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["image status", "upstream, documents, last sync"]],
   flags: [],
   shared: "agent",

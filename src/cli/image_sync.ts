@@ -51,9 +51,6 @@ export async function noteEmptyIndex({ client, printer }: Invocation): Promise<b
 /** `zonewright image sync`. */
 export const SYNC: Command = {
   summary: "compare the mirror with its upstream now",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["image sync --wait", "and show what changed"],
     ["image sync --dry-run", "what would change; nothing is written"],

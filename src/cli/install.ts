@@ -64,8 +64,6 @@ export const INSTALL: Noun = {
   command: {
     summary: "install this binary as a systemd or SMF service and start it",
     operands: "systemd|smf",
-    operandsMin: 1,
-    operandsMax: 1,
     examples: [
       [
         "install smf",
@@ -126,8 +124,6 @@ export const UNINSTALL: Noun = {
   command: {
     summary: "stop and remove the service; configuration and state stay",
     operands: "systemd|smf",
-    operandsMin: 1,
-    operandsMax: 1,
     examples: [["uninstall systemd", "lists what holds data and stays"]],
     flags: [ROOT_FLAG],
     shared: "output",

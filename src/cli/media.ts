@@ -91,8 +91,6 @@ function wordOf(args: Arguments, name: string, words: readonly string[]): string
 const ADD: Command = {
   summary: "download a file to the agent's host and verify it",
   operands: "MEDIUM",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ["media add debian/13 --follow", "an artifact of the index; watch it"],
     ["media add https://host/a.raw.xz --sha256 $HEX --compression xz", "an address, unpacked"],
@@ -110,8 +108,6 @@ const ADD: Command = {
 const VERIFY: Command = {
   summary: "read files again and compare their digests",
   operands: "[DIGEST]",
-  operandsMin: 0,
-  operandsMax: 1,
   examples: [
     ["media verify $DIGEST --wait", "one file"],
     ["media verify --all --wait", "every file, one after another"],
@@ -155,9 +151,6 @@ async function verifyAll(call: Invocation, list: unknown): Promise<ExitCode> {
 
 const LIST: Command = {
   summary: "list the files of the media folders, the uploads and the cache",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["media list", "names, sizes, kinds and folders"]],
   flags: [],
   notes: ["KIND follows from the first bytes of a file; ! marks one that no machine boots."],
@@ -211,7 +204,6 @@ const SHORT_CHARS = 16;
 const RM: Command = {
   summary: "remove files from the cache or the upload folder",
   operands: "DIGEST|NAME...",
-  operandsMin: 1,
   operandsMax: 1000,
   examples: [
     ["media rm debian-13.iso", "an uploaded file, by its name"],

@@ -43,8 +43,6 @@ interface LocalFile {
 export const UPLOAD: Command = {
   summary: "upload a file to the agent's upload folder",
   operands: "FILE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ["media upload debian-13.iso", "then: machine create --iso debian-13.iso"],
     ["media upload ./d.img --name system.img", "under another name"],

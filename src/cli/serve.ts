@@ -23,9 +23,6 @@ export const SERVE: Noun = {
   kind: "command",
   command: {
     summary: "run the agent",
-    operands: "",
-    operandsMin: 0,
-    operandsMax: 0,
     examples: [
       ["serve --dev", "a simulated host, state in ./run: nothing of this machine is touched"],
       ["serve --media-dir /zones/iso --index https://images.example.org", "a real host"],

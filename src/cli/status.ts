@@ -13,9 +13,6 @@ export const STATUS: Noun = {
   kind: "command",
   command: {
     summary: "show whether the agent runs, what it does and what needs attention",
-    operands: "",
-    operandsMin: 0,
-    operandsMax: 0,
     examples: [
       ["status", "for people; warnings come first"],
       ['status --json || echo "exit $?"', "3 when there is no agent"],

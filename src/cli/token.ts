@@ -1,24 +1,19 @@
 // `zonewright token`: manages the tokens of an agent. The commands work on the state folder of this machine,
 // whether or not the agent runs; a running agent picks up changes within a second.
 
-import { loadConfig } from "../config/sources.ts";
 import { sha256Hex } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
 import { type ActAs, asOwnerOf } from "../state_dir/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
-import { cannot, type Flag, usageError } from "./command/arguments.ts";
+import { cannot, usageError } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
-import { configFlags, configSources } from "./config.ts";
-
-const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
-  name === "config" || name === "state-dir" || name === "dev"
-);
+import { PLACE_FLAGS, stateDirOf } from "./config.ts";
 
 /** The token file, and the user that reads and changes it. */
 async function tokenFileOf(call: Invocation): Promise<{ path: string; asOwner: ActAs }> {
-  const stateDir = (await loadConfig(configSources(call))).state_dir.value;
+  const stateDir = await stateDirOf(call);
   return { path: tokenFilePath(stateDir), asOwner: asOwnerOf(stateDir) };
 }
 
@@ -42,9 +37,6 @@ function required({ args }: Invocation, flag: string, expected: string): string 
 
 const CREATE: Command = {
   summary: "create a token and print it once",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["token create --name backup --scope read > token", "GET only, and no secrets"],
     ["token create --name deploy --scope admin > token", "everything: equivalent to root"],
@@ -82,9 +74,6 @@ const CREATE: Command = {
 
 const LIST: Command = {
   summary: "list the tokens by name and scope",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["token list", "every known token"]],
   flags: PLACE_FLAGS,
   shared: "output",
@@ -106,8 +95,6 @@ const LIST: Command = {
 const REVOKE: Command = {
   summary: "revoke a token",
   operands: "NAME",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [["token revoke deploy", "a running agent refuses it within a second"]],
   flags: PLACE_FLAGS,
   shared: "output",

@@ -20,9 +20,6 @@ export const UI: Noun = {
   kind: "command",
   command: {
     summary: "open the web console, or print its address",
-    operands: "",
-    operandsMin: 0,
-    operandsMax: 0,
     examples: [
       ["ui", "print the address; at a terminal with a display, open it too"],
       ["ui --print", "open nothing"],

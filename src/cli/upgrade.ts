@@ -27,8 +27,6 @@ export const UPGRADE: Noun = {
   command: {
     summary: "install a newer binary; rolls back if it does not become ready",
     operands: "FILE",
-    operandsMin: 1,
-    operandsMax: 1,
     examples: [
       ["upgrade ./zonewright-1.1.0", "verified by ./zonewright-1.1.0.sha256"],
       ['upgrade ./zonewright --sha256 "$DIGEST"', "with the digest that its publisher names"],

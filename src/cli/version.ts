@@ -22,9 +22,6 @@ export const VERSION_NOUN: Noun = {
   kind: "command",
   command: {
     summary: "print the versions of this program and its parts",
-    operands: "",
-    operandsMin: 0,
-    operandsMax: 0,
     examples: [["version --json", "for bug reports"]],
     flags: [],
     shared: "output",

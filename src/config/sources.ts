@@ -24,7 +24,7 @@ import { AgentError, type FieldError, messageOf, systemReason } from "../domain/
 import { isJsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/field_check.ts";
 import { isLoopback } from "../domain/ip_address.ts";
-import { syntaxText } from "./toml_words.ts";
+import { syntaxText } from "./config_text.ts";
 
 /** A file that was read. */
 interface ConfigFile {

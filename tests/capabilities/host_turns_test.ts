@@ -2,17 +2,20 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
 import {
   CHANGES_AT_ONCE,
-  READS_AT_ONCE,
-  READS_AT_ONCE_MAX,
-  withReadTurns,
+  openCapabilities,
+  type TaskPerform,
 } from "../../src/capabilities/capabilities.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { Transport } from "../../src/host/transport.ts";
-import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
+import {
+  openVmadm,
+  READS_AT_ONCE,
+  READS_AT_ONCE_MAX,
+  withReadTurns,
+} from "../../src/host/vmadm/vmadm.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName } from "../../src/wall/protocol.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { type SimulatedHost, withHost } from "./simulated_host.ts";

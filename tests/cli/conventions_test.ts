@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { parseArguments } from "../../src/cli/command/arguments.ts";
 import { NOUNS } from "../../src/cli/cli.ts";
-import { type Command, flagsOf } from "../../src/cli/command/command.ts";
+import { type Command, flagsOf, operandCounts } from "../../src/cli/command/command.ts";
 import { BODY, type HttpAgent, jobIn, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { withIndex } from "../http/openapi_agent.ts";
 import { openScreen, screenFor, type ScreenOptions } from "./screen.ts";
@@ -77,7 +77,7 @@ function inputOf(name: string): string {
 
 /** The words of a command with something behind each operand. */
 async function lineOf(agent: HttpAgent, { name, command }: Named): Promise<string[]> {
-  const wanted = command.operands.split(" ").filter((word) => word !== "");
+  const wanted = (command.operands ?? "").split(" ").filter((word) => word !== "");
   // An operand in brackets may be left out; but the many are not meant here.
   const given = wanted.filter((word) => !word.startsWith("[") || word === "[JOB]");
   const words = await Promise.all(given.map(async (word) => {
@@ -199,9 +199,10 @@ Deno.test("help fits a terminal of 80 columns, but for command lines", async () 
 Deno.test("a usage error of any command exits 2, prints no data, and names its help", async () => {
   for (const { name, command } of COMMANDS) {
     const lines = [["--jsom"], Array(TOO_MANY).fill("x")];
-    if (command.operandsMin > 0) lines.push([]);
+    const { min, max } = operandCounts(command);
+    if (min > 0) lines.push([]);
     for (const rest of lines) {
-      if (rest[0] === "x" && rest.length <= command.operandsMax) continue;
+      if (rest[0] === "x" && rest.length <= max) continue;
       const screen = openScreen();
       const code = await screen.run(...name.split(" "), ...rest);
       assertEquals([name, rest[0], code, screen.out()], [name, rest[0], 2, ""]);
@@ -288,7 +289,7 @@ Deno.test("every --file with a short form takes - for standard input", async () 
   for (const { name, command } of reading) {
     await withHttpAgent(async (agent) => {
       await newWorkflow(agent, { name: "sample" });
-      const operands = command.operands.startsWith("WORKFLOW") ? ["sample"] : [];
+      const operands = command.operands?.startsWith("WORKFLOW") ? ["sample"] : [];
       const screen = screenFor(agent.url, { input: "{" });
       const code = await screen.run(...name.split(" "), ...operands, "--file", "-");
       // It was read, since it was found to be no JSON.

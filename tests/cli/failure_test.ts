@@ -4,7 +4,7 @@
 import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import { AgentError, ERROR_CODES, type ErrorCode } from "../../src/domain/error.ts";
 import { parseArguments } from "../../src/cli/command/arguments.ts";
-import { flagsOf } from "../../src/cli/command/command.ts";
+import { flagsOf, operandCounts } from "../../src/cli/command/command.ts";
 import { hintFor } from "../../src/cli/command/failure.ts";
 import { commandOf, COMMANDS, linesIn } from "./hinted_commands.ts";
 
@@ -15,7 +15,7 @@ const UUID = "00000000-0000-4000-8000-00000000000a";
 for (const code of CODES) {
   Deno.test(`after ${code}, every command names one that exists and is another`, () => {
     for (const [name, command] of COMMANDS) {
-      for (const operands of [[], [UUID]].slice(0, command.operandsMax + 1)) {
+      for (const operands of [[], [UUID]].slice(0, operandCounts(command).max + 1)) {
         const error = new AgentError(code, "Cannot go on: it is a test", { retryAfterSeconds: 3 });
         const args = parseArguments(operands, flagsOf(command));
         const hint = command.hint?.(error, args) ?? hintFor(error, name, operands);

@@ -2,7 +2,7 @@
 // many operands, and with an agent that is not there. Each says so in the one form of a failure.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
-import { type Command, EXIT, flagsOf } from "../../src/cli/command/command.ts";
+import { type Command, EXIT, flagsOf, operandCounts } from "../../src/cli/command/command.ts";
 import { withFolder } from "../support/until.ts";
 import { commandOf, COMMANDS, linesIn } from "./hinted_commands.ts";
 import { openScreen } from "./screen.ts";
@@ -46,8 +46,9 @@ function takesJson(words: readonly string[]): boolean {
 }
 
 /** Operands that a shell would pass for those of the usage. */
-function operandsOf({ operandsMin }: Command): string[] {
-  return Array.from({ length: operandsMin }, () => "00000000-0000-4000-8000-00000000000a");
+function operandsOf(command: Command): string[] {
+  const length = operandCounts(command).min;
+  return Array.from({ length }, () => "00000000-0000-4000-8000-00000000000a");
 }
 
 Deno.test("a flag that a command has not is refused by every command", () =>
@@ -60,11 +61,12 @@ Deno.test("a flag that a command has not is refused by every command", () =>
 
 Deno.test("too few and too many operands are refused by every command", () =>
   withFolder(async (folder) => {
-    for (const [name, { operandsMin, operandsMax }] of COMMANDS) {
+    for (const [name, command] of COMMANDS) {
+      const { min, max } = operandCounts(command);
       const typed = (count: number) => [...name.split(" "), ...Array(count).fill("a")];
-      if (operandsMin > 0) await assertFails(typed(operandsMin - 1), folder, [EXIT.usage]);
-      if (operandsMax < OPERANDS_SANE_MAX) {
-        await assertFails(typed(operandsMax + 1), folder, [EXIT.usage]);
+      if (min > 0) await assertFails(typed(min - 1), folder, [EXIT.usage]);
+      if (max < OPERANDS_SANE_MAX) {
+        await assertFails(typed(max + 1), folder, [EXIT.usage]);
       }
     }
   }));

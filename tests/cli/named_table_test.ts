@@ -104,7 +104,7 @@ async function places(): Promise<Place[]> {
       if (command.shared !== "agent") continue;
       const words = [name, verb].filter((word) => word !== "");
       const besides = BESIDES[words.join(" ")] ?? [];
-      const operand = KINDS[command.operands.replace(/^\[(.*)\]$/, "$1")];
+      const operand = KINDS[(command.operands ?? "").replace(/^\[(.*)\]$/, "$1")];
       if (operand !== undefined) {
         found.push({ kind: operand, command, line: (word) => [...words, word, ...besides] });
       }

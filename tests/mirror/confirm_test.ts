@@ -2,7 +2,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import type { Decoders } from "../../src/decoder/pool.ts";
 import type { Signature } from "../../src/domain/index/artifact.ts";
-import { listedHashes } from "../../src/domain/index/checksum_document.ts";
+import { listedHashes } from "../../src/decoder/work/checksums.ts";
 import type { FoundArtifact } from "../../src/mirror/media/find_artifact.ts";
 import type { IndexServer } from "./index_server.ts";
 import { withFolder } from "../support/until.ts";

@@ -2,7 +2,7 @@
 // is worst for each reader. A quadratic one takes minutes for it.
 
 import { assert } from "@std/assert";
-import { CHECKSUM_FORMATS, listedHashes } from "../../src/domain/index/checksum_document.ts";
+import { CHECKSUM_FORMATS, listedHashes } from "../../src/decoder/work/checksums.ts";
 import { parseDigest } from "../../src/domain/digest.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { isIndexName, placeOf } from "../../src/domain/index/index_path.ts";

@@ -20,10 +20,10 @@ export interface Invocation {
 export interface Command {
   /** One line for the list of commands. */
   readonly summary: string;
-  /** After the name: `WORKFLOW [flags]`. */
-  readonly operands: string;
-  readonly operandsMin: number;
-  readonly operandsMax: number;
+  /** After the name: `WORKFLOW`; `[FILE]` may be left out, `NAME...` may be repeated. None unless given. */
+  readonly operands?: string;
+  /** The maximum when one may be repeated. */
+  readonly operandsMax?: number;
   /** Command lines without the program's name, and what they do; help shows them first. */
   readonly examples: readonly (readonly [line: string, does: string])[];
   readonly flags: readonly Flag[];
@@ -122,6 +122,15 @@ export function asksRunning({ args }: Invocation, taken: readonly string[]): boo
   throw usageError(
     `--${other} is about this machine, and --${by} asks the running agent: expected one of them`,
   );
+}
+
+/** How many operands a command takes, by its usage. */
+export function operandCounts(
+  { operands = "", operandsMax }: Command,
+): { readonly min: number; readonly max: number } {
+  const words = operands.split(" ").filter((word) => word !== "");
+  const required = words.filter((word) => !word.startsWith("["));
+  return { min: required.length, max: operandsMax ?? words.length };
 }
 
 /** Every flag that a command takes. */

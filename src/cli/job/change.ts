@@ -215,8 +215,6 @@ async function show(
 export const RETRY: Command = {
   summary: "run a finished job again, or every matching one",
   operands: "[JOB]",
-  operandsMin: 0,
-  operandsMax: 1,
   examples: [
     ['job retry "$JOB" --follow', "prints the uuid of the new job"],
     ['job retry "$JOB" --from copy', "keep the results of the tasks before copy"],
@@ -284,8 +282,6 @@ async function retryJob(call: Invocation): Promise<ExitCode> {
 export const CANCEL: Command = {
   summary: "cancel an unfinished job, or every matching one",
   operands: "[JOB]",
-  operandsMin: 0,
-  operandsMax: 1,
   examples: [
     ['job cancel "$JOB"', "stops its running task; later ones do not run"],
     ["job cancel --execution queued --workflow hello", "shows the count and asks"],
@@ -321,8 +317,6 @@ const CANCEL_JOBS: JobsChange = {
 export const RESUME: Command = {
   summary: "continue a waiting job with the result of its task",
   operands: "JOB",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ['job resume "$JOB" --result "disk is ready"', "the job continues"],
     ['job resume "$JOB" --error "no disk"', "the job fails"],

@@ -25,8 +25,6 @@ const ENTRIES_MAX = 1000;
 const INFO: Command = {
   summary: "print the info of a job, secrets masked, one JSON object a line",
   operands: "JOB",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [['job info "$JOB"', "everything it reported about its progress"]],
   flags: [],
   shared: "agent",
@@ -65,9 +63,6 @@ const WINDOW_WORDS: Readonly<Record<typeof STATS_WINDOWS[number], string>> = {
 
 const STATS: Command = {
   summary: "count jobs by state and age",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["job stats", "each job is counted in one row"]],
   flags: [],
   shared: "agent",
@@ -103,8 +98,6 @@ const STATS: Command = {
 const WAIT: Command = {
   summary: "wait until a job has ended; the exit code says how",
   operands: "JOB",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [[
     'job wait "$JOB" --timeout 10m || echo "exit $?"',
     "5: it failed, 7: it was canceled, 124: timeout",
@@ -135,8 +128,6 @@ const STREAM_NOTE =
 const TAIL: Command = {
   summary: "follow a job step by step until it has ended",
   operands: "JOB",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [['job tail "$JOB"', "steps, messages, progress and calls; ends with the job"]],
   flags: [TIMEOUT_FLAG],
   notes: [STREAM_NOTE],
@@ -160,8 +151,6 @@ const TAIL: Command = {
 const GET: Command = {
   summary: "show one job with its steps, their results, and why it failed",
   operands: "JOB",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ["job get 6c1e8f0a", "state, steps, results and params"],
     ["job get 6c1e8f0a --full", "the whole document: task sources, secrets for admins"],

@@ -74,9 +74,6 @@ const COLUMNS_SHOWN = ["uuid", "state", "name", "task", "duration", "age"];
 /** `zonewright job list`. */
 export const LIST: Command = {
   summary: "list jobs, newest first",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["job list --failed --today", "what failed today, and why"],
     ["job list --execution running,waiting", "what is running now, and on which step"],

@@ -27,8 +27,6 @@ import { durationText } from "../output/printer.ts";
 export const RUN: Command = {
   summary: "create a job of a workflow",
   operands: "WORKFLOW",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ["job run hello -p name=world --follow", "by name, with a parameter; watch it"],
     ["job run resize -p disks:='[{\"size\":10240}]' --wait --timeout 10m", "a JSON parameter"],

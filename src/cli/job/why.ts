@@ -76,8 +76,6 @@ function hintsOf(summary: JsonObject): Next[] {
 export const WHY: Command = {
   summary: "say why a job failed, or what it waits for, and what to type next",
   operands: "JOB",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [["job why 6c1e8f0a", "failed task, attempts, the last lines of its log"]],
   flags: [],
   shared: "agent",

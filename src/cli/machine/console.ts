@@ -36,8 +36,6 @@ async function viewerOf(env: Readonly<Record<string, string>>): Promise<string |
 export const CONSOLE: Command = {
   summary: "open the console in a VNC viewer, or print how to reach it",
   operands: "MACHINE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ['machine console "$UUID" --listen 127.0.0.1:5901', "then: vncviewer 127.0.0.1:5901"],
     ['machine console "$UUID"', "opens a viewer; without one or in a pipe, prints ws://..."],
@@ -332,8 +330,6 @@ export function vncText(vnc: Vnc): string {
 export const VNC: Command = {
   summary: "print the VNC address of a running machine, or its password",
   operands: "MACHINE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [
     ['machine vnc "$UUID"', "only HOST:PORT, for vncviewer"],
     ['machine vnc "$UUID" --password', "only the password that the viewer asks for"],

@@ -195,9 +195,6 @@ function mediaFields(args: Arguments, cwd: string): JsonObject {
 /** `zonewright machine create`. */
 export const CREATE: Command = {
   summary: "create a machine, boot it from a medium and print its VNC address",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     [
       "machine create -f vm.json --iso debian-13.iso --follow",

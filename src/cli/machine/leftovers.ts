@@ -16,9 +16,6 @@ import { aheadText } from "../output/printer.ts";
 /** `zonewright machine leftovers`. */
 export const LEFTOVERS: Command = {
   summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["machine leftovers", "usually nothing"],
     ["machine leftovers --json", "with the error of the latest attempt"],

@@ -67,8 +67,6 @@ function actionCommand(action: Action): Command {
   return {
     summary: action.summary,
     operands: "MACHINE",
-    operandsMin: 1,
-    operandsMax: 1,
     examples: action.examples,
     flags: [...action.flags, ...FOLLOW_FLAGS],
     ...(action.notes === undefined ? {} : { notes: action.notes }),
@@ -228,9 +226,6 @@ const NONE_YET = [
 
 const LIST: Command = {
   summary: "list the machines of the host",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["machine list", "with their state, disks and addresses"],
     ["machine list --state running --json", "running ones, for scripts"],
@@ -323,8 +318,6 @@ function addressesOf(nics: readonly JsonObject[]): string[] {
 const GET: Command = {
   summary: "show one machine with its console and its job",
   operands: "MACHINE",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [['machine get "$UUID"', "state, disks, addresses, console, medium, job"]],
   flags: [],
   shared: "agent",

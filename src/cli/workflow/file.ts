@@ -125,9 +125,6 @@ const FILE_NAME = "zonewright.d.ts";
 /** `zonewright workflow types`. */
 export const TYPES: Command = {
   summary: "print the types of task bodies, for an editor",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [[
     `workflow types > ${FILE_NAME}`,
     "next to your workflow sources; see docs/tasks.md",

@@ -15,8 +15,7 @@ import { isMeant, shortUuids } from "../client/named.ts";
 import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
 import { canMove, printable, type Terminal } from "../output/terminal.ts";
 import { fileFlag, readWorkflowFiles, TYPES, workflowNamed, workflowUuid } from "./file.ts";
-import { APPLY, CREATE, UPDATE } from "./write.ts";
-import { findingLines, VALIDATE } from "./validate.ts";
+import { APPLY, CREATE, findingLines, UPDATE, VALIDATE } from "./write.ts";
 import { resolve } from "@std/path";
 import { systemNow } from "../../domain/instant.ts";
 import { parseResume, type Resume } from "../../domain/job/request.ts";
@@ -31,9 +30,6 @@ import { PHASES } from "../../domain/job/state.ts";
 
 const LIST: Command = {
   summary: "list workflows",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["workflow list --all", "include the built-in ones"]],
   flags: [{ name: "all", help: "include the built-in ones" }],
   shared: "agent",
@@ -78,8 +74,6 @@ function timeoutText(object: JsonObject): string {
 const GET: Command = {
   summary: "show one workflow with its tasks",
   operands: "WORKFLOW",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [["workflow get hello", "by name or uuid"], [
     "workflow get hello --json > hello.json",
     "to change it",
@@ -129,8 +123,6 @@ const GET: Command = {
 const DELETE: Command = {
   summary: "delete a workflow; its jobs stay",
   operands: "WORKFLOW",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [["workflow delete hello", "by name or uuid"]],
   flags: [YES_FLAG],
   notes: [
@@ -163,9 +155,6 @@ const SETTINGS: Readonly<Record<string, { readonly help?: string }>> = {
 
 const TRY: Command = {
   summary: "run a workflow once on a simulated host, without an agent",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["workflow try -f hello.json -p whom=world", "real guests and capabilities; nothing is stored"],
     ["workflow try -f boot.json --params params.json --media-dir .", "with your own medium"],

@@ -1,12 +1,20 @@
-// `zonewright workflow create`, `apply` and `update`: send a workflow from a file to the agent.
+// `zonewright workflow create`, `apply` and `update` send a workflow from a file to the agent; `validate` checks
+// it as an agent would, without one.
 
 import type { JsonObject } from "../../domain/json.ts";
 import { readObject, textIn } from "../client/api_call.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
-import { readJsonFile } from "../output/printer.ts";
-import { fileFlag, missingFile, workflowUuid } from "./file.ts";
+import { type Printer, readJsonFile } from "../output/printer.ts";
+import {
+  fileFlag,
+  missingFile,
+  readWorkflowFiles,
+  type WorkflowFile,
+  workflowUuid,
+} from "./file.ts";
 import { workflowsNamed } from "../client/named.ts";
 import { AgentError } from "../../domain/error.ts";
+import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";
 
 async function fileOf(call: Invocation): Promise<JsonObject> {
   const file = call.args.text("file");
@@ -24,9 +32,6 @@ function written(call: Invocation, body: unknown): ExitCode {
 /** `zonewright workflow create`. */
 export const CREATE: Command = {
   summary: "create a workflow from a file",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [["workflow create -f hello.json", "prints its uuid"]],
   flags: [fileFlag()],
   shared: "agent",
@@ -43,9 +48,6 @@ export const CREATE: Command = {
 /** `zonewright workflow apply`. */
 export const APPLY: Command = {
   summary: "create a workflow from a file, or replace the one of its name",
-  operands: "",
-  operandsMin: 0,
-  operandsMax: 0,
   examples: [
     ["workflow apply -f hello.json", "says which it was; existing jobs keep their chain"],
     ["workflow apply -f hello.json --json", '{"applied": "created" or "replaced", "workflow": …}'],
@@ -92,8 +94,6 @@ function severalOfName(name: string, found: readonly JsonObject[]): AgentError {
 export const UPDATE: Command = {
   summary: "replace a workflow; existing jobs keep their chain",
   operands: "WORKFLOW",
-  operandsMin: 1,
-  operandsMax: 1,
   examples: [["workflow update hello -f hello.json", "by name or uuid"]],
   flags: [fileFlag()],
   shared: "agent",
@@ -104,3 +104,86 @@ export const UPDATE: Command = {
     return sent.kind === "printed" ? EXIT.ok : written(call, sent.body);
   },
 };
+
+/** Most operands, which are further files. */
+const OPERANDS_MAX = 1000;
+
+/** `zonewright workflow validate`. */
+export const VALIDATE: Command = {
+  summary: "check workflow files without an agent; exits 2 when one is wrong",
+  operands: "[FILE]...",
+  operandsMax: OPERANDS_MAX,
+  examples: [
+    ["workflow validate -f hello.json", "every incorrect field, and likely mistakes"],
+    ["workflow validate workflows/*.json --json", "for scripts"],
+    ["workflow get hello --json | zonewright workflow validate -f -", "a stored one"],
+  ],
+  flags: [fileFlag(true)],
+  notes: [
+    "Errors are those of POST /workflows with an agent's default limits. Warnings are likely mistakes;\n" +
+    "they do not change the exit code.",
+  ],
+  shared: "output",
+  async run({ args, terminal, printer }) {
+    const { withWorkflowCheck } = await import("./decoder.ts");
+    const files = await readWorkflowFiles(args, terminal);
+    const checked = await withWorkflowCheck((check) =>
+      Promise.all(files.map(async (file) => ({ file, ...await check(file.text) })))
+    );
+    const ok = checked.every(({ errors }) => errors.length === 0);
+    if (printer.json) printer.document({ ok, files: checked.map(fileDocument) });
+    else for (const one of checked) showChecked(printer, one);
+    const [path] = [...args.texts("file"), ...args.operands];
+    if (ok && files.length === 1 && path !== undefined && path !== "-") {
+      printer.next(`workflow try -f ${path}`, "run it on a simulated host");
+    }
+    return ok ? EXIT.ok : EXIT.usage;
+  },
+  hint: () => "zonewright workflow validate --help",
+};
+
+type CheckedFile = CheckedWorkflow & { readonly file: WorkflowFile };
+
+function fileDocument({ file, errors, warnings, workflow }: CheckedFile) {
+  return {
+    file: file.name,
+    ok: errors.length === 0,
+    ...(workflow === undefined ? {} : { name: workflow.name, tasks: workflow.chain.length }),
+    errors: errors.map(findingDocument),
+    warnings: warnings.map(findingDocument),
+  };
+}
+
+function findingDocument(
+  { excerpt: _, ...finding }: WorkflowFinding,
+): Omit<WorkflowFinding, "excerpt"> {
+  return finding;
+}
+
+function showChecked(printer: Printer, checked: CheckedFile): void {
+  const { file, errors, workflow } = checked;
+  findingLines(file.name, checked).forEach(printer.data);
+  if (errors.length > 0 || workflow === undefined) return;
+  const count = workflow.chain.length;
+  const tasks = `${count} task${count === 1 ? "" : "s"}`;
+  printer.data(`${file.name}: ok: workflow ${JSON.stringify(workflow.name)} with ${tasks}`);
+}
+
+/** The findings of a file as lines; errors come first. */
+export function findingLines(
+  file: string,
+  { errors, warnings }: Pick<CheckedWorkflow, "errors" | "warnings">,
+): string[] {
+  const lines = (word: string, findings: readonly WorkflowFinding[]) =>
+    findings.flatMap((finding) => [
+      `${file}: ${word}: ${findingText(finding)}`,
+      ...(finding.excerpt ?? []).map((line) => `    ${line}`),
+    ]);
+  return [...lines("error", errors), ...lines("warning", warnings)];
+}
+
+/** `chain[0].body (task "greet") is not a function definition: ...`. */
+function findingText({ field, message, task }: WorkflowFinding): string {
+  if (task === undefined || !message.startsWith(field)) return message;
+  return `${field} (task ${JSON.stringify(task)})${message.slice(field.length)}`;
+}

@@ -9,6 +9,7 @@ import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords } from "./power.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";
 import type { Transport } from "../transport.ts";
+import { openTurns } from "../turns.ts";
 import {
   BANNER_MS,
   connectVnc,
@@ -267,4 +268,41 @@ async function removeLeft(
 function isOf(job_uuid: string, { tags, state }: JsonObject): boolean {
   const owner = isJsonObject(tags) ? tags[JOB_TAG] : undefined;
   return owner === undefined ? HALF_MADE.includes(state) : owner === job_uuid;
+}
+
+// Limits how many lookups run at the same time. Each is a process of vmadm; a task may have 32 calls under way,
+// and 256 requests may arrive at once. Without a limit they would starve the host and the agent.
+
+/**
+ * Concurrent lookups of machines, for all tasks together and for all callers together: each is one
+ * short process.
+ */
+export const READS_AT_ONCE = 6;
+/**
+ * With more slots each has a lookup of its own, so that no job waits for others; with many slots
+ * they share.
+ */
+export const READS_AT_ONCE_MAX = 16;
+/**
+ * vmadm with limited lookups; its other methods are unchanged.
+ * @param slots concurrent jobs
+ */
+export function withReadTurns(vmadm: Vmadm, slots: number): Vmadm {
+  const turns = openTurns(Math.min(Math.max(slots, READS_AT_ONCE), READS_AT_ONCE_MAX));
+  return {
+    ...vmadm,
+    get: (uuid, o = {}) =>
+      turns.take(`Cannot look at machine ${uuid}`, o.signal, () => vmadm.get(uuid, o)),
+    list: (o = {}) => turns.take("Cannot list the machines", o.signal, () => vmadm.list(o)),
+    validateCreate: (payload, o = {}) =>
+      turns.take("Cannot check the payload", o.signal, () => vmadm.validateCreate(payload, o)),
+    infoVnc: (uuid, o = {}) =>
+      turns.take(`Cannot look up the console of ${uuid}`, o.signal, () => vmadm.infoVnc(uuid, o)),
+    vncConsole: (uuid, o = {}) =>
+      turns.take(
+        `Cannot look up the console of ${uuid}`,
+        o.signal,
+        () => vmadm.vncConsole(uuid, o),
+      ),
+  };
 }

@@ -5,7 +5,7 @@
 import type { DecoderOptions } from "../../decoder/converse.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { type CheckLevel, isDigestValue, reaches } from "../../domain/digest.ts";
-import { CHECKSUM_FORMATS } from "../../domain/index/checksum_document.ts";
+import { CHECKSUM_FORMATS } from "../../decoder/work/checksums.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { PublishedDigest, Signature } from "../../domain/index/artifact.ts";
