@@ -10,7 +10,7 @@ import type { AuditTrail } from "../http/context.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
-import { groupNumber, type SocketRights } from "../http/listen/unix_socket.ts";
+import { groupNumber, type SocketRights } from "../http/listen/listener.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";

@@ -58,7 +58,7 @@ import { openRetention } from "../runner/retention.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import { countedStore } from "../store/counted_store.ts";
 import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../machines/workflows/fetch_medium.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
 import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */

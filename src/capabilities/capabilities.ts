@@ -15,11 +15,14 @@ import type { Mirror } from "../mirror/mirror.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
 import type { Perform } from "../sandbox/run_task.ts";
 import type { Store } from "../store/store.ts";
-import { argumentCount, CALL_RULES, type CallEnd, openCallRecord } from "./calls.ts";
 import {
+  argumentCount,
   type Call,
+  CALL_RULES,
+  type CallEnd,
   type Capability,
   type CapabilityLimits,
+  openCallRecord,
   type TaskContext,
   withDeadline,
 } from "./capability.ts";

@@ -1,10 +1,15 @@
 // One capability: an operation of the agent that tasks call by name. Arguments come from the other
 // side of the wall, so each capability parses them first.
 
-import { AgentError } from "../domain/error.ts";
+import { AgentError, type ErrorCode } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
-import type { JsonObject, JsonValue } from "../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
+import { masked } from "../host/program_output.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Log } from "../metrics/log.ts";
+import type { InfoStore } from "../store/store.ts";
+import { BOOT_OPTIONS } from "../domain/machine/action.ts";
 
 /** The execution that calls capabilities. */
 export interface TaskContext {
@@ -78,4 +83,224 @@ export interface CapabilityLimits {
   readonly taskInfoCharsMax: number;
   /** Characters of a log message; longer ones are cut. */
   readonly taskLogCharsMax: number;
+}
+
+// What the agent knows of each capability before it handles a call: its kind, how many arguments it
+// takes, whether it acts on a machine, and which arguments the job's timeline shows. Only fields
+// named here are shown, so that no secret of a payload leaks.
+
+/**
+ * `act` changes the host or fills its disk: each call gets its own entry in the job's info, and
+ * nothing overtakes one that is being cut off. `read` only looks and `note` writes about the task:
+ * both are only counted.
+ */
+type CallKind = "act" | "read" | "note";
+
+/** Rule for every call of one capability. */
+interface CallRule {
+  readonly kind: CallKind;
+  readonly argsMax: number;
+  /**
+   * Returns to its caller as soon as the task is aborted: it cannot be cut off and changes nothing.
+   */
+  readonly leftAlone?: true;
+  /** The first argument is the uuid of a machine to change. */
+  readonly changesMachine?: true;
+  /** The arguments shown in the timeline, taken from what the task sent. */
+  readonly brief: (args: readonly JsonValue[]) => JsonObject;
+}
+
+/** Longest text shown, characters. */
+const TEXT_CHARS_MAX = 128;
+const NAMES_MAX = 16;
+/** Names of properties; a task could send any text instead. */
+const PROPERTY = /^[a-z_]{1,40}$/;
+
+/** Every capability with its rule. */
+export const CALL_RULES: Readonly<Record<CapabilityName, CallRule>> = {
+  "vmadm.validate": read(1),
+  "vmadm.create": { kind: "act", argsMax: 1, brief: ([payload]) => payloadWords(payload) },
+  "vmadm.get": read(1),
+  "vmadm.list": read(0),
+  "vmadm.boot": change(2, (args) => picked(args, BOOT_OPTIONS)),
+  "vmadm.stop": change(2, (args) => picked(args, ["force", "timeout"])),
+  "vmadm.reboot": change(2, (args) => picked(args, ["force"])),
+  "vmadm.update": change(2, (changes) => ({ changes: propertyNames(changes) })),
+  "vmadm.delete": change(1, () => ({})),
+  "vmadm.info": read(2),
+  "media.find": { kind: "act", argsMax: 1, brief: ([request]) => requestWords(request) },
+  "media.place": change(2, (medium) => picked(medium, ["name", "sha256"])),
+  "media.remove": change(2, (file) => picked({ file: file ?? null }, ["file"])),
+  "images.find": { ...read(1), leftAlone: true },
+  "images.download": { kind: "act", argsMax: 1, brief: ([artifact]) => artifactWords(artifact) },
+  "vnc.wait": read(2),
+  "info": note(1),
+  "log.debug": note(2),
+  "log.info": note(2),
+  "log.warn": note(2),
+  "log.error": note(2),
+};
+
+/** Number of arguments; a trailing null counts as missing. */
+export function argumentCount(args: readonly JsonValue[]): number {
+  return args.findLastIndex((arg) => arg !== null) + 1;
+}
+
+function read(argsMax: number): CallRule {
+  return { kind: "read", argsMax, brief: () => ({}) };
+}
+
+function note(argsMax: number): CallRule {
+  return { kind: "note", argsMax, leftAlone: true, brief: () => ({}) };
+}
+
+function change(argsMax: number, second: (value: JsonValue | undefined) => JsonObject): CallRule {
+  const brief: CallRule["brief"] = ([uuid, value]) => ({
+    ...picked({ uuid: uuid ?? null }, ["uuid"]),
+    ...second(value),
+  });
+  return { kind: "act", argsMax, changesMachine: true, brief };
+}
+
+/** The named fields that are texts, numbers or booleans. */
+function picked(value: JsonValue | undefined, names: readonly string[]): JsonObject {
+  if (!isJsonObject(value)) return {};
+  const shown: [string, JsonValue][] = [];
+  for (const name of names) {
+    const field = Object.hasOwn(value, name) ? value[name] : undefined;
+    if (typeof field === "string") shown.push([name, masked(field.slice(0, TEXT_CHARS_MAX))]);
+    else if (typeof field === "number" || typeof field === "boolean") shown.push([name, field]);
+  }
+  return Object.fromEntries(shown);
+}
+
+function payloadWords(payload: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(payload)) return {};
+  const count = (name: string, list: JsonValue | undefined): JsonObject =>
+    Array.isArray(list) ? { [name]: list.length } : {};
+  return {
+    ...picked(payload, ["uuid", "brand", "ram", "vcpus", "quota"]),
+    ...count("disks", payload.disks),
+    ...count("nics", payload.nics),
+  };
+}
+
+function propertyNames(changes: JsonValue | undefined): string[] {
+  if (!isJsonObject(changes)) return [];
+  return Object.keys(changes).filter((name) => PROPERTY.test(name)).slice(0, NAMES_MAX);
+}
+
+function requestWords(request: JsonValue | undefined): JsonObject {
+  if (!isJsonObject(request)) return {};
+  const { url, artifact } = request;
+  return {
+    ...picked(request, ["path", "digest"]),
+    ...(isJsonObject(artifact) ? { artifact: artifactWords(artifact) } : {}),
+    ...(typeof url === "string" ? picked({ url: withoutQuery(url) }, ["url"]) : {}),
+  };
+}
+
+function artifactWords(artifact: JsonValue | undefined): JsonObject {
+  return picked(artifact, ["distro", "release", "build", "variant", "arch", "format"]);
+}
+
+/**
+ * Removes credentials from an address: a signed one has them in its query, others before the host.
+ */
+function withoutQuery(url: string): string {
+  if (!URL.canParse(url)) return "";
+  const { protocol, host, pathname } = new URL(url);
+  return `${protocol}//${host}${pathname}`;
+}
+
+// The record of one execution's capability calls in the job's timeline: an entry for each call that
+// acts, and a final entry with counts when there were other calls. A task may make a hundred
+// thousand calls, so entries are bounded and the rest is only counted. A task without calls, or
+// with notes only, which are in the info already, leaves no record.
+
+/** Entries for single calls of one execution; further calls are only counted. */
+export const CALL_ENTRIES_MAX = 200;
+/** Entries for calls that a job still accepts after its tasks have filled its info. */
+const CALL_ENTRIES_SPARE = 20_000;
+
+/** Result of a call: `ok`, or the code of its error. */
+export type CallEnd = "ok" | ErrorCode;
+
+interface EndedCall {
+  readonly name: CapabilityName;
+  readonly args: readonly JsonValue[];
+  readonly ms: number;
+  readonly ended: CallEnd;
+}
+
+interface Count {
+  count: number;
+  failed: number;
+  ms: number;
+}
+
+/** The execution that is noted about. */
+export type Noted = Omit<TaskContext, "signal">;
+
+interface CallRecord {
+  /** Counts a call; its entry, if it acts, is written when this settles. Never rejects. */
+  add(call: EndedCall): Promise<void>;
+  /** Writes the counts, in one commit with the next write. */
+  close(notesDropped: number): void;
+}
+
+interface RecordDeps {
+  readonly store: { readonly info: Pick<InfoStore, "append"> };
+  readonly log: Log;
+  readonly now: () => Instant;
+  /** Entries that tasks may write into one job's info. */
+  readonly infoEntriesMax?: number;
+}
+
+/**
+ * Records the calls of one task in the info of its job. A record that cannot be written is logged,
+ * and the call goes on.
+ */
+export function openCallRecord(
+  { store, log, now, infoEntriesMax }: RecordDeps,
+  { job_uuid, task_name: task, attempt }: Noted,
+): CallRecord {
+  const counts = new Map<CapabilityName, Count>();
+  // Tasks cannot crowd these entries out.
+  const entriesMax = infoEntriesMax === undefined ? undefined : infoEntriesMax + CALL_ENTRIES_SPARE;
+  let entries = 0;
+  let needsCounts = false;
+  const write = async (entry: JsonObject) => {
+    try {
+      await store.info.append(job_uuid, { task, ...entry }, now(), entriesMax, attempt);
+    } catch (error) {
+      // The call has happened; a missing record is no reason to fail it.
+      log.warn("call was not recorded", { job_uuid, task_name: task, error });
+    }
+  };
+  return {
+    async add({ name, args, ms, ended }) {
+      const { kind, brief } = CALL_RULES[name];
+      const count = counts.get(name) ?? { count: 0, failed: 0, ms: 0 };
+      count.count += 1;
+      count.ms += ms;
+      if (ended !== "ok") count.failed += 1;
+      counts.set(name, count);
+      const hasEntry = kind === "act" && entries < CALL_ENTRIES_MAX;
+      if (!hasEntry && (kind !== "note" || ended !== "ok")) needsCounts = true;
+      if (!hasEntry) return;
+      entries += 1;
+      await write({ zonewright_call: { name, args: brief(args), ms: Math.round(ms), ended } });
+    },
+    close(notesDropped) {
+      if (!needsCounts && notesDropped === 0) return;
+      const shown = [...counts].map(([name, { count, failed, ms }]): [string, JsonObject] => [
+        name,
+        { count, ...(failed > 0 ? { failed } : {}), ms: Math.round(ms) },
+      ]);
+      const dropped = notesDropped > 0 ? { notes_dropped: notesDropped } : {};
+      // Not awaited: the end of the task is recorded right after it.
+      void write({ zonewright_calls: Object.fromEntries(shown), ...dropped });
+    },
+  };
 }

@@ -13,12 +13,12 @@ import type {
   CapabilitiesOf,
   Capability,
   CapabilityLimits,
+  Noted,
   ProgressPhase,
 } from "./capability.ts";
 import { masked } from "../host/program_output.ts";
 import type { TaskLogLevel } from "../wall/protocol.ts";
 import { maskedJson } from "../domain/masking.ts";
-import type { Noted } from "./calls.ts";
 
 /** Milliseconds between two progress entries of one call; grows with their number. */
 const PROGRESS_INTERVAL_MS = 1000;

@@ -204,3 +204,24 @@ function usedUp(what: string, turnMs: number): AgentError {
 function gaveUp(what: string): AgentError {
   return new AgentError("aborted", `Cannot ${what}: the caller gave up while it waited for memory`);
 }
+
+/** What one request has reserved of the budget that all requests share. */
+export class RequestMemory {
+  readonly #budget: MemoryBudget;
+  readonly #held: Reservation[] = [];
+
+  constructor(budget: MemoryBudget) {
+    this.#budget = budget;
+  }
+
+  /** @throws {AgentError} `overloaded` */
+  async reserve(account: Account, bytes: number, what: string): Promise<Reservation> {
+    const held = await this.#budget.reserve(account, bytes, what);
+    this.#held.push(held);
+    return held;
+  }
+
+  release(): void {
+    for (const held of this.#held) held.release();
+  }
+}

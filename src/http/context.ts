@@ -7,10 +7,9 @@ import type { Now } from "../domain/instant.ts";
 import type { JobLimits } from "../domain/job/request.ts";
 import type { Wording } from "../domain/job/wire.ts";
 import type { JsonObject } from "../domain/json.ts";
-import type { MemoryBudget } from "../domain/memory_budget.ts";
+import type { MemoryBudget, RequestMemory } from "../domain/memory_budget.ts";
 import type { Policy } from "../domain/policy.ts";
-import type { PayloadCheck } from "../machines/dry_run.ts";
-import type { MediumLookup } from "../machines/provision_job.ts";
+import type { MediumLookup, PayloadCheck } from "../machines/provision_job.ts";
 import type { CheckSources, WorkflowLimits } from "../domain/job/workflow.ts";
 import type { VncAddress, VncConsole } from "../host/vmadm/vnc.ts";
 import type { Log } from "../metrics/log.ts";
@@ -20,7 +19,6 @@ import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./request/caller.ts";
-import type { RequestMemory } from "./request/request_memory.ts";
 import type { RawBytes } from "./listen/runtime_connection.ts";
 
 /** What the application is made of. */

@@ -6,7 +6,7 @@ import type { Workflow } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { jobRefusal } from "../store/job_refusal.ts";
 import type { Store } from "../store/store.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "./workflows/fetch_medium.ts";
+import { HOUR_SECONDS } from "../domain/instant.ts";
 
 /** Target of these jobs. The store finds the unfinished job of an equal request by it. */
 const MEDIA_TARGET = "/media";
@@ -51,3 +51,55 @@ export async function builtinWorkflow(
   const message = `Cannot start the job: its built-in workflow ${uuid} is missing`;
   throw new AgentError("not_found", message);
 }
+
+// The built-in workflow that fetches a medium into the cache, or verifies a cached one again. Its task
+// runs in a sandbox like every other task. It is text, not a function: compiling would rewrite a function.
+//
+// Params: `media`, as media.find() takes it. The result of the task is the medium.
+
+/**
+ * Finds and verifies a medium. An interrupted download resumes, so errors of the upstream are retried;
+ * other errors are not.
+ */
+const FETCH = `async function fetch(job, cb) {
+  const TRIES = 3;
+  const PAUSE_SECONDS = 10;
+  const { media: wanted } = job.params;
+  if (typeof wanted !== "object" || wanted === null) {
+    return cb("Cannot fetch a medium: params.media must name it");
+  }
+  // A file in the cache may have any format; what a machine boots is checked when it is placed.
+  const request = "known" in wanted ? wanted : { ...wanted, any_format: true };
+  let medium;
+  for (let tries = 1; medium === undefined; tries += 1) {
+    try {
+      medium = await media.find(request);
+    } catch (error) {
+      if (tries >= TRIES || !["upstream", "timeout"].includes(error.code)) throw error;
+      const message = error.message + "; trying again in " + PAUSE_SECONDS + " seconds";
+      await info({ task: "fetch", message });
+      await sleep(PAUSE_SECONDS * 1000);
+    }
+  }
+  const mib = Math.ceil(medium.size / 1048576);
+  await info({
+    task: "fetch",
+    message: "Verified " + medium.label + ": " + mib + " MiB, sha256 " + medium.sha256,
+  });
+  cb(null, medium);
+}`;
+
+/**
+ * The workflow and its constant uuid, which is the same in every agent; `definition` is a body of
+ * POST /workflows.
+ * @see document 2, Workflow
+ */
+export const FETCH_MEDIUM_WORKFLOW = {
+  // A literal in the form of a uuid.
+  uuid: "b7c1a5d2-3e4f-4a6b-8c90-1d2e3f4a5b6c" as WorkflowUuid,
+  definition: {
+    name: "fetch-medium",
+    chain: [{ name: "fetch", body: FETCH, timeout: 12 * HOUR_SECONDS }],
+    timeout: 13 * HOUR_SECONDS,
+  },
+};

@@ -1,7 +1,7 @@
 // The operator's policy before every capability that changes the host.
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { CALL_RULES } from "../../src/capabilities/calls.ts";
+import { CALL_RULES } from "../../src/capabilities/capability.ts";
 import { policyOf } from "../../src/config/policy.ts";
 import { type FlagValue, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";

@@ -3,7 +3,7 @@
 // with the argument that is named.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { CALL_RULES } from "../../src/capabilities/calls.ts";
+import { CALL_RULES } from "../../src/capabilities/capability.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";

@@ -12,7 +12,7 @@ import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 import { readWorkflow } from "../../src/domain/job/workflow.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/media_jobs.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { eachProgram } from "../support/each_program.ts";

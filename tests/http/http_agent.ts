@@ -19,7 +19,7 @@ import { type KnownFiles, openKnownFiles } from "../../src/mirror/media/known_fi
 import type { TaskEvent } from "../../src/domain/job/state.ts";
 import type { Hold, TaskRecord } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/media_jobs.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { RUNNER, T0, uuidOf } from "../support/job.ts";

@@ -4,10 +4,8 @@
 import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { HttpLimits } from "../../src/http/context.ts";
-import type { AuditEntry } from "../../src/http/context.ts";
-import { meterFamilies, openMeters } from "../../src/metrics/meters.ts";
-import { expositionText } from "../../src/metrics/exposition.ts";
+import type { AuditEntry, HttpLimits } from "../../src/http/context.ts";
+import { expositionText, meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { createApp } from "../../src/http/app.ts";

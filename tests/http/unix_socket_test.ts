@@ -1,7 +1,7 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { listen } from "../../src/http/listen/server.ts";
-import { groupNumber, type SocketRights } from "../../src/http/listen/unix_socket.ts";
+import { groupNumber, type SocketRights } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { withFolder } from "../support/until.ts";
 

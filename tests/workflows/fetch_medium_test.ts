@@ -4,7 +4,7 @@ import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/workflows/fetch_medium.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../../src/machines/media_jobs.ts";
 import { openIndexServer } from "../mirror/index_server.ts";
 import { hashed } from "../mirror/vendor_file.ts";
 import { withFolder } from "../support/until.ts";

@@ -5,7 +5,7 @@ import { assert, assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { capabilityTable } from "../../src/capabilities/capabilities.ts";
-import { CALL_RULES } from "../../src/capabilities/calls.ts";
+import { CALL_RULES } from "../../src/capabilities/capability.ts";
 import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
 import { parseJobRequest } from "../../src/domain/job/request.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";

@@ -13,7 +13,7 @@ import {
   type VmadmCall,
   type VmadmHost,
 } from "./call.ts";
-import { explained, lookUp } from "./lookup.ts";
+import { explained, lookUp } from "./operations.ts";
 import { BOOT_ORDER_WORDS } from "../../domain/machine/action.ts";
 import { isMediaName } from "../../domain/machine/media.ts";
 

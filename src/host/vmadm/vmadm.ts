@@ -21,9 +21,8 @@ import {
   withPassword,
 } from "./vnc.ts";
 import * as operation from "./operations.ts";
-import { destroyOrphans } from "./operations.ts";
+import { destroyOrphans, list, lookUp, type MachineListOptions } from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
-import { list, lookUp, type MachineListOptions } from "./lookup.ts";
 import { endOfLog } from "../zone/machine_log.ts";
 
 interface CallOptions {
@@ -60,7 +59,7 @@ export interface Vmadm {
   settled(uuid: MachineUuid, o?: CallOptions): Promise<void>;
   /** The machine without the password of its console; null when there is none. */
   get(uuid: MachineUuid, o?: CallOptions): Promise<JsonObject | null>;
-  /** All machines with the fields of LIST_FIELDS in lookup.ts, by one call. */
+  /** All machines with the fields of LIST_FIELDS, by one call. */
   list(o?: MachineListOptions): Promise<JsonObject[]>;
   /**
    * Starts a machine, unless it already runs, and checks that it stays up: at once, and again after

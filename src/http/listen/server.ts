@@ -14,14 +14,15 @@ import {
   type ConnectionOrigin,
   type ListenPlace,
   type OpenListener,
+  OWNER_ONLY,
   placeText,
+  type SocketRights,
 } from "./listener.ts";
 import { absent } from "../../runtime/regular_file.ts";
 import { errorResponse } from "../answer/error_response.ts";
 import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
-import { OWNER_ONLY, type SocketRights } from "./unix_socket.ts";
 import { openWatchedListener } from "./watched_listener.ts";
 
 /** The application; see createApp(). */

@@ -9,6 +9,7 @@ import { closeConnection, type ConnectionRelay, relayConnections } from "./conne
 import {
   type Answering,
   BACKLOG,
+  bindSocket,
   cannotListen,
   type ListenPlace,
   type OpenListener,
@@ -25,7 +26,6 @@ import {
   type ServedConnection,
 } from "./runtime_connection.ts";
 import { servingSecured } from "./secured_connection.ts";
-import { bindSocket } from "./unix_socket.ts";
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 
 /** After this many turns of the event loop without a closed connection, the rest count as open. */

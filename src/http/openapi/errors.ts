@@ -9,7 +9,7 @@ import {
 import type { JsonObject } from "../../domain/json.ts";
 import { listOf, objectOf, schemaRef, TEXT } from "../../domain/description/answer.ts";
 import { headerRef } from "./operation.ts";
-import { tooManyRequests } from "../request/concurrency.ts";
+import { tooManyRequests } from "../request/load.ts";
 
 // The errors as data: for each status, the cases in which a request is refused, with an example of each.
 

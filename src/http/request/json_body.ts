@@ -5,9 +5,8 @@ import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { countNames, isFiniteJson, jsonWeight, measureJson } from "../../domain/json.ts";
-import type { Reservation } from "../../domain/memory_budget.ts";
+import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
-import type { MemoryEnv } from "./request_memory.ts";
 import { joined } from "../answer/text_answer.ts";
 
 const REASON_CHARS_MAX = 200;
@@ -94,6 +93,11 @@ const OWN_ROUTES = "/agent/v1/";
  * stays below it, and the parsed value takes about 50 MiB at most.
  */
 export const BODY_VALUES_MAX = 500_000;
+
+/** A context with the memory of its request. */
+interface MemoryEnv {
+  Variables: { memory: RequestMemory };
+}
 
 /**
  * The body of a request as a JSON value. An empty body is read as `{}`, so that requests with only optional

@@ -8,7 +8,7 @@ import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { type MachineRequest, parseMachineBody } from "../../domain/machine/machine.ts";
-import { dryRun } from "../../machines/dry_run.ts";
+import { dryRun } from "../../machines/provision_job.ts";
 import { dropLeftover } from "../../machines/leftovers.ts";
 import {
   type MachineAction,

@@ -2,8 +2,12 @@
 
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { about, integer } from "../../domain/description/value.ts";
-import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
-import type { RequestCount } from "../../metrics/meters.ts";
+import {
+  EXPOSITION_TYPE,
+  expositionText,
+  type Family,
+  type RequestCount,
+} from "../../metrics/meters.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";

@@ -1,9 +1,11 @@
-// Limits how many requests are answered at once. More would only wait in memory, so they get a 503. Slow
-// bodies hold a place for long, so the last places are kept for requests without a body, and reading stays
-// possible.
+// What requests take: places and memory.
+//
+// Only so many requests are answered at once. More would only wait in memory, so they get a 503. Slow bodies
+// hold a place for long, so the last places are kept for requests without a body, and reading stays possible.
 
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
+import { type MemoryBudget, RequestMemory } from "../../domain/memory_budget.ts";
 import type { HttpEnv } from "../context.ts";
 
 /** One place in this many is kept for requests without a body. */
@@ -43,6 +45,19 @@ export function bounded(requestsMax: number): MiddlewareHandler<HttpEnv> {
       await next();
     } finally {
       if (!kept) release();
+    }
+  };
+}
+
+/** Opens the memory of each request, and releases it. */
+export function remembering(budget: MemoryBudget): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    const memory = new RequestMemory(budget);
+    c.set("memory", memory);
+    try {
+      await next();
+    } finally {
+      memory.release();
     }
   };
 }
