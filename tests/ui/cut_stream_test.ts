@@ -1,10 +1,11 @@
-// What a page shows when the connection to the agent is cut, or the agent itself ends: nothing is lost, nothing
-// doubled, and the reader stays where they are.
+// What a page shows when the connection to the agent is cut, the agent itself ends, or other tabs have the streams:
+// nothing is lost, nothing doubled, and the reader stays where they are.
 
 import { assertEquals } from "@std/assert";
 import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
-import { newJob, newToken, withAgent } from "./agent.ts";
+import type { Page } from "playwright-core";
+import { FAILING, newJob, newToken, WAITING, withAgent } from "./agent.ts";
 import { browserTest } from "./browser.ts";
 
 const LINES = 30;
@@ -82,16 +83,50 @@ browserTest(
           await log.getByText(`line ${line}`, { exact: true }).waitFor();
           relay.cut();
         }
-        await page.locator("h1 .state-succeeded").waitFor({ timeout: 60_000 });
+        await page.locator("h1 .state-succeeded").waitFor();
         await log.getByText(`line ${LINES}`, { exact: true }).waitFor();
         const lines = await log.locator(".log-text").allInnerTexts();
         const said = lines.map((line) => line.trim()).filter((line) => line.startsWith("line "));
         assertEquals(said, Array.from({ length: LINES }, (_, at) => `line ${at + 1}`));
-        // The browser names each connection that was cut.
       } finally {
         await browser.closePages();
         await relay.close();
       }
+    }),
+);
+
+/** More than the connections that a browser opens to a host. */
+const TABS = 8;
+
+browserTest(
+  "every tab of a browser has its content, and the one that is used is live",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      await agent.job(await newJob(agent, WAITING), "waiting");
+      const { page: first } = await browser.open(`${agent.url}/ui/jobs`);
+      const live = (page: Page) => page.getByText("live", { exact: true }).waitFor();
+      await live(first);
+      const tabs: Page[] = [];
+      for (let tab = 1; tab < TABS; tab++) {
+        const page = await first.context().newPage();
+        await page.goto(`${agent.url}/ui/jobs`);
+        await page.locator(".rows-body .state-waiting").waitFor();
+        await live(page);
+        tabs.push(page);
+      }
+      await first.getByText("paused").waitFor();
+      await agent.job(await newJob(agent, FAILING), "failure");
+      await tabs.at(-1)?.locator(".rows-body .state-failed").waitFor();
+      assertEquals(await first.locator(".rows-body .row").count(), 1);
+      await first.getByText("paused").click();
+      await live(first);
+      await first.locator(".rows-body .state-failed").waitFor();
+      assertEquals(await first.locator(".rows-body .row").count(), 2);
+      // What is closed makes room for a tab that waits.
+      const [second] = tabs;
+      await second?.getByText("paused").waitFor();
+      await Promise.all(tabs.slice(1).map((tab) => tab.close()));
+      await second?.locator(".rows-body .state-failed").waitFor();
     }),
 );
 

@@ -1,13 +1,16 @@
 // The event stream of a page. The page reads its lists once the stream is open, then applies events. After a
 // broken connection the browser reconnects with the id of the last event, so none is lost or repeated. If the
 // agent no longer has the events since then, the page reads its lists again.
+//
+// Each tab has one stream, and only a few tabs have one at the same time: a browser opens six connections to a
+// host, and one more tab would wait for ever.
 
 import { signal } from "@preact/signals";
 import { loadSession } from "./client.ts";
 import type { Schemas } from "./schema.ts";
 
-/** Whether the page is live. */
-export const connection = signal<"opening" | "live" | "reconnecting">("opening");
+/** Whether the page is live; `paused` while other tabs have the streams. */
+export const connection = signal<"opening" | "live" | "reconnecting" | "paused">("opening");
 
 /** The event handlers of a page. */
 export interface EventHandlers {
@@ -71,13 +74,6 @@ export function follow(query: string, handlers: EventHandlers): () => void {
     loaded = true;
     handlers.load();
   };
-  const handle = (kind: string, take: (payload: never) => void) => {
-    source?.addEventListener(kind, (event: MessageEvent<string>) => {
-      lastId = event.lastEventId;
-      // The agent's description says what it is.
-      take(JSON.parse(event.data) as never);
-    });
-  };
   const open = () => {
     const after = lastId === "" ? "" : `&last_event_id=${encodeURIComponent(lastId)}`;
     source = new EventSource(`/agent/v1/events?${query}${after}`);
@@ -93,27 +89,162 @@ export function follow(query: string, handlers: EventHandlers): () => void {
       if (!loaded) load();
       timer = setTimeout(() => loadSession().then(reopen, reopen), REOPEN_MS);
     });
-    handle("reset", load);
-    if (handlers.job !== undefined) handle("job", handlers.job);
-    if (handlers.log !== undefined) handle("log", handlers.log);
-    if (handlers.machine !== undefined) handle("machine", handlers.machine);
-    if (handlers.media !== undefined) handle("media", handlers.media);
-    if (handlers.index !== undefined) {
-      handle("index", ({ change }: { readonly change: string }) => {
-        if (change === "syncing") handlers.syncing?.();
-        else handlers.index?.();
+    takers(handlers, load).forEach(([kind, take]) => {
+      source?.addEventListener(kind, (event: MessageEvent<string>) => {
+        lastId = event.lastEventId;
+        // The agent's description says what it is.
+        take(JSON.parse(event.data) as never);
       });
-    }
-    if (handlers.host !== undefined) handle("host", handlers.host);
+    });
   };
   const reopen = () => {
-    if (!ended) open();
+    if (!ended && source !== undefined) open();
+  };
+  const pause = () => {
+    clearTimeout(timer);
+    source?.close();
+    source = undefined;
+    connection.value = "paused";
+    // A page that was never live shows at least what there is now.
+    if (!loaded) load();
   };
   connection.value = "opening";
-  open();
+  const leave = takePart(open, pause);
   return () => {
     ended = true;
     clearTimeout(timer);
     source?.close();
+    leave();
   };
+}
+
+/** What takes the payload of each kind of event. */
+function takers(
+  { job, log, machine, media, index, syncing, host }: EventHandlers,
+  load: () => void,
+): readonly (readonly [kind: string, take: (payload: never) => void])[] {
+  const indexTaker = ({ change }: { readonly change: string }) =>
+    change === "syncing" ? syncing?.() : index?.();
+  const of = { reset: load, job, log, machine, media, host, index: index && indexTaker };
+  return Object.entries(of).flatMap(([kind, take]) => take === undefined ? [] : [[kind, take]]);
+}
+
+// The tabs of a browser and their streams. Each stream has a lock of the browser. The tab that somebody turns to
+// takes one, from the tab that nobody has turned to for the longest time if all are taken; that one goes on when
+// somebody turns to it, or when another is closed.
+
+/** The locks. Requests and an upload need connections, too. */
+const LOCKS = [1, 2, 3, 4].map((number) => `zonewright stream ${number}`);
+/** Milliseconds for which a tab that has to stay live counts as just turned to. */
+const KEPT_MS = 86_400_000;
+
+/** What a page does when its tab may have a stream, and when it no longer may. */
+interface Part {
+  readonly onGiven: () => void;
+  readonly onTaken: () => void;
+}
+
+const parts = new Set<Part>();
+/** Undefined until the tab has asked for a stream for the first time. */
+let turn: "asked" | "given" | "taken" | undefined;
+/** The lock that the tab has. */
+let held: string | undefined;
+/** Ends the wait for the next lock that becomes free. */
+let waiting = new AbortController();
+let kept = false;
+
+/** Calls back whenever the tab may have a stream or no longer may. @returns what ends it */
+function takePart(onGiven: () => void, onTaken: () => void): () => void {
+  const part = { onGiven, onTaken };
+  parts.add(part);
+  if (turn === undefined) askFirst();
+  else if (turn === "given") onGiven();
+  else if (turn === "taken") onTaken();
+  return () => void parts.delete(part);
+}
+
+/** Keeps the tab live, or no longer, while others are turned to: a person waits for what it will say. */
+export function keepLive(on: boolean): void {
+  kept = on;
+  noteTurn();
+}
+
+function askFirst(): void {
+  turn = "asked";
+  // One connection carries all streams, or the browser has no locks: for that it must trust the address.
+  if (!("locks" in navigator) || isMultiplexed()) return give();
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) turnTo();
+  });
+  for (const kind of ["focus", "pointerdown", "keydown"]) addEventListener(kind, turnTo, true);
+  void freeLock().then((free) => {
+    // A tab that was opened behind others leaves them what they have.
+    if (free === undefined && document.hidden) lose();
+    else void hold(free ?? oldestLock());
+  });
+}
+
+function isMultiplexed(): boolean {
+  const [entry] = performance.getEntriesByType("navigation");
+  return entry !== undefined && "nextHopProtocol" in entry && entry.nextHopProtocol === "h2";
+}
+
+/** Somebody looks at this tab, or acts in it. */
+function turnTo(): void {
+  if (turn === "given") return noteTurn();
+  if (turn !== "taken") return;
+  turn = "asked";
+  void freeLock().then((free) => hold(free ?? oldestLock()));
+}
+
+async function freeLock(): Promise<string | undefined> {
+  const { held: taken = [] } = await navigator.locks.query();
+  return LOCKS.find((name) => !taken.some((lock) => lock.name === name));
+}
+
+/** The lock of the tab that nobody has turned to for the longest time. */
+function oldestLock(): string {
+  const at = (name: string) => Number(localStorage.getItem(name) ?? 0);
+  return LOCKS.reduce((oldest, name) => at(name) < at(oldest) ? name : oldest);
+}
+
+function noteTurn(): void {
+  if (held === undefined) return;
+  const atMs = performance.timeOrigin + performance.now();
+  localStorage.setItem(held, String(atMs + (kept ? KEPT_MS : 0)));
+}
+
+/** Has a lock until another tab takes it, or the page ends. @param wait until it is free */
+async function hold(name: string, wait?: AbortSignal): Promise<void> {
+  let had = false;
+  const options = wait === undefined ? { steal: true } : { signal: wait };
+  try {
+    await navigator.locks.request(name, options, () => {
+      // Another one became free just before.
+      if (held !== undefined) return;
+      had = true;
+      held = name;
+      waiting.abort();
+      noteTurn();
+      give();
+      return new Promise(() => {});
+    });
+  } catch {
+    // Another tab has taken it, or the wait was ended.
+    if (!had) return;
+    held = undefined;
+    lose();
+  }
+}
+
+function give(): void {
+  turn = "given";
+  for (const { onGiven } of parts) onGiven();
+}
+
+function lose(): void {
+  turn = "taken";
+  for (const { onTaken } of parts) onTaken();
+  waiting = new AbortController();
+  for (const name of LOCKS) void hold(name, waiting.signal);
 }

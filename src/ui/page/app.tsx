@@ -61,11 +61,14 @@ function Missing({ path }: { path: string }): JSX.Element {
   // Only so that the frame can say whether the agent is there.
   useEffect(() => follow("kind=host", { load: () => {} }), []);
   return (
-    <Empty title={`There is no page ${addressOf(path)}`}>
-      <p>
-        <a href="/ui">Go to the overview</a>
-      </p>
-    </Empty>
+    <>
+      <h1>Not found</h1>
+      <Empty title={`There is no page ${addressOf(path)}`}>
+        <p>
+          <a href="/ui">Go to the overview</a>
+        </p>
+      </Empty>
+    </>
   );
 }
 
@@ -131,7 +134,12 @@ function Mark(): JSX.Element {
 /** The colour stands beside a word, so it is not the only sign. */
 function Connection(): JSX.Element {
   const state = connection.value;
-  return <p class={`connection connection-${state}`} role="status">{state}</p>;
+  // The click itself wakes the page, wherever it is.
+  return (
+    <p class={`connection connection-${state}`} role="status">
+      {state === "paused" ? "paused; click to go on" : state}
+    </p>
+  );
 }
 
 function Who(): JSX.Element {
@@ -171,6 +179,7 @@ function SignIn(): JSX.Element {
   };
   return (
     <main class="sign-in">
+      <Mark />
       <h1>Sign in to zonewright</h1>
       {sessionEnded.value && <Ended />}
       <p class="muted">
@@ -197,15 +206,21 @@ function SignIn(): JSX.Element {
         )}
         <Button kind="primary" type="submit" disabled={busy}>Sign in</Button>
       </form>
-      <details class="terminal">
-        <summary>I have no token</summary>
-        <p class="muted">
-          Make one on the agent's host. With{" "}
-          <code>--scope read</code>, the console shows everything and changes nothing.
-        </p>
-        <Command text="zonewright token create --name NAME --scope admin" label="command" />
-      </details>
+      <NoToken />
     </main>
+  );
+}
+
+function NoToken(): JSX.Element {
+  return (
+    <details class="terminal">
+      <summary>I have no token</summary>
+      <p class="muted">
+        Make one on the agent's host. With <code>--scope read</code>{" "}
+        the console shows everything and changes nothing.
+      </p>
+      <Command text="zonewright token create --name NAME --scope admin" label="command" />
+    </details>
   );
 }
 

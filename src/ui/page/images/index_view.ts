@@ -1,9 +1,9 @@
 // The image index as the agent has it: how fresh it is, its distros with their releases, and the artifacts of a
-// release; read at the start, and again when a sync has ended.
+// release with their downloads; read at the start, and again when a sync has ended.
 
 import { signal } from "@preact/signals";
 import { read, wordsOf } from "../../client/client.ts";
-import { follow } from "../../client/events.ts";
+import { follow, type JobEvent } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { isThere } from "../../part/shown.tsx";
 
@@ -56,10 +56,13 @@ export function openIndexView() {
   };
 }
 
-async function readDistros(signal: AbortSignal): Promise<readonly Distro[]> {
+async function readDistros(
+  signal: AbortSignal,
+  wanted: (id: string) => boolean = () => true,
+): Promise<readonly Distro[]> {
   const list = await read("GET /v1/index.json", "/v1/index.json", signal);
   return await Promise.all(
-    list.distros.map(({ id }) =>
+    list.distros.filter(({ id }) => wanted(id)).map(({ id }) =>
       read(
         "GET /v1/distros/{distro}/index.json",
         `/v1/distros/${encodeURIComponent(id)}/index.json`,
@@ -72,36 +75,95 @@ async function readDistros(signal: AbortSignal): Promise<readonly Distro[]> {
 /** Artifacts of one page. */
 const IMAGES_PER_PAGE = 200;
 
-/** The artifacts that fit a query, those of the vendor's vault among them. @param query as the API takes it */
-export function openImageList(query: Readonly<Record<string, string>>) {
+/** A release: its artifacts, those of the vendor's vault among them, and the downloads of them. */
+export function openRelease(distro: string, release: string) {
+  const about = signal<Distro | undefined>(undefined);
   const images = signal<readonly Image[] | undefined>(undefined);
   const more = signal(false);
   const error = signal<string | undefined>(undefined);
   const closing = new AbortController();
   let next: string | null = null;
-  const load = async (again: boolean) => {
-    const asked = new URLSearchParams({ ...query, limit: String(IMAGES_PER_PAGE) });
-    if (!again && next !== null) asked.set("after", next);
+  const guarded = async (work: () => Promise<void>) => {
     try {
-      const page = await read("GET /agent/v1/images", `/agent/v1/images?${asked}`, closing.signal);
-      images.value = again ? page.images : [...images.value ?? [], ...page.images];
-      next = page.next;
-      more.value = next !== null;
+      await work();
       error.value = undefined;
     } catch (failure) {
       if (!closing.signal.aborted) error.value = wordsOf(failure);
     }
   };
-  const stop = follow("kind=index", { load: () => void load(true), index: () => void load(true) });
+  const readImages = async (again: boolean) => {
+    const asked = new URLSearchParams({ distro, release, limit: String(IMAGES_PER_PAGE) });
+    if (!again && next !== null) asked.set("after", next);
+    const page = await read("GET /agent/v1/images", `/agent/v1/images?${asked}`, closing.signal);
+    images.value = again ? page.images : [...images.value ?? [], ...page.images];
+    next = page.next;
+    more.value = next !== null;
+  };
+  const load = () =>
+    void guarded(async () => {
+      await readImages(true);
+      if (images.value?.length === 0) return;
+      [about.value] = await readDistros(closing.signal, (id) => id === distro);
+    });
+  const { downloads, begin, again, take } = openDownloads(closing.signal);
+  const stop = follow("kind=index,job,media", {
+    load: () => {
+      load();
+      again();
+    },
+    index: load,
+    job: take,
+    // Some download has come further: the jobs say which.
+    media: again,
+  });
   return {
+    about,
     images,
     more,
     error,
+    /** The jobs that were started here, by their uuids. */
+    downloads,
+    begin,
     /** Reads the next page. */
-    further: () => void load(false),
+    further: () => void guarded(() => readImages(false)),
     close: () => {
       stop();
       closing.abort();
+    },
+  };
+}
+
+/** A job that downloads. */
+export type Download = Schemas["JobSummary"];
+
+function openDownloads(closing: AbortSignal) {
+  const downloads = signal<ReadonlyMap<string, Download | undefined>>(new Map());
+  const put = (uuid: string, job: Download) => {
+    const before = downloads.value;
+    // An answer may be older than the event of the end.
+    if (!before.has(uuid) || isThere(before.get(uuid)?.finished_at)) return;
+    downloads.value = new Map([...before, [uuid, job]]);
+  };
+  const look = async (uuid: string) => {
+    const path = `/agent/v1/jobs/${uuid}`;
+    // What cannot be read now comes with the next event.
+    const job = await read("GET /agent/v1/jobs/{job_uuid}", path, closing).catch(() => undefined);
+    if (job !== undefined) put(uuid, job);
+  };
+  return {
+    downloads,
+    /** Follows a job that was just made: it may have begun before its answer was here. */
+    begin: (uuid: string) => {
+      downloads.value = new Map([...downloads.value, [uuid, undefined]]);
+      void look(uuid);
+    },
+    again: () => {
+      for (const [uuid, job] of downloads.value) {
+        if (!isThere(job?.finished_at)) void look(uuid);
+      }
+    },
+    take: ({ job_uuid, job }: JobEvent) => {
+      if (job !== null) put(job_uuid, job);
     },
   };
 }

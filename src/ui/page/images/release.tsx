@@ -13,18 +13,20 @@ import {
   artifactNameOf,
   artifactText,
   checkOf,
+  type Download,
   type Image,
   isBootable,
   machineLinkOf,
-  openImageList,
-  openIndexView,
+  openRelease,
 } from "./index_view.ts";
 import { useSignal } from "@preact/signals";
 import { type Call, mayChange, send } from "../../client/client.ts";
-import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { Dialog } from "../../part/dialog.tsx";
 import { progressText } from "../job/log.tsx";
+
+/** @see openRelease */
+type OpenRelease = ReturnType<typeof openRelease>;
 
 /** Characters of a date, whatever time of day the vendor has written behind it. */
 const DATE_CHARS = 10;
@@ -32,20 +34,16 @@ const DATE_CHARS = 10;
 /** The builds of a release. */
 export function ReleasePage({ params }: PageProps): JSX.Element {
   const { distro = "", release = "" } = params;
-  const list = useMemo(() => openImageList({ distro, release }), []);
-  const index = useMemo(openIndexView, []);
-  useEffect(() => () => {
-    list.close();
-    index.close();
-  }, []);
-  const found = index.distros.value?.find(({ id }) => id === distro);
+  const view = useMemo(() => openRelease(distro, release), []);
+  useEffect(() => () => view.close(), []);
+  const found = view.about.value;
   const about = found?.releases.find(({ id, aliases }) =>
     id === release || aliases?.includes(release)
   );
   const title = about?.title ?? `${found?.name ?? distro} ${release}`;
   useEffect(() => nameTab(title), [title]);
-  const images = list.images.value;
-  const error = list.error.value ?? index.error.value;
+  const images = view.images.value;
+  const error = view.error.value;
   return (
     <>
       <p class="crumbs">
@@ -67,13 +65,18 @@ export function ReleasePage({ params }: PageProps): JSX.Element {
           </p>
         </Empty>
       )}
-      {images !== undefined && <Builds images={images} />}
-      {list.more.value && <Button onClick={list.further}>Show older builds</Button>}
+      {images !== undefined && <Builds images={images} view={view} />}
+      {view.more.value && <Button onClick={view.further}>Show older builds</Button>}
     </>
   );
 }
 
-function Builds({ images }: { images: readonly Image[] }): JSX.Element {
+interface BuildsProps {
+  readonly images: readonly Image[];
+  readonly view: OpenRelease;
+}
+
+function Builds({ images, view }: BuildsProps): JSX.Element {
   const builds = [...Map.groupBy(images, ({ build }) => build)];
   return (
     <>
@@ -93,7 +96,7 @@ function Builds({ images }: { images: readonly Image[] }): JSX.Element {
             </h2>
             <ul class="artifacts">
               {artifacts.map((image) => (
-                <ArtifactCard key={JSON.stringify(image.artifact)} image={image} />
+                <ArtifactCard key={JSON.stringify(image.artifact)} image={image} view={view} />
               ))}
             </ul>
           </section>
@@ -107,21 +110,56 @@ function Builds({ images }: { images: readonly Image[] }): JSX.Element {
 
 /** How far a download is verified, in words. */
 const CHECKS: Readonly<Record<string, string>> = {
-  none: "no digest is known",
-  index: "checked by the digest of the index",
-  vendor: "checked by the vendor's checksum document",
-  signature: "checked by the vendor's signature, with a key of the host",
+  none: "It cannot be verified: no digest is known.",
+  index: "It is checked against the digest in the index.",
+  vendor: "It is checked against the vendor's checksum file.",
+  signature: "It is checked against the vendor's signature, by a key of the host.",
 };
 
 /** An artifact with its actions. */
-function ArtifactCard({ image }: { image: Image }): JSX.Element {
+function ArtifactCard({ image, view }: { image: Image; view: OpenRelease }): JSX.Element {
   const asks = useSignal(false);
   const job = useSignal<string | undefined>(undefined);
+  return (
+    <li class="card artifact">
+      <ArtifactFacts image={image} />
+      {mayChange() && (
+        <div class="actions">
+          {isBootable(image) && (
+            <a class="button button-primary" href={machineLinkOf(image)}>Make a machine of it</a>
+          )}
+          <Button disabled={job.value !== undefined} onClick={() => asks.value = true}>
+            Download…
+          </Button>
+        </div>
+      )}
+      {job.value !== undefined && (
+        <DownloadLine
+          uuid={job.value}
+          job={view.downloads.value.get(job.value)}
+          onEnd={() => job.value = undefined}
+        />
+      )}
+      {asks.value && (
+        <DownloadDialog
+          image={image}
+          onStarted={(uuid) => {
+            job.value = uuid;
+            view.begin(uuid);
+          }}
+          onClose={() => asks.value = false}
+        />
+      )}
+    </li>
+  );
+}
+
+function ArtifactFacts({ image }: { image: Image }): JSX.Element {
   const { arch, format, compression, variant, size, firmware = [], integrity } = image.artifact;
   const digest = integrity?.digests?.at(-1);
   const check = checkOf(image);
   return (
-    <li class="card artifact">
+    <>
       <p class="artifact-name">
         <strong>{[variant, format].filter(isThere).join(" ")}</strong>
         {image.artifact.default_variant === true && <span class="tag">default</span>}
@@ -144,31 +182,18 @@ function ArtifactCard({ image }: { image: Image }): JSX.Element {
           {check === "none" ? "not verifiable" : `check: ${check}`}
         </span>
         {image.url !== null && (
-          <Copy text={image.url} label="address">
-            copy address
+          <Copy text={image.url} label="URL">
+            Copy URL
           </Copy>
         )}
       </p>
-      {mayChange() && (
-        <div class="actions">
-          {isBootable(image) && (
-            <a class="button button-primary" href={machineLinkOf(image)}>Make a machine of it</a>
-          )}
-          <Button disabled={job.value !== undefined} onClick={() => asks.value = true}>
-            Download…
-          </Button>
-        </div>
-      )}
-      {job.value !== undefined && <Download uuid={job.value} onEnd={() => job.value = undefined} />}
-      {asks.value && (
-        <DownloadDialog
-          image={image}
-          onStarted={(uuid) => job.value = uuid}
-          onClose={() => asks.value = false}
-        />
-      )}
-    </li>
+    </>
   );
+}
+
+/** An artifact by the words of its card. */
+function titleOf({ distro, release, artifact: { variant, format } }: Image): string {
+  return [distro, release, variant, format].filter(isThere).join(" ");
 }
 
 interface DownloadDialogProps {
@@ -183,7 +208,7 @@ function DownloadDialog({ image, onStarted, onClose }: DownloadDialogProps): JSX
   const { size } = image.artifact;
   return (
     <Dialog
-      title={`Download ${artifactText(artifact)}?`}
+      title={`Download ${titleOf(image)}?`}
       verb={isThere(size) ? `Download ${bytesText(size)}` : "Download"}
       curl={curlOf(call)}
       cli={cliOf(["media", "add", artifactText(artifact), "--follow"])}
@@ -195,37 +220,37 @@ function DownloadDialog({ image, onStarted, onClose }: DownloadDialogProps): JSX
       onClose={onClose}
     >
       <p class="muted">
-        A job fetches it into the cache of this host and verifies it: {CHECKS[checkOf(image)]}.
+        A job downloads it into the cache of this host. {CHECKS[checkOf(image)]}
       </p>
     </Dialog>
   );
 }
 
-/** How far a download is. It stays in sight when it has ended, until another begins. */
-function Download({ uuid, onEnd }: { uuid: string; onEnd: () => void }): JSX.Element {
-  const job = useSignal<Schemas["JobSummary"] | undefined>(undefined);
-  const progress = useSignal<Schemas["LogLine"]["progress"]>(null);
-  useEffect(() =>
-    // From its first event on: the job is younger than the stream may be.
-    follow(`job=${uuid}&kind=job,log&last_event_id=0`, {
-      load: () => {},
-      job: (event) => {
-        if (event.job !== null) job.value = event.job;
-      },
-      log: ({ line }) => {
-        if (isThere(line?.progress)) progress.value = line.progress;
-      },
-    }), [uuid]);
-  const state = job.value?.state ?? "queued";
-  const { done, total } = progress.value ?? {};
+interface DownloadLineProps {
+  readonly uuid: string;
+  /** Undefined until it was read. */
+  readonly job: Download | undefined;
+  readonly onEnd: () => void;
+}
+
+/** How far a download is. It stays in sight when it has ended, until it is closed. */
+function DownloadLine({ uuid, job, onEnd }: DownloadLineProps): JSX.Element {
+  const { state, progress, error, finished_at } = job ??
+    { state: "queued", progress: null, error: null, finished_at: null } as const;
+  const { done, total } = progress ?? {};
   return (
     <div class="download" role="status">
       <p>
-        <Badge state={state} /> <a href={`/ui/jobs/${uuid}`}>the job</a>{" "}
-        <span class="muted number">{state === "running" && progressText(progress.value)}</span>
-        {isThere(job.value?.error) && <span class="step-error wrap">{job.value.error}</span>}
+        <Badge state={state} /> <a href={`/ui/jobs/${uuid}`}>Job</a>{" "}
+        <span class="muted number">{state === "running" && progressText(progress)}</span>
+        {state === "succeeded" && (
+          <>
+            It is in the cache of the <a href="/ui/library">library</a>.
+          </>
+        )}
+        {error !== null && <span class="step-error wrap">{error}</span>}
       </p>
-      {!isThere(job.value?.finished_at)
+      {finished_at === null
         ? (
           <Progress
             done={Number(done ?? 0)}

@@ -8,6 +8,7 @@ import { Banner } from "../../part/message.tsx";
 import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
 import { announce, nameTab, useStateAnnounced } from "../../browser/tab.ts";
 import type { PageProps } from "../../browser/route.ts";
+import { keepLive } from "../../client/events.ts";
 import { Actions } from "./actions.tsx";
 import { Reason } from "./reason.tsx";
 import { type JobView, type OpenJobView, openJobView } from "./job_view.ts";
@@ -74,6 +75,11 @@ function Head({ job }: { job: JobView }): JSX.Element {
   );
 }
 
+/** Without the task that failed, which the agent counts among those that have ended. */
+function tasksDone({ state, task, tasks_done }: JobView): number {
+  return state === "failed" && task?.phase === "chain" ? task.index : tasks_done;
+}
+
 function Facts({ job }: { job: JobView }): JSX.Element {
   const { progress } = job;
   const seconds = durationOf(job);
@@ -98,8 +104,8 @@ function Facts({ job }: { job: JobView }): JSX.Element {
         </div>
       )}
       <div>
-        <dt>Tasks</dt>
-        <dd class="number">{job.tasks_done} of {job.tasks_total}</dd>
+        <dt>Tasks done</dt>
+        <dd class="number">{tasksDone(job)} of {job.tasks_total}</dd>
       </div>
       {job.target !== null && (
         <div>
@@ -209,6 +215,10 @@ function Notify({ job }: { job: JobView }): JSX.Element | null {
   const wanted = useSignal(false);
   const refused = useSignal(false);
   const settled = isSettled(job);
+  useEffect(() => {
+    keepLive(wanted.value);
+    return () => keepLive(false);
+  }, [wanted.value]);
   useEffect(() => {
     if (!settled || !wanted.value) return;
     wanted.value = false;

@@ -1,8 +1,8 @@
 // One job as its page shows it: what the agent says of it, read at the start and kept up to date by events.
 
 import { signal } from "@preact/signals";
-import { read, wordsOf } from "../../client/client.ts";
-import { follow } from "../../client/events.ts";
+import { NOT_FOUND, read, statusOf, wordsOf } from "../../client/client.ts";
+import { type EventHandlers, follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 
 /** The summary of a job with its failed attempts. */
@@ -34,13 +34,14 @@ export function openJobView(uuid: string) {
   const removed = signal(false);
   const closing = new AbortController();
   let timer: number | undefined;
-
   const guarded = async (work: () => Promise<void>) => {
     try {
       await work();
       error.value = undefined;
     } catch (failure) {
-      if (!closing.signal.aborted) error.value = wordsOf(failure);
+      if (closing.signal.aborted) return;
+      error.value = wordsOf(failure);
+      if (statusOf(failure) === NOT_FOUND) events.gone();
     }
   };
   const readJob = async () => {
@@ -54,15 +55,15 @@ export function openJobView(uuid: string) {
     whole.value = job;
   };
   const log = openLogPart(uuid, closing.signal);
-  const stop = follow(`job=${uuid}&kind=job,log`, {
+  const events = followJob(uuid, {
     load: () => {
-      log.part.value = undefined;
       void guarded(readJob);
       void guarded(() => log.read());
     },
     job: ({ job }) => {
       if (job === null) {
         removed.value = true;
+        events.gone();
         return;
       }
       if (summary.value !== undefined) summary.value = { ...summary.value, ...job };
@@ -80,17 +81,32 @@ export function openJobView(uuid: string) {
     /** Reads the lines before those that are shown. */
     earlier: () => void guarded(() => log.read(log.part.value?.before ?? undefined)),
     close: () => {
-      stop();
+      events.stop();
       clearTimeout(timer);
       closing.abort();
     },
   };
 }
 
+/** The events of a job; once it is gone, its stream would be refused, and another says whether the agent is there. */
+function followJob(uuid: string, handlers: EventHandlers) {
+  let stop = follow(`job=${uuid}&kind=job,log`, handlers);
+  let isGone = false;
+  return {
+    gone: () => {
+      if (isGone) return;
+      isGone = true;
+      stop();
+      stop = follow("kind=host", { load: () => {} });
+    },
+    stop: () => stop(),
+  };
+}
+
 /** The log of a job. */
 function openLogPart(uuid: string, closing: AbortSignal) {
   const part = signal<LogPart | undefined>(undefined);
-  /** Lines that came while a page is read: it may have been made before them. */
+  /** Lines that came since a read began: its page may have been made before them. */
   let early: readonly LogLine[] = [];
   return {
     part,
@@ -98,21 +114,32 @@ function openLogPart(uuid: string, closing: AbortSignal) {
     async read(before?: number) {
       const earlier = before === undefined ? "" : `&before=${before}`;
       const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_PER_PAGE}${earlier}`;
-      const page = await read("GET /agent/v1/jobs/{job_uuid}/log", path, closing);
-      const lines = joined(joined(page.lines, part.value?.lines ?? []), early);
       early = [];
-      part.value = { lines, before: page.before };
+      const shown = part.value;
+      const page = await read("GET /agent/v1/jobs/{job_uuid}/log", path, closing);
+      // After a long cut lines are missing between those that are shown and the newest.
+      const kept = before !== undefined || meetsEnd(page.lines, shown?.lines ?? [])
+        ? part.value
+        : undefined;
+      const lines = joined(joined(page.lines, kept?.lines ?? []), early);
+      part.value = { lines, before: before === undefined && kept ? kept.before : page.before };
     },
-    /** Adds a line, once a page was read. */
     add(line: LogLine) {
-      if (part.value === undefined) early = joined(early, [line]);
-      else part.value = { ...part.value, lines: joined(part.value.lines, [line]) };
+      early = joined(early, [line]);
+      if (part.value === undefined) return;
+      part.value = { ...part.value, lines: joined(part.value.lines, [line]) };
     },
   };
 }
 
 /** What openJobView() returns. @see openJobView */
 export type OpenJobView = ReturnType<typeof openJobView>;
+
+/** Whether the newest lines go on where others end: else some between them are missing. */
+function meetsEnd(newest: readonly LogLine[], others: readonly LogLine[]): boolean {
+  const [first] = newest;
+  return first === undefined || first.sequence <= (others.at(-1)?.sequence ?? -1);
+}
 
 /** Lines in their order, each once. */
 function joined(lines: readonly LogLine[], more: readonly LogLine[]): readonly LogLine[] {
