@@ -12,16 +12,20 @@ function quoted(word: string): string {
  * environment: the console does not know it.
  */
 export function curlOf(
-  { method, path, body, headers = {} }: Call,
+  { method, path, body, headers = {}, file }: Call & {
+    /** The name of a local file that is the body. */
+    readonly file?: string;
+  },
   origin = location.origin,
 ): string {
   const words = ["curl", "-sS", "--fail-with-body"];
-  if (method !== "GET") words.push("-X", method);
+  if (file !== undefined) words.push("-T", quoted(file));
+  else if (method !== "GET") words.push("-X", method);
   if (usesToken()) words.push("-H", '"authorization: Bearer $ZONEWRIGHT_TOKEN"');
   for (const [name, value] of Object.entries(headers)) {
     words.push("-H", quoted(`${name}: ${value}`));
   }
-  if (method === "POST" || method === "PUT") {
+  if (file === undefined && (method === "POST" || method === "PUT")) {
     words.push("-H", quoted("content-type: application/json"));
     words.push("--data-raw", quoted(JSON.stringify(body ?? {})));
   }
@@ -43,6 +47,9 @@ export function cliOf(
   const url = usual && !named ? [] : ["--url", quoted(origin)];
   return ["zonewright", ...words.map(quoted), ...url, ...token].join(" ");
 }
+
+/** The words of a command that runs a workflow. */
+export const RUN_WORDS = "job run WORKFLOW --follow".split(" ");
 
 /** The words of a command that makes a machine of a file. */
 export const CREATE_WORDS = "machine create -f vm.json --iso installer.iso --follow".split(" ");

@@ -66,10 +66,19 @@ export function Copy(
   );
 }
 
-/** A command to type elsewhere. @param label what is copied */
-export function Command({ text, label }: { text: string; label: string }): JSX.Element {
+interface CommandProps {
+  readonly text: string;
+  /** What is copied. */
+  readonly label: string;
+  /** What the text is for, where there are several. */
+  readonly kind?: string;
+}
+
+/** A command to type elsewhere. */
+export function Command({ text, label, kind }: CommandProps): JSX.Element {
   return (
     <div class="command">
+      {kind !== undefined && <span class="command-kind">{kind}</span>}
       <code tabIndex={0}>{text}</code>
       <Copy text={text} label={label} />
     </div>

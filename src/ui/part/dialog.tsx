@@ -74,8 +74,8 @@ export function Terminal(
   return (
     <details class="terminal">
       <summary>{title}</summary>
-      <Command text={cli} label="as CLI" />
-      <Command text={curl} label="as curl" />
+      <Command text={cli} label="as CLI" kind="CLI" />
+      <Command text={curl} label="as curl" kind="curl" />
     </details>
   );
 }

@@ -3,7 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { type Call, mayChange } from "../client/client.ts";
-import { cliOf } from "../client/curl.ts";
+import { cliOf, curlOf } from "../client/curl.ts";
 import {
   BOOT_ENDINGS,
   clearUploads,
@@ -16,8 +16,8 @@ import {
   uploadProblem,
   uploads,
 } from "../client/uploads.ts";
-import { Button, Command } from "./controls.tsx";
-import { Dialog } from "./dialog.tsx";
+import { Button } from "./controls.tsx";
+import { Dialog, Terminal } from "./dialog.tsx";
 import { Banner } from "./message.tsx";
 import { bytesText, Progress, spanText } from "./shown.tsx";
 
@@ -143,17 +143,16 @@ function ReplaceDialog({ file, onConfirm, onClose }: ReplaceDialogProps): JSX.El
 
 /** The upload of a file as a curl command. */
 function uploadCurl(file: string, path: Call["path"]): string {
-  return `curl -sS --fail-with-body -T ${JSON.stringify(file)} ${location.origin}${path}`;
+  return curlOf({ method: "PUT", path, file });
 }
 
 /** How to upload from a terminal. */
 export function UploadCommands(): JSX.Element {
   return (
-    <details class="terminal">
-      <summary>The same from a terminal</summary>
-      <Command text={cliOf(["media", "upload", "installer.iso"])} label="as CLI" />
-      <Command text={uploadCurl("installer.iso", libraryPath("installer.iso"))} label="as curl" />
-    </details>
+    <Terminal
+      cli={cliOf(["media", "upload", "installer.iso"])}
+      curl={uploadCurl("installer.iso", libraryPath("installer.iso"))}
+    />
   );
 }
 

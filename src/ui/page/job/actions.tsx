@@ -162,7 +162,7 @@ function ResumeDialog({ job, onClose }: ActionProps): JSX.Element {
       </fieldset>
       <label class="field">
         <span>
-          {outcome.value === "result" ? "Result, text or JSON; OK when it is empty" : "Error"}
+          {outcome.value === "result" ? "Result, as text or JSON; empty means OK" : "Error"}
         </span>
         <textarea
           rows={3}

@@ -73,7 +73,7 @@ function nextText(what: string, at: string | null): JSX.Element | string {
 function resumeText({ uuid }: JobView): JSX.Element {
   return (
     <>
-      <p>Something outside has to say how it ended. From a terminal:</p>
+      <p>It goes on when a person or a program resumes it, with Resume or from a terminal:</p>
       <Command text={cliOf(["job", "resume", uuid, "--result", "OK"])} label="as CLI" />
     </>
   );

@@ -137,7 +137,7 @@ interface Line {
   /** Its place in the chain of its phase. */
   readonly index: number;
   readonly name: string;
-  readonly status: "done" | "failed" | "running" | "waiting" | "kept" | "not run";
+  readonly status: "done" | "failed" | "running" | "waiting" | "kept" | "pending" | "not run";
   readonly bars: readonly Bar[];
   readonly task: Schemas["Task"];
   readonly result: Schemas["TaskResult"] | undefined;
@@ -226,10 +226,11 @@ function statusOf(
     const from = Date.parse(started_at ?? created_at);
     return Date.parse(result.finished_at) < from ? "kept" : "done";
   }
-  if (view.task === null || !isOf(view.task, at)) return "not run";
+  const later = view.finished_at === null ? "pending" : "not run";
+  if (view.task === null || !isOf(view.task, at)) return later;
   if (view.state === "failed") return "failed";
   if (view.state === "waiting" || view.reason === "waiting_for_retry") return "waiting";
-  return view.state === "running" || view.reason === "undoing" ? "running" : "not run";
+  return view.state === "running" || view.reason === "undoing" ? "running" : later;
 }
 
 /** The span of a job's bars. Milliseconds since 1970. */

@@ -3,7 +3,8 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { mayChange } from "../../client/client.ts";
+import { mayChange, read } from "../../client/client.ts";
+import { cliOf, RUN_WORDS } from "../../client/curl.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
@@ -99,15 +100,29 @@ const TYPING_MS = 150;
 function Filter(): JSX.Element {
   const { query } = place.value;
   const narrowed = FILTER_KEYS.some((key) => key !== "state" && query.has(key));
+  const names = useSignal<readonly string[]>([]);
+  const suggest = async () => {
+    if (names.value.length > 0) return;
+    // Without suggestions a name can be typed all the same.
+    const found = await read("GET /workflows", "/workflows?builtin=true").catch(() => []);
+    names.value = [...new Set(found.map(({ name }) => name))].sort();
+  };
   return (
-    <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
+    <form
+      class="filter"
+      role="search"
+      onSubmit={(event) => event.preventDefault()}
+      onFocusIn={(event) => {
+        if (event.target instanceof Element && event.target.hasAttribute("list")) void suggest();
+      }}
+    >
       <label class="filter-search">
         <span class="sr-only">Search</span>
         <FilterText name="search" type="search" placeholder="Search name, target, error, params" />
       </label>
       <label>
         <span>Workflow</span>
-        <FilterText name="name" type="text" placeholder="any" />
+        <FilterText name="name" type="text" placeholder="any" words={names} />
       </label>
       <label>
         <span>Created</span>
@@ -126,10 +141,16 @@ function Filter(): JSX.Element {
   );
 }
 
+interface FilterTextProps {
+  readonly name: string;
+  readonly type: "search" | "text";
+  readonly placeholder: string;
+  /** What the browser suggests. */
+  readonly words?: { readonly value: readonly string[] };
+}
+
 /** A text filter. It shows what is typed, even before the address has it. */
-function FilterText(
-  { name, type, placeholder }: { name: string; type: "search" | "text"; placeholder: string },
-): JSX.Element {
+function FilterText({ name, type, placeholder, words }: FilterTextProps): JSX.Element {
   const current = place.value.query.get(name) ?? "";
   const text = useSignal(current);
   const timer = useRef<number | undefined>(undefined);
@@ -153,9 +174,16 @@ function FilterText(
     if (timer.current === undefined) send();
   };
   const shared = { placeholder, value: text.value, onInput: typed };
-  return type === "search"
-    ? <input type="search" {...shared} />
-    : <input type="text" {...shared} />;
+  if (type === "search") return <input type="search" {...shared} />;
+  const id = `words-${name}`;
+  return (
+    <>
+      <input type="text" list={id} {...shared} />
+      <datalist id={id}>
+        {words?.value.map((word) => <option key={word} value={word} />)}
+      </datalist>
+    </>
+  );
 }
 
 function TimeSelect(): JSX.Element {
@@ -303,6 +331,9 @@ function NoJobs({ list }: { list: JobList }): JSX.Element {
   if (place.value.query.size > 0) {
     return (
       <Empty title="No job fits this filter">
+        {place.value.query.has("name") && (
+          <p class="muted">Workflow takes a whole name, such as provision-machine.</p>
+        )}
         <p>
           <a href="/ui/jobs">Show all jobs</a>
         </p>
@@ -310,8 +341,19 @@ function NoJobs({ list }: { list: JobList }): JSX.Element {
     );
   }
   return (
-    <Empty title="There are no jobs yet" command="zonewright job run WORKFLOW --follow">
-      <p class="muted">A job runs the tasks of a workflow. Start one from a terminal:</p>
+    <Empty
+      title="There are no jobs yet"
+      command={cliOf(RUN_WORDS)}
+    >
+      <p class="muted">
+        A job runs the tasks of a workflow. {mayChange()
+          ? (
+            <>
+              <a href="/ui/workflows">Run a workflow</a>, or from a terminal:
+            </>
+          )
+          : "From a terminal:"}
+      </p>
     </Empty>
   );
 }

@@ -4,8 +4,9 @@ import { signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { type Call, mayChange, read, send, wordsOf } from "../../client/client.ts";
-import { cliOf } from "../../client/curl.ts";
+import { cliOf, curlOf } from "../../client/curl.ts";
 import { Button } from "../../part/controls.tsx";
+import { Terminal } from "../../part/dialog.tsx";
 import { machineStateText } from "../../part/machine_badge.tsx";
 import { Empty } from "../../part/message.tsx";
 import { nameOf } from "./actions.tsx";
@@ -38,8 +39,20 @@ export function Console({ machine, look }: ConsoleProps): JSX.Element {
         : vnc === null
         ? <NoScreen machine={machine} />
         : <Screen machine={machine} look={look} />}
+      {mayChange() && vnc !== null && (
+        <Terminal
+          title="Open it from a terminal"
+          cli={cliOf(["machine", "console", machine.uuid])}
+          curl={curlOf(ticketCallOf(machine.uuid))}
+        />
+      )}
     </section>
   );
+}
+
+/** The call that lets one viewer in: the CLI opens the same console. */
+function ticketCallOf(uuid: string): Call {
+  return { method: "POST", path: `/agent/v1/machines/${uuid}/console-tickets` };
 }
 
 function NoScreen({ machine }: { machine: MachineView }): JSX.Element {
@@ -285,11 +298,12 @@ async function wayTo(uuid: string, signal: AbortSignal) {
     throw new Error("Cannot load the viewer: load the page again");
   });
   const path = `/agent/v1/machines/${uuid}`;
-  const call: Call = { method: "POST", path: `${path}/console-tickets` };
   const [{ openScreen }, { vnc }, ticket] = await Promise.all([
     viewer,
     read("GET /agent/v1/machines/{uuid}/vnc", `${path}/vnc`, signal),
-    send(call, signal) as Promise<Answers["POST /agent/v1/machines/{uuid}/console-tickets"]>,
+    send(ticketCallOf(uuid), signal) as Promise<
+      Answers["POST /agent/v1/machines/{uuid}/console-tickets"]
+    >,
   ]);
   // A proxy in between has another scheme or name than the agent.
   const { pathname, search } = new URL(ticket.url);

@@ -3,6 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Schemas } from "../../client/schema.ts";
+import { Button } from "../../part/controls.tsx";
 import { Disks, Nics, sizeText } from "../../part/device.tsx";
 import { JobLines } from "../../part/job_lines.tsx";
 import { MachineBadge } from "../../part/machine_badge.tsx";
@@ -41,7 +42,11 @@ export function MachinePage({ params: { uuid = "" } }: PageProps): JSX.Element {
           {!gone && <Actions machine={machine} busy={job !== undefined} />}
         </div>
       )}
-      {error !== undefined && <Banner kind="bad" title={error} />}
+      {error !== undefined && (
+        <Banner kind="bad" title={error}>
+          <Button onClick={() => void view.again()}>Try again</Button>
+        </Banner>
+      )}
       {error === undefined && machine === undefined && (
         <p class="muted loading" role="status">Loading</p>
       )}

@@ -36,7 +36,11 @@ export function MachinesPage(): JSX.Element {
         )}
         {mayChange() && <a class="button button-primary" href="/ui/new">New machine</a>}
       </div>
-      {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
+      {list.error.value !== undefined && (
+        <Banner kind="bad" title={list.error.value}>
+          <Button onClick={list.again}>Try again</Button>
+        </Banner>
+      )}
       {machines === undefined
         ? list.error.value === undefined && (
           <p class="muted loading" role="status">Asking vmadm for the machines</p>
@@ -230,6 +234,8 @@ function openMachineList() {
     machines,
     staleSince,
     error,
+    /** Asks vmadm again. */
+    again: () => void load(),
     close: () => {
       stop();
       clearTimeout(timer);

@@ -73,7 +73,7 @@ function MachineFields({ form, bounds, brand }: RequestFormProps): JSX.Element {
               path={["machine", name]}
               label={label}
               words={words}
-              none={`${none}, the default`}
+              none={`default (${none})`}
             />
           );
         })}
@@ -82,7 +82,7 @@ function MachineFields({ form, bounds, brand }: RequestFormProps): JSX.Element {
           path={["machine", "quota"]}
           label="Zone quota, GiB"
           bound={bounds.of(brand, "quota")}
-          hint="without the disks; none for the default"
+          hint="without the disks; empty for the default"
         />
       </div>
     </fieldset>

@@ -30,7 +30,7 @@ const WAYS: Readonly<Record<Way, string>> = {
   library: "From the library",
   upload: "Upload a file",
   index: "From the index",
-  url: "From an address",
+  url: "From a URL",
 };
 
 /** The way of a request; undefined while it names none. */
@@ -90,7 +90,7 @@ export function MediumFields({ form }: { form: FormContext }): JSX.Element {
         path={["boot"]}
         label="Attached as"
         words={["cd", "disk"]}
-        none="CD or disk, by the ending of its name"
+        none="CD or disk, as its name says"
       />
     </fieldset>
   );
@@ -292,7 +292,7 @@ function UrlMedium({ form }: { form: FormContext }): JSX.Element {
       <TextField
         form={form}
         path={["media", "url"]}
-        label="Address"
+        label="URL"
         placeholder="https://images.example.com/installer.iso"
       />
       <TextField
@@ -305,9 +305,9 @@ function UrlMedium({ form }: { form: FormContext }): JSX.Element {
       <ChoiceField
         form={form}
         path={["media", "compression"]}
-        label="Packed by"
+        label="Compressed with"
         words={["gzip", "xz", "zstd", "bzip2"]}
-        none="nothing"
+        none="not compressed"
       />
     </>
   );

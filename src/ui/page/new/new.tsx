@@ -5,6 +5,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { mayChange, wordsOf } from "../../client/client.ts";
 import { cliOf, CREATE_WORDS, curlOf } from "../../client/curl.ts";
+import { follow } from "../../client/events.ts";
 import { Button } from "../../part/controls.tsx";
 import { Terminal } from "../../part/dialog.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
@@ -42,6 +43,8 @@ export function NewMachinePage(): JSX.Element {
 
 function ReadOnly(): JSX.Element {
   useEffect(() => nameTab("New machine"), []);
+  // Only so that the frame can say whether the agent is there.
+  useEffect(() => follow("kind=host", { load: () => {} }), []);
   return (
     <>
       <h1>New machine</h1>
@@ -144,7 +147,7 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
     <>
       <div class="page-head request-head">
         <h1>New machine</h1>
-        <Button kind="quiet" disabled={busy} onClick={onClear}>Begin again</Button>
+        <Button kind="quiet" disabled={busy} onClick={onClear}>Start over</Button>
       </div>
       <div class="request">
         <form

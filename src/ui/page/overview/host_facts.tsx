@@ -63,7 +63,7 @@ function Fact({ title, value, error = null, children }: FactProps): JSX.Element 
       <h3>{title}</h3>
       {error === null
         ? <p class="fact-value">{value ?? "not known"}</p>
-        : <p class="step-error">{error}</p>}
+        : <p class="step-error cut-late" title={error}>{error}</p>}
       {children}
     </li>
   );

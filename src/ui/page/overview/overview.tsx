@@ -3,7 +3,8 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { cliOf } from "../../client/curl.ts";
+import { mayChange } from "../../client/client.ts";
+import { cliOf, RUN_WORDS } from "../../client/curl.ts";
 import { Copy } from "../../part/controls.tsx";
 import { sizeText } from "../../part/device.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
@@ -49,7 +50,7 @@ export function OverviewPage(): JSX.Element {
     <>
       <Head host={host} />
       {error !== undefined && <Banner kind="bad" title={error} />}
-      {host?.warnings.map((warning) => <Warning key={warning.code} warning={warning} />)}
+      {host !== undefined && <Warnings host={host} />}
       <StateTiles list={list} />
       <div class="overview">
         <section aria-labelledby="now-title">
@@ -112,7 +113,39 @@ function titleOf(name: string, mode: HostPage["mode"]): string {
 /** Warnings of what keeps jobs from running; others can wait. */
 const GRAVE: readonly string[] = ["store", "disk", "host", "pool_low"];
 
-function Warning({ warning }: { warning: HostPage["warnings"][number] }): JSX.Element {
+type HostWarning = HostPage["warnings"][number];
+
+/** A host that cannot be reached is one trouble, however many of its parts cannot be read for it. */
+function Warnings({ host: { warnings, index } }: { host: HostPage }): JSX.Element {
+  const isPart = ({ code }: HostWarning) => code.endsWith("_unread");
+  const reached = !warnings.some(({ code }) => code === "host");
+  const parts = reached ? [] : warnings.filter(isPart);
+  const isSaid = warnings.some(({ code }) => code === "index");
+  return (
+    <>
+      {warnings.filter((warning) => reached || !isPart(warning)).map((warning) => (
+        <Warning
+          key={warning.code}
+          warning={warning}
+          parts={warning.code === "host" ? parts : []}
+        />
+      ))}
+      {index.outcome === "failed" && !isSaid && (
+        <Banner kind="warn" title="The last sync of the image index failed">
+          <a href="/ui/images">See why</a>
+        </Banner>
+      )}
+    </>
+  );
+}
+
+interface WarningProps {
+  readonly warning: HostWarning;
+  /** What comes of it. */
+  readonly parts: readonly HostWarning[];
+}
+
+function Warning({ warning, parts }: WarningProps): JSX.Element {
   const { code, message, hint } = warning;
   const [program, ...words] = hint.split(" ");
   const command = program === "zonewright" ? cliOf(words) : undefined;
@@ -128,6 +161,14 @@ function Warning({ warning }: { warning: HostPage["warnings"][number] }): JSX.El
             <code>{command}</code>
           </Copy>
         </p>
+      )}
+      {parts.length > 0 && (
+        <details>
+          <summary>{parts.length} parts of the host could not be read</summary>
+          <ul class="problems">
+            {parts.map(({ code, message }) => <li key={code}>{message}</li>)}
+          </ul>
+        </details>
       )}
     </Banner>
   );
@@ -157,9 +198,15 @@ function Now({ list }: { list: JobList }): JSX.Element {
   if (jobs.length === 0) {
     if (list.status.value === "loading") return <p class="muted" role="status">Loading</p>;
     return (
-      <Empty title="Nothing runs now" command={cliOf(["job", "run", "WORKFLOW", "--follow"])}>
+      <Empty title="Nothing runs now" command={cliOf(RUN_WORDS)}>
         <p class="muted">
-          <a href="/ui/workflows">Run a workflow</a>, or from a terminal:
+          {mayChange()
+            ? (
+              <>
+                <a href="/ui/workflows">Run a workflow</a>, or from a terminal:
+              </>
+            )
+            : "Run a workflow from a terminal:"}
         </p>
       </Empty>
     );
@@ -230,7 +277,7 @@ function Failed({ jobs, hours }: FailedProps): JSX.Element {
                 {finished_at !== null && <Time at={finished_at} />}
               </span>
             </p>
-            <p class="step-error cut" title={error ?? undefined}>{error}</p>
+            <p class="step-error cut-late" title={error ?? undefined}>{error}</p>
           </li>
         ))}
       </ul>

@@ -117,7 +117,7 @@ const POLICY_WORDS: Readonly<Record<string, string>> = {
   nics_max: "Nics, at most",
   quota_gib_max: "Quota of the zone, GiB at most",
   allow_nic_tag: "Networks",
-  foreign_machines: "Machines of others",
+  foreign_machines: "Machines that no job made",
   forbid_property: "Forbidden properties",
 };
 
@@ -139,6 +139,9 @@ function Policy({ policy }: { policy: Schemas["Host"]["policy"] }): JSX.Element 
 
 function policyText(name: string, value: number | string | readonly string[]): string {
   if (typeof value === "number") return value.toLocaleString("en");
+  if (name === "foreign_machines") {
+    return value === "change" ? "tasks may change them" : "tasks may only read them";
+  }
   if (typeof value === "string") return value;
   if (value.length > 0) return value.join(", ");
   return name === "forbid_property" ? "none" : "any";
@@ -180,7 +183,7 @@ function Settings({ config: { settings, waiting } }: { config: Config }): JSX.El
             checked={all}
             onChange={(event) => setQuery({ settings: event.currentTarget.checked ? "all" : null })}
           />
-          <span>Defaults too</span>
+          <span>Show defaults</span>
         </label>
       </form>
       {shown.length === 0
@@ -196,7 +199,7 @@ function Settings({ config: { settings, waiting } }: { config: Config }): JSX.El
         )}
       <p class="muted">
         {shown.length} of {settings.length}{" "}
-        settings; a star marks those that are read again on SIGHUP.
+        settings. The agent reads those with a star again on SIGHUP.
       </p>
       <Command text={cliOf(["config", "show", "--running"])} label="command" />
     </section>
@@ -262,8 +265,8 @@ function Doctor(): JSX.Element {
       {findings.value === undefined
         ? (
           <p class="muted">
-            It examines everything that the agent needs, and changes nothing. With a repair of what
-            it can:{" "}
+            It examines everything that the agent needs, and changes nothing. To repair what can be
+            repaired, type on the host:{" "}
             <Copy text={FIX_COMMAND} label="command">
               <code>{FIX_COMMAND}</code>
             </Copy>

@@ -41,7 +41,7 @@ export function RunForm({ workflow, fields }: RunFormProps): JSX.Element {
   };
   return (
     <form class="card run-form" onSubmit={run} aria-label={`Run ${workflow.name}`}>
-      <h2>Run it</h2>
+      <h2>Run</h2>
       {fields.length > 0 && (
         <JsonSwitch
           on={asJson.value}
@@ -135,7 +135,7 @@ function ParamInputs({ workflow, names, values }: ParamInputsProps): JSX.Element
 function JsonField({ text }: { text: { value: string } }): JSX.Element {
   return (
     <label class="field run-json">
-      <span>Params</span>
+      <span>Params, as JSON</span>
       <textarea
         rows={5}
         spellcheck={false}

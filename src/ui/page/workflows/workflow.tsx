@@ -35,6 +35,7 @@ export function WorkflowPage({ params: { uuid = "" } }: PageProps): JSX.Element 
       <p class="crumbs">
         <a href="/ui/workflows">Workflows</a>
       </p>
+      {workflow === undefined && view.error.value !== undefined && <h1>Workflow</h1>}
       {view.error.value !== undefined && <Banner kind="bad" title={view.error.value} />}
       {workflow === undefined
         ? view.error.value === undefined && <p class="muted loading" role="status">Loading</p>
@@ -133,6 +134,13 @@ function RemovalDialog(
   );
 }
 
+/** What the chains of a workflow are for. */
+const PHASES: Readonly<Record<string, string>> = {
+  chain: "Tasks",
+  onerror: "If a task fails (onerror)",
+  oncancel: "If it is canceled (oncancel)",
+};
+
 function Chains({ workflow }: { workflow: Workflow }): JSX.Element {
   const { chain, onerror, oncancel = [] } = workflow;
   return (
@@ -140,7 +148,7 @@ function Chains({ workflow }: { workflow: Workflow }): JSX.Element {
       {Object.entries({ chain, onerror, oncancel }).map(([phase, tasks]) =>
         tasks.length > 0 && (
           <section key={phase} class="chain" aria-label={phase}>
-            <h2>{phase}</h2>
+            <h2>{PHASES[phase]}</h2>
             <div class="timeline">
               {tasks.map((task, at) => <TaskSource key={task.uuid} task={task} open={at === 0} />)}
             </div>

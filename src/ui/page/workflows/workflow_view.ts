@@ -1,5 +1,5 @@
 // Workflows as the agent has them. No event is sent of them, so a page reads them when it is opened, and again
-// when the stream comes back.
+// when the stream comes back or somebody comes back to the tab.
 
 import { signal } from "@preact/signals";
 import { type Call, read, send, wordsOf } from "../../client/client.ts";
@@ -26,12 +26,15 @@ export function openWorkflowList(builtin: boolean) {
       if (!closing.signal.aborted) error.value = wordsOf(failure);
     }
   };
-  const stop = follow("kind=host", { load: () => void load() });
+  const again = () => void load();
+  const stop = follow("kind=host", { load: again });
+  addEventListener("focus", again);
   return {
     workflows,
     error,
     close: () => {
       stop();
+      removeEventListener("focus", again);
       closing.abort();
     },
   };
@@ -63,9 +66,11 @@ export function openWorkflow(uuid: string) {
   const stop = follow("kind=job", {
     load: () => void load(),
     job: ({ job }) => {
-      if (job !== null) {
-        jobs.value = jobs.value?.map((one) => one.uuid === job.uuid ? job : one);
-      }
+      if (job?.workflow_uuid !== uuid || jobs.value === undefined) return;
+      const known = jobs.value.some((one) => one.uuid === job.uuid);
+      jobs.value = known
+        ? jobs.value.map((one) => one.uuid === job.uuid ? job : one)
+        : [job, ...jobs.value].slice(0, JOBS_READ);
     },
   });
   return {

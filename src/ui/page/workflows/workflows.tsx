@@ -52,7 +52,7 @@ export function WorkflowsPage(): JSX.Element {
             checked={builtin}
             onChange={(event) => setQuery({ builtin: event.currentTarget.checked ? "true" : null })}
           />
-          <span>Built-in ones too</span>
+          <span>Show built-in workflows</span>
         </label>
       </form>
       {workflows === undefined
@@ -70,7 +70,10 @@ function Workflows({ workflows }: { workflows: readonly Workflow[] }): JSX.Eleme
         title="There are no workflows yet"
         command={cliOf(CREATE_WORDS)}
       >
-        <p class="muted">A workflow is a chain of tasks. Make one above, or from a file:</p>
+        <p class="muted">
+          A workflow is a chain of tasks. {mayChange() ? "Create one above, or from" : "From"}{" "}
+          a file:
+        </p>
       </Empty>
     );
   }
