@@ -67,6 +67,7 @@ const LONG: readonly string[] = [
   "tests/ui/many_jobs_test.ts",
   "tests/ui/new_machine_test.ts",
   "tests/ui/pages_test.ts",
+  "tests/ui/pictures_test.ts",
   "tests/vendors/node/",
   "tests/workflows/artifact_test.ts",
   "tests/workflows/interrupted_create_test.ts",

@@ -70,7 +70,8 @@ export async function withMachineAgent(
     try {
       await run(agent);
     } finally {
-      assertEquals(await started.at(-1)?.stop(), 0);
+      const last = started.at(-1);
+      assertEquals(await last?.stop(), 0, last?.log());
     }
   });
 }

@@ -49,7 +49,7 @@ export async function withAgent(
   ...flags: string[]
 ): Promise<void> {
   await withFolder(async (folder) => {
-    const args = ["--host", "simulated", ...flags];
+    const args = flags.includes("--host") ? flags : ["--host", "simulated", ...flags];
     const agent = await startAgentProcess(programOfRun(), `${folder}/state`, args);
     try {
       await run(agent);

@@ -44,7 +44,11 @@ async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise
   const executablePath = requireProgram(BROWSER);
   if (executablePath === undefined) throw new Error(`${BROWSER} went away`);
   // The sandbox of the browser needs a user of its own; it only sees pages of this test.
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  const browser = await chromium.launch({
+    executablePath,
+    args: ["--no-sandbox"],
+    timeout: DEADLINE_MS,
+  });
   const opened: WatchedPage[] = [];
   try {
     await fn({

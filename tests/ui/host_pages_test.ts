@@ -4,6 +4,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Page } from "playwright-core";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { fixtureFiles, openIndexServer } from "../mirror/index_server.ts";
+import { CLOSED_ADDRESS } from "../support/closed_port.ts";
 import { FAILING, newJob, WAITING, withAgent } from "./agent.ts";
 import { browserTest, expectSoundAtAllWidths } from "./browser.ts";
 
@@ -42,6 +43,37 @@ browserTest(
       await page.locator(".failures").getByRole("link").click();
       await page.getByText("Failed in copy").waitFor();
     }),
+);
+
+browserTest(
+  "a host that cannot be reached is one banner, and a sync that failed another",
+  (browser) =>
+    withAgent(
+      browser,
+      async (agent) => {
+        await agent.post("/agent/v1/index/sync", {});
+        const { page } = await browser.open(`${agent.url}/ui`, { tolerated: /status of 502/ });
+        await page.locator("h1 .badge", { hasText: "ssh to 127.0.0.1" }).waitFor();
+        const banners = page.locator("main > .banner");
+        await banners.filter({ hasText: "Cannot reach" }).waitFor();
+        await banners.filter({ hasText: /index/i }).waitFor();
+        await page.locator(".fact", { hasText: "Image index" }).getByText("the last sync failed")
+          .waitFor();
+        assertEquals(await banners.count(), 2);
+        await banners.getByText("3 parts of the host could not be read").click();
+        await banners.getByText(/^pool could not be read/).waitFor();
+        await expectSoundAtAllWidths(page, "unreachable");
+        await page.getByRole("link", { name: "Images", exact: true }).first().click();
+        await page.getByText("The last sync failed").waitFor();
+        await page.getByRole("link", { name: "Machines", exact: true }).click();
+        await page.getByRole("button", { name: "Try again" }).waitFor();
+      },
+      "--host",
+      `ssh://root@${CLOSED_ADDRESS}`,
+      "--index",
+      `http://${CLOSED_ADDRESS}`,
+      "--allow-http-index",
+    ),
 );
 
 browserTest(
@@ -206,5 +238,8 @@ browserTest(
       await look("/ui/workflows", ".workflows li");
       await look(`/ui/workflows/${workflow}`, ".job-line");
       await look("/ui/system?settings=all", ".settings li");
+      await page.getByRole("button", { name: "Examine the host" }).click();
+      await page.getByText("Examined").waitFor({ timeout: 120_000 });
+      await expectSoundAtAllWidths(page, "doctor");
     }, DEV),
 );

@@ -1,6 +1,7 @@
-// The page of a job for a person who waits for it: a notification at its end, and a log that stays at its end.
+// The page of a job for a person who waits for it, or ends its wait: a notification at its end, and a log that stays
+// at its end.
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
 import type { Page } from "playwright-core";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
@@ -28,6 +29,46 @@ async function newDelayedJob(agent: AgentProcess): Promise<string> {
   return String(job.body.uuid);
 }
 
+const ASKING = {
+  name: "approve-change",
+  chain: [{
+    name: "approval",
+    body: "(job, cb) => { log.info('asked operations'); log.warn('nobody answers'); cb('wait'); }",
+  }],
+};
+
+browserTest(
+  "a job that waits is failed by a person, and its title, icon and filtered log say why",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const uuid = await newJob(agent, ASKING);
+      await agent.job(uuid, "waiting");
+      const { page } = await browser.open(`${agent.url}/ui/jobs/${uuid}`);
+      const titled = (state: string) =>
+        until(state, async () => (await page.title()).startsWith(`${state}: approve-change`));
+      await titled("waiting");
+      const icon = () => page.locator("link[rel=icon]").getAttribute("href");
+      const before = await icon();
+      await page.getByRole("button", { name: "Resume…" }).click();
+      await page.getByLabel("It failed").check();
+      await page.getByRole("textbox", { name: "Error" }).fill("the change was refused");
+      await page.getByRole("button", { name: "Fail the task" }).click();
+      await page.locator(".banner-bad", { hasText: "the change was refused" }).waitFor();
+      await titled("failed");
+      assertNotEquals(await icon(), before);
+      const lines = page.getByRole("log").locator(".log-line");
+      const filter = page.getByRole("searchbox", { name: "Filter the log" });
+      await filter.fill("NOBODY");
+      await until("one line", async () => await lines.count() === 1);
+      assertMatch(
+        await lines.innerText(),
+        /^\d\d:\d\d:\d\d\.\d{3}\s+warn\s+approval\s+nobody answers/,
+      );
+      await filter.fill("nobody said this");
+      await page.getByText("No line fits").waitFor();
+    }),
+);
+
 const noted = (page: Page) => page.evaluate("globalThis.noted");
 
 browserTest(
@@ -43,6 +84,7 @@ browserTest(
       assertEquals(await noted(page), []);
       await agent.post(`/jobs/${uuid}/cancel`, {});
       await page.locator("h1 .state-canceled").waitFor();
+      await until("the notification", async () => String(await noted(page)) !== "");
       assertEquals(await noted(page), [{ title: "canceled: later", body: "", tag: uuid }]);
       assertEquals(await page.getByRole("button", { name: "Notify me" }).count(), 0);
     }),

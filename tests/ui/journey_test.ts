@@ -6,6 +6,7 @@ import { assert, assertEquals, assertMatch } from "@std/assert";
 import { FAILING, newJob, WAITING, withAgent } from "./agent.ts";
 import { browserTest } from "./browser.ts";
 import { isoBytes } from "../support/medium.ts";
+import { until } from "../support/until.ts";
 
 browserTest(
   "an operator sees why a job failed, retries it, and resumes one that waits",
@@ -21,7 +22,8 @@ browserTest(
       await row.getByRole("link").click();
       assertMatch(await page.locator(".banner").innerText(), /Failed in copy, after 2 attempts/);
       await page.getByRole("log").getByText("slow link").first().waitFor();
-      assertEquals(await page.title(), "failed: import-dataset · zonewright");
+      const title = "failed: import-dataset · zonewright";
+      await until("the title", async () => await page.title() === title);
       await page.getByRole("tab", { name: "Params" }).click();
       const params = await page.getByRole("region", { name: "Params, secrets masked" }).innerText();
       assert(!params.includes("hunter2") && params.includes("***"));

@@ -103,8 +103,8 @@ browserTest(
       await page.getByText("The library has no files").waitFor();
       const part = join(stateDir, "uploads/.zonewright-uploads", NAME);
       const session = await page.context().newCDPSession(page);
-      // Slow enough to be cut in the middle.
-      const rate = 8 * MIB;
+      // Slow enough to be cut in the middle, however late the cut comes.
+      const rate = 2 * MIB;
       const limits = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: rate };
       await session.send("Network.enable");
       await session.send("Network.emulateNetworkConditions", limits);

@@ -65,7 +65,7 @@ browserTest(
       await page.keyboard.type("q");
       await until("the key to be echoed", async () => await picture() !== before);
       await page.keyboard.press("Control+Alt+Shift+L");
-      await page.waitForFunction("document.activeElement.textContent === 'Type'");
+      await page.locator("button:focus", { hasText: "Type" }).waitFor();
 
       await page.getByText("Keys", { exact: true }).click();
       await page.getByRole("button", { name: "Send Ctrl-Alt-Del" }).click();
@@ -125,6 +125,20 @@ browserTest(
       answered.resolve();
       await page.getByText("as of").waitFor({ state: "hidden" });
       await page.getByRole("row").filter({ hasText: NAME }).waitFor();
+    }),
+);
+
+browserTest(
+  "the overview says that a machine of a failed job is still there",
+  (browser) =>
+    withMachine(browser, async (agent) => {
+      await agent.simulate("fault", "start_failure", "9");
+      await agent.simulate("fault", "delete_busy");
+      const made = await agent.post("/agent/v1/machines", { ...REQUEST, media: { path: ISO } });
+      await agent.job(String(made.body.job_uuid), "failure");
+      const { page } = await browser.open(`${agent.url}/ui`);
+      await page.getByText("1 machine of a failed job is not yet removed").waitFor();
+      await page.locator(".failures").getByRole("link", { name: "provision-machine" }).waitFor();
     }),
 );
 

@@ -74,6 +74,7 @@ browserTest(
       await page.keyboard.press("Enter");
       await page.getByText("Repeats").waitFor();
       await page.locator(".task", { hasText: "check" }).getByText("kept").waitFor();
+      await page.locator(".bar").first().waitFor({ state: "attached" });
       assertEquals(
         await page.evaluate("getComputedStyle(document.querySelector('.bar')).animationName"),
         "none",

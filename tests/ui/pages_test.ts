@@ -32,6 +32,11 @@ browserTest(
       await page.goto(`${agent.url}/ui/jobs/${waiting}`);
       await page.getByRole("button", { name: "Resume…" }).click();
       await check("dialog");
+      await page.keyboard.press("Escape");
+      for (const part of ["Results", "Params", "Source", "JSON"]) {
+        await page.getByRole("tab", { name: part }).click();
+        await check(part);
+      }
       await page.goto(`${agent.url}/ui/nowhere`);
       await page.getByText("There is no page").waitFor();
       await check("missing page");
@@ -46,10 +51,12 @@ browserTest(
       const { page } = await browser.open(`${agent.url}/ui/jobs`, {
         tolerated: /status of 40[13]/,
       });
-      assertEquals(await findings(page), []);
+      await page.getByText("I have no token").click();
+      await expectSoundAtAllWidths(page, "sign-in");
       await page.getByLabel("Token", { exact: true }).fill("zwt_wrong");
       await page.getByRole("button", { name: "Sign in" }).click();
       await page.getByText("Cannot sign in: the token is unknown").waitFor();
+      assertEquals(await findings(page), []);
       await page.getByLabel("Token", { exact: true }).fill(token);
       await page.getByRole("button", { name: "Sign in" }).click();
       await page.getByText("There are no jobs yet").waitFor();
@@ -60,6 +67,47 @@ browserTest(
       await page.getByLabel("Token", { exact: true }).waitFor();
     }, "--require-token"),
 );
+
+browserTest(
+  "what is copied is whole, and does the same from a terminal",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const failed = await newJob(agent, FAILING);
+      await agent.job(failed, "failure");
+      const permissions = ["clipboard-read", "clipboard-write"];
+      const { page } = await browser.open(`${agent.url}/ui/jobs`, { permissions });
+      const copied = () => page.evaluate("navigator.clipboard.readText()") as Promise<string>;
+      await page.getByTitle("Copy uuid of").click();
+      await page.getByText("Copied", { exact: true }).waitFor();
+      assertEquals(await copied(), failed);
+      let last = failed;
+      for (const way of ["CLI", "curl"]) {
+        await page.goto(`${agent.url}/ui/jobs/${last}`);
+        await page.getByRole("button", { name: "Retry…" }).click();
+        await page.getByText("The same from a terminal").click();
+        await page.getByRole("button", { name: `Copy as ${way}` }).click();
+        await page.getByText("Copied", { exact: true }).waitFor();
+        const said = await typed(await copied());
+        const made = way === "CLI" ? said.trim() : JSON.parse(said).uuid;
+        const job = await agent.job(made, "failure");
+        assertEquals([way, job.prev_attempt], [way, last]);
+        last = made;
+      }
+    }),
+);
+
+/** What a command prints that somebody types where the program is installed. */
+async function typed(command: string): Promise<string> {
+  const { program, args, env } = programOfRun();
+  const words = [program, ...args].map((word) => `'${word}'`).join(" ");
+  const { stdout, stderr, code } = await new Deno.Command("/bin/sh", {
+    args: ["-c", `zonewright() { ${words} "$@"; }; ${command}`],
+    env,
+  }).output();
+  const text = new TextDecoder();
+  assertEquals(code, 0, text.decode(stderr));
+  return text.decode(stdout);
+}
 
 browserTest(
   "a page goes on by itself after the agent was killed and started again",

@@ -7,7 +7,7 @@ import { fromFileUrl, join } from "@std/path";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { makeSamples } from "../../src/cli/demo.ts";
 import { PACKED_UI, packUi } from "../../vendors/ui.ts";
-import { type AgentProcess, sourceProgram, startAgentProcess } from "../support/agent_process.ts";
+import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
 import { WIDTHS } from "./browser.ts";
@@ -17,6 +17,8 @@ const DOCS = fromFileUrl(new URL("../../docs/", import.meta.url));
 const VIEWPORT = { width: 1200, height: 800 };
 /** Bytes of a picture: the repository keeps every one that there ever was. */
 const BYTES_MAX = 150_000;
+/** Milliseconds in which the samples are made on any machine. */
+const SAMPLES_MS = 300_000;
 
 const SCHEMES = ["light", "dark"] as const;
 type Scheme = NonNullable<BrowserContextOptions["colorScheme"]>;
@@ -126,15 +128,22 @@ async function take(
   return (await page.screenshot({ path: file, fullPage })).byteLength;
 }
 
-async function writeDocumentation(browser: Browser, agent: AgentProcess): Promise<void> {
-  for (const picture of await picturesOf(agent)) {
-    const { name, colorScheme } = picture;
-    if (colorScheme === undefined) continue;
-    const page = await browser.newPage({ viewport: VIEWPORT, colorScheme });
-    const bytes = await take(page, agent.url, picture, `${DOCS}console-${name}.png`, false);
-    if (bytes > BYTES_MAX) throw new Error(`${name} has ${bytes} bytes`);
-    await page.close();
-  }
+/** Writes the pictures of the documentation into a folder. @returns their names */
+export async function writeDocumentation(folder: string): Promise<readonly string[]> {
+  const names: string[] = [];
+  await withSamples(async (browser, agent) => {
+    for (const picture of await picturesOf(agent)) {
+      const { name, colorScheme } = picture;
+      if (colorScheme === undefined) continue;
+      const page = await browser.newPage({ viewport: VIEWPORT, colorScheme });
+      const file = `console-${name}.png`;
+      const bytes = await take(page, agent.url, picture, join(folder, file), false);
+      if (bytes > BYTES_MAX) throw new Error(`${name} has ${bytes} bytes`);
+      names.push(file);
+      await page.close();
+    }
+  });
+  return names;
 }
 
 async function writeAll(browser: Browser, agent: AgentProcess, folder: string): Promise<void> {
@@ -151,25 +160,34 @@ async function writeAll(browser: Browser, agent: AgentProcess, folder: string): 
   }
 }
 
-const [folder] = Deno.args;
-const executablePath = requireProgram("chromium");
-if (executablePath === undefined) throw new Error("There is no chromium");
-await packUi(PACKED_UI);
-await withFolder(async (temporary) => {
-  const agent = await startAgentProcess(sourceProgram(), `${temporary}/state`, ["--dev"]);
-  // The sandbox of the browser needs a user of its own; it only sees pages of this agent.
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-  try {
-    await until("the index", async () => {
-      const { body } = await agent.get("/agent/v1/index");
-      return body.documents !== 0 && body.syncing === false;
-    });
-    await makeSamples(agent.url, AbortSignal.timeout(120_000));
-    await stopOne(agent);
-    if (folder === undefined) await writeDocumentation(browser, agent);
-    else await writeAll(browser, agent, folder);
-  } finally {
-    await browser.close();
-    await agent.stop();
-  }
-});
+/** Runs with an agent that has the samples, and a browser to look at it. */
+async function withSamples(
+  run: (browser: Browser, agent: AgentProcess) => Promise<void>,
+): Promise<void> {
+  const executablePath = requireProgram("chromium");
+  if (executablePath === undefined) throw new Error("There is no chromium");
+  await packUi(PACKED_UI);
+  await withFolder(async (temporary) => {
+    const agent = await startAgentProcess(programOfRun(), `${temporary}/state`, ["--dev"]);
+    // The sandbox of the browser needs a user of its own; it only sees pages of this agent.
+    const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    try {
+      await until("the index", async () => {
+        const { body } = await agent.get("/agent/v1/index");
+        return body.documents !== 0 && body.syncing === false;
+      });
+      await makeSamples(agent.url, AbortSignal.timeout(SAMPLES_MS));
+      await stopOne(agent);
+      await run(browser, agent);
+    } finally {
+      await browser.close();
+      await agent.stop();
+    }
+  });
+}
+
+if (import.meta.main) {
+  const [folder] = Deno.args;
+  if (folder === undefined) await writeDocumentation(DOCS);
+  else await withSamples((browser, agent) => writeAll(browser, agent, folder));
+}
