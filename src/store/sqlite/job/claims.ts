@@ -11,7 +11,7 @@ import type { Connection } from "../connection.ts";
 import { fitting } from "../text_parts.ts";
 import { selectState, standingOf } from "./moves.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
-import { BYTES } from "./texts.ts";
+import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { readyDelayedJobs } from "./turns.ts";
 
 /** Bytes of jobs in one claim: they are parsed in one go. */
@@ -115,28 +115,29 @@ function claimedJobs(
   runner: RunnerId,
   now: Instant,
 ): Job[] {
-  const sql = `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs WHERE id = ?`;
+  const sql = `SELECT ${JOB_COLUMNS}, ${OWN_BYTES} AS own_bytes, ${RESULT_BYTES} AS result_bytes
+     FROM jobs WHERE id = ?`;
   const jobs: Job[] = [];
   let bytes = 0;
   for (const { id } of due) {
-    const row = db.row<JobRow & { readonly bytes: number }>(sql, id);
+    const row = db.row<ClaimRow>(sql, id);
     if (row === undefined) throw new Error(`Cannot read job ${id}: its row is missing`);
-    bytes += row.bytes;
+    bytes += row.own_bytes + row.result_bytes;
     if (jobs.length > 0 && bytes > CLAIM_BYTES) break;
     jobs.push(claimedJob(db, row, runner, now));
   }
   return jobs;
 }
 
-function claimedJob(
-  db: Connection,
-  { bytes: _bytes, ...row }: JobRow & { readonly bytes: number },
-  runner_id: RunnerId,
-  now: Instant,
-): Job {
+/** A job that may be claimed. */
+interface ClaimRow extends JobRow {
+  readonly own_bytes: number;
+  readonly result_bytes: number;
+}
+
+function claimedJob(db: Connection, row: ClaimRow, runner_id: RunnerId, now: Instant): Job {
   const move = moveOf(standingOf(row), { kind: "claim" });
-  return {
-    ...jobFromRow(db, row),
+  const claim = {
     execution: executionOf(move.to),
     runner_id,
     lease: row.lease + 1,
@@ -145,6 +146,7 @@ function claimedJob(
     started_at: row.started_at ?? now,
     elapsed_at: now,
   };
+  return jobFromRow(db, row, { claim, fresh: row.result_bytes === 0 });
 }
 
 /**

@@ -74,7 +74,7 @@ function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
     JSON.stringify(rows.map(({ id }) => id)),
   );
   return found.slice(0, fitting(found, 0, CLAIM_BYTES))
-    .map(({ bytes: _bytes, ...row }) => jobFromRow(db, row));
+    .map((row) => jobFromRow(db, row));
 }
 
 interface LeaseRow {

@@ -32,17 +32,54 @@ export interface JobRow
   readonly definition_id: number;
 }
 
-/** Parses a row into a job. */
-export function jobFromRow(db: Connection, row: JobRow): Job {
-  const { id, definition_id, ...columns } = row;
-  const results = selectResults(db, id);
+/** What is known of a job beside its row. */
+interface Known {
+  /** Columns as a claim will write them. */
+  readonly claim?: Pick<
+    Job,
+    | "execution"
+    | "runner_id"
+    | "lease"
+    | "claimable_at"
+    | "starts"
+    | "started_at"
+    | "elapsed_at"
+  >;
+  /** Whether no task of the job has a result. */
+  readonly fresh?: boolean;
+}
+
+/**
+ * Parses a row into a job. Every field is named: a row has the form of a dictionary, and each copy of a
+ * dictionary by `...` takes as long as its statement.
+ */
+export function jobFromRow(
+  db: Connection,
+  row: JobRow,
+  { claim = row, fresh = false }: Known = {},
+): Job {
+  const results = fresh ? [] : selectResults(db, row.id);
   const resultsOf = (phase: Phase) =>
     results.filter((result) => result.phase === phase).map(({ entry }) => entry);
+  const { name, chain, onerror, oncancel, timeout } = definitionOf(db, row.definition_id);
   // Texts of JSON columns were made by this store from values of these types.
   const params = JSON.parse(row.params) as JsonObject;
   return {
-    ...columns,
-    ...definitionOf(db, definition_id),
+    uuid: row.uuid,
+    workflow_uuid: row.workflow_uuid,
+    name,
+    execution: claim.execution,
+    phase: row.phase,
+    chain,
+    onerror,
+    oncancel,
+    timeout,
+    exec_after: row.exec_after,
+    claimable_at: claim.claimable_at,
+    target: row.target,
+    locks: row.locks,
+    callback_url: row.callback_url,
+    machine_uuid: row.machine_uuid,
     params,
     requested_params: row.requested_params === null
       ? params
@@ -51,6 +88,17 @@ export function jobFromRow(db: Connection, row: JobRow): Job {
     chain_results: resultsOf("chain"),
     onerror_results: resultsOf("onerror"),
     oncancel_results: resultsOf("oncancel"),
+    created_at: row.created_at,
+    started_at: claim.started_at,
+    finished_at: row.finished_at,
+    elapsed_ms: row.elapsed_ms,
+    phases_ms: row.phases_ms,
+    elapsed_at: claim.elapsed_at,
+    failures: row.failures,
+    retry_at: row.retry_at,
+    runner_id: claim.runner_id,
+    lease: claim.lease,
+    starts: claim.starts,
   };
 }
 

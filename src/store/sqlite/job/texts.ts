@@ -44,13 +44,19 @@ const results = (phase: Phase) =>
   `(SELECT group_concat(entry, ',') FROM task_results
      WHERE job_id = j.id AND phase = '${phase}')`;
 
-/** Bytes of a job without its small fields; SQLite stores lengths separately, so no text is read. */
-export const BYTES =
+/** Bytes of a job and its definition; SQLite stores lengths separately, so no text is read. */
+export const OWN_BYTES =
   `octet_length(params) + octet_length(props) + coalesce(octet_length(target), 0) +
   coalesce(octet_length(requested_params), 0) +
   (SELECT octet_length(chain) + octet_length(onerror) + octet_length(oncancel)
-     FROM definitions WHERE id = definition_id) +
-  (SELECT total(octet_length(entry)) FROM task_results WHERE job_id = jobs.id)`;
+     FROM definitions WHERE id = definition_id)`;
+
+/** Bytes of the results of a job; 0 only when it has none. */
+export const RESULT_BYTES =
+  "(SELECT total(octet_length(entry)) FROM task_results WHERE job_id = jobs.id)";
+
+/** Bytes of a job without its small fields. */
+export const BYTES = `${OWN_BYTES} + ${RESULT_BYTES}`;
 
 /** Bytes of a job with the params that are shown twice. */
 const BYTES_WITH_EXTRA = `${BYTES} +
