@@ -1,5 +1,7 @@
 // Waiting in loops: until something happens, a time has passed, or the loop is to end.
 
+import { callAfter } from "./deadlines.ts";
+
 /** Longest wait without a check, so that a changed clock is noticed, milliseconds. */
 export const LOOK_MS_MAX = 10_000;
 
@@ -37,9 +39,9 @@ export class Notifier {
   async wait(ms: number, signal: AbortSignal): Promise<void> {
     if (!this.#notified && !signal.aborted) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(() => done(), Math.min(Math.max(ms, 0), TIMER_MS_MAX));
+        const callOff = callAfter(Math.min(Math.max(ms, 0), TIMER_MS_MAX), () => done());
         const done = () => {
-          clearTimeout(timer);
+          callOff();
           signal.removeEventListener("abort", done);
           resolve();
         };

@@ -9,6 +9,7 @@ import type { GuestOwner } from "./owner.ts";
 import type { GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
 import type { ProcessEnd } from "./walled_process.ts";
+import { callAfter } from "../runtime/deadlines.ts";
 import {
   CALLS_IN_FLIGHT_MAX,
   type CapabilityName,
@@ -128,13 +129,13 @@ function converse(
     guest.kill(why);
   };
   const abort = () => stop({ kind: "aborted" }, "was killed: its task was aborted");
-  let timer = setTimeout(
-    () => stop({ kind: "timeout" }, "was killed: the time of its task was up"),
+  let callOff = callAfter(
     Math.min(run.timeoutMs, TIMEOUT_MS_MAX),
+    () => stop({ kind: "timeout" }, "was killed: the time of its task was up"),
   );
   signal.addEventListener("abort", abort, { once: true });
   const over = (final: TaskOutcome) => {
-    clearTimeout(timer);
+    callOff();
     signal.removeEventListener("abort", abort);
     resolve(final);
   };
@@ -149,10 +150,10 @@ function converse(
       if (message.type === "end") {
         outcome = message.outcome;
         calls.stop();
-        clearTimeout(timer);
+        callOff();
         // A guest whose task keeps running is not used again.
         const late = () => guest.kill("was killed: its task ran on after its end");
-        timer = setTimeout(late, CLOSE_DEADLINE_MS);
+        callOff = callAfter(CLOSE_DEADLINE_MS, late);
       } else if (outcome !== undefined) {
         over(outcome);
         if (message.type === "closed" && message.spent) {

@@ -1,0 +1,51 @@
+import { assert, assertEquals } from "@std/assert";
+import { callAfter } from "../../src/runtime/deadlines.ts";
+
+/** Settles when `count` calls were noted. */
+function noted(count: number) {
+  const calls: string[] = [];
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const note = (word: string) => () => {
+    calls.push(word);
+    if (calls.length === count) resolve();
+  };
+  return { calls, note, all: promise };
+}
+
+Deno.test("deadlines come in the order of their times, whatever the order they were set in", async () => {
+  const { calls, note, all } = noted(3);
+  const began = performance.now();
+  callAfter(60, note("last"));
+  callAfter(1, note("first"));
+  callAfter(30, note("second"));
+  await all;
+  assert(performance.now() - began >= 60);
+  assertEquals(calls, ["first", "second", "last"]);
+});
+
+Deno.test("a deadline that was called off never comes, also when another one of the same moment calls it off", async () => {
+  const { calls, note, all } = noted(2);
+  callAfter(1, note("called off"))();
+  let callOff = () => {};
+  callAfter(5, () => {
+    callOff();
+    note("stays")();
+  });
+  callOff = callAfter(5, note("called off at its moment"));
+  callAfter(40, note("after it"));
+  await all;
+  assertEquals(calls, ["stays", "after it"]);
+});
+
+Deno.test("what a deadline sets comes too, and with nothing set no timer is left", async () => {
+  const { calls, note, all } = noted(2);
+  callAfter(1, () => {
+    note("outer")();
+    callAfter(1, note("inner"));
+  });
+  const long = callAfter(3_600_000, note("never"));
+  await all;
+  assertEquals(calls, ["outer", "inner"]);
+  // The test itself fails when a timer is left.
+  long();
+});
