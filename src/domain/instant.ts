@@ -22,8 +22,19 @@ export type Instant = string;
 /** The present instant; handed in as an argument so that tests decide it. */
 export type Now = () => Instant;
 
-/** The clock of the system. */
-export const systemNow: Now = () => new Date().toISOString();
+let shownMs = Number.NaN;
+let shown: Instant = "";
+
+/** The clock of the system. A busy agent asks it several times in a millisecond: each is written once. */
+export const systemNow: Now = () => {
+  const date = new Date();
+  const ms = date.getTime();
+  if (ms !== shownMs) {
+    shown = date.toISOString();
+    shownMs = ms;
+  }
+  return shown;
+};
 
 /** An instant some milliseconds later (or earlier, when negative). */
 export function instantAfter(instant: Instant, ms: number): Instant {
@@ -31,8 +42,8 @@ export function instantAfter(instant: Instant, ms: number): Instant {
 }
 
 /** The present instant, but never before `earliest`: the clock may have been set back. */
-export function notBefore(earliest: Instant, shown: Instant): Instant {
-  return shown < earliest ? earliest : shown;
+export function notBefore(earliest: Instant, present: Instant): Instant {
+  return present < earliest ? earliest : present;
 }
 
 /** Milliseconds from one instant to another. */
