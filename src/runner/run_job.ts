@@ -293,7 +293,8 @@ class JobRun {
     const { store } = this.#deps;
     const move = this.#after(event);
     const { uuid } = this.#job;
-    const patient = this.#deps.backlog();
+    // A job that goes on would keep its slot from the backlog meanwhile.
+    const patient = !isHeld(move.to) && this.#deps.backlog();
     const write = () =>
       store.jobs.recordTask({
         ...this.hold(),

@@ -65,13 +65,13 @@ Deno.test("sqlite: writes that may wait share a commit, and go along with one th
     assertEquals(commits.slice(1), [["job_claim"], ["job_record", "job_claim", "job_create"]]);
   }));
 
-Deno.test("sqlite: a dozen writes that may wait are committed, and those that are left when it closes", () =>
+Deno.test("sqlite: four dozen writes that may wait are committed, and those that are left when it closes", () =>
   withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path, { gatherMs: 3_600_000 });
-    const numbers = Array.from({ length: 14 }, (_, number) => number);
+    const numbers = Array.from({ length: 50 }, (_, number) => number);
     await Promise.all(numbers.map((number) => create(store, jobOf(number))));
-    const { jobs } = await store.jobs.ready(lifeOf(RUNNER), 14, new Set());
+    const { jobs } = await store.jobs.ready(lifeOf(RUNNER), 50, new Set());
     const holds = jobs.map((job) => store.jobs.hold(lifeOf(RUNNER), [job]));
     await Promise.all(holds);
     const [last] = jobs;

@@ -16,9 +16,12 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 
 /** Maximum number of pending writes; more are refused as overload. */
 const PENDING_WRITES_MAX = 10_000;
-/** Number of patient writes that triggers a commit, and how long fewer wait, milliseconds. */
-const GATHERED_MIN = 12;
-const GATHER_MS = 8;
+/**
+ * Number of patient writes that triggers a commit, and how long fewer wait, milliseconds. A commit writes some
+ * twenty pages whatever is in it.
+ */
+const GATHERED_MIN = 48;
+const GATHER_MS = 16;
 
 /**
  * Whether a write is committed as soon as possible, or may wait briefly so that several writes share the
