@@ -26,7 +26,7 @@ import { insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
-import { jobText } from "./texts.ts";
+import { createdText, jobText } from "./texts.ts";
 import { workflowToRun } from "../workflows.ts";
 
 /** Maximum number of held locks: each is matched against every new target. */
@@ -188,7 +188,10 @@ function orderJob(
   const outcome = createJob(db, { ...order, workflow }, ready, now);
   if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
   const { kind, job: { uuid } } = outcome;
-  return { kind, job: { uuid }, text: shownJob(db, uuid, showing) };
+  const text = outcome.kind === "created"
+    ? createdText(outcome.job, found.bytes, showing)
+    : undefined;
+  return { kind, job: { uuid }, text: text ?? shownJob(db, uuid, showing) };
 }
 
 function shownJob(db: Connection, uuid: JobUuid, showing: Showing): StoredText {

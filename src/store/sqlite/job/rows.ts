@@ -33,7 +33,7 @@ export interface JobRow
 }
 
 /** What is known of a job beside its row. */
-interface Known {
+interface KnownOfJob {
   /** Columns as a claim will write them. */
   readonly claim?: Pick<
     Job,
@@ -56,7 +56,7 @@ interface Known {
 export function jobFromRow(
   db: Connection,
   row: JobRow,
-  { claim = row, fresh = false }: Known = {},
+  { claim = row, fresh = false }: KnownOfJob = {},
 ): Job {
   const results = fresh ? [] : selectResults(db, row.id);
   const resultsOf = (phase: Phase) =>

@@ -9,6 +9,7 @@ import {
   ENGINE_FIELDS,
   executionOnWire,
   EXTRA_FIELDS_BYTES_MAX,
+  jobOnWire,
   NO_EXTRA_FIELDS,
   type Wording,
 } from "../../../domain/job/wire.ts";
@@ -21,8 +22,13 @@ import {
   type TextPage,
 } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
+import type { Job } from "../../../domain/job/job.ts";
+import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
 import { fitting, partAt, readText, textOf } from "../text_parts.ts";
+
+/** Bytes of a job whose text is made at once. */
+const SMALL_BYTES = 16 * 1024;
 
 const JOBS = "jobs AS j JOIN definitions AS d ON d.id = j.definition_id";
 
@@ -185,6 +191,24 @@ export function jobText(
     found.id,
   );
   return row === undefined ? undefined : readText(row.text, row.secrets);
+}
+
+/**
+ * The text of a job that was just written, without reading it: it takes a tenth of the time. Undefined for a large
+ * one, and where params are to be shown in one place only.
+ * @param workflowBytes bytes of the workflow, whose tasks are in the text
+ */
+export function createdText(
+  job: Job,
+  workflowBytes: number,
+  showing: Showing,
+): StoredText | undefined {
+  const { wording, apart, now } = showing;
+  if (wording === "node-workflow" && apart) return undefined;
+  if (workflowBytes + valueWeight(job.params) > SMALL_BYTES) return undefined;
+  const { secret_params } = job.props;
+  const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
+  return textOf([JSON.stringify(jobOnWire(job, wording, now))], secrets);
 }
 
 /** Approximate bytes of a job. */
