@@ -23,6 +23,7 @@ import { agentMessageBytesMax, FRESH_REALM_WORD, readTaskLimitsWord } from "../w
  */
 export async function runGuest(args: readonly string[]): Promise<void> {
   const { exit, memoryUsage } = Deno;
+  const nowMs = performance.now.bind(performance);
   const { open, fresh, rest: [path = "", limitsWord = ""] } = readGuestWords(args);
   const limits = readTaskLimitsWord(limitsWord);
   const token = await readToken();
@@ -34,7 +35,8 @@ export async function runGuest(args: readonly string[]): Promise<void> {
   const { sharedNames } = realms;
   const compiler = openCompiler(language, { imports: open.has("realm"), sharedNames });
   const platform = { setTimeout, clearTimeout, write, language };
-  const guest = new Guest(platform, setImmediate, realms, compiler, () => memoryUsage().rss);
+  const isSpent = openSpentCheck(nowMs, () => memoryUsage().rss);
+  const guest = new Guest(platform, setImmediate, realms, compiler, isSpent);
   const lines = openLineBuffer(agentMessageBytesMax(limits), language);
   const read = socket.read.bind(socket);
   write(token);
@@ -94,8 +96,7 @@ class Guest {
   readonly #realms: RealmMaker;
   readonly #compiler: Compiler;
   readonly #done = Promise.resolve();
-  /** Resident memory of the process, bytes. */
-  readonly #rss: () => number;
+  readonly #spent: SpentCheck;
   #current: RealmRun | undefined;
 
   constructor(
@@ -103,13 +104,13 @@ class Guest {
     laterOn: typeof setImmediate,
     realms: RealmMaker,
     compiler: Compiler,
-    rss: () => number,
+    spent: SpentCheck,
   ) {
     this.#platform = platform;
     this.#setImmediate = laterOn;
     this.#realms = realms;
     this.#compiler = compiler;
-    this.#rss = rss;
+    this.#spent = spent;
     const { isBelow } = platform.language;
     const ownPromise = Promise.prototype;
     addEventListener("unhandledrejection", (event) => {
@@ -142,6 +143,7 @@ class Guest {
     const isCurrent = () => run === this.#current;
     connect(openRealmHost(this.#platform, run, isCurrent, (outcome) => this.#end(run, outcome)));
     this.#current = run;
+    this.#spent.begin();
     if (typeof script === "string") return this.#end(run, failure(language, script));
     const { names = "" } = script;
     enter(
@@ -175,11 +177,38 @@ class Guest {
     // A turn has passed, so nothing of the task is running.
     later(() => {
       this.#realms.leave(run.whole);
-      const spent = this.#rss() > protocol.SPENT_BYTES;
+      const spent = this.#spent.end();
       write(`{"type":"closed","run":${id},"spent":${spent}}`);
       if (!spent) this.#realms.makeAhead();
     });
   }
+}
+
+/** Checks whether a task has left the process too little memory. */
+interface SpentCheck {
+  begin(): void;
+  end(): boolean;
+}
+
+/** Milliseconds in which no task touches much memory, and how many such tasks may go unchecked in a row. */
+const SHORT_MS = 2;
+const UNCHECKED_MAX = 8;
+
+/** To ask the system for the resident memory takes as long as a short task. */
+function openSpentCheck(nowMs: () => number, residentBytes: () => number): SpentCheck {
+  let beganMs = 0;
+  let unchecked = 0;
+  return {
+    begin() {
+      beganMs = nowMs();
+    },
+    end() {
+      unchecked += 1;
+      if (nowMs() - beganMs < SHORT_MS && unchecked < UNCHECKED_MAX) return false;
+      unchecked = 0;
+      return residentBytes() > protocol.SPENT_BYTES;
+    },
+  };
 }
 
 function reply(port: RealmPort, message: ReplyMessage): void {

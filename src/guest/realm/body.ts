@@ -40,12 +40,13 @@ export function watchRealm(global: object, { addedNamesMax }: RealmSettings): ()
   const names = ownKeys(global);
   const above = getPrototypeOf(global);
   return () => {
-    const found = ownKeys(global);
+    let found = ownKeys(global);
     const added = found.length - names.length;
     if (added > 0 && added <= addedNamesMax) {
       for (const name of found) if (!names.includes(name)) deleteProperty(global, name);
+      found = ownKeys(global);
     }
-    return ownKeys(global).length === names.length && getPrototypeOf(global) === above &&
+    return found.length === names.length && getPrototypeOf(global) === above &&
       isExtensible(global) &&
       // A task that freezes Error would keep the next one from starting.
       getOwnPropertyDescriptor(Error, "stackTraceLimit")?.writable === true;
