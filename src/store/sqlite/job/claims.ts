@@ -12,7 +12,7 @@ import { fitting } from "../text_parts.ts";
 import { selectState, standingOf } from "./moves.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
-import { readyDelayedJobs } from "./turns.ts";
+import { forgetTurns, readyDelayedJobs, TURNS_AHEAD } from "./turns.ts";
 
 /** Bytes of jobs in one claim: they are parsed in one go. */
 export const CLAIM_BYTES = 1024 * 1024;
@@ -85,48 +85,83 @@ export function readyJobs(
   passedOver: ReadonlySet<JobUuid>,
   now: Instant,
 ): Claimed {
-  const rowsOf = <Row extends DueRow>(rest: string) =>
-    db.rows<Row>(
-      `SELECT id, uuid${rest} LIMIT ?3`,
-      life.runner_id,
-      life.incarnation,
-      limit + passedOver.size + 1,
-    ).filter(({ uuid }) => !passedOver.has(uuid));
-  const ready = rowsOf(` FROM jobs WHERE turn IS NOT NULL AND ${LIFE_LASTS} ORDER BY turn, id`);
-  let later: Instant | null = null;
-  if (ready.length <= limit) {
-    // Jobs that have just become due get their turn with the next claim.
-    const delayed = rowsOf<DueRow & { readonly claimable_at: Instant }>(
-      `, claimable_at FROM jobs
-        WHERE claimable_at IS NOT NULL AND turn IS NULL AND ${LIFE_LASTS} ORDER BY claimable_at, id`,
-    );
-    const due = delayed.filter(({ claimable_at }) => claimable_at <= now);
-    later = delayed[due.length]?.claimable_at ?? null;
-    ready.push(...due);
+  if (!db.row(`SELECT 1 WHERE ${LIFE_LASTS}`, life.runner_id, life.incarnation)) {
+    return { jobs: [], due: { kind: "none" } };
   }
-  const jobs = claimedJobs(db, ready.slice(0, limit), life.runner_id, now);
-  return { jobs, due: ready.length > jobs.length ? { kind: "ready" } : dueFrom(now, later) };
+  const wanted = limit + passedOver.size + 1;
+  const take = (from: DueRow[]) =>
+    takeJobs(db, from, { limit, passedOver, runner_id: life.runner_id, now });
+  const kept = turnsAhead(db, wanted);
+  const many = kept.rows.length >= wanted;
+  const taken = many ? take(kept.rows) : undefined;
+  if (taken?.more) return { jobs: taken.jobs, due: { kind: "ready" } };
+  if (!kept.fresh) forgetTurns(db);
+  const ready = turnsAhead(db, wanted).rows;
+  // Jobs that have just become due get their turn with the next claim.
+  const delayed = db.rows<DueRow & { readonly claimable_at: Instant }>(
+    `SELECT id, uuid, claimable_at FROM jobs
+      WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
+    wanted,
+  );
+  const due = delayed.filter(({ claimable_at }) => claimable_at <= now);
+  const { jobs, more } = take([...ready, ...due]);
+  const later = delayed[due.length]?.claimable_at ?? null;
+  return { jobs, due: more ? { kind: "ready" } : dueFrom(now, later) };
 }
 
-/** Jobs as their claims would return them: as many as fit, and at least one. */
-function claimedJobs(
+/** Ready jobs that are read together. */
+const TURNS_READ = 64;
+
+/**
+ * The next ready jobs, at least `wanted` if there are as many. They are kept until a job is given a turn.
+ * @returns also whether they were read by this call
+ */
+function turnsAhead(db: Connection, wanted: number): { rows: DueRow[]; fresh: boolean } {
+  let fresh = false;
+  const rows = db.kept(TURNS_AHEAD, "", () => {
+    fresh = true;
+    const sql = "SELECT id, uuid FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?";
+    return { value: db.rows<DueRow>(sql, Math.max(wanted, TURNS_READ)), chars: 0 };
+  });
+  return { rows, fresh };
+}
+
+/** What readyJobs() looks for. */
+interface Wanted {
+  readonly limit: number;
+  readonly passedOver: ReadonlySet<JobUuid>;
+  readonly runner_id: RunnerId;
+  readonly now: Instant;
+}
+
+/**
+ * Jobs as their claims would return them: as many as fit, and at least one. Those that were claimed or canceled
+ * since they were listed are removed from the list.
+ * @returns also whether there are more
+ */
+function takeJobs(
   db: Connection,
-  due: readonly DueRow[],
-  runner: RunnerId,
-  now: Instant,
-): Job[] {
+  listed: DueRow[],
+  { limit, passedOver, runner_id, now }: Wanted,
+): { jobs: Job[]; more: boolean } {
   const sql = `SELECT ${JOB_COLUMNS}, ${OWN_BYTES} AS own_bytes, ${RESULT_BYTES} AS result_bytes
-     FROM jobs WHERE id = ?`;
+     FROM jobs WHERE id = ? AND claimable_at IS NOT NULL`;
   const jobs: Job[] = [];
   let bytes = 0;
-  for (const { id } of due) {
+  for (let at = 0; at < listed.length; at++) {
+    const { id, uuid } = listed[at] as DueRow;
+    if (passedOver.has(uuid)) continue;
+    if (jobs.length >= limit) return { jobs, more: true };
     const row = db.row<ClaimRow>(sql, id);
-    if (row === undefined) throw new Error(`Cannot read job ${id}: its row is missing`);
+    if (row === undefined) {
+      listed.splice(at--, 1);
+      continue;
+    }
     bytes += row.own_bytes + row.result_bytes;
-    if (jobs.length > 0 && bytes > CLAIM_BYTES) break;
-    jobs.push(claimedJob(db, row, runner, now));
+    if (jobs.length > 0 && bytes > CLAIM_BYTES) return { jobs, more: true };
+    jobs.push(claimedJob(db, row, runner_id, now));
   }
-  return jobs;
+  return { jobs, more: false };
 }
 
 /** A job that may be claimed. */

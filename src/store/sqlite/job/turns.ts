@@ -11,6 +11,9 @@ import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Connection } from "../connection.ts";
 
+/** Cache key of the ready jobs that were read ahead. */
+export const TURNS_AHEAD = "turns";
+
 /** Delayed jobs that become ready in one write: more than one claim takes. The rest wait for the next. */
 export const READY_MAX = 100;
 
@@ -19,6 +22,7 @@ export const READY_MAX = 100;
  * requeued as fast as they are claimed would starve the ones waiting there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
+  forgetTurns(db);
   const row = db.row<{ turn: number }>(
     `SELECT coalesce(
        (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ? AND turn IS NOT NULL),
@@ -27,6 +31,11 @@ export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
     workflow,
   );
   return row?.turn ?? 0;
+}
+
+/** Call when a job gets a turn: it may come before those that were read ahead. */
+export function forgetTurns(db: Connection): void {
+  db.forget(TURNS_AHEAD, "");
 }
 
 /** Gives turns to delayed jobs that have become due, longest overdue first. */
