@@ -217,6 +217,8 @@ export function listenForStop(
 
 /** Most characters that wait for a slow reader. */
 const WAITING_CHARS_MAX = 4 * 1024 * 1024;
+/** Milliseconds between two writes: each goes through a thread of the runtime, and wakes the reader. */
+const GATHER_MS = 10;
 /** Milliseconds until the next attempt, when a non-blocking reader has no room. */
 const FULL_PAUSE_MS = 20;
 
@@ -246,10 +248,14 @@ export function openLogStream(options: LogStreamOptions): LogStream {
   let chars = 0;
   let lostLines = 0;
   let writing: Promise<void> | undefined;
+  let writtenAtMs = Number.NEGATIVE_INFINITY;
   const writeAll = async () => {
     while (waiting.length > 0) {
-      // The lines of one turn of the event loop are written together.
-      await new Promise((resolve) => setImmediate(resolve));
+      // The lines of one turn of the event loop are written together, and where there are many, those of more.
+      const pauseMs = writtenAtMs + GATHER_MS - performance.now();
+      if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      else await new Promise((resolve) => setImmediate(resolve));
+      writtenAtMs = performance.now();
       const bytes = encoder.encode(waiting.join(""));
       waiting = [];
       chars = 0;
