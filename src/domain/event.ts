@@ -134,26 +134,26 @@ const task = payload("A task of a job.", {
 
 /** The payload of each kind, by its name. */
 export const EVENT_PAYLOADS = {
-  job: payload("A job was made, has changed, or was removed.", {
+  job: payload("A job was created, changed or removed.", {
     time: instant,
     job_uuid: uuid,
     change: about(
-      "`started`: a task of a job that nobody ran begins; `task`: a task has ended and the next one " +
-        "begins; `attempt`: an attempt failed and another one follows; `queued`: it waits for a slot " +
-        "again; `undone`: the `oncancel` chain has ended; `updated`: a finished job names another " +
-        "attempt; `removed`: it is gone, with its log.",
+      "`started`: a runner took the job and a task begins; `task`: a task has ended and the next one " +
+        "begins; `attempt`: an attempt failed and another one follows; `queued`: the job waits for a " +
+        "slot again; `undone`: the `oncancel` chain has ended; `updated`: a finished job names another " +
+        "attempt; `removed`: the job was removed with its log.",
       oneOf(JOB_CHANGES),
     ),
-    state: about("After the change; null once it is removed.", orNull(oneOf(EXECUTIONS))),
+    state: about("After the change; null if it was removed.", orNull(oneOf(EXECUTIONS))),
     task: about(
-      "The task that the change is about: of `started` the one that begins, of `attempt` the one " +
-        "whose attempt failed, else the one that has ended.",
+      "The task of the change: for `started` the one that begins, for `attempt` the one " +
+        "whose attempt failed, otherwise the one that has ended.",
       orNull(task),
     ),
     next_task: about("The task that begins with the change `task`.", orNull(task)),
     job: about(
-      "The job as it is when the event is sent: after a reconnection it may be ahead of the event. " +
-        "Null once it is removed.",
+      "The job at the time of sending: after a reconnection it may be ahead of the event. " +
+        "Null if it was removed.",
       orNull(shownAs("JobSummary")),
     ),
   }),
@@ -169,10 +169,9 @@ export const EVENT_PAYLOADS = {
   machine: payload("A job of a machine changed its state, or the machine itself did.", {
     time: instant,
     change: about(
-      "`job`: a job of the machine began, or came to an end; `state`: a list of the machines shows " +
-        "another state than the list before; `leftover_made`: its job failed, and something of it may " +
-        "be left; `leftover_removed`: nothing is left of it any more; `leftover_dropped`: an operator " +
-        "gave up what is left.",
+      "`job`: a job of the machine began or ended; `state`: a list of the machines shows a new state; " +
+        "`leftover_made`: its job failed, and something may be left on the host; `leftover_removed`: " +
+        "nothing is left; `leftover_dropped`: an operator gave up what is left.",
       oneOf(MACHINE_CHANGES),
     ),
     machine_uuid: uuid,
@@ -186,53 +185,51 @@ export const EVENT_PAYLOADS = {
       orNull(oneOf(EXECUTIONS)),
     ),
     machine_state: about(
-      "The state of the machine as vmadm names it; null for one that is gone, and unless the change " +
+      "vmadm's word for the state of the machine; null if it no longer exists, and unless the change " +
         "is `state`.",
       orNull(anyText()),
     ),
-    job_uuid: about("Null for the change `state`.", orNull(uuid)),
+    job_uuid: about("Null if the change is `state`.", orNull(uuid)),
     error: about("Why the job failed, in one line.", orNull(anyText())),
   }),
-  media: payload("A file is on its way, became known, or was removed.", {
+  media: payload("A file is being transferred, was added, or was removed.", {
     time: instant,
     change: about(
-      "`added`: by a download, an upload or a job that read it; `removed`: no copy of it is known any " +
-        "more; `downloading`, `uploading`: sent at the start and at most every " +
-        `${PROGRESS_EVENT_MS / 1000} seconds of one file, whatever number of requests brings it; ` +
-        "`download_ended`, `upload_ended`: nothing more comes, with or without an error.",
+      "`added`: by a download, an upload or a job that read it; `removed`: no copy is known any more; " +
+        "`downloading`, `uploading`: sent at the start, then at most every " +
+        `${PROGRESS_EVENT_MS / 1000} seconds per file, whatever the number of requests; ` +
+        "`download_ended`, `upload_ended`: the transfer is over, with or without an error.",
       oneOf(MEDIA_CHANGES),
     ),
-    name: about(`The first ${OWN_CHARS_MAX} characters of it.`, anyText()),
-    sha256: about("Of the whole file; null while it is on its way.", orNull(anyText())),
-    size: about("Bytes of the whole file; null where nobody has said.", orNull(count)),
-    done: about("Bytes that have come so far; null for `added` and `removed`.", orNull(count)),
-    error: about("Why no file came of it; null for all else.", orNull(anyText())),
+    name: about(`Its first ${OWN_CHARS_MAX} characters.`, anyText()),
+    sha256: about("Of the complete file; null until it has arrived.", orNull(anyText())),
+    size: about("Bytes of the complete file; null if unknown.", orNull(count)),
+    done: about("Bytes received so far; null for `added` and `removed`.", orNull(count)),
+    error: about("Why it failed; otherwise null.", orNull(anyText())),
   }),
-  index: payload("A sync of the image index began, goes on or ended.", {
+  index: payload("A sync of the image index began, progressed or ended.", {
     time: instant,
     change: about(
-      `\`syncing\`: sent at most every ${
-        PROGRESS_EVENT_MS / 1000
-      } seconds of one sync, none for a ` +
-        "shorter one; `GET /agent/v1/index` says how far it is.",
+      `\`syncing\`: sent at most every ${PROGRESS_EVENT_MS / 1000} seconds, so not in a shorter ` +
+        "sync; `GET /agent/v1/index` has the progress.",
       oneOf(INDEX_CHANGES),
     ),
     outcome: about(
-      "How it ended; null before. `aborted` when the caller gave up or the agent stops.",
+      "How it ended; null before. `aborted` if the caller gave up or the agent stops.",
       orNull(oneOf(SYNC_ENDS)),
     ),
-    added: about("Documents; 0 before its end, as the other numbers.", count),
+    added: about("Documents; like the other numbers, 0 before the end.", count),
     changed: count,
     removed: count,
-    problems: about("Documents that were refused or not reached.", count),
+    problems: about("Documents that were refused or could not be read.", count),
   }),
-  host: payload("The agent or its host has changed.", {
+  host: payload("Something about the agent or its host has changed.", {
     time: instant,
     change: about(
-      "`started`: what is wrong with disk and walls is said again after it; `disk_low`, `disk_fine`: " +
-        "the disk of the state folder has less room than its reserve, or enough again; " +
-        "`walls_changed`: a look at the walls around guests found others standing than the look before, " +
-        "or the first look found one that does not stand.",
+      "`started`: problems with disk and walls are reported again after it; `disk_low`, `disk_fine`: " +
+        "the disk of the state folder has less free space than its reserve, or enough again; " +
+        "`walls_changed`: other walls around guests stand than at the last check, or the first check " +
+        "found one that does not stand.",
       oneOf(HOST_CHANGES),
     ),
     detail: about("For people.", anyText()),
@@ -248,13 +245,13 @@ export type EventPayload<K extends EventKind> = Described<typeof EVENT_PAYLOADS[
 
 /** The payload of `event: reset`, sent instead of events that are no longer kept. */
 export const resetPayload = payload(
-  "What the reader has seen does not join what is kept: read the lists again, then go on from here.",
+  "Events may have been missed: read the lists again, then continue from here.",
   {
     reason: about(
       "`old`: events after the id are no longer kept; `unknown`: no event had the id.",
       oneOf(["old", "unknown"]),
     ),
-    position: about("The id from which the stream goes on.", anyText()),
+    position: about("The id after which the stream continues.", anyText()),
   },
 );
 /** The payload of a reset. @see resetPayload */

@@ -103,7 +103,7 @@ export const LIST: Command = {
     { name: "watch", help: "show every change until Ctrl-C; with --json one job a line" },
   ],
   notes: [
-    "--execution takes several states with commas between them. A uuid is shown by its beginning, which\n" +
+    "--execution takes several states separated by commas. A uuid is shown by its beginning, which\n" +
     "every command takes, from 4 characters on; with --json it is whole.",
   ],
   shared: "agent",

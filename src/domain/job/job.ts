@@ -27,16 +27,16 @@ import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts
 
 /** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
 export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran have one.", {
-  result: { ...ANY_VALUE, description: "Any JSON value; `OK` when the task named none." },
+  result: { ...ANY_VALUE, description: "Any JSON value; `OK` if the task gave none." },
   error: {
     ...ANY_VALUE,
-    description: "The empty text when there was none; else a text or an object.",
+    description: "The empty string if there was none; otherwise a string or an object.",
     anyOf: [
       TEXT,
       { type: "object", properties: { name: TEXT, message: TEXT }, additionalProperties: true },
     ],
   },
-  name: { ...TEXT, description: "The task's name, or its uuid when it has none." },
+  name: { ...TEXT, description: "The task's name, or its uuid if it has none." },
   started_at: INSTANT,
   finished_at: INSTANT,
   attempts: { ...COUNT, description: "Executions of the body." },
@@ -52,7 +52,7 @@ export const TASK_INDEX = {
 
 /** An attempt of a task that failed, or ended with the agent, as it is sent. */
 export const FAILED_ATTEMPT = whole("An attempt of a task that failed.", {
-  task: { ...TEXT, description: "The task's name, or its uuid when it has none." },
+  task: { ...TEXT, description: "The task's name, or its uuid if it has none." },
   phase: wordOf(PHASES),
   index: TASK_INDEX,
   attempt: {

@@ -42,16 +42,18 @@ export function jobRequest({ targetCharsMax }: Pick<JobLimits, "targetCharsMax">
       instant,
     ),
     target: about(
-      "What the job is about. Another unfinished job of the same target and equal params is refused.",
+      "What the job acts on. A second unfinished job with the same target and equal params " +
+        "is refused.",
       wholeText(1, targetCharsMax),
     ),
     locks: about(
-      "A regular expression in the syntax of RE2: while the job is unfinished, no job is made whose " +
-        "target it is found in.",
+      "A regular expression (RE2). While the job is unfinished, no job is accepted whose " +
+        "target matches.",
       wholeText(1, LOCKS_CHARS_MAX),
     ),
     callback_url: about(
-      "Called when the job is finished. Its host must be one of the setting `callback_host`.",
+      "Called when the job is finished. Its host must be listed in the setting " +
+        "`callback_host`.",
       webAddress(
         wholeText(1, CALLBACK_CHARS_MAX),
         ({ hash }) => hash === "" ? undefined : "must not have a fragment",
@@ -106,10 +108,10 @@ export type Resume =
 
 /** The body of a resume. */
 export const resumeRequest = object({
-  result: about("Any JSON value; `OK` when it is left out.", anything),
+  result: about("Any JSON value; `OK` by default.", anything),
   error: about(
-    'Any value, null included, makes the job fail. With `compat = "node-workflow"` null, false, 0 and ' +
-      "the empty text do not.",
+    'Any value, even null, makes the job fail. With `compat = "node-workflow"`, null, false, 0 and the ' +
+      "empty string do not.",
     anything,
   ),
 });

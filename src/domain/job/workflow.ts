@@ -134,21 +134,22 @@ function given(description: Description<string>): Description<string> {
 function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
   const { sourceCharsMax, retryMax, timeoutSecondsMax } = limits;
   return object({
-    uuid: about("Kept when it is a uuid; otherwise one is made.", anything),
+    uuid: about("Kept if it is a uuid; otherwise the agent chooses one.", anything),
     name: anyText(),
     body: about(
-      "JavaScript definition of one function of `job` and `cb`. `cb()` and `cb(null, result)` succeed, " +
-        "`cb(error)` fails; `cb('wait')` sets the job to waiting, `cb('queue')` puts it back to the queue.",
+      "A JavaScript function of `job` and `cb`. `cb()` and `cb(null, result)` succeed, " +
+        "`cb(error)` fails; `cb('wait')` makes the job wait, `cb('queue')` returns it to the " +
+        "queue.",
       given(anyText(sourceCharsMax)),
     ),
     fallback: about(
-      "JavaScript definition of one function of `err`, `job` and `cb`, called when the body has failed " +
-        "for good.",
+      "A JavaScript function of `err`, `job` and `cb`, called after the body has failed for " +
+        "good.",
       anyText(sourceCharsMax),
     ),
     retry: about(
-      "Further runs of a body that failed, before `fallback` or failure; with `compat = " +
-        '"node-workflow"` the first one counts too.',
+      "Further runs of a failed body before `fallback` or failure; with `compat = " +
+        '"node-workflow"` the first run counts too.',
       integer(0, retryMax),
       { default: 0 },
     ),
@@ -169,29 +170,30 @@ export function workflowRequest(limits: WorkflowLimits) {
     name,
     chain,
     onerror: about("Tasks that run when the chain has failed.", chain),
-    oncancel: about("Tasks that run after a cancel of a started job.", chain),
+    oncancel: about("Tasks that run when a job is canceled after it has started.", chain),
     // Document 2 writes the lists as `chain[]`.
     "chain[]": about("Another name of `chain`.", chain),
     "onerror[]": about("Another name of `onerror`.", chain),
     timeout: about(
-      "Seconds for the chain; time spent queued or waiting does not count. Without it jobs have " +
-        `${DEFAULT_TIMEOUT_SECONDS}.`,
+      `Seconds for the chain, ${DEFAULT_TIMEOUT_SECONDS} by default. Time spent queued or waiting does not ` +
+        "count.",
       integer(1, limits.timeoutSecondsMax),
     ),
     secret_params: about(
-      "Names of fields of jobs, results and info whose values only administrators see, besides params " +
-        "and what is named like a secret.",
+      "Names of further secret fields of jobs, results and info; only administrators see " +
+        "their values.",
       listOf(name, SECRET_PARAMS_MAX, "names"),
     ),
     max_attempts: about(
-      "Jobs that `cb('retry')` may make in all, the first one counted; 10 without it.",
+      "Jobs that `cb('retry')` may create in all, including the first; 10 by default.",
       anything,
     ),
     initial_delay: about(
-      "Milliseconds before the first job that `cb('retry')` makes, doubled for each further one.",
+      "Milliseconds before the first job that `cb('retry')` creates; it doubles for each " +
+        "further one.",
       anything,
     ),
-    max_delay: about("Milliseconds before such a job at most.", anything),
+    max_delay: about("Maximum milliseconds before such a job.", anything),
   }, { required: ["name"], others: "distinct" });
 }
 

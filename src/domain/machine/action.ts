@@ -51,7 +51,7 @@ const STOP_FIELDS = {
     { default: false },
   ),
   timeout: about(
-    "Seconds that the guest has to power off; not together with `force`.",
+    "Seconds for the guest to power off; not together with `force`.",
     integer(1, STOP_SECONDS_MAX),
     { default: STOP_SECONDS_MAX },
   ),
@@ -70,14 +70,14 @@ const FIELDS = {
       text(ORDER, BOOT_ORDER_WORDS),
     ),
     once: about("Tried first, until a reset: c disk, d CD, n network.", oneOf(["c", "d", "n"])),
-    cdrom: about("An ISO in the zone, as the machine sees it.", mediumPath),
+    cdrom: about("An ISO in the zone, by the path that the machine sees.", mediumPath),
     disk: about("The image of a disk in the zone.", mediumPath),
   },
   stop: STOP_FIELDS,
   reboot: STOP_FIELDS,
   eject: {
     files: about(
-      "As the machine sees them; without it, all that are known to be there.",
+      "By the paths that the machine sees; by default, all known media.",
       listOf(mediumPath, FILES_MAX, "media"),
     ),
   },

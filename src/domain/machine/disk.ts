@@ -88,13 +88,13 @@ export function powerOfTwo(min: number, max: number): Description<number> {
  */
 function disk(policy: Policy, brand: MachineBrand | undefined): Description<JsonObject> {
   const fields: Fields = {
-    boot: about("Of one disk at most.", flag),
+    boot: about("For one disk at most.", flag),
     model: oneOf(brand === undefined ? ALL_DISK_MODELS : DISK_MODELS[brand]),
     size: about("MiB.", boundedSize(policy, "diskMiBMax")),
-    media: about("The medium of the request has its own place.", only("disk", "disk")),
+    media: about("The medium of the request is separate.", only("disk", "disk")),
     compression: oneOf(COMPRESSIONS),
     refreservation: about(
-      "MiB, not over `size`.",
+      "MiB, at most `size`.",
       boundedSize(policy, "diskMiBMax", { min: 0 }),
     ),
     block_size: about("Bytes.", powerOfTwo(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX)),
@@ -118,7 +118,7 @@ const OF_BHYVE: Fields = {
   ),
   notrim: flag,
   pci_slot: about(
-    "Of one disk at most, and of no device that bhyve has itself.",
+    "For one disk at most, and not one that bhyve itself uses.",
     kept(
       each(
         text(PCI_SLOT, "bus:device:function, such as 0:4:1"),
@@ -130,7 +130,7 @@ const OF_BHYVE: Fields = {
       wholeSlot,
     ),
   ),
-  uuid: about("Of one disk at most.", uuid),
+  uuid: about("For one disk at most.", uuid),
 };
 
 /** The brands of those properties of a disk that one brand alone has. */

@@ -64,20 +64,20 @@ function machineOf(
   const fields: Fields = {
     brand: brand === undefined ? allowedBrand(policy) : oneOf([brand]),
     autoboot: about(
-      "`vmadm.update()` takes true, for the next start of the host.",
+      "`vmadm.update()` accepts true, for the next start of the host.",
       only(false, "false or absent: an empty machine boots from its medium"),
     ),
     ...settings(policy),
     disks: about(
       brand === "kvm"
-        ? "`boot` of one at most; `ide` among the first four only, and three beside a medium. Later " +
-          "`add_disks` and `remove_disks` take media."
-        : "`boot` of one at most. Later `add_disks` and `remove_disks` take media.",
+        ? "`boot` on at most one; `ide` only among the first four, or three with a medium. " +
+          "Later, `add_disks` and `remove_disks` take media."
+        : "`boot` on at most one. Later, `add_disks` and `remove_disks` take media.",
       disks(policy, brand),
     ),
     nics: about(
-      "One primary at most; a mac and an address are of one nic only. Later changed by `add_nics`, " +
-        "`update_nics` (without a slash in `nic_tag`) and `remove_nics`.",
+      "At most one primary; a mac or an address belongs to one nic only. Changed later by " +
+        "`add_nics`, `update_nics` (without a slash in `nic_tag`) and `remove_nics`.",
       newNics(policy, brand),
     ),
     tags,
@@ -85,7 +85,7 @@ function machineOf(
     routes,
     uuid,
     vnc_password: about(
-      "Of the console; `GET .../vnc` shows it.",
+      "The password of the console; `GET .../vnc` shows it.",
       worded("true for a random password, or false for none", flag),
       { default: true },
     ),
@@ -153,8 +153,8 @@ export function machineRequest(policy: Policy) {
 
 /** Only in a body: an agent that does not know it refuses it, and makes nothing. */
 const DRY_RUN = about(
-  "Whether to make every check that can be made now, and nothing else: no machine, no job, and no " +
-    "idempotency key is used.",
+  "Whether to only make every check that is possible now: no machine, no job, and no " +
+    "idempotency key is used up.",
   flag,
   { default: false },
 );
@@ -167,13 +167,13 @@ function requestFields(policy: Policy) {
     machine: named("MachineDescription", machine(policy, ["vnc_password"])),
     media: named("Media", mediaRequest("booted")),
     boot: about(
-      "What the medium is attached as; without it, the ending of its name decides. A bhyve machine " +
-        "takes `cd` only.",
+      "How to attach the medium; by default, the ending of its name decides. A bhyve machine " +
+        "takes only `cd`.",
       oneOf(["cd", "disk"]),
     ),
     uuid: about(
-      "The machine's uuid. With it the request may be repeated: an equal one is answered with the " +
-        "job that there is.",
+      "The machine's uuid. With it the request is safe to repeat: an equal request returns " +
+        "the existing job.",
       uuidOf<MachineUuid>(),
     ),
   };

@@ -116,7 +116,7 @@ const URL_CHARS_MAX = 2048;
 const PATH = /^(?!(?:[\s\S]*\/)?\.{1,2}(?:\/|$))(?:\/\P{Cc}+|[^/\p{Cc}]+)$/u;
 
 const digest = about(
-  "Of the file as it is downloaded.",
+  "Of the file as downloaded.",
   kept(text(DIGEST, DIGEST_WORDS), (value) => digestText(parseDigest(value, "digest"))),
 );
 
@@ -126,17 +126,17 @@ const word = text(WORD, "a name of letters, digits and . _ + ~ -");
 export const ARTIFACT_FIELDS = {
   distro: about("The distro's id.", word),
   release: about("The release's id, or an alias such as `latest`.", word),
-  build: about("The build; without it, the newest.", word),
-  variant: about("The variant; without it, the vendor's default one.", word),
+  build: about("The build; the newest by default.", word),
+  variant: about("The variant; the vendor's default by default.", word),
   arch: about("The architecture.", word, { default: "x86_64" }),
-  format: about("The format once decompressed.", word),
+  format: about("The format after decompression.", word),
 };
 
 const artifact = object(ARTIFACT_FIELDS, { required: ["distro", "release"] });
 
 /** A format that a machine boots; a download alone may be of any. */
 const bootFormat: Description<string> = about(
-  "The format once decompressed.",
+  "The format after decompression.",
   worded(
     `one of ${Object.keys(ENDINGS).join(", ")}: a machine boots no other`,
     oneOf(Object.keys(ENDINGS)),
@@ -153,12 +153,12 @@ export type ArtifactRef = Described<typeof artifact>;
 /** How a download is checked. */
 const CHECKS = {
   check: about(
-    "The level that it must reach; without it, the least one of the agent's configuration.",
+    "The required level; by default, the agent's minimum.",
     oneOf(CHECK_LEVELS),
   ),
   allow_unverified: about(
-    "Takes it also when it does not reach that level. A file whose vendor or digest contradicts it is " +
-      "refused all the same.",
+    "Accepts the file even below that level. A file that contradicts its digest or its " +
+      "vendor's document is still refused.",
     flag,
   ),
 };
@@ -215,7 +215,7 @@ function mediaWays(use: MediaUse) {
       url: webAddress(anyText(URL_CHARS_MAX)),
       digest,
       compression: about(
-        "What is undone once the file was verified.",
+        "Compression to undo after verification.",
         oneOf(MEDIA_COMPRESSIONS),
       ),
       ...CHECKS,
@@ -264,8 +264,8 @@ export function mediaRequest(use: MediaUse): Description<MediaRequest> {
     },
     schema: (components) => ({
       description:
-        "A file, named in exactly one way. Its digest, where there is one, is verified " +
-        "before anything uses it.",
+        "A file, named in exactly one way. If it has a digest, that is verified before " +
+        "anything uses the file.",
       oneOf: WAYS.map((way) => ways[way].schema(components)),
     }),
   };

@@ -87,13 +87,13 @@ function nicFields(policy: Policy): Fields {
     nic_tag: allowedNicTag(policy, anyTag),
     model: oneOf(NIC_MODELS),
     ip: about(
-      "Needs `netmask`, unless it is `dhcp` or `addrconf`. One of `ips`, where there are some.",
+      "Needs `netmask`, unless it is `dhcp` or `addrconf`. One of `ips`, if given.",
       nicAddress,
     ),
     netmask: about("Only with an `ip`.", netmask),
     gateway: ipv4,
-    primary: about("Of one nic at most.", primary),
-    mac: about("Not of a group. `2:8:20:a:b:c`, as vmadm shows it, is taken too.", mac),
+    primary: about("For one nic at most.", primary),
+    mac: about("Not a multicast address. `2:8:20:a:b:c`, as vmadm shows it, is accepted too.", mac),
     vlan_id: about("0 for none.", orDigits(integer(0, 4095))),
     ips: unless(
       listOf(
@@ -109,11 +109,11 @@ function nicFields(policy: Policy): Fields {
     ),
     gateways: listOf(ipv4, ADDRESSES_MAX, "addresses"),
     mtu: about(
-      "Bytes; without it, that of the network. At least 1500 on a physical network, and at most what " +
-        "its link carries.",
+      "Bytes; by default, that of the network. At least 1500 on a physical network, and at " +
+        "most the mtu of its link.",
       orDigits(integer(MTU_MIN, MTU_MAX)),
     ),
-    network_uuid: about("For programs that keep networks elsewhere.", uuid),
+    network_uuid: about("For programs that manage networks elsewhere.", uuid),
     allowed_dhcp_cids: dhcpCids,
     blocked_outgoing_ports: listOf(
       orDigits(integer(1, PORT_MAX)),

@@ -51,8 +51,8 @@ export const metadata: Description<JsonObject> = about(
 
 /** As metadata, without the agent's tag. */
 export const tags: Description<JsonObject> = about(
-  "As `customer_metadata`, but for `zonewright_job`, which is the agent's own. Later changed by " +
-    "`set_tags` and `remove_tags`.",
+  "As `customer_metadata`, except `zonewright_job`, which is the agent's own. Changed " +
+    "later by `set_tags` and `remove_tags`.",
   entriesOf(KEY, value, { ...bounds, refused: { [JOB_TAG]: "is set by the agent itself" } }),
 );
 
@@ -112,7 +112,7 @@ function sizes(policy: Policy): Fields {
     vcpus: about("Virtual processors.", boundedSize(policy, "vcpusMax")),
     ram: about("Memory of the guest, MiB.", boundedSize(policy, "ramMiBMax")),
     quota: about(
-      "GiB of the zone, disks left out.",
+      "GiB of the zone without its disks.",
       boundedSize(policy, "quotaGiBMax", {
         below: "0 would be no limit, or 1 for a bhyve machine",
       }),
@@ -123,15 +123,15 @@ function sizes(policy: Policy): Fields {
     ),
     cpu_shares: about("Relative to other machines.", count(1, CPU_SHARES_MAX)),
     max_physical_memory: about(
-      "MiB, the hypervisor's own included.",
+      "MiB, including the hypervisor's own memory.",
       boundedSize(policy, "ramMiBMax", memory),
     ),
     max_locked_memory: about(
-      "MiB, not over `max_physical_memory`.",
+      "MiB, at most `max_physical_memory`.",
       boundedSize(policy, "ramMiBMax", memory),
     ),
     max_swap: about(
-      "MiB, not below `max_physical_memory`.",
+      "MiB, at least `max_physical_memory`.",
       boundedSize(policy, "ramMiBMax", { ...memory, min: SWAP_MIB_MIN }),
     ),
     max_lwps: about("Threads of the zone.", count(1, LWPS_MAX)),
@@ -142,7 +142,7 @@ function sizes(policy: Policy): Fields {
       powerOfTwo(RECSIZE_MIN, RECSIZE_MAX),
     ),
     zfs_filesystem_limit: about(
-      "Datasets that may be made below the zone's own.",
+      "Datasets that may be created below the zone's own.",
       count(0, DATASETS_MAX),
     ),
     zfs_snapshot_limit: about(
@@ -168,7 +168,7 @@ const LABELS: Fields = {
   ),
   owner_uuid: about("Its owner, for firewall rules and other programs.", uuid),
   billing_id: about("For other programs.", uuid),
-  do_not_inventory: about("Whether other programs pass it over.", flag),
+  do_not_inventory: about("Whether inventory programs skip it.", flag),
   firewall_enabled: about("Whether the host's firewall rules apply to it.", flag),
   resolvers: listOf(ipAddress, RESOLVERS_MAX, "addresses"),
 };
@@ -176,7 +176,7 @@ const LABELS: Fields = {
 function ofOneBrand(): Fields {
   return {
     boot: about(
-      "Where a start without boot options looks.",
+      "The order for a start without boot options.",
       text(
         BOOT,
         "letters of c, d and n, each once: cd, order=cd, once=d or order=cd,once=d",
@@ -185,16 +185,16 @@ function ofOneBrand(): Fields {
     bootrom: oneOf(BOOTROMS),
     cpu_type: oneOf(CPU_TYPES),
     vga: oneOf(VGAS),
-    virtio_txburst: about("Packets of one flush.", count(1, TX_BURST_MAX)),
+    virtio_txburst: about("Packets per flush.", count(1, TX_BURST_MAX)),
     virtio_txtimer: about("Nanoseconds until a flush.", count(1, TX_TIMER_MAX)),
   };
 }
 
 /** Static routes: where to, as an address or a network, and by which gateway or nic. */
 export const routes: Description<JsonObject> = about(
-  "Gateways, or nics as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by the IPv4 address or network " +
-    "that is reached. Such a nic has an address of its own, which no DHCP gives it. Later changed by " +
-    "`set_routes` and `remove_routes`.",
+  "Gateways, or nics as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by destination: an IPv4 " +
+    "address or network. Such a nic needs a static address. Changed later by `set_routes` " +
+    "and `remove_routes`.",
   entriesOf(
     DESTINATION,
     kept(

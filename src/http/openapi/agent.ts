@@ -48,20 +48,20 @@ const SCHEMAS: JsonObject = {
   Readiness: READINESS,
   Finding: READINESS_FINDING,
   HourlyStats: objectOf(
-    "How jobs ended, hour by hour, of the jobs that are kept.",
+    "How jobs ended, hour by hour. Jobs that were removed do not count.",
     ["since", "until", "total", "hours"],
     {
-      since: { ...INSTANT, description: "Beginning of the first hour." },
-      until: { ...INSTANT, description: "Now: the last hour is not over." },
+      since: { ...INSTANT, description: "Start of the first hour." },
+      until: { ...INSTANT, description: "The current time; the last hour is not over." },
       total: whole("Sums of all these hours.", END_COUNTS),
       hours: {
         ...listOf(
           whole("Jobs that ended in one hour.", {
-            hour: { ...INSTANT, description: "Beginning of the hour, UTC." },
+            hour: { ...INSTANT, description: "Start of the hour, UTC." },
             ...END_COUNTS,
           }),
         ),
-        description: "Oldest first. Every hour is there, with zeros where no job ended.",
+        description: "Oldest first, without gaps: an hour in which no job ended has zeros.",
       },
     },
   ),
@@ -117,8 +117,7 @@ export const AGENT: OpenapiPart = {
       get: {
         operationId: "stats_hourly",
         summary: "How jobs ended, hour by hour",
-        description: "For charts: its time and size depend on `hours` alone, however many jobs " +
-          "are kept.",
+        description: "For charts. Time and size depend only on `hours`, not on the number of jobs.",
         parameters: queryParameters(HOURLY_QUERY_FIELDS, { hours: 1 }),
         responses: {
           "200": jsonAnswer("The numbers.", schemaRef("HourlyStats"), {
@@ -137,7 +136,7 @@ export const AGENT: OpenapiPart = {
     "/agent/v1/whoami": {
       get: {
         operationId: "whoami",
-        summary: "Who calls: the name and scope of the token, or from where",
+        summary: "The caller: the name and scope of its token, or where it comes from",
         responses: {
           "200": jsonAnswer("The caller.", schemaRef("Whoami"), {
             authenticated_by: "token",
@@ -154,7 +153,7 @@ export const AGENT: OpenapiPart = {
         operationId: "health",
         summary: "Whether the agent answers",
         responses: {
-          "200": jsonAnswer("It does.", schemaRef("Health"), { status: "ok" }),
+          "200": jsonAnswer("The agent answers.", schemaRef("Health"), { status: "ok" }),
           ...refusals(),
         },
       },
@@ -164,7 +163,7 @@ export const AGENT: OpenapiPart = {
         operationId: "readiness",
         summary: "Whether the agent can do its work, and if not, why",
         responses: {
-          "200": jsonAnswer("It can.", schemaRef("Readiness"), READY),
+          "200": jsonAnswer("The agent is ready.", schemaRef("Readiness"), READY),
           ...refusals(),
           "503": jsonAnswer(
             `It cannot: a check has failed. ${REFUSALS["503"].description}`,
@@ -186,7 +185,10 @@ export const AGENT: OpenapiPart = {
         operationId: "ping",
         summary: "Whether the agent answers, for clients of node-workflow",
         responses: {
-          "200": jsonAnswer("It does.", schemaRef("Ping"), { pid: 4711, backend: "sqlite" }),
+          "200": jsonAnswer("The agent answers.", schemaRef("Ping"), {
+            pid: 4711,
+            backend: "sqlite",
+          }),
           ...refusals(),
         },
       },
@@ -203,7 +205,7 @@ export const AGENT: OpenapiPart = {
             { openapi: "3.1.0", info: { title: "zonewright", version: "0.1.0" }, paths: {} },
             ["ETag", "Last-Modified"],
           ),
-          "304": emptyAnswer("The caller has it already.", ["ETag", "Last-Modified"]),
+          "304": emptyAnswer("The caller already has it.", ["ETag", "Last-Modified"]),
           ...refusals(),
         },
       },
@@ -221,19 +223,20 @@ const SESSION: JsonObject = {
 };
 
 const SCHEMA: JsonObject = objectOf(
-  "Who a browser's requests come from.",
+  "The caller that a browser acts for.",
   ["caller", "scope", "csrf", "expires_at"],
   {
     caller: {
       type: ["string", "null"],
-      description: "`loopback`, `socket`, or `token:` and its name; null for a caller that has " +
-        "to show a token.",
+      description:
+        "`loopback`, `socket`, or `token:` and its name; null if the caller must send a token.",
     },
     scope: { type: ["string", "null"], enum: ["read", "admin", null] },
     csrf: {
       type: ["string", "null"],
-      description: "What requests with the cookie of a session send as `X-CSRF-Token` when they " +
-        "change something. Null without a session.",
+      description:
+        "What requests with the session's cookie must send as `X-CSRF-Token` when they change " +
+        "something. Null without a session.",
     },
     expires_at: { ...INSTANT, type: ["string", "null"] },
   },
@@ -241,15 +244,15 @@ const SCHEMA: JsonObject = objectOf(
 
 /** Signing in with a browser, for the console. */
 export const SESSIONS: OpenapiPart = {
-  tag: { name: "Sessions", description: "Browsers that have signed in." },
+  tag: { name: "Sessions", description: "Sessions of browsers." },
   schemas: { Session: SCHEMA },
   parameters: {},
   paths: {
     "/agent/v1/session": {
       get: {
         operationId: "session_get",
-        summary: "Who a browser acts for",
-        description: "Answers without a token too.",
+        summary: "The session of a browser",
+        description: "Needs no token.",
         responses: {
           "200": jsonAnswer("The caller.", schemaRef("Session"), SESSION),
           ...refusals(),
@@ -257,10 +260,10 @@ export const SESSIONS: OpenapiPart = {
       },
       post: {
         operationId: "session_begin",
-        summary: "Begin a session of a browser",
+        summary: "Start a session of a browser",
         description:
-          "Takes a bearer token and answers a cookie that scripts cannot read. The session " +
-          "has the rights of the token. It ends with the token, after 12 hours, and with the agent.",
+          "Exchanges a bearer token for a cookie that scripts cannot read. The session has the " +
+          "rights of the token, and ends with it, after 12 hours, or when the agent stops.",
         requestBody: jsonBody("A token.", schemaRef("SignInRequest"), {
           token: { token: "zwt_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE" },
         }),
@@ -272,7 +275,7 @@ export const SESSIONS: OpenapiPart = {
       delete: {
         operationId: "session_end",
         summary: "End the session of a browser",
-        responses: { "204": emptyAnswer("There is none now."), ...refusals() },
+        responses: { "204": emptyAnswer("The session has ended."), ...refusals() },
       },
     },
   },

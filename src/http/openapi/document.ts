@@ -25,16 +25,16 @@ Rules of every path:
 
 - Requests and answers are JSON. POST and PUT need a JSON content type, even without a body: 415 otherwise. \
 A body has at most ${bodyBytesMax} bytes and ${jsonDepthMax} levels.
-- Every refusal has the shape of \`Error\`. A missing or incorrect parameter answers 409, and \
-\`errors\` names each one; so does an unknown query parameter below \`/agent/v1/\`, and where an \
-operation has any, except that \`GET /jobs\` takes it for one of the params.
-- An unknown path answers 404. A method that a path does not have answers 405 with \`Allow\`. HEAD is \
-answered wherever GET is, with the same headers.
+- Every error is an \`Error\`. A missing or incorrect parameter is refused with 409, and \
+\`errors\` names each one. So is an unknown query parameter below \`/agent/v1/\`, and of any operation \
+with query parameters, except \`GET /jobs\`, where it names one of the params.
+- An unknown path gets 404, a method that a path does not have 405 with \`Allow\`. HEAD works wherever \
+GET does, with the same headers.
 - Every answer has \`X-Request-Id\`.
-- On loopback addresses, and on the unix socket that its owner alone may open, no token is \
+- On loopback addresses and on the unix socket, which only its owner may open, no token is \
 needed unless the agent is configured to require one. Elsewhere a bearer token is required: 401 without one. \
-\`/healthz\` and \`/readyz\` answer without a token, with the status only. Over TCP a foreign \`Host\` or \
-\`Origin\` answers 403.
+\`/healthz\` and \`/readyz\` answer without a token, but only with the status. Over TCP, an unknown \`Host\` or \
+\`Origin\` gets 403.
 - Answers may have fields that are not described here; ignore them.`;
 
 const PARTS: readonly OpenapiPart[] = [
@@ -107,7 +107,8 @@ export function openapiDocument(bounds: AgentBounds): JsonObject {
         token: {
           type: "http",
           scheme: "bearer",
-          description: "A token of `zonewright token create`. Scope `read` may only look.",
+          description:
+            "A token from `zonewright token create`. The scope `read` cannot change anything.",
         },
       },
     },

@@ -39,7 +39,7 @@ const JOB = "job 51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Status>> } = {
   "400": {
     name: "BadRequest",
-    description: "The request could not be read: broken JSON, a body that broke off, no Host.",
+    description: "The request could not be read: invalid JSON, an incomplete body, no Host.",
     examples: {
       json: {
         error_code: "malformed",
@@ -49,7 +49,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
   },
   "401": {
     name: "Unauthorized",
-    description: "A bearer token is required, and none that is valid was sent.",
+    description: "A bearer token is required, and no valid one was sent.",
     headers: ["WWW-Authenticate"],
     examples: {
       token: {
@@ -60,8 +60,9 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
   },
   "403": {
     name: "Forbidden",
-    description: "Over TCP: the Host is foreign, or a page of another site sent the request. Or " +
-      "what is asked for is not allowed, such as a callback to a host that is no configured one.",
+    description:
+      "Over TCP, the Host is unknown or a page of another site sent the request; or the " +
+      "request is not allowed, such as a callback to a host that is not configured.",
     examples: {
       callback: {
         error_code: "forbidden",
@@ -212,7 +213,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
   },
   "507": {
     name: "InsufficientStorage",
-    description: "There is no space left. Nothing was changed.",
+    description: "No space is left. Nothing was changed.",
     headers: ["Retry-After"],
     examples: {
       disk: {
@@ -267,11 +268,15 @@ function withRequestId(examples: Refusal["examples"]): JsonObject {
 
 /** Components of the OpenAPI document that refusals refer to, by name. */
 export const ERROR_SCHEMAS: JsonObject = {
-  Error: objectOf("Why a request was refused, on every route.", ["code", "message", "request_id"], {
+  Error: objectOf("Why a request was refused; the same on every route.", [
+    "code",
+    "message",
+    "request_id",
+  ], {
     code: { type: "string", description: "A word for the status, such as `ResourceNotFound`." },
     message: {
       type: "string",
-      description: "For people: what could not be done, what was found and what was expected.",
+      description: "For people: what could not be done, what was found, and what was expected.",
     },
     request_id: { type: "string", description: "As in the header `X-Request-Id`." },
     error_code: { type: "string", description: "A word for the reason, such as `not_found`." },

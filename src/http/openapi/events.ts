@@ -46,14 +46,14 @@ id: 4712
 
 /** `GET /agent/v1/events`. */
 export const EVENTS: OpenapiPart = {
-  tag: { name: "Events", description: "What happens, as it happens." },
+  tag: { name: "Events", description: "Live events." },
   schemas: schemas(),
   parameters: {
     LastEventId: {
       name: "Last-Event-ID",
       in: "header",
       description:
-        "The id of the last event that the reader has seen; the stream goes on after it.",
+        "The id of the last event that the reader has seen; the stream continues after it.",
       schema: { type: "string" },
       example: "0",
     },
@@ -62,25 +62,22 @@ export const EVENTS: OpenapiPart = {
     "/agent/v1/events": {
       get: {
         operationId: "events",
-        summary: "Events as they happen",
+        summary: "Live events",
         description:
-          "Server-sent events. Each has an `id`, an `event` that names its kind, and `data`, a JSON " +
-          `object in one line: ${
+          "Server-sent events. Each has an `id`, its kind as `event`, and a JSON object in one line as " +
+          `\`data\`: ${
             EVENT_KINDS.map((kind) => `\`${kind}\` is a \`${schemaName(kind)}\``).join(", ")
-          }. Ids are numbers that rise, also across restarts. With \`Last-Event-ID\` the stream goes ` +
-          "on after that event: nothing is lost or sent twice, except events about what has been " +
-          `removed since. The last ${EVENTS_KEPT} events are kept at least; an older id is answered with ` +
-          "`event: reset`, whose data is a `ResetEvent` with the reason `old`, and one that was never " +
-          "given, such as a number yet to come or no number at all, with the reason `unknown`. Without an " +
-          "id the stream begins now. A comment every five seconds is a sign of life, and the `id` " +
-          "beside it the place to go on from. The progress of one download or upload is sent at most " +
-          `every ${
-            PROGRESS_EVENT_MS / 1000
-          } seconds. A reader for whom over 1 MiB of new events waits, ` +
-          "that takes nothing for 30 seconds, or before which old events are removed, is cut off. The " +
-          "stream ends when the agent stops, after the `host` event `draining`, and when the token is " +
-          "revoked. With scope `read` the params of jobs are masked; log lines and progress are masked " +
-          "for all, as in the log of a job.",
+          }. Ids are increasing numbers, also across restarts. With \`Last-Event-ID\` the stream ` +
+          "continues after that event, and nothing is lost or sent twice, except events about what has " +
+          `been removed since. At least the last ${EVENTS_KEPT} events are kept. An older id is answered ` +
+          "with `event: reset` and a `ResetEvent` of the reason `old`; an id that never existed, with the " +
+          "reason `unknown`. Without an id the stream begins now. A comment every five seconds shows that " +
+          "the stream is alive; the `id` beside it is the place to continue from. Progress of a download " +
+          `or upload is sent at most every ${PROGRESS_EVENT_MS / 1000} seconds. A reader is ` +
+          "disconnected when over 1 MiB of new events wait for it, when it reads nothing for 30 seconds, " +
+          "or when events that it has not read are removed. The stream ends when the agent stops, after " +
+          "the `host` event `draining`, and when the token is revoked. For the scope `read`, params of " +
+          "jobs are masked; log lines and progress are masked for everyone, as in the log of a job.",
         parameters: [
           { $ref: "#/components/parameters/LastEventId" },
           ...queryParameters(EVENT_QUERY_FIELDS, {
@@ -92,12 +89,12 @@ export const EVENTS: OpenapiPart = {
         ],
         responses: {
           "200": {
-            ...emptyAnswer("The stream, which ends with the agent."),
+            ...emptyAnswer("The stream."),
             content: {
               "text/event-stream": {
                 schema: {
                   type: "string",
-                  description: "Blocks of lines; `contentSchema` is that of each `data`.",
+                  description: "Blocks of lines; `contentSchema` describes each `data`.",
                   contentSchema: {
                     anyOf: [...EVENT_KINDS, "reset"].map((kind) => schemaRef(schemaName(kind))),
                   },

@@ -102,7 +102,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
     get: {
       operationId: "config",
       summary: "Every setting in force, and where it comes from",
-      description: "No setting is a secret: those are in files of their own, which are named.",
+      description: "Settings contain no secrets; they name the files that do.",
       responses: {
         "200": jsonAnswer(
           "The settings.",
@@ -133,10 +133,10 @@ const SELF_PATHS: OpenapiPart["paths"] = {
   "/agent/v1/doctor": {
     get: {
       operationId: "doctor",
-      summary: "Examine everything that the agent needs; name cause and fix",
-      description: "As `zonewright doctor` does, in a process of its own, with the settings in " +
-        "force. It repairs nothing, runs once at a time, and is kept for ten seconds. Not for the " +
-        "scope `read`.",
+      summary: "Check everything that the agent needs, naming cause and fix",
+      description:
+        "Runs `zonewright doctor` with the settings in force. It repairs nothing, never runs " +
+        "twice at once, and its answer is cached for ten seconds. Not for the scope `read`.",
       responses: {
         "200": jsonAnswer(
           "What was found.",
@@ -185,8 +185,8 @@ export const HOST: Pick<OpenapiPart, "schemas" | "paths"> = {
         operationId: "host",
         summary: "The agent and its host on one page",
         description:
-          "What the host is asked for is kept for a few seconds, never asked twice at once, and waited " +
-          "for at most ten seconds: each part says when it was read, or why it could not be.",
+          "Readings of the host are cached for a few seconds and have a timeout of ten seconds. " +
+          "Each shows when it was read, or why it could not be.",
         responses: {
           "200": jsonAnswer("The page.", schemaRef("Host"), EXAMPLE),
           ...refusals(),

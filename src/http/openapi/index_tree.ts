@@ -51,7 +51,10 @@ function object(
 }
 
 const SUMMARY_FIELDS: JsonObject = {
-  id: { type: "string", description: "Short name of the distro, also its directory name." },
+  id: {
+    type: "string",
+    description: "Short name of the distro, which is also its directory name.",
+  },
   name: { type: "string", nullable: true, description: "Name for people." },
   homepage: NULLABLE_TEXT,
   os_family: schemaRef("OsFamily"),
@@ -62,8 +65,8 @@ const WORDS: JsonObject = {
   LocationKind: closed("primary", "vault", "mirror"),
   DigestAlgorithm: closed("sha256", "sha512"),
   Firmware: closed("bios", "uefi"),
-  Alias: open("Name under which a release can be found.", "latest", "lts", "dev"),
-  ImageFormat: open("Disk image format once decompressed.", "qcow2", "raw", "vmdk"),
+  Alias: open("A name by which a release can be found.", "latest", "lts", "dev"),
+  ImageFormat: open("Disk image format after decompression.", "qcow2", "raw", "vmdk"),
   Compression: open("Compression as downloaded.", "none", "gzip", "xz", "zstd", "bzip2"),
   ChecksumFormat: open("Layout of a checksum file.", "gnu", "bsd", "bare", "vendor_document"),
   SignatureKind: open("Kind of a signature.", "pgp_detached", "pgp_clearsigned"),
@@ -139,7 +142,7 @@ const FILES: JsonObject = {
     kind: nullable("LocationKind"),
     redirects_off_host: NULLABLE_BOOLEAN,
   }),
-  Integrity: object("What the vendor offers for checking a download.", [], {
+  Integrity: object("What the vendor provides for verifying a download.", [], {
     digests: defaultedList(schemaRef("Digest")),
     http: nullable("HttpMetadata"),
     signatures: defaultedList(schemaRef("Signature")),
@@ -154,13 +157,13 @@ const FILES: JsonObject = {
     url: TEXT,
     filename: NULLABLE_TEXT,
   }),
-  HttpMetadata: object("What the vendor's server said of the file, verbatim.", [], {
+  HttpMetadata: object("Header fields of the vendor's server for the file, unchanged.", [], {
     etag: NULLABLE_TEXT,
     last_modified: NULLABLE_TEXT,
   }),
   Signature: object("A vendor's signature.", ["kind", "signs", "url"], {
     kind: schemaRef("SignatureKind"),
-    signs: { type: "string", description: "Address of what the signature covers." },
+    signs: { type: "string", description: "Address of the signed document." },
     url: TEXT,
     key_url: NULLABLE_TEXT,
   }),
@@ -289,8 +292,8 @@ function read({ operationId, summary, schema, example, distro, release }: IndexO
       summary,
       parameters: [...parts, ...CONDITIONS],
       responses: {
-        "200": jsonAnswer("The document, as its publisher wrote it.", schema, example, HEADERS),
-        "304": emptyAnswer("The caller has it already.", HEADERS),
+        "200": jsonAnswer("The document as its publisher wrote it.", schema, example, HEADERS),
+        "304": emptyAnswer("The caller already has it.", HEADERS),
         ...refusals("404"),
       },
     },
@@ -336,7 +339,7 @@ export const INDEX: OpenapiPart = {
     }),
     "/v1/distros/{distro}/releases/{release}/archive.json": read({
       operationId: "release_archive",
-      summary: "Builds that survive only in the vendor's vault",
+      summary: "Builds that only the vendor's archive still has",
       schema: BUILD_LIST,
       example: { ...BUILDS, distro: PREVIEW, release: "2" },
       distro: PREVIEW,
@@ -365,7 +368,7 @@ export const INDEX: OpenapiPart = {
     }),
     "/v1/images.json": read({
       operationId: "images",
-      summary: "Every image in one document, where the upstream has it",
+      summary: "Every image in one document, if the upstream has it",
       schema: { type: "object", additionalProperties: true },
       example: { images: [] },
     }),

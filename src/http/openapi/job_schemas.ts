@@ -91,34 +91,36 @@ const EXECUTION: JsonObject = {
   type: "string",
   enum: [...EXECUTION_WORDS],
   description: "The state of the job. Finished jobs are `success` or `failure`; with `compat = " +
-    '"node-workflow"` they are `succeeded` or `failed` instead. A job that was repeated by a ' +
-    "task's `cb('retry')` is `retried`.",
+    '"node-workflow"`, `succeeded` or `failed`. A job that a task replaced by ' +
+    "`cb('retry')` is `retried`.",
 };
 
 const JOB_FIELDS: JsonObject = {
   uuid: UUID,
-  workflow_uuid: { ...UUID, description: "The workflow that the job was made from." },
+  workflow_uuid: { ...UUID, description: "The workflow that the job was created from." },
   name: { type: "string", description: "The workflow's name." },
   execution: schemaRef("Execution"),
   chain: listOf(schemaRef("Task")),
   onerror: listOf(schemaRef("Task")),
   oncancel: listOf(schemaRef("Task")),
   timeout: { type: "integer", minimum: 1, description: "Seconds for the chain." },
-  exec_after: { ...INSTANT, description: "The job does not run before this." },
+  exec_after: { ...INSTANT, description: "The job does not run before this time." },
   target: {
     type: "string",
-    description: "While the job is unfinished, no other with this target and equal params is made.",
+    description: "While the job is unfinished, no other job with this target and equal params is " +
+      "accepted.",
   },
   locks: {
     type: "string",
-    description: "While the job is unfinished, no other whose target matches this is made.",
+    description:
+      "While the job is unfinished, no job whose target matches this pattern is accepted.",
   },
   callback_url: { type: "string", format: "uri", description: "Called when the job is finished." },
   reason: {
     type: "string",
     enum: ["scheduled", "waiting_for_slot", "waiting_for_resume"],
     description:
-      "Why an unfinished job does not run: its time has not come, no slot is free, or a " +
+      "Why an unfinished job is not running: its time has not come, no slot is free, or a " +
       "task waits for `resume`.",
   },
   next_run_at: { ...INSTANT, description: "When a scheduled job may run." },
@@ -132,20 +134,20 @@ const JOB_FIELDS: JsonObject = {
   elapsed: {
     type: "number",
     minimum: 0,
-    description: "Seconds that its tasks have run, until now while one does.",
+    description: "Seconds that its tasks have run so far.",
   },
-  runner_id: { ...UUID, description: "The runner that runs the job now." },
+  runner_id: { ...UUID, description: "The runner that is running the job." },
   num_attempts: { ...COUNT, description: "How many times the job was repeated." },
   prev_attempt: { ...UUID, description: "The job that this one repeats." },
   next_attempt_refused: {
     type: "string",
-    description: "Why cb('retry') made no other job.",
+    description: "Why `cb('retry')` created no other job.",
   },
   params_from: {
     ...UUID,
     description:
-      "The job whose params, as its tasks left them, this one began with; otherwise it began " +
-      "with those that were asked for.",
+      "The job whose params, as its tasks left them, this one started with. Absent if it " +
+      "started with those of the request.",
   },
   next_attempt: { ...UUID, description: "The job that repeats this one." },
 };
@@ -155,7 +157,7 @@ export const JOB_SCHEMAS: JsonObject = {
   Execution: EXECUTION,
   TaskResult: TASK_RESULT,
   Job: objectOf(
-    "A job. What its tasks set on the job object stands beside these fields.",
+    "A job. Whatever its tasks set on the job object is added to these fields.",
     [
       "uuid",
       "workflow_uuid",

@@ -109,12 +109,12 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     SummaryTask: SUMMARY_TASK,
     JobSummary: SUMMARY,
-    JobCounts: whole("Numbers of jobs that fit a filter.", {
+    JobCounts: whole("Numbers of matching jobs.", {
       counts: whole(
         "By their states.",
         Object.fromEntries(EXECUTIONS.map((execution) => [execution, COUNT])),
       ),
-      whole: { type: "boolean", description: "False when there may be more." },
+      whole: { type: "boolean", description: "False if there may be more." },
     }),
     FailedAttempt: FAILED_ATTEMPT,
     LogLine: LOG_LINE,
@@ -125,8 +125,8 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         operationId: "job_summary_list",
         summary: "Summaries of jobs, newest first",
         description:
-          "Each page looks at a bounded number of jobs: it may be short, or empty, while `next` " +
-          "says that others follow.",
+          "A page scans a limited number of jobs, so it may be short or empty; continue while " +
+          "`next` is not null.",
         parameters: queryParameters(SUMMARY_QUERY_FIELDS, {
           ...COUNT_EXAMPLES,
           state: "failed,canceled",
@@ -152,10 +152,10 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
     "/agent/v1/jobs/counts": {
       get: {
         operationId: "job_counts",
-        summary: "How many jobs fit a filter, by their states",
+        summary: "Number of matching jobs by state",
         description:
-          "It looks at a bounded number of jobs, the newest first; without a filter, `GET /stats` has " +
-          "the numbers of all.",
+          "Scans a limited number of jobs, newest first. Without a filter, `GET /stats` counts " +
+          "all jobs.",
         parameters: queryParameters(COUNT_QUERY_FIELDS, COUNT_EXAMPLES),
         responses: {
           "200": jsonAnswer("The numbers.", schemaRef("JobCounts"), {
@@ -179,8 +179,8 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         operationId: "job_summary_get",
         summary: "The summary of a job, with its failed attempts",
         description:
-          "Of each task the first 5 and the last 20 failed attempts are kept, of a chain the last 50 " +
-          "are shown; the log has the others.",
+          "The first 5 and the last 20 failed attempts of each task are kept, and the last 50 of " +
+          "a chain are shown; the log has the others.",
         parameters: [parameterRef("JobUuid")],
         responses: {
           "200": jsonAnswer(
@@ -189,7 +189,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
               ...SUMMARY_FIELDS,
               secret_params: {
                 ...listOf(TEXT),
-                description: "Names of fields that the workflow calls secret.",
+                description: "Names of the fields that the workflow declares secret.",
               },
               attempts: listOf(schemaRef("FailedAttempt")),
             }),
@@ -204,8 +204,8 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         operationId: "job_log",
         summary: "The log of a job, oldest line first",
         description:
-          "What its tasks logged and reported, what others reported of it, the calls of its tasks, " +
-          "and each attempt that failed. A page has about 256 KiB at most.",
+          "What its tasks and others reported, the calls of its tasks, and every failed attempt. " +
+          "A page has at most about 256 KiB.",
         parameters: [
           parameterRef("JobUuid"),
           ...queryParameters(LOG_QUERY_FIELDS, { last: 20, before: 1_000_000, after: 0 }),
@@ -215,11 +215,14 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
             "A page.",
             whole("A page of a log.", {
               lines: listOf(schemaRef("LogLine")),
-              before: { ...NULLABLE_COUNT, description: "`before` of earlier lines, if any." },
-              after: { ...COUNT, description: "`after` of the lines that come later." },
+              before: {
+                ...NULLABLE_COUNT,
+                description: "`before` for earlier lines; null if there are none.",
+              },
+              after: { ...COUNT, description: "`after` for later lines." },
               more: {
                 type: "boolean",
-                description: "Whether lines follow in the direction of the page.",
+                description: "Whether there are more lines in the direction of the page.",
               },
             }),
             { lines: LINES, before: null, after: 4712, more: false },

@@ -60,8 +60,8 @@ const JOB_INFO_PATHS: OpenapiPart["paths"] = {
       operationId: "job_info_append",
       summary: "Report progress of a job",
       description:
-        "The object in `message` becomes the newest entry; so does the whole body when " +
-        "it holds anything else. Their size and their number are bounded by the agent's settings.",
+        "Appends the object in `message`, or the whole body if it has other fields. Settings " +
+        "limit the size and the number of entries.",
       parameters: BY_UUID,
       requestBody: jsonBody(
         "The entry.",
@@ -69,7 +69,7 @@ const JOB_INFO_PATHS: OpenapiPart["paths"] = {
         { message: { message: ENTRY }, entry: ENTRY },
       ),
       responses: {
-        "200": emptyAnswer("The entry is kept. There is no body."),
+        "200": emptyAnswer("The entry was stored. There is no body."),
         ...refusals("404", ...BODY_REFUSALS, "507"),
       },
     },
@@ -122,7 +122,7 @@ const JOB_BULK_SCHEMAS: JsonObject = {
     removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
     more: {
       type: "boolean",
-      description: "Whether others are as old, beyond what one call removes.",
+      description: "Whether there are more such jobs than one call removes.",
     },
   }),
   RefusedJob: objectOf("A job that was not changed, and why.", ["uuid", "code", "message"], {
@@ -143,8 +143,8 @@ const PRUNE_PATH: JsonObject = {
   operationId: "jobs_prune",
   summary: "Remove old finished jobs",
   description:
-    "Removes the jobs and everything that belongs to them. The agent does so by itself according " +
-    "to its settings `keep_finished` and `finished_jobs_max`.",
+    "Removes the jobs with everything that belongs to them. The agent also does this by " +
+    "itself, as the settings `keep_finished` and `finished_jobs_max` say.",
   requestBody: jsonBody("Which jobs.", schemaRef("PruneRequest"), {
     month: { older_than_seconds: 2_592_000 },
   }),
@@ -160,13 +160,13 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
       operationId: "job_retry",
       summary: "Retry a finished job",
       description:
-        "The new job has the same target, locks and callback, and the params that were asked for, whatever " +
-        "tasks have made of them; with `from` it has them as its tasks left them, and `params_from` says " +
-        "so. `prev_attempt` and `next_attempt` tie the two together. A whole job is made of the workflow as it is now, or " +
-        "of the job's own tasks when that is gone. A job that is unfinished, or was retried " +
-        "already, answers 409.",
+        "The new job has the same target, locks and callback, and the params of the original " +
+        "request; with `from`, it has them as the tasks left them, and `params_from` names the " +
+        "job. `prev_attempt` and `next_attempt` link the two jobs. Without `from`, the job " +
+        "runs the current workflow, or its own tasks if the workflow was deleted. 409 if the " +
+        "job is unfinished or has already been retried.",
       parameters: [parameterRef("JobUuid")],
-      requestBody: jsonBody("Where it begins.", schemaRef("RetryRequest"), {
+      requestBody: jsonBody("Where to begin.", schemaRef("RetryRequest"), {
         whole: {},
         named: { from: "stop" },
         placed: { from: 0 },
@@ -202,8 +202,9 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
     post: {
       operationId: "jobs_retry",
       summary: "Retry many failed or canceled jobs",
-      description: "Jobs that were retried already are skipped. Each job is retried separately, " +
-        "from its first task.",
+      description:
+        "Jobs that have already been retried are skipped. Each job is retried separately, from " +
+        "its first task.",
       requestBody: jsonBody("Which jobs.", schemaRef("RetrySelection"), {
         failed: { filter: { execution: "failed", since: "2025-12-31" } },
         named: { filter: { name: "stop-machine", target: `/machines/${MACHINE_UUID}` } },
@@ -243,9 +244,10 @@ const COLLECTION: Record<string, JsonObject> = {
     operationId: "job_list",
     summary: "Jobs, newest first",
     description:
-      "Without parameters all jobs are listed. A name that is nearly that of a parameter is " +
-      "refused when nothing is found and no job has such a param. Long lists are sent while they are read: " +
-      "a failure after the beginning breaks the connection, so that no list looks whole which is not.",
+      "Without parameters, all jobs are listed. If nothing is found, a name that looks like " +
+      "a misspelled parameter is refused, unless a job has such a param. Long lists are " +
+      "streamed: if reading fails later, the connection is broken, so that a partial list " +
+      "never looks complete.",
     parameters: FILTERS,
     responses: {
       "200": jsonAnswer("The jobs.", listOf(JOB), [FINISHED_JOB], ["X-Count"]),
@@ -254,7 +256,7 @@ const COLLECTION: Record<string, JsonObject> = {
   },
   post: {
     operationId: "job_create",
-    summary: "Make a job of a workflow",
+    summary: "Create a job from a workflow",
     description: "The job keeps its own copy of the workflow's tasks. A job of the built-in " +
       "workflow `provision-machine` takes the fields of `POST /agent/v1/machines` as its params.",
     parameters: [parameterRef("IdempotencyKey")],
@@ -263,7 +265,7 @@ const COLLECTION: Record<string, JsonObject> = {
       locking: LOCKING_REQUEST,
     }),
     responses: {
-      "201": jsonAnswer("The job, which is kept from now on.", JOB, QUEUED_JOB, [
+      "201": jsonAnswer("The job, which is now stored.", JOB, QUEUED_JOB, [
         "Location",
         "Idempotency-Replayed",
         "Request-Id",
@@ -276,7 +278,7 @@ const COLLECTION: Record<string, JsonObject> = {
 const SINGLE: Record<string, JsonObject> = {
   get: {
     operationId: "job_get",
-    summary: "One job",
+    summary: "Get a job",
     parameters: BY_UUID,
     responses: {
       "200": jsonAnswer("The job.", JOB, FINISHED_JOB, ["Request-Id"]),
@@ -300,8 +302,8 @@ const SINGLE: Record<string, JsonObject> = {
 const WAIT: Record<string, JsonObject> = {
   get: {
     operationId: "job_wait",
-    summary: "One job, once it is finished or waiting",
-    description: "Answers with the job as it is then, or as it is when the time is up.",
+    summary: "Wait until a job is finished or waiting",
+    description: "Answers with the job at that moment, or when the time is up.",
     parameters: [
       ...BY_UUID,
       ...queryParameters(WAIT_FIELDS, { timeout: 5 }),
@@ -316,7 +318,7 @@ const CANCEL: Record<string, JsonObject> = {
     summary: "Cancel a job that is not finished",
     description: "A running task is stopped. A finished job answers 409.",
     parameters: BY_UUID,
-    requestBody: jsonBody("Nothing, as JSON.", schemaRef("CancelRequest"), { empty: {} }),
+    requestBody: jsonBody("An empty object.", schemaRef("CancelRequest"), { empty: {} }),
     responses: {
       "200": jsonAnswer("The canceled job.", JOB, CANCELED_JOB),
       ...refusals("404", ...BODY_REFUSALS, "507"),
@@ -327,10 +329,10 @@ const CANCEL: Record<string, JsonObject> = {
 const RESUME: Record<string, JsonObject> = {
   post: {
     operationId: "job_resume",
-    summary: "Report the outcome of a waiting job's task",
+    summary: "Resume a waiting job with the outcome of its task",
     description:
-      "Without `error` the result is recorded and the job is queued again; with it the " +
-      "job fails. A job that is not waiting answers 409.",
+      "Without `error`, the result is recorded and the job is queued again; with it, the job " +
+      "fails. 409 if the job is not waiting.",
     parameters: BY_UUID,
     requestBody: jsonBody("The outcome.", schemaRef("ResumeRequest"), {
       default: {},
@@ -348,8 +350,9 @@ const RESUME: Record<string, JsonObject> = {
 export const JOBS: OpenapiPart = {
   tag: {
     name: "Jobs",
-    description: "Runs of workflows: one task after the other, each outcome recorded. A recorded " +
-      "task never runs again, whatever happens to the agent.",
+    description:
+      "Runs of workflows: one task after another, each outcome recorded. A recorded task " +
+      "never runs again, even if the agent crashes.",
   },
   parameters: { JobUuid: inPath("job_uuid", "The job's uuid.", UUID, JOB_UUID) },
   schemas: { ...JOB_SCHEMAS, ...JOB_BULK_SCHEMAS, ...JOB_VIEWS.schemas },

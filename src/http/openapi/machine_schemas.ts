@@ -79,7 +79,7 @@ export const LISTED_MACHINE: JsonObject = {
 const DRY_RUN_FIELDS: JsonObject = {
   dry_run: { const: true },
   possible: { type: "boolean", description: "Whether the request would be accepted now." },
-  uuid: { ...NULLABLE_UUID, description: "As requested; null when one would be chosen." },
+  uuid: { ...NULLABLE_UUID, description: "As requested; null if the agent would choose one." },
   job_uuid: {
     ...NULLABLE_UUID,
     description: "The job of an equal request, which would be joined.",
@@ -92,28 +92,28 @@ const DRY_RUN_FIELDS: JsonObject = {
   media: schemaRef("Media"),
   boot: { type: "string", enum: ["cd", "disk"] },
   medium: {
-    description: "What the medium is expected to be; null when that could not be found out.",
+    description: "The expected medium; null if it could not be determined.",
     anyOf: [
       objectOf("A medium.", ["name", "size"], {
         name: TEXT,
-        size: { type: ["integer", "null"], description: "Bytes; null when not known." },
+        size: { type: ["integer", "null"], description: "Bytes; null if unknown." },
       }),
       { type: "null" },
     ],
   },
   problems: {
     type: "array",
-    description: "Every reason for which the request would be refused now.",
+    description: "Every reason why the request would be refused now.",
     items: objectOf("A refusal.", ["error_code", "status", "message", "errors"], {
       error_code: TEXT,
-      status: { type: "integer", description: "Of the answer to the request itself." },
+      status: { type: "integer", description: "The status that the request itself would get." },
       message: TEXT,
       errors: { type: "array", items: schemaRef("FieldError") },
     }),
   },
   unchecked: {
     type: "array",
-    description: "What the host could not be asked; only vmadm will check it.",
+    description: "What the host could not answer; only vmadm will check it.",
     items: TEXT,
   },
 };
@@ -121,44 +121,44 @@ const DRY_RUN_FIELDS: JsonObject = {
 /** The schemas of responses about machines. */
 export const MACHINE_SCHEMAS: JsonObject = {
   Machine: MACHINE,
-  MachineRead: whole("A machine with its console.", {
+  MachineRead: whole("A machine and its console.", {
     ...MACHINE_FIELDS,
     console: {
       type: ["string", "null"],
       format: "uri-reference",
-      description: "Where its console is as a WebSocket; null as `vnc` is.",
+      description: "Path of its console as a WebSocket; null if `vnc` is.",
     },
     vnc: {
       anyOf: [schemaRef("VncAddress"), { type: "null" }],
-      description: "Null while the machine does not run, or has no such console.",
+      description: "Null unless the machine runs and has such a console.",
     },
   }),
   MachineDisk: MACHINE_DISK,
   MachineNic: MACHINE_NIC,
-  MachineDryRun: whole("What would become of a request.", DRY_RUN_FIELDS),
+  MachineDryRun: whole("What a request would do.", DRY_RUN_FIELDS),
   VncAddress: objectOf("Where a VNC viewer connects.", ["host", "port"], {
     host: TEXT,
     port: { type: "integer", minimum: 1, maximum: 65_535 },
-    display: { type: "integer", description: "The port as a number of a display." },
+    display: { type: "integer", description: "The number of the display: the port minus 5900." },
   }),
   VncInfo: objectOf("What `vmadm info` prints of the console.", ["vnc"], {
     vnc: objectOf("Empty while there is no listener yet.", [], {
       host: { ...TEXT, description: "Address of the host's global zone." },
       port: { type: "integer", minimum: 1, maximum: 65_535 },
-      display: { type: "integer", description: "The port as a number of a display." },
-      password: { ...TEXT, description: "What a viewer is asked for, where there is one." },
+      display: { type: "integer", description: "The number of the display: the port minus 5900." },
+      password: { ...TEXT, description: "The password, if there is one." },
     }),
   }),
-  Console: objectOf("Where a console is as a WebSocket.", ["url", "protocol"], {
+  Console: objectOf("The console as a WebSocket.", ["url", "protocol"], {
     url: { type: "string", format: "uri" },
-    protocol: { const: "binary", description: "The subprotocol, which may be left out." },
+    protocol: { const: "binary", description: "The subprotocol, which is optional." },
   }),
-  ConsoleTicket: objectOf("What opens a console once.", ["ticket", "url", "expires_at"], {
+  ConsoleTicket: objectOf("A ticket that opens a console once.", ["ticket", "url", "expires_at"], {
     ticket: { type: "string", pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
     url: { type: "string", format: "uri", description: "The WebSocket, with the ticket." },
     expires_at: INSTANT,
   }),
-  MachineStarted: objectOf("The machine, and the job that is about it.", ["uuid", "job_uuid"], {
+  MachineStarted: objectOf("The machine and its job.", ["uuid", "job_uuid"], {
     uuid: UUID,
     job_uuid: UUID,
   }),

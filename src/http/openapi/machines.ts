@@ -34,13 +34,13 @@ const KEPT = ["Location", "Idempotency-Replayed"];
 const TICKET = "zwc_3q2-7wAAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaG";
 
 const JOINED =
-  "Answered once the job is kept. An equal request meanwhile is answered with the same " +
+  "Answered once the job is stored. An equal request meanwhile is answered with the same " +
   "job; while another job has the machine, 409 names that one.";
 
 /** The answer to an action that becomes a job. */
 function started(uuid: string): JsonObject {
   const example = { ...STARTED, uuid };
-  return jsonAnswer("The job is kept.", schemaRef("MachineStarted"), example, KEPT);
+  return jsonAnswer("The job was stored.", schemaRef("MachineStarted"), example, KEPT);
 }
 
 function action(
@@ -56,7 +56,7 @@ function action(
       summary,
       description: `${description} ${JOINED}`,
       parameters: [...BY_UUID, parameterRef("IdempotencyKey")],
-      requestBody: jsonBody("How.", schemaRef(schema), examples),
+      requestBody: jsonBody("Options.", schemaRef(schema), examples),
       responses: {
         "202": started(MACHINE_UUID),
         ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
@@ -103,13 +103,13 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
   "/agent/v1/machines/{uuid}/eject": {
     post: {
       operationId: "machine_eject",
-      summary: "Take media out of a stopped machine",
-      description: `They are detached, and removed from its zone. ${JOINED}`,
+      summary: "Eject media from a stopped machine",
+      description: `Detaches them and removes them from the zone. ${JOINED}`,
       parameters: [
-        inPath("uuid", "The uuid of a machine that is stopped.", UUID, STOPPED_UUID),
+        inPath("uuid", "The uuid of a stopped machine.", UUID, STOPPED_UUID),
         parameterRef("IdempotencyKey"),
       ],
-      requestBody: jsonBody("Which.", schemaRef("MachineEject"), {
+      requestBody: jsonBody("The media.", schemaRef("MachineEject"), {
         all: {},
         one: { files: ["/installer.iso"] },
       }),
@@ -122,7 +122,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
   "/agent/v1/machines/{uuid}/vnc": {
     get: {
       operationId: "machine_vnc",
-      summary: "What `vmadm info` prints of the console, its password included",
+      summary: "What `vmadm info` prints about the console, including its password",
       parameters: BY_UUID,
       responses: {
         "200": jsonAnswer("The console.", schemaRef("VncInfo"), {
@@ -148,7 +148,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
         ...queryParameters(CONSOLE_QUERY_FIELDS, { ticket: TICKET }),
       ],
       responses: {
-        "200": jsonAnswer("Where it is.", schemaRef("Console"), {
+        "200": jsonAnswer("The address.", schemaRef("Console"), {
           url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console`,
           protocol: "binary",
         }),
@@ -159,17 +159,17 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
   "/agent/v1/machines/{uuid}/console-tickets": {
     post: {
       operationId: "machine_console_ticket",
-      summary: "Make a ticket that opens the console once",
+      summary: "Create a ticket that opens the console once",
       description:
-        "For a browser, which cannot send a token with a WebSocket: `url` is the console with the " +
-        "ticket in its query. It is valid for one request to this machine, for a few seconds. " +
-        "503 means that too many tickets are unused.",
+        "For a browser, which cannot send a token with a WebSocket: `url` is the console with " +
+        "the ticket in its query. It is valid for one request and a few seconds. 503 means " +
+        "that there are too many unused tickets.",
       parameters: BY_UUID,
-      requestBody: jsonBody("There are no options.", schemaRef("ConsoleTicketRequest"), {
+      requestBody: jsonBody("An empty object.", schemaRef("ConsoleTicketRequest"), {
         empty: {},
       }),
       responses: {
-        "201": jsonAnswer("The ticket, which is shown this once.", schemaRef("ConsoleTicket"), {
+        "201": jsonAnswer("The ticket, which is not shown again.", schemaRef("ConsoleTicket"), {
           ticket: TICKET,
           url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console?ticket=${TICKET}`,
           expires_at: "2026-11-20T13:00:30.000Z",
@@ -195,14 +195,14 @@ const EXAMPLE: JsonObject = {
 
 const LEFTOVER_SCHEMAS: JsonObject = {
   Leftover: whole("What a job could not remove.", {
-    uuid: { ...UUID, description: "Of the machine, of which there may be datasets only." },
+    uuid: { ...UUID, description: "Of the machine, of which only datasets may be left." },
     host: {
       type: "string",
       description: "The managed host that has it: an agent removes nothing from another one.",
     },
-    job_uuid: { ...UUID, description: "Of the job, which may no longer be kept." },
+    job_uuid: { ...UUID, description: "Of the job, which may have been removed." },
     job_execution: schemaRef("Execution"),
-    claimed_at: { ...INSTANT, description: "When the job began to make the machine." },
+    claimed_at: { ...INSTANT, description: "When the job began to create the machine." },
     tries: { ...COUNT, description: "Attempts to remove it since the job ended." },
     next_try_at: {
       ...NULLABLE_INSTANT,
@@ -210,12 +210,12 @@ const LEFTOVER_SCHEMAS: JsonObject = {
     },
     error: {
       type: ["string", "null"],
-      description: "What the latest attempt failed with; null before the first.",
+      description: "The error of the latest attempt; null before the first.",
     },
   }),
-  LeftoverDropped: objectOf("What the agent has forgotten.", ["dropped", "note"], {
+  LeftoverDropped: objectOf("What the agent no longer tries to remove.", ["dropped", "note"], {
     dropped: schemaRef("Leftover"),
-    note: { type: "string", description: "Says that it is not tried again, for a person." },
+    note: { type: "string", description: "A sentence for people." },
   }),
 };
 
@@ -223,7 +223,7 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
   "/agent/v1/leftovers": {
     get: {
       operationId: "leftover_list",
-      summary: "What failed jobs left on the host, and when removal is tried again",
+      summary: "What failed jobs left on the host, and when the agent tries again to remove it",
       responses: {
         "200": jsonAnswer("The leftovers; usually none.", listOf(schemaRef("Leftover")), [
           EXAMPLE,
@@ -235,14 +235,14 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
   "/agent/v1/leftovers/{uuid}": {
     delete: {
       operationId: "leftover_drop",
-      summary: "Forget a leftover, so that its removal is not tried again",
+      summary: "Stop trying to remove a leftover",
       description:
         "For one that no attempt can remove, such as on a host that is gone. The host is " +
         "not asked, and what it has stays. There are no options: a body other than an empty one, or " +
         "`{}`, is refused. While the machine is of a job that has not failed, 409 names that job.",
       parameters: BY_UUID,
       responses: {
-        "200": jsonAnswer("What was forgotten.", schemaRef("LeftoverDropped"), {
+        "200": jsonAnswer("The leftover.", schemaRef("LeftoverDropped"), {
           dropped: EXAMPLE,
           note: `The agent does not try again to remove machine ${MACHINE_UUID} from host ` +
             '"root@smartos.example.com". What is left there stays.',
@@ -275,8 +275,10 @@ const REQUESTS: Record<string, JsonObject> = {
 export const MACHINES: OpenapiPart = {
   tag: {
     name: "Machines",
-    description: "Virtual machines that boot from installation media. Making one is a job of the " +
-      "built-in workflow `provision-machine`: it ends with a running machine, or leaves nothing.",
+    description:
+      "Virtual machines that boot from installation media. A job of the built-in workflow " +
+      "`provision-machine` creates one: it ends with a running machine, or removes what it " +
+      "created.",
   },
   parameters: { MachineUuid: inPath("uuid", "The machine's uuid.", UUID, MACHINE_UUID) },
   schemas: { ...MACHINE_SCHEMAS, ...LEFTOVER_SCHEMAS },
@@ -284,7 +286,7 @@ export const MACHINES: OpenapiPart = {
     "/agent/v1/machines": {
       get: {
         operationId: "machine_list",
-        summary: "Every machine of the host, and those that a job is about to make",
+        summary: "Every machine of the host, and those that a job is about to create",
         parameters: queryParameters(MACHINE_QUERY_FIELDS, {
           state: "running",
           brand: "kvm",
@@ -303,16 +305,16 @@ export const MACHINES: OpenapiPart = {
       },
       post: {
         operationId: "machine_create",
-        summary: "Make a machine that boots from a medium",
+        summary: "Create a machine that boots from a medium",
         description:
-          "Answered once the job is kept; wait for it with `GET /jobs/{job_uuid}/wait`. " +
-          "Another request for a machine whose job is not finished answers 409 naming that job, and a " +
-          "uuid that another machine has answers 409 naming that machine. A medium that cannot be had, or " +
-          "that is not what its name says, is refused before there is a job.",
+          "Answered once the job is stored; wait for it with `GET /jobs/{job_uuid}/wait`. If " +
+          "another job of the machine is unfinished, 409 names that job; if another machine has " +
+          "the uuid, 409 names that machine. A medium that is not available, or is not what its " +
+          "name says, is refused before there is a job.",
         parameters: [parameterRef("IdempotencyKey")],
         requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),
         responses: {
-          "200": jsonAnswer("With `dry_run`: what would be made.", schemaRef("MachineDryRun"), {
+          "200": jsonAnswer("With `dry_run`: what would be created.", schemaRef("MachineDryRun"), {
             dry_run: true,
             possible: false,
             uuid: null,
@@ -329,7 +331,7 @@ export const MACHINES: OpenapiPart = {
             }],
             unchecked: [],
           }),
-          "202": jsonAnswer("The job is kept.", schemaRef("MachineStarted"), STARTED, KEPT),
+          "202": jsonAnswer("The job was stored.", schemaRef("MachineStarted"), STARTED, KEPT),
           ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
         },
       },
@@ -337,7 +339,7 @@ export const MACHINES: OpenapiPart = {
     "/agent/v1/machines/{uuid}": {
       get: {
         operationId: "machine_get",
-        summary: "One machine, with the address of its console",
+        summary: "Get a machine with the address of its console",
         parameters: [parameterRef("MachineUuid")],
         responses: {
           "200": jsonAnswer("The machine.", schemaRef("MachineRead"), {

@@ -44,17 +44,18 @@ const EXAMPLE: JsonObject = {
 const LEVEL: JsonObject = {
   type: "string",
   enum: [...CHECK_LEVELS],
-  description: "How much was done to make sure of the file: `none`; it has the digests of the " +
-    "`index`, or the one given; the `vendor`'s checksum document says the same; that document, or " +
-    "the file, has a `signature` by a key of the operator.",
+  description:
+    "How far the file was verified: `none`; it has the digests of the `index`, or the one " +
+    "in the request; the `vendor`'s checksum document agrees; that document or the file " +
+    "has a `signature` by a key of the operator.",
 };
 
 const SCHEMAS: JsonObject = {
   MediumStarted: objectOf("The job that does it.", ["job_uuid"], { job_uuid: UUID }),
   Medium: whole("A verified file.", {
-    digest: { ...TEXT, description: "`sha256:` and the hex, of the file as it is used." },
+    digest: { ...TEXT, description: "`sha256:` and the hex digits, of the file as it is used." },
     name: TEXT,
-    path: { ...TEXT, description: "Where it lies on this host." },
+    path: { ...TEXT, description: "Its path on this host." },
     size: COUNT,
     source: { type: "string", enum: ["artifact", "url", "path"] },
     origin: { ...TEXT, description: "The address without its query, or the path." },
@@ -63,7 +64,10 @@ const SCHEMAS: JsonObject = {
     created_at: INSTANT,
     last_used_at: INSTANT,
     verified_at: { ...INSTANT, description: "When its bytes were last hashed." },
-    used_by: { ...listOf(UUID), description: "Unfinished jobs: until then it is not removed." },
+    used_by: {
+      ...listOf(UUID),
+      description: "Unfinished jobs that use it; until they end, it is not removed.",
+    },
   }),
 };
 
@@ -88,8 +92,9 @@ const started = (description: string) =>
 export const MEDIA_FILES: OpenapiPart = {
   tag: {
     name: "Media",
-    description: "Verified files of this host, known by their digests. Fetching one is a job of " +
-      "the built-in workflow `fetch-medium`, whose info reports its progress.",
+    description:
+      "Verified files of this host, identified by digest. A job of the built-in workflow " +
+      "`fetch-medium` fetches one and reports its progress.",
   },
   parameters: {
     MediumDigest: inPath(
@@ -104,7 +109,7 @@ export const MEDIA_FILES: OpenapiPart = {
     "/agent/v1/media": {
       get: {
         operationId: "media_list",
-        summary: "Every verified file, the one used last first",
+        summary: "Every verified file, most recently used first",
         responses: {
           "200": jsonAnswer("The files.", listOf(schemaRef("Medium")), [EXAMPLE]),
           ...refusals(),
@@ -112,13 +117,13 @@ export const MEDIA_FILES: OpenapiPart = {
       },
       post: {
         operationId: "medium_fetch",
-        summary: "Bring a file here and verify it",
+        summary: "Fetch a file and verify it",
         description:
-          "Answered once the job is kept. An equal request joins its job while that is " +
-          "not finished. The job's result is the medium.",
-        requestBody: jsonBody("Which file.", schemaRef("MediumRequest"), REQUESTS),
+          "Answered once the job is stored. An equal request joins the unfinished job. The job's " +
+          "result is the medium.",
+        requestBody: jsonBody("The file.", schemaRef("MediumRequest"), REQUESTS),
         responses: {
-          "202": started("The job is kept."),
+          "202": started("The job was stored."),
           ...refusals("404", ...BODY_REFUSALS, "507"),
         },
       },
@@ -126,7 +131,7 @@ export const MEDIA_FILES: OpenapiPart = {
     "/agent/v1/media/{digest}": {
       get: {
         operationId: "medium_get",
-        summary: "One verified file",
+        summary: "Get a verified file",
         parameters: [parameterRef("MediumDigest")],
         responses: {
           "200": jsonAnswer("The file.", schemaRef("Medium"), EXAMPLE),
@@ -137,11 +142,11 @@ export const MEDIA_FILES: OpenapiPart = {
         operationId: "medium_remove",
         summary: "Remove a file from the cache or from the upload folder",
         description:
-          "A file of the operator's media folders answers 403 naming the folder. While an " +
-          "unfinished job uses it: 409.",
+          "403 for a file of the operator's media folders; 409 while an unfinished job uses the " +
+          "file.",
         parameters: [parameterRef("MediumDigest")],
         responses: {
-          "204": emptyAnswer("It is gone."),
+          "204": emptyAnswer("The file was removed."),
           ...refusals("404", "409", "507"),
         },
       },
@@ -149,16 +154,17 @@ export const MEDIA_FILES: OpenapiPart = {
     "/agent/v1/media/{digest}/verify": {
       post: {
         operationId: "medium_verify",
-        summary: "Read a file again and compare its digest",
-        description: "The job fails when the file is damaged; it is then removed from the cache.",
+        summary: "Verify a file again",
+        description:
+          "If the file is damaged, the job fails and the file is removed from the cache.",
         parameters: [parameterRef("MediumDigest")],
         requestBody: jsonBody(
-          "Nothing, but of a JSON content type.",
+          "An empty object.",
           schemaRef("MediumVerification"),
           { empty: {} },
         ),
         responses: {
-          "202": started("The job is kept."),
+          "202": started("The job was stored."),
           ...refusals("404", ...BODY_REFUSALS, "507"),
         },
       },

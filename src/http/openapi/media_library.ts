@@ -51,31 +51,32 @@ const REMOVED: JsonObject = { name: NAME, removed: "uploaded file", path: `${FOL
 
 const SCHEMAS: JsonObject = {
   MediaLibrary: objectOf(
-    "What there is to boot from.",
+    "Files to boot from.",
     ["folders", "files", "truncated", "cache"],
     {
       folders: {
         ...listOf(schemaRef("MediaFolder")),
-        description: "In the order in which a name is searched.",
+        description: "In the order in which names are looked up.",
       },
       files: { ...listOf(schemaRef("LibraryFile")), description: "By name." },
-      truncated: { type: "boolean", description: "Whether there are more files than are listed." },
+      truncated: { type: "boolean", description: "Whether there are more files than listed." },
       cache: objectOf("The space of downloaded media.", ["bytes", "bytes_max"], {
         bytes: COUNT,
-        bytes_max: { type: ["integer", "null"], description: "`cache_max`; null for no bound." },
+        bytes_max: { type: ["integer", "null"], description: "`cache_max`; null for no limit." },
       }),
     },
   ),
   MediaFolder: objectOf("A media folder.", ["path", "place", "problem"], {
     path: TEXT,
     place: { type: "string", enum: ["folder", "upload"] },
-    problem: { type: ["string", "null"], description: "Why nothing of it is listed." },
+    problem: { type: ["string", "null"], description: "Why none of its files are listed." },
   }),
   LibraryFile: whole("A file of a media folder or of the cache.", {
     name: {
       ...TEXT,
       description:
-        "Its path below the folder. Without a slash, what `media.path` takes; else that takes `path`.",
+        "Its path below the folder. A name without a slash can be used as `media.path`; " +
+        "otherwise use `path`.",
     },
     place: {
       type: "string",
@@ -83,14 +84,14 @@ const SCHEMAS: JsonObject = {
       description: "The operator's `folder`, an `upload`, or the `cache` of downloads.",
     },
     folder: { type: ["string", "null"], description: "Null in the cache." },
-    path: { ...TEXT, description: "Where it lies on this host." },
+    path: { ...TEXT, description: "Its path on this host." },
     size: COUNT,
     modified_at: { ...INSTANT, type: ["string", "null"] },
     kind: {
       ...TEXT,
       description:
-        "What it is by its first bytes: `iso`, `raw` for what has no mark, or a format " +
-        "that no machine boots, such as `qcow2`.",
+        "Its format by its first bytes: `iso`, `raw` if they match no format, or one that no " +
+        "machine boots, such as `qcow2`.",
     },
     boot_record: {
       type: ["boolean", "null"],
@@ -99,18 +100,18 @@ const SCHEMAS: JsonObject = {
     problem: { type: ["string", "null"], description: "Why no machine boots it." },
     digest: {
       type: ["string", "null"],
-      description: "`sha256:` and the hex, when it is known and the file did not change since.",
+      description: "`sha256:` and the hex digits, if known and the file has not changed since.",
     },
-    level: { type: ["string", "null"], description: "As of a medium." },
+    level: { type: ["string", "null"], description: "As for a medium." },
     used_by: { ...listOf(UUID), description: "Unfinished jobs." },
   }),
-  UnfinishedUpload: whole("How far an upload is.", {
+  UnfinishedUpload: whole("The progress of an upload.", {
     name: TEXT,
-    offset: { ...COUNT, description: "The byte at which it goes on." },
-    total: { type: ["integer", "null"], description: "Bytes of the whole, where they are known." },
-    digests: { ...listOf(TEXT), description: "That the whole must have." },
+    offset: { ...COUNT, description: "The byte at which it continues." },
+    total: { type: ["integer", "null"], description: "Bytes of the complete file, if known." },
+    digests: { ...listOf(TEXT), description: "Digests that the complete file must have." },
   }),
-  RemovedMedium: whole("What is gone.", {
+  RemovedMedium: whole("What was removed.", {
     name: TEXT,
     removed: { type: "string", enum: ["uploaded file", "unfinished upload"] },
     path: { type: ["string", "null"] },
@@ -127,13 +128,13 @@ function header(name: string, description: string, example: string): JsonObject 
 const UPLOAD: JsonObject = {
   operationId: "media_upload",
   summary: "Upload a file, whole or in parts one after another",
-  description:
-    "The body is the file, or with `Content-Range` a part of it that begins at `Upload-Offset` of " +
-    "`HEAD`; any other place answers 409 with the right one in `Upload-Offset`. A part is answered with " +
-    "202, the last one with 201, or 200 when it replaced a file. `Content-Range: bytes */TOTAL` and no " +
-    "body ends an upload whose bytes have all come. What has come of an upload that broke off is kept " +
-    "for a day. One request writes a name at a time. A name that is taken answers 409, one of the " +
-    "operator's own files 403.",
+  description: "The body is the file, or with `Content-Range` a part that begins at the " +
+    "`Upload-Offset` of `HEAD`; any other place is refused with 409 and the right " +
+    "`Upload-Offset`. A part is answered with 202, the last one with 201, or 200 if it " +
+    "replaced a file. `Content-Range: bytes */TOTAL` without a body ends an upload whose " +
+    "bytes have all arrived. An interrupted upload is kept for a day. Only one request at " +
+    "a time may write a name. 409 if the name is taken, 403 if it is a file of the " +
+    "operator.",
   parameters: [
     parameterRef("MediumName"),
     header(
@@ -143,25 +144,33 @@ const UPLOAD: JsonObject = {
     ),
     header(
       "Repr-Digest",
-      "Digests of the whole file (RFC 9530), `sha-256` and `sha-512`; the older field `Digest` is read " +
-        "too. A file that differs is discarded and answered with 400. Without one the SHA-256 is " +
-        "computed and shown.",
+      "Digests of the whole file (RFC 9530), `sha-256` and `sha-512`; the older field " +
+        "`Digest` is read too. A file with another digest is discarded and refused with 400. " +
+        "Without a digest, the SHA-256 is computed and shown.",
       `sha-256=:${SHA256_BASE64}:`,
     ),
     ...queryParameters(UPLOAD_QUERY_FIELDS, { replace: true }),
   ],
   requestBody: {
-    description: "The bytes, of any type but a form.",
+    description: "The bytes; any content type but a form.",
     required: true,
     content: { "application/octet-stream": { schema: TEXT, example: BYTES } },
   },
   responses: {
-    "200": jsonAnswer("It took the place of another file.", schemaRef("LibraryFile"), FILE, [
+    "200": jsonAnswer("The file, which replaced another.", schemaRef("LibraryFile"), FILE, [
       "Location",
       ...STANDING,
     ]),
-    "201": jsonAnswer("It is there.", schemaRef("LibraryFile"), FILE, ["Location", ...STANDING]),
-    "202": jsonAnswer("More is to come.", schemaRef("UnfinishedUpload"), UNFINISHED, STANDING),
+    "201": jsonAnswer("The complete file.", schemaRef("LibraryFile"), FILE, [
+      "Location",
+      ...STANDING,
+    ]),
+    "202": jsonAnswer(
+      "The progress of the upload.",
+      schemaRef("UnfinishedUpload"),
+      UNFINISHED,
+      STANDING,
+    ),
     ...refusals("408", "409", "413", "415", "507"),
   },
 };
@@ -203,10 +212,9 @@ export const MEDIA_LIBRARY: OpenapiPart = {
     "/agent/v1/media/library/{name}": {
       get: {
         operationId: "media_library_file",
-        summary: "One file, or how far its upload is",
+        summary: "Get a file, or the progress of its upload",
         description:
-          "HEAD answers the same without a body: `Upload-Offset` is where the next part " +
-          "begins.",
+          "HEAD answers the same without a body; the next part begins at `Upload-Offset`.",
         parameters: [parameterRef("MediumName")],
         responses: {
           "200": {
@@ -229,14 +237,14 @@ export const MEDIA_LIBRARY: OpenapiPart = {
         operationId: "media_library_remove",
         summary: "Remove an uploaded file, or an unfinished upload",
         description:
-          "While an unfinished job uses it, or a request writes it: 409. A file of the " +
-          "operator answers 403 naming its folder.",
+          "409 while an unfinished job uses it or a request writes it; 403 for a file of the " +
+          "operator.",
         parameters: [
           parameterRef("MediumName"),
           ...queryParameters(LIBRARY_REMOVAL_FIELDS, { unfinished: false }),
         ],
         responses: {
-          "200": jsonAnswer("It is gone.", schemaRef("RemovedMedium"), REMOVED),
+          "200": jsonAnswer("The file was removed.", schemaRef("RemovedMedium"), REMOVED),
           ...refusals("404", "409", "507"),
         },
       },

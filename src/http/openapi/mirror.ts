@@ -39,12 +39,15 @@ const PROBLEMS: JsonObject = {
     objectOf("One document.", ["document", "message"], {
       document: TEXT,
       message: TEXT,
-      json_path: { type: "string", description: "Where a rule is broken: `$.releases[2].id`." },
-      reason: { type: "string", description: "What was expected there, and what was found." },
-      kept: { type: "boolean", description: "Whether a last good version is here, and stays." },
+      json_path: {
+        type: "string",
+        description: "Path of the incorrect value: `$.releases[2].id`.",
+      },
+      reason: { type: "string", description: "What was expected there and what was found." },
+      kept: { type: "boolean", description: "Whether the last good version is kept." },
     }),
   ),
-  description: "Documents that were refused or not reached; the last good ones stay.",
+  description: "Documents that were refused or could not be read; the last good versions stay.",
 };
 
 const EXAMPLES: JsonObject = {
@@ -70,14 +73,14 @@ const COMPARED = {
 
 const SCHEMAS: JsonObject = {
   IndexStatus: objectOf(
-    "How fresh the mirror is.",
+    "The state of the mirror.",
     ["upstream", "syncing", "progress", "last_sync", "compared_at", "age_seconds", "documents"],
     {
       upstream: { type: ["string", "null"], description: "An address or a folder." },
       syncing: { type: "boolean" },
       progress: {
         anyOf: [schemaRef("IndexProgress"), { type: "null" }],
-        description: "What is read of the upstream right now.",
+        description: "The progress of the running sync.",
       },
       last_sync: { anyOf: [schemaRef("IndexSync"), { type: "null" }] },
       compared_at: {
@@ -86,14 +89,14 @@ const SCHEMAS: JsonObject = {
         description: "When the tree was last compared with its upstream.",
       },
       age_seconds: { ...COUNT, type: ["integer", "null"], description: "Seconds since then." },
-      documents: { ...COUNT, description: "Documents that the mirror has." },
+      documents: { ...COUNT, description: "Number of documents in the mirror." },
     },
   ),
-  IndexProgress: objectOf("How far a sync is.", ["phase", "documents", "total", "bytes"], {
+  IndexProgress: objectOf("The progress of a sync.", ["phase", "documents", "total", "bytes"], {
     phase: { type: "string", enum: ["list", "documents", "store"] },
-    documents: { ...COUNT, description: "Documents that were asked for and answered." },
-    total: { ...COUNT, description: "Documents that are known so far; more may turn up." },
-    bytes: { ...COUNT, description: "Bytes that came; unchanged documents bring none." },
+    documents: { ...COUNT, description: "Documents read so far." },
+    total: { ...COUNT, description: "Documents known so far; there may be more." },
+    bytes: { ...COUNT, description: "Bytes received; unchanged documents add none." },
   }),
   IndexSync: objectOf("What one sync did.", [
     "started_at",
@@ -116,8 +119,11 @@ const SCHEMAS: JsonObject = {
   IndexPreview: whole("What a sync would change.", {
     dry_run: { const: true },
     ...COMPARED,
-    bytes_put: { ...COUNT, description: "Of the documents that would be written." },
-    bytes_removed: { ...COUNT, description: "Of those that would be replaced or removed." },
+    bytes_put: { ...COUNT, description: "Bytes of the documents that would be written." },
+    bytes_removed: {
+      ...COUNT,
+      description: "Bytes of the documents that would be replaced or removed.",
+    },
     changes: {
       ...listOf(
         objectOf("One document.", ["change", "document", "bytes"], {
@@ -140,10 +146,10 @@ const SCHEMAS: JsonObject = {
     ["distro", "release", "build", "artifact", "name", "label"],
     {
       distro: TEXT,
-      release: { type: "string", description: "The release's id, where an alias was asked for." },
+      release: { type: "string", description: "The release's id, even if an alias was given." },
       build: TEXT,
       artifact: schemaRef("Artifact"),
-      name: { type: "string", description: "A file name that is safe." },
+      name: { type: "string", description: "A safe file name." },
       label: { type: "string", description: "For people." },
     },
   ),
@@ -158,7 +164,7 @@ export const MIRROR: OpenapiPart = {
     "/agent/v1/index": {
       get: {
         operationId: "index_status",
-        summary: "How fresh the mirror is",
+        summary: "The state of the mirror",
         responses: {
           "200": jsonAnswer("Its state.", schemaRef("IndexStatus"), {
             upstream: "https://index.example.com",
@@ -176,10 +182,10 @@ export const MIRROR: OpenapiPart = {
     "/agent/v1/index/artifacts": {
       get: {
         operationId: "index_artifact",
-        summary: "The artifact that a reference identifies",
+        summary: "Find the artifact that a reference identifies",
         description:
-          "A reference that matches none answers 404, one that matches several 409; both name " +
-          "the choices.",
+          "404 if the reference matches no artifact, 409 if it matches several; both name the " +
+          "choices.",
         parameters: REFERENCE,
         responses: {
           "200": jsonAnswer("The artifact.", schemaRef("FoundArtifact"), {
@@ -197,7 +203,7 @@ export const MIRROR: OpenapiPart = {
     "/agent/v1/index/sync": {
       post: {
         operationId: "index_sync",
-        summary: "Bring the mirror up to date",
+        summary: "Sync the mirror with its upstream",
         description:
           "One sync runs at a time; a second request joins it. A failed sync is reported by " +
           "`outcome` and `problems`, not by the status. Without an upstream: 409.",
@@ -207,7 +213,7 @@ export const MIRROR: OpenapiPart = {
           accept_changed: false,
         }),
         requestBody: jsonBody(
-          "The same switches as in the query; each may stand in either.",
+          "The same switches as in the query; either place works.",
           schemaRef("SyncRequest"),
           { empty: {}, preview: { dry_run: true } },
         ),
@@ -217,7 +223,7 @@ export const MIRROR: OpenapiPart = {
             { oneOf: [schemaRef("IndexSync"), schemaRef("IndexPreview")] },
             SYNC,
           ),
-          "202": jsonAnswer("It is under way.", schemaRef("IndexSyncing"), { syncing: true }),
+          "202": jsonAnswer("The sync is running.", schemaRef("IndexSyncing"), { syncing: true }),
           ...refusals("409", "413", "415", "507"),
         },
       },
@@ -268,12 +274,12 @@ const IMAGE_SCHEMAS: JsonObject = {
   ListedImage: whole("An artifact with its place in the index.", {
     distro: TEXT,
     release: { type: "string", description: "The release's id." },
-    aliases: { ...listOf(TEXT), description: "What the release is called besides." },
+    aliases: { ...listOf(TEXT), description: "Other names of the release." },
     build: TEXT,
     point_release: NULLABLE_TEXT,
     published_at: { ...NULLABLE_TEXT, description: "As the vendor wrote it." },
-    archived: { type: "boolean", description: "Whether only the vendor's vault still has it." },
-    url: { ...NULLABLE_TEXT, description: "Its primary location, or else the first one." },
+    archived: { type: "boolean", description: "Whether only the vendor's archive still has it." },
+    url: { ...NULLABLE_TEXT, description: "Its primary location, or else its first." },
     artifact: schemaRef("Artifact"),
   }),
 };
@@ -287,11 +293,11 @@ export const IMAGES: OpenapiPart = {
     "/agent/v1/images": {
       get: {
         operationId: "image_search",
-        summary: "Artifacts of the index, in its own order",
+        summary: "Artifacts of the index, in the order of the index",
         description:
-          "Newest first within a release. Without parameters every artifact is listed. An artifact " +
-          "must match all filters. A sync between two pages may move artifacts: the later " +
-          "page then repeats some, or leaves some out.",
+          "Newest first within a release. An artifact must match all filters; without filters, " +
+          "every artifact is listed. If a sync happens between two pages, the later one may " +
+          "repeat or miss some.",
         parameters: FILTERS,
         responses: {
           "200": jsonAnswer("The matching artifacts.", schemaRef("ImagePage"), {

@@ -82,43 +82,44 @@ export function emptyAnswer(description: string, headers: readonly string[] = []
 export const HEADERS: JsonObject = {
   "X-Request-Id": {
     required: true,
-    description: "The request's id: the caller's, or one that was made for it.",
+    description: "The id of the request: the caller's, or a new one.",
     schema: TEXT,
   },
   "Location": {
     required: true,
-    description: "Path of what was made, ending in its uuid.",
+    description: "The path of what was created, ending in its uuid.",
     schema: { type: "string", format: "uri-reference" },
   },
   "Request-Id": {
-    description: 'With `compat = "node-workflow"`: the uuid of what was made or read, unless the ' +
+    description:
+      'With `compat = "node-workflow"`: the uuid of what was created or read, unless the ' +
       "caller sent an id of the request.",
     schema: TEXT,
   },
   "Idempotency-Replayed": {
-    description: "Present when an equal request under the same key made the job before.",
+    description: "Present if an earlier request with the same key created the job.",
     schema: { type: "string", enum: ["true"] },
   },
   "X-Count": {
     required: true,
-    description: "How many there are, on all pages together.",
+    description: "The number of matches on all pages.",
     schema: { type: "integer", minimum: 0 },
   },
   "Age": {
-    description: "Seconds since this was read; absent when it was read for this answer.",
+    description: "Seconds since this was read; absent if it was read for this answer.",
     schema: { type: "integer", minimum: 0 },
   },
   "Upload-Offset": {
     required: true,
-    description: "Bytes of an upload that have come: where its next part begins.",
+    description: "Bytes received: where the next part begins.",
     schema: { type: "integer", minimum: 0 },
   },
   "Upload-Complete": {
     required: true,
-    description: "Whether the file is whole.",
+    description: "Whether the file is complete.",
     schema: { type: "string", enum: ["?0", "?1"] },
   },
-  "Allow": { required: true, description: "The methods that the path has.", schema: TEXT },
+  "Allow": { required: true, description: "The methods of the path.", schema: TEXT },
   "WWW-Authenticate": {
     required: true,
     description: "The scheme of authentication: a bearer token.",
@@ -136,8 +137,8 @@ export const HEADERS: JsonObject = {
   "Last-Modified": { required: true, description: "An HTTP date.", schema: TEXT },
   "X-Index-Age": {
     description:
-      "Whole seconds since the index was last compared with its upstream. Present when " +
-      "that is over a day ago, or the latest attempt failed.",
+      "Seconds since the index was last compared with its upstream. Present if that is over " +
+      "a day ago, or the latest attempt failed.",
     schema: { type: "integer", minimum: 0 },
   },
 };
@@ -148,8 +149,8 @@ export const HEADER_PARAMETERS: JsonObject = {
     name: "X-Request-Id",
     in: "header",
     description:
-      "An id of the caller's, which the answer and the agent's log repeat. At most 128 " +
-      "letters, digits and `_ . : @ / + = -`; other characters are left out.",
+      "The caller's id of the request, which the answer and the agent's log repeat: at most " +
+      "128 letters, digits and `_ . : @ / + = -`. Other characters are removed.",
     schema: TEXT,
     example: "deploy-42",
   },
@@ -158,7 +159,7 @@ export const HEADER_PARAMETERS: JsonObject = {
     in: "header",
     description:
       "Makes the request safe to repeat: sent again with the same key within a day, it " +
-      "makes no other job and returns the first one. A different request with the same key is " +
+      "returns the first job and creates no other. A different request with the same key is " +
       "refused.",
     schema: { type: "string", pattern: IDEMPOTENCY_KEY_TEXT.source },
     example: "stop-42",
@@ -166,14 +167,14 @@ export const HEADER_PARAMETERS: JsonObject = {
   IfNoneMatch: {
     name: "If-None-Match",
     in: "header",
-    description: "Tags of what the caller has: 304 when one still holds.",
+    description: "Entity tags that the caller has; 304 if one is current.",
     schema: TEXT,
     example: '"0b0a1c"',
   },
   IfModifiedSince: {
     name: "If-Modified-Since",
     in: "header",
-    description: "An HTTP date; without `If-None-Match`, 304 when nothing changed since.",
+    description: "An HTTP date. Without `If-None-Match`, 304 if nothing has changed since.",
     schema: TEXT,
     example: "Thu, 01 Jan 2026 00:00:00 GMT",
   },

@@ -82,7 +82,7 @@ const SCHEMAS: JsonObject = {
     "open",
   ),
   WorkflowRead: objectOf<JsonObject>(
-    "A workflow, read by its uuid.",
+    "A single workflow.",
     ["uuid", "wf_uuid", "name", "chain", "onerror"],
     { ...SHOWN, wf_uuid: { ...UUID, description: "The same as `uuid`." } },
     "open",
@@ -100,8 +100,9 @@ const BODY = jsonBody("The workflow.", schemaRef("WorkflowRequest"), { stop: REQ
 export const WORKFLOWS: OpenapiPart = {
   tag: {
     name: "Workflows",
-    description: "Named chains of tasks, from which jobs are made. Jobs keep their own copy of " +
-      "the tasks, so a workflow may be changed or deleted at any time.",
+    description:
+      "Named chains of tasks. A job keeps its own copy of the tasks, so a workflow may be " +
+      "changed or deleted at any time.",
   },
   parameters: {
     WorkflowUuid: inPath("wf_uuid", "The workflow's uuid.", UUID, WORKFLOW_UUID),
@@ -111,7 +112,7 @@ export const WORKFLOWS: OpenapiPart = {
     "/workflows": {
       get: {
         operationId: "workflow_list",
-        summary: "Every workflow, in the order of their creation",
+        summary: "Every workflow, oldest first",
         parameters: queryParameters(WORKFLOW_QUERY_FIELDS, {
           name: "stop-machine",
           uuid: WORKFLOW_UUID.slice(0, 8),
@@ -128,7 +129,7 @@ export const WORKFLOWS: OpenapiPart = {
       },
       post: {
         operationId: "workflow_create",
-        summary: "Make a workflow",
+        summary: "Create a workflow",
         requestBody: BODY,
         responses: {
           "201": jsonAnswer("The workflow.", schemaRef("Workflow"), WORKFLOW, [
@@ -142,7 +143,7 @@ export const WORKFLOWS: OpenapiPart = {
     "/workflows/{wf_uuid}": {
       get: {
         operationId: "workflow_get",
-        summary: "One workflow",
+        summary: "Get a workflow",
         parameters: [parameterRef("WorkflowUuid")],
         responses: {
           "200": jsonAnswer("The workflow.", schemaRef("WorkflowRead"), {
@@ -155,8 +156,9 @@ export const WORKFLOWS: OpenapiPart = {
       put: {
         operationId: "workflow_replace",
         summary: "Replace a workflow",
-        description: "What is not sent is gone; only the uuid stays. A workflow that is part of " +
-          "the agent answers 409.",
+        description:
+          "Fields that are not sent are removed; only the uuid stays. 409 for a built-in " +
+          "workflow.",
         parameters: [parameterRef("WorkflowUuid")],
         requestBody: BODY,
         responses: {
@@ -172,10 +174,10 @@ export const WORKFLOWS: OpenapiPart = {
       delete: {
         operationId: "workflow_delete",
         summary: "Delete a workflow",
-        description: "Its jobs stay. A workflow that is part of the agent answers 409.",
+        description: "Its jobs stay. 409 for a built-in workflow.",
         parameters: [parameterRef("WorkflowUuid")],
         responses: {
-          "204": emptyAnswer("The workflow is gone."),
+          "204": emptyAnswer("The workflow was deleted."),
           ...refusals("404", "409", "507"),
         },
       },
@@ -183,12 +185,12 @@ export const WORKFLOWS: OpenapiPart = {
     "/agent/v1/workflows/validate": {
       post: {
         operationId: "workflow_validate",
-        summary: "Check a workflow without keeping it",
-        description: "What `POST /workflows` would refuse is refused alike, with every incorrect " +
-          "field.",
+        summary: "Check a workflow without storing it",
+        description:
+          "Refuses whatever `POST /workflows` would refuse, naming every incorrect field.",
         requestBody: BODY,
         responses: {
-          "200": jsonAnswer("It would be accepted.", schemaRef("ValidWorkflow"), {
+          "200": jsonAnswer("The workflow would be accepted.", schemaRef("ValidWorkflow"), {
             valid: true,
             name: "stop-machine",
             tasks: 1,

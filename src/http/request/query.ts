@@ -93,8 +93,8 @@ export const PASSED_OVER = integer(0, Number.MAX_SAFE_INTEGER);
 
 /** The part of a list that a query asks for. */
 export const PAGE_FIELDS = {
-  limit: about("Entries of this page; without it, all.", integer(1, PAGE_MAX)),
-  offset: about("Entries to pass over.", PASSED_OVER, { default: 0 }),
+  limit: about("Entries on this page; all by default.", integer(1, PAGE_MAX)),
+  offset: about("Entries to skip.", PASSED_OVER, { default: 0 }),
 };
 
 /** The values of PAGE_FIELDS in a query; without `limit`, all entries. */

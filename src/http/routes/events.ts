@@ -34,7 +34,7 @@ function uuids<T extends JobUuid | MachineUuid>() {
       LIST_CHARS_MAX,
       text(
         new RegExp(`^${HEX_UUID}(?:,${HEX_UUID}){0,${UUIDS_MAX - 1}}$`),
-        `1 to ${UUIDS_MAX} uuids with commas between them`,
+        `1 to ${UUIDS_MAX} uuids separated by commas`,
       ),
     ),
     // The pattern has checked each of them.
@@ -47,15 +47,15 @@ const KIND = `(?:${EVENT_KINDS.join("|")})`;
 /** The query of the stream. */
 export const EVENT_QUERY_FIELDS = {
   job: about(
-    `Only events of these jobs, up to ${UUIDS_MAX} uuids with commas between them.`,
+    `Only events of these jobs: up to ${UUIDS_MAX} uuids, separated by commas.`,
     uuids<JobUuid>(),
   ),
   kind: about(
-    `Only events of these kinds, with commas between them: ${EVENT_KINDS.join(", ")}.`,
+    `Only events of these kinds, separated by commas: ${EVENT_KINDS.join(", ")}.`,
     kept(
       text(
         new RegExp(`^${KIND}(?:,${KIND}){0,${EVENT_KINDS.length - 1}}$`),
-        `words with commas between them, each one of ${EVENT_KINDS.join(", ")}`,
+        `words separated by commas, each one of ${EVENT_KINDS.join(", ")}`,
       ),
       (words) => words.split(",") as EventKind[],
     ),
@@ -66,8 +66,8 @@ export const EVENT_QUERY_FIELDS = {
     uuids<MachineUuid>(),
   ),
   last_event_id: about(
-    "The same as the header `Last-Event-ID`, which counts where both are sent: for the first " +
-      "connection of a browser.",
+    "The same as the header `Last-Event-ID`, for the first connection of a browser. If " +
+      "both are sent, the header counts.",
     wholeText(1, ID_CHARS_MAX),
   ),
 };

@@ -103,7 +103,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
   time: { ...INSTANT, description: "The agent's clock." },
   warnings: {
     ...listOf(
-      whole("What an operator should know.", {
+      whole("Something that an operator should know.", {
         code: { ...TEXT, description: "A word for scripts." },
         message: TEXT,
         hint: { ...TEXT, description: "The command that shows more, or what to do." },

@@ -65,7 +65,7 @@ const arch: Description<string> = {
 export const IMAGE_QUERY_FIELDS = {
   distro: about("Only artifacts of the distro with this id.", value),
   release: about(
-    "Only artifacts of the release that holds this alias, or else has this id.",
+    "Only artifacts of the release with this alias, or else this id.",
     value,
   ),
   build: about("Only artifacts of the build with this id.", value),
@@ -75,27 +75,28 @@ export const IMAGE_QUERY_FIELDS = {
   ),
   format: about("Only artifacts of this disk format.", value),
   variant: about("Only artifacts of this variant.", value),
-  compression: about("Only artifacts that are compressed so as downloaded.", value),
+  compression: about("Only artifacts with this compression.", value),
   datasource: about("Only artifacts that support this datasource.", value),
-  firmware: about("Only artifacts that are known to boot with it.", oneOf(FIRMWARES)),
+  firmware: about("Only artifacts known to boot with this firmware.", oneOf(FIRMWARES)),
   q: about(
-    `Words, at most ${SEARCH_WORDS_MAX}, each of which occurs in a name of the distro, the release or the ` +
-      "build, in what distinguishes the artifact from others, or in its file name. Case does not count.",
+    `At most ${SEARCH_WORDS_MAX} words: only artifacts in whose names (distro, release, build, variant, ` +
+      "format, file) each word occurs, ignoring case.",
     each(value, text(WORDS, `at most ${SEARCH_WORDS_MAX} words`)),
   ),
   newest: about(
-    "Whether the artifact is of the first current build of its release, the one that clients take.",
+    "Whether the artifact belongs to the newest current build of its release, which " +
+      "clients choose.",
     flag,
   ),
   default_variant: about(
-    "Whether clients take the artifact where no variant is named: the vendor's default one, or, where " +
-      "none of the build and architecture is marked so, one without a variant.",
+    "Whether the artifact is the default variant: as the vendor marked it, or, if the " +
+      "build marks none for the architecture, the one without a variant.",
     flag,
   ),
-  archived: about("Whether only the vendor's vault still has the artifact.", flag),
-  limit: about("Artifacts of one page.", integer(1, IMAGES_MAX), { default: IMAGES_DEFAULT }),
+  archived: about("Whether only the vendor's archive still has the artifact.", flag),
+  limit: about("Artifacts on one page.", integer(1, IMAGES_MAX), { default: IMAGES_DEFAULT }),
   after: about(
-    "The `next` of the page before.",
+    "`next` of the previous page.",
     text(PLACE, "the `next` of an earlier page, such as 0.2.0.1.4"),
   ),
 };

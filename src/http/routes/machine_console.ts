@@ -35,8 +35,8 @@ const PROTOCOL = "binary";
 /** The query of the upgrade to a console. */
 export const CONSOLE_QUERY_FIELDS = {
   [TICKET_KEY]: about(
-    "For a client that cannot send a token: the answer of `POST .../console-tickets`. One that was " +
-      "used, has expired, or belongs to another machine is answered with 403.",
+    "For a client that cannot send a token: from `POST .../console-tickets`. 403 if it was " +
+      "used, has expired, or is for another machine.",
     anyText(),
   ),
 };

@@ -304,7 +304,7 @@ export const MACHINE_QUERY_FIELDS = {
   ...MACHINE_FILTER_FIELDS,
   ...PAGE_FIELDS,
   max_age: about(
-    "Seconds since vmadm was asked, at most: what it said last may be shown, and `Age` says how old that is.",
+    "Accepts vmadm's last answer if it is at most this many seconds old; `Age` is its age.",
     integer(0, MAX_AGE_MAX),
     { default: 0 },
   ),

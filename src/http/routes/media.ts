@@ -99,13 +99,13 @@ const TEXT_CHARS_MAX = 100;
 
 /** The query of GET /agent/v1/media/library. */
 export const LIBRARY_QUERY_FIELDS = {
-  limit: about("Files of this page.", integer(1, PAGE_FILES_MAX), { default: PAGE_FILES_MAX }),
-  offset: about("Files to pass over.", PASSED_OVER, { default: 0 }),
+  limit: about("Files on this page.", integer(1, PAGE_FILES_MAX), { default: PAGE_FILES_MAX }),
+  offset: about("Files to skip.", PASSED_OVER, { default: 0 }),
 };
 
 /** The query of a PUT of a file. */
 export const UPLOAD_QUERY_FIELDS = {
-  replace: about("Takes the place of an uploaded file that no unfinished job uses.", flag, {
+  replace: about("Replaces an uploaded file that no unfinished job uses.", flag, {
     default: false,
   }),
 };

@@ -87,7 +87,7 @@ const HOURS_MAX = 31 * 24;
 
 /** The query of GET /agent/v1/stats/hourly. */
 export const HOURLY_QUERY_FIELDS = {
-  hours: about("Whole hours before the present one.", integer(1, HOURS_MAX), {
+  hours: about("Number of full hours before the current one.", integer(1, HOURS_MAX), {
     default: HOURS_DEFAULT,
   }),
 };

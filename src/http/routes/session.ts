@@ -20,7 +20,7 @@ const TOKEN_CHARS_MAX = 200;
 /** The body of a sign-in. */
 export const signInRequest = object({
   token: about(
-    "A bearer token; it is not kept.",
+    "A bearer token; it is not stored.",
     atMostChars(TOKEN_CHARS_MAX, wholeText(1, TOKEN_CHARS_MAX)),
   ),
 }, { required: ["token"] });

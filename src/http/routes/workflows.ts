@@ -36,12 +36,13 @@ export function workflowRoutes(context: WorkflowsContext): Hono<HttpEnv> {
 
 /** The query of GET /workflows. */
 export const WORKFLOW_QUERY_FIELDS = {
-  name: about("Only those of this name, built-in ones too.", anyText()),
+  name: about("Only workflows of this name, built-in ones included.", anyText()),
   uuid: about(
-    "Only those whose uuid begins with these characters, at least 4; built-in ones too.",
+    "Only workflows whose uuid begins with these characters, at least 4; built-in ones " +
+      "included.",
     uuidBeginning,
   ),
-  builtin: about("Whether those that are part of the agent are listed too.", flag, {
+  builtin: about("Whether to list the built-in workflows too.", flag, {
     default: false,
   }),
   ...PAGE_FIELDS,

@@ -37,12 +37,12 @@ interface IndexSyncDependencies {
 
 /** The query of POST /index/sync. */
 export const SYNC_QUERY_FIELDS = {
-  wait: about("Whether the answer waits for the end of the sync.", flag, { default: false }),
-  dry_run: about("Whether to show what would change, and change nothing.", flag, {
+  wait: about("Whether to wait for the end of the sync.", flag, { default: false }),
+  dry_run: about("Whether to show what would change without changing anything.", flag, {
     default: false,
   }),
   accept_changed: about(
-    "Whether files may have other digests than before, and the tree be older.",
+    "Whether to accept changed digests and an older tree.",
     flag,
     { default: false },
   ),

@@ -140,11 +140,11 @@ interface Selected {
 export function jobSelection(words: readonly string[]) {
   return object({
     filter: about(
-      "A job must fit every key that is given.",
+      "A job must match every key.",
       // Selecting everything is more often a mistake than intended.
       object({
         execution: about(
-          "Only jobs with this execution; without it, jobs of all these.",
+          "Only jobs in this state; by default, in any of these.",
           executionIn(words),
         ),
         ...JOB_FILTER_FIELDS,
@@ -152,7 +152,7 @@ export function jobSelection(words: readonly string[]) {
       }, { namesMin: 1 }),
     ),
     limit: about(
-      "Jobs of this call; the newest ones come first.",
+      "Number of jobs to change, newest first.",
       integer(1, JOBS_OF_A_CALL_MAX),
       { default: JOBS_OF_A_CALL_MAX },
     ),
@@ -219,7 +219,7 @@ const BATCH = 100;
 /** The body of a prune. */
 export const pruneRequest = object({
   older_than_seconds: about(
-    "Those that ended so many seconds ago or more.",
+    "Jobs that ended at least this many seconds ago.",
     integer(0, AGE_SECONDS_MAX),
   ),
 }, { required: ["older_than_seconds"] });

@@ -51,7 +51,7 @@ export const anyExecution: Description<Execution> = executionIn(EXECUTION_WORDS)
 
 /** Params by name: a value is the text of the param, or the JSON of anything else. */
 export const paramFilter: Description<JsonObject> = about(
-  "Only jobs in which each of these params is the text, or any other value of which the text is the " +
+  "Only jobs whose params have these values: a string as it is, any other value as its " +
     "JSON. Names have at most 64 letters, digits and `_ . : @ -`.",
   kept(
     entriesOf(

@@ -26,7 +26,7 @@ export function jobInfoRoutes(context: JobInfoContext): Hono<HttpEnv> {
 
 /** The query of the list. */
 export const INFO_QUERY_FIELDS = {
-  after: about("So many entries are passed over, those that were read already.", PASSED_OVER),
+  after: about("Number of entries to skip, such as those already read.", PASSED_OVER),
   limit: PAGE_FIELDS.limit,
 };
 

@@ -185,7 +185,7 @@ async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Re
 
 /** The query of GET /jobs; every other key names one of the params. */
 export const JOB_QUERY_FIELDS = {
-  execution: about("Only jobs with this execution.", anyExecution),
+  execution: about("Only jobs in this state.", anyExecution),
   ...JOB_FILTER_FIELDS,
   ...PAGE_FIELDS,
 };
@@ -284,7 +284,7 @@ const TIMEOUT_SECONDS_MAX = 60;
 /** The query of the wait. */
 export const WAIT_FIELDS = {
   timeout: about(
-    "Seconds to wait at most.",
+    "Maximum number of seconds to wait.",
     integer(0, TIMEOUT_SECONDS_MAX),
     { default: TIMEOUT_SECONDS },
   ),

@@ -54,8 +54,8 @@ async function postRetry(
 /** The body of a retry. */
 export const retryRequest = object({
   from: about(
-    "Name, uuid or index of a task: the results of those before it are kept, and params and what tasks " +
-      "have set are as the job left them. Without it, the whole job.",
+    "Name, uuid or index of a task: earlier results are kept, and params and whatever " +
+      "tasks set are as the job left them. By default, the whole job.",
     either<string | number>(
       "the name or the uuid of a task, or its index",
       text(/[\s\S]/, "a name"),

@@ -72,7 +72,7 @@ const states = kept(
     STATES_CHARS_MAX,
     text(
       new RegExp(`^${WORD}(?:,${WORD})*$`),
-      `words with commas between them, each one of ${EXECUTION_WORDS.join(", ")}`,
+      `words separated by commas, each one of ${EXECUTION_WORDS.join(", ")}`,
     ),
   ),
   (words): Execution[] => [...new Set(words.split(",").map(parseExecutionFilter))],
@@ -85,23 +85,24 @@ export const COUNT_QUERY_FIELDS = {
     uuidBeginning,
   ),
   search: about(
-    "Only jobs with this text in the name of the workflow, the target, the error or the params. " +
-      "ASCII letters fit in either case; a caller of scope `read` searches no params.",
+    "Only jobs with this text in the workflow's name, the target, the error or the params. " +
+      "The case of ASCII letters is ignored. For a caller of scope `read`, params are not " +
+      "searched.",
     wholeText(1, SEARCH_CHARS_MAX),
   ),
   ...JOB_FILTER_FIELDS,
   machine: about(
-    "Only jobs of this machine, which is `machine` in their summaries: those that made it or acted on it.",
+    "Only jobs that created this machine or acted on it: `machine` in their summaries.",
     uuidOf<MachineUuid>(),
   ),
   params: about(
-    "Only jobs in which each of these params is the text, or any other value of which the text is " +
-      "the JSON; as the JSON of an object. Not for a caller of scope `read`.",
+    "A JSON object: only jobs whose params have these values, a string as it is, any other " +
+      "value as its JSON. Not for a caller of scope `read`.",
     atMostChars(PARAMS_CHARS_MAX, text(/^\{[^]*\}$/, "the JSON of an object of params")),
   ),
   finished_since: about(
-    "Only jobs that ended at this instant or after; the list is in the order of their ends then, " +
-      "unless it is of one `target` or `machine`.",
+    "Only jobs that ended at this instant or later. The list is then sorted by end, unless " +
+      "`target` or `machine` is given.",
     spanEnd,
   ),
 };
@@ -109,14 +110,15 @@ export const COUNT_QUERY_FIELDS = {
 /** The query of the list. */
 export const SUMMARY_QUERY_FIELDS = {
   state: about(
-    "Only jobs in one of these states, with commas between them: `queued`, `running`, `waiting`, " +
-      "`succeeded`, `failed`, `canceled`, and `retried` for those that another job replaced.",
+    "Only jobs in one of these states, separated by commas: `queued`, `running`, " +
+      "`waiting`, `succeeded`, `failed`, `canceled`, or `retried` for jobs that another job " +
+      "replaced.",
     states,
   ),
   ...COUNT_QUERY_FIELDS,
-  limit: about("Jobs of this page.", integer(1, JOBS_MAX), { default: JOBS_DEFAULT }),
+  limit: about("Jobs on this page.", integer(1, JOBS_MAX), { default: JOBS_DEFAULT }),
   cursor: about(
-    "Goes on with a list: `next` of the page before, with the same other keys.",
+    "Continues a list: `next` of the previous page, with the same filters.",
     wholeText(1, CURSOR_CHARS_MAX),
   ),
 };
@@ -227,12 +229,12 @@ const sequence = integer(0, Number.MAX_SAFE_INTEGER);
 /** The query of GET /jobs/:job_uuid/log: a page of lines by their `sequence`. */
 export const LOG_QUERY_FIELDS = {
   last: about(
-    "Lines of this page: the newest ones, unless `after` is given.",
+    "Lines on this page: the newest ones, unless `after` is given.",
     integer(1, LINES_MAX),
     { default: LINES_DEFAULT },
   ),
-  before: about("Only lines before this `sequence`, the newest of them.", sequence),
-  after: about("Only lines after this `sequence`, the oldest of them first.", sequence),
+  before: about("The newest lines before this `sequence`.", sequence),
+  after: about("The oldest lines after this `sequence`.", sequence),
 };
 
 /** Oldest first. */
