@@ -124,10 +124,10 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFi
   const detail = wallsText(parts);
   const { missing } = await findGuestTools({ os, root });
   if (broken.length > 0) {
-    // From source another user could not read the program: nobody serves a host that way. Only root
-    // can give them a network of their own.
-    // No Node refuses questions about the system, and signals. What an older one does not refuse of
-    // networks is harmless in a network of its own; on illumos it would have been refused by then.
+    // When the program runs from source, another user could not read it; nobody serves a host that way. Only
+    // root can give them a network of their own. No version of Node refuses queries about the system, or
+    // signals. Networks that an older version does not refuse are harmless in a network namespace of its own;
+    // on illumos they are refused by then.
     const networked = os !== "linux" || broken.includes("network");
     const known = self.walled?.cannotRefuse.filter((name) => name !== "net" || !networked) ?? [];
     const onlyKnown = checks.every(({ check, ok }) =>

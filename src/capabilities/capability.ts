@@ -258,8 +258,8 @@ interface RecordDeps {
 }
 
 /**
- * Records the calls of one task in the info of its job. A record that cannot be written is logged,
- * and the call goes on.
+ * Records the calls of one task in the info of its job. If a record cannot be written, that is logged and the
+ * call continues.
  */
 export function openCallRecord(
   { store, log, now, infoEntriesMax }: RecordDeps,

@@ -42,7 +42,7 @@ export function imagesCapabilities(mirror: Mirror, found: FoundMedia): Capabilit
   };
 }
 
-/** Options of a download besides the file. */
+/** How a download is checked, besides the file that a task names. */
 interface DownloadRequestOptions extends MediaChecks {
   readonly digest?: string;
 }

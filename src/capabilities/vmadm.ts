@@ -1,5 +1,4 @@
-// Machines for tasks. Every payload is checked against the policy here, on the trusted side,
-// whatever its body checked before.
+// Machines for tasks. Every payload is checked against the policy here, on the trusted side.
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { object } from "../domain/description/object.ts";
@@ -152,7 +151,7 @@ async function create(
   });
 }
 
-/** Some changes are checked beside the machine, and name its nics as it has them. */
+/** Some changes can only be checked against the machine, whose nics they name. */
 async function update(
   { vmadm, transport, policy }: VmadmDeps,
   { signal, task_name, note }: Call,
@@ -217,9 +216,9 @@ type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
 /** Distinguishes the agent's machines from others. */
 export interface OwnMachines {
   /**
-   * Makes a machine. Until that has ended, the machine may lack the tag with its job, and its undo
-   * must still be allowed; likewise when something of it was left. A create that made nothing,
-   * because it was refused or failed, gives no right to whatever has the uuid then or later.
+   * Creates a machine. Until the create has ended, and if it leaves something behind, the machine may lack
+   * the tag with its job, and undoing it must still be allowed. A create that was refused or made nothing
+   * gives no right to whatever has the uuid then or later.
    * @throws whatever `make` throws
    */
   make<T>(

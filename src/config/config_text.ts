@@ -21,7 +21,7 @@ export function commentedSettings(named: readonly string[]): string {
 }
 
 /**
- * A value as it is written in the file.
+ * A value as written in the file.
  * @param raws the text from the command line; several for a list
  * @param folder against which relative paths are resolved
  * @throws {Error} whose message says what was expected

@@ -192,7 +192,7 @@ export function path(placeholder: "PATH" | "FILE" | "DIR"): Kind<string> {
   return { placeholder, read: readPath };
 }
 
-/** A list, or a text with separators; each item is read by itself. */
+/** A list, or a text with separators; each item is read separately. */
 export function list<T>(
   placeholder: string,
   { item, separator, itemsMax, what }: {

@@ -25,7 +25,7 @@ const NAMES_MAX = 256;
 
 const FOREIGN: readonly ForeignMachines[] = ["change", "read"];
 
-/** A list of words; each is read by itself. */
+/** A list of words, each read separately. */
 function names<Word extends string>(
   placeholder: string,
   read: (word: string) => Word,

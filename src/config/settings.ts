@@ -251,7 +251,7 @@ export const RELOADED_SETTINGS = [
 /** One of them. */
 export type ReloadedSetting = typeof RELOADED_SETTINGS[number];
 
-/** Where a value came from, the strongest last. */
+/** Where a value came from; later ones override earlier ones. */
 export type SettingOrigin =
   | { readonly kind: "default" }
   | { readonly kind: "file"; readonly path: string }

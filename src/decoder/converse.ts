@@ -114,7 +114,7 @@ function lostWords(what: string, memoryMib: number, deadlineMs: number): string 
 
 /** Sends the input into the pipe. */
 class Sending {
-  /** Whether all input is in the pipe or on its way. */
+  /** Whether all input has been sent. */
   done = false;
   /** The input's error: the caller's own, not the decoder's. */
   broken: { readonly error: unknown } | undefined;

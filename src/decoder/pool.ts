@@ -64,7 +64,7 @@ export interface Decoders {
   warm(): void;
   /** Process ids of all decoders. */
   pids(): number[];
-  /** Kills every decoder and waits until all are gone. */
+  /** Kills every decoder and waits until all have exited. */
   close(): Promise<void>;
 }
 

@@ -123,7 +123,7 @@ export class DecoderProcess {
     clearTimeout(this.#silence);
     this.#onGone();
     this.#gone.reject(new DecoderLost(end));
-    // Closes both pipes at this end, whatever waits on them.
+    // Closes both pipes at this end, even if something waits on them.
     this.#writer.abort().catch(() => {});
     this.#frames.return(undefined).catch(() => {});
   }

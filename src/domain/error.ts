@@ -4,9 +4,8 @@
 // take the status and the word from it, cli/command/ the exit code.
 
 /**
- * Every code with its HTTP status, the word that restify gave the status, which clients of document 2's
- * software know, and the name of the exit code. Where codes share a status, the first one stands for a
- * status that came without a code.
+ * Every code with its HTTP status, restify's word for that status, which clients of document 2's software
+ * know, and the name of the exit code. A status without a code means the first code that has it.
  */
 export const ERROR_CODES = {
   /** The request could not be read: broken JSON, a body that broke off. */
@@ -55,7 +54,7 @@ export type ErrorCode = keyof typeof ERROR_CODES;
 export type ErrorStatus<Code extends ErrorCode = ErrorCode> =
   `${typeof ERROR_CODES[Code]["status"]}`;
 
-/** The code that stands for a status; `internal` for one that no code has. */
+/** The code that a status means; `internal` if no code has it. */
 export function codeOfStatus(status: number): ErrorCode {
   // The keys of a constant are exactly those of its type.
   const codes = Object.keys(ERROR_CODES) as ErrorCode[];
@@ -79,7 +78,7 @@ export type NamedRefusal =
   | "info_of_no_job"
   | "entry_of_no_job";
 
-/** What an error carries besides its code and its message. */
+/** What an error may have in addition to code and message. */
 interface AgentErrorOptions {
   cause?: unknown;
   errors?: readonly FieldError[];
@@ -135,8 +134,8 @@ export function messageOf(error: unknown): string {
 export const NO_SPACE = /no space left|quota exceeded/i;
 
 /**
- * The code for an error of the operating system: missing rights, a missing file, no space. Errors are
- * recognized by name, since the domain does not depend on the runtime.
+ * The code for an error of the operating system: no permission, no such file, no space. Errors are recognized
+ * by name, since the domain does not depend on the runtime.
  * @returns undefined for any other error: a defect, or one with a code of its own
  */
 export function systemCode(error: unknown): ErrorCode | undefined {

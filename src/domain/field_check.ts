@@ -6,7 +6,7 @@
 
 import { closestString } from "@std/text/closest-string";
 
-/** Share of a known word's letters that a suggestion must have in common with what was typed. */
+/** Share of letters that the typed text must have in common with a known word to suggest it. */
 const LETTERS_SHARE_MIN = 0.5;
 /** Share of a known word's letters that may have to be changed, which also requires them in order. */
 const EDITS_SHARE_MAX = 0.6;

@@ -18,8 +18,8 @@ export function objectsIn(value: JsonValue | undefined): JsonObject[] {
 }
 
 /**
- * The text of a JSON value in which object keys are sorted at every level: equal values have equal
- * texts, whatever the order in which their keys were sent.
+ * The text of a JSON value with sorted keys at every level: equal values have equal texts, in whatever order
+ * their keys were sent.
  */
 export function canonicalJson(value: JsonValue): string {
   return JSON.stringify(sorted(value));
@@ -91,8 +91,8 @@ export function isWholeText(text: string): boolean {
   return text.isWellFormed() && !text.includes("\0");
 }
 
-// A look at JSON text before it is parsed: how deep and how large its value would be. A parser only
-// finds out by building the value, and the value of a hostile text is many times its size.
+// Measures JSON text before it is parsed: how deep and how large its value would be. A parser only finds out
+// by building the value, and the value of a hostile text is many times its size.
 
 /** What a text would become when parsed. Meaningless for text that is not JSON. */
 interface JsonMeasure {
@@ -250,7 +250,7 @@ function endOfString(bytes: Uint8Array, start: number): number {
   return bytes.length;
 }
 
-/** Names of members in a parsed value: fewer than its text had when one of them stood twice. */
+/** Number of member names in a parsed value: fewer than in its text if one was repeated. */
 export function countNames(value: unknown): number {
   let names = 0;
   const rest: unknown[] = [value];

@@ -1,6 +1,6 @@
-// Masks values in a stream of JSON text, in one pass over its bytes and without parsing it: it needs memory for
-// one name and the nesting, however long the text is. The text is JSON that this agent
-// has written; what is masked is replaced by a short text, everything else is left byte for byte.
+// Masks values in a stream of JSON text, in one pass over its bytes and without parsing: it needs memory only
+// for one name and the nesting. The text is JSON that this agent has written. Masked values are replaced by a
+// short text; every other byte stays unchanged.
 
 import {
   BACKSLASH,
@@ -15,8 +15,8 @@ import {
   QUOTE,
 } from "./json.ts";
 
-// Names of fields whose values are secrets. Logs, errors and answers to callers who may only look mask
-// what stands under them.
+// Names of fields whose values are secrets. They are masked in logs, in errors, and in answers to callers of
+// scope `read`.
 
 /** What replaces a secret. */
 export const MASK = "***";
@@ -27,7 +27,7 @@ export const SECRET_ENDINGS =
 
 const SECRET_NAME = new RegExp(`(?:${SECRET_ENDINGS})$`, "i");
 
-/** Objects of which each value is a secret, whatever its name. */
+/** Objects in which every value is a secret. */
 const SECRET_OBJECTS: ReadonlySet<string> = new Set(
   ["customer_metadata", "internal_metadata", "set_customer_metadata", "set_internal_metadata"],
 );
@@ -43,10 +43,10 @@ export function holdsSecrets(name: string): boolean {
 }
 
 /**
- * A value with secrets masked: what stands under the name of a secret, or in an object of secrets, at
- * any depth.
+ * A value with its secrets masked at any depth: fields with the name of a secret, and everything in an object
+ * of secrets.
  * @param names further names of secrets
- * @param textOf what becomes of other texts
+ * @param textOf converts other texts
  */
 export function maskedJson(
   value: JsonValue,
@@ -66,7 +66,7 @@ export function maskedJson(
   return Object.fromEntries(shown);
 }
 
-/** Which values are masked, besides those under the names of secrets. */
+/** Which other values are masked, besides those of secret fields. */
 export interface MaskRules {
   /** Further names whose values are masked, at any depth. */
   readonly names: ReadonlySet<string>;

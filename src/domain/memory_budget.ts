@@ -1,12 +1,11 @@
-// The memory budget of the agent. Before a caller holds a document, as text or as the value that it is
-// parsed into, it reserves the memory; it releases it when the document is gone. When
-// an account is used up, reservations wait their turn, first come first served, and are refused when
-// the wait has been too long: the caller is asked to try again later.
+// The memory budget of the agent. Memory for a document, as text or as a parsed value, is reserved before the
+// document is read and released afterwards. When an account is used up, reservations wait their turn, first
+// come, first served, and are refused when they have waited too long: the caller is asked to try again later.
 //
-// There are several accounts, so that large documents of one kind do not delay another: a cancel never
-// waits behind the bodies of workflows. A caller that needs two accounts reserves in the order below,
-// so that no two callers wait for each other. All accounts together, besides
-// bytes outside of V8's heap, fit into the heap of the agent beside what it has at rest.
+// There are several accounts, so that large documents of one kind do not delay another: a cancel never waits
+// behind the bodies of workflows. A caller that needs two accounts reserves in the order below, so that no
+// two callers wait for each other. All accounts together, except for bytes outside of V8's heap, fit into the
+// agent's heap together with what an idle agent needs.
 
 import { AgentError } from "./error.ts";
 
@@ -80,7 +79,7 @@ export interface MemoryBudget {
     what: string,
     options?: ReserveOptions,
   ): Promise<Reservation>;
-  /** Reserves memory that is there at once and that nobody waits for. */
+  /** Reserves memory only if it is free now and nobody is waiting for it. */
   tryReserve(account: Account, bytes: number): Reservation | undefined;
   /** Bytes that are reserved now. */
   used(account: Account): number;

@@ -47,7 +47,7 @@ export const JOB_TAG = "zonewright_job";
 /** What tasks may do with machines that no job made. @see Policy.foreignMachines */
 export type ForeignMachines = "change" | "read";
 
-/** The settings behind the fields of a policy, as they stand in the operator's file. */
+/** The settings behind the fields of a policy, by their names in the configuration file. */
 export const POLICY_SETTINGS = {
   brands: "policy.allow_brand",
   vcpusMax: "policy.vcpus_max",

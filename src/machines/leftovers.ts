@@ -71,8 +71,8 @@ export function openLeftovers(options: LeftoverOptions): Leftovers {
 }
 
 /**
- * Drops the record of a leftover, for example on a host that is gone, and ends all attempts to remove it. The
- * host is not asked, and whatever it has stays there.
+ * Drops the record of a leftover, for example on a host that no longer exists, and ends all attempts to
+ * remove it. The host is not asked, and whatever it has stays there.
  * @returns what was dropped
  * @throws {AgentError} `not_found`; `conflict` while the machine belongs to a job that has not failed
  */

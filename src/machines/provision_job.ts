@@ -48,7 +48,7 @@ interface RequestChecks {
   readonly now: Now;
 }
 
-/** Who has the uuid of a request: a machine, or the job of a machine that is gone. */
+/** Who has the uuid of a request: a machine, or the job of a machine that no longer exists. */
 export interface UuidHolder {
   /** As vmadm describes it; null when the uuid is free. */
   readonly machine: JsonObject | null;
@@ -123,7 +123,7 @@ export async function requireMakeable(job: JobFields, checks: RequestChecks): Pr
 }
 
 /**
- * The job of an earlier equal request, unless its machine is gone.
+ * The job of an earlier equal request, unless its machine no longer exists.
  * @param holder what holderOfUuid() returned
  * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine
  */
@@ -202,10 +202,7 @@ function requestOf(params: JsonObject): JsonObject {
   return Object.fromEntries(entries);
 }
 
-/**
- * Whether two requests ask for the same, however they write it: digits may stand for a number, and 1 for
- * true.
- */
+/** Whether two requests mean the same: a number may be written as digits, and true as 1. */
 function sameRequest(one: JsonObject, other: JsonObject): boolean {
   const [first, second] = [one, other].map((params) =>
     canonicalJson(keptRequest(requestOf(params)))
@@ -213,7 +210,7 @@ function sameRequest(one: JsonObject, other: JsonObject): boolean {
   return first === second;
 }
 
-/** A request in its stored form, whatever the policy was when it was accepted. */
+/** A request in its stored form, regardless of the policy when it was accepted. */
 function keptRequest(request: JsonObject): JsonObject {
   try {
     return JSON.parse(JSON.stringify(parseMachineRequest(request, WIDEST_POLICY)));

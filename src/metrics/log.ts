@@ -66,7 +66,8 @@ export function openLog(options: LogOptions, base: LogFields = {}): Log {
       if (options.budget?.takes(level, message, byteLength(text)) === false) return;
       options.write(text);
     } catch {
-      // Its reader is gone or its disk is full: the work that a line reports must not fail for it.
+      // Its reader has gone or its disk is full; the work that the line reports must not fail because of
+      // that.
     }
   };
   return {
@@ -83,7 +84,7 @@ const encoder = new TextEncoder();
 /** What takes more than a byte. */
 const NOT_ASCII = /[^\0-\x7f]/;
 
-/** Bytes of a line as it is written, its end included. */
+/** Bytes of a written line, including its end. */
 function byteLength(line: string): number {
   return (NOT_ASCII.test(line) ? encoder.encode(line).length : line.length) + 1;
 }
@@ -133,7 +134,7 @@ function textLine(ts: string, level: LogLevel, message: string, fields: LogField
   return [`${time} ${level.padEnd(5)} ${jsonLine(message).slice(1, -1)}`, ...words].join(" ");
 }
 
-/** A text that needs no quotes stays as it is. */
+/** A text that needs no quotes. */
 function plainWord(value: unknown): string {
   return typeof value === "string" && /^[\w./:@+-]+$/.test(value) ? value : jsonLine(value);
 }

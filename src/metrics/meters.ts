@@ -30,7 +30,7 @@ export interface Meters {
   readonly jobsCreated: { count: number };
   readonly jobs: Record<JobResult, number>;
   readonly tasks: Readonly<Record<TaskOutcomeKind, Histogram>>;
-  /** Bytes that were placed in zones, and that came from elsewhere. */
+  /** Bytes placed in zones, and bytes downloaded. */
   readonly media: { placed: number; downloaded: number };
   /** Entries that could not be written to the audit file. */
   readonly audit: { lost: number };
@@ -185,7 +185,7 @@ export class RequestMeter {
   readonly #series = new Map<string, Series>();
   readonly #times = new Map<string, Histogram>();
 
-  /** Notes one answer. @param seconds until its head was there */
+  /** Counts one answer. @param seconds until its head was there */
   answered(method: string, route: string, status: number, seconds: number): void {
     const key = `${method} ${status} ${route}`;
     const series = this.#series.get(key) ?? this.#open(key, method, route, status);
@@ -244,7 +244,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** Samples of one name with what it means. */
+/** Samples of one name, with its meaning. */
 export interface Family {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";

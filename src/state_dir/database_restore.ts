@@ -24,9 +24,9 @@ import {
 import { settleDatabase } from "../store/sqlite/older_copy.ts";
 
 interface RestoreReport {
-  /** The database as it is now. */
+  /** The current database. */
   readonly restored: DatabaseReport;
-  /** Where the one that stood there is kept; null when there was none. */
+  /** Where the replaced database is kept; null if there was none. */
   readonly replaced: string | null;
 }
 
@@ -41,8 +41,8 @@ const RESTORING = ".restoring";
 const KEPT = ".before-restore-";
 
 /**
- * Puts a backup in the place of the database of a state folder. The one that stood there is kept
- * beside it. Jobs that were running when the backup was taken are rescued at the agent's next start.
+ * Replaces the database of a state folder with a backup. The replaced one is kept beside it. Jobs that were
+ * running when the backup was taken are rescued at the agent's next start.
  * @throws {AgentError} `conflict` while an agent runs or somebody reads the database, for a file that is
  *   not sound or is newer than this program, and `not_found`
  */
@@ -97,8 +97,8 @@ async function keepAside(path: string, aside: string): Promise<string | null> {
 }
 
 /**
- * The log of a database that is too damaged to take it in. Beside the new database it would be taken
- * for its own, so it goes before that comes, and is kept with the damaged one.
+ * Moves the log of a database that is too damaged to absorb it. Beside the new database it would be mistaken
+ * for its log, so it is moved first, and kept with the damaged database.
  */
 async function partFromLog(path: string, aside: string): Promise<void> {
   await linkIfThere(`${path}-wal`, `${aside}-wal`);
@@ -118,8 +118,8 @@ async function linkIfThere(path: string, to: string): Promise<boolean> {
 }
 
 /**
- * Removes what a restore that was cut off has left beside a database: its copy, and the second name of
- * the database that was then not replaced. Two names for a file that is written would be two logs.
+ * Removes what an interrupted restore has left beside a database: its copy, and the second name of the
+ * database that was not replaced. A database that is written under two names would have two logs.
  * @param path of the database, whose state folder is held
  */
 export function removeUnfinishedRestore(path: string): void {

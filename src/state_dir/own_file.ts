@@ -15,7 +15,7 @@ const FILE_MODE = 0o600;
 /** More than the largest of those that are read whole, the tokens. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
 const OTHERS_WRITE = 0o022;
-/** In such a folder others may put what is theirs, and change nothing else. */
+/** In such a folder others can create files of their own, but change nothing else. */
 const STICKY = 0o1000;
 
 /** To whom a folder, and all that is kept in it, belongs; null where the system knows no users. */
@@ -66,8 +66,8 @@ function realPathOf(path: string): string {
 }
 
 /**
- * What stands under a name; undefined when nothing does. A file of root with one name is as good as one
- * of the owner: another user cannot have made it.
+ * What has this name; undefined if nothing does. A file of root with one name is as good as one of the owner:
+ * another user cannot have made it.
  * @throws {AgentError} `forbidden`
  */
 function lookAt(path: string, owner: number | null): Deno.FileInfo | undefined {
@@ -90,7 +90,7 @@ function refused(path: string, why: string): AgentError {
   return new AgentError("forbidden", `Cannot use ${path}: ${why}`);
 }
 
-/** An error of the system about a state folder, with what it must be and how to name another. */
+/** An error of the system about a state folder, with what is required of it and how to choose another. */
 export function stateFolderError(path: string, error: unknown): AgentError {
   if (error instanceof AgentError) return error;
   const isFile = error instanceof Deno.errors.NotADirectory ||
@@ -107,7 +107,7 @@ export function stateFolderError(path: string, error: unknown): AgentError {
 }
 
 /**
- * Reads a file of a state folder; undefined when it is not there.
+ * Reads a file of a state folder; undefined if it does not exist.
  * @returns its text, with what the system says of it
  * @throws {AgentError} `forbidden` for anything but a regular file of the folder's owner
  */
@@ -208,7 +208,9 @@ export function ownerOf(path: string): Owner {
 /** Rights of group and others. */
 const OTHERS = 0o077;
 const SECRET_CHARS_MAX = 4096;
-/** What may stand in a header: no control character can end it, no space can part it. */
+/**
+ * What a header may contain: no control character, which could end it, and no space, which could split it.
+ */
 const SECRET = /^[\x21-\x7e]+$/;
 
 /** A larger file is refused before it is read. */

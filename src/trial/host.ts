@@ -1,5 +1,5 @@
 // The host of a trial: always simulated, in the trial's own folder or in a given one. Machines that already
-// run there go on; those that the trial has started end with it. Listing and ending machines bypass vmadm,
+// run there keep running; those that the trial started end with it. Listing and ending machines bypass vmadm,
 // whose injected faults are meant for the workflow.
 
 import { join } from "@std/path";
@@ -13,7 +13,7 @@ import { viewOf } from "../simulator/vmadm/view.ts";
 import { simulatedTransport, type Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 
-/** How long calls of vmadm may go on when the trial ends; later they are killed. Milliseconds. */
+/** How long calls of vmadm may still run when the trial ends, before they are killed. Milliseconds. */
 const SETTLE_MS_MAX = 10_000;
 /** How long a process of a machine may take from its start until it says that it runs. */
 const START_MS_MAX = 2_000;
@@ -89,8 +89,8 @@ function isUp({ state }: Machine): boolean {
 /** Ends what the trial has started, as a power cut does. */
 async function endMachines(state: State, before: ReadonlySet<string>): Promise<void> {
   const ours = async () => (await readMachines(state)).filter(({ uuid }) => !before.has(uuid));
-  // The process of a start that was cut off may be on its way, and would come to a folder that is
-  // gone; one that has not come by then was never started.
+  // The process of an interrupted start may still be starting, and would find its folder removed; one that
+  // has not appeared by then was never started.
   for (let waitedMs = 0; waitedMs < START_MS_MAX; waitedMs += LOOK_MS) {
     if (!(await ours()).some((machine) => machine.state === "ready")) break;
     await sleep(LOOK_MS);
@@ -105,7 +105,7 @@ function someFields(view: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(view).filter(([name]) => FIELDS.includes(name)));
 }
 
-/** A host whose calls have ended before the trial takes it down, and that takes none afterwards. */
+/** A host whose calls have ended before the trial shuts it down, and that accepts none afterwards. */
 function watched(opened: AgentContext["opened"], transport: Transport): Transport {
   const underWay = new Set<Promise<unknown>>();
   const late = new AbortController();
@@ -119,7 +119,7 @@ function watched(opened: AgentContext["opened"], transport: Transport): Transpor
   });
   return {
     ...transport,
-    // Without `released`: nothing of a trial goes on when its command has ended.
+    // Without `released`: nothing of a trial keeps running after its command has ended.
     vmadm: async (args, { released: _, signal, ...options }) => {
       if (closed) throw new AgentError("aborted", "Cannot run vmadm: the trial has ended");
       const both = AbortSignal.any([late.signal, ...(signal === undefined ? [] : [signal])]);

@@ -43,7 +43,7 @@ export interface TrialOptions {
   readonly log: Log;
 }
 
-/** The job that is tried, as it is now. */
+/** The job being tried, in its current state. */
 export interface TrialLook {
   /** As GET /jobs/:job_uuid answers it. */
   readonly job: JsonObject;
@@ -60,16 +60,16 @@ export interface Trial {
   changed(ms: number, signal: AbortSignal): Promise<void>;
   /** Reports the outcome of the task that set the job to waiting. */
   resume(resume: Resume): Promise<void>;
-  /** The machines that stand in the simulated host. */
+  /** The machines of the simulated host. */
   machines(): Promise<JsonObject[]>;
 }
 
 const FOLDER_PREFIX = "zonewright-try-";
 
 /**
- * Runs a function beside a trial, and takes everything down when it has ended, however it ends.
- * @throws {AgentError} `invalid_argument` for params, flags or folders that cannot be used;
- * whatever the function throws, or what failed in taking down
+ * Runs a function with a trial, and removes everything when the function has ended or failed.
+ * @throws {AgentError} `invalid_argument` for params, flags or folders that cannot be used; whatever the
+ * function throws, or the error of removing everything
  */
 export async function withTrial<T>(
   options: TrialOptions,
@@ -133,7 +133,7 @@ async function startTrial(
   return openLooks({ uuid: job.uuid, config, store, host, runner, notifier });
 }
 
-/** The settings of a development agent in the folder, whatever file and environment say. */
+/** The settings of a development agent in the folder, ignoring file and environment. */
 async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<Config> {
   const config = readConfig({
     flags: { ...flags, dev: true, slots: "1", "state-dir": join(folder, "state") },

@@ -37,8 +37,8 @@ export interface Language {
 }
 
 /**
- * Takes the built-ins as they are now. With `late` they are looked up at every call, as careless code
- * would: tests use it to show that nothing could have replaced them.
+ * Copies the built-ins as they are now. With `late` they are looked up at every call, as careless code would:
+ * tests use it to show that nothing could have replaced them.
  */
 export function takeLanguage(late = false): Language {
   const take = late ? lookUp : detach;

@@ -186,7 +186,7 @@ export function openLineWriter(
       try {
         await writeAll(bound, bytes, language);
       } catch {
-        // The other end is gone.
+        // The other end has closed.
       }
       underWay = 0;
     }

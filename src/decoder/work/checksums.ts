@@ -49,7 +49,7 @@ export function listedHashes(text: string, file: ListedFile): string[] {
   // A file without a name matches no line, not even one without a name.
   if (file.filename === "" && file.format !== "bare") return [];
   const found = new Set<string>();
-  // A bare document is its first word, whatever follows.
+  // Of a bare document, only the first word counts.
   const wanted = file.format === "bare" ? 1 : HASHES_MAX;
   for (let at = 0; at < text.length && found.size < wanted;) {
     const end = text.indexOf("\n", at);

@@ -26,7 +26,7 @@ import {
 import { openByteSource, takeBodies } from "./byte_source.ts";
 import type { DecoderWork } from "./work.ts";
 
-/** A document as it is given: what it is, and its bytes. */
+/** A document of the input: what it is, and its bytes. */
 interface Given {
   readonly path: string;
   readonly body: Uint8Array;
@@ -34,7 +34,7 @@ interface Given {
 
 type DocumentReading = (request: JsonObject, documents: readonly Given[]) => JsonValue;
 
-/** Reads documents: request `{kind, lengths, paths}` and what the kind takes besides. */
+/** Reads documents: request `{kind, lengths, paths}` and further fields of the kind. */
 export const indexWork: DecoderWork = async (request, input) => {
   const bodies = await takeBodies(openByteSource(input), request.lengths);
   const paths = Array.isArray(request.paths) ? request.paths.map(String) : [];
@@ -191,12 +191,12 @@ function hostsOf(document: Given): string[] {
     .filter((host) => host !== "");
 }
 
-// What was once published for checking an artifact is pinned: a later index may add to it, but not
-// change it or take it away. Otherwise anyone who can write the index could exchange an image together
-// with its digest. A change that is meant must be accepted by the operator.
+// What was published for verifying an artifact is pinned: a later index may add to it, but not change or
+// remove it. Otherwise anyone who can write the index could replace an image together with its digest. An
+// intended change must be accepted by the operator.
 //
-// The pins of artifacts that the index has are in its documents. Of an artifact that leaves, a pin
-// is stored, so that nothing comes back under the same name as something else.
+// The pins of artifacts in the index are its documents. When an artifact leaves the index, its pin is stored,
+// so that nothing else can return under its name.
 
 /** What was published of one artifact. */
 interface Pin {
@@ -264,7 +264,7 @@ function difference(before: Pin, after: Pin): string | undefined {
 
 /**
  * Whether new lists are older than the known ones. Anyone who could replay an old tree would keep a host from
- * ever seeing fixes. It also counts as older when the newest build is gone and no newer one replaces it.
+ * ever seeing fixes. It also counts as older if the newest build has vanished and no newer one replaces it.
  * @returns words that follow the name of a document, or undefined
  */
 export function rolledBack(

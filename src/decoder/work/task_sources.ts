@@ -30,10 +30,9 @@ function cut(problem: string | undefined): string | null {
   return problem.length <= PROBLEM_CHARS_MAX ? problem : `${problem.slice(0, PROBLEM_CHARS_MAX)}…`;
 }
 
-// The source of a task: that it is one function definition and nothing else, and that it imports
-// nothing. The agent decides this by parsing it, never by running it. Running happens only behind the
-// sandbox's walls, where code cannot be made from strings: what is not in the source cannot appear
-// later.
+// The rule for the source of a task: it is one function definition and nothing else, and it imports nothing.
+// The agent decides this by parsing, never by running. Tasks run only behind the sandbox's walls, where code
+// cannot be made from strings: what is not in the source cannot appear later.
 
 const SOURCE_OPTIONS = {
   ecmaVersion: 2024,
@@ -42,9 +41,9 @@ const SOURCE_OPTIONS = {
 } as const;
 
 /**
- * What keeps a text from being the definition of one function that imports nothing, or undefined when
- * nothing does. The text is read as an expression in parentheses, as it is when the task runs; named,
- * anonymous, arrow and async functions all are definitions.
+ * Why a text is not the definition of one function that imports nothing; undefined if it is. The text is read
+ * as an expression in parentheses, as when the task runs; named, anonymous, arrow and async functions are all
+ * definitions.
  */
 export function functionProblem(source: string): string | undefined {
   return importProblem(source) ?? definitionProblem(source);
@@ -88,11 +87,11 @@ function parseMessage(error: unknown): string {
   return `${what} in line ${line}, column ${Number(column) + shift}`;
 }
 
-// The parser of task sources: acorn, with the names of scopes kept in another way. acorn writes each
-// `var` into every block around it and looks through lists at each declaration: 60,000 names in 100
-// blocks take all memory, and 40,000 in one take seconds. Here a declaration costs the same wherever
-// it stands: a function holds the last place at which each name was declared by `var`, and how many of
-// its open blocks have the name in a way that `var` may not repeat.
+// The parser of task sources: acorn, with another record of the names in scope. acorn adds each `var` to
+// every block around it and searches lists at each declaration: 60,000 names in 100 blocks take all memory,
+// and 40,000 in one block take seconds. Here every declaration costs the same: a function keeps the last
+// place at which each name was declared by `var`, and how many of its open blocks declare the name in a way
+// that `var` may not repeat.
 
 /** How a name is declared, as acorn numbers it; a parameter counts as `var`. */
 const BIND_LEXICAL = 2;

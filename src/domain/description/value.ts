@@ -17,7 +17,7 @@ export interface Description<T = JsonValue> {
   read(value: unknown, field: string, findings: Findings): T | undefined;
   /** As JSON Schema 2020-12. @param components where named schemas go, by their names */
   schema(components: JsonObject): JsonObject;
-  /** The value that a text of a query stands for; without it, the text itself. */
+  /** Converts a text of a query to a value; without it, the text is the value. */
   readonly fromText?: (text: string) => unknown;
 }
 

@@ -25,7 +25,7 @@ import { type OsinfoRef, readOsinfo, refuseRepeated } from "./image_index.ts";
 import type { JsonObject } from "../json.ts";
 import { type Digest, DIGEST_ALGORITHMS, DIGEST_DIGITS, isDigestValue } from "../digest.ts";
 
-/** Format once decompressed: known words, and whatever a vendor comes up with. */
+/** Format after decompression: the known words, or any other word of a vendor. */
 type ImageFormat = "qcow2" | "raw" | "vmdk" | (string & Record<never, never>);
 /** Compression of the file as downloaded; open as {@linkcode ImageFormat} is. */
 type Compression =

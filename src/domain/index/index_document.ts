@@ -19,7 +19,7 @@ export const DOCUMENT_LIST_MAX = 10_000;
 const TEXT_CHARS_MAX = 4096;
 /** Characters of a found value that an error repeats. */
 const QUOTE_CHARS_MAX = 64;
-/** The first integer beyond the format `uint64`. As a double it also stands for those just below. */
+/** The first integer beyond the format `uint64`. As a double it also represents those just below. */
 const UINT64_END = 2 ** 64;
 
 /** A place in a document of the index. */

@@ -1,5 +1,5 @@
-// The paths of the eight operations of the image index, and the names that may stand in them. A path
-// is the same text upstream, in the store and in a request.
+// The paths of the eight operations of the image index, and the names in them. A path is the same text
+// upstream, in the store and in a request.
 
 /** The aliases that have an operation of their own. A release may hold others too. */
 export const SERVED_ALIASES = ["latest", "lts", "dev"] as const;

@@ -26,7 +26,7 @@ const COLON_NEXT = /\s*:/y;
 /** What a number and a name may end with, before a dot. */
 const NAME_CHAR = /[\w$]/;
 const DIGIT = /\d/;
-/** Characters before a dot that are looked at; whatever is longer counts as a number. */
+/** Characters that are looked at before a dot; anything longer counts as a number. */
 const NUMBER_CHARS_MAX = 64;
 
 const ADVICE = "a task body has no modules, rename it or split the word in a text";

@@ -75,7 +75,7 @@ export const FAILED_ATTEMPT = whole("An attempt of a task that failed.", {
   },
 });
 type AttemptOnWire = ShapeOf<typeof FAILED_ATTEMPT>;
-/** The same as it is kept, beside its phase. */
+/** The same as stored, together with its phase. */
 export type FailedAttempt = Omit<AttemptOnWire, "phase" | "message">;
 
 /** Error of a task, or of an attempt of one, that ended with the agent. */
@@ -94,7 +94,7 @@ export function secretNames({ secret_params }: JsonObject): ReadonlySet<string> 
 }
 
 /**
- * The error of an attempt as it is kept: one whose JSON is long as the beginning of its text.
+ * The error of an attempt as stored: if its JSON is long, the beginning of its text.
  * @param secrets names of its secrets, asked for only when it becomes a text
  */
 export function keptError(error: JsonValue, secrets: () => ReadonlySet<string>): JsonValue {
@@ -221,11 +221,11 @@ export interface NewJob {
   readonly requested_params?: JsonObject;
   /** The machine that the job makes or acts on, which has one unfinished job at most. */
   readonly machine_uuid?: MachineUuid | null;
-  /** What the engine itself keeps on the job, such as the attempt that came before it. */
+  /** What the engine itself stores with the job, such as the previous attempt. */
   readonly props?: JsonObject;
   readonly locks?: string | null;
   readonly callback_url?: string | null;
-  /** Results of an earlier job with which this one begins: it goes on with the task after them. */
+  /** Results of an earlier job: the new job begins with the task after them. */
   readonly chain_results?: readonly TaskResult[];
   /** Under which a repeated request is known. */
   readonly idempotency?: Idempotency;

@@ -95,7 +95,7 @@ export type TaskEvent =
   | { readonly kind: "continue" }
   /** It succeeded, and was the last one of the phase. */
   | { readonly kind: "succeed" }
-  /** It failed, its retries and its fallback included. `onerror`: the job has such a chain. */
+  /** It failed, including its retries and its fallback. `onerror`: the job has such a chain. */
   | { readonly kind: "fail"; readonly onerror: boolean }
   /** It called cb() with one of the four words. */
   | { readonly kind: "cb_queue" }
@@ -206,7 +206,7 @@ export function isRetryable(state: JobState, retried: boolean): boolean {
 /** What the end of a task does to a job that its runner holds. */
 export function afterTask(at: Standing, event: TaskEvent): Move {
   if (event.kind === "continue") return moved(at, at.state, "one");
-  // Nothing comes after the oncancel chain, whatever its tasks call back.
+  // Nothing runs after the oncancel chain, whatever its tasks call back.
   if (at.state === "undoing") return moved(at, "canceled", "none");
   switch (event.kind) {
     case "succeed":

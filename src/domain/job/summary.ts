@@ -265,12 +265,12 @@ export interface JobLogLine {
   readonly phase: Phase | null;
   /** Number of the attempt that failed, or that wrote the entry; null where no task wrote it. */
   readonly attempt: number | null;
-  /** The entry; of an attempt, what FailedAttempt has besides. */
+  /** The entry; for an attempt, the other fields of FailedAttempt. */
   readonly entry: JsonObject;
   readonly created_at: Instant;
 }
 
-/** A line as it is sent: it has a message, or progress; what else it holds stands in `fields`. */
+/** A line as it is sent: it has a message or progress, and anything else in `fields`. */
 export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): LogLineOnWire {
   const { seq: sequence, created_at: time, attempt } = line;
   const entry = maskedJson(line.entry, secrets) as JsonObject;
@@ -282,13 +282,13 @@ export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): L
   return { ...head, ...said };
 }
 
-/** What a line says besides its head. */
+/** The rest of a line, without its head. */
 type LineSaid = Omit<LogLineOnWire, "sequence" | "time" | "task" | "attempt">;
 
 function entrySaid({ task, log, message, progress, ...others }: JsonObject): LineSaid {
   const level = LOG_LEVELS.find((one) => one === log) ?? "info";
   const { fields, ...more } = others;
-  // A line of a task's log has its fields together, an entry of its own beside each other.
+  // A line of a task's log has its fields in one object; any other entry is the object itself.
   const left: JsonObject = log !== undefined && isJsonObject(fields)
     ? { ...fields, ...more }
     : { ...others };
@@ -302,7 +302,7 @@ function entrySaid({ task, log, message, progress, ...others }: JsonObject): Lin
   return { level, message: words, progress: null, fields: fieldsOf(left) };
 }
 
-/** What stands for an entry without a message: the call of a capability, or the names it has. */
+/** The message of an entry that has none: the call of a capability, or the names of its fields. */
 function wordsOf(entry: JsonObject): string {
   const { zonewright_call: call, zonewright_calls: calls } = entry;
   if (isJsonObject(call)) return `${call.name}: ${call.ended}, ${call.ms} ms`;

@@ -1,6 +1,6 @@
-// Workflows and tasks: what document 2 says of their fields, and the parse that names every wrong
-// one by its path. Unknown keys are kept as sent and returned as sent; a task gets a uuid and
-// nothing else, so that clients may compare what they sent with what they read.
+// Workflows and tasks: the fields that document 2 describes, and their parser, which names every incorrect
+// one by its path. Unknown keys are stored and returned as sent. A task gets a uuid and nothing else, so that
+// clients can compare what they sent with what they read.
 
 import { accepted, openFindings } from "../description/findings.ts";
 import { type Fields, object } from "../description/object.ts";
@@ -56,7 +56,7 @@ export interface Workflow {
   readonly [key: string]: unknown;
 }
 
-/** A workflow with what the store knows of it. */
+/** A workflow as stored. */
 export interface StoredWorkflow {
   readonly workflow: Workflow;
   /** Part of the agent itself: it can be read and run, not changed or deleted. */

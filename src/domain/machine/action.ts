@@ -89,7 +89,7 @@ export const BOOT_OPTIONS: readonly string[] = Object.keys(FIELDS.boot);
 
 /**
  * The options of an action, none of which is required.
- * @param others fields that may stand beside the options and belong to someone else
+ * @param others fields that are allowed beside the options, and read elsewhere
  */
 export function actionOptions(
   action: MachineAction,
@@ -121,7 +121,7 @@ export function machineNotFound(uuid: MachineUuid): AgentError {
 }
 
 /**
- * Checks an action beside the machine as it is; the job does so again when its turn has come.
+ * Checks whether the machine's present state and brand allow an action; the job checks again when it runs.
  * @param machine The machine as vmadm describes it
  * @throws {AgentError} `conflict` naming the state or the brand that was found and those expected
  */
@@ -165,7 +165,7 @@ function requirePlaces(uuid: string, { disks }: JsonObject, options: JsonObject)
 const CONSOLE_STATES = ["running", "stopping"];
 
 /**
- * Checks a request for a console beside the machine as it is.
+ * Checks whether the machine's present state and brand allow a console.
  * @throws {AgentError} `conflict` naming the state or the brand that was found and those expected
  */
 export function requireConsole(uuid: string, { brand, state }: JsonObject): void {
@@ -186,7 +186,7 @@ function statesFor(action: MachineAction): readonly string[] | null {
     case "reboot":
       return ["running"];
     case "eject":
-      // The hypervisor of a running machine holds the file open, and may exchange what is beside it.
+      // The hypervisor of a running machine holds the file open, and could replace other files in the folder.
       return ["stopped"];
     case "delete":
       return null;

@@ -113,7 +113,7 @@ export function parseMachineChanges(value: unknown, policy: Policy, field = "cha
   return parse(machineChanges(policy), value, field, "changes");
 }
 
-/** Whether changes can only be checked beside the machine itself. */
+/** Whether checking the changes needs the machine itself. */
 export function needsMachine(changes: JsonObject): boolean {
   return BESIDE_MACHINE.some((name) => changes[name] !== undefined) ||
     brandedIn(changes).length > 0;
@@ -136,8 +136,8 @@ export function withOwnMacs(changes: JsonObject, machine: JsonObject): JsonObjec
 }
 
 /**
- * Checks changes beside their machine: vmadm drops what is of the other brand without a word, and
- * bounds no number of nics.
+ * Checks changes against their machine: vmadm silently ignores properties of the other brand, and does not
+ * limit the number of nics.
  * @param machine as vmadm describes it
  * @throws {AgentError} `invalid_argument` naming every field that does not fit
  */
@@ -217,7 +217,7 @@ function refuseHighPlaces(
   }
 }
 
-/** The nics that changes add or change, as they are then, with their paths. */
+/** The nics that the changes add or change, as they will be, with their paths. */
 export function changedNics(
   changes: JsonObject,
   machine: JsonObject,
@@ -238,7 +238,7 @@ export function changedNics(
   ];
 }
 
-/** The nics of a machine as they are once others are removed and some of them changed. */
+/** The nics that a machine will have after the changes. */
 function nicsKept(changes: JsonObject, machine: JsonObject): JsonObject[] {
   const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
   const updates = objectsIn(changes.update_nics);

@@ -35,9 +35,9 @@ const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
 export const ALL_DISK_MODELS: readonly string[] = [...new Set(Object.values(DISK_MODELS).flat())];
 
 /**
- * Drives that IDE has places for. vmadm numbers the drives of a kvm machine in their order, whatever
- * their models, and those of a start after the machine's own. The hypervisor ends at once when a drive
- * of model ide has a higher number, and an old report says that it does not read a CD in the last place.
+ * Number of places that IDE has. vmadm numbers the drives of a kvm machine in order, whatever their models;
+ * drives given at boot follow. The hypervisor exits at once if an ide drive has a higher number, and an old
+ * report says that it cannot read a CD in the last place.
  * @see TritonDataCenter/smartos-live#331
  */
 export const IDE_PLACES = 4;
@@ -216,7 +216,7 @@ export function diskRelations(brand: MachineBrand | undefined): readonly Relatio
   ];
 }
 
-/** No schema states it: that of a request, which has a medium beside its disks, allows fewer disks. */
+/** No schema states this: a request, which also has a medium, allows fewer disks. */
 const IDE_FIRST: Relation = {
   check({ disks }, field, findings) {
     for (const [index, disk] of (Array.isArray(disks) ? disks : []).entries()) {

@@ -74,8 +74,8 @@ export function parseMediaName(name: string, field: string): string {
 }
 
 /**
- * A valid file name made of any text, such as the last part of an address: other characters become
- * dashes, the ending is kept when the name must be cut. An empty rest becomes `medium`.
+ * Makes a valid file name of any text, such as the last part of an address: other characters become dashes,
+ * and a long name is cut before its ending. If nothing is left, it is `medium`.
  */
 export function safeMediaName(from: string): string {
   const last = from.split(/[\\/]/).findLast((part) => part !== "") ?? "";
@@ -287,7 +287,7 @@ export function parseMediaRequest(
 export interface ExpectedMedium {
   /** The safe name that it gets. */
   readonly name: string;
-  /** Bytes as it is used; null when that is not known. */
+  /** Bytes of the file as it is used; null if unknown. */
   readonly size: number | null;
 }
 

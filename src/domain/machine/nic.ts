@@ -54,7 +54,7 @@ const MTU_MIN = 576;
 const MTU_MAX = 9000;
 /** The name of a network. */
 export const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
-/** What `vmadm update` takes as the network of a nic that is there: none with a slash. */
+/** What `vmadm update` accepts as the network of an existing nic: no name with a slash. */
 const PLAIN_NIC_TAG = /^[A-Za-z0-9_]{1,64}$/;
 /** Not all zeros; the low bit of the first octet marks a group address, which no nic has. */
 const OCTETS = "[0-9A-Fa-f]?[02468ACEace](?::[0-9A-Fa-f]{1,2}){5}";
@@ -154,7 +154,7 @@ export function newNics(
   return boundedList(policy, "nicsMax", named(name, one), "nics");
 }
 
-/** What changes of a nic that is there, which its `mac` names. */
+/** Changes to an existing nic, identified by its `mac`. */
 export function nicChange(policy: Policy): Description<JsonObject> {
   const plain = text(PLAIN_NIC_TAG, "a name of at most 64 letters, digits and underscores");
   const tag = allowedNicTag(policy, anyTag);
@@ -269,7 +269,7 @@ export function refuseTakenAddress(
   findings.add(path, "Invalid", words);
 }
 
-/** The addresses of one nic. vmadm takes each on one nic of a machine only, whatever the network. */
+/** The addresses of one nic. vmadm accepts each on only one nic of a machine, whatever the networks. */
 function addressesOf({ ip, ips }: JsonObject): string[] {
   const given = [ip, ...(Array.isArray(ips) ? ips : [])]
     .filter((address): address is string => typeof address === "string")
@@ -280,7 +280,7 @@ function addressesOf({ ip, ips }: JsonObject): string[] {
 }
 
 /**
- * Refuses routes by a nic that is not there, or has no address of its own.
+ * Refuses routes through a nic that does not exist or has no static address.
  * @param field the path of the routes
  */
 export function refuseRoutes(

@@ -101,7 +101,7 @@ export const BRAND_OF: Readonly<Record<string, MachineBrand>> = {
   bootrom: "bhyve",
 };
 
-/** What create and update take alike, whatever the brand. */
+/** What create and update both take, for either brand. */
 export function settings(policy: Policy): Fields {
   return { ...sizes(policy), ...LABELS, ...ofOneBrand() };
 }

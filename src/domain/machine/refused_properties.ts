@@ -116,7 +116,7 @@ export const REFUSED_NIC_PROPERTIES: Reasons = {
   over: READ_ONLY,
 };
 
-/** What `vmadm update` knows besides the properties of a machine. @see vmadm(8), update */
+/** What `vmadm update` knows in addition to the properties of a machine. @see vmadm(8), update */
 export const REFUSED_CHANGES: Reasons = {
   ...REFUSED_MACHINE_PROPERTIES,
   ...named(OUT_OF_ZONE, ["add_filesystems", "remove_filesystems", "update_filesystems"]),

@@ -109,8 +109,8 @@ const EJECT = `async function eject(job, cb) {
 }`;
 
 /**
- * Deletes a machine with its disks, its zone and the media in it. A machine that is gone is no error,
- * so the task may run again after a crash or when a dataset was busy.
+ * Deletes a machine with its disks, its zone and the media in it. A missing machine is no error, so the task
+ * may run again after a crash or when a dataset was busy.
  */
 const DELETE = `async function remove(job, cb) {
   const { uuid } = job.params;
