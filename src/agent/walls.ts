@@ -96,13 +96,14 @@ async function testDecoder(
   const root = Deno.uid() === 0;
   const { tools } = await findGuestTools({ os: Deno.build.os, root });
   const place = { tools, root, slots: 1, ...(user === undefined ? {} : { user }) };
-  const decoder = new DecoderProcess(decoderCommand(self, place), log, () => {});
+  const command = decoderCommand(self, place);
+  const decoder = new DecoderProcess(command, log, () => {});
   try {
     await decoder.ready;
     const start = { check: "start", ok: true, detail: `process ${decoder.pid} reported` };
     const refused = GUEST_PERMISSIONS.filter((name) => !self.walled?.cannotRefuse.includes(name));
     const permissions = refused.map((check) => ({ check, ok: true, detail: "has none" }));
-    return [start, ...permissions, ...await processChecks(decoder.pid, place)];
+    return [start, ...permissions, ...await processChecks(decoder.pid, place, command)];
   } catch (error) {
     return [{ check: "start", ok: false, detail: messageOf(error) }];
   } finally {

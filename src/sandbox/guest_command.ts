@@ -173,6 +173,8 @@ export interface WalledCommand {
   readonly takesRest?: readonly string[];
   /** Memory limit, MiB. */
   readonly memoryMib: number;
+  /** Limit of its address space on illumos, KiB; undefined where its runtime reserves more than any limit allows. */
+  readonly addressKibMax?: number;
   /** Checks that the runtime cannot pass; see WalledSelf. */
   readonly cannotRefuse: readonly string[];
 }
@@ -260,6 +262,9 @@ function walledCommand(
       takesRest: [tools.ppriv, "-s", ILLUMOS_TAKEN_LATER.map((name) => `A-${name}`).join(",")],
     }),
     memoryMib: memoryMib(face, self, tools),
+    ...(tools.sh === undefined || self.walled === undefined
+      ? {}
+      : { addressKibMax: ADDRESS_KIB_MAX }),
     cannotRefuse: self.walled?.cannotRefuse ?? [],
   };
 }

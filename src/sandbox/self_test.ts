@@ -60,7 +60,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
         return [
           { check: "start", ok: true, detail: `process ${guest.pid} reported` },
           ...GUEST_CHECKS.map((name) => found(reported, name)),
-          ...await processChecks(guest.pid, place),
+          ...await processChecks(guest.pid, place, command),
         ];
       } finally {
         guest.kill("was ended after its test");

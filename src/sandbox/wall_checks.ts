@@ -2,11 +2,11 @@
 // only with all permissions, so `cat` reads it; on illumos what ps, ppriv and plimit report.
 
 import {
-  ADDRESS_KIB_MAX,
   DATA_BYTES_MAX,
   FILES_MAX,
   type GuestPlace,
   ILLUMOS_LACKING,
+  type WalledCommand,
 } from "./guest_command.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../wall/protocol.ts";
 
@@ -22,7 +22,11 @@ const LOOPBACK = /\b127\.0\.0\.1$/m;
  * running guest or decoder; on illumos `user`, `privileges`, `network` and `limits`. A wall that this host or agent cannot have fails its check, which names
  * what is missing.
  */
-export async function processChecks(pid: number, place: GuestPlace): Promise<GuestCheck[]> {
+export async function processChecks(
+  pid: number,
+  place: GuestPlace,
+  { addressKibMax }: Pick<WalledCommand, "addressKibMax">,
+): Promise<GuestCheck[]> {
   const { cat, ppriv, ps } = place.tools;
   if (cat === undefined) {
     if (ppriv !== undefined && ps !== undefined) {
@@ -30,7 +34,7 @@ export async function processChecks(pid: number, place: GuestPlace): Promise<Gue
         uid: await runText(ps, ["-o", "uid=", "-p", `${pid}`]),
         privileges: await runText(ppriv, ["-v", `${pid}`]),
         limits: await runText(PLIMIT, [`${pid}`]),
-      });
+      }, addressKibMax);
     }
     const detail = "cannot be looked at: that takes Linux and /usr/bin/cat";
     return [{ check: "process", ok: false, detail }];
@@ -77,7 +81,10 @@ interface IllumosReport {
 }
 
 /** The checks of a process on illumos, from what its programs print there. */
-export function illumosChecks({ uid, privileges, limits }: IllumosReport): GuestCheck[] {
+export function illumosChecks(
+  { uid, privileges, limits }: IllumosReport,
+  addressKibMax: number | undefined,
+): GuestCheck[] {
   const user = uid.trim();
   return [
     {
@@ -86,7 +93,7 @@ export function illumosChecks({ uid, privileges, limits }: IllumosReport): Guest
       detail: user === "0" ? "it is root" : `it is user ${user || "?"}`,
     },
     ...privilegeChecks(privileges),
-    plimitCheck(limits),
+    plimitCheck(limits, addressKibMax),
   ];
 }
 
@@ -110,20 +117,18 @@ function privilegeChecks(printed: string): GuestCheck[] {
   ];
 }
 
-function plimitCheck(printed: string): GuestCheck {
+function plimitCheck(printed: string, addressKibMax: number | undefined): GuestCheck {
   const lines = printed.split("\n").map((line) => line.trim().split(/\s+/).join(" "));
-  const wanted = [
-    ["nofiles(descriptors)", FILES_MAX],
-    ["coredump(blocks)", 0],
-    ["vmemory(kbytes)", ADDRESS_KIB_MAX],
-  ] as const;
+  const memory = addressKibMax === undefined ? [] : [["vmemory(kbytes)", addressKibMax] as const];
+  const wanted = [["nofiles(descriptors)", FILES_MAX], ["coredump(blocks)", 0], ...memory] as const;
   const missing = wanted.filter(([name, value]) => !lines.includes(`${name} ${value} ${value}`))
     .map(([name]) => name);
   const ok = missing.length === 0;
-  const words = ok
-    ? "of memory, open files and core files are set"
-    : `without ${missing.join(", ")}`;
-  return { check: "limits", ok, detail: words };
+  if (!ok) return { check: "limits", ok, detail: `without ${missing.join(", ")}` };
+  const detail = addressKibMax === undefined
+    ? "of open files and core files are set; of memory, there are the heap's and the watch"
+    : "of memory, open files and core files are set";
+  return { check: "limits", ok, detail };
 }
 
 async function namespaceCheck(

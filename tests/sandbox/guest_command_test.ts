@@ -161,6 +161,10 @@ Deno.test("guestCommand() limits a guest on illumos by a shell, its address spac
   const walled = { guest, decoder: guest, cannotRefuse: [] };
   const self = { ...COMPILED, program: "/bin/sh", walled };
   const command = guestCommand(self, place);
+  assertEquals([command.addressKibMax, guestCommand(COMPILED, place).addressKibMax], [
+    ADDRESS_KIB_MAX,
+    undefined,
+  ]);
   const { stdout } = await new Deno.Command(command.program, { args: [...command.args] }).output();
   assertEquals(new TextDecoder().decode(stdout), `64\n0\n${ADDRESS_KIB_MAX}\n`);
 });
