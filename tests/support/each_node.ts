@@ -2,7 +2,7 @@
 // where `make test-full` has put them; without one, its tests are skipped by name.
 
 import { fromFileUrl } from "@std/path";
-import { NODES, OLD_NODE } from "../../vendors/pins.ts";
+import { NODES, OLD_NODES } from "../../vendors/pins.ts";
 
 /** One Node. */
 export interface NodeRuntime {
@@ -27,9 +27,9 @@ export function eachNode(
   for (const { version } of NODES) register(name, version, run, need);
 }
 
-/** Registers a test for a Node that is too old. */
-export function oldNode(name: string, run: (node: NodeRuntime) => Promise<void>): void {
-  register(name, OLD_NODE.version, run);
+/** Registers a test for each Node that is too old. */
+export function eachOldNode(name: string, run: (node: NodeRuntime) => Promise<void>): void {
+  for (const { version } of OLD_NODES) register(name, version, run);
 }
 
 /** The path of a pinned Node, or undefined where it was not put in place. */

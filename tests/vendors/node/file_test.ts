@@ -7,8 +7,9 @@ import { createCleartextMessage, generateKey, readPrivateKey, sign } from "openp
 import { openDecoders } from "../../../src/decoder/pool.ts";
 import { silentLog } from "../../../src/metrics/log.ts";
 import { checkClearsigned } from "../../../src/mirror/media/openpgp_check.ts";
+import { NODES } from "../../../vendors/pins.ts";
 import { nodeProgram, type Program, runProgram } from "../../support/agent_process.ts";
-import { eachNode, oldNode } from "../../support/each_node.ts";
+import { eachNode, eachOldNode } from "../../support/each_node.ts";
 import { withFolder } from "../../support/until.ts";
 
 const ROOT = fromFileUrl(new URL("../../..", import.meta.url));
@@ -45,20 +46,23 @@ async function buildIn(folder: string): Promise<Uint8Array> {
   return await Deno.readFile(join(folder, "dist/zonewright.mjs"));
 }
 
-oldNode(
+/** What each Node that is too old lacks. */
+const LACKS: Readonly<Record<string, string>> = {
+  "20.20.2": "node:sqlite, --permission, --disable-sigusr1",
+  "22.19.0": "numbered parameters of node:sqlite",
+};
+
+eachOldNode(
   "a Node that is too old is refused with what it lacks and what to install",
   async (node) => {
-    const refused = await runProgram(
-      { name: "node", program: node.program, args: [FILE], env: {} },
-      [
-        "version",
-      ],
-    );
-    assertEquals([refused.code, refused.stdout], [1, ""]);
+    const old = { name: "node", program: node.program, args: [FILE], env: {} } as const;
+    const { code, stdout, stderr } = await runProgram(old, ["version"]);
+    assertEquals([code, stdout], [1, ""]);
+    const [oldest = ""] = /^\d+\.\d+/.exec(NODES[0]?.version ?? "") ?? [];
     assertEquals(
-      refused.stderr,
-      `zonewright: Cannot run on Node ${node.version} (${node.program}): it lacks node:sqlite, ` +
-        "--permission, --disable-sigusr1: expected Node 22.14 or later: " +
+      stderr,
+      `zonewright: Cannot run on Node ${node.version} (${node.program}): it lacks ` +
+        `${LACKS[node.version]}: expected Node ${oldest} or later: ` +
         "install nodejs22 of pkgsrc (pkgin install nodejs22), and run this file with it\n",
     );
   },
