@@ -36,6 +36,7 @@ const LONG: readonly string[] = [
   "tests/http/machine_life_test.ts",
   "tests/http/openapi_examples_test.ts",
   "tests/http/slow_clients_test.ts",
+  "tests/journeys/console_relay_test.ts",
   "tests/journeys/console_secrets_test.ts",
   "tests/journeys/demo_test.ts",
   "tests/journeys/events_test.ts",

@@ -228,6 +228,39 @@ const HTTP: Readonly<Record<string, Call>> = {
     }),
   "what throws": () =>
     served(() => Promise.reject(new Error("no")), "/").then(([status]) => status),
+  "a signal that ends the server": async () => {
+    const ending = new AbortController();
+    const options = { hostname: "127.0.0.1", port: 0, signal: ending.signal, onListen() {} };
+    const server = Deno.serve(options, () => new Response(""));
+    ending.abort();
+    await server.finished;
+    return await caught(() => Deno.connect({ hostname: "127.0.0.1", port: server.addr.port }));
+  },
+  "over TLS, with an authority and without": async () => {
+    const cert = await Deno.readTextFile(`${folder}/../own.crt`);
+    const key = await Deno.readTextFile(`${folder}/../own.key`);
+    const listener = Deno.listenTls({ hostname: "127.0.0.1", port: 0, cert, key });
+    const accepting = (async () => {
+      for await (const connection of listener) {
+        const answer = bytesOf("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+        const count = await connection.read(new Uint8Array(1024)).catch(() => null);
+        if (count !== null) await connection.write(answer);
+        connection.close();
+      }
+    })();
+    const url = `https://127.0.0.1:${listener.addr.port}/`;
+    const client = Deno.createHttpClient({ caCerts: [cert] });
+    const found = [
+      client instanceof Deno.HttpClient,
+      await (await fetch(url, { client })).text(),
+      await caught(() => fetch(url)),
+    ];
+    client.close();
+    listener.close();
+    await accepting;
+    return found;
+  },
+  "a certificate that is none": () => Deno.createHttpClient({ caCerts: ["none"] }).close(),
   "over a unix socket": async () => {
     const path = at("http");
     const server = Deno.serve({ path, onListen() {} }, () => new Response("by socket"));
@@ -269,6 +302,21 @@ const PROCESS: Readonly<Record<string, Call>> = {
     return word;
   },
   "stdout.isTerminal": () => Deno.stdout.isTerminal(),
+  "stdin.read": () => Deno.stdin.read(new Uint8Array(1)),
+  "stdin.readable": () => new Response(Deno.stdin.readable).text(),
+  "stderr.writeSync": () => Deno.stderr.writeSync(new Uint8Array(0)),
+  consoleSize: async () => /^throws/.test(String(await caught(() => Deno.consoleSize()))),
+  version: () => Deno.version.v8.length > 0,
+  execPath: () => Deno.statSync(Deno.execPath()).isFile,
+  "resolveDns, which asks a name server": () => typeof Deno.resolveDns,
+  classes: async () => {
+    const child = new Deno.Command("/bin/true").spawn();
+    const file = await Deno.open(at("a"));
+    file.close();
+    const found = [child instanceof Deno.ChildProcess, file instanceof Deno.FsFile];
+    await child.status;
+    return found;
+  },
   unrefTimer: () => Deno.unrefTimer(setTimeout(() => {}, 3_600_000)),
   "a rejection that nobody handles": async () => {
     const { promise, resolve } = Promise.withResolvers<unknown>();
@@ -291,3 +339,4 @@ for (const calls of [FILES, OPEN_FILES, PROGRAMS, CONNECTIONS, HTTP, PROCESS]) {
     console.log(`${name}: ${JSON.stringify(await caught(call))}`);
   }
 }
+Deno.exit(0);
