@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { openLogStream } from "../../src/cli/serve.ts";
 import { until, withFolder } from "../support/until.ts";
-import { programOfRun } from "../support/agent_process.ts";
+import { eachProgram } from "../support/each_program.ts";
 
 const decoder = new TextDecoder();
 
@@ -84,45 +84,47 @@ Deno.test("a reader that is gone costs its lines, one that is full a pause", asy
 /** What a pipe holds on Linux, and more than the runtime's own buffers add. */
 const PIPE_BYTES = 256 * 1024;
 
-Deno.test("an agent whose log nobody reads goes on answering, and stops on a signal", async () => {
-  await withFolder(async (folder) => {
-    const { program, args, env } = programOfRun();
-    const socket = join(folder, "agent.sock");
-    const process = new Deno.Command(program, {
-      args: [
-        ...args,
-        "serve",
-        ...["--dev", "--listen", "off", "--socket", socket],
-        ...["--state-dir", join(folder, "state"), "--log-level", "debug"],
-      ],
-      env: { ...env },
-      clearEnv: true,
-      cwd: "/",
-      stdin: "null",
-      stdout: "null",
-      stderr: "piped",
-    }).spawn();
-    const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
-    try {
-      const ask = async (path: string) => {
-        const answer = await fetch(`http://localhost${path}`, { client });
-        await answer.body?.cancel();
-        return answer.status;
-      };
-      await until("the agent to listen", () => ask("/healthz").catch(() => undefined));
-      const path = `/nothing/${"x".repeat(200)}`;
-      // Each leaves a line of more than twice the length of its path.
-      for (let bytes = 0; bytes < PIPE_BYTES; bytes += path.length * 2) {
-        assertEquals(await ask(path), 404);
+eachProgram(
+  "an agent whose log nobody reads goes on answering, and stops on a signal",
+  async ({ program, args, env }) => {
+    await withFolder(async (folder) => {
+      const socket = join(folder, "agent.sock");
+      const process = new Deno.Command(program, {
+        args: [
+          ...args,
+          "serve",
+          ...["--dev", "--listen", "off", "--socket", socket],
+          ...["--state-dir", join(folder, "state"), "--log-level", "debug"],
+        ],
+        env: { ...env },
+        clearEnv: true,
+        cwd: "/",
+        stdin: "null",
+        stdout: "null",
+        stderr: "piped",
+      }).spawn();
+      const client = Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
+      try {
+        const ask = async (path: string) => {
+          const answer = await fetch(`http://localhost${path}`, { client });
+          await answer.body?.cancel();
+          return answer.status;
+        };
+        await until("the agent to listen", () => ask("/healthz").catch(() => undefined));
+        const path = `/nothing/${"x".repeat(200)}`;
+        // Each leaves a line of more than twice the length of its path.
+        for (let bytes = 0; bytes < PIPE_BYTES; bytes += path.length * 2) {
+          assertEquals(await ask(path), 404);
+        }
+        assertEquals(await ask("/healthz"), 200);
+      } finally {
+        process.kill("SIGTERM");
+        const { code } = await process.status;
+        const text = await new Response(process.stderr).text();
+        client.close();
+        assertEquals(code, 0);
+        assert(text.includes('"agent started"'));
       }
-      assertEquals(await ask("/healthz"), 200);
-    } finally {
-      process.kill("SIGTERM");
-      const { code } = await process.status;
-      const text = await new Response(process.stderr).text();
-      client.close();
-      assertEquals(code, 0);
-      assert(text.includes('"agent started"'));
-    }
-  });
-});
+    });
+  },
+);

@@ -32,6 +32,18 @@ const WORDS: Readonly<Record<string, string>> = {
 const { Atomics, Event, EventTarget, ReadableStream, setTimeout } = globalThis;
 const self = fileURLToPath(import.meta.url);
 
+/** Tries again where the other end is not ready. */
+async function whenReady(attempt: () => Promise<number>): Promise<number> {
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof errors.WouldBlock)) throw error;
+      await new Promise((resolve) => void setTimeout(resolve, RETRY_MS));
+    }
+  }
+}
+
 /** One of the three streams of this process. */
 function standard(descriptor: number) {
   const writeSync = (bytes: Uint8Array): number => {
@@ -45,23 +57,19 @@ function standard(descriptor: number) {
     }
   };
   const read = async (buffer: Uint8Array): Promise<number | null> => {
-    for (;;) {
-      try {
-        const count = await called<number>((done) =>
-          fs.read(descriptor, buffer, 0, buffer.length, null, done)
-        );
-        return count === 0 ? null : count;
-      } catch (error) {
-        if (!(error instanceof errors.WouldBlock)) throw error;
-        await new Promise((resolve) => void setTimeout(resolve, RETRY_MS));
-      }
-    }
+    const count = await whenReady(() =>
+      called<number>((done) => fs.read(descriptor, buffer, 0, buffer.length, null, done))
+    );
+    return count === 0 ? null : count;
   };
   let readable: ReadableStream<Uint8Array> | undefined;
   return {
     isTerminal: () => tty.isatty(descriptor),
     writeSync,
-    write: (bytes: Uint8Array) => Promise.resolve(writeSync(bytes)),
+    write: (bytes: Uint8Array) =>
+      whenReady(() =>
+        called<number>((done) => fs.write(descriptor, bytes, 0, bytes.length, null, done))
+      ),
     read,
     get readable() {
       return readable ??= new ReadableStream<Uint8Array>({
