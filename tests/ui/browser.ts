@@ -89,6 +89,25 @@ function watch({ page, faults }: WatchedPage, origin: string, tolerated?: RegExp
 /** Widths of a phone, a desk and a wall, in pixels. */
 export const WIDTHS = [390, 1280, 2560] as const;
 const HEIGHT = 900;
+/** Widths between those, at both sides of where the layout changes. */
+const WIDTHS_BETWEEN = [
+  600,
+  860,
+  861,
+  1000,
+  1001,
+  1100,
+  1101,
+  1180,
+  1181,
+  1240,
+  1241,
+  1261,
+] as const;
+/** Whether the page fits its window, and what stands in a line its box; what is cut off there cannot be scrolled to. */
+const FITS = `document.documentElement.scrollWidth <= innerWidth &&
+  [...document.querySelectorAll(".row, .card, .job-line, .upload-line, .checks li, .settings li")]
+    .every(({ scrollWidth, clientWidth }) => scrollWidth <= clientWidth + 1)`;
 
 /** Expects in both schemes and at each width that the page fits its window and has no serious finding. */
 export async function expectSoundAtAllWidths(page: Page, what: string): Promise<void> {
@@ -97,10 +116,13 @@ export async function expectSoundAtAllWidths(page: Page, what: string): Promise<
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     for (const width of WIDTHS) {
       await page.setViewportSize({ width, height: HEIGHT });
-      const wide = await page.evaluate("document.documentElement.scrollWidth > innerWidth");
-      const found = [what, colorScheme, width, wide, await findings(page)];
-      assertEquals(found, [what, colorScheme, width, false, []]);
+      const found = [what, colorScheme, width, await page.evaluate(FITS), await findings(page)];
+      assertEquals(found, [what, colorScheme, width, true, []]);
     }
+  }
+  for (const width of WIDTHS_BETWEEN) {
+    await page.setViewportSize({ width, height: HEIGHT });
+    assertEquals([what, width, await page.evaluate(FITS)], [what, width, true]);
   }
 }
 
