@@ -57,7 +57,7 @@ async function picturesOf({ url }: AgentProcess): Promise<readonly Picture[]> {
     {
       name: "new",
       path: "/new?path=zonewright-sample.iso",
-      ready: ".request-form",
+      ready: `[id="field-media.path"]`,
       colorScheme: "light",
     },
     { name: "machines", path: "/machines", ready: ".rows-body .row" },
@@ -66,6 +66,7 @@ async function picturesOf({ url }: AgentProcess): Promise<readonly Picture[]> {
       path: `/machines/${on}`,
       ready: ".screen-connected canvas",
       colorScheme: "dark",
+      act: (page) => drawn(page),
     },
     { name: "library", path: "/library", ready: ".rows-body .row", colorScheme: "light" },
     { name: "images", path: "/images", ready: ".distro", colorScheme: "light" },
@@ -112,6 +113,12 @@ async function stopOne(agent: AgentProcess): Promise<void> {
     const { body } = await agent.get(`/agent/v1/machines/${uuid}`);
     return body.state === "stopped";
   });
+}
+
+/** Waits for the first picture of the screen: it comes after the connection. */
+async function drawn(page: Page): Promise<void> {
+  const picture = "document.querySelector('.screen canvas').toDataURL().length";
+  await until("the screen to be drawn", async () => Number(await page.evaluate(picture)) > 1_000);
 }
 
 /** @returns the bytes of the picture */
