@@ -153,7 +153,7 @@ function openReadings(
       const { parts, detail } = await walls.examine();
       if (parts === undefined) throw new AgentError("internal", detail);
       await look(parts);
-      return [...parts];
+      return parts;
     }),
     disk: kept(ROOM_KEEP_MS, async () => {
       const free = await systemFreeBytes(stateDir);

@@ -5,6 +5,18 @@
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import { msBetween, type Now } from "../domain/instant.ts";
+import {
+  COUNT,
+  INSTANT,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  UUID,
+  whole,
+} from "../domain/description/answer.ts";
+import { executionOnWire, type Wording } from "../domain/job/wire.ts";
 import type { Log } from "../metrics/log.ts";
 import { pause } from "../runtime/waiting.ts";
 import type { Leftover } from "../store/machine_claim_store.ts";
@@ -42,6 +54,34 @@ export interface LeftoverOptions {
   readonly workflow: WorkflowUuid;
   readonly now: Now;
   readonly log: Log;
+}
+
+/** A leftover as it is sent. */
+export const LEFTOVER = whole("What a job could not remove.", {
+  uuid: { ...UUID, description: "Of the machine, of which only datasets may be left." },
+  host: {
+    ...TEXT,
+    description: "The managed host that has it: an agent removes nothing from another one.",
+  },
+  job_uuid: { ...UUID, description: "Of the job, which may have been removed." },
+  job_execution: shapeRef("Execution", TEXT),
+  claimed_at: { ...INSTANT, description: "When the job began to create the machine." },
+  tries: { ...COUNT, description: "Attempts to remove it since the job ended." },
+  next_try_at: {
+    ...NULLABLE_INSTANT,
+    description: "When the next attempt is due; null before the first check.",
+  },
+  error: {
+    ...NULLABLE_TEXT,
+    description: "The error of the latest attempt; null before the first.",
+  },
+});
+
+/** The answer about a leftover. */
+export function leftoverOnWire(left: Leftover, wording: Wording): ShapeOf<typeof LEFTOVER> {
+  const { uuid, host, job_uuid, execution, claimed_at, tries, next_try_at, error } = left;
+  const job_execution = executionOnWire(execution, wording);
+  return { uuid, host, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
 /** The running removal. */

@@ -2,6 +2,20 @@
 // request asks for.
 
 import {
+  ANY_OBJECT,
+  COUNT,
+  FLAG,
+  listOf,
+  NULLABLE_COUNT,
+  NULLABLE_UUID,
+  only,
+  orNull,
+  shapeRef,
+  TEXT,
+  whole,
+  wordOf,
+} from "../domain/description/answer.ts";
+import {
   AgentError,
   ERROR_CODES,
   type ErrorCode,
@@ -236,6 +250,44 @@ export function paramsOf({ machine, media, boot }: MachineRequest, uuid: Machine
  * @throws {AgentError} `invalid_argument`, `storage_full`; `host`, `timeout`
  */
 export type PayloadCheck = (payload: JsonObject) => Promise<string[]>;
+
+/** The answer to a dry run. */
+export const DRY_RUN = whole("What a request would do.", {
+  dry_run: only(true),
+  possible: { ...FLAG, description: "Whether the request would be accepted now." },
+  uuid: { ...NULLABLE_UUID, description: "As requested; null if the agent would choose one." },
+  job_uuid: {
+    ...NULLABLE_UUID,
+    description: "The job of an equal request, which would be joined.",
+  },
+  machine: { ...ANY_OBJECT, description: "As vmadm would get it, with secrets masked." },
+  media: shapeRef("Media", ANY_OBJECT),
+  boot: wordOf(["cd", "disk"]),
+  medium: {
+    ...orNull(
+      whole("A medium.", {
+        name: TEXT,
+        size: { ...NULLABLE_COUNT, description: "Bytes; null if unknown." },
+      }),
+    ),
+    description: "The expected medium; null if it could not be determined.",
+  },
+  problems: {
+    ...listOf(
+      whole("A refusal.", {
+        error_code: TEXT,
+        status: { ...COUNT, description: "The status that the request itself would get." },
+        message: TEXT,
+        errors: listOf(shapeRef<FieldError>("FieldError", {})),
+      }),
+    ),
+    description: "Every reason why the request would be refused now.",
+  },
+  unchecked: {
+    ...listOf(TEXT),
+    description: "What the host could not answer; only vmadm will check it.",
+  },
+});
 
 /** What a dry run needs. */
 interface DryRunChecks extends Omit<RequestChecks, "now"> {

@@ -10,8 +10,8 @@ declare const OF: unique symbol;
 /** A JSON Schema of values of one type. */
 export type Shape<T> = JsonObject & { readonly [OF]?: T };
 
-/** The type of the values of a shape. */
-export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : never;
+/** The type of the values of a shape; unknown for any other schema. */
+export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : unknown;
 
 /** The type of an object of such properties, all of them present. */
 type WholeOf<P> = { readonly [Name in keyof P]: ShapeOf<P[Name]> };
@@ -64,8 +64,13 @@ export function wordOf<const W extends string>(words: readonly W[]): Shape<W> {
   return { type: "string", enum: [...words] };
 }
 
+/** Always this value. */
+export function only<const V extends string | boolean>(value: V): Shape<V> {
+  return { const: value };
+}
+
 /** An array of such items. */
-export function listOf<T>(items: Shape<T>): Shape<T[]> {
+export function listOf<T>(items: Shape<T>): Shape<readonly T[]> {
   return { type: "array", items };
 }
 

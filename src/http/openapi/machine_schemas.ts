@@ -1,10 +1,10 @@
 // The schemas of machines in responses, and the machine of the examples.
 
+import { DRY_RUN } from "../../machines/provision_job.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE, MACHINE_DISK, MACHINE_FIELDS, MACHINE_NIC } from "../../domain/machine/shown.ts";
 import {
   INSTANT,
-  NULLABLE_UUID,
   objectOf,
   schemaRef,
   TEXT,
@@ -76,48 +76,6 @@ export const LISTED_MACHINE: JsonObject = {
   job_execution: "success",
 };
 
-const DRY_RUN_FIELDS: JsonObject = {
-  dry_run: { const: true },
-  possible: { type: "boolean", description: "Whether the request would be accepted now." },
-  uuid: { ...NULLABLE_UUID, description: "As requested; null if the agent would choose one." },
-  job_uuid: {
-    ...NULLABLE_UUID,
-    description: "The job of an equal request, which would be joined.",
-  },
-  machine: {
-    type: "object",
-    description: "As vmadm would get it, with secrets masked.",
-    additionalProperties: true,
-  },
-  media: schemaRef("Media"),
-  boot: { type: "string", enum: ["cd", "disk"] },
-  medium: {
-    description: "The expected medium; null if it could not be determined.",
-    anyOf: [
-      objectOf("A medium.", ["name", "size"], {
-        name: TEXT,
-        size: { type: ["integer", "null"], description: "Bytes; null if unknown." },
-      }),
-      { type: "null" },
-    ],
-  },
-  problems: {
-    type: "array",
-    description: "Every reason why the request would be refused now.",
-    items: objectOf("A refusal.", ["error_code", "status", "message", "errors"], {
-      error_code: TEXT,
-      status: { type: "integer", description: "The status that the request itself would get." },
-      message: TEXT,
-      errors: { type: "array", items: schemaRef("FieldError") },
-    }),
-  },
-  unchecked: {
-    type: "array",
-    description: "What the host could not answer; only vmadm will check it.",
-    items: TEXT,
-  },
-};
-
 /** The schemas of responses about machines. */
 export const MACHINE_SCHEMAS: JsonObject = {
   Machine: MACHINE,
@@ -135,7 +93,7 @@ export const MACHINE_SCHEMAS: JsonObject = {
   }),
   MachineDisk: MACHINE_DISK,
   MachineNic: MACHINE_NIC,
-  MachineDryRun: whole("What a request would do.", DRY_RUN_FIELDS),
+  MachineDryRun: DRY_RUN,
   VncAddress: objectOf("Where a VNC viewer connects.", ["host", "port"], {
     host: TEXT,
     port: { type: "integer", minimum: 1, maximum: 65_535 },

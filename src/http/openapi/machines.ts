@@ -1,5 +1,6 @@
 // Machines in the OpenAPI document.
 
+import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE_QUERY_FIELDS } from "../routes/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
@@ -13,14 +14,11 @@ import {
   STOPPED_UUID,
 } from "./machine_schemas.ts";
 import {
-  COUNT,
-  INSTANT,
   listOf,
-  NULLABLE_INSTANT,
   objectOf,
   schemaRef,
+  type ShapeOf,
   UUID,
-  whole,
 } from "../../domain/description/answer.ts";
 import { inPath, jsonAnswer, jsonBody, type OpenapiPart, parameterRef } from "./operation.ts";
 import { MEDIUM_SHA256 } from "./media.ts";
@@ -182,7 +180,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
 
 // Leftovers: what failed jobs have left on the host.
 
-const EXAMPLE: JsonObject = {
+const EXAMPLE: ShapeOf<typeof LEFTOVER> = {
   uuid: MACHINE_UUID,
   host: "root@smartos.example.com",
   job_uuid: MACHINE_JOB,
@@ -194,25 +192,7 @@ const EXAMPLE: JsonObject = {
 };
 
 const LEFTOVER_SCHEMAS: JsonObject = {
-  Leftover: whole("What a job could not remove.", {
-    uuid: { ...UUID, description: "Of the machine, of which only datasets may be left." },
-    host: {
-      type: "string",
-      description: "The managed host that has it: an agent removes nothing from another one.",
-    },
-    job_uuid: { ...UUID, description: "Of the job, which may have been removed." },
-    job_execution: schemaRef("Execution"),
-    claimed_at: { ...INSTANT, description: "When the job began to create the machine." },
-    tries: { ...COUNT, description: "Attempts to remove it since the job ended." },
-    next_try_at: {
-      ...NULLABLE_INSTANT,
-      description: "When the next attempt is due; null before the first check.",
-    },
-    error: {
-      type: ["string", "null"],
-      description: "The error of the latest attempt; null before the first.",
-    },
-  }),
+  Leftover: LEFTOVER,
   LeftoverDropped: objectOf("What the agent no longer tries to remove.", ["dropped", "note"], {
     dropped: schemaRef("Leftover"),
     note: { type: "string", description: "A sentence for people." },

@@ -2,21 +2,17 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import {
+  LIBRARY,
+  LIBRARY_FILE,
   LIBRARY_QUERY_FIELDS,
   LIBRARY_REMOVAL_FIELDS,
+  MEDIA_FOLDER,
+  REMOVED_MEDIUM,
+  UNFINISHED_UPLOAD,
   UPLOAD_QUERY_FIELDS,
 } from "../routes/media.ts";
 import { refusals } from "./errors.ts";
-import {
-  COUNT,
-  INSTANT,
-  listOf,
-  objectOf,
-  schemaRef,
-  TEXT,
-  UUID,
-  whole,
-} from "../../domain/description/answer.ts";
+import { schemaRef, type ShapeOf, TEXT } from "../../domain/description/answer.ts";
 import { headerRef, inPath, jsonAnswer, type OpenapiPart, parameterRef } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
@@ -27,7 +23,7 @@ const SHA256 = "67d9473094910373bd50e381e491edbe1be97e35295665cccfc31c53b2e4690f
 const SHA256_BASE64 = "Z9lHMJSRA3O9UOOB5JHtvhvpfjUpVmXMz8McU7LkaQ8=";
 
 const FOLDER = "/var/lib/zonewright/uploads";
-const FILE: JsonObject = {
+const FILE = {
   name: NAME,
   place: "upload",
   folder: FOLDER,
@@ -40,82 +36,25 @@ const FILE: JsonObject = {
   digest: `sha256:${SHA256}`,
   level: "index",
   used_by: [],
-};
-const UNFINISHED: JsonObject = {
+} satisfies ShapeOf<typeof LIBRARY_FILE>;
+const UNFINISHED = {
   name: NAME,
   offset: 1048576,
   total: 734003200,
   digests: [`sha256:${SHA256}`],
-};
-const REMOVED: JsonObject = { name: NAME, removed: "uploaded file", path: `${FOLDER}/${NAME}` };
+} satisfies ShapeOf<typeof UNFINISHED_UPLOAD>;
+const REMOVED = {
+  name: NAME,
+  removed: "uploaded file",
+  path: `${FOLDER}/${NAME}`,
+} satisfies ShapeOf<typeof REMOVED_MEDIUM>;
 
 const SCHEMAS: JsonObject = {
-  MediaLibrary: objectOf(
-    "Files to boot from.",
-    ["folders", "files", "truncated", "cache"],
-    {
-      folders: {
-        ...listOf(schemaRef("MediaFolder")),
-        description: "In the order in which names are looked up.",
-      },
-      files: { ...listOf(schemaRef("LibraryFile")), description: "By name." },
-      truncated: { type: "boolean", description: "Whether there are more files than listed." },
-      cache: objectOf("The space of downloaded media.", ["bytes", "bytes_max"], {
-        bytes: COUNT,
-        bytes_max: { type: ["integer", "null"], description: "`cache_max`; null for no limit." },
-      }),
-    },
-  ),
-  MediaFolder: objectOf("A media folder.", ["path", "place", "problem"], {
-    path: TEXT,
-    place: { type: "string", enum: ["folder", "upload"] },
-    problem: { type: ["string", "null"], description: "Why none of its files are listed." },
-  }),
-  LibraryFile: whole("A file of a media folder or of the cache.", {
-    name: {
-      ...TEXT,
-      description:
-        "Its path below the folder. A name without a slash can be used as `media.path`; " +
-        "otherwise use `path`.",
-    },
-    place: {
-      type: "string",
-      enum: ["folder", "upload", "cache"],
-      description: "The operator's `folder`, an `upload`, or the `cache` of downloads.",
-    },
-    folder: { type: ["string", "null"], description: "Null in the cache." },
-    path: { ...TEXT, description: "Its path on this host." },
-    size: COUNT,
-    modified_at: { ...INSTANT, type: ["string", "null"] },
-    kind: {
-      ...TEXT,
-      description:
-        "Its format by its first bytes: `iso`, `raw` if they match no format, or one that no " +
-        "machine boots, such as `qcow2`.",
-    },
-    boot_record: {
-      type: ["boolean", "null"],
-      description: "Whether an ISO has an El Torito boot record.",
-    },
-    problem: { type: ["string", "null"], description: "Why no machine boots it." },
-    digest: {
-      type: ["string", "null"],
-      description: "`sha256:` and the hex digits, if known and the file has not changed since.",
-    },
-    level: { type: ["string", "null"], description: "As for a medium." },
-    used_by: { ...listOf(UUID), description: "Unfinished jobs." },
-  }),
-  UnfinishedUpload: whole("The progress of an upload.", {
-    name: TEXT,
-    offset: { ...COUNT, description: "The byte at which it continues." },
-    total: { type: ["integer", "null"], description: "Bytes of the complete file, if known." },
-    digests: { ...listOf(TEXT), description: "Digests that the complete file must have." },
-  }),
-  RemovedMedium: whole("What was removed.", {
-    name: TEXT,
-    removed: { type: "string", enum: ["uploaded file", "unfinished upload"] },
-    path: { type: ["string", "null"] },
-  }),
+  MediaLibrary: LIBRARY,
+  MediaFolder: MEDIA_FOLDER,
+  LibraryFile: LIBRARY_FILE,
+  UnfinishedUpload: UNFINISHED_UPLOAD,
+  RemovedMedium: REMOVED_MEDIUM,
 };
 
 /** Header fields that report the progress of an upload. */

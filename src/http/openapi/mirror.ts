@@ -3,16 +3,21 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
-import { SYNC_QUERY_FIELDS } from "../routes/index/sync.ts";
+import {
+  INDEX_PREVIEW,
+  INDEX_PROGRESS,
+  INDEX_STATUS,
+  INDEX_SYNC,
+  SYNC_QUERY_FIELDS,
+} from "../routes/index/sync.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
 import {
-  COUNT,
-  INSTANT,
   listOf,
   NULLABLE_TEXT,
   objectOf,
   schemaRef,
+  type ShapeOf,
   TEXT,
   whole,
 } from "../../domain/description/answer.ts";
@@ -20,7 +25,7 @@ import { jsonAnswer, jsonBody, type OpenapiPart } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";
 
-const SYNC: JsonObject = {
+const SYNC: ShapeOf<typeof INDEX_SYNC> = {
   started_at: "2026-11-20T12:00:00.000Z",
   finished_at: "2026-11-20T12:00:01.250Z",
   upstream: "https://index.example.com",
@@ -30,24 +35,6 @@ const SYNC: JsonObject = {
   removed: 0,
   unchanged: 0,
   problems: [],
-};
-
-const OUTCOME: JsonObject = { type: "string", enum: ["complete", "partial", "failed"] };
-
-const PROBLEMS: JsonObject = {
-  ...listOf(
-    objectOf("One document.", ["document", "message"], {
-      document: TEXT,
-      message: TEXT,
-      json_path: {
-        type: "string",
-        description: "Path of the incorrect value: `$.releases[2].id`.",
-      },
-      reason: { type: "string", description: "What was expected there and what was found." },
-      kept: { type: "boolean", description: "Whether the last good version is kept." },
-    }),
-  ),
-  description: "Documents that were refused or could not be read; the last good versions stay.",
 };
 
 const EXAMPLES: JsonObject = {
@@ -61,81 +48,11 @@ const EXAMPLES: JsonObject = {
 
 const REFERENCE: JsonObject[] = queryParameters(ARTIFACT_FIELDS, EXAMPLES, ["distro", "release"]);
 
-/** How a tree differs from its upstream, for a sync and for its preview. */
-const COMPARED = {
-  upstream: TEXT,
-  outcome: OUTCOME,
-  added: COUNT,
-  changed: COUNT,
-  removed: COUNT,
-  unchanged: COUNT,
-};
-
 const SCHEMAS: JsonObject = {
-  IndexStatus: objectOf(
-    "The state of the mirror.",
-    ["upstream", "syncing", "progress", "last_sync", "compared_at", "age_seconds", "documents"],
-    {
-      upstream: { type: ["string", "null"], description: "An address or a folder." },
-      syncing: { type: "boolean" },
-      progress: {
-        anyOf: [schemaRef("IndexProgress"), { type: "null" }],
-        description: "The progress of the running sync.",
-      },
-      last_sync: { anyOf: [schemaRef("IndexSync"), { type: "null" }] },
-      compared_at: {
-        ...INSTANT,
-        type: ["string", "null"],
-        description: "When the tree was last compared with its upstream.",
-      },
-      age_seconds: { ...COUNT, type: ["integer", "null"], description: "Seconds since then." },
-      documents: { ...COUNT, description: "Number of documents in the mirror." },
-    },
-  ),
-  IndexProgress: objectOf("The progress of a sync.", ["phase", "documents", "total", "bytes"], {
-    phase: { type: "string", enum: ["list", "documents", "store"] },
-    documents: { ...COUNT, description: "Documents read so far." },
-    total: { ...COUNT, description: "Documents known so far; there may be more." },
-    bytes: { ...COUNT, description: "Bytes received; unchanged documents add none." },
-  }),
-  IndexSync: objectOf("What one sync did.", [
-    "started_at",
-    "finished_at",
-    "upstream",
-    "outcome",
-    "added",
-    "changed",
-    "removed",
-    "unchanged",
-    "problems",
-  ], {
-    started_at: INSTANT,
-    finished_at: INSTANT,
-    ...COMPARED,
-    problems: PROBLEMS,
-    compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
-    retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
-  }),
-  IndexPreview: whole("What a sync would change.", {
-    dry_run: { const: true },
-    ...COMPARED,
-    bytes_put: { ...COUNT, description: "Bytes of the documents that would be written." },
-    bytes_removed: {
-      ...COUNT,
-      description: "Bytes of the documents that would be replaced or removed.",
-    },
-    changes: {
-      ...listOf(
-        objectOf("One document.", ["change", "document", "bytes"], {
-          change: { type: "string", enum: ["+", "~", "-"] },
-          document: TEXT,
-          bytes: COUNT,
-        }),
-      ),
-      description: "By path, the first thousand.",
-    },
-    problems: PROBLEMS,
-  }),
+  IndexStatus: INDEX_STATUS,
+  IndexProgress: INDEX_PROGRESS,
+  IndexSync: INDEX_SYNC,
+  IndexPreview: INDEX_PREVIEW,
   IndexSyncing: objectOf(
     "A sync is under way.",
     ["syncing"],

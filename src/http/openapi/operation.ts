@@ -1,7 +1,7 @@
 // Builders for the parts of the OpenAPI document: references, parameters, bodies and answers. The parts
 // themselves are data; these functions add what OpenAPI requires around them.
 
-import { TEXT } from "../../domain/description/answer.ts";
+import { type Shape, TEXT } from "../../domain/description/answer.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 
@@ -55,15 +55,16 @@ export function jsonBody(
  * A successful answer with a JSON body.
  * @param headers names of its headers besides the request id
  */
-export function jsonAnswer(
+export function jsonAnswer<T>(
   description: string,
-  schema: JsonObject,
-  example: JsonValue,
+  schema: Shape<T>,
+  example: NoInfer<T>,
   headers: readonly string[] = [],
 ): JsonObject {
   return {
     ...emptyAnswer(description, headers),
-    content: { "application/json": { schema, example } },
+    // An example is made of the values that its shape describes.
+    content: { "application/json": { schema, example: example as JsonValue } },
   };
 }
 

@@ -72,10 +72,10 @@ function reading<T>(
 }
 
 const SETTING = { ...COUNT, description: "As the setting of this name." };
-const POLICY: Shape<JsonObject> = whole(
+const POLICY: Shape<Readonly<Record<string, unknown>>> = whole(
   "The policy in force, by its settings.",
   Object.fromEntries(
-    Object.entries(policyOnWire(DEFAULT_POLICY)).map(([name, value]) => [
+    Object.entries(policyOnWire(DEFAULT_POLICY)).map(([name, value]): [string, JsonObject] => [
       name,
       Array.isArray(value) ? listOf(TEXT) : typeof value === "string" ? TEXT : SETTING,
     ]),
@@ -168,9 +168,9 @@ export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly readings: {
     readonly system: () => Promise<KeptReading<HostHardware>>;
     readonly pool: () => Promise<KeptReading<HostPool>>;
-    readonly networks: () => Promise<KeptReading<string[]>>;
+    readonly networks: () => Promise<KeptReading<readonly string[]>>;
     readonly machines: () => Promise<KeptReading<MachineCounts>>;
-    readonly walls: () => Promise<KeptReading<Wall[]>>;
+    readonly walls: () => Promise<KeptReading<readonly Wall[]>>;
     readonly disk: () => Promise<KeptReading<DiskRoom>>;
   };
 }

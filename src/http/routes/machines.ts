@@ -8,8 +8,9 @@ import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { type MachineRequest, parseMachineBody } from "../../domain/machine/machine.ts";
-import { dryRun } from "../../machines/provision_job.ts";
-import { dropLeftover } from "../../machines/leftovers.ts";
+import { type DRY_RUN, dryRun } from "../../machines/provision_job.ts";
+import type { ShapeOf } from "../../domain/description/answer.ts";
+import { dropLeftover, leftoverOnWire } from "../../machines/leftovers.ts";
 import {
   type MachineAction,
   machineNotFound,
@@ -32,7 +33,6 @@ import {
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
-import type { Leftover } from "../../store/machine_claim_store.ts";
 import type { Job } from "../../domain/job/job.ts";
 import { type ShownMachine, shownProperties, textOf } from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
@@ -90,23 +90,26 @@ async function answerDryRun(
 ): Promise<Response> {
   const { job_uuid, medium, problems, unchecked } = await dryRun(request, { ...machines, store });
   const { uuid = null, machine, media, boot } = request;
-  const shown: JsonObject = JSON.parse(JSON.stringify({ machine, media }));
-  return c.json({
+  const masked = (value: unknown) =>
+    maskedJson(JSON.parse(JSON.stringify(value)) as JsonValue) as JsonObject;
+  const answer: ShapeOf<typeof DRY_RUN> = {
     dry_run: true,
     possible: problems.length === 0,
     uuid,
     job_uuid,
-    ...maskedJson(shown) as JsonObject,
+    machine: masked(machine),
+    media: masked(media),
     boot,
     medium: medium === null ? null : { name: medium.name, size: medium.size },
     problems: problems.map(({ code, status, message, errors }) => ({
       error_code: code,
       status,
       message,
-      errors: errors.map((error) => ({ ...error })),
+      errors,
     })),
-    unchecked: [...unchecked],
-  });
+    unchecked,
+  };
+  return c.json(answer);
 }
 
 async function postAction(
@@ -236,12 +239,6 @@ export function leftoverRoutes(
     return c.json({ dropped: leftoverOnWire(dropped, wording), note });
   });
   return app;
-}
-
-function leftoverOnWire(leftover: Leftover, wording: Wording): JsonObject {
-  const { uuid, host, job_uuid, execution, claimed_at, tries, next_try_at, error } = leftover;
-  const job_execution = executionOnWire(execution, wording);
-  return { uuid, host, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
 // A machine in answers: what vmadm reports, and what its jobs add.

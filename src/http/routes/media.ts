@@ -1,8 +1,24 @@
 // /agent/v1/media: the files that machines may boot from, by their digests and by their names. Fetching and
 // verifying are jobs of a built-in workflow; their info reports the progress.
 
+import {
+  COUNT,
+  FLAG,
+  listOf,
+  NULLABLE_COUNT,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  orNull,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  UUID,
+  whole,
+  wordOf,
+} from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import {
+  CHECK_LEVELS,
   type Digest,
   type DigestAlgorithm,
   digestText,
@@ -18,7 +34,7 @@ import { parseMediaName, parseMediaRequest } from "../../domain/machine/media.ts
 import type { KnownFile } from "../../mirror/media/known_files.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { contentLengthOf, readJson, UPLOAD_PATH, wholeBody } from "../request/json_body.ts";
-import type { MediaLibrary } from "../../mirror/media/library.ts";
+import { type MediaLibrary, REMOVED_KINDS } from "../../mirror/media/library.ts";
 import type { LibraryFile } from "../../mirror/media/library_files.ts";
 import type { UploadRange } from "../../mirror/media/uploads.ts";
 import type { UnfinishedUpload } from "../../mirror/media/unfinished_uploads.ts";
@@ -115,6 +131,73 @@ export const LIBRARY_REMOVAL_FIELDS = {
   unfinished: about("Removes only the unfinished upload of this name.", flag, { default: false }),
 };
 
+/** A folder whose files are listed. */
+export const MEDIA_FOLDER = whole("A folder of media.", {
+  path: TEXT,
+  place: wordOf(["folder", "upload"]),
+  problem: { ...NULLABLE_TEXT, description: "Why none of its files are listed." },
+});
+
+/** A listed file. */
+export const LIBRARY_FILE = whole("A file of a media folder or of the cache.", {
+  name: {
+    ...TEXT,
+    description: "Its path below the folder. A name without a slash can be used as `media.path`; " +
+      "otherwise use `path`.",
+  },
+  place: {
+    ...wordOf(["folder", "upload", "cache"]),
+    description: "The operator's `folder`, an `upload`, or the `cache` of downloads.",
+  },
+  folder: { ...NULLABLE_TEXT, description: "Null in the cache." },
+  path: { ...TEXT, description: "Its path on this host." },
+  size: COUNT,
+  modified_at: NULLABLE_INSTANT,
+  kind: {
+    ...TEXT,
+    description:
+      "Its format by its first bytes: `iso`, `raw` if they match no format, or one that " +
+      "no machine boots, such as `qcow2`.",
+  },
+  boot_record: { ...orNull(FLAG), description: "Whether an ISO has an El Torito boot record." },
+  problem: { ...NULLABLE_TEXT, description: "Why no machine boots it." },
+  digest: {
+    ...NULLABLE_TEXT,
+    description: "`sha256:` and the hex digits, if known and the file has not changed since.",
+  },
+  level: { ...orNull(wordOf(CHECK_LEVELS)), description: "As for a medium." },
+  used_by: { ...listOf(UUID), description: "Unfinished jobs." },
+});
+
+/** The answer to GET /agent/v1/media/library. */
+export const LIBRARY = whole("Files to boot from.", {
+  folders: {
+    ...listOf(shapeRef("MediaFolder", MEDIA_FOLDER)),
+    description: "In the order in which names are looked up.",
+  },
+  files: { ...listOf(shapeRef("LibraryFile", LIBRARY_FILE)), description: "By name." },
+  truncated: { ...FLAG, description: "Whether there are more files than listed." },
+  cache: whole("The space of downloaded media.", {
+    bytes: COUNT,
+    bytes_max: { ...NULLABLE_COUNT, description: "`cache_max`; null for no limit." },
+  }),
+});
+
+/** An upload that is not complete. */
+export const UNFINISHED_UPLOAD = whole("The progress of an upload.", {
+  name: TEXT,
+  offset: { ...COUNT, description: "The byte at which it continues." },
+  total: { ...NULLABLE_COUNT, description: "Bytes of the complete file, if known." },
+  digests: { ...listOf(TEXT), description: "Digests that the complete file must have." },
+});
+
+/** The answer to a removal by name. */
+export const REMOVED_MEDIUM = whole("What was removed.", {
+  name: TEXT,
+  removed: wordOf(REMOVED_KINDS),
+  path: NULLABLE_TEXT,
+});
+
 /** Reading, uploading and removing files by the names that callers gave them. */
 export function mediaLibraryRoutes(
   { library }: { readonly library: MediaLibrary },
@@ -133,7 +216,13 @@ async function listFiles(c: Context<HttpEnv>, library: MediaLibrary): Promise<Re
   const { folders, files, truncated, cache } = await library.list();
   c.header("x-count", String(files.length));
   const page = await library.look(files.slice(offset, offset + limit));
-  return c.json({ folders, files: page.map(libraryOnWire), truncated, cache });
+  const answer: ShapeOf<typeof LIBRARY> = {
+    folders,
+    files: page.map(libraryOnWire),
+    truncated,
+    cache,
+  };
+  return c.json(answer);
 }
 
 /** A complete file, or the progress of its upload: HEAD gives the offset of the next part. */
@@ -176,9 +265,11 @@ async function deleteFile(c: Context<HttpEnv>, library: MediaLibrary): Promise<R
   const shown = JSON.stringify(name.slice(0, TEXT_CHARS_MAX));
   const missing = new AgentError("not_found", `Cannot remove ${shown}: no such file was uploaded`);
   if (!isName(name)) throw missing;
-  if (!unfinished) return c.json({ name, ...await library.removeNamed(name) });
+  const answer = (removed: Omit<ShapeOf<typeof REMOVED_MEDIUM>, "name">) =>
+    c.json({ name, ...removed });
+  if (!unfinished) return answer(await library.removeNamed(name));
   if (!await library.uploads.remove(name)) throw missing;
-  return c.json({ name, removed: "unfinished upload", path: null });
+  return answer({ removed: "unfinished upload", path: null });
 }
 
 function isName(name: string): boolean {
@@ -197,12 +288,17 @@ function unfinishedAnswer(
 ): Response {
   c.header("upload-offset", String(offset));
   c.header("upload-complete", "?0");
-  return c.json({ name, offset, total, digests: digests.map(digestText) }, status);
+  const answer: ShapeOf<typeof UNFINISHED_UPLOAD> = {
+    name,
+    offset,
+    total,
+    digests: digests.map(digestText),
+  };
+  return c.json(answer, status);
 }
 
-function libraryOnWire({ sha256, ...file }: LibraryFile): JsonObject {
-  const { used_by, ...known } = file;
-  return { ...known, digest: sha256 === null ? null : `sha256:${sha256}`, used_by: [...used_by] };
+function libraryOnWire({ sha256, ...file }: LibraryFile): ShapeOf<typeof LIBRARY_FILE> {
+  return { ...file, digest: sha256 === null ? null : `sha256:${sha256}` };
 }
 
 // The header fields of an upload.

@@ -27,9 +27,17 @@ interface Uploaded {
   readonly replaced: boolean;
 }
 
+/** Kinds of files that can be removed; a record is of a file whose bytes are gone. */
+export const REMOVED_KINDS = [
+  "cached file",
+  "uploaded file",
+  "unfinished upload",
+  "record",
+] as const;
+
 /** A removed file, and which kind it was. */
 interface RemovedMedium {
-  readonly removed: "cached file" | "uploaded file" | "unfinished upload" | "record";
+  readonly removed: typeof REMOVED_KINDS[number];
   readonly path: string;
 }
 

@@ -371,7 +371,7 @@ export interface Schemas {
     readonly boot_record: boolean | null;
     readonly problem: string | null;
     readonly digest: string | null;
-    readonly level: string | null;
+    readonly level: "none" | "index" | "vendor" | "signature" | null;
     readonly used_by: readonly (string)[];
   };
   readonly ListedImage: {

@@ -1,6 +1,23 @@
 // The mirror of the image index for its operator: how fresh it is, syncing it, and resolving a reference to a
 // file.
 
+import {
+  COUNT,
+  FLAG,
+  INSTANT,
+  listOf,
+  NULLABLE_COUNT,
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  objectOf,
+  only,
+  orNull,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  whole,
+  wordOf,
+} from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { object } from "../../../domain/description/object.ts";
 import {
@@ -58,6 +75,94 @@ const written: Description<boolean> = kept(
 export const syncRequest = object({ wait: written, dry_run: written, accept_changed: written });
 type SyncSwitches = Described<typeof syncRequest>;
 
+const OUTCOME = wordOf(["complete", "partial", "failed"]);
+
+const PROBLEMS = {
+  ...listOf(
+    objectOf("One document.", ["document", "message"], {
+      document: TEXT,
+      message: TEXT,
+      json_path: { ...TEXT, description: "Path of the incorrect value: `$.releases[2].id`." },
+      reason: { ...TEXT, description: "What was expected there and what was found." },
+      kept: { ...FLAG, description: "Whether the last good version is kept." },
+    }),
+  ),
+  description: "Documents that were refused or could not be read; the last good versions stay.",
+};
+
+/** How a tree differs from its upstream, for a sync and for its preview. */
+const COMPARED = {
+  upstream: TEXT,
+  outcome: OUTCOME,
+  added: COUNT,
+  changed: COUNT,
+  removed: COUNT,
+  unchanged: COUNT,
+};
+
+/** What one sync did. */
+export const INDEX_SYNC = objectOf("What one sync did.", [
+  "started_at",
+  "finished_at",
+  "upstream",
+  "outcome",
+  "added",
+  "changed",
+  "removed",
+  "unchanged",
+  "problems",
+], {
+  started_at: INSTANT,
+  finished_at: INSTANT,
+  ...COMPARED,
+  problems: PROBLEMS,
+  compared_at: { ...INSTANT, description: "When the tree was last compared with its upstream." },
+  retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
+});
+
+/** What a sync would change. */
+export const INDEX_PREVIEW = whole("What a sync would change.", {
+  dry_run: only(true),
+  ...COMPARED,
+  bytes_put: { ...COUNT, description: "Bytes of the documents that would be written." },
+  bytes_removed: {
+    ...COUNT,
+    description: "Bytes of the documents that would be replaced or removed.",
+  },
+  changes: {
+    ...listOf(
+      whole("One document.", { change: wordOf(["+", "~", "-"]), document: TEXT, bytes: COUNT }),
+    ),
+    description: "By path, the first thousand.",
+  },
+  problems: PROBLEMS,
+});
+
+/** How far a sync is. */
+export const INDEX_PROGRESS = whole("The progress of a sync.", {
+  phase: wordOf(["list", "documents", "store"]),
+  documents: { ...COUNT, description: "Documents read so far." },
+  total: { ...COUNT, description: "Documents known so far; there may be more." },
+  bytes: { ...COUNT, description: "Bytes received; unchanged documents add none." },
+});
+
+/** The answer to GET /agent/v1/index. */
+export const INDEX_STATUS = whole("The state of the mirror.", {
+  upstream: { ...NULLABLE_TEXT, description: "An address or a folder." },
+  syncing: FLAG,
+  progress: {
+    ...orNull(shapeRef("IndexProgress", INDEX_PROGRESS)),
+    description: "The progress of the running sync.",
+  },
+  last_sync: orNull(shapeRef("IndexSync", INDEX_SYNC)),
+  compared_at: {
+    ...NULLABLE_INSTANT,
+    description: "When the tree was last compared with its upstream.",
+  },
+  age_seconds: { ...NULLABLE_COUNT, description: "Seconds since then." },
+  documents: { ...COUNT, description: "Number of documents in the mirror." },
+});
+
 /** The routes of the mirror. */
 export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
   const routes = new Hono<HttpEnv>();
@@ -70,7 +175,9 @@ export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
   return routes;
 }
 
-async function status({ mirror, index, now = systemNow }: IndexSyncDependencies) {
+async function status(
+  { mirror, index, now = systemNow }: IndexSyncDependencies,
+): Promise<ShapeOf<typeof INDEX_STATUS>> {
   const last_sync = await index.lastSync() ?? null;
   const compared_at = last_sync?.compared_at ?? null;
   return {
@@ -92,8 +199,14 @@ async function startSync(
 ): Promise<Response> {
   const { wait, dry_run, accept_changed: acceptChanged } = await readSwitches(c, limits);
   // A sync continues when its caller leaves, since it serves all callers.
-  if (dry_run) return c.json(await mirror.preview({ acceptChanged }));
-  if (wait) return c.json(await mirror.sync({ acceptChanged }));
+  if (dry_run) {
+    const preview: ShapeOf<typeof INDEX_PREVIEW> = await mirror.preview({ acceptChanged });
+    return c.json(preview);
+  }
+  if (wait) {
+    const done: ShapeOf<typeof INDEX_SYNC> = await mirror.sync({ acceptChanged });
+    return c.json(done);
+  }
   const sync = mirror.sync({ acceptChanged });
   // Without an upstream the sync is refused at once, which the caller must see.
   if (mirror.upstream === null) await sync;
