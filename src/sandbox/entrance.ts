@@ -186,8 +186,10 @@ async function removeLeft(ours: string): Promise<void> {
   const { mtime, uid } = await Deno.lstat(ours);
   const born = mtime?.getTime() ?? 0;
   for await (const { name, isDirectory } of Deno.readDir(beside)) {
+    // First of all, since there may be thousands.
+    if (!isDirectory || !name.startsWith(TEMPORARY_PREFIX)) continue;
     const folder = join(beside, name);
-    if (!isDirectory || !name.startsWith(TEMPORARY_PREFIX) || folder === ours) continue;
+    if (folder === ours) continue;
     try {
       const found = await Deno.lstat(folder);
       const old = born - (found.mtime?.getTime() ?? born) >= LEFT_AGE_MS;
