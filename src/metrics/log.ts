@@ -3,7 +3,7 @@
 // error, where journald and SMF collect them.
 
 import { LOG_LEVELS, type LogLevel } from "../domain/job/job.ts";
-import { jsonLine } from "../domain/json.ts";
+import { jsonLine, withoutOrders } from "../domain/json.ts";
 import { HOUR_MS } from "../domain/instant.ts";
 
 /** Writes events. A child carries fields that every one of its lines has. */
@@ -116,14 +116,23 @@ function lineOf(
   }
 }
 
-/** A field that has the name of one of the head's own is shown under that name and `_`. */
+/**
+ * A field that has the name of one of the head's own is shown under that name and `_`. The text is put together here:
+ * an object of fields with any names would be a dictionary, which takes three times as long.
+ */
 function headedLine(head: Readonly<Record<string, unknown>>, fields: LogFields): string {
-  // Without a prototype, so that a field may have any name.
-  const line: Record<string, unknown> = Object.assign(Object.create(null), head);
-  for (const [key, value] of Object.entries(fields)) {
-    line[Object.hasOwn(head, key) ? `${key}_` : key] = bounded(value);
+  let members = "";
+  const add = (key: string, value: unknown) => {
+    const json = JSON.stringify(value);
+    // JSON has no word for undefined.
+    if (json === undefined) return;
+    members += `${members === "" ? "" : ","}${JSON.stringify(key)}:${json}`;
+  };
+  for (const key of Object.keys(head)) add(key, head[key]);
+  for (const key of Object.keys(fields)) {
+    add(Object.hasOwn(head, key) ? `${key}_` : key, bounded(fields[key]));
   }
-  return jsonLine(line);
+  return withoutOrders(`{${members}}`);
 }
 
 function textLine(ts: string, level: LogLevel, message: string, fields: LogFields): string {
