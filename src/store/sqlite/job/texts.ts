@@ -23,6 +23,7 @@ import {
 } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import type { Job } from "../../../domain/job/job.ts";
+import { notBefore } from "../../../domain/instant.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
 import { fitting, partAt, readText, textOf } from "../text_parts.ts";
@@ -208,7 +209,9 @@ export function createdText(
   if (workflowBytes + valueWeight(job.params) > SMALL_BYTES) return undefined;
   const { secret_params } = job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
-  return textOf([JSON.stringify(jobOnWire(job, wording, now))], secrets);
+  // The request came before its job was written: a job that is ready would seem to be delayed.
+  const shown = jobOnWire(job, wording, notBefore(job.created_at, now));
+  return textOf([JSON.stringify(shown)], secrets);
 }
 
 /** Approximate bytes of a job. */
