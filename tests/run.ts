@@ -107,12 +107,24 @@ const ON_SOURCE: readonly string[] = [
 ];
 /** What also runs on each Node of the tests; `make test-node` runs everything of each program on them. */
 const ON_NODE: readonly string[] = [
+  "tests/cli/log_stream_test.ts",
   "tests/decoder/decoder_pool_test.ts",
   "tests/journeys/certificate_test.ts",
+  "tests/journeys/console_relay_test.ts",
+  "tests/journeys/host_test.ts",
   "tests/journeys/index_test.ts",
   "tests/journeys/jobs_test.ts",
   "tests/journeys/own_index_test.ts",
+  "tests/journeys/policy_test.ts",
+  "tests/journeys/stop_test.ts",
+  "tests/journeys/watch_test.ts",
   "tests/sandbox/escapes_test.ts",
+];
+/** Chaos that runs on each Node as well; its tests are of whichever program a run is of. */
+const CHAOS_ON_NODE: readonly string[] = [
+  "tests/chaos/event_stream_test.ts",
+  "tests/chaos/kill_points_test.ts",
+  "tests/chaos/two_agents_test.ts",
 ];
 
 /** Long files wait for intervals of the agent more than they work: one file more than there are processors. */
@@ -232,7 +244,12 @@ function secondsOf(time: string): number {
 
 async function run(
   files: readonly string[],
-  { env, filter }: { readonly env: Record<string, string>; readonly filter?: string },
+  { env, filter, suffix = "" }: {
+    readonly env: Record<string, string>;
+    readonly filter?: string;
+    /** What the names of the tests do not say. */
+    readonly suffix?: string;
+  },
 ): Promise<Run> {
   const began = performance.now();
   const report = await Deno.makeTempFile({ suffix: ".xml" });
@@ -253,7 +270,8 @@ async function run(
     console.log(`${files.length} files ended after ${secondsSince(began)} s`);
     // What the filter left out is in the report as skipped.
     const cases = casesOf(await Deno.readTextFile(report))
-      .filter(({ name }) => filter === undefined || name.includes(filter));
+      .filter(({ name }) => filter === undefined || name.includes(filter))
+      .map((test) => ({ ...test, name: test.name + suffix }));
     return { cases, failed: code !== 0, seconds };
   } finally {
     await Deno.remove(report);
@@ -275,9 +293,14 @@ async function runOnNodes(files: readonly string[]): Promise<Run[]> {
   const runs: Run[] = [];
   for (const { version } of NODES) {
     const path = nodePath(version);
-    const env = { ZONEWRIGHT_TEST_PROGRAM: path ?? "" };
-    const filter = `(on Node ${version})`;
-    runs.push(path === undefined ? skippedRun(files, version) : await run(files, { env, filter }));
+    if (path === undefined) {
+      runs.push(skippedRun([...files, ...CHAOS_ON_NODE], version));
+      continue;
+    }
+    const env = { ZONEWRIGHT_TEST_PROGRAM: path };
+    const words = `(on Node ${version})`;
+    runs.push(await run(files, { env, filter: words }));
+    runs.push(await run(CHAOS_ON_NODE, { env, suffix: ` ${words}` }));
   }
   return runs;
 }
