@@ -301,6 +301,28 @@ browserTest(
 );
 
 browserTest(
+  "the form offers what the policy and the networks of the host allow",
+  (browser) =>
+    withAgent(
+      browser,
+      async (agent) => {
+        const { page } = await browser.open(`${agent.url}/ui/new`);
+        const wordsOf = (label: string) => field(page, label).locator("option").allInnerTexts();
+        await field(page, "Brand").waitFor();
+        assertEquals(await wordsOf("Brand"), ["bhyve"]);
+        assertEquals(await wordsOf("Network of net0"), ["external"]);
+        await page.getByText("at most 2").waitFor();
+        await page.getByText("The policy allows 1.").first().waitFor();
+        assert(await page.getByRole("button", { name: "Add a disk" }).isDisabled());
+        assert(await page.getByRole("button", { name: "Add a nic" }).isEnabled());
+        const { brand, nics } = (await requestOf(page)).machine as JsonObject;
+        assertEquals([brand, (nics as JsonObject[])[0]?.nic_tag], ["bhyve", "external"]);
+      },
+      ..."--allow-brand bhyve --vcpus-max 2 --disks-max 1 --allow-nic-tag external".split(" "),
+    ),
+);
+
+browserTest(
   "a read token is shown how to make a machine, and has no form",
   (browser) =>
     withAgent(browser, async (agent) => {
