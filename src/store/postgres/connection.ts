@@ -1,0 +1,400 @@
+// The sessions of one agent with its PostgreSQL server: one that writes, a few that read, and one that
+// listens. Writes that gather while a transaction runs share the next one. Every call of the store may be
+// repeated, so a write whose connection broke is run again on a new one, also when its commit may have
+// happened. No call waits beyond its deadline: the socket of a server that does not answer is destroyed.
+//
+// Nothing but LISTEN needs a session of its own, so that a pooler in transaction mode may stand between: no
+// prepared statement, no setting and no lock outlives its transaction.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { Instant, Now } from "../../domain/instant.ts";
+// @ts-types="@types/pg"
+import pg from "pg";
+import { SERVER_NOW } from "./schema.ts";
+
+/** A value that a statement takes. */
+export type SqlValue = string | number | boolean | null | Uint8Array | readonly (string | number)[];
+
+/** Where the server is, and how long calls wait for it. */
+export interface ServerOptions {
+  /** `postgres://USER@HOST:PORT/DATABASE`, or with `?host=/FOLDER` for its socket. */
+  readonly url: string;
+  /** Milliseconds after which a call fails. */
+  readonly deadlineMs?: number;
+  /** The clock by which leases end and jobs are due; the server's unless given. */
+  readonly now?: Now;
+}
+
+/** Milliseconds that a call waits for the server unless told otherwise. */
+const DEADLINE_MS = 5_000;
+/** Maximum number of pending writes; more are refused as overload. */
+const PENDING_WRITES_MAX = 10_000;
+/** Writes in one transaction: it holds the locks of their rows. */
+const WRITES_AT_ONCE = 100;
+/** Sessions that read at the same time. */
+const READERS = 3;
+/** How often a write is repeated that met another agent's. */
+const MEETINGS_MAX = 20;
+/** Cached values, and characters of one. */
+const KEPT_MAX = 128;
+const KEPT_CHARS_MAX = 128 * 1024;
+/** Milliseconds between two looks without a notice of the server, and before it is asked again. */
+const POLL_MS = 5_000;
+/** The channel on which agents tell each other that something was committed. */
+const CHANNEL = "zonewright";
+
+/** States of PostgreSQL's errors after which the same transaction may succeed: two of them met. */
+const MEETINGS = new Set(["40001", "40P01", "55P03"]);
+/** A row was not as it was read: another agent's write came between. Repeat the transaction. */
+export class Changed extends Error {}
+
+/** What the statements of one transaction run on. */
+export interface Session {
+  /** The time of the store, the same throughout the transaction. */
+  readonly now: Instant;
+  /** The first row of a statement. */
+  row<T extends object>(sql: string, ...values: readonly SqlValue[]): Promise<T | undefined>;
+  rows<T extends object>(sql: string, ...values: readonly SqlValue[]): Promise<T[]>;
+  /** Runs a statement without result rows. @returns the number of changed rows */
+  run(sql: string, ...values: readonly SqlValue[]): Promise<number>;
+  /** Runs several statements, which take no values. */
+  script(sql: string): Promise<void>;
+  /**
+   * A value of rows that never change, cached unless it is large.
+   * @param make returns the value and its approximate size in characters
+   */
+  kept<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
+}
+
+interface PendingWrite {
+  readonly run: (session: Session) => Promise<unknown>;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: unknown) => void;
+  /** By performance.now(). */
+  readonly deadlineMs: number;
+}
+
+/** A session that is open on the server. */
+interface Client {
+  query(sql: string, values?: readonly SqlValue[]): Promise<pg.QueryResult>;
+  /** Ends it without asking the server. */
+  destroy(): void;
+  readonly broken: boolean;
+}
+
+/** All sessions of one agent. */
+export class Connection {
+  readonly #options: Required<Pick<ServerOptions, "url" | "deadlineMs">> & ServerOptions;
+  readonly #kept = new Map<string, unknown>();
+  readonly #followers = new Set<() => void>();
+  readonly #idle: Client[] = [];
+  readonly #waiting: (() => void)[] = [];
+  #reading = 0;
+  #writer: Client | undefined;
+  #listener: Client | undefined;
+  #pending: PendingWrite[] = [];
+  #rounds: Promise<void> | undefined;
+  #poll: ReturnType<typeof setInterval> | undefined;
+  #open = true;
+
+  constructor(options: ServerOptions) {
+    this.#options = { deadlineMs: DEADLINE_MS, ...options };
+  }
+
+  /**
+   * Queues a write for the next transaction; it may run more than once.
+   * @returns its result, once it is durable
+   * @throws {AgentError} `overloaded` when the server does not answer in time or too many writes are pending;
+   * `storage_full`; `aborted` when the store is closed
+   */
+  write<T>(run: (session: Session) => Promise<T>): Promise<T> {
+    if (!this.#open) return Promise.reject(closed());
+    if (this.#pending.length >= PENDING_WRITES_MAX) {
+      const words = `${PENDING_WRITES_MAX} writes are pending, the maximum`;
+      return Promise.reject(overloaded(`Cannot write to the store: ${words}`));
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const deadlineMs = performance.now() + this.#options.deadlineMs;
+    this.#pending.push({ run, resolve, reject, deadlineMs });
+    this.#rounds ??= this.#runRounds();
+    // The promise is settled with what `run` returned, so its type is T.
+    return promise as Promise<T>;
+  }
+
+  /**
+   * Reads from one snapshot of committed rows.
+   * @throws {AgentError} `overloaded` when the server does not answer in time; `aborted` when the store is closed
+   */
+  async read<T>(run: (session: Session) => Promise<T>): Promise<T> {
+    const deadlineMs = performance.now() + this.#options.deadlineMs;
+    await this.#turn(deadlineMs);
+    try {
+      for (;;) {
+        if (!this.#open) throw closed();
+        const client = this.#idle.pop() ?? await this.#connect(deadlineMs);
+        const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
+        try {
+          const session = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
+          const value = await run(session);
+          await client.query("COMMIT");
+          return value;
+        } catch (error) {
+          if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
+          // One that an outage broke while it was idle says nothing about the server now.
+          if (!client.broken) throw named(error);
+          if (performance.now() >= deadlineMs) throw away(error);
+        } finally {
+          clearTimeout(timer);
+          if (!client.broken) this.#idle.push(client);
+        }
+      }
+    } finally {
+      this.#reading -= 1;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  /**
+   * Calls back after commits of any agent; a call stands for one commit or many, and comes every few seconds
+   * without one. @returns ends that
+   */
+  follow(committed: () => void): () => void {
+    this.#followers.add(committed);
+    this.#poll ??= setInterval(() => this.#look(), POLL_MS);
+    void this.#listen();
+    return () => this.#followers.delete(committed);
+  }
+
+  /** Ends the pending writes and the sessions. */
+  async close(): Promise<void> {
+    if (!this.#open) return;
+    await this.#rounds;
+    this.#open = false;
+    clearInterval(this.#poll);
+    for (const client of [this.#writer, this.#listener, ...this.#idle]) client?.destroy();
+  }
+
+  #look(): void {
+    void this.#listen();
+    for (const call of this.#followers) call();
+  }
+
+  /** Opens the session that listens, unless there is one. */
+  async #listen(): Promise<void> {
+    if (this.#listener !== undefined && !this.#listener.broken) return;
+    if (this.#followers.size === 0 || !this.#open) return;
+    // Holds the place while it connects.
+    this.#listener = { broken: false, query: () => Promise.reject(closed()), destroy: () => {} };
+    try {
+      const client = await this.#connect(performance.now() + this.#options.deadlineMs, () => {
+        for (const call of this.#followers) call();
+      });
+      this.#listener = client;
+      if (!this.#open) return client.destroy();
+      await client.query(`LISTEN ${CHANNEL}`);
+    } catch {
+      // Without it, followers are called every POLL_MS, and then it is tried again.
+      this.#listener?.destroy();
+      this.#listener = undefined;
+    }
+  }
+
+  /** Waits for a place among the readers. */
+  async #turn(deadlineMs: number): Promise<void> {
+    while (this.#reading >= READERS) {
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      this.#waiting.push(resolve);
+      const timer = setTimeout(
+        () => reject(away(new Error("every session is busy"))),
+        deadlineMs - performance.now(),
+      );
+      try {
+        await promise;
+      } finally {
+        clearTimeout(timer);
+      }
+    }
+    this.#reading += 1;
+  }
+
+  async #runRounds(): Promise<void> {
+    // Writes of the same turn of the event loop share a transaction.
+    await Promise.resolve();
+    while (this.#pending.length > 0) {
+      const batch = this.#pending.splice(0, WRITES_AT_ONCE);
+      // One that fails takes the others with it: then each runs by itself.
+      if (batch.length > 1 && await this.#commit(batch)) continue;
+      for (const write of batch) await this.#commitOne(write);
+    }
+    this.#rounds = undefined;
+  }
+
+  /** @returns whether they are committed, and answered */
+  async #commit(batch: readonly PendingWrite[]): Promise<boolean> {
+    try {
+      const values = await this.#transaction(
+        Math.min(...batch.map((one) => one.deadlineMs)),
+        batch,
+      );
+      batch.forEach(({ resolve }, at) => resolve(values[at]));
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  async #commitOne(write: PendingWrite): Promise<void> {
+    for (let meetings = 0;; meetings++) {
+      try {
+        const [value] = await this.#transaction(write.deadlineMs, [write]);
+        return write.resolve(value);
+      } catch (error) {
+        const late = performance.now() >= write.deadlineMs;
+        if (isMeeting(error) && meetings < MEETINGS_MAX && !late) continue;
+        if (!(error instanceof Broken)) return write.reject(named(error));
+        if (late) return write.reject(away(error));
+      }
+    }
+  }
+
+  /** Runs writes in one transaction. @throws {Broken} when its connection broke; its commit may have happened */
+  async #transaction(deadlineMs: number, batch: readonly PendingWrite[]): Promise<unknown[]> {
+    if (this.#writer === undefined || this.#writer.broken) {
+      this.#writer = await this.#connect(deadlineMs);
+    }
+    const client = this.#writer;
+    const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
+    try {
+      const session = await this.#begin(client, "");
+      const values: unknown[] = [];
+      for (const { run } of batch) values.push(await run(session));
+      await client.query(`NOTIFY ${CHANNEL}; COMMIT`);
+      return values;
+    } catch (error) {
+      this.#kept.clear();
+      if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
+      throw client.broken ? new Broken(messageOf(error)) : error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #begin(client: Client, mode: string): Promise<Session> {
+    // A server that has lost its agent ends what it does for it.
+    const limit = `SET LOCAL statement_timeout = ${this.#options.deadlineMs}`;
+    const results = await client.query(`BEGIN ${mode}; ${limit}; SELECT ${SERVER_NOW} AS now`);
+    // Several statements have several results.
+    const [, , time] = results as unknown as readonly pg.QueryResult<{ now: Instant }>[];
+    const now = this.#options.now?.() ?? time?.rows[0]?.now;
+    if (now === undefined) throw new Error("Cannot read the time of the server: no row came");
+    const rows = async <T extends object>(sql: string, ...values: readonly SqlValue[]) =>
+      (await client.query(sql, values)).rows as T[];
+    return {
+      now,
+      rows,
+      row: async <T extends object>(sql: string, ...values: readonly SqlValue[]) =>
+        (await rows<T>(sql, ...values))[0],
+      run: async (sql, ...values) => (await client.query(sql, values)).rowCount ?? 0,
+      script: async (sql) => void await client.query(sql),
+      kept: (key, make) => this.#keep(key, make),
+    };
+  }
+
+  async #keep<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T> {
+    const found = this.#kept.get(key);
+    // Each key stands for values of one type.
+    if (found !== undefined) return found as T;
+    const { value, chars } = await make();
+    if (chars > KEPT_CHARS_MAX) return value;
+    if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
+    this.#kept.set(key, value);
+    return value;
+  }
+
+  /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
+  async #connect(deadlineMs: number, noticed?: () => void): Promise<Client> {
+    for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
+      const leftMs = deadlineMs - performance.now();
+      try {
+        return await openClient(this.#options.url, leftMs, noticed);
+      } catch (error) {
+        if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw away(error);
+      }
+      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    }
+  }
+}
+
+/** The connection of a transaction broke. */
+class Broken extends Error {}
+
+const types = new pg.TypeOverrides();
+// Counts and ids stay far below 2 ** 53.
+types.setTypeParser(pg.types.builtins.INT8, Number);
+
+async function openClient(url: string, leftMs: number, noticed?: () => void): Promise<Client> {
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: Math.max(Math.ceil(leftMs), 1),
+    application_name: "zonewright",
+    types,
+  });
+  let broken = false;
+  const destroy = () => {
+    broken = true;
+    // Its own end() would wait for the server to answer.
+    (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
+      .destroy();
+  };
+  client.on("error", () => broken = true);
+  client.on("end", () => broken = true);
+  if (noticed !== undefined) client.on("notification", noticed);
+  try {
+    await client.connect();
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+  return {
+    query: (sql, values) => client.query(sql, values === undefined ? undefined : [...values]),
+    destroy,
+    get broken() {
+      return broken;
+    },
+  };
+}
+
+function isMeeting(error: unknown): boolean {
+  return error instanceof Changed || MEETINGS.has(stateOf(error) ?? "");
+}
+
+/** The SQLSTATE of an error of the server. */
+function stateOf(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined;
+}
+
+/** @see the table of error codes in PostgreSQL's manual: class 53 is a lack of resources, 57 an operator */
+function named(error: unknown): unknown {
+  const state = stateOf(error);
+  if (state === "53100") {
+    return new AgentError("storage_full", "Cannot write to the store: its disk is full", {
+      cause: error,
+    });
+  }
+  const isAway = state === "57014" || state?.startsWith("57P") === true || state === "53300" ||
+    state === "25006";
+  return isAway || isMeeting(error) ? away(error) : error;
+}
+
+function away(cause: unknown): AgentError {
+  if (cause instanceof AgentError) return cause;
+  return overloaded(`Cannot reach the database: ${messageOf(cause)}`, cause);
+}
+
+function overloaded(message: string, cause?: unknown): AgentError {
+  return new AgentError("overloaded", message, { cause, retryAfterSeconds: 1 });
+}
+
+function closed(): AgentError {
+  return new AgentError("aborted", "Cannot use the store: it is closed");
+}

@@ -1,0 +1,259 @@
+// Converts between jobs and rows of the shared database, as sqlite/job/rows.ts does for a file.
+
+import { sha256Hex } from "../../../domain/digest.ts";
+import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
+import type { Phase } from "../../../domain/job/state.ts";
+import type { Task, Workflow } from "../../../domain/job/workflow.ts";
+import type { JsonObject } from "../../../domain/json.ts";
+import type { Session } from "../connection.ts";
+
+/** The columns of a job, for SELECT and RETURNING on `jobs`. */
+export const JOB_COLUMNS = `
+  id, uuid, workflow_uuid, definition_id, execution, phase, exec_after, claimable_at, target, locks,
+  callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
+  elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
+
+/** Approximate bytes of a job, without reading its texts. */
+export const BYTES =
+  `(octet_length(params) + octet_length(props) + coalesce(octet_length(target), 0) +
+  coalesce(octet_length(requested_params), 0) +
+  (SELECT octet_length(chain) + octet_length(onerror) + octet_length(oncancel)
+     FROM definitions WHERE definitions.id = definition_id) +
+  coalesce((SELECT sum(octet_length(entry)) FROM task_results WHERE job_id = jobs.id), 0))::bigint`;
+
+/** Columns of JSON, as the texts that the store made. */
+interface JobTexts {
+  readonly params: string;
+  readonly props: string;
+  /** Null when they are those of `params`. */
+  readonly requested_params: string | null;
+}
+
+/** Fields of a job whose entries are rows of their own. */
+type ResultLists = "chain_results" | "onerror_results" | "oncancel_results";
+
+/** A row of JOB_COLUMNS; the schema's CHECKs guarantee the unions. */
+export interface JobRow
+  extends Omit<Job, keyof JobDefinition | keyof JobTexts | ResultLists>, JobTexts {
+  readonly id: number;
+  readonly definition_id: number;
+}
+
+/** Parses rows into jobs, in their order; the results of all are read at once. */
+export async function jobsFromRows(session: Session, rows: readonly JobRow[]): Promise<Job[]> {
+  if (rows.length === 0) return [];
+  const results = await selectResults(session, rows.map(({ id }) => id));
+  const jobs: Job[] = [];
+  for (const { id, definition_id, ...columns } of rows) {
+    const resultsOf = (phase: Phase) =>
+      results.filter((one) => one.job_id === id && one.phase === phase).map(({ entry }) => entry);
+    // Texts of JSON columns were made by this store from values of these types.
+    const params = JSON.parse(columns.params) as JsonObject;
+    jobs.push({
+      ...columns,
+      ...await definitionOf(session, definition_id),
+      params,
+      requested_params: columns.requested_params === null
+        ? params
+        : JSON.parse(columns.requested_params) as JsonObject,
+      props: JSON.parse(columns.props) as JsonObject,
+      chain_results: resultsOf("chain"),
+      onerror_results: resultsOf("onerror"),
+      oncancel_results: resultsOf("oncancel"),
+    });
+  }
+  return jobs;
+}
+
+/** The whole job; undefined when it is missing. */
+export async function selectJob(session: Session, uuid: JobUuid): Promise<Job | undefined> {
+  const rows = await session.rows<JobRow>(
+    `SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = $1`,
+    uuid,
+  );
+  return (await jobsFromRows(session, rows))[0];
+}
+
+/** What a job keeps of its workflow. */
+export type JobDefinition = Pick<Job, "name" | "chain" | "onerror" | "oncancel" | "timeout">;
+
+/** The definition of a job. Rows never change and ids are never used again. */
+export function definitionOf(session: Session, id: number): Promise<JobDefinition> {
+  return session.kept(`definition ${id}`, async () => {
+    const row = await session.row<{
+      name: string;
+      chain: string;
+      onerror: string;
+      oncancel: string;
+      timeout: number;
+    }>("SELECT name, chain, onerror, oncancel, timeout FROM definitions WHERE id = $1", id);
+    if (row === undefined) throw new Error(`Cannot read definition ${id}: its row is missing`);
+    const { name, chain, onerror, oncancel, timeout } = row;
+    // The texts were made by this store from tasks.
+    const tasks = (text: string) => JSON.parse(text) as Task[];
+    return {
+      value: {
+        name,
+        chain: tasks(chain),
+        onerror: tasks(onerror),
+        oncancel: tasks(oncancel),
+        timeout,
+      },
+      chars: chain.length + onerror.length + oncancel.length,
+    };
+  });
+}
+
+/** The definition for a new job of a workflow: that of an earlier job, or a new one. */
+export async function definitionFor(session: Session, workflow: Workflow): Promise<number> {
+  const { uuid, name, chain, onerror, oncancel = [] } = workflow;
+  const timeout = timeoutOf(workflow);
+  const texts = [chain, onerror, oncancel].map((tasks) => JSON.stringify(tasks)) as [
+    string,
+    string,
+    string,
+  ];
+  const whole = new TextEncoder().encode(JSON.stringify([name, ...texts, timeout]));
+  const sha256 = await sha256Hex(whole);
+  const found = await selectDefinition(session, uuid, sha256);
+  if (found !== undefined) return found;
+  const row = await session.row<{ id: number }>(
+    `INSERT INTO definitions (workflow_uuid, name, sha256, chain, onerror, oncancel, timeout)
+     VALUES ($1, $2, $3, $4, $5, $6, $7)
+     ON CONFLICT (workflow_uuid, sha256) DO NOTHING RETURNING id`,
+    uuid,
+    name,
+    sha256,
+    ...texts,
+    timeout,
+  );
+  // Another agent has just written it.
+  const id = row?.id ?? await selectDefinition(session, uuid, sha256);
+  if (id === undefined) throw new Error(`Cannot write a definition of ${uuid}: no row came`);
+  return id;
+}
+
+/** Locked, so that retention of another agent does not remove it before its new job is written. */
+async function selectDefinition(
+  session: Session,
+  workflow: WorkflowUuid,
+  sha256: string,
+): Promise<number | undefined> {
+  const row = await session.row<{ id: number }>(
+    "SELECT id FROM definitions WHERE workflow_uuid = $1 AND sha256 = $2 FOR KEY SHARE",
+    workflow,
+    sha256,
+  );
+  return row?.id;
+}
+
+/** Removes those definitions that no job uses any more. */
+export async function deleteUnusedDefinitions(
+  session: Session,
+  ids: readonly number[],
+): Promise<void> {
+  await session.run(
+    `DELETE FROM definitions
+      WHERE id = ANY($1::bigint[]) AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = definitions.id)`,
+    ids,
+  );
+}
+
+/** The secret names of a job's workflow, as of the job's creation. */
+export async function secretNamesOf(session: Session, id: number): Promise<ReadonlySet<string>> {
+  const row = await session.row<{ props: string }>("SELECT props FROM jobs WHERE id = $1", id);
+  return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
+}
+
+interface ResultRow {
+  readonly job_id: number;
+  readonly phase: Phase;
+  readonly entry: TaskResult;
+}
+
+async function selectResults(session: Session, ids: readonly number[]): Promise<ResultRow[]> {
+  const rows = await session.rows<{ job_id: number; phase: Phase; entry: string }>(
+    `SELECT job_id, phase, entry FROM task_results WHERE job_id = ANY($1::bigint[])
+      ORDER BY job_id, phase, position`,
+    ids,
+  );
+  // The text was made by this store from a result.
+  return rows.map((row) => ({ ...row, entry: JSON.parse(row.entry) as TaskResult }));
+}
+
+/** Appends a result to a phase that has `position` results. */
+export async function insertResult(
+  session: Session,
+  id: number,
+  phase: Phase,
+  position: number,
+  entry: TaskResult,
+): Promise<void> {
+  await session.run(
+    "INSERT INTO task_results (job_id, phase, position, entry) VALUES ($1, $2, $3, $4)",
+    id,
+    phase,
+    position,
+    JSON.stringify(entry),
+  );
+}
+
+/** Whether this is the result at a position. */
+export async function isEntry(
+  session: Session,
+  id: number,
+  phase: Phase,
+  position: number,
+  entry: TaskResult,
+): Promise<boolean> {
+  const row = await session.row(
+    `SELECT 1 AS found FROM task_results
+      WHERE job_id = $1 AND phase = $2 AND position = $3 AND entry = $4`,
+    id,
+    phase,
+    position,
+    JSON.stringify(entry),
+  );
+  return row !== undefined;
+}
+
+/** Whether a call with this id has ended a wait of the job. */
+export async function isResumedBy(session: Session, id: number, call: string): Promise<boolean> {
+  const row = await session.row(
+    "SELECT 1 AS found FROM task_results WHERE job_id = $1 AND resumed_by = $2",
+    id,
+    call,
+  );
+  return row !== undefined;
+}
+
+/**
+ * Writes the result of the task that put its job into waiting.
+ * @throws {Error} when the task has no entry
+ */
+export async function updateWaitingResult(
+  session: Session,
+  id: number,
+  phase: Phase,
+  outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
+  call: string | null,
+): Promise<void> {
+  const row = await session.row<{ position: number; entry: string }>(
+    `SELECT position, entry FROM task_results WHERE job_id = $1 AND phase = $2
+      ORDER BY position DESC LIMIT 1`,
+    id,
+    phase,
+  );
+  if (row === undefined) throw new Error(`Cannot resume job ${id}: its waiting task has no entry`);
+  const entry = { ...JSON.parse(row.entry) as TaskResult, ...outcome };
+  await session.run(
+    `UPDATE task_results SET entry = $4, resumed_by = $5
+      WHERE job_id = $1 AND phase = $2 AND position = $3`,
+    id,
+    phase,
+    row.position,
+    JSON.stringify(entry),
+    call,
+  );
+}

@@ -1,0 +1,428 @@
+// The tables of a store that many agents share. They are those of sqlite/schema.ts with three differences: a job
+// has a host, counters are rows that add up instead of rows that every agent writes, and an event gets its number
+// after its commit, so that a reader who has read up to a number misses none.
+//
+// Instants and JSON are texts, compared byte by byte, as the agent writes them.
+
+import { JOB_CHANGES } from "../../domain/event.ts";
+import { EXECUTIONS, isFinal, PHASES, UNFINISHED } from "../../domain/job/state.ts";
+
+/** The version of these tables; an agent uses no other. */
+export const SCHEMA_VERSION = 1;
+
+/** The host of jobs that any agent may claim. */
+export const ANY_HOST = "";
+
+function oneOf(column: string, words: readonly string[]): string {
+  return `${column} IN (${words.map((word) => `'${word}'`).join(", ")})`;
+}
+
+const IS_UNFINISHED = oneOf("execution", UNFINISHED);
+/** Whether a job occupies its target: it is unfinished, or its oncancel chain is pending or running. */
+export const HOLDS_TARGET = `(${IS_UNFINISHED}
+    OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
+/** Whether retention may remove a job. */
+export const REMOVABLE =
+  `(finished_at IS NOT NULL AND kept = 0 AND runner_id IS NULL AND claimable_at IS NULL)`;
+/** SQL for the server's time as an instant. */
+export const SERVER_NOW =
+  `to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
+
+/** A text that is compared byte by byte. */
+const TEXT = `TEXT COLLATE "C"`;
+
+const JOB_TABLES = `
+  CREATE TABLE workflows (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid ${TEXT} NOT NULL UNIQUE,
+    name ${TEXT} NOT NULL,
+    body ${TEXT} NOT NULL,
+    builtin BOOLEAN NOT NULL,
+    created_at ${TEXT} NOT NULL
+  );
+  CREATE INDEX workflows_name ON workflows (name);
+
+  CREATE TABLE definitions (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    workflow_uuid ${TEXT} NOT NULL,
+    name ${TEXT} NOT NULL,
+    -- SHA-256 of all that follows and of the name: equal definitions share a row.
+    sha256 ${TEXT} NOT NULL,
+    chain ${TEXT} NOT NULL,
+    onerror ${TEXT} NOT NULL,
+    oncancel ${TEXT} NOT NULL,
+    timeout BIGINT NOT NULL CHECK (timeout > 0),
+    UNIQUE (workflow_uuid, sha256)
+  );
+  CREATE INDEX definitions_name ON definitions (name);
+
+  CREATE TABLE jobs (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid ${TEXT} NOT NULL UNIQUE,
+    -- The uuid of the host that alone may run the job; empty when any may.
+    host ${TEXT} NOT NULL,
+    workflow_uuid ${TEXT} NOT NULL,
+    definition_id BIGINT NOT NULL REFERENCES definitions (id),
+    execution ${TEXT} NOT NULL CHECK (${oneOf("execution", EXECUTIONS)}),
+    phase ${TEXT} NOT NULL CHECK (${oneOf("phase", PHASES)}),
+    undoable BOOLEAN NOT NULL,
+    exec_after ${TEXT} NOT NULL,
+    claimable_at ${TEXT},
+    turn BIGINT,
+    target ${TEXT},
+    params_sha256 ${TEXT} CHECK ((params_sha256 IS NULL) = (target IS NULL)),
+    locks ${TEXT},
+    callback_url ${TEXT},
+    callback_host ${TEXT} CHECK ((callback_host IS NULL) = (callback_url IS NULL)),
+    created_at ${TEXT} NOT NULL,
+    started_at ${TEXT},
+    finished_at ${TEXT},
+    elapsed_ms BIGINT NOT NULL CHECK (elapsed_ms >= 0),
+    phases_ms BIGINT NOT NULL CHECK (phases_ms >= 0),
+    elapsed_at ${TEXT},
+    failures BIGINT NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    retry_at ${TEXT},
+    error ${TEXT},
+    runner_id ${TEXT},
+    lease BIGINT NOT NULL CHECK (lease >= 0),
+    starts BIGINT NOT NULL CHECK (starts >= 0),
+    machine_uuid ${TEXT},
+    kept BIGINT NOT NULL DEFAULT 0 CHECK (kept >= 0),
+    params ${TEXT} NOT NULL,
+    props ${TEXT} NOT NULL,
+    requested_params ${TEXT},
+    CHECK (turn IS NULL OR claimable_at IS NOT NULL),
+    CHECK ((elapsed_at IS NULL) = (runner_id IS NULL)),
+    CHECK (failures > 0 OR retry_at IS NULL),
+    CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
+    CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
+    CHECK (execution <> 'running' OR started_at IS NOT NULL),
+    CHECK (execution <> 'succeeded' OR phase = 'chain'),
+    CHECK (phase <> 'oncancel' OR undoable),
+    CHECK (execution IN ('queued', 'running', 'canceled')
+      OR (claimable_at IS NULL AND runner_id IS NULL)),
+    CHECK (execution <> 'canceled' OR phase = 'oncancel'
+      OR (claimable_at IS NULL AND runner_id IS NULL)),
+    CHECK ((finished_at IS NULL) = (${IS_UNFINISHED}))
+  );
+  CREATE INDEX jobs_definition ON jobs (definition_id, id);
+  CREATE INDEX jobs_ready ON jobs (host, turn, id) WHERE turn IS NOT NULL;
+  CREATE INDEX jobs_ready_of_workflow ON jobs (host, workflow_uuid, turn) WHERE turn IS NOT NULL;
+  CREATE INDEX jobs_delayed ON jobs (host, claimable_at, id)
+    WHERE claimable_at IS NOT NULL AND turn IS NULL;
+  CREATE INDEX jobs_owned ON jobs (runner_id) WHERE runner_id IS NOT NULL;
+  CREATE INDEX jobs_execution ON jobs (execution, id);
+  CREATE INDEX jobs_created ON jobs (created_at, id);
+  CREATE INDEX jobs_finished ON jobs (finished_at, id) WHERE finished_at IS NOT NULL;
+  CREATE INDEX jobs_removable ON jobs (finished_at, id) WHERE ${REMOVABLE};
+  CREATE INDEX jobs_target ON jobs (target, id) WHERE target IS NOT NULL;
+  CREATE INDEX jobs_locks ON jobs (id) WHERE locks IS NOT NULL AND ${HOLDS_TARGET};
+  CREATE UNIQUE INDEX jobs_unfinished_target ON jobs (target, params_sha256)
+    WHERE target IS NOT NULL AND ${HOLDS_TARGET};
+  CREATE UNIQUE INDEX jobs_unfinished_machine ON jobs (machine_uuid)
+    WHERE machine_uuid IS NOT NULL AND ${HOLDS_TARGET};
+
+  CREATE TABLE task_results (
+    job_id BIGINT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    phase ${TEXT} NOT NULL CHECK (${oneOf("phase", PHASES)}),
+    position BIGINT NOT NULL CHECK (position >= 0),
+    resumed_by ${TEXT},
+    entry ${TEXT} NOT NULL,
+    PRIMARY KEY (job_id, phase, position)
+  );
+
+  CREATE TABLE job_log (
+    seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    job_id BIGINT NOT NULL,
+    position BIGINT CHECK (position >= 0),
+    phase ${TEXT} CHECK (${oneOf("phase", PHASES)}),
+    task BIGINT CHECK (task >= 0),
+    attempt BIGINT CHECK (attempt > 0),
+    call_id ${TEXT},
+    entry ${TEXT} NOT NULL,
+    created_at ${TEXT} NOT NULL,
+    CHECK ((position IS NULL) = (phase IS NOT NULL)),
+    CHECK ((phase IS NULL) = (task IS NULL)),
+    CHECK (phase IS NULL OR attempt IS NOT NULL)
+  );
+  CREATE INDEX job_log_job ON job_log (job_id, seq);
+  CREATE UNIQUE INDEX job_log_info ON job_log (job_id, position) WHERE position IS NOT NULL;
+  CREATE UNIQUE INDEX job_log_calls ON job_log (job_id, call_id) WHERE call_id IS NOT NULL;
+  CREATE UNIQUE INDEX job_log_attempts ON job_log (job_id, phase, task, attempt)
+    WHERE phase IS NOT NULL;
+  CREATE TABLE removed_jobs (job_id BIGINT PRIMARY KEY);
+
+  CREATE TABLE runners (
+    runner_id ${TEXT} PRIMARY KEY,
+    incarnation ${TEXT} NOT NULL,
+    leased_until ${TEXT} NOT NULL
+  );
+
+  CREATE TABLE idempotency_keys (
+    key ${TEXT} PRIMARY KEY,
+    request_sha256 ${TEXT} NOT NULL,
+    job_id BIGINT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    created_at ${TEXT} NOT NULL
+  );
+  CREATE INDEX idempotency_keys_job ON idempotency_keys (job_id);
+  CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
+
+  CREATE TABLE callbacks (
+    job_id BIGINT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+    host ${TEXT} NOT NULL,
+    -- The host that calls back: that of its job, or the one that ended a job of any host.
+    owner ${TEXT} NOT NULL,
+    due_at ${TEXT} NOT NULL,
+    attempts BIGINT NOT NULL CHECK (attempts >= 0)
+  );
+  CREATE INDEX callbacks_due ON callbacks (owner, due_at);
+
+  CREATE TABLE machine_claims (
+    uuid ${TEXT} PRIMARY KEY,
+    host ${TEXT} NOT NULL,
+    job_uuid ${TEXT} NOT NULL,
+    workflow_uuid ${TEXT} NOT NULL,
+    execution ${TEXT} CHECK (${oneOf("execution", EXECUTIONS.filter(isFinal))}),
+    claimed_at ${TEXT} NOT NULL,
+    tries BIGINT NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    next_try_at ${TEXT},
+    error ${TEXT},
+    CHECK ((tries = 0) = (error IS NULL))
+  );
+  CREATE INDEX machine_claims_job ON machine_claims (job_uuid);
+
+  CREATE TABLE write_checks (host ${TEXT} PRIMARY KEY, checked_at ${TEXT} NOT NULL);
+
+  -- A job with a key is written with kept = 1.
+  CREATE FUNCTION kept_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP = 'INSERT' THEN
+      UPDATE jobs SET kept = kept + 1 WHERE id = NEW.job_id;
+    ELSE
+      UPDATE jobs SET kept = kept - 1 WHERE id = OLD.job_id;
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER idempotency_keys_delete AFTER DELETE ON idempotency_keys
+    FOR EACH ROW EXECUTE FUNCTION kept_changed();
+  CREATE TRIGGER callbacks_changed AFTER INSERT OR DELETE ON callbacks
+    FOR EACH ROW EXECUTE FUNCTION kept_changed();
+`;
+
+/** Executions that are counted; a running job counts as queued, see sqlite/words.ts. */
+export const COUNTED = EXECUTIONS.filter((word) => word !== "running");
+
+/** Characters of an instant to its minute. */
+export const MINUTE_CHARS = 16;
+
+/**
+ * Counters of jobs. Each change adds rows, which agents sum up, and fold now and then: agents that change the same
+ * row would wait for each other.
+ */
+const COUNT_TABLES = `
+  CREATE TABLE job_counts (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The minute in which the jobs were made; empty for all that are older than any window.
+    minute ${TEXT} NOT NULL,
+    ${COUNTED.map((column) => `${column} BIGINT NOT NULL DEFAULT 0`).join(",\n    ")}
+  );
+  CREATE INDEX job_counts_minute ON job_counts (minute);
+  CREATE TABLE finished_counts (
+    id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    hour ${TEXT} NOT NULL,
+    execution ${TEXT} NOT NULL CHECK (${oneOf("execution", EXECUTIONS.filter(isFinal))}),
+    jobs BIGINT NOT NULL
+  );
+  CREATE INDEX finished_counts_hour ON finished_counts (hour);
+
+  CREATE FUNCTION count_job(job jobs, one BIGINT) RETURNS void LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO job_counts (minute, ${COUNTED.join(", ")}) VALUES (
+      left(job.created_at, ${MINUTE_CHARS}),
+      ${
+  COUNTED.map((column) =>
+    column === "queued"
+      ? "CASE WHEN job.execution IN ('queued', 'running') THEN one ELSE 0 END"
+      : `CASE WHEN job.execution = '${column}' THEN one ELSE 0 END`
+  ).join(",\n      ")
+}
+    );
+  END $$;
+  CREATE FUNCTION jobs_counted() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP = 'UPDATE' AND OLD.execution IN ('queued', 'running')
+      AND NEW.execution IN ('queued', 'running') THEN
+      RETURN NULL;
+    END IF;
+    IF TG_OP <> 'INSERT' AND (TG_OP = 'DELETE' OR OLD.execution <> NEW.execution) THEN
+      PERFORM count_job(OLD, -1);
+    END IF;
+    IF TG_OP <> 'DELETE' AND (TG_OP = 'INSERT' OR OLD.execution <> NEW.execution) THEN
+      PERFORM count_job(NEW, 1);
+    END IF;
+    IF TG_OP <> 'INSERT' AND OLD.finished_at IS NOT NULL THEN
+      INSERT INTO finished_counts (hour, execution, jobs)
+        VALUES (left(OLD.finished_at, 13), OLD.execution, -1);
+    END IF;
+    IF TG_OP <> 'DELETE' AND NEW.finished_at IS NOT NULL THEN
+      INSERT INTO finished_counts (hour, execution, jobs)
+        VALUES (left(NEW.finished_at, 13), NEW.execution, 1);
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER jobs_counted AFTER INSERT OR DELETE OR UPDATE OF execution, finished_at ON jobs
+    FOR EACH ROW EXECUTE FUNCTION jobs_counted();
+`;
+
+const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
+const OF_JOB = "job_id IS NOT NULL AND line IS NULL AND body IS NULL";
+/** Where the events are numbered, among the advisory locks of the database. */
+const NUMBERING = 8_780_001;
+
+const EVENT_TABLES = `
+  CREATE TABLE events (
+    -- The order in which they were written.
+    draft BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The order in which they are read: given after the commit, by number_events().
+    seq BIGINT UNIQUE,
+    kind ${TEXT} NOT NULL,
+    at ${TEXT} NOT NULL,
+    job_id BIGINT,
+    change ${TEXT} CHECK (${oneOf("change", JOB_CHANGES)}),
+    state ${TEXT} CHECK (${oneOf("state", EXECUTIONS)}),
+    phase ${TEXT} CHECK (${oneOf("phase", PHASES)}),
+    ended BIGINT,
+    next_phase ${TEXT} CHECK (${oneOf("next_phase", PHASES)}),
+    line BIGINT,
+    body ${TEXT} CHECK (octet_length(body) <= 2048),
+    CHECK (CASE kind
+      WHEN 'job' THEN ${OF_JOB} AND change IS NOT NULL
+      WHEN 'machine' THEN ${OF_JOB} AND change IS NULL
+      WHEN 'log' THEN job_id IS NOT NULL AND change IS NULL AND line IS NOT NULL AND body IS NULL
+      WHEN 'removed_job' THEN
+        job_id IS NOT NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL
+      WHEN 'media' THEN ${OF_AGENT}
+      WHEN 'index' THEN ${OF_AGENT}
+      WHEN 'host' THEN ${OF_AGENT}
+      WHEN 'own_machine' THEN ${OF_AGENT}
+      ELSE false
+    END)
+  );
+  CREATE INDEX events_unnumbered ON events (draft) WHERE seq IS NULL;
+  CREATE INDEX events_job ON events (job_id, seq) WHERE job_id IS NOT NULL;
+  CREATE INDEX events_removed ON events (body) WHERE kind = 'removed_job';
+  CREATE TABLE event_numbers (one BOOLEAN PRIMARY KEY CHECK (one), last BIGINT NOT NULL);
+  INSERT INTO event_numbers VALUES (true, 0);
+
+  -- Gives numbers to the events that are committed. One agent at a time: an event that commits while this runs
+  -- gets a higher number than all that can be read.
+  CREATE FUNCTION number_events(most BIGINT, kept BIGINT) RETURNS BIGINT LANGUAGE plpgsql AS $$
+  DECLARE
+    given BIGINT;
+    newest BIGINT;
+  BEGIN
+    PERFORM pg_advisory_xact_lock(${NUMBERING});
+    SELECT last INTO newest FROM event_numbers;
+    WITH new AS (
+      SELECT draft, row_number() OVER (ORDER BY draft) AS place FROM (
+        SELECT draft FROM events WHERE seq IS NULL ORDER BY draft LIMIT most) AS drafts)
+    UPDATE events SET seq = newest + new.place FROM new WHERE events.draft = new.draft;
+    GET DIAGNOSTICS given = ROW_COUNT;
+    IF given > 0 THEN
+      UPDATE event_numbers SET last = newest + given;
+      DELETE FROM events WHERE seq <= newest + given - kept;
+    END IF;
+    RETURN given;
+  END $$;
+
+  CREATE FUNCTION results_of(job BIGINT, chain TEXT) RETURNS BIGINT LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM task_results WHERE job_id = job AND phase = chain
+  $$;
+  CREATE FUNCTION job_came_or_went() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF TG_OP = 'INSERT' THEN
+      INSERT INTO events (kind, at, job_id, change, state)
+        VALUES ('job', NEW.created_at, NEW.id, 'created', NEW.execution);
+    ELSE
+      INSERT INTO events (kind, at, job_id, body) VALUES (
+        'removed_job', ${SERVER_NOW}, OLD.id, json_build_object('job_uuid', OLD.uuid)::text);
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER job_came_or_went AFTER INSERT OR DELETE ON jobs
+    FOR EACH ROW EXECUTE FUNCTION job_came_or_went();
+
+  -- Every statement that moves a job through its states names its execution.
+  CREATE FUNCTION job_moved() RETURNS trigger LANGUAGE plpgsql AS $$
+  DECLARE
+    moved_at TEXT := coalesce(NEW.elapsed_at, NEW.claimable_at, NEW.finished_at, ${SERVER_NOW});
+  BEGIN
+    INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase) VALUES (
+      'job', moved_at, NEW.id,
+      CASE
+        WHEN NEW.execution <> OLD.execution AND NEW.execution <> 'running' THEN NEW.execution
+        WHEN OLD.runner_id IS NULL THEN 'started'
+        WHEN NEW.runner_id IS NOT NULL THEN 'task'
+        WHEN NEW.claimable_at IS NOT NULL THEN 'queued'
+        ELSE 'undone'
+      END,
+      NEW.execution, OLD.phase, results_of(NEW.id, OLD.phase), NEW.phase);
+    IF NEW.machine_uuid IS NOT NULL AND NEW.execution <> OLD.execution THEN
+      INSERT INTO events (kind, at, job_id, state)
+        VALUES ('machine', moved_at, NEW.id, NEW.execution);
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER job_moved AFTER UPDATE OF execution ON jobs
+    FOR EACH ROW EXECUTE FUNCTION job_moved();
+
+  CREATE FUNCTION job_attempted() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase) VALUES (
+      'job', NEW.elapsed_at, NEW.id, 'attempt', NEW.execution, NEW.phase,
+      results_of(NEW.id, NEW.phase), NEW.phase);
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER job_attempted AFTER UPDATE OF failures ON jobs
+    FOR EACH ROW WHEN (NEW.failures > OLD.failures) EXECUTE FUNCTION job_attempted();
+
+  -- What a runner holds is changed together with its execution.
+  CREATE FUNCTION job_updated() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO events (kind, at, job_id, change, state)
+      VALUES ('job', ${SERVER_NOW}, NEW.id, 'updated', NEW.execution);
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER job_updated AFTER UPDATE OF props ON jobs FOR EACH ROW
+    WHEN (OLD.finished_at IS NOT NULL AND OLD.runner_id IS NULL AND NEW.runner_id IS NULL)
+    EXECUTE FUNCTION job_updated();
+
+  CREATE FUNCTION log_written() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO events (kind, at, job_id, line) VALUES ('log', NEW.created_at, NEW.job_id, NEW.seq);
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER log_written AFTER INSERT ON job_log FOR EACH ROW EXECUTE FUNCTION log_written();
+
+  CREATE FUNCTION claim_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    IF OLD.next_try_at IS NULL AND NEW.next_try_at IS NOT NULL THEN
+      INSERT INTO events (kind, at, body) VALUES ('own_machine', ${SERVER_NOW}, json_build_object(
+        'change', 'leftover_made', 'machine_uuid', NEW.uuid, 'job_uuid', NEW.job_uuid)::text);
+    ELSIF OLD.next_try_at IS NOT NULL AND NEW.next_try_at IS NULL THEN
+      INSERT INTO events (kind, at, body) VALUES ('own_machine', ${SERVER_NOW}, json_build_object(
+        'change', 'leftover_removed', 'machine_uuid', NEW.uuid, 'job_uuid', OLD.job_uuid)::text);
+    END IF;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER claim_changed AFTER UPDATE ON machine_claims
+    FOR EACH ROW EXECUTE FUNCTION claim_changed();
+`;
+
+const VERSION_TABLE = `
+  CREATE TABLE schema_version (one BOOLEAN PRIMARY KEY CHECK (one), version BIGINT NOT NULL);
+  INSERT INTO schema_version VALUES (true, ${SCHEMA_VERSION});
+`;
+
+/** Creates the tables in an empty database. */
+export const SCHEMA = `${VERSION_TABLE}${JOB_TABLES}${COUNT_TABLES}${EVENT_TABLES}`;

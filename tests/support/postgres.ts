@@ -1,0 +1,107 @@
+// A PostgreSQL server of tests: Debian's, in a folder of its own, reached by a socket in that folder, and ended by
+// the test file that started it. Its programs are not on PATH there.
+
+import { until } from "./until.ts";
+
+/** Who runs the server, which refuses to be root. */
+const NOBODY = 65_534;
+const FOLDERS = "/usr/lib/postgresql";
+
+/** A server that answers. */
+export interface PostgresServer {
+  /** Its process. */
+  readonly pid: number;
+  /** The folder of its socket. */
+  readonly folder: string;
+  /** The address of a database, as `--store` takes it. */
+  url(database: string): string;
+  /** Runs SQL in a database, as the owner of all. @returns what psql prints */
+  sql(text: string, database?: string): Promise<string>;
+  /** Ends the server, and all sessions with it. */
+  stop(): Promise<void>;
+}
+
+/** The folder of the server's programs; undefined when it is not installed. */
+export function postgresFolder(): string | undefined {
+  try {
+    const versions = Array.from(Deno.readDirSync(FOLDERS), ({ name }) => Number(name));
+    const newest = Math.max(...versions.filter(Number.isFinite));
+    const folder = `${FOLDERS}/${newest}/bin`;
+    return Deno.statSync(`${folder}/initdb`).isFile ? folder : undefined;
+  } catch {
+    return undefined; // not installed
+  }
+}
+
+/**
+ * Starts a server without data.
+ * @param parent an empty folder, which the server may enter
+ * @param settings further ones of the server, as `name=value`
+ */
+export async function startPostgres(
+  parent: string,
+  settings: readonly string[] = ["fsync=off"],
+): Promise<PostgresServer> {
+  const programs = postgresFolder();
+  if (programs === undefined) throw new Error("Cannot start PostgreSQL: it is not installed");
+  const folder = `${parent}/postgres`;
+  await Deno.mkdir(folder);
+  if (Deno.uid() === 0) {
+    await Deno.chown(folder, NOBODY, NOBODY);
+    await Deno.chmod(parent, 0o711);
+  }
+  const data = `${folder}/data`;
+  const auth = ["--auth=trust", "--username=owner", "--encoding=UTF8", "--no-locale"];
+  await finished(command(`${programs}/initdb`, ["--no-sync", ...auth, "-D", data], folder));
+  const child = command(`${programs}/postgres`, [
+    "-D",
+    data,
+    // No port: two servers never meet.
+    ...["listen_addresses=", `unix_socket_directories=${folder}`, ...settings]
+      .flatMap((setting) => ["-c", setting]),
+  ], folder).spawn();
+  const log = new Response(child.stderr).text();
+  const ended = child.status.then(async ({ code }) => {
+    throw new Error(`PostgreSQL ended with code ${code}: ${await log}`);
+  });
+  ended.catch(() => {});
+  const sql = async (text: string, database = "postgres") => {
+    const flags = ["-h", folder, "-U", "owner", "-qtAX", "-v", "ON_ERROR_STOP=1"];
+    return await finished(command(`${programs}/psql`, [...flags, "-c", text, database], folder));
+  };
+  const ready = until("PostgreSQL to answer", () => sql("SELECT 1").catch(() => undefined));
+  await Promise.race([ready, ended]);
+  return {
+    pid: child.pid,
+    folder,
+    url: (database) => `postgres://owner@localhost/${database}?host=${encodeURIComponent(folder)}`,
+    sql,
+    async stop() {
+      // The fast shutdown: sessions are ended.
+      child.kill("SIGINT");
+      await child.status;
+      await log;
+      // Both are settled, and neither is asked for again.
+      await ready;
+    },
+  };
+}
+
+function command(program: string, args: readonly string[], cwd: string): Deno.Command {
+  return new Deno.Command(program, {
+    args: [...args],
+    cwd,
+    clearEnv: true,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+    ...(Deno.uid() === 0 ? { uid: NOBODY, gid: NOBODY } : {}),
+  });
+}
+
+async function finished(one: Deno.Command): Promise<string> {
+  const { success, stdout, stderr } = await one.output();
+  const decoder = new TextDecoder();
+  if (success) return decoder.decode(stdout).trim();
+  throw new Error(`A program of PostgreSQL failed: ${decoder.decode(stderr).trim()}`);
+}
