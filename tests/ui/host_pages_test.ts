@@ -86,6 +86,8 @@ browserTest(
       const [cli] = await commands(page);
       assert(cli?.startsWith("zonewright image sync"), cli);
       await page.getByRole("button", { name: "Sync now", exact: true }).click();
+      // As it goes it gives the focus back, which must not come between another field and its text.
+      await page.getByRole("dialog").waitFor({ state: "detached" });
       await page.getByRole("button", { name: "Sync now…" }).and(page.locator(":enabled")).waitFor();
       await page.getByRole("searchbox").fill("preview dev");
       await page.getByRole("link", { name: "zonewright sample 2.0" }).waitFor({
