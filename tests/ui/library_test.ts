@@ -203,6 +203,7 @@ browserTest(
       await page.getByRole("button", { name: `Remove ${NAME}` }).click();
       await check("dialog");
       await page.keyboard.press("Escape");
+      await page.getByRole("dialog").waitFor({ state: "detached" });
       await page.getByRole("searchbox").fill("nothing");
       await page.getByText("No file fits").waitFor();
       await check("no file fits");
