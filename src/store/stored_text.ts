@@ -46,3 +46,17 @@ export interface TextPage {
   /** Whether this is the last part of the requested list. */
   readonly last: boolean;
 }
+
+/** How many rows, starting at an index, make a page: as many as fit a part, and at least one. */
+export function fitting(
+  rows: readonly { readonly bytes: number }[],
+  first = 0,
+  bytesMax = PART_BYTES,
+): number {
+  let bytes = 0;
+  for (let at = first; at < rows.length; at++) {
+    bytes += rows[at]?.bytes ?? 0;
+    if (bytes > bytesMax) return Math.max(at - first, 1);
+  }
+  return rows.length - first;
+}

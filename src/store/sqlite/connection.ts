@@ -230,10 +230,3 @@ class RowReaders {
     }
   }
 }
-
-// Long work is done in parts, and yields to the event loop in between.
-
-/** One turn of the event loop. */
-export function otherWork(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}

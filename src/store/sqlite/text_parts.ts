@@ -95,17 +95,3 @@ export function textOf(
 export function readText(bytes: Uint8Array, secrets: string | null = null): StoredText {
   return { parts: [bytes], bytes: bytes.length, secrets };
 }
-
-/** How many rows, starting at an index, make a page: as many as fit a part, and at least one. */
-export function fitting(
-  rows: readonly { readonly bytes: number }[],
-  first = 0,
-  bytesMax = PART_BYTES,
-): number {
-  let bytes = 0;
-  for (let at = first; at < rows.length; at++) {
-    bytes += rows[at]?.bytes ?? 0;
-    if (bytes > bytesMax) return Math.max(at - first, 1);
-  }
-  return rows.length - first;
-}

@@ -19,13 +19,14 @@ import {
   startsAfter,
 } from "../../../domain/job/state.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
+import { standingOf, type StateRow } from "../../job_rules.ts";
 import type { Showing } from "../../stored_text.ts";
 import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
-import { selectState, standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
+import { selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
 

@@ -3,19 +3,18 @@
 // written with the next commit. Until then the job is still queued, on the disk and in every answer.
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";
-import { type Instant, msBetween } from "../../../domain/instant.ts";
+import type { Instant } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
+import { CLAIM_BYTES, dueFrom, standingOf } from "../../job_rules.ts";
+import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
-import { fitting } from "../text_parts.ts";
-import { selectState, standingOf } from "./moves.ts";
+
+import { selectState } from "./moves.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { forgetTurns, readyDelayedJobs, TURNS_AHEAD } from "./turns.ts";
-
-/** Bytes of jobs in one claim: they are parsed in one go. */
-export const CLAIM_BYTES = 1024 * 1024;
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
 export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
@@ -235,11 +234,4 @@ export function selectNextDue(db: Connection, now: Instant): NextDue {
   );
   if (row?.ready === 1) return { kind: "ready" };
   return dueFrom(now, row?.due ?? null);
-}
-
-/** How long it is until an instant; null when nothing is due. */
-export function dueFrom(now: Instant, due: Instant | null): NextDue {
-  if (due === null) return { kind: "none" };
-  const ms = msBetween(now, due);
-  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
 }

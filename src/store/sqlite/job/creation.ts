@@ -6,8 +6,7 @@ import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant, Now } from "../../../domain/instant.ts";
 import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
 import { decide } from "../../../domain/job/state.ts";
-import { canonicalJson, type JsonValue } from "../../../domain/json.ts";
-import { type LockPattern, parseLockPattern } from "../../../domain/job/lock_pattern.ts";
+import type { JsonValue } from "../../../domain/json.ts";
 import type {
   CreateJobOutcome,
   EarlierOutcome,
@@ -18,56 +17,28 @@ import type {
   PlaceJobOutcome,
   RetryOutcome,
 } from "../../job_store.ts";
-import { type Connection, otherWork } from "../connection.ts";
+import {
+  FREE,
+  type HeldLock,
+  isUnread,
+  type JudgedWrite,
+  lockOn,
+  LOCKS_MAX,
+  openJudgedWrite,
+  type PreparedWrite,
+  standingOf,
+  type StateRow,
+  type Unread,
+} from "../../job_rules.ts";
+import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../words.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
 import { insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
-import { standingOf, STATE_COLUMNS, type StateRow } from "./moves.ts";
-import { sha256Hex } from "../../../domain/digest.ts";
+import { STATE_COLUMNS } from "./moves.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { createdText, jobText } from "./texts.ts";
 import { workflowToRun } from "../workflows.ts";
-
-/** Maximum number of held locks: each is matched against every new target. */
-const LOCKS_MAX = 256;
-/** How often a target is matched again because a lock was added in the meantime. */
-const JUDGEMENTS_MAX = 100;
-
-/** The results of the work before the write. */
-interface Prepared {
-  /** Digest of the canonical params, when the job has a target. */
-  readonly paramsSha256: string | null;
-  readonly verdicts: LockVerdicts;
-  readonly unfinishedMax: number;
-}
-
-/** A lock was added after the target was matched: match again. */
-type Unread = Extract<LockAnswer, { kind: "unread" }>;
-
-/** Writes a job once its target has been matched against every lock. */
-type JudgedWrite = <T>(
-  job: NewJob | JobOrder,
-  unfinishedMax: number,
-  write: (ready: Prepared) => Promise<T | Unread>,
-) => Promise<T>;
-
-function openJudgedWrite(db: Connection): JudgedWrite {
-  const patterns: LockPatterns = new Map();
-  return async (job, unfinishedMax, write) => {
-    const paramsSha256 = await paramsDigest(job);
-    // An unreadable lock would block every later target.
-    if (typeof job.locks === "string") await parseLockPattern(job.locks);
-    for (let judgement = 1; judgement <= JUDGEMENTS_MAX; judgement++) {
-      const verdicts = job.target === null
-        ? new Map()
-        : await judgeTarget(db, job.target, patterns);
-      const outcome = await write({ paramsSha256, verdicts, unfinishedMax });
-      if (!isUnread(outcome)) return outcome;
-    }
-    throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
-  };
-}
 
 /**
  * The methods of the store that create jobs.
@@ -77,7 +48,7 @@ export function openJobCreation(
   db: Connection,
   now: Now,
 ): Pick<JobStore, "create" | "order" | "retry" | "recordTask" | "creating"> {
-  const judged = openJudgedWrite(db);
+  const judged = openJudgedWrite(() => selectLocks(db));
   let creating = 0;
   const created: JudgedWrite = async (job, unfinishedMax, write) => {
     creating += 1;
@@ -98,7 +69,7 @@ export function openJobCreation(
       const ends = record.job_uuid;
       return judged(successor, Number.MAX_SAFE_INTEGER, async ({ verdicts, paramsSha256 }) => {
         return await db.write("job_record", () => {
-          const lock = successor.target === null ? FREE : lockOn(db, verdicts, ends);
+          const lock = successor.target === null ? FREE : lockOn(selectLocks(db), verdicts, ends);
           return lock.kind === "unread"
             ? lock
             : recordTask(db, record, now(), { lock, paramsSha256 });
@@ -132,14 +103,10 @@ export function openJobCreation(
   };
 }
 
-function isUnread(outcome: unknown): outcome is Unread {
-  return outcome === UNREAD;
-}
-
 function createJob(
   db: Connection,
   job: NewJob,
-  ready: Prepared,
+  ready: PreparedWrite,
   now: Instant,
 ): CreateJobOutcome | Unread {
   const { idempotency } = job;
@@ -169,7 +136,7 @@ function orderJob(
   db: Connection,
   whole: JobOrder,
   { workflowBytesMax, needsTasks, showing }: OrderRules,
-  ready: Prepared,
+  ready: PreparedWrite,
   now: Instant,
 ): OrderOutcome | Unread {
   const { workflow_uuid, ...order } = whole;
@@ -203,7 +170,7 @@ function shownJob(db: Connection, uuid: JobUuid, showing: Showing): StoredText {
 function placeJob(
   db: Connection,
   job: NewJob,
-  ready: Prepared,
+  ready: PreparedWrite,
   now: Instant,
 ): PlaceJobOutcome | Unread {
   const { unfinishedMax, verdicts, paramsSha256 } = ready;
@@ -213,7 +180,7 @@ function placeJob(
   if (typeof job.locks === "string" && countLocks(db) >= LOCKS_MAX) {
     return { kind: "full", what: "locks", limit: LOCKS_MAX };
   }
-  const lock = job.target === null ? FREE : lockOn(db, verdicts);
+  const lock = job.target === null ? FREE : lockOn(selectLocks(db), verdicts);
   return lock.kind === "free" ? insertJob(db, job, paramsSha256, now) : lock;
 }
 
@@ -267,7 +234,7 @@ function retryJob(
   db: Connection,
   uuid: JobUuid,
   successor: NewJob,
-  ready: Prepared,
+  ready: PreparedWrite,
   now: Instant,
 ): RetryOutcome | Unread {
   const row = selectFinished(db, uuid);
@@ -290,73 +257,13 @@ function retryJob(
   return outcome;
 }
 
-// Locks: patterns of unfinished jobs that block the targets of others. Matching a long target may take
-// milliseconds, so a target is matched before the write, one pattern per turn of the event loop; the write
-// only looks up the results.
-
-/** Whether patterns, by their texts, match one target. */
-type LockVerdicts = ReadonlyMap<string, boolean>;
-
-/** Whether a target is free, locked by a job, or unknown because a lock was added since. */
-type LockAnswer =
-  | { readonly kind: "free" }
-  | { readonly kind: "locked"; readonly job_uuid: JobUuid }
-  | { readonly kind: "unread" };
-const FREE = { kind: "free" } as const;
-const UNREAD = { kind: "unread" } as const;
-
-/** Parsed patterns, cached while a job holds them. */
-type LockPatterns = Map<string, LockPattern>;
-
-/** Matches a target against every lock. */
-async function judgeTarget(
-  db: Connection,
-  target: string,
-  patterns: LockPatterns,
-): Promise<LockVerdicts> {
-  const texts = new Set(selectLocks(db).map(({ locks }) => locks));
-  for (const text of patterns.keys()) if (!texts.has(text)) patterns.delete(text);
-  const verdicts = new Map<string, boolean>();
-  for (const text of texts) {
-    const pattern = patterns.get(text) ?? await parseLockPattern(text);
-    patterns.set(text, pattern);
-    verdicts.set(text, pattern.matches(target));
-    await otherWork();
-  }
-  return verdicts;
-}
-
-/**
- * The result for a matched target under the present locks.
- * @param ends a job that ends with this write, and whose lock ends with it
- */
-function lockOn(db: Connection, verdicts: LockVerdicts, ends?: JobUuid): LockAnswer {
-  for (const { locks, uuid } of selectLocks(db)) {
-    if (uuid === ends) continue;
-    const verdict = verdicts.get(locks);
-    if (verdict === undefined) return UNREAD;
-    if (verdict) return { kind: "locked", job_uuid: uuid };
-  }
-  return FREE;
-}
-
 function countLocks(db: Connection): number {
   return selectLocks(db).length;
 }
 
-function selectLocks(db: Connection): { locks: string; uuid: JobUuid }[] {
+function selectLocks(db: Connection): HeldLock[] {
   return db.rows(
     `SELECT locks, uuid FROM jobs INDEXED BY jobs_locks
       WHERE locks IS NOT NULL AND ${HOLDS_TARGET} ORDER BY id`,
   );
-}
-
-// The digest by which params of jobs with equal targets are compared, ignoring the order of keys.
-
-/** Lower-case hex SHA-256 of the canonical params that were asked for; null without a target. */
-async function paramsDigest(
-  { target, params, requested_params = params }: NewJob | JobOrder,
-): Promise<string | null> {
-  if (target === null) return null;
-  return await sha256Hex(new TextEncoder().encode(canonicalJson(requested_params)));
 }

@@ -6,7 +6,8 @@ import type { JsonObject } from "../../../domain/json.ts";
 import type { TextPage } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { selectJobOfLog } from "./rows.ts";
-import { fitting, textAt } from "../text_parts.ts";
+import { fitting } from "../../stored_text.ts";
+import { textAt } from "../text_parts.ts";
 
 /** Appends an entry, unless the job has reached its limit. */
 export function insertInfo(

@@ -6,12 +6,12 @@ import { type Instant, instantAfter, msBetween } from "../../../domain/instant.t
 import type { Job } from "../../../domain/job/job.ts";
 import { heldIn, moveOf } from "../../../domain/job/state.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
+import { CLAIM_BYTES, standingOf, type StateRow } from "../../job_rules.ts";
+import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
-import { fitting } from "../text_parts.ts";
 import { insertInterrupted } from "./attempts.ts";
-import { CLAIM_BYTES } from "./claims.ts";
 import { selectExecution } from "./jobs.ts";
-import { standingOf, STATE_COLUMNS, type StateRow, writeMove } from "./moves.ts";
+import { STATE_COLUMNS, writeMove } from "./moves.ts";
 import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
 import { BYTES } from "./texts.ts";
 

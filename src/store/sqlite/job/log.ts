@@ -8,7 +8,7 @@ import type { JsonObject } from "../../../domain/json.ts";
 import { type JobAttempt, type JobLogPage, type JobLogPart, LOG_PAGE_BYTES } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 import { selectJobOfLog } from "./rows.ts";
-import { fitting } from "../text_parts.ts";
+import { fitting } from "../../stored_text.ts";
 
 /** The newest failed attempts of one phase that are read with a job. */
 const ATTEMPTS_OF_A_PHASE_MAX = 50;

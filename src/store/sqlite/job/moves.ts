@@ -1,19 +1,16 @@
 // The state of a job as columns, read for a decision of domain/job/state.ts and written as decided. Every write
 // is conditional on the state that was read, so it never changes a job that has moved since.
 
-import type { JobUuid, RunnerId, WorkflowUuid } from "../../../domain/id.ts";
+import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import {
-  type Execution,
   executionOf,
   isClaimable,
   isHeld,
   type Move,
-  type Phase,
-  type Standing,
   startsAfter,
-  stateOf,
 } from "../../../domain/job/state.ts";
+import type { StateRow } from "../../job_rules.ts";
 import type { Connection } from "../connection.ts";
 import { nextTurn } from "./turns.ts";
 
@@ -21,36 +18,9 @@ import { nextTurn } from "./turns.ts";
 export const STATE_COLUMNS = `id, uuid, workflow_uuid, execution, phase, undoable, claimable_at,
   started_at, elapsed_ms, elapsed_at, runner_id, lease, starts, callback_host`;
 
-/** The input of a decision about a job; the schema's CHECKs guarantee the unions. */
-export interface StateRow {
-  readonly id: number;
-  readonly uuid: JobUuid;
-  readonly workflow_uuid: WorkflowUuid;
-  readonly execution: Execution;
-  readonly phase: Phase;
-  /** 1 for a job with an oncancel chain. */
-  readonly undoable: number;
-  readonly claimable_at: Instant | null;
-  readonly started_at: Instant | null;
-  readonly elapsed_ms: number;
-  readonly elapsed_at: Instant | null;
-  readonly runner_id: RunnerId | null;
-  readonly lease: number;
-  readonly starts: number;
-  /** Null for a job without a callback. */
-  readonly callback_host: string | null;
-}
-
 /** Reads the columns that a decision needs; undefined when the job is missing. */
 export function selectState(db: Connection, uuid: JobUuid): StateRow | undefined {
   return db.row<StateRow>(`SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
-}
-
-/** The state of a row, as decide() takes it. */
-export function standingOf(
-  row: Pick<StateRow, "execution" | "phase" | "runner_id" | "claimable_at">,
-): Standing {
-  return { state: stateOf(row), phase: row.phase };
 }
 
 /**

@@ -6,7 +6,8 @@ import type { JobUuid } from "../../../domain/id.ts";
 import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
 import type { JobSummary, SummaryFilter, SummaryPlace } from "../../../domain/job/summary.ts";
 import type { SummaryCounts, SummaryPage, SummaryPart } from "../../job_store.ts";
-import { type Connection, otherWork } from "../connection.ts";
+import type { Connection } from "../connection.ts";
+import { otherWork } from "../../job_rules.ts";
 import { selectSummaries } from "./summary_rows.ts";
 import { lookAt, LOOKED_AT_MAX, PART_BYTES, walkOf } from "./summary_walk.ts";
 

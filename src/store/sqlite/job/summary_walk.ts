@@ -13,7 +13,7 @@ import type { Connection } from "../connection.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Condition, conditionsOf, whereOf } from "./lists.ts";
 import { definitionsOf } from "./places.ts";
-import { fitting } from "../text_parts.ts";
+import { fitting } from "../../stored_text.ts";
 
 /** Jobs examined for one page. */
 export const LOOKED_AT_MAX = 20_000;

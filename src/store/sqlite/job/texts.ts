@@ -15,6 +15,7 @@ import {
 } from "../../../domain/job/wire.ts";
 import type { JobFilter, JobPage } from "../../job_store.ts";
 import {
+  fitting,
   type LazyPart,
   PART_BYTES,
   type Showing,
@@ -26,7 +27,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import { notBefore } from "../../../domain/instant.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
-import { fitting, partAt, readText, textOf } from "../text_parts.ts";
+import { partAt, readText, textOf } from "../text_parts.ts";
 
 /** Bytes of a job whose text is made at once. */
 const SMALL_BYTES = 16 * 1024;

@@ -2,7 +2,8 @@
 // transaction that writes the documents.
 
 import type { IndexDocument, IndexStore } from "../../store.ts";
-import { type Connection, otherWork } from "../connection.ts";
+import type { Connection } from "../connection.ts";
+import { otherWork } from "../../job_rules.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
 import { decodeDocument, RefusedDocument } from "../../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../../domain/index/index_path.ts";

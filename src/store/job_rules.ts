@@ -1,0 +1,173 @@
+// What every store decides about jobs in the same way, whatever its tables are.
+
+import { sha256Hex } from "../domain/digest.ts";
+import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
+import { type Instant, msBetween } from "../domain/instant.ts";
+import type { NewJob } from "../domain/job/job.ts";
+import { type LockPattern, parseLockPattern } from "../domain/job/lock_pattern.ts";
+import { type Execution, type Phase, type Standing, stateOf } from "../domain/job/state.ts";
+import { canonicalJson } from "../domain/json.ts";
+import type { JobOrder, NextDue } from "./job_store.ts";
+
+/** The input of a decision about a job; the schema's CHECKs guarantee the unions. */
+export interface StateRow {
+  readonly id: number;
+  readonly uuid: JobUuid;
+  readonly workflow_uuid: WorkflowUuid;
+  readonly execution: Execution;
+  readonly phase: Phase;
+  /** 1 for a job with an oncancel chain. */
+  readonly undoable: number;
+  readonly claimable_at: Instant | null;
+  readonly started_at: Instant | null;
+  readonly elapsed_ms: number;
+  readonly elapsed_at: Instant | null;
+  readonly runner_id: RunnerId | null;
+  readonly lease: number;
+  readonly starts: number;
+  /** Null for a job without a callback. */
+  readonly callback_host: string | null;
+}
+
+/** The state of a row, as decide() takes it. */
+export function standingOf(
+  row: Pick<StateRow, "execution" | "phase" | "runner_id" | "claimable_at">,
+): Standing {
+  return { state: stateOf(row), phase: row.phase };
+}
+
+/** Bytes of jobs in one claim: they are parsed in one go. */
+export const CLAIM_BYTES = 1024 * 1024;
+
+/** How long it is until an instant; null when nothing is due. */
+export function dueFrom(now: Instant, due: Instant | null): NextDue {
+  if (due === null) return { kind: "none" };
+  const ms = msBetween(now, due);
+  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
+}
+
+// Locks: patterns of unfinished jobs that block the targets of others. Matching a long target may take
+// milliseconds, so a target is matched before the write, one pattern per turn of the event loop; the write
+// only looks up the results.
+
+/** Whether patterns, by their texts, match one target. */
+export type LockVerdicts = ReadonlyMap<string, boolean>;
+
+/** Whether a target is free, locked by a job, or unknown because a lock was added since. */
+type LockAnswer =
+  | { readonly kind: "free" }
+  | { readonly kind: "locked"; readonly job_uuid: JobUuid }
+  | { readonly kind: "unread" };
+export const FREE = { kind: "free" } as const;
+const UNREAD = { kind: "unread" } as const;
+
+/** Parsed patterns, cached while a job holds them. */
+type LockPatterns = Map<string, LockPattern>;
+
+/** Maximum number of held locks: each is matched against every new target. */
+export const LOCKS_MAX = 256;
+/** How often a target is matched again because a lock was added in the meantime. */
+const JUDGEMENTS_MAX = 100;
+
+/** A lock, and the job that has it. */
+export interface HeldLock {
+  readonly locks: string;
+  readonly uuid: JobUuid;
+}
+
+/**
+ * Matches a target against locks.
+ * @param patterns those of earlier calls; the ones that no job holds any more are dropped
+ */
+async function judgeTarget(
+  target: string,
+  held: readonly HeldLock[],
+  patterns: LockPatterns,
+): Promise<LockVerdicts> {
+  const texts = new Set(held.map(({ locks }) => locks));
+  for (const text of patterns.keys()) if (!texts.has(text)) patterns.delete(text);
+  const verdicts = new Map<string, boolean>();
+  for (const text of texts) {
+    const pattern = patterns.get(text) ?? await parseLockPattern(text);
+    patterns.set(text, pattern);
+    verdicts.set(text, pattern.matches(target));
+    await otherWork();
+  }
+  return verdicts;
+}
+
+/** One turn of the event loop: long work is done in parts, and yields in between. */
+export function otherWork(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+/**
+ * The result for a matched target under the present locks.
+ * @param ends a job that ends with this write, and whose lock ends with it
+ */
+export function lockOn(
+  held: readonly HeldLock[],
+  verdicts: LockVerdicts,
+  ends?: JobUuid,
+): LockAnswer {
+  for (const { locks, uuid } of held) {
+    if (uuid === ends) continue;
+    const verdict = verdicts.get(locks);
+    if (verdict === undefined) return UNREAD;
+    if (verdict) return { kind: "locked", job_uuid: uuid };
+  }
+  return FREE;
+}
+
+/** The results of the work before the write. */
+export interface PreparedWrite {
+  /** Digest of the canonical params, when the job has a target. */
+  readonly paramsSha256: string | null;
+  readonly verdicts: LockVerdicts;
+  readonly unfinishedMax: number;
+}
+
+/** A lock was added after the target was matched: match again. */
+export type Unread = Extract<LockAnswer, { kind: "unread" }>;
+
+/** Writes a job once its target has been matched against every lock. */
+export type JudgedWrite = <T>(
+  job: NewJob | JobOrder,
+  unfinishedMax: number,
+  write: (ready: PreparedWrite) => Promise<T | Unread>,
+) => Promise<T>;
+
+/** @param readLocks reads the locks that unfinished jobs have */
+export function openJudgedWrite(
+  readLocks: () => readonly HeldLock[] | Promise<readonly HeldLock[]>,
+): JudgedWrite {
+  const patterns: LockPatterns = new Map();
+  return async (job, unfinishedMax, write) => {
+    const paramsSha256 = await paramsDigest(job);
+    // An unreadable lock would block every later target.
+    if (typeof job.locks === "string") await parseLockPattern(job.locks);
+    for (let judgement = 1; judgement <= JUDGEMENTS_MAX; judgement++) {
+      const verdicts = job.target === null
+        ? new Map()
+        : await judgeTarget(job.target, await readLocks(), patterns);
+      const outcome = await write({ paramsSha256, verdicts, unfinishedMax });
+      if (!isUnread(outcome)) return outcome;
+    }
+    throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
+  };
+}
+
+/** Whether the target is to be matched again. */
+export function isUnread(outcome: unknown): outcome is Unread {
+  return outcome === UNREAD;
+}
+
+// The digest by which params of jobs with equal targets are compared, ignoring the order of keys.
+
+/** Lower-case hex SHA-256 of the canonical params that were asked for; null without a target. */
+async function paramsDigest(
+  { target, params, requested_params = params }: NewJob | JobOrder,
+): Promise<string | null> {
+  if (target === null) return null;
+  return await sha256Hex(new TextEncoder().encode(canonicalJson(requested_params)));
+}

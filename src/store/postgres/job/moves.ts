@@ -1,0 +1,75 @@
+// The state of a job as columns, locked for a decision of domain/job/state.ts and written as decided.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import { executionOf, isClaimable, isHeld, type Move, startsAfter } from "../../../domain/job/state.ts";
+import { Changed, type Session } from "../connection.ts";
+import type { StateRow } from "../../job_rules.ts";
+import { nextTurn } from "./turns.ts";
+
+/** The columns of SharedStateRow, for SELECT on `jobs`. */
+export const STATE_COLUMNS = `id, uuid, host, workflow_uuid, execution, phase, undoable, claimable_at,
+  started_at, elapsed_ms, elapsed_at, runner_id, lease, starts, callback_host`;
+
+/** A job before a decision, and its host. */
+export interface SharedStateRow extends Omit<StateRow, "undoable"> {
+  readonly host: string;
+  readonly undoable: boolean;
+}
+
+/** Reads what a decision needs, and keeps other agents from changing it; undefined when the job is missing. */
+export function lockState(session: Session, uuid: JobUuid): Promise<SharedStateRow | undefined> {
+  return session.row<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 FOR UPDATE`,
+    uuid,
+  );
+}
+
+/**
+ * Writes the move of a job; one that becomes claimable gets its turn.
+ * @param elapsed_ms milliseconds the phase has run, when they have changed
+ * @param error why a task failed with this move; the first error of a job stays
+ * @throws {Changed} when the job is not as it was read
+ */
+export async function writeMove(
+  session: Session,
+  row: SharedStateRow,
+  move: Move,
+  elapsed_ms: number | null = null,
+  error: string | null = null,
+): Promise<void> {
+  const claimable = isClaimable(move.to);
+  const written = await session.run(
+    `UPDATE jobs
+        SET execution = $6, phase = $7, runner_id = CASE WHEN $8 THEN runner_id END,
+            claimable_at = CASE WHEN $9 THEN $10::text END, turn = $11, starts = $12,
+            finished_at = CASE WHEN $13 THEN greatest($10::text COLLATE "C", started_at)
+                          ELSE finished_at END,
+            phases_ms = phases_ms +
+              CASE WHEN phase = $7 THEN 0 ELSE coalesce($14::bigint, elapsed_ms) END,
+            elapsed_ms = CASE WHEN phase = $7 THEN coalesce($14::bigint, elapsed_ms) ELSE 0 END,
+            elapsed_at = CASE WHEN $8 THEN $10::text END,
+            failures = CASE WHEN phase = $7 THEN failures ELSE 0 END,
+            retry_at = CASE WHEN phase = $7 THEN retry_at END,
+            error = coalesce(error, $15)
+      WHERE id = $1 AND execution = $2 AND phase = $3 AND runner_id IS NOT DISTINCT FROM $4
+        AND lease = $5`,
+    row.id,
+    row.execution,
+    row.phase,
+    row.runner_id,
+    row.lease,
+    executionOf(move.to),
+    move.phase,
+    isHeld(move.to),
+    claimable,
+    session.now,
+    claimable ? await nextTurn(session, row.host, row.workflow_uuid) : null,
+    startsAfter(move, row.starts),
+    move.ends,
+    elapsed_ms === null ? null : Math.round(elapsed_ms),
+    error,
+  );
+  if (written !== 1) {
+    throw new Changed(`Cannot move job ${row.uuid}: it is not as it was read`);
+  }
+}
