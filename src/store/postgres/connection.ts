@@ -44,7 +44,7 @@ const POLL_MS = 5_000;
 const CHANNEL = "zonewright";
 
 /** States of PostgreSQL's errors after which the same transaction may succeed: two of them met. */
-const MEETINGS = new Set(["40001", "40P01", "55P03"]);
+const MEETINGS = new Set(["40001", "40P01", "55P03", "23503", "23505"]);
 /** A row was not as it was read: another agent's write came between. Repeat the transaction. */
 export class Changed extends Error {}
 

@@ -30,7 +30,10 @@ export async function beginLife(
   await upsertLease(session, life, leaseMs);
   // A call repeated after a lost answer must not take away what this life has claimed since.
   if (mine) return { kind: "begun", rescued: 0 };
-  return { kind: "begun", rescued: await queueAgain(session, await lockOwn(session, life.runner_id)) };
+  return {
+    kind: "begun",
+    rescued: await queueAgain(session, await lockOwn(session, life.runner_id)),
+  };
 }
 
 /** Extends the lease of a runner, and compares the claims it reports with the stored ones. */
@@ -141,7 +144,11 @@ export async function rescueJobs(
 async function queueAgain(session: Session, held: readonly SharedStateRow[]): Promise<number> {
   for (const row of held) {
     const attempting = await insertInterrupted(session, row.id);
-    await writeMove(session, row, moveOf(standingOf(row), { kind: "rescue", lapsed: true, attempting }));
+    await writeMove(
+      session,
+      row,
+      moveOf(standingOf(row), { kind: "rescue", lapsed: true, attempting }),
+    );
   }
   return held.length;
 }

@@ -1,13 +1,20 @@
 // The state of a job as columns, locked for a decision of domain/job/state.ts and written as decided.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import { executionOf, isClaimable, isHeld, type Move, startsAfter } from "../../../domain/job/state.ts";
+import {
+  executionOf,
+  isClaimable,
+  isHeld,
+  type Move,
+  startsAfter,
+} from "../../../domain/job/state.ts";
 import { Changed, type Session } from "../connection.ts";
 import type { StateRow } from "../../job_rules.ts";
 import { nextTurn } from "./turns.ts";
 
 /** The columns of SharedStateRow, for SELECT on `jobs`. */
-export const STATE_COLUMNS = `id, uuid, host, workflow_uuid, execution, phase, undoable, claimable_at,
+export const STATE_COLUMNS =
+  `id, uuid, host, workflow_uuid, execution, phase, undoable, claimable_at,
   started_at, elapsed_ms, elapsed_at, runner_id, lease, starts, callback_host`;
 
 /** A job before a decision, and its host. */

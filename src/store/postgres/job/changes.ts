@@ -1,0 +1,283 @@
+// Changes of claimed jobs, and those that callers ask for. domain/job/state.ts decides each event; every write
+// about a claimed job is conditional on its claim, so a runner that has lost the job changes nothing.
+
+import { unreachable } from "../../../domain/error.ts";
+import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import { msBetween } from "../../../domain/instant.ts";
+import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
+import type { Resume } from "../../../domain/job/request.ts";
+import {
+  decide,
+  executionOf,
+  heldIn,
+  isClaimable,
+  isHeld,
+  isMade,
+  type JobEvent,
+  type Move,
+  moveOf,
+  startsAfter,
+} from "../../../domain/job/state.ts";
+import { standingOf } from "../../job_rules.ts";
+import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
+import type { Showing } from "../../stored_text.ts";
+import type { Session } from "../connection.ts";
+import { insertAttempt, insertInterrupted } from "./attempts.ts";
+import { insertCallback } from "./callbacks.ts";
+import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
+import { lockState, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
+import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
+import { jobText } from "./texts.ts";
+import { nextTurn, writeTurn } from "./turns.ts";
+
+/** The checks made before the write for the job that replaces another. */
+interface ReadySuccessor {
+  readonly paramsSha256: string | null;
+  /** Whether the lock of a job accepted in the meantime covers its target. */
+  readonly lock: { readonly kind: "free" } | {
+    readonly kind: "locked";
+    readonly job_uuid: JobUuid;
+  };
+}
+
+/** Records the end of a task and the next state of the job, unless the runner has lost the job. */
+export async function recordTask(
+  session: Session,
+  record: TaskRecord,
+  ready?: ReadySuccessor,
+): Promise<boolean> {
+  const { entry, successor = null } = record;
+  const move = moveOf(heldIn(record.phase), record.event);
+  const row = await writeTask(session, record, move);
+  if (row === undefined) return await isRecorded(session, record, move);
+  const { id, host } = row;
+  if (entry !== undefined) await insertResult(session, id, record.phase, record.position, entry);
+  for (const attempt of record.attempts ?? []) {
+    await insertAttempt(session, id, record.phase, attempt);
+  }
+  if (isClaimable(move.to)) {
+    await writeTurn(session, id, await nextTurn(session, host, row.workflow_uuid));
+  }
+  const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
+    await goesOnAs(session, row, successor, ready);
+  if (move.ends && !goesOn) await insertCallback(session, row, row.host);
+  return true;
+}
+
+/**
+ * Creates the job that replaces one that ended as retried, and may take over its target.
+ * @returns whether the callback moves to that job: not when there is none, or when it has another requester
+ */
+async function goesOnAs(
+  session: Session,
+  { id, host }: RecordedRow,
+  successor: NewJob,
+  { lock, paramsSha256 }: ReadySuccessor,
+): Promise<boolean> {
+  // A lock accepted in the meantime guarantees that no new job gets the target.
+  const outcome = lock.kind === "locked"
+    ? lock
+    : await insertJob(session, successor, host, paramsSha256);
+  switch (outcome.kind) {
+    case "created":
+      await nameNextAttempt(session, id, outcome.job.uuid);
+      return true;
+    case "duplicate":
+      await nameNextAttempt(session, id, outcome.job_uuid);
+      return false;
+    case "locked":
+      await nameRefusedAttempt(session, id, `job ${outcome.job_uuid} locks the target`);
+      return false;
+    case "machine_taken":
+      await nameRefusedAttempt(session, id, `job ${outcome.job_uuid} has the machine`);
+      return false;
+    default:
+      return unreachable(outcome);
+  }
+}
+
+/**
+ * Whether an earlier call, whose answer was lost, wrote the same record: the claim is still the latest, the
+ * task has its entry, and the job is in the recorded state or a later one.
+ */
+async function isRecorded(session: Session, record: TaskRecord, move: Move): Promise<boolean> {
+  const row = await lockState(session, record.job_uuid);
+  if (row === undefined || row.lease !== record.lease) return false;
+  if (row.runner_id !== null && row.runner_id !== record.runner_id) return false;
+  if (!isMade(move, standingOf(row))) return false;
+  return record.entry === undefined
+    ? row.execution === executionOf(move.to) && row.phase === move.phase
+    : await isEntry(session, row.id, record.phase, record.position, record.entry);
+}
+
+interface RecordedRow {
+  readonly id: number;
+  readonly host: string;
+  readonly workflow_uuid: WorkflowUuid;
+  /** Null for a job without a callback. */
+  readonly callback_host: string | null;
+}
+
+function writeTask(
+  session: Session,
+  record: TaskRecord,
+  move: Move,
+): Promise<RecordedRow | undefined> {
+  const at = heldIn(record.phase);
+  const ends = move.phase !== at.phase;
+  const elapsedMs = Math.round(record.elapsed_ms);
+  return session.row<RecordedRow>(
+    `UPDATE jobs
+        SET execution = $1, phase = $2, runner_id = CASE WHEN $3 THEN runner_id END,
+            claimable_at = CASE WHEN $4 THEN $5::text END, starts = $6, params = $7, props = $8,
+            requested_params = coalesce(requested_params, CASE WHEN params <> $7 THEN params END),
+            elapsed_ms = $9, phases_ms = phases_ms + $10,
+            elapsed_at = CASE WHEN $3 THEN $5::text END, failures = 0, retry_at = NULL,
+            error = coalesce(error, $17),
+            finished_at = CASE WHEN $11 THEN greatest($5::text COLLATE "C", started_at)
+                          ELSE finished_at END
+      WHERE uuid = $12 AND runner_id = $13 AND lease = $14 AND execution = $15 AND phase = $16
+        AND $18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = $16)
+     RETURNING id, host, workflow_uuid, callback_host`,
+    executionOf(move.to),
+    move.phase,
+    isHeld(move.to),
+    isClaimable(move.to),
+    session.now,
+    // The end of a task sets the count; the previous value is not known here.
+    startsAfter(move, 0),
+    JSON.stringify(record.params),
+    JSON.stringify(record.props),
+    // The next phase starts with its full time.
+    ends ? 0 : elapsedMs,
+    ends ? elapsedMs : 0,
+    move.ends,
+    record.job_uuid,
+    record.runner_id,
+    record.lease,
+    executionOf(at.state),
+    at.phase,
+    record.event.kind === "fail" && record.entry !== undefined
+      ? errorLine(record.entry.error, secretNames(record.props))
+      : null,
+    record.position,
+  );
+}
+
+/** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */
+export async function abandonJob(session: Session, hold: Hold): Promise<boolean> {
+  const row = await lockHeld(session, hold);
+  if (row === undefined) return false;
+  await insertInterrupted(session, row.id);
+  await writeMove(session, row, moveOf(standingOf(row), { kind: "abandon" }));
+  return true;
+}
+
+/** The same for a job whose current task has not failed: its start is not counted. */
+export async function releaseJob(
+  session: Session,
+  hold: Hold,
+  elapsedMs: number,
+): Promise<boolean> {
+  const row = await lockHeld(session, hold);
+  if (row === undefined) return false;
+  // After a cancel, the new phase has not run yet.
+  const ran = row.phase === hold.phase ? elapsedMs : null;
+  await writeMove(session, row, moveOf(standingOf(row), { kind: "release" }), ran);
+  return true;
+}
+
+/** The job while the claim holds; a cancel may have changed its phase. */
+function lockHeld(
+  session: Session,
+  { job_uuid, runner_id, lease }: Hold,
+): Promise<SharedStateRow | undefined> {
+  return session.row<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 AND runner_id = $2 AND lease = $3 FOR UPDATE`,
+    job_uuid,
+    runner_id,
+    lease,
+  );
+}
+
+/** Cancels an unfinished job; its runner, or the next one, continues with the oncancel chain. */
+export function cancelJob(
+  session: Session,
+  uuid: JobUuid,
+  showing: Showing | undefined,
+): Promise<ChangeOutcome> {
+  return change(session, uuid, (row) => ({
+    kind: "cancel",
+    oncancel: row.undoable,
+    begun: row.started_at !== null,
+  }), showing);
+}
+
+/**
+ * Records the result of the waiting task, and queues the job again or fails it. A repeated call with the
+ * same id does not end a later wait.
+ */
+export async function resumeJob(
+  session: Session,
+  uuid: JobUuid,
+  resume: Resume,
+  showing: Showing | undefined,
+  call: string | null,
+): Promise<ChangeOutcome> {
+  const failed = resume.kind === "error";
+  const row = call === null ? undefined : await lockState(session, uuid);
+  if (row !== undefined && call !== null && await isResumedBy(session, row.id, call)) {
+    return await changedOf(session, row, showing);
+  }
+  return await change(
+    session,
+    uuid,
+    () => ({ kind: failed ? "resume_failed" : "resume" }),
+    showing,
+    async (row) => {
+      await updateWaitingResult(session, row.id, row.phase, {
+        result: resume.result,
+        error: failed ? resume.error : "",
+        finished_at: session.now,
+      }, call);
+      return failed ? errorLine(resume.error, await secretNamesOf(session, row.id)) : null;
+    },
+  );
+}
+
+/**
+ * Applies an event requested by a caller, or returns why it is denied.
+ * @param also further writes about the job as read; returns the error of a failed task
+ */
+async function change(
+  session: Session,
+  uuid: JobUuid,
+  eventOf: (row: SharedStateRow) => JobEvent,
+  showing: Showing | undefined,
+  also: (row: SharedStateRow) => Promise<string | null> = () => Promise.resolve(null),
+): Promise<ChangeOutcome> {
+  const row = await lockState(session, uuid);
+  if (row === undefined) return { kind: "not_found" };
+  const decision = decide(standingOf(row), eventOf(row));
+  if (decision.kind !== "move") {
+    return { ...decision, job: { uuid, execution: row.execution } };
+  }
+  // From now on its runner can write nothing about the interrupted task.
+  const ranMs = row.elapsed_at === null
+    ? null
+    : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, session.now), 0);
+  const error = await also(row);
+  await writeMove(session, row, decision, ranMs, error);
+  if (decision.ends) await insertCallback(session, row, row.host);
+  return await changedOf(session, { uuid, execution: executionOf(decision.to) }, showing);
+}
+
+/** The outcome of a change: the job as it is now, and its text if requested. */
+async function changedOf(
+  session: Session,
+  { uuid, execution }: ChangedJob,
+  showing: Showing | undefined,
+): Promise<ChangeOutcome> {
+  const text = showing === undefined ? undefined : await jobText(session, uuid, showing);
+  return { kind: "changed", job: { uuid, execution }, ...(text === undefined ? {} : { text }) };
+}

@@ -1,0 +1,140 @@
+// Inserts jobs, and links them to their next attempts.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import { instantAfter } from "../../../domain/instant.ts";
+import type { NewJob } from "../../../domain/job/job.ts";
+import { CREATED, executionOf } from "../../../domain/job/state.ts";
+import type { JsonObject, JsonValue } from "../../../domain/json.ts";
+import type { CreateJobOutcome } from "../../job_store.ts";
+import { Changed, type Session } from "../connection.ts";
+import { HOLDS_TARGET } from "../schema.ts";
+import { definitionFor, insertResult, selectJob } from "./rows.ts";
+import { nextTurn } from "./turns.ts";
+
+/** Outcome of inserting a new job. */
+type InsertOutcome = Extract<
+  CreateJobOutcome,
+  { kind: "created" | "duplicate" | "machine_taken" }
+>;
+
+/**
+ * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
+ * repeated after a lost answer returns the job of the first call, as it is now.
+ * @param host the one that alone may run it, or ANY_HOST
+ * @throws {Changed} when the job that prevented it has just ended
+ */
+export async function insertJob(
+  session: Session,
+  job: NewJob,
+  host: string,
+  paramsSha256: string | null,
+): Promise<InsertOutcome> {
+  const { now } = session;
+  const definition = await definitionFor(session, job.workflow);
+  const execAfter = job.exec_after ?? instantAfter(now, job.delay_ms ?? 0);
+  const turn = execAfter <= now ? await nextTurn(session, host, job.workflow.uuid) : null;
+  const row = await session.row<{ id: number }>(
+    `INSERT INTO jobs (
+       uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
+       turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
+       requested_params, machine_uuid, kept, host, elapsed_ms, phases_ms, lease, starts)
+     VALUES ($1, $2, $3, '${executionOf(CREATED.state)}', '${CREATED.phase}', $4, $5, $5, $6, $7,
+             $8, $9, $10, $11, $12, $13, $14, nullif($15, $8), $16, $17, $18, 0, 0, 0, 0)
+     ON CONFLICT DO NOTHING RETURNING id`,
+    job.uuid,
+    job.workflow.uuid,
+    definition,
+    (job.workflow.oncancel ?? []).length > 0,
+    execAfter,
+    turn,
+    job.target,
+    JSON.stringify(job.params),
+    paramsSha256,
+    job.locks ?? null,
+    job.callback_url ?? null,
+    typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
+    JSON.stringify(propsOf(job)),
+    now,
+    job.requested_params === undefined ? null : JSON.stringify(job.requested_params),
+    job.machine_uuid ?? null,
+    Number(job.idempotency !== undefined),
+    host,
+  );
+  if (row === undefined) {
+    return await writtenBefore(session, job.uuid) ?? await holderOf(session, job, paramsSha256);
+  }
+  for (const [at, entry] of (job.chain_results ?? []).entries()) {
+    await insertResult(session, row.id, "chain", at, entry);
+  }
+  const created = await writtenBefore(session, job.uuid);
+  if (created === undefined) throw new Error(`Cannot read job ${job.uuid}: its row is missing`);
+  return created;
+}
+
+/** Fields of the engine, including the names of secrets: the workflow may change later. */
+function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObject {
+  return secret_params === undefined ? props : { ...props, secret_params: [...secret_params] };
+}
+
+/** The job of an earlier call of the same request, whose answer was lost. */
+export async function writtenBefore(
+  session: Session,
+  uuid: JobUuid,
+): Promise<Extract<InsertOutcome, { kind: "created" }> | undefined> {
+  const job = await selectJob(session, uuid);
+  return job === undefined ? undefined : { kind: "created", job };
+}
+
+/** The unfinished job that prevented the insert. */
+async function holderOf(
+  session: Session,
+  { target, machine_uuid = null }: NewJob,
+  paramsSha256: string | null,
+): Promise<InsertOutcome> {
+  const row = await session.row<{ uuid: JobUuid; equal: boolean }>(
+    `SELECT uuid, coalesce(target = $1 AND params_sha256 = $2, false) AS equal FROM jobs
+      WHERE ((target = $1 AND params_sha256 = $2) OR machine_uuid = $3) AND ${HOLDS_TARGET}
+      ORDER BY equal DESC LIMIT 1`,
+    target,
+    paramsSha256,
+    machine_uuid,
+  );
+  if (row === undefined) throw new Changed(`Cannot name the job that holds target ${target}`);
+  const { uuid: job_uuid, equal } = row;
+  return { kind: equal ? "duplicate" : "machine_taken", job_uuid };
+}
+
+/**
+ * Writes a field of the engine into a finished job that has no next attempt.
+ * @throws {Changed} when the job is not as it was read
+ */
+async function writeProp(
+  session: Session,
+  id: number,
+  name: "next_attempt" | "next_attempt_refused",
+  value: JsonValue,
+): Promise<void> {
+  const row = await session.row<{ props: string }>(
+    "SELECT props FROM jobs WHERE id = $1 AND finished_at IS NOT NULL FOR UPDATE",
+    id,
+  );
+  const props = row === undefined ? undefined : JSON.parse(row.props) as JsonObject;
+  if (props === undefined || "next_attempt" in props) {
+    throw new Changed(`Cannot write ${name} into job ${id}: it is not as it was read`);
+  }
+  const text = JSON.stringify({ ...props, [name]: value });
+  await session.run("UPDATE jobs SET props = $2 WHERE id = $1", id, text);
+}
+
+/**
+ * Links a finished job to the next attempt: its successor, or the unfinished job with the same target and
+ * params. Can be done once.
+ */
+export function nameNextAttempt(session: Session, id: number, next: JobUuid): Promise<void> {
+  return writeProp(session, id, "next_attempt", next);
+}
+
+/** Why a finished job has no next attempt although it asked for one. */
+export function nameRefusedAttempt(session: Session, id: number, reason: string): Promise<void> {
+  return writeProp(session, id, "next_attempt_refused", reason);
+}
