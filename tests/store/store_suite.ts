@@ -36,16 +36,21 @@ import { workflowTests } from "./workflow_suite.ts";
 /**
  * Registers the suite for one kind of store.
  * @param open opens an empty store
+ * @param missing the program that this kind needs, when it is not installed: its tests are skipped by name
  */
-export function storeSuite(kind: string, open: () => Promise<Store>): void {
+export function storeSuite(kind: string, open: () => Promise<Store>, missing?: string): void {
   const test = (name: string, run: (store: Store) => Promise<void>) =>
-    Deno.test(`${kind}: ${name}`, async () => {
-      const store = await open();
-      try {
-        await run(store);
-      } finally {
-        await store.close();
-      }
+    Deno.test({
+      name: `${kind}: ${name}`,
+      ignore: missing !== undefined && Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all",
+      fn: async () => {
+        const store = await open();
+        try {
+          await run(store);
+        } finally {
+          await store.close();
+        }
+      },
     });
   workflowTests(test);
   creationTests(test);

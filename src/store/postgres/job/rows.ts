@@ -3,7 +3,7 @@
 import { sha256Hex } from "../../../domain/digest.ts";
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
-import type { Phase } from "../../../domain/job/state.ts";
+import type { Execution, Phase } from "../../../domain/job/state.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Session } from "../connection.ts";
@@ -73,6 +73,18 @@ export async function selectJob(session: Session, uuid: JobUuid): Promise<Job | 
     uuid,
   );
   return (await jobsFromRows(session, rows))[0];
+}
+
+/** Reads one column, whatever the job holds; undefined when the job is missing. */
+export async function selectExecution(
+  session: Session,
+  uuid: JobUuid,
+): Promise<Execution | undefined> {
+  const row = await session.row<{ execution: Execution }>(
+    "SELECT execution FROM jobs WHERE uuid = $1",
+    uuid,
+  );
+  return row?.execution;
 }
 
 /** What a job keeps of its workflow. */
