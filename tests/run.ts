@@ -134,7 +134,7 @@ const PROGRESS_MS = 15_000;
 /** Longest time in which no test may end, milliseconds: a run that hangs says so, and fails. */
 const STALLED_MS = 600_000;
 /** Lines of an agent's log that hardly ever come, and should be seen when they do. */
-const STRANGE = /"part not closed"|panicked/;
+const STRANGE = /"part not closed"|"runtime stalled"|panicked/;
 /** Files that are named with their time at the end. */
 const SLOWEST = 15;
 

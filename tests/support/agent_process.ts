@@ -181,8 +181,10 @@ export async function startAgentProcess(
     if (!exited) process.kill(signal);
     try {
       const code = await withDeadline(ended, END_DEADLINE_MS, () => `the agent to end:\n${logged}`);
-      // It ends all the same, and hardly ever: whoever runs the tests should see it.
-      if (/"part not closed"|panicked/.test(logged)) console.log(logged.slice(-LOG_SHOWN));
+      // Hardly ever: whoever runs the tests should see it, also where the agent ends all the same.
+      if (/"part not closed"|"runtime stalled"|panicked/.test(logged)) {
+        console.log(logged.slice(-LOG_SHOWN));
+      }
       return code;
     } catch (error) {
       process.kill("SIGKILL");
