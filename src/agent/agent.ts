@@ -3,6 +3,7 @@
 
 import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
+import { openEmitter, openWatchedStore } from "./store.ts";
 import {
   chooseSimulatedEngine,
   countedConsoles,
@@ -11,13 +12,13 @@ import {
   warnOfMissing,
 } from "./host.ts";
 import { openAgentLibrary, openIndex, openIndexRoutes, openMediaFolders } from "./mirror.ts";
+import { takeStateDir } from "../state_dir/state_dir.ts";
 import { watchRoutes } from "./overview.ts";
 import type { Config } from "../config/settings.ts";
-import type { OwnEvent } from "../domain/event.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
-import { DAY_SECONDS, systemNow } from "../domain/instant.ts";
+import { systemNow } from "../domain/instant.ts";
 import { selfCommand } from "../runtime/executable.ts";
 import type { Transport } from "../host/transport.ts";
 import { nicsOf, requireNetworks } from "../host/inventory.ts";
@@ -34,7 +35,7 @@ import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
 import { syncRegularly } from "../mirror/sync/sync_loop.ts";
-import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
+import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../runtime/version.ts";
 import {
@@ -43,23 +44,12 @@ import {
   type BareContext,
   closeAll,
   type Closer,
-  type Emit,
   openReloads,
   type ReloadReport,
   type Reloads,
 } from "./context.ts";
-import { emitHost, withFollowers, withSeenStates } from "./host_watch.ts";
+import { emitHost, withSeenStates } from "./host_watch.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
-import { join } from "@std/path";
-import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
-import { watchForDeath } from "../runtime/failpoint.ts";
-import { openSyncJournal } from "../mirror/sync/sync.ts";
-import { openRetention } from "../runner/retention.ts";
-import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
-import { countedStore } from "../store/counted_store.ts";
-import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
-import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
-import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
@@ -159,7 +149,7 @@ async function assemble(
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
   const context = await withDecoders(started, { meters, stateDir: state.path });
-  const { store, followed } = await openWatchedStore(context, state.path, meters, broken);
+  const { store, followed } = await openWatchedStore(context, state, meters, broken);
   const emit = openEmitter(store, log);
   const transport = await openHost(context, state.path);
   const vmadm = withSeenStates(openVmadm(transport), emit);
@@ -169,6 +159,7 @@ async function assemble(
   const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed };
   const runner = await openRunner({ ...context, meters }, rooms, state);
   context.opened("runner", () => runner.stop(DRAIN_MS));
+  context.opened("notices", followJobs(store, runner, changed));
   removeLeftovers(context, store, vmadm, transport.host);
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
@@ -208,10 +199,24 @@ async function assemble(
   return { urls: server.urls, refresh, emit: (change, detail) => emitHost(emit, change, detail) };
 }
 
-function openEmitter({ events }: Pick<Store, "events">, log: Log): Emit {
-  return (event) =>
-    events.append(event)
-      .catch((error: unknown) => log.warn("event not written", { kind: event.kind, error }));
+/** Acts on what other agents do to jobs of a shared store. @returns ends that */
+function followJobs(
+  { jobs }: Store,
+  runner: Pick<Runner, "wake" | "cancelRunning">,
+  changed: (uuid: JobUuid) => void,
+): () => void {
+  return jobs.follow((notice) => {
+    switch (notice.kind) {
+      case "queued":
+        return runner.wake();
+      case "canceled":
+        return runner.cancelRunning(notice.job_uuid);
+      case "changed":
+        return changed(notice.job_uuid);
+      default:
+        return unreachable(notice);
+    }
+  });
 }
 
 /** At the same time: the runner must claim nothing more while callers read their answers. */
@@ -288,78 +293,4 @@ function beginBackground(context: AgentContext, mirror: Mirror): void {
     await syncing.stop();
     syncing = syncRegularly(mirror, next.index_interval.value, log);
   });
-}
-
-/** Opens the store with its built-in workflows, counted writes and counted readers of its events. */
-async function openWatchedStore(
-  context: AgentContext,
-  path: string,
-  meters: Meters,
-  broken: (error: unknown) => void,
-): Promise<{ readonly store: Store; readonly followed: () => boolean }> {
-  const counted = countedStore(await openStore(context, path, broken), meters);
-  const { events, followed } = withFollowers(counted.events);
-  const store = { ...counted, events };
-  await putBuiltinWorkflows(context, store);
-  return { store, followed };
-}
-
-/**
- * Opens the store in the state folder.
- * @param broken called once when its disk has failed: the agent must end, and may be started again
- */
-async function openStore(
-  { config, log, opened, follow }: AgentContext,
-  stateDir: string,
-  broken: (error: unknown) => void,
-): Promise<Store> {
-  const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
-  const path = join(stateDir, DATABASE_NAME);
-  removeUnfinishedRestore(path);
-  const file = await openSqliteStore(path, {
-    broken,
-    ...(committing === undefined ? {} : { committing, migrating: committing }),
-  });
-  opened("store", () => file.close());
-  const emit = openEmitter(file, log);
-  const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
-    void emit({ kind: "index", payload });
-  const store: Store = { ...file, index: openSyncJournal(file.index, ended) };
-  const keeping = { seconds: config.keep_finished.value };
-  follow(["keep_finished"], (next) => {
-    keeping.seconds = next.keep_finished.value;
-  });
-  const retention = openRetention({
-    store,
-    keepSeconds: () => keeping.seconds,
-    finishedMax: config.limits.finished_jobs_max.value,
-    log,
-  });
-  opened("retention", () => retention.stop());
-  return store;
-}
-
-/**
- * Limits of the built-in workflows. The operator's limits are for callers' workflows; the jobs of
- * built-in ones obey the limits on results and calls like all others.
- */
-const BUILTIN_LIMITS: WorkflowLimits = {
-  tasksMax: 16,
-  sourceCharsMax: 16 * 1024,
-  retryMax: 16,
-  timeoutSecondsMax: DAY_SECONDS,
-};
-
-async function putBuiltinWorkflows({ newUuid }: AgentContext, store: Store): Promise<void> {
-  for (
-    const { uuid, definition } of [
-      PROVISION_MACHINE,
-      FETCH_MEDIUM_WORKFLOW,
-      ...Object.values(MACHINE_LIFE),
-    ]
-  ) {
-    // The agent's own sources, read by a test.
-    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
-    await store.workflows.putBuiltin(builtin);
-  }
 }

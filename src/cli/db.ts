@@ -10,7 +10,7 @@ import { watchForDeath } from "../runtime/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import { type Command, confirmed, EXIT, type Noun, YES_FLAG } from "./command/command.ts";
-import { configSources, PLACE_FLAGS, stateDirOf } from "./config.ts";
+import { configFlags, configSources, PLACE_FLAGS, stateDirOf } from "./config.ts";
 
 const BACKUP: Command = {
   summary: "copy the database to a file, while the agent runs",
@@ -98,6 +98,30 @@ const CHECK: Command = {
   },
 };
 
+const MIGRATE: Command = {
+  summary: "make or update the tables of a database that agents share",
+  operands: "",
+  examples: [[
+    "db migrate --store postgres://zonewright@db.example.org/zonewright",
+    "before the first agent starts, and before agents of a new version do",
+  ]],
+  flags: configFlags().filter(({ name }) => name === "config" || name.startsWith("store")),
+  notes: [
+    "Agents never migrate a database: one that finds older or newer tables does not start. Migrations\n" +
+    "take turns. The user in the address owns the tables.",
+  ],
+  shared: "output",
+  async run(call) {
+    const config = await loadConfig(configSources(call));
+    const { migrateSharedStore } = await import("../agent/store.ts");
+    const report = await migrateSharedStore(config);
+    if (call.printer.json) call.printer.document(report);
+    else if (report.from === report.to) call.printer.data(`schema ${report.to}: up to date`);
+    else call.printer.data(`schema ${report.from} to ${report.to}`);
+    return EXIT.ok;
+  },
+};
+
 const PRUNE: Command = {
   summary: "remove old finished jobs now",
   examples: [["db prune --older-than 30d --yes", "what keep_finished does automatically, sooner"]],
@@ -140,5 +164,5 @@ const PRUNE: Command = {
 export const DB: Noun = {
   kind: "verbs",
   summary: "back up, restore, check and prune the agent's database",
-  verbs: { backup: BACKUP, restore: RESTORE, check: CHECK, prune: PRUNE },
+  verbs: { backup: BACKUP, restore: RESTORE, check: CHECK, migrate: MIGRATE, prune: PRUNE },
 };

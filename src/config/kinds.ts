@@ -343,6 +343,35 @@ export const MANAGED_HOST: Kind<HostSetting> = {
   },
 };
 
+/** Where workflows and jobs are kept: a file of this host, or a database that many agents share. */
+export type StoreSetting =
+  | { readonly kind: "sqlite" }
+  /** The address holds no password. */
+  | { readonly kind: "postgres"; readonly url: string };
+
+/** The word for the file, or the address of a PostgreSQL database. */
+export const STORE: Kind<StoreSetting> = {
+  placeholder: "STORE",
+  text: (value) => value.kind === "sqlite" ? value.kind : value.url,
+  read(raw) {
+    if (raw === "sqlite") return { kind: raw };
+    const url = typeof raw === "string" && URL.canParse(raw) ? new URL(raw) : undefined;
+    if (url === undefined || url.protocol !== "postgres:") {
+      throw new Error(
+        `${shown(raw)} is neither sqlite nor postgres://[user@]host[:port]/database`,
+      );
+    }
+    if (url.password !== "" || url.searchParams.has("password")) {
+      // The value is not repeated: it holds a secret.
+      throw new Error("expected an address without password: put it in store_password_file");
+    }
+    if (!/^\/[^/]+$/.test(url.pathname)) throw new Error("expected the name of a database");
+    const named = [...url.searchParams].some(([name, at]) => name !== "host" || at[0] !== "/");
+    if (named) throw new Error("expected no other parameter than ?host=/FOLDER, of a socket");
+    return { kind: "postgres", url: url.href };
+  },
+};
+
 const readUpstream: Reader<string> = (raw, place) => {
   if (typeof raw !== "string" || raw === "") throw unexpected(raw, "a URL or a folder");
   if (!/^(?:[a-z][a-z0-9+.-]*:\/\/|file:)/i.test(raw)) return readPath(raw, place);

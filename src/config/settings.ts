@@ -22,6 +22,8 @@ import {
   optional,
   path,
   SIZE,
+  STORE,
+  type StoreSetting,
   SWITCH,
   UPSTREAM,
 } from "./kinds.ts";
@@ -97,6 +99,27 @@ export const SETTINGS = {
     "also append a JSON line for every call that changes something; reopened on SIGHUP",
   ),
   state_dir: define(path("DIR"), stateDir, "folder of the database, the mirror and the cache"),
+  store: define<StoreSetting>(
+    STORE,
+    { kind: "sqlite" },
+    "where workflows and jobs are kept: sqlite, or a database that agents share, " +
+      "postgres://[user@]host[:port]/database",
+  ),
+  store_password_file: define<string | null>(
+    path("FILE"),
+    null,
+    "password (mode 0600) of the user in a store postgres://",
+  ),
+  store_ca_file: define<string | null>(
+    path("FILE"),
+    null,
+    "certificate (PEM) of the authority of a store postgres://; else those of the system",
+  ),
+  store_deadline: define(
+    integer("SECONDS", 1, 10),
+    5,
+    "seconds after which a call of a store postgres:// fails",
+  ),
   index: define<string | null>(
     UPSTREAM,
     null,

@@ -284,7 +284,12 @@ interface Misfit {
 
 /** All settings that do not fit together. */
 function misfitsOf(config: Config): Misfit[] {
-  return [...accessMisfits(config), ...indexMisfits(config), ...limitMisfits(config)];
+  return [
+    ...accessMisfits(config),
+    ...storeMisfits(config),
+    ...indexMisfits(config),
+    ...limitMisfits(config),
+  ];
 }
 
 function accessMisfits(
@@ -325,6 +330,14 @@ function indexMisfits({ allow_http_index, index, index_token_file }: Config): Mi
     misfits.push({ setting: index_token_file, key: "index_token_file", why });
   }
   return misfits;
+}
+
+function storeMisfits({ store, store_password_file, store_ca_file }: Config): Misfit[] {
+  if (store.value.kind === "postgres") return [];
+  const why = "expected a store postgres:// as well";
+  return Object.entries({ store_password_file, store_ca_file })
+    .filter(([, setting]) => setting.value !== null)
+    .map(([key, setting]) => ({ setting, key, why }));
 }
 
 /** Pairs of limits; the second must be at least as large, since it includes what the first one bounds. */

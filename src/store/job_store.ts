@@ -9,19 +9,13 @@ import type {
   Job,
   JobFields,
   NewJob,
-  STATS_WINDOWS,
   TaskResult,
 } from "../domain/job/job.ts";
 import type { Resume } from "../domain/job/request.ts";
-import type {
-  DenialReason,
-  Execution,
-  FinalExecution,
-  Phase,
-  TaskEvent,
-} from "../domain/job/state.ts";
+import type { DenialReason, Execution, Phase, TaskEvent } from "../domain/job/state.ts";
 import type { JobSummary, SummaryFilter, SummaryPlace } from "../domain/job/summary.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
+import type { HourOfJobs, JobStats } from "./stats.ts";
 import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 
 /** Outcome of a request to create a job. */
@@ -233,6 +227,15 @@ export interface Claimed {
   readonly due: NextDue;
 }
 
+/** What another agent has done to the jobs of a shared store. */
+export type JobNotice =
+  /** A job became ready for the runner of this host, or for any. */
+  | { readonly kind: "queued" }
+  /** A job that a runner holds was canceled. */
+  | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
+  /** A job has ended, or waits. */
+  | { readonly kind: "changed"; readonly job_uuid: JobUuid };
+
 /** Which finished jobs may be removed. */
 export interface Retention {
   /** Minimum milliseconds since the end; null for no limit by age. */
@@ -303,6 +306,11 @@ export interface JobStore {
    * @returns the jobs that the runner holds
    */
   hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
+  /**
+   * Calls back after changes, this agent's too, if agents share the store. A call may be missing after an outage:
+   * runners also look by themselves. @returns ends that
+   */
+  follow(noticed: (notice: JobNotice) => void): () => void;
   /** Commits the waiting writes now. */
   hurry(): void;
   /** Number of new jobs that are being written by create(), order() and retry(). */
@@ -384,14 +392,3 @@ export interface JobStore {
 
 /** Info entries removed in one write: a job may have many thousand. */
 export const INFO_BATCH = 10_000;
-
-/** How jobs ended in one hour. */
-export interface HourOfJobs extends Readonly<Record<FinalExecution, number>> {
-  /** Start of the hour. */
-  readonly hour: Instant;
-}
-
-/** A member of GET /stats. */
-export type StatsWindow = typeof STATS_WINDOWS[number];
-/** Job counts by age and execution. @see document 2, Stats */
-export type JobStats = Record<StatsWindow, Record<Execution, number>>;

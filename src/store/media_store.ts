@@ -75,6 +75,10 @@ export interface MediaStore {
   verified(sha256: string, now: Instant): Promise<void>;
   /** Unfinished jobs that use it. */
   users(sha256: string): Promise<JobUuid[]>;
+  /** Jobs that have used files; some may have ended. */
+  usingJobs(): Promise<JobUuid[]>;
+  /** Forgets that these jobs use files. */
+  ended(jobs: readonly JobUuid[]): Promise<void>;
   /** Bytes of the files of the cache. */
   bytes(): Promise<number>;
   /** Cached files that no unfinished job uses, least recently used first. */

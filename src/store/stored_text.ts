@@ -7,6 +7,9 @@ import type { Wording } from "../domain/job/wire.ts";
 /** Bytes of one part; smaller texts are read at once. */
 export const PART_BYTES = 128 * 1024;
 
+/** Entries of a list whose sizes are read for one part. */
+export const MEASURED_MAX = 1000;
+
 /** A part that was read already, or is read on demand. */
 export type TextPart = Uint8Array | LazyPart;
 
@@ -59,4 +62,9 @@ export function fitting(
     if (bytes > bytesMax) return Math.max(at - first, 1);
   }
   return rows.length - first;
+}
+
+/** A text that is already in memory. */
+export function readText(bytes: Uint8Array, secrets: string | null = null): StoredText {
+  return { parts: [bytes], bytes: bytes.length, secrets };
 }

@@ -12,7 +12,7 @@ import { listResponse, type NextPage } from "../../src/http/answer/json_list.ts"
 import { listen } from "../../src/http/listen/server.ts";
 import { textBytes } from "../../src/http/answer/text_answer.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { readText } from "../../src/store/sqlite/text_parts.ts";
+import { readText } from "../../src/store/stored_text.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";

@@ -50,6 +50,10 @@ export const OTHERS = {
   socket_group: { smallest: always("0"), largest: always("999999999"), refused: "1000000000" },
   audit_file: { smallest: left, largest: below("audit.log"), refused: "" },
   state_dir: { smallest: below("smallest"), largest: below("largest"), refused: "" },
+  // A database that nobody serves would keep the agent from starting: see tests/agent/shared_store_test.ts.
+  store: { smallest: always("sqlite"), largest: always("sqlite"), refused: "mysql://host/jobs" },
+  store_password_file: { smallest: left, largest: left, refused: "" },
+  store_ca_file: { smallest: left, largest: left, refused: "" },
   index: { smallest: left, largest: always("https://127.0.0.1:9"), refused: "ftp://127.0.0.1" },
   allow_http_index: oneSwitch,
   index_token_file: { smallest: left, largest: below("secret"), refused: "" },

@@ -10,7 +10,7 @@ import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import { recordTask } from "../../src/store/sqlite/job/changes.ts";
 import { rescueJobs } from "../../src/store/sqlite/job/leases.ts";
 import { selectMeasures, selectStats } from "../../src/store/sqlite/job/stats.ts";
-import { READY_MAX } from "../../src/store/sqlite/job/turns.ts";
+import { READY_MAX } from "../../src/store/rules.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { recordOf } from "./store_case.ts";

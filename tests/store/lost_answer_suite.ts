@@ -337,6 +337,7 @@ const COPY_CALLS: readonly Repeated[] = [
   ofFile("use", (media) => media.use(hexOf(1), LATER)),
   ofFile("raise", (media) => media.raise(hexOf(1), "vendor")),
   ofFile("verified", (media) => media.verified(hexOf(1), LATER)),
+  ofFile("ended", (media) => media.ended([JOB])),
   ofFile("remove", (media) => media.remove(hexOf(1)), "not_found"),
   {
     name: "index.swap",
@@ -358,11 +359,11 @@ const CALLS = [...RUNNER_CALLS, ...CALLER_CALLS, ...LOOP_CALLS, ...COPY_CALLS];
  * something has changed: one that stands twice has readers look twice.
  */
 const OTHERS = new Set(
-  ("jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
+  ("jobs.follow jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
     "jobs.ofTarget jobs.count jobs.stats jobs.finished jobs.hasParam jobs.summaries jobs.summaryCounts jobs.summary info.list info.texts workflows.get workflows.bytes " +
     "workflows.list workflows.text workflows.texts workflows.count callbacks.nextDue " +
     "machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +
-    "index.pins images.search images.count media.find media.get media.list media.users media.bytes " +
+    "index.pins images.search images.count media.usingJobs media.find media.get media.list media.users media.bytes " +
     "media.unused media.copies measures.read events.append events.bounds events.after events.follow")
     .split(" "),
 );

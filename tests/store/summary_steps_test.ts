@@ -7,14 +7,14 @@ import { instantAfter } from "../../src/domain/instant.ts";
 import type { SummaryFilter, SummaryPlace } from "../../src/domain/job/summary.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
 import { listSummaries } from "../../src/store/sqlite/job/summaries.ts";
-import { LOOKED_AT_MAX } from "../../src/store/sqlite/job/summary_walk.ts";
+import { SUMMARIES_LOOKED_AT_MAX } from "../../src/store/summary_rows.ts";
 import { countJobs, listKeys } from "../../src/store/sqlite/job/lists.ts";
 import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import type { JobFilter } from "../../src/store/job_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 
 /** More jobs than one page looks at. */
-const JOBS = LOOKED_AT_MAX + 5_000;
+const JOBS = SUMMARIES_LOOKED_AT_MAX + 5_000;
 
 /** Jobs that one statement passes over at most. */
 const PASSED_OVER_MAX = 20_000;
@@ -74,7 +74,7 @@ async function readAll(db: WatchedConnection, filter: SummaryFilter): Promise<[n
     pages += 1;
     after = part.next;
     const read = db.ran.filter(({ sql }) => sql.includes("LIMIT")).reduce((n, r) => n + r.rows, 0);
-    assert(read <= LOOKED_AT_MAX + 500, `a page has read ${read} rows of an index`);
+    assert(read <= SUMMARIES_LOOKED_AT_MAX + 500, `a page has read ${read} rows of an index`);
   } while (after !== undefined && pages < 20);
   return [found, pages];
 }
@@ -162,7 +162,7 @@ Deno.test("lists of summaries, step by step", (t) =>
       assertEquals(await readAll(db, filter({ name: "rare" })), [5, 1]);
       assertEquals(await readAll(db, filter({ states: ["failed"], since: T0 })), [5, 1]);
       const [none, pages] = await readAll(db, filter({ search: "nowhere" }));
-      assertEquals([none, pages], [0, Math.ceil(JOBS / LOOKED_AT_MAX)]);
+      assertEquals([none, pages], [0, Math.ceil(JOBS / SUMMARIES_LOOKED_AT_MAX)]);
       const [rare] = await readAll(db, filter({ search: "RARE" }));
       assertEquals(rare, 5);
     });

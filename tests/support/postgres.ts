@@ -19,6 +19,17 @@ export interface PostgresServer {
   sql(text: string, database?: string): Promise<string>;
   /** Ends the server, and all sessions with it. */
   stop(): Promise<void>;
+  /** Stops all its processes: nothing is answered, and no connection ends. */
+  pause(): Promise<void>;
+  /** Lets them go on. */
+  resume(): Promise<void>;
+}
+
+/** Registers a test that needs the server. Its name ends in `[needs postgres]`, so a skip is seen. */
+export function postgresTest(name: string, fn: () => Promise<void>): void {
+  const mayBeSkipped = Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all";
+  const ignore = mayBeSkipped && postgresFolder() === undefined;
+  Deno.test({ name: `${name} [needs postgres]`, ignore, fn });
 }
 
 /** The folder of the server's programs; undefined when it is not installed. */
@@ -76,6 +87,8 @@ export async function startPostgres(
     folder,
     url: (database) => `postgres://owner@localhost/${database}?host=${encodeURIComponent(folder)}`,
     sql,
+    pause: () => signalAll(child.pid, "SIGSTOP"),
+    resume: () => signalAll(child.pid, "SIGCONT"),
     async stop() {
       // The fast shutdown: sessions are ended.
       child.kill("SIGINT");
@@ -85,6 +98,12 @@ export async function startPostgres(
       await ready;
     },
   };
+}
+
+/** To a server and the processes that it started. */
+async function signalAll(pid: number, signal: Deno.Signal): Promise<void> {
+  const children = await Deno.readTextFile(`/proc/${pid}/task/${pid}/children`);
+  for (const one of [pid, ...children.trim().split(" ").map(Number)]) Deno.kill(one, signal);
 }
 
 function command(program: string, args: readonly string[], cwd: string): Deno.Command {

@@ -12,7 +12,7 @@ import type { HttpContext, HttpEnv } from "../context.ts";
 import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";
 import { EXECUTIONS, type FinalExecution, isFinal } from "../../domain/job/state.ts";
-import type { JobStats } from "../../store/job_store.ts";
+import type { JobStats } from "../../store/stats.ts";
 import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
 import { readQuery } from "../request/query.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";

@@ -6,57 +6,49 @@
 // Nothing but LISTEN needs a session of its own, so that a pooler in transaction mode may stand between: no
 // prepared statement, no setting and no lock outlives its transaction.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
-import type { Instant, Now } from "../../domain/instant.ts";
-// @ts-types="@types/pg"
-import pg from "pg";
-import { SERVER_NOW } from "./schema.ts";
+import { messageOf } from "../../domain/error.ts";
+import type { Instant } from "../../domain/instant.ts";
+import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
+import { noticesOf, wordsOf } from "./notices.ts";
+import { SERVER_NOW } from "./event_tables.ts";
+import {
+  away,
+  type BoundValue,
+  Broken,
+  closed,
+  isMeeting,
+  named,
+  openSession,
+  overloaded,
+  type ServerOptions,
+  type ServerSession,
+} from "./server.ts";
 
-/** A value that a statement takes. */
-export type SqlValue = string | number | boolean | null | Uint8Array | readonly (string | number)[];
+/** Called after commits, with the words that were said with them. */
+type Follower = (words: readonly string[]) => void;
 
-/** Where the server is, and how long calls wait for it. */
-export interface ServerOptions {
-  /** `postgres://USER@HOST:PORT/DATABASE`, or with `?host=/FOLDER` for its socket. */
-  readonly url: string;
-  /** Milliseconds after which a call fails. */
-  readonly deadlineMs?: number;
-  /** The clock by which leases end and jobs are due; the server's unless given. */
-  readonly now?: Now;
-}
-
-/** Milliseconds that a call waits for the server unless told otherwise. */
-const DEADLINE_MS = 5_000;
-/** Maximum number of pending writes; more are refused as overload. */
-const PENDING_WRITES_MAX = 10_000;
 /** Writes in one transaction: it holds the locks of their rows. */
 const WRITES_AT_ONCE = 100;
 /** Sessions that read at the same time. */
 const READERS = 3;
 /** How often a write is repeated that met another agent's. */
 const MEETINGS_MAX = 20;
-/** Cached values, and characters of one. */
-const KEPT_MAX = 128;
-const KEPT_CHARS_MAX = 128 * 1024;
 /** Milliseconds between two looks without a notice of the server, and before it is asked again. */
 const POLL_MS = 5_000;
-/** The channel on which agents tell each other that something was committed. */
+/** The channel on which agents learn that something was committed. */
 const CHANNEL = "zonewright";
 
-/** States of PostgreSQL's errors after which the same transaction may succeed: two of them met. */
-const MEETINGS = new Set(["40001", "40P01", "55P03", "23503", "23505"]);
-/** A row was not as it was read: another agent's write came between. Repeat the transaction. */
-export class Changed extends Error {}
-
 /** What the statements of one transaction run on. */
-export interface Session {
+export interface Transaction {
   /** The time of the store, the same throughout the transaction. */
   readonly now: Instant;
   /** The first row of a statement. */
-  row<T extends object>(sql: string, ...values: readonly SqlValue[]): Promise<T | undefined>;
-  rows<T extends object>(sql: string, ...values: readonly SqlValue[]): Promise<T[]>;
+  row<T extends object>(sql: string, ...values: readonly BoundValue[]): Promise<T | undefined>;
+  rows<T extends object>(sql: string, ...values: readonly BoundValue[]): Promise<T[]>;
   /** Runs a statement without result rows. @returns the number of changed rows */
-  run(sql: string, ...values: readonly SqlValue[]): Promise<number>;
+  run(sql: string, ...values: readonly BoundValue[]): Promise<number>;
+  /** Says a word to every agent, once the transaction is committed. */
+  tell(word: string): void;
   /** Runs several statements, which take no values. */
   script(sql: string): Promise<void>;
   /**
@@ -66,39 +58,31 @@ export interface Session {
   kept<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
 }
 
-interface PendingWrite {
-  readonly run: (session: Session) => Promise<unknown>;
+interface QueuedWrite {
+  readonly run: (tx: Transaction) => Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   /** By performance.now(). */
   readonly deadlineMs: number;
 }
 
-/** A session that is open on the server. */
-interface Client {
-  query(sql: string, values?: readonly SqlValue[]): Promise<pg.QueryResult>;
-  /** Ends it without asking the server. */
-  destroy(): void;
-  readonly broken: boolean;
-}
-
 /** All sessions of one agent. */
-export class Connection {
-  readonly #options: Required<Pick<ServerOptions, "url" | "deadlineMs">> & ServerOptions;
+export class SharedDatabase {
+  readonly #options: ServerOptions;
   readonly #kept = new Map<string, unknown>();
-  readonly #followers = new Set<() => void>();
-  readonly #idle: Client[] = [];
+  readonly #followers = new Set<Follower>();
+  readonly #idle: ServerSession[] = [];
   readonly #waiting: (() => void)[] = [];
   #reading = 0;
-  #writer: Client | undefined;
-  #listener: Client | undefined;
-  #pending: PendingWrite[] = [];
+  #writer: ServerSession | undefined;
+  #listener: ServerSession | undefined;
+  #pending: QueuedWrite[] = [];
   #rounds: Promise<void> | undefined;
   #poll: ReturnType<typeof setInterval> | undefined;
   #open = true;
 
   constructor(options: ServerOptions) {
-    this.#options = { deadlineMs: DEADLINE_MS, ...options };
+    this.#options = options;
   }
 
   /**
@@ -107,7 +91,7 @@ export class Connection {
    * @throws {AgentError} `overloaded` when the server does not answer in time or too many writes are pending;
    * `storage_full`; `aborted` when the store is closed
    */
-  write<T>(run: (session: Session) => Promise<T>): Promise<T> {
+  write<T>(run: (tx: Transaction) => Promise<T>): Promise<T> {
     if (!this.#open) return Promise.reject(closed());
     if (this.#pending.length >= PENDING_WRITES_MAX) {
       const words = `${PENDING_WRITES_MAX} writes are pending, the maximum`;
@@ -125,7 +109,7 @@ export class Connection {
    * Reads from one snapshot of committed rows.
    * @throws {AgentError} `overloaded` when the server does not answer in time; `aborted` when the store is closed
    */
-  async read<T>(run: (session: Session) => Promise<T>): Promise<T> {
+  async read<T>(run: (tx: Transaction) => Promise<T>): Promise<T> {
     const deadlineMs = performance.now() + this.#options.deadlineMs;
     await this.#turn(deadlineMs);
     try {
@@ -134,8 +118,8 @@ export class Connection {
         const client = this.#idle.pop() ?? await this.#connect(deadlineMs);
         const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
         try {
-          const session = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
-          const value = await run(session);
+          const tx = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
+          const value = await run(tx);
           await client.query("COMMIT");
           return value;
         } catch (error) {
@@ -158,7 +142,7 @@ export class Connection {
    * Calls back after commits of any agent; a call stands for one commit or many, and comes every few seconds
    * without one. @returns ends that
    */
-  follow(committed: () => void): () => void {
+  follow(committed: Follower): () => void {
     this.#followers.add(committed);
     this.#poll ??= setInterval(() => this.#look(), POLL_MS);
     void this.#listen();
@@ -176,7 +160,11 @@ export class Connection {
 
   #look(): void {
     void this.#listen();
-    for (const call of this.#followers) call();
+    this.#called([]);
+  }
+
+  #called(words: readonly string[]): void {
+    for (const call of this.#followers) call(words);
   }
 
   /** Opens the session that listens, unless there is one. */
@@ -184,11 +172,13 @@ export class Connection {
     if (this.#listener !== undefined && !this.#listener.broken) return;
     if (this.#followers.size === 0 || !this.#open) return;
     // Holds the place while it connects.
-    this.#listener = { broken: false, query: () => Promise.reject(closed()), destroy: () => {} };
+    const none = () => Promise.reject(closed());
+    this.#listener = { broken: false, query: none, script: none, destroy: () => {} };
     try {
-      const client = await this.#connect(performance.now() + this.#options.deadlineMs, () => {
-        for (const call of this.#followers) call();
-      });
+      const client = await this.#connect(
+        performance.now() + this.#options.deadlineMs,
+        (notice) => this.#called(wordsOf(notice)),
+      );
       this.#listener = client;
       if (!this.#open) return client.destroy();
       await client.query(`LISTEN ${CHANNEL}`);
@@ -230,7 +220,7 @@ export class Connection {
   }
 
   /** @returns whether they are committed, and answered */
-  async #commit(batch: readonly PendingWrite[]): Promise<boolean> {
+  async #commit(batch: readonly QueuedWrite[]): Promise<boolean> {
     try {
       const values = await this.#transaction(
         Math.min(...batch.map((one) => one.deadlineMs)),
@@ -243,7 +233,7 @@ export class Connection {
     }
   }
 
-  async #commitOne(write: PendingWrite): Promise<void> {
+  async #commitOne(write: QueuedWrite): Promise<void> {
     for (let meetings = 0;; meetings++) {
       try {
         const [value] = await this.#transaction(write.deadlineMs, [write]);
@@ -258,16 +248,20 @@ export class Connection {
   }
 
   /** Runs writes in one transaction. @throws {Broken} when its connection broke; its commit may have happened */
-  async #transaction(deadlineMs: number, batch: readonly PendingWrite[]): Promise<unknown[]> {
+  async #transaction(deadlineMs: number, batch: readonly QueuedWrite[]): Promise<unknown[]> {
     if (this.#writer === undefined || this.#writer.broken) {
       this.#writer = await this.#connect(deadlineMs);
     }
     const client = this.#writer;
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
     try {
-      const session = await this.#begin(client, "");
+      const words = new Set<string>();
+      const tx = await this.#begin(client, "", words);
       const values: unknown[] = [];
-      for (const { run } of batch) values.push(await run(session));
+      for (const { run } of batch) values.push(await run(tx));
+      for (const notice of noticesOf(words)) {
+        await client.query(`SELECT pg_notify('${CHANNEL}', $1)`, [notice]);
+      }
       await client.query(`NOTIFY ${CHANNEL}; COMMIT`);
       return values;
     } catch (error) {
@@ -279,23 +273,26 @@ export class Connection {
     }
   }
 
-  async #begin(client: Client, mode: string): Promise<Session> {
+  async #begin(
+    client: ServerSession,
+    mode: string,
+    words = new Set<string>(),
+  ): Promise<Transaction> {
     // A server that has lost its agent ends what it does for it.
     const limit = `SET LOCAL statement_timeout = ${this.#options.deadlineMs}`;
-    const results = await client.query(`BEGIN ${mode}; ${limit}; SELECT ${SERVER_NOW} AS now`);
-    // Several statements have several results.
-    const [, , time] = results as unknown as readonly pg.QueryResult<{ now: Instant }>[];
-    const now = this.#options.now?.() ?? time?.rows[0]?.now;
-    if (now === undefined) throw new Error("Cannot read the time of the server: no row came");
-    const rows = async <T extends object>(sql: string, ...values: readonly SqlValue[]) =>
+    const results = await client.script(`BEGIN ${mode}; ${limit}; SELECT ${SERVER_NOW} AS now`);
+    const now = this.#options.now?.() ?? results.at(-1)?.rows[0]?.now;
+    if (typeof now !== "string") throw new Error("Cannot read the time of the server: no row came");
+    const rows = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
       (await client.query(sql, values)).rows as T[];
     return {
       now,
       rows,
-      row: async <T extends object>(sql: string, ...values: readonly SqlValue[]) =>
+      row: async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
         (await rows<T>(sql, ...values))[0],
       run: async (sql, ...values) => (await client.query(sql, values)).rowCount ?? 0,
-      script: async (sql) => void await client.query(sql),
+      tell: (word) => void words.add(word),
+      script: async (sql) => void await client.script(sql),
       kept: (key, make) => this.#keep(key, make),
     };
   }
@@ -312,89 +309,15 @@ export class Connection {
   }
 
   /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
-  async #connect(deadlineMs: number, noticed?: () => void): Promise<Client> {
+  async #connect(deadlineMs: number, noticed?: (notice: string) => void): Promise<ServerSession> {
     for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
       const leftMs = deadlineMs - performance.now();
       try {
-        return await openClient(this.#options.url, leftMs, noticed);
+        return await openSession(this.#options, leftMs, noticed);
       } catch (error) {
         if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw away(error);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
   }
-}
-
-/** The connection of a transaction broke. */
-class Broken extends Error {}
-
-const types = new pg.TypeOverrides();
-// Counts and ids stay far below 2 ** 53.
-types.setTypeParser(pg.types.builtins.INT8, Number);
-
-async function openClient(url: string, leftMs: number, noticed?: () => void): Promise<Client> {
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: Math.max(Math.ceil(leftMs), 1),
-    application_name: "zonewright",
-    types,
-  });
-  let broken = false;
-  const destroy = () => {
-    broken = true;
-    // Its own end() would wait for the server to answer.
-    (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
-      .destroy();
-  };
-  client.on("error", () => broken = true);
-  client.on("end", () => broken = true);
-  if (noticed !== undefined) client.on("notification", noticed);
-  try {
-    await client.connect();
-  } catch (error) {
-    destroy();
-    throw error;
-  }
-  return {
-    query: (sql, values) => client.query(sql, values === undefined ? undefined : [...values]),
-    destroy,
-    get broken() {
-      return broken;
-    },
-  };
-}
-
-function isMeeting(error: unknown): boolean {
-  return error instanceof Changed || MEETINGS.has(stateOf(error) ?? "");
-}
-
-/** The SQLSTATE of an error of the server. */
-function stateOf(error: unknown): string | undefined {
-  return error instanceof pg.DatabaseError ? error.code : undefined;
-}
-
-/** @see the table of error codes in PostgreSQL's manual: class 53 is a lack of resources, 57 an operator */
-function named(error: unknown): unknown {
-  const state = stateOf(error);
-  if (state === "53100") {
-    return new AgentError("storage_full", "Cannot write to the store: its disk is full", {
-      cause: error,
-    });
-  }
-  const isAway = state === "57014" || state?.startsWith("57P") === true || state === "53300" ||
-    state === "25006";
-  return isAway || isMeeting(error) ? away(error) : error;
-}
-
-function away(cause: unknown): AgentError {
-  if (cause instanceof AgentError) return cause;
-  return overloaded(`Cannot reach the database: ${messageOf(cause)}`, cause);
-}
-
-function overloaded(message: string, cause?: unknown): AgentError {
-  return new AgentError("overloaded", message, { cause, retryAfterSeconds: 1 });
-}
-
-function closed(): AgentError {
-  return new AgentError("aborted", "Cannot use the store: it is closed");
 }

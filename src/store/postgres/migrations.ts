@@ -2,7 +2,8 @@
 // process at a time.
 
 import { AgentError } from "../../domain/error.ts";
-import type { Connection, Session } from "./connection.ts";
+import { SharedDatabase, type Transaction } from "./connection.ts";
+import type { ServerOptions } from "./server.ts";
 import { SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 
 /** Where migrations take turns, among the advisory locks of the database. */
@@ -16,24 +17,29 @@ export interface Migrated {
 }
 
 /**
- * Brings the schema up to date.
- * @throws {AgentError} `conflict` when a newer program has made it
+ * Brings the schema of a database up to date.
+ * @throws {AgentError} `conflict` when a newer program has made it; `overloaded` when it does not answer
  */
-export function migrateDatabase(db: Connection): Promise<Migrated> {
-  return db.write(async (session) => {
-    await session.run(`SELECT pg_advisory_xact_lock(${MIGRATING})`);
-    const from = await versionOf(session);
-    if (from > SCHEMA_VERSION) throw otherVersion(from);
-    if (from === 0) await session.script(SCHEMA);
-    return { from, to: SCHEMA_VERSION };
-  });
+export async function migrateSharedDatabase(server: ServerOptions): Promise<Migrated> {
+  const db = new SharedDatabase(server);
+  try {
+    return await db.write(async (tx) => {
+      await tx.run(`SELECT pg_advisory_xact_lock(${MIGRATING})`);
+      const from = await versionOf(tx);
+      if (from > SCHEMA_VERSION) throw otherVersion(from);
+      if (from === 0) await tx.script(SCHEMA);
+      return { from, to: SCHEMA_VERSION };
+    });
+  } finally {
+    await db.close();
+  }
 }
 
 /**
  * Compares the schema with the one that this program uses.
  * @throws {AgentError} `conflict` when it is another, or there is none
  */
-export async function checkVersion(db: Connection): Promise<void> {
+export async function checkVersion(db: SharedDatabase): Promise<void> {
   const version = await db.read(versionOf);
   if (version !== SCHEMA_VERSION) throw otherVersion(version);
 }
@@ -42,7 +48,7 @@ function otherVersion(version: number): AgentError {
   const found = version === 0 ? "has no tables of zonewright" : `has schema version ${version}`;
   const hint = version < SCHEMA_VERSION
     ? "run `zonewright db migrate`"
-    : "a newer zonewright has migrated it; upgrade this one";
+    : "a newer program has migrated it, so upgrade this one";
   return new AgentError(
     "conflict",
     `Cannot use the database: it ${found}, this program needs ${SCHEMA_VERSION}; ${hint}`,
@@ -50,12 +56,12 @@ function otherVersion(version: number): AgentError {
 }
 
 /** The version of the tables; 0 when there are none. */
-async function versionOf(session: Session): Promise<number> {
-  const there = await session.row<{ there: boolean }>(
+async function versionOf(tx: Transaction): Promise<number> {
+  const there = await tx.row<{ there: boolean }>(
     "SELECT to_regclass('schema_version') IS NOT NULL AS there",
   );
   if (there?.there !== true) return 0;
-  const row = await session.row<{ version: number }>("SELECT version FROM schema_version");
+  const row = await tx.row<{ version: number }>("SELECT version FROM schema_version");
   if (row === undefined) throw new Error("Cannot read the version of the schema: no row came");
   return row.version;
 }

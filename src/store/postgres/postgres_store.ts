@@ -1,11 +1,14 @@
 // The store of many agents in one PostgreSQL database: workflows, jobs and what belongs to them, events, and claims of
 // machines. The index, its images, the media and their measures stay in a file of each host.
 
-import { AgentError } from "../../domain/error.ts";
+import type { OwnEvent } from "../../domain/event.ts";
+import type { EventStore } from "../event_store.ts";
 import type { JobStore } from "../job_store.ts";
+import type { MediaStore } from "../media_store.ts";
 import type { InfoStore, Store } from "../store.ts";
-import { Connection, type ServerOptions } from "./connection.ts";
-import { openEvents } from "./events.ts";
+import { SharedDatabase } from "./connection.ts";
+import type { ServerOptions } from "./server.ts";
+import { numberEvents, openEvents } from "./events.ts";
 import { recordAttempt } from "./job/attempts.ts";
 import { openCallbacks } from "./job/callbacks.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
@@ -17,135 +20,199 @@ import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
-import { selectExecution, selectJob } from "./job/rows.ts";
+import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
 import { selectFinished, selectOldestReady, selectStats } from "./job/stats.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineClaims } from "./machine_claims.ts";
 import { checkVersion } from "./migrations.ts";
+import { noticeOf } from "./notices.ts";
 import { ANY_HOST } from "./schema.ts";
 import { openWorkflows } from "./workflows.ts";
 
-/** Options of a shared store. */
-export interface SharedStoreOptions extends ServerOptions {
+/** The database, and whose jobs are run. */
+interface SharedStoreOptions extends ServerOptions {
   /** The uuid of this host: it runs its own jobs, and those of any host. */
   readonly host: string;
 }
 
 /**
  * Opens the shared store.
- * @param local the file of this host, which is closed with the store
+ * @param local the file of this host, which stays open
  * @throws {AgentError} `overloaded` when the server does not answer; `conflict` for another schema
  */
 export async function openPostgresStore(
   local: Store,
   { host, ...server }: SharedStoreOptions,
 ): Promise<Store> {
-  const db = new Connection(server);
+  const db = new SharedDatabase(server);
   try {
     await checkVersion(db);
   } catch (error) {
     await db.close();
     throw error;
   }
+  const events = openEvents(db);
+  const forwarding = forwardEvents(local.events, events);
   return {
     workflows: openWorkflows(db),
     jobs: jobStore(db, host),
     info: infoStore(db),
     log: {
-      lines: (uuid, page) => db.read((session) => selectLog(session, uuid, page)),
-      attempts: (uuid) => db.read((session) => selectAttempts(session, uuid)),
+      lines: (uuid, page) => db.read((tx) => selectLog(tx, uuid, page)),
+      attempts: (uuid) => db.read((tx) => selectAttempts(tx, uuid)),
     },
     callbacks: openCallbacks(db, host),
-    events: openEvents(db),
+    events,
     index: local.index,
     images: local.images,
-    media: local.media,
+    media: mediaStore(local.media, db),
     machineClaims: openMachineClaims(db),
     measures: {
       read: async () => ({
         ...await local.measures.read(),
-        oldest_ready_at: await db.read((session) => selectOldestReady(session, [host, ANY_HOST])),
+        oldest_ready_at: await db.read((tx) => selectOldestReady(tx, [host, ANY_HOST])),
       }),
       check: async () => {
         await local.measures.check();
-        await db.write((session) =>
-          session.run(
+        await db.write((tx) =>
+          tx.run(
             `INSERT INTO write_checks (host, checked_at) VALUES ($1, $2)
              ON CONFLICT (host) DO UPDATE SET checked_at = $2`,
             host,
-            session.now,
+            tx.now,
           )
         );
       },
     },
     shared: true,
     close: async () => {
+      await forwarding.stop();
       await db.close();
-      await local.close();
     },
   };
 }
 
-function jobStore(db: Connection, host: string): JobStore {
+function jobStore(db: SharedDatabase, host: string): JobStore {
   const hosts = [host, ANY_HOST];
   return {
     ...openJobCreation(db, host),
-    earlier: (idempotency) => db.read((session) => earlierJob(session, idempotency)),
-    get: (uuid) => db.read((session) => selectJob(session, uuid)),
-    text: (uuid, showing) => db.read((session) => jobText(session, uuid, showing)),
-    bytes: (uuid) => db.read((session) => jobBytes(session, uuid)),
-    execution: (uuid) => db.read((session) => selectExecution(session, uuid)),
-    list: (filter, page = {}) => db.read((session) => listJobs(session, filter, page)),
-    texts: (filter, page, showing) =>
-      db.read((session) => jobTexts(session, filter, page, showing)),
-    keys: (filter, page = {}) => db.read((session) => listKeys(session, filter, page)),
-    summaries: (filter, page) => db.read((session) => listSummaries(session, filter, page)),
-    summaryCounts: (filter) => db.read((session) => countSummaries(session, filter)),
-    summary: (uuid) => db.read((session) => selectSummary(session, uuid)),
-    ofTarget: (target, limit) =>
-      db.read((session) => selectJobsOfTarget(session, target, limit)),
-    count: (filter) => db.read((session) => countJobs(session, filter)),
-    hasParam: (name) => db.read((session) => hasParam(session, name)),
+    earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
+    get: (uuid) => db.read((tx) => selectJob(tx, uuid)),
+    text: (uuid, showing) => db.read((tx) => jobText(tx, uuid, showing)),
+    bytes: (uuid) => db.read((tx) => jobBytes(tx, uuid)),
+    execution: (uuid) => db.read((tx) => selectExecution(tx, uuid)),
+    list: (filter, page = {}) => db.read((tx) => listJobs(tx, filter, page)),
+    texts: (filter, page, showing) => db.read((tx) => jobTexts(tx, filter, page, showing)),
+    keys: (filter, page = {}) => db.read((tx) => listKeys(tx, filter, page)),
+    summaries: (filter, page) => db.read((tx) => listSummaries(tx, filter, page)),
+    summaryCounts: (filter) => db.read((tx) => countSummaries(tx, filter)),
+    summary: (uuid) => db.read((tx) => selectSummary(tx, uuid)),
+    ofTarget: (target, limit) => db.read((tx) => selectJobsOfTarget(tx, target, limit)),
+    count: (filter) => db.read((tx) => countJobs(tx, filter)),
+    hasParam: (name) => db.read((tx) => hasParam(tx, name)),
     claim: async (life, limit) => {
-      const due = await db.read((session) => selectNextDue(session, hosts));
+      const due = await db.read((tx) => selectNextDue(tx, hosts));
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
-      return await db.write((session) => claimJobs(session, hosts, life, limit));
+      return await db.write((tx) => claimJobs(tx, hosts, life, limit));
     },
     ready: (life, limit, passedOver) =>
-      db.read((session) => readyJobs(session, hosts, life, limit, passedOver)),
-    hold: (life, jobs) => db.write((session) => holdJobs(session, hosts, life, jobs)),
+      db.read((tx) => readyJobs(tx, hosts, life, limit, passedOver)),
+    hold: (life, jobs) => db.write((tx) => holdJobs(tx, hosts, life, jobs)),
+    follow: (noticed) =>
+      db.follow((words) => {
+        for (const notice of words.flatMap((word) => noticeOf(word, hosts))) noticed(notice);
+      }),
     // Every write is committed with the next transaction.
     hurry: () => {},
-    begin: (life, earlier, leaseMs) =>
-      db.write((session) => beginLife(session, life, earlier, leaseMs)),
-    renew: (life, held, leaseMs) => db.write((session) => renewLease(session, life, held, leaseMs)),
-    recordAttempt: (record) => db.write((session) => recordAttempt(session, record)),
-    release: (hold, elapsedMs) => db.write((session) => releaseJob(session, hold, elapsedMs)),
-    abandon: (hold) => db.write((session) => abandonJob(session, hold)),
-    rescue: (runner) => db.write((session) => rescueJobs(session, hosts, runner)),
-    cancel: (uuid, showing) => db.write((session) => cancelJob(session, uuid, showing)),
+    begin: (life, earlier, leaseMs) => db.write((tx) => beginLife(tx, life, earlier, leaseMs)),
+    renew: (life, held, leaseMs) => db.write((tx) => renewLease(tx, life, held, leaseMs)),
+    recordAttempt: (record) => db.write((tx) => recordAttempt(tx, record)),
+    release: (hold, elapsedMs) => db.write((tx) => releaseJob(tx, hold, elapsedMs)),
+    abandon: (hold) => db.write((tx) => abandonJob(tx, hold)),
+    rescue: (runner) => db.write((tx) => rescueJobs(tx, hosts, runner)),
+    cancel: (uuid, showing) => db.write((tx) => cancelJob(tx, uuid, showing)),
     resume: (uuid, resume, showing, call) =>
-      db.write((session) => resumeJob(session, uuid, resume, showing, call ?? null)),
+      db.write((tx) => resumeJob(tx, uuid, resume, showing, call ?? null)),
     stats: () => db.read(selectStats),
-    finished: (since) => db.read((session) => selectFinished(session, since)),
+    finished: (since) => db.read((tx) => selectFinished(tx, since)),
     prune: async (retention) => {
-      await db.write(foldCounts);
-      return await db.write((session) => prune(session, retention));
+      await foldCounts(db);
+      await numberEvents(db);
+      return await db.write((tx) => prune(tx, retention));
     },
-    pruneKeys: (limit) => db.write((session) => pruneKeys(session, limit)),
-    pruneInfo: (entries) => db.write((session) => pruneInfo(session, entries)),
+    pruneKeys: (limit) => db.write((tx) => pruneKeys(tx, limit)),
+    pruneInfo: (entries) => db.write((tx) => pruneInfo(tx, entries)),
   };
 }
 
-function infoStore(db: Connection): InfoStore {
+/** The media of this host, whose users are jobs of the database. */
+function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
+  const settle = async () => {
+    const using = await local.usingJobs();
+    if (using.length === 0) return;
+    const unfinished = await db.read((tx) => selectUnfinished(tx, using));
+    const ended = using.filter((uuid) => !unfinished.has(uuid));
+    if (ended.length > 0) await local.ended(ended);
+  };
+  const settled =
+    <Args extends unknown[], T>(call: (...args: Args) => Promise<T>) => async (...args: Args) => {
+      await settle();
+      return await call(...args);
+    };
+  return {
+    ...local,
+    users: settled(local.users),
+    unused: settled(local.unused),
+    remove: settled(local.remove),
+  };
+}
+
+/** Writes the events of this host's own file, about its media and its index, into the database. */
+function forwardEvents(local: EventStore, shared: EventStore): { stop(): Promise<void> } {
+  let seq: number | undefined;
+  let running: Promise<void> | undefined;
+  const forward = async () => {
+    seq ??= (await local.bounds()).last;
+    for (let more = true; more;) {
+      const page = await local.after(seq, EVENTS_AT_ONCE, { kind: ["media", "index"] });
+      for (const event of page.events) {
+        if (event.kind === "media" || event.kind === "index") await shared.append(ownEvent(event));
+        seq = event.seq;
+      }
+      seq = page.last;
+      more = page.more;
+    }
+  };
+  // What could not be written is tried again with the next look.
+  const look = () => {
+    running ??= forward().catch(() => {}).finally(() => running = undefined);
+  };
+  look();
+  const ends = [local.follow(look), shared.follow(look)];
+  return {
+    async stop() {
+      for (const end of ends) end();
+      await running;
+    },
+  };
+}
+
+/** Events that are forwarded in one go. */
+const EVENTS_AT_ONCE = 100;
+
+function ownEvent({ kind, payload }: Extract<OwnEvent, { kind: "media" | "index" }>): OwnEvent {
+  // Each kind has the payload of its kind.
+  return { kind, payload } as OwnEvent;
+}
+
+function infoStore(db: SharedDatabase): InfoStore {
   return {
     append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt, call) => {
       const by = { attempt: attempt ?? null, call: call ?? null };
-      return db.write((session) => insertInfo(session, uuid, entry, now, entriesMax, by));
+      return db.write((tx) => insertInfo(tx, uuid, entry, now, entriesMax, by));
     },
-    list: (uuid, after = 0, limit) =>
-      db.read((session) => selectInfo(session, uuid, after, limit)),
-    texts: (uuid, after, limit) => db.read((session) => infoTexts(session, uuid, after, limit)),
+    list: (uuid, after = 0, limit) => db.read((tx) => selectInfo(tx, uuid, after, limit)),
+    texts: (uuid, after, limit) => db.read((tx) => infoTexts(tx, uuid, after, limit)),
   };
 }

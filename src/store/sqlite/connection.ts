@@ -11,13 +11,11 @@ import {
   type Pace,
   type WriteAheadLog,
 } from "./group_commit.ts";
+import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
 import { migrate, type SchemaSteps } from "./migrations.ts";
 
 /** Bytes that the write-ahead log is cut back to after a checkpoint. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
-/** Cached values, and characters of one: 16 Mi in all. */
-const KEPT_MAX = 128;
-const KEPT_CHARS_MAX = 128 * 1024;
 /** Milliseconds to wait for another process, such as an operator's sqlite3, to release the file. */
 const BUSY_MS = 100;
 /**

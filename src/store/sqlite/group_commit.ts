@@ -13,9 +13,8 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
+import { PENDING_WRITES_MAX } from "../rules.ts";
 
-/** Maximum number of pending writes; more are refused as overload. */
-const PENDING_WRITES_MAX = 10_000;
 /**
  * Number of patient writes that triggers a commit, and how long fewer wait, milliseconds. A commit writes some
  * twenty pages whatever is in it.

@@ -1,7 +1,13 @@
 // Reads the texts of rows in parts, on demand. They stay bytes and are never decoded to strings.
 
 import { AgentError } from "../../domain/error.ts";
-import { type LazyPart, PART_BYTES, type StoredText, type TextPart } from "../stored_text.ts";
+import {
+  type LazyPart,
+  PART_BYTES,
+  readText,
+  type StoredText,
+  type TextPart,
+} from "../stored_text.ts";
 import type { Connection, TextReader } from "./connection.ts";
 
 const encoder = new TextEncoder();
@@ -89,9 +95,4 @@ export function textOf(
     0,
   );
   return { parts: joined, bytes, secrets };
-}
-
-/** A text that is already in memory. */
-export function readText(bytes: Uint8Array, secrets: string | null = null): StoredText {
-  return { parts: [bytes], bytes: bytes.length, secrets };
 }

@@ -11,10 +11,10 @@ import type {
   WorkflowPage,
   WorkflowRules,
 } from "../store.ts";
-import { fitting, type StoredText, type TextPage } from "../stored_text.ts";
+import { fitting, readText, type StoredText, type TextPage } from "../stored_text.ts";
 import type { Connection } from "./connection.ts";
 import { type Condition, whereOf } from "./job/lists.ts";
-import { readText, textAt, type TextPlace } from "./text_parts.ts";
+import { textAt, type TextPlace } from "./text_parts.ts";
 
 interface WorkflowRow {
   readonly id: number;

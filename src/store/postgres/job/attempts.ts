@@ -1,12 +1,6 @@
 // Failed attempts of tasks, as sqlite/job/attempts.ts keeps them.
 
-import {
-  type Instant,
-  instantAfter,
-  MS_PER_SECOND,
-  msBetween,
-  notBefore,
-} from "../../../domain/instant.ts";
+import { instantAfter, MS_PER_SECOND, msBetween, notBefore } from "../../../domain/instant.ts";
 import {
   ATTEMPTS_KEPT,
   type FailedAttempt,
@@ -16,18 +10,20 @@ import {
 import { executionOf, heldIn, type Phase } from "../../../domain/job/state.ts";
 import { taskName } from "../../../domain/job/workflow.ts";
 import type { AttemptRecord } from "../../job_store.ts";
-import type { Session, SqlValue } from "../connection.ts";
+import type { Transaction } from "../connection.ts";
+import type { BoundValue } from "../server.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
+import type { BrokenOff } from "../../columns.ts";
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
  * record again has no effect. @returns whether the claim held
  */
-export async function recordAttempt(session: Session, record: AttemptRecord): Promise<boolean> {
+export async function recordAttempt(tx: Transaction, record: AttemptRecord): Promise<boolean> {
   const { attempt, failures, phase, elapsed_ms } = record;
   const { state } = heldIn(phase);
   const hold = [record.job_uuid, record.runner_id, record.lease, executionOf(state), phase];
-  const row = await session.row<{ id: number }>(
+  const row = await tx.row<{ id: number }>(
     `UPDATE jobs SET failures = $6::bigint + 1, retry_at = $7, elapsed_ms = $8, elapsed_at = $9,
             params = $10, props = $11,
             requested_params = coalesce(requested_params, CASE WHEN params <> $10 THEN params END)
@@ -36,23 +32,23 @@ export async function recordAttempt(session: Session, record: AttemptRecord): Pr
      RETURNING id`,
     ...hold,
     failures,
-    instantAfter(session.now, attempt.wait_seconds * MS_PER_SECOND),
+    instantAfter(tx.now, attempt.wait_seconds * MS_PER_SECOND),
     Math.round(elapsed_ms),
-    session.now,
+    tx.now,
     JSON.stringify(record.params),
     JSON.stringify(record.props),
   );
-  if (row === undefined) return await isRecorded(session, hold, failures + 1);
-  await insertAttempt(session, row.id, phase, attempt);
+  if (row === undefined) return await isRecorded(tx, hold, failures + 1);
+  await insertAttempt(tx, row.id, phase, attempt);
   return true;
 }
 
 async function isRecorded(
-  session: Session,
-  hold: readonly SqlValue[],
+  tx: Transaction,
+  hold: readonly BoundValue[],
   failures: number,
 ): Promise<boolean> {
-  const row = await session.row(
+  const row = await tx.row(
     `SELECT 1 AS found FROM jobs
       WHERE uuid = $1 AND runner_id = $2 AND lease = $3 AND execution = $4 AND phase = $5
         AND failures = $6`,
@@ -64,14 +60,14 @@ async function isRecorded(
 
 /** Adds an attempt to the log of its job, and drops an older one beyond the limit. */
 export async function insertAttempt(
-  session: Session,
+  tx: Transaction,
   id: number,
   phase: Phase,
   attempt: FailedAttempt,
 ): Promise<void> {
   const { index, attempt: number, fallback, finished_at, ...shown } = attempt;
-  const secrets = await secretNamesOf(session, id);
-  await session.run(
+  const secrets = await secretNamesOf(tx, id);
+  await tx.run(
     `INSERT INTO job_log (job_id, phase, task, attempt, entry, created_at)
      VALUES ($1, $2, $3, $4, $5, $6)`,
     id,
@@ -85,17 +81,17 @@ export async function insertAttempt(
     }),
     finished_at,
   );
-  await deleteMiddleAttempt(session, id, phase, attempt);
+  await deleteMiddleAttempt(tx, id, phase, attempt);
 }
 
 /** Keeps the first and the last attempts of a task: each new one displaces one in the middle. */
 async function deleteMiddleAttempt(
-  session: Session,
+  tx: Transaction,
   id: number,
   phase: Phase,
   { index, attempt: number }: FailedAttempt,
 ): Promise<void> {
-  await session.run(
+  await tx.run(
     `DELETE FROM job_log
       WHERE job_id = $1 AND phase = $2 AND task = $3 AND attempt > $4 AND attempt <= $5`,
     id,
@@ -106,46 +102,35 @@ async function deleteMiddleAttempt(
   );
 }
 
-/** The columns of a job whose current attempt was cut off with its runner. */
-interface BrokenOff {
-  readonly phase: Phase;
-  readonly definition_id: number;
-  readonly starts: number;
-  readonly failures: number;
-  readonly elapsed_at: Instant;
-  readonly retry_at: Instant | null;
-  readonly index: number;
-}
-
 /**
  * Records the attempt that was cut off with the runner of a held job, if any.
  * @returns false when the job was waiting for its next attempt
  */
-export async function insertInterrupted(session: Session, id: number): Promise<boolean> {
-  const row = await session.row<BrokenOff>(
-    `SELECT phase, definition_id, starts, failures, elapsed_at, retry_at,
+export async function insertInterrupted(tx: Transaction, id: number): Promise<boolean> {
+  const row = await tx.row<BrokenOff>(
+    `SELECT id, phase, definition_id, starts, failures, elapsed_at, retry_at,
             (SELECT count(*) FROM task_results
               WHERE job_id = jobs.id AND task_results.phase = jobs.phase) AS "index"
        FROM jobs WHERE id = $1 AND runner_id IS NOT NULL`,
     id,
   );
   if (row === undefined) return true;
-  const task = (await definitionOf(session, row.definition_id))[row.phase][row.index];
+  const task = (await definitionOf(tx, row.definition_id))[row.phase][row.index];
   // The phase was complete, but its end not yet recorded.
   if (task === undefined) return true;
   const { retry_at, elapsed_at } = row;
-  const leftMs = retry_at === null ? 0 : msBetween(session.now, retry_at);
+  const leftMs = retry_at === null ? 0 : msBetween(tx.now, retry_at);
   // More than the whole delay means that the clock was set back.
   if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * MS_PER_SECOND) return false;
   const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
-  await insertAttempt(session, id, row.phase, {
+  await insertAttempt(tx, id, row.phase, {
     task: taskName(task),
     index: row.index,
     attempt: row.starts + row.failures,
     fallback: false,
     error: INTERRUPTED,
     started_at,
-    finished_at: notBefore(started_at, session.now),
+    finished_at: notBefore(started_at, tx.now),
     wait_seconds: 0,
   });
   return true;

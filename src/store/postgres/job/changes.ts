@@ -2,7 +2,7 @@
 // about a claimed job is conditional on its claim, so a runner that has lost the job changes nothing.
 
 import { unreachable } from "../../../domain/error.ts";
-import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import type { JobUuid } from "../../../domain/id.ts";
 import { msBetween } from "../../../domain/instant.ts";
 import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
@@ -18,49 +18,42 @@ import {
   moveOf,
   startsAfter,
 } from "../../../domain/job/state.ts";
-import { standingOf } from "../../job_rules.ts";
+import { standingOf } from "../../rules.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { Showing } from "../../stored_text.ts";
-import type { Session } from "../connection.ts";
+import type { Transaction } from "../connection.ts";
+import { canceledWord } from "../notices.ts";
 import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
-import { lockState, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
+import { lockState, noteMove, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { jobText } from "./texts.ts";
 import { nextTurn, writeTurn } from "./turns.ts";
-
-/** The checks made before the write for the job that replaces another. */
-interface ReadySuccessor {
-  readonly paramsSha256: string | null;
-  /** Whether the lock of a job accepted in the meantime covers its target. */
-  readonly lock: { readonly kind: "free" } | {
-    readonly kind: "locked";
-    readonly job_uuid: JobUuid;
-  };
-}
+import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
 /** Records the end of a task and the next state of the job, unless the runner has lost the job. */
 export async function recordTask(
-  session: Session,
+  tx: Transaction,
   record: TaskRecord,
   ready?: ReadySuccessor,
 ): Promise<boolean> {
   const { entry, successor = null } = record;
   const move = moveOf(heldIn(record.phase), record.event);
-  const row = await writeTask(session, record, move);
-  if (row === undefined) return await isRecorded(session, record, move);
+  const row = await writeTask(tx, record, move);
+  if (row === undefined) return await isRecorded(tx, record, move);
   const { id, host } = row;
-  if (entry !== undefined) await insertResult(session, id, record.phase, record.position, entry);
+  noteMove(tx, { uuid: record.job_uuid, host }, move);
+  if (entry !== undefined) await insertResult(tx, id, record.phase, record.position, entry);
   for (const attempt of record.attempts ?? []) {
-    await insertAttempt(session, id, record.phase, attempt);
+    await insertAttempt(tx, id, record.phase, attempt);
   }
   if (isClaimable(move.to)) {
-    await writeTurn(session, id, await nextTurn(session, host, row.workflow_uuid));
+    await writeTurn(tx, id, await nextTurn(tx, host, row.workflow_uuid));
   }
   const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
-    await goesOnAs(session, row, successor, ready);
-  if (move.ends && !goesOn) await insertCallback(session, row, row.host);
+    await goesOnAs(tx, row, successor, ready);
+  if (move.ends && !goesOn) await insertCallback(tx, row, row.host);
   return true;
 }
 
@@ -69,27 +62,27 @@ export async function recordTask(
  * @returns whether the callback moves to that job: not when there is none, or when it has another requester
  */
 async function goesOnAs(
-  session: Session,
-  { id, host }: RecordedRow,
+  tx: Transaction,
+  { id, host }: SharedRecordedRow,
   successor: NewJob,
   { lock, paramsSha256 }: ReadySuccessor,
 ): Promise<boolean> {
   // A lock accepted in the meantime guarantees that no new job gets the target.
   const outcome = lock.kind === "locked"
     ? lock
-    : await insertJob(session, successor, host, paramsSha256);
+    : await insertJob(tx, successor, host, paramsSha256);
   switch (outcome.kind) {
     case "created":
-      await nameNextAttempt(session, id, outcome.job.uuid);
+      await nameNextAttempt(tx, id, outcome.job.uuid);
       return true;
     case "duplicate":
-      await nameNextAttempt(session, id, outcome.job_uuid);
+      await nameNextAttempt(tx, id, outcome.job_uuid);
       return false;
     case "locked":
-      await nameRefusedAttempt(session, id, `job ${outcome.job_uuid} locks the target`);
+      await nameRefusedAttempt(tx, id, `job ${outcome.job_uuid} locks the target`);
       return false;
     case "machine_taken":
-      await nameRefusedAttempt(session, id, `job ${outcome.job_uuid} has the machine`);
+      await nameRefusedAttempt(tx, id, `job ${outcome.job_uuid} has the machine`);
       return false;
     default:
       return unreachable(outcome);
@@ -100,33 +93,29 @@ async function goesOnAs(
  * Whether an earlier call, whose answer was lost, wrote the same record: the claim is still the latest, the
  * task has its entry, and the job is in the recorded state or a later one.
  */
-async function isRecorded(session: Session, record: TaskRecord, move: Move): Promise<boolean> {
-  const row = await lockState(session, record.job_uuid);
+async function isRecorded(tx: Transaction, record: TaskRecord, move: Move): Promise<boolean> {
+  const row = await lockState(tx, record.job_uuid);
   if (row === undefined || row.lease !== record.lease) return false;
   if (row.runner_id !== null && row.runner_id !== record.runner_id) return false;
   if (!isMade(move, standingOf(row))) return false;
   return record.entry === undefined
     ? row.execution === executionOf(move.to) && row.phase === move.phase
-    : await isEntry(session, row.id, record.phase, record.position, record.entry);
+    : await isEntry(tx, row.id, record.phase, record.position, record.entry);
 }
 
-interface RecordedRow {
-  readonly id: number;
+interface SharedRecordedRow extends RecordedRow {
   readonly host: string;
-  readonly workflow_uuid: WorkflowUuid;
-  /** Null for a job without a callback. */
-  readonly callback_host: string | null;
 }
 
 function writeTask(
-  session: Session,
+  tx: Transaction,
   record: TaskRecord,
   move: Move,
-): Promise<RecordedRow | undefined> {
+): Promise<SharedRecordedRow | undefined> {
   const at = heldIn(record.phase);
   const ends = move.phase !== at.phase;
   const elapsedMs = Math.round(record.elapsed_ms);
-  return session.row<RecordedRow>(
+  return tx.row<SharedRecordedRow>(
     `UPDATE jobs
         SET execution = $1, phase = $2, runner_id = CASE WHEN $3 THEN runner_id END,
             claimable_at = CASE WHEN $4 THEN $5::text END, starts = $6, params = $7, props = $8,
@@ -143,7 +132,7 @@ function writeTask(
     move.phase,
     isHeld(move.to),
     isClaimable(move.to),
-    session.now,
+    tx.now,
     // The end of a task sets the count; the previous value is not known here.
     startsAfter(move, 0),
     JSON.stringify(record.params),
@@ -165,34 +154,34 @@ function writeTask(
 }
 
 /** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */
-export async function abandonJob(session: Session, hold: Hold): Promise<boolean> {
-  const row = await lockHeld(session, hold);
+export async function abandonJob(tx: Transaction, hold: Hold): Promise<boolean> {
+  const row = await lockHeld(tx, hold);
   if (row === undefined) return false;
-  await insertInterrupted(session, row.id);
-  await writeMove(session, row, moveOf(standingOf(row), { kind: "abandon" }));
+  await insertInterrupted(tx, row.id);
+  await writeMove(tx, row, moveOf(standingOf(row), { kind: "abandon" }));
   return true;
 }
 
 /** The same for a job whose current task has not failed: its start is not counted. */
 export async function releaseJob(
-  session: Session,
+  tx: Transaction,
   hold: Hold,
   elapsedMs: number,
 ): Promise<boolean> {
-  const row = await lockHeld(session, hold);
+  const row = await lockHeld(tx, hold);
   if (row === undefined) return false;
   // After a cancel, the new phase has not run yet.
   const ran = row.phase === hold.phase ? elapsedMs : null;
-  await writeMove(session, row, moveOf(standingOf(row), { kind: "release" }), ran);
+  await writeMove(tx, row, moveOf(standingOf(row), { kind: "release" }), ran);
   return true;
 }
 
 /** The job while the claim holds; a cancel may have changed its phase. */
 function lockHeld(
-  session: Session,
+  tx: Transaction,
   { job_uuid, runner_id, lease }: Hold,
 ): Promise<SharedStateRow | undefined> {
-  return session.row<SharedStateRow>(
+  return tx.row<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 AND runner_id = $2 AND lease = $3 FOR UPDATE`,
     job_uuid,
     runner_id,
@@ -202,11 +191,11 @@ function lockHeld(
 
 /** Cancels an unfinished job; its runner, or the next one, continues with the oncancel chain. */
 export function cancelJob(
-  session: Session,
+  tx: Transaction,
   uuid: JobUuid,
   showing: Showing | undefined,
 ): Promise<ChangeOutcome> {
-  return change(session, uuid, (row) => ({
+  return change(tx, uuid, (row) => ({
     kind: "cancel",
     oncancel: row.undoable,
     begun: row.started_at !== null,
@@ -218,29 +207,29 @@ export function cancelJob(
  * same id does not end a later wait.
  */
 export async function resumeJob(
-  session: Session,
+  tx: Transaction,
   uuid: JobUuid,
   resume: Resume,
   showing: Showing | undefined,
   call: string | null,
 ): Promise<ChangeOutcome> {
   const failed = resume.kind === "error";
-  const row = call === null ? undefined : await lockState(session, uuid);
-  if (row !== undefined && call !== null && await isResumedBy(session, row.id, call)) {
-    return await changedOf(session, row, showing);
+  const row = call === null ? undefined : await lockState(tx, uuid);
+  if (row !== undefined && call !== null && await isResumedBy(tx, row.id, call)) {
+    return await changedOf(tx, row, showing);
   }
   return await change(
-    session,
+    tx,
     uuid,
     () => ({ kind: failed ? "resume_failed" : "resume" }),
     showing,
     async (row) => {
-      await updateWaitingResult(session, row.id, row.phase, {
+      await updateWaitingResult(tx, row.id, row.phase, {
         result: resume.result,
         error: failed ? resume.error : "",
-        finished_at: session.now,
+        finished_at: tx.now,
       }, call);
-      return failed ? errorLine(resume.error, await secretNamesOf(session, row.id)) : null;
+      return failed ? errorLine(resume.error, await secretNamesOf(tx, row.id)) : null;
     },
   );
 }
@@ -250,13 +239,13 @@ export async function resumeJob(
  * @param also further writes about the job as read; returns the error of a failed task
  */
 async function change(
-  session: Session,
+  tx: Transaction,
   uuid: JobUuid,
   eventOf: (row: SharedStateRow) => JobEvent,
   showing: Showing | undefined,
   also: (row: SharedStateRow) => Promise<string | null> = () => Promise.resolve(null),
 ): Promise<ChangeOutcome> {
-  const row = await lockState(session, uuid);
+  const row = await lockState(tx, uuid);
   if (row === undefined) return { kind: "not_found" };
   const decision = decide(standingOf(row), eventOf(row));
   if (decision.kind !== "move") {
@@ -265,19 +254,20 @@ async function change(
   // From now on its runner can write nothing about the interrupted task.
   const ranMs = row.elapsed_at === null
     ? null
-    : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, session.now), 0);
+    : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, tx.now), 0);
   const error = await also(row);
-  await writeMove(session, row, decision, ranMs, error);
-  if (decision.ends) await insertCallback(session, row, row.host);
-  return await changedOf(session, { uuid, execution: executionOf(decision.to) }, showing);
+  await writeMove(tx, row, decision, ranMs, error);
+  if (row.runner_id !== null) tx.tell(canceledWord(uuid));
+  if (decision.ends) await insertCallback(tx, row, row.host);
+  return await changedOf(tx, { uuid, execution: executionOf(decision.to) }, showing);
 }
 
 /** The outcome of a change: the job as it is now, and its text if requested. */
 async function changedOf(
-  session: Session,
+  tx: Transaction,
   { uuid, execution }: ChangedJob,
   showing: Showing | undefined,
 ): Promise<ChangeOutcome> {
-  const text = showing === undefined ? undefined : await jobText(session, uuid, showing);
+  const text = showing === undefined ? undefined : await jobText(tx, uuid, showing);
   return { kind: "changed", job: { uuid, execution }, ...(text === undefined ? {} : { text }) };
 }

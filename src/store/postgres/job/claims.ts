@@ -5,24 +5,25 @@ import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
-import { CLAIM_BYTES, dueFrom } from "../../job_rules.ts";
+import { CLAIM_BYTES, dueFrom } from "../../rules.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
-import { standingOf } from "../../job_rules.ts";
+import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
-import type { Session } from "../connection.ts";
-import { BYTES, JOB_COLUMNS, type JobRow, jobsFromRows } from "./rows.ts";
+import type { Transaction } from "../connection.ts";
+import { BYTES, jobsFromRows } from "./rows.ts";
 import { readyDelayedJobs } from "./turns.ts";
+import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
 export async function claimJobs(
-  session: Session,
+  tx: Transaction,
   hosts: readonly string[],
   life: RunnerLife,
   limit: number,
 ): Promise<Claimed> {
-  if (!await lifeLasts(session, life)) return { jobs: [], due: { kind: "none" } };
-  await readyDelayedJobs(session, hosts);
-  const ready = await session.rows<ReadyRow & { readonly bytes: number }>(
+  if (!await lifeLasts(tx, life)) return { jobs: [], due: { kind: "none" } };
+  await readyDelayedJobs(tx, hosts);
+  const ready = await tx.rows<ReadyRow & { readonly bytes: number }>(
     `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
        FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL
       ORDER BY turn, id LIMIT $2 FOR UPDATE SKIP LOCKED`,
@@ -30,30 +31,24 @@ export async function claimJobs(
     limit,
   );
   const fit = ready.slice(0, fitting(ready, 0, CLAIM_BYTES));
-  const rows = await updateClaimed(session, fit, life.runner_id);
-  const jobs = await jobsFromRows(session, rows);
+  const rows = await updateClaimed(tx, fit, life.runner_id);
+  const jobs = await jobsFromRows(tx, rows);
   // A runner whose slots are full claims again when one is free.
   return {
     jobs,
-    due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(session, hosts),
+    due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, hosts),
   };
 }
 
-/** The columns that a claim reads. */
-type ReadyRow = Pick<
-  JobRow,
-  "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
->;
-
 /** Uses new leases, so that a previous holder can write nothing more about its job. */
 async function updateClaimed(
-  session: Session,
+  tx: Transaction,
   ready: readonly ReadyRow[],
   runner: RunnerId,
 ): Promise<JobRow[]> {
   if (ready.length === 0) return [];
   const moves = ready.map((row) => moveOf(standingOf(row), { kind: "claim" }));
-  const rows = await session.rows<JobRow>(
+  const rows = await tx.rows<JobRow>(
     `UPDATE jobs
         SET execution = claim.execution, runner_id = $4, lease = lease + 1, claimable_at = NULL,
             turn = NULL, starts = claim.starts, started_at = coalesce(started_at, $5),
@@ -65,15 +60,15 @@ async function updateClaimed(
     moves.map((move) => executionOf(move.to)),
     moves.map((move, at) => startsAfter(move, ready[at]?.starts ?? 0)),
     runner,
-    session.now,
+    tx.now,
   );
   const byId = new Map(rows.map((row) => [row.id, row]));
   return ready.flatMap(({ id }) => byId.get(id) ?? []);
 }
 
 /** Whether the runner's life is still the latest; if so, no later one begins before the transaction ends. */
-async function lifeLasts(session: Session, life: RunnerLife): Promise<boolean> {
-  const row = await session.row<{ incarnation: string }>(
+async function lifeLasts(tx: Transaction, life: RunnerLife): Promise<boolean> {
+  const row = await tx.row<{ incarnation: string }>(
     "SELECT incarnation FROM runners WHERE runner_id = $1 FOR SHARE",
     life.runner_id,
   );
@@ -85,40 +80,40 @@ async function lifeLasts(session: Session, life: RunnerLife): Promise<boolean> {
  * @param passedOver jobs to skip because their claim is being written
  */
 export async function readyJobs(
-  session: Session,
+  tx: Transaction,
   hosts: readonly string[],
   life: RunnerLife,
   limit: number,
   passedOver: ReadonlySet<JobUuid>,
 ): Promise<Claimed> {
-  const lasts = await session.row(
+  const lasts = await tx.row(
     "SELECT 1 AS found FROM runners WHERE runner_id = $1 AND incarnation <> $2",
     life.runner_id,
     life.incarnation,
   );
   if (lasts !== undefined) return { jobs: [], due: { kind: "none" } };
-  const rows = await session.rows<JobRow & { readonly bytes: number }>(
+  const rows = await tx.rows<JobRow & { readonly bytes: number }>(
     `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs
       WHERE host = ANY($1) AND claimable_at IS NOT NULL AND (turn IS NOT NULL OR claimable_at <= $2)
         AND NOT uuid = ANY($3)
       ORDER BY turn NULLS LAST, claimable_at, id LIMIT $4`,
     hosts,
-    session.now,
+    tx.now,
     [...passedOver],
     limit + 1,
   );
   const fit = rows.slice(0, limit);
   const taken = fit.slice(0, fitting(fit, 0, CLAIM_BYTES))
-    .map(({ bytes: _bytes, ...row }) => claimedRow(row, life.runner_id, session.now));
-  const jobs = await jobsFromRows(session, taken);
+    .map(({ bytes: _bytes, ...row }) => claimedRow(row, life.runner_id, tx.now));
+  const jobs = await jobsFromRows(tx, taken);
   if (rows.length > jobs.length) return { jobs, due: { kind: "ready" } };
-  const row = await session.row<{ due: Instant | null }>(
+  const row = await tx.row<{ due: Instant | null }>(
     `SELECT min(claimable_at) AS due FROM jobs
       WHERE host = ANY($1) AND claimable_at > $2 AND turn IS NULL`,
     hosts,
-    session.now,
+    tx.now,
   );
-  return { jobs, due: dueFrom(session.now, row?.due ?? null) };
+  return { jobs, due: dueFrom(tx.now, row?.due ?? null) };
 }
 
 function claimedRow(row: JobRow, runner_id: RunnerId, now: Instant): JobRow {
@@ -137,24 +132,24 @@ function claimedRow(row: JobRow, runner_id: RunnerId, now: Instant): JobRow {
 
 /** Claims the jobs that readyJobs() returned, except any that has changed since. @returns those it holds */
 export async function holdJobs(
-  session: Session,
+  tx: Transaction,
   hosts: readonly string[],
   life: RunnerLife,
   jobs: readonly Job[],
 ): Promise<JobUuid[]> {
-  const lasts = await lifeLasts(session, life);
+  const lasts = await lifeLasts(tx, life);
   const held: JobUuid[] = [];
   for (const job of jobs) {
-    if ((lasts && await holdJob(session, life, job)) || await isHeldBy(session, life, job)) {
+    if ((lasts && await holdJob(tx, life, job)) || await isHeldBy(tx, life, job)) {
       held.push(job.uuid);
     }
   }
-  await readyDelayedJobs(session, hosts);
+  await readyDelayedJobs(tx, hosts);
   return held;
 }
 
-async function holdJob(session: Session, life: RunnerLife, job: Job): Promise<boolean> {
-  const held = await session.run(
+async function holdJob(tx: Transaction, life: RunnerLife, job: Job): Promise<boolean> {
+  const held = await tx.run(
     `UPDATE jobs
         SET execution = $5, runner_id = $1, lease = $4, claimable_at = NULL, turn = NULL,
             starts = $6, started_at = $7, elapsed_at = $8
@@ -172,11 +167,11 @@ async function holdJob(session: Session, life: RunnerLife, job: Job): Promise<bo
 }
 
 async function isHeldBy(
-  session: Session,
+  tx: Transaction,
   { runner_id }: RunnerLife,
   { uuid, lease }: Job,
 ): Promise<boolean> {
-  const row = await session.row(
+  const row = await tx.row(
     "SELECT 1 AS found FROM jobs WHERE uuid = $1 AND runner_id = $2 AND lease = $3",
     uuid,
     runner_id,
@@ -186,12 +181,12 @@ async function isHeldBy(
 }
 
 /** Whether a job of these hosts is ready, or when the first one will be. */
-export async function selectNextDue(session: Session, hosts: readonly string[]): Promise<NextDue> {
-  const row = await session.row<{ ready: boolean; due: Instant | null }>(
+export async function selectNextDue(tx: Transaction, hosts: readonly string[]): Promise<NextDue> {
+  const row = await tx.row<{ ready: boolean; due: Instant | null }>(
     `SELECT EXISTS (SELECT 1 FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL) AS ready,
             (SELECT min(claimable_at) FROM jobs
               WHERE host = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL) AS due`,
     hosts,
   );
-  return row?.ready === true ? { kind: "ready" } : dueFrom(session.now, row?.due ?? null);
+  return row?.ready === true ? { kind: "ready" } : dueFrom(tx.now, row?.due ?? null);
 }

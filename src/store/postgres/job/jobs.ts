@@ -5,17 +5,13 @@ import { instantAfter } from "../../../domain/instant.ts";
 import type { NewJob } from "../../../domain/job/job.ts";
 import { CREATED, executionOf } from "../../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../../domain/json.ts";
-import type { CreateJobOutcome } from "../../job_store.ts";
-import { Changed, type Session } from "../connection.ts";
+import type { Transaction } from "../connection.ts";
+import { Changed } from "../server.ts";
+import { queuedWord } from "../notices.ts";
 import { HOLDS_TARGET } from "../schema.ts";
 import { definitionFor, insertResult, selectJob } from "./rows.ts";
 import { nextTurn } from "./turns.ts";
-
-/** Outcome of inserting a new job. */
-type InsertOutcome = Extract<
-  CreateJobOutcome,
-  { kind: "created" | "duplicate" | "machine_taken" }
->;
+import type { InsertOutcome } from "../../columns.ts";
 
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
@@ -24,16 +20,16 @@ type InsertOutcome = Extract<
  * @throws {Changed} when the job that prevented it has just ended
  */
 export async function insertJob(
-  session: Session,
+  tx: Transaction,
   job: NewJob,
   host: string,
   paramsSha256: string | null,
 ): Promise<InsertOutcome> {
-  const { now } = session;
-  const definition = await definitionFor(session, job.workflow);
+  const { now } = tx;
+  const definition = await definitionFor(tx, job.workflow);
   const execAfter = job.exec_after ?? instantAfter(now, job.delay_ms ?? 0);
-  const turn = execAfter <= now ? await nextTurn(session, host, job.workflow.uuid) : null;
-  const row = await session.row<{ id: number }>(
+  const turn = execAfter <= now ? await nextTurn(tx, host, job.workflow.uuid) : null;
+  const row = await tx.row<{ id: number }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
@@ -61,12 +57,13 @@ export async function insertJob(
     host,
   );
   if (row === undefined) {
-    return await writtenBefore(session, job.uuid) ?? await holderOf(session, job, paramsSha256);
+    return await writtenBefore(tx, job.uuid) ?? await holderOf(tx, job, paramsSha256);
   }
+  if (turn !== null) tx.tell(queuedWord(host));
   for (const [at, entry] of (job.chain_results ?? []).entries()) {
-    await insertResult(session, row.id, "chain", at, entry);
+    await insertResult(tx, row.id, "chain", at, entry);
   }
-  const created = await writtenBefore(session, job.uuid);
+  const created = await writtenBefore(tx, job.uuid);
   if (created === undefined) throw new Error(`Cannot read job ${job.uuid}: its row is missing`);
   return created;
 }
@@ -78,20 +75,20 @@ function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObjec
 
 /** The job of an earlier call of the same request, whose answer was lost. */
 export async function writtenBefore(
-  session: Session,
+  tx: Transaction,
   uuid: JobUuid,
 ): Promise<Extract<InsertOutcome, { kind: "created" }> | undefined> {
-  const job = await selectJob(session, uuid);
+  const job = await selectJob(tx, uuid);
   return job === undefined ? undefined : { kind: "created", job };
 }
 
 /** The unfinished job that prevented the insert. */
 async function holderOf(
-  session: Session,
+  tx: Transaction,
   { target, machine_uuid = null }: NewJob,
   paramsSha256: string | null,
 ): Promise<InsertOutcome> {
-  const row = await session.row<{ uuid: JobUuid; equal: boolean }>(
+  const row = await tx.row<{ uuid: JobUuid; equal: boolean }>(
     `SELECT uuid, coalesce(target = $1 AND params_sha256 = $2, false) AS equal FROM jobs
       WHERE ((target = $1 AND params_sha256 = $2) OR machine_uuid = $3) AND ${HOLDS_TARGET}
       ORDER BY equal DESC LIMIT 1`,
@@ -109,12 +106,12 @@ async function holderOf(
  * @throws {Changed} when the job is not as it was read
  */
 async function writeProp(
-  session: Session,
+  tx: Transaction,
   id: number,
   name: "next_attempt" | "next_attempt_refused",
   value: JsonValue,
 ): Promise<void> {
-  const row = await session.row<{ props: string }>(
+  const row = await tx.row<{ props: string }>(
     "SELECT props FROM jobs WHERE id = $1 AND finished_at IS NOT NULL FOR UPDATE",
     id,
   );
@@ -123,18 +120,18 @@ async function writeProp(
     throw new Changed(`Cannot write ${name} into job ${id}: it is not as it was read`);
   }
   const text = JSON.stringify({ ...props, [name]: value });
-  await session.run("UPDATE jobs SET props = $2 WHERE id = $1", id, text);
+  await tx.run("UPDATE jobs SET props = $2 WHERE id = $1", id, text);
 }
 
 /**
  * Links a finished job to the next attempt: its successor, or the unfinished job with the same target and
  * params. Can be done once.
  */
-export function nameNextAttempt(session: Session, id: number, next: JobUuid): Promise<void> {
-  return writeProp(session, id, "next_attempt", next);
+export function nameNextAttempt(tx: Transaction, id: number, next: JobUuid): Promise<void> {
+  return writeProp(tx, id, "next_attempt", next);
 }
 
 /** Why a finished job has no next attempt although it asked for one. */
-export function nameRefusedAttempt(session: Session, id: number, reason: string): Promise<void> {
-  return writeProp(session, id, "next_attempt_refused", reason);
+export function nameRefusedAttempt(tx: Transaction, id: number, reason: string): Promise<void> {
+  return writeProp(tx, id, "next_attempt_refused", reason);
 }

@@ -1,58 +1,60 @@
 // Leases: until when the jobs of a runner are its own although nothing is heard of it. A job of a host is queued
-// again by that host alone, however long it is away; one of any host by whoever finds that its lease has ended.
+// again by that host alone, however long it is away; one of any host by any agent that finds its lease ended.
 
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
-import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
+import { instantAfter, msBetween } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { type Execution, heldIn, moveOf } from "../../../domain/job/state.ts";
-import { CLAIM_BYTES } from "../../job_rules.ts";
+import { CLAIM_BYTES } from "../../rules.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
-import { standingOf } from "../../job_rules.ts";
+import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
-import type { Session } from "../connection.ts";
+import type { Transaction } from "../connection.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
-import { BYTES, JOB_COLUMNS, type JobRow, jobsFromRows } from "./rows.ts";
+import { BYTES, jobsFromRows } from "./rows.ts";
+import { JOB_COLUMNS, type JobRow, type LeaseRow } from "../../columns.ts";
 
 /** Gives the lease to a life of a runner, and queues the jobs of its earlier lives again. */
 export async function beginLife(
-  session: Session,
+  tx: Transaction,
   life: RunnerLife,
   earlier: readonly Incarnation[],
   leaseMs: number,
 ): Promise<BeginOutcome> {
-  const lease = await lockLease(session, life.runner_id);
+  const lease = await lockLease(tx, life.runner_id);
   const mine = lease?.incarnation === life.incarnation;
   if (lease !== undefined && !mine && !earlier.includes(lease.incarnation)) {
-    const left_ms = msBetween(session.now, lease.leased_until);
-    if (left_ms > 0) return { kind: "held", left_ms };
+    const left_ms = msBetween(tx.now, lease.leased_until);
+    // A lease beyond the maximum was written while the clock was ahead.
+    if (left_ms > 0 && left_ms <= leaseMs) return { kind: "held", left_ms };
   }
-  await upsertLease(session, life, leaseMs);
+  await upsertLease(tx, life, leaseMs);
   // A call repeated after a lost answer must not take away what this life has claimed since.
   if (mine) return { kind: "begun", rescued: 0 };
   return {
     kind: "begun",
-    rescued: await queueAgain(session, await lockOwn(session, life.runner_id)),
+    rescued: await queueAgain(tx, await lockOwn(tx, life.runner_id)),
   };
 }
 
 /** Extends the lease of a runner, and compares the claims it reports with the stored ones. */
 export async function renewLease(
-  session: Session,
+  tx: Transaction,
   life: RunnerLife,
   held: readonly Hold[],
   leaseMs: number,
 ): Promise<RenewOutcome> {
-  const lease = await lockLease(session, life.runner_id);
+  const lease = await lockLease(tx, life.runner_id);
   if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
-  await upsertLease(session, life, leaseMs);
-  const own = await lockOwn(session, life.runner_id);
+  await upsertLease(tx, life, leaseMs);
+  const own = await lockOwn(tx, life.runner_id);
   const isOf = (hold: Hold, row: SharedStateRow) =>
     hold.job_uuid === row.uuid && hold.lease === row.lease;
   const lost: JobUuid[] = [];
   const canceled: JobUuid[] = [];
   const missing = held.filter((hold) => !own.some((row) => isOf(hold, row)));
-  const executions = await selectExecutions(session, missing.map(({ job_uuid }) => job_uuid));
+  const executions = await selectExecutions(tx, missing.map(({ job_uuid }) => job_uuid));
   for (const hold of held) {
     const row = own.find((one) => isOf(hold, one));
     if (row === undefined) {
@@ -62,56 +64,51 @@ export async function renewLease(
     }
   }
   const unnamed = own.filter((row) => !held.some((hold) => isOf(hold, row)));
-  return { kind: "renewed", lost, canceled, unknown: await selectUnknown(session, unnamed) };
+  return { kind: "renewed", lost, canceled, unknown: await selectUnknown(tx, unnamed) };
 }
 
 /** Whole jobs, as many as fit; the others follow with the next renewal. */
-async function selectUnknown(session: Session, rows: readonly SharedStateRow[]): Promise<Job[]> {
+async function selectUnknown(tx: Transaction, rows: readonly SharedStateRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
-  const found = await session.rows<JobRow & { readonly bytes: number }>(
+  const found = await tx.rows<JobRow & { readonly bytes: number }>(
     `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs WHERE id = ANY($1) ORDER BY id`,
     rows.map(({ id }) => id),
   );
   const fit = found.slice(0, fitting(found, 0, CLAIM_BYTES));
-  return await jobsFromRows(session, fit.map(({ bytes: _bytes, ...row }) => row));
+  return await jobsFromRows(tx, fit.map(({ bytes: _bytes, ...row }) => row));
 }
 
-interface LeaseRow {
-  readonly incarnation: Incarnation;
-  readonly leased_until: Instant;
-}
-
-function lockLease(session: Session, runner: RunnerId): Promise<LeaseRow | undefined> {
-  return session.row<LeaseRow>(
+function lockLease(tx: Transaction, runner: RunnerId): Promise<LeaseRow | undefined> {
+  return tx.row<LeaseRow>(
     "SELECT incarnation, leased_until FROM runners WHERE runner_id = $1 FOR UPDATE",
     runner,
   );
 }
 
-async function upsertLease(session: Session, life: RunnerLife, leaseMs: number): Promise<void> {
-  await session.run(
+async function upsertLease(tx: Transaction, life: RunnerLife, leaseMs: number): Promise<void> {
+  await tx.run(
     `INSERT INTO runners (runner_id, incarnation, leased_until) VALUES ($1, $2, $3)
      ON CONFLICT (runner_id) DO UPDATE SET incarnation = $2, leased_until = $3`,
     life.runner_id,
     life.incarnation,
-    instantAfter(session.now, leaseMs),
+    instantAfter(tx.now, leaseMs),
   );
 }
 
 /** The jobs of a runner, in the order of their creation. */
-function lockOwn(session: Session, runner: RunnerId): Promise<SharedStateRow[]> {
-  return session.rows<SharedStateRow>(
+function lockOwn(tx: Transaction, runner: RunnerId): Promise<SharedStateRow[]> {
+  return tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE runner_id = $1 ORDER BY id FOR UPDATE`,
     runner,
   );
 }
 
 async function selectExecutions(
-  session: Session,
+  tx: Transaction,
   uuids: readonly JobUuid[],
 ): Promise<ReadonlyMap<JobUuid, Execution>> {
   if (uuids.length === 0) return new Map();
-  const rows = await session.rows<{ uuid: JobUuid; execution: Execution }>(
+  const rows = await tx.rows<{ uuid: JobUuid; execution: Execution }>(
     "SELECT uuid, execution FROM jobs WHERE uuid = ANY($1)",
     uuids,
   );
@@ -120,11 +117,11 @@ async function selectExecutions(
 
 /** Queues the jobs of other runners without a valid lease again. @returns how many jobs */
 export async function rescueJobs(
-  session: Session,
+  tx: Transaction,
   hosts: readonly string[],
   runner: RunnerId,
 ): Promise<number> {
-  const held = await session.rows<SharedStateRow>(
+  const held = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs
       WHERE host = ANY($1) AND runner_id IS NOT NULL AND runner_id <> $2
         AND NOT EXISTS (SELECT 1 FROM runners
@@ -132,20 +129,20 @@ export async function rescueJobs(
       ORDER BY id FOR UPDATE SKIP LOCKED`,
     hosts,
     runner,
-    session.now,
+    tx.now,
   );
-  return await queueAgain(session, held);
+  return await queueAgain(tx, held);
 }
 
 /**
  * Queues jobs again in the order of their creation, the starts of those counted that had begun an attempt.
  * @returns how many
  */
-async function queueAgain(session: Session, held: readonly SharedStateRow[]): Promise<number> {
+async function queueAgain(tx: Transaction, held: readonly SharedStateRow[]): Promise<number> {
   for (const row of held) {
-    const attempting = await insertInterrupted(session, row.id);
+    const attempting = await insertInterrupted(tx, row.id);
     await writeMove(
-      session,
+      tx,
       row,
       moveOf(standingOf(row), { kind: "rescue", lapsed: true, attempting }),
     );

@@ -8,8 +8,10 @@ import {
   type Move,
   startsAfter,
 } from "../../../domain/job/state.ts";
-import { Changed, type Session } from "../connection.ts";
-import type { StateRow } from "../../job_rules.ts";
+import type { Transaction } from "../connection.ts";
+import { Changed } from "../server.ts";
+import type { StateRow } from "../../rules.ts";
+import { changedWord, queuedWord } from "../notices.ts";
 import { nextTurn } from "./turns.ts";
 
 /** The columns of SharedStateRow, for SELECT on `jobs`. */
@@ -24,8 +26,8 @@ export interface SharedStateRow extends Omit<StateRow, "undoable"> {
 }
 
 /** Reads what a decision needs, and keeps other agents from changing it; undefined when the job is missing. */
-export function lockState(session: Session, uuid: JobUuid): Promise<SharedStateRow | undefined> {
-  return session.row<SharedStateRow>(
+export function lockState(tx: Transaction, uuid: JobUuid): Promise<SharedStateRow | undefined> {
+  return tx.row<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 FOR UPDATE`,
     uuid,
   );
@@ -38,14 +40,14 @@ export function lockState(session: Session, uuid: JobUuid): Promise<SharedStateR
  * @throws {Changed} when the job is not as it was read
  */
 export async function writeMove(
-  session: Session,
+  tx: Transaction,
   row: SharedStateRow,
   move: Move,
   elapsed_ms: number | null = null,
   error: string | null = null,
 ): Promise<void> {
   const claimable = isClaimable(move.to);
-  const written = await session.run(
+  const written = await tx.run(
     `UPDATE jobs
         SET execution = $6, phase = $7, runner_id = CASE WHEN $8 THEN runner_id END,
             claimable_at = CASE WHEN $9 THEN $10::text END, turn = $11, starts = $12,
@@ -69,8 +71,8 @@ export async function writeMove(
     move.phase,
     isHeld(move.to),
     claimable,
-    session.now,
-    claimable ? await nextTurn(session, row.host, row.workflow_uuid) : null,
+    tx.now,
+    claimable ? await nextTurn(tx, row.host, row.workflow_uuid) : null,
     startsAfter(move, row.starts),
     move.ends,
     elapsed_ms === null ? null : Math.round(elapsed_ms),
@@ -79,4 +81,15 @@ export async function writeMove(
   if (written !== 1) {
     throw new Changed(`Cannot move job ${row.uuid}: it is not as it was read`);
   }
+  noteMove(tx, row, move);
+}
+
+/** Notifies other agents of a move: those that may claim the job, and those that wait for it. */
+export function noteMove(
+  tx: Transaction,
+  { uuid, host }: Pick<SharedStateRow, "uuid" | "host">,
+  move: Move,
+): void {
+  if (isClaimable(move.to)) tx.tell(queuedWord(host));
+  if (move.ends || move.to === "waiting") tx.tell(changedWord(uuid));
 }

@@ -6,13 +6,9 @@ import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../doma
 import type { Execution, Phase } from "../../../domain/job/state.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import type { Session } from "../connection.ts";
-
-/** The columns of a job, for SELECT and RETURNING on `jobs`. */
-export const JOB_COLUMNS = `
-  id, uuid, workflow_uuid, definition_id, execution, phase, exec_after, claimable_at, target, locks,
-  callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
-  elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
+import type { Transaction } from "../connection.ts";
+import { Changed } from "../server.ts";
+import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
 /** Approximate bytes of a job, without reading its texts. */
 export const BYTES =
@@ -22,28 +18,10 @@ export const BYTES =
      FROM definitions WHERE definitions.id = definition_id) +
   coalesce((SELECT sum(octet_length(entry)) FROM task_results WHERE job_id = jobs.id), 0))::bigint`;
 
-/** Columns of JSON, as the texts that the store made. */
-interface JobTexts {
-  readonly params: string;
-  readonly props: string;
-  /** Null when they are those of `params`. */
-  readonly requested_params: string | null;
-}
-
-/** Fields of a job whose entries are rows of their own. */
-type ResultLists = "chain_results" | "onerror_results" | "oncancel_results";
-
-/** A row of JOB_COLUMNS; the schema's CHECKs guarantee the unions. */
-export interface JobRow
-  extends Omit<Job, keyof JobDefinition | keyof JobTexts | ResultLists>, JobTexts {
-  readonly id: number;
-  readonly definition_id: number;
-}
-
 /** Parses rows into jobs, in their order; the results of all are read at once. */
-export async function jobsFromRows(session: Session, rows: readonly JobRow[]): Promise<Job[]> {
+export async function jobsFromRows(tx: Transaction, rows: readonly JobRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
-  const results = await selectResults(session, rows.map(({ id }) => id));
+  const results = await selectResults(tx, rows.map(({ id }) => id));
   const jobs: Job[] = [];
   for (const { id, definition_id, ...columns } of rows) {
     const resultsOf = (phase: Phase) =>
@@ -52,7 +30,7 @@ export async function jobsFromRows(session: Session, rows: readonly JobRow[]): P
     const params = JSON.parse(columns.params) as JsonObject;
     jobs.push({
       ...columns,
-      ...await definitionOf(session, definition_id),
+      ...await definitionOf(tx, definition_id),
       params,
       requested_params: columns.requested_params === null
         ? params
@@ -67,33 +45,42 @@ export async function jobsFromRows(session: Session, rows: readonly JobRow[]): P
 }
 
 /** The whole job; undefined when it is missing. */
-export async function selectJob(session: Session, uuid: JobUuid): Promise<Job | undefined> {
-  const rows = await session.rows<JobRow>(
+export async function selectJob(tx: Transaction, uuid: JobUuid): Promise<Job | undefined> {
+  const rows = await tx.rows<JobRow>(
     `SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = $1`,
     uuid,
   );
-  return (await jobsFromRows(session, rows))[0];
+  return (await jobsFromRows(tx, rows))[0];
 }
 
 /** Reads one column, whatever the job holds; undefined when the job is missing. */
 export async function selectExecution(
-  session: Session,
+  tx: Transaction,
   uuid: JobUuid,
 ): Promise<Execution | undefined> {
-  const row = await session.row<{ execution: Execution }>(
+  const row = await tx.row<{ execution: Execution }>(
     "SELECT execution FROM jobs WHERE uuid = $1",
     uuid,
   );
   return row?.execution;
 }
 
-/** What a job keeps of its workflow. */
-export type JobDefinition = Pick<Job, "name" | "chain" | "onerror" | "oncancel" | "timeout">;
+/** Which of these jobs have not ended. */
+export async function selectUnfinished(
+  tx: Transaction,
+  uuids: readonly JobUuid[],
+): Promise<ReadonlySet<JobUuid>> {
+  const rows = await tx.rows<{ uuid: JobUuid }>(
+    "SELECT uuid FROM jobs WHERE uuid = ANY($1) AND finished_at IS NULL",
+    uuids,
+  );
+  return new Set(rows.map(({ uuid }) => uuid));
+}
 
 /** The definition of a job. Rows never change and ids are never used again. */
-export function definitionOf(session: Session, id: number): Promise<JobDefinition> {
-  return session.kept(`definition ${id}`, async () => {
-    const row = await session.row<{
+export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition> {
+  return tx.kept(`definition ${id}`, async () => {
+    const row = await tx.row<{
       name: string;
       chain: string;
       onerror: string;
@@ -117,8 +104,11 @@ export function definitionOf(session: Session, id: number): Promise<JobDefinitio
   });
 }
 
-/** The definition for a new job of a workflow: that of an earlier job, or a new one. */
-export async function definitionFor(session: Session, workflow: Workflow): Promise<number> {
+/**
+ * The definition for a new job of a workflow: that of an earlier job, or a new one.
+ * @throws {Changed} when another agent has just removed it
+ */
+export async function definitionFor(tx: Transaction, workflow: Workflow): Promise<number> {
   const { uuid, name, chain, onerror, oncancel = [] } = workflow;
   const timeout = timeoutOf(workflow);
   const texts = [chain, onerror, oncancel].map((tasks) => JSON.stringify(tasks)) as [
@@ -128,9 +118,9 @@ export async function definitionFor(session: Session, workflow: Workflow): Promi
   ];
   const whole = new TextEncoder().encode(JSON.stringify([name, ...texts, timeout]));
   const sha256 = await sha256Hex(whole);
-  const found = await selectDefinition(session, uuid, sha256);
+  const found = await selectDefinition(tx, uuid, sha256);
   if (found !== undefined) return found;
-  const row = await session.row<{ id: number }>(
+  const row = await tx.row<{ id: number }>(
     `INSERT INTO definitions (workflow_uuid, name, sha256, chain, onerror, oncancel, timeout)
      VALUES ($1, $2, $3, $4, $5, $6, $7)
      ON CONFLICT (workflow_uuid, sha256) DO NOTHING RETURNING id`,
@@ -141,18 +131,18 @@ export async function definitionFor(session: Session, workflow: Workflow): Promi
     timeout,
   );
   // Another agent has just written it.
-  const id = row?.id ?? await selectDefinition(session, uuid, sha256);
-  if (id === undefined) throw new Error(`Cannot write a definition of ${uuid}: no row came`);
+  const id = row?.id ?? await selectDefinition(tx, uuid, sha256);
+  if (id === undefined) throw new Changed(`Cannot write a definition of ${uuid}: no row came`);
   return id;
 }
 
 /** Locked, so that retention of another agent does not remove it before its new job is written. */
 async function selectDefinition(
-  session: Session,
+  tx: Transaction,
   workflow: WorkflowUuid,
   sha256: string,
 ): Promise<number | undefined> {
-  const row = await session.row<{ id: number }>(
+  const row = await tx.row<{ id: number }>(
     "SELECT id FROM definitions WHERE workflow_uuid = $1 AND sha256 = $2 FOR KEY SHARE",
     workflow,
     sha256,
@@ -162,10 +152,10 @@ async function selectDefinition(
 
 /** Removes those definitions that no job uses any more. */
 export async function deleteUnusedDefinitions(
-  session: Session,
+  tx: Transaction,
   ids: readonly number[],
 ): Promise<void> {
-  await session.run(
+  await tx.run(
     `DELETE FROM definitions
       WHERE id = ANY($1::bigint[]) AND NOT EXISTS (SELECT 1 FROM jobs WHERE definition_id = definitions.id)`,
     ids,
@@ -173,8 +163,8 @@ export async function deleteUnusedDefinitions(
 }
 
 /** The secret names of a job's workflow, as of the job's creation. */
-export async function secretNamesOf(session: Session, id: number): Promise<ReadonlySet<string>> {
-  const row = await session.row<{ props: string }>("SELECT props FROM jobs WHERE id = $1", id);
+export async function secretNamesOf(tx: Transaction, id: number): Promise<ReadonlySet<string>> {
+  const row = await tx.row<{ props: string }>("SELECT props FROM jobs WHERE id = $1", id);
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
 }
 
@@ -184,8 +174,8 @@ interface ResultRow {
   readonly entry: TaskResult;
 }
 
-async function selectResults(session: Session, ids: readonly number[]): Promise<ResultRow[]> {
-  const rows = await session.rows<{ job_id: number; phase: Phase; entry: string }>(
+async function selectResults(tx: Transaction, ids: readonly number[]): Promise<ResultRow[]> {
+  const rows = await tx.rows<{ job_id: number; phase: Phase; entry: string }>(
     `SELECT job_id, phase, entry FROM task_results WHERE job_id = ANY($1::bigint[])
       ORDER BY job_id, phase, position`,
     ids,
@@ -196,13 +186,13 @@ async function selectResults(session: Session, ids: readonly number[]): Promise<
 
 /** Appends a result to a phase that has `position` results. */
 export async function insertResult(
-  session: Session,
+  tx: Transaction,
   id: number,
   phase: Phase,
   position: number,
   entry: TaskResult,
 ): Promise<void> {
-  await session.run(
+  await tx.run(
     "INSERT INTO task_results (job_id, phase, position, entry) VALUES ($1, $2, $3, $4)",
     id,
     phase,
@@ -213,13 +203,13 @@ export async function insertResult(
 
 /** Whether this is the result at a position. */
 export async function isEntry(
-  session: Session,
+  tx: Transaction,
   id: number,
   phase: Phase,
   position: number,
   entry: TaskResult,
 ): Promise<boolean> {
-  const row = await session.row(
+  const row = await tx.row(
     `SELECT 1 AS found FROM task_results
       WHERE job_id = $1 AND phase = $2 AND position = $3 AND entry = $4`,
     id,
@@ -231,8 +221,8 @@ export async function isEntry(
 }
 
 /** Whether a call with this id has ended a wait of the job. */
-export async function isResumedBy(session: Session, id: number, call: string): Promise<boolean> {
-  const row = await session.row(
+export async function isResumedBy(tx: Transaction, id: number, call: string): Promise<boolean> {
+  const row = await tx.row(
     "SELECT 1 AS found FROM task_results WHERE job_id = $1 AND resumed_by = $2",
     id,
     call,
@@ -245,13 +235,13 @@ export async function isResumedBy(session: Session, id: number, call: string): P
  * @throws {Error} when the task has no entry
  */
 export async function updateWaitingResult(
-  session: Session,
+  tx: Transaction,
   id: number,
   phase: Phase,
   outcome: Pick<TaskResult, "result" | "error" | "finished_at">,
   call: string | null,
 ): Promise<void> {
-  const row = await session.row<{ position: number; entry: string }>(
+  const row = await tx.row<{ position: number; entry: string }>(
     `SELECT position, entry FROM task_results WHERE job_id = $1 AND phase = $2
       ORDER BY position DESC LIMIT 1`,
     id,
@@ -259,7 +249,7 @@ export async function updateWaitingResult(
   );
   if (row === undefined) throw new Error(`Cannot resume job ${id}: its waiting task has no entry`);
   const entry = { ...JSON.parse(row.entry) as TaskResult, ...outcome };
-  await session.run(
+  await tx.run(
     `UPDATE task_results SET entry = $4, resumed_by = $5
       WHERE job_id = $1 AND phase = $2 AND position = $3`,
     id,

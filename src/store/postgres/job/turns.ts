@@ -1,20 +1,18 @@
 // Turns: the order in which the ready jobs of one host are claimed, fair between workflows. How they are given is
-// told in sqlite/job/turns.ts. Agents that give turns at the same time may give one twice: then the older job is
+// described in sqlite/job/turns.ts. Agents that give turns at the same time may give one twice: then the older job is
 // claimed first.
 
 import type { WorkflowUuid } from "../../../domain/id.ts";
-import type { Session } from "../connection.ts";
-
-/** Delayed jobs that become ready in one write. The rest wait for the next. */
-const READY_MAX = 100;
+import { READY_MAX } from "../../rules.ts";
+import type { Transaction } from "../connection.ts";
 
 /** The turn of a job of this workflow that becomes ready now. */
 export async function nextTurn(
-  session: Session,
+  tx: Transaction,
   host: string,
   workflow: WorkflowUuid,
 ): Promise<number> {
-  const row = await session.row<{ turn: number }>(
+  const row = await tx.row<{ turn: number }>(
     `SELECT coalesce(
        (SELECT max(turn) + 1 FROM jobs WHERE host = $1 AND workflow_uuid = $2 AND turn IS NOT NULL),
        (SELECT min(turn) + 1 FROM jobs WHERE host = $1 AND turn IS NOT NULL),
@@ -26,16 +24,16 @@ export async function nextTurn(
 }
 
 /** Gives turns to the delayed jobs of some hosts that have become due, longest overdue first. */
-export async function readyDelayedJobs(session: Session, hosts: readonly string[]): Promise<void> {
-  const due = await session.rows<{ id: number; host: string; workflow_uuid: WorkflowUuid }>(
+export async function readyDelayedJobs(tx: Transaction, hosts: readonly string[]): Promise<void> {
+  const due = await tx.rows<{ id: number; host: string; workflow_uuid: WorkflowUuid }>(
     `SELECT id, host, workflow_uuid FROM jobs
       WHERE host = ANY($1) AND claimable_at <= $2 AND turn IS NULL
       ORDER BY claimable_at, id LIMIT ${READY_MAX} FOR UPDATE SKIP LOCKED`,
     hosts,
-    session.now,
+    tx.now,
   );
   for (const { id, host, workflow_uuid } of due) {
-    await writeTurn(session, id, await nextTurn(session, host, workflow_uuid));
+    await writeTurn(tx, id, await nextTurn(tx, host, workflow_uuid));
   }
 }
 
@@ -43,8 +41,8 @@ export async function readyDelayedJobs(session: Session, hosts: readonly string[
  * Gives a claimable job its turn.
  * @throws {Error} when the job is not claimable, or has a turn already
  */
-export async function writeTurn(session: Session, id: number, turn: number): Promise<void> {
-  const given = await session.run(
+export async function writeTurn(tx: Transaction, id: number, turn: number): Promise<void> {
+  const given = await tx.run(
     "UPDATE jobs SET turn = $1 WHERE id = $2 AND claimable_at IS NOT NULL AND turn IS NULL",
     turn,
     id,

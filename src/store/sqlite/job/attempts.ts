@@ -20,6 +20,7 @@ import type { AttemptRecord } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
 import { changingJob } from "./texts.ts";
+import type { BrokenOff } from "../../columns.ts";
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
@@ -107,23 +108,12 @@ function deleteMiddleAttempt(
   );
 }
 
-/** The columns of a job whose current attempt was cut off with its runner. */
-interface BrokenOff {
-  readonly id: number;
-  readonly phase: Phase;
-  readonly definition_id: number;
-  readonly starts: number;
-  readonly failures: number;
-  readonly elapsed_at: Instant;
-  readonly retry_at: Instant | null;
-}
-
 /**
  * Records the attempt that was cut off with the runner of a held job, if any.
  * @returns false when the job was waiting for its next attempt
  */
 export function insertInterrupted(db: Connection, id: number, now: Instant): boolean {
-  const row = db.row<BrokenOff & { readonly index: number }>(
+  const row = db.row<BrokenOff>(
     `SELECT id, phase, definition_id, starts, failures, elapsed_at, retry_at,
             (SELECT count(*) FROM task_results
               WHERE job_id = jobs.id AND phase = jobs.phase) AS "index"

@@ -2,7 +2,7 @@
 // conditional on its claim, so a runner that has lost the job changes nothing.
 
 import { unreachable } from "../../../domain/error.ts";
-import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, msBetween } from "../../../domain/instant.ts";
 import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
@@ -19,7 +19,7 @@ import {
   startsAfter,
 } from "../../../domain/job/state.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
-import { standingOf, type StateRow } from "../../job_rules.ts";
+import { standingOf, type StateRow } from "../../rules.ts";
 import type { Showing } from "../../stored_text.ts";
 import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
@@ -29,16 +29,7 @@ import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { giveTurn } from "./turns.ts";
-
-/** The checks made before the write for the job that replaces another. */
-interface ReadySuccessor {
-  readonly paramsSha256: string | null;
-  /** Whether the lock of a job accepted in the meantime covers its target. */
-  readonly lock: { readonly kind: "free" } | {
-    readonly kind: "locked";
-    readonly job_uuid: JobUuid;
-  };
-}
+import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
 /**
  * Records the end of a task and the next state of the job, unless the runner has lost the job. Needs no
@@ -108,13 +99,6 @@ function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
   return record.entry === undefined
     ? row.execution === executionOf(move.to) && row.phase === move.phase
     : isEntry(db, row.id, record.phase, record.position, record.entry);
-}
-
-interface RecordedRow {
-  readonly id: number;
-  readonly workflow_uuid: WorkflowUuid;
-  /** Null for a job without a callback. */
-  readonly callback_host: string | null;
 }
 
 function writeTask(

@@ -7,14 +7,15 @@ import type { Instant } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
-import { CLAIM_BYTES, dueFrom, standingOf } from "../../job_rules.ts";
+import { CLAIM_BYTES, dueFrom, standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 
 import { selectState } from "./moves.ts";
-import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { forgetTurns, readyDelayedJobs, TURNS_AHEAD } from "./turns.ts";
+import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
 export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
@@ -34,12 +35,6 @@ export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: 
   // A runner whose slots are full claims again when one is free.
   return { jobs, due: jobs.length === limit ? { kind: "ready" } : selectNextDue(db, now) };
 }
-
-/** The columns that a claim reads. */
-type ReadyRow = Pick<
-  JobRow,
-  "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
->;
 
 /** Uses a new lease, so that a previous holder can write nothing more about the job. */
 function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {

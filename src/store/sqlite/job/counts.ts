@@ -2,12 +2,9 @@
 // begins is counted job by job, and the running jobs, which the counters have among the queued ones.
 
 import type { Instant } from "../../../domain/instant.ts";
-import type { Execution } from "../../../domain/job/state.ts";
+import type { Counts } from "../../stats.ts";
 import type { Connection } from "../connection.ts";
 import { COUNTED, counts, SPAN } from "../words.ts";
-
-/** A number of jobs for every execution. */
-export type Counts = Readonly<Record<Execution, number>>;
 
 type CountedRow = Readonly<Record<typeof COUNTED[number], number>>;
 

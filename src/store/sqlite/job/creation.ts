@@ -11,7 +11,6 @@ import type {
   CreateJobOutcome,
   EarlierOutcome,
   JobOrder,
-  JobStore,
   OrderOutcome,
   OrderRules,
   PlaceJobOutcome,
@@ -29,7 +28,7 @@ import {
   standingOf,
   type StateRow,
   type Unread,
-} from "../../job_rules.ts";
+} from "../../rules.ts";
 import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../words.ts";
 import { recordTask } from "./changes.ts";
@@ -39,6 +38,7 @@ import { STATE_COLUMNS } from "./moves.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { createdText, jobText } from "./texts.ts";
 import { workflowToRun } from "../workflows.ts";
+import type { JobCreation } from "../../columns.ts";
 
 /**
  * The methods of the store that create jobs.
@@ -47,7 +47,7 @@ import { workflowToRun } from "../workflows.ts";
 export function openJobCreation(
   db: Connection,
   now: Now,
-): Pick<JobStore, "create" | "order" | "retry" | "recordTask" | "creating"> {
+): JobCreation {
   const judged = openJudgedWrite(() => selectLocks(db));
   let creating = 0;
   const created: JudgedWrite = async (job, unfinishedMax, write) => {

@@ -5,26 +5,12 @@ import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import type { Job, NewJob } from "../../../domain/job/job.ts";
 import { CREATED, type Execution, executionOf } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import type { CreateJobOutcome } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../words.ts";
-import {
-  definitionAt,
-  definitionFor,
-  insertResult,
-  JOB_COLUMNS,
-  type JobDefinition,
-  jobFromRow,
-  type JobRow,
-} from "./rows.ts";
+import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { nextTurn } from "./turns.ts";
-
-/** Outcome of inserting a new job. */
-type InsertOutcome = Extract<
-  CreateJobOutcome,
-  { kind: "created" | "duplicate" | "machine_taken" }
->;
+import { type InsertOutcome, JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call

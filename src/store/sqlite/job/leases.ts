@@ -6,14 +6,15 @@ import { type Instant, instantAfter, msBetween } from "../../../domain/instant.t
 import type { Job } from "../../../domain/job/job.ts";
 import { heldIn, moveOf } from "../../../domain/job/state.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
-import { CLAIM_BYTES, standingOf, type StateRow } from "../../job_rules.ts";
+import { CLAIM_BYTES, standingOf, type StateRow } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { selectExecution } from "./jobs.ts";
 import { STATE_COLUMNS, writeMove } from "./moves.ts";
-import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { jobFromRow } from "./rows.ts";
 import { BYTES } from "./texts.ts";
+import { JOB_COLUMNS, type JobRow, type LeaseRow } from "../../columns.ts";
 
 /** Gives the lease to a life of a runner, and queues the jobs of its earlier lives again. */
 export function beginLife(
@@ -75,11 +76,6 @@ function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
   );
   return found.slice(0, fitting(found, 0, CLAIM_BYTES))
     .map((row) => jobFromRow(db, row));
-}
-
-interface LeaseRow {
-  readonly incarnation: Incarnation;
-  readonly leased_until: Instant;
 }
 
 function selectLease(db: Connection, runner: RunnerId): LeaseRow | undefined {

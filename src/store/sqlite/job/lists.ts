@@ -15,7 +15,8 @@ import {
 import type { Connection } from "../connection.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Stretch, walkPlaces } from "./places.ts";
-import { JOB_COLUMNS, jobFromRow, type JobRow } from "./rows.ts";
+import { jobFromRow } from "./rows.ts";
+import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
 
 /** Jobs that one statement may skip; more are skipped in parts. */
 const OFFSET_AT_ONCE_MAX = 1000;

@@ -2,16 +2,19 @@
 // job and stops after a page.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import type { Instant } from "../../../domain/instant.ts";
-import { type Phase, PHASES } from "../../../domain/job/state.ts";
-import type { JsonObject } from "../../../domain/json.ts";
+import { PHASES } from "../../../domain/job/state.ts";
+import {
+  attemptFromRow,
+  type AttemptRow,
+  ATTEMPTS_OF_A_PHASE_MAX,
+  lineFromRow,
+  type LineRow,
+  type SizedLine,
+} from "../../log_rows.ts";
 import { type JobAttempt, type JobLogPage, type JobLogPart, LOG_PAGE_BYTES } from "../../store.ts";
+import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { selectJobOfLog } from "./rows.ts";
-import { fitting } from "../../stored_text.ts";
-
-/** The newest failed attempts of one phase that are read with a job. */
-const ATTEMPTS_OF_A_PHASE_MAX = 50;
 
 /** A page of lines, oldest first; undefined when there is no such job. */
 export function selectLog(
@@ -28,17 +31,10 @@ export function selectLog(
   const fit = found.slice(0, Math.min(fitting(found, 0, LOG_PAGE_BYTES), page.limit));
   if (backwards) fit.reverse();
   return {
-    // The texts were made by this store from objects.
-    lines: fit.flatMap(({ seq }) => selectLine(db, seq) ?? [])
-      .map(({ entry, ...line }) => ({ ...line, entry: JSON.parse(entry) as JsonObject })),
+    lines: fit.flatMap(({ seq }) => selectLine(db, seq) ?? []).map(lineFromRow),
     more: fit.length < found.length,
     secrets: job.secrets === null ? [] : JSON.parse(job.secrets) as string[],
   };
-}
-
-interface SizedLine {
-  readonly seq: number;
-  readonly bytes: number;
 }
 
 /** Lines strictly between two others. */
@@ -64,25 +60,9 @@ const selectOldest: SelectLines = (db, ...bounds) =>
     ...bounds,
   );
 
-interface LineRow {
-  readonly seq: number;
-  readonly phase: Phase | null;
-  readonly attempt: number | null;
-  readonly entry: string;
-  readonly created_at: Instant;
-}
-
 function selectLine(db: Connection, seq: number): LineRow | undefined {
   const sql = "SELECT seq, phase, attempt, entry, created_at FROM job_log WHERE seq = ?";
   return db.row<LineRow>(sql, seq);
-}
-
-interface AttemptRow {
-  readonly phase: Phase;
-  readonly task: number;
-  readonly attempt: number;
-  readonly entry: string;
-  readonly created_at: Instant;
 }
 
 /** The failed attempts of a job by phase and task; none when the job is missing. */
@@ -97,13 +77,5 @@ export function selectAttempts(db: Connection, uuid: JobUuid): JobAttempt[] {
       ATTEMPTS_OF_A_PHASE_MAX,
     ).reverse()
   );
-  return rows.map(({ phase, task, attempt, entry, created_at }) => ({
-    phase,
-    index: task,
-    attempt,
-    fallback: false,
-    // The text was made by this store from an attempt.
-    ...JSON.parse(entry) as Pick<JobAttempt, "task" | "error" | "started_at" | "wait_seconds">,
-    finished_at: created_at,
-  }));
+  return rows.map(attemptFromRow);
 }

@@ -10,7 +10,7 @@ import {
   type Move,
   startsAfter,
 } from "../../../domain/job/state.ts";
-import type { StateRow } from "../../job_rules.ts";
+import type { StateRow } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
 import { nextTurn } from "./turns.ts";
 

@@ -4,7 +4,7 @@
 
 import type { JobFilter } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { otherWork } from "../../job_rules.ts";
+import { otherWork } from "../../rules.ts";
 import { BLOCK, EVERY } from "../place_tables.ts";
 
 /** Maximum definitions per filter whose counters are added; with more, jobs are examined one by one. */

@@ -2,6 +2,7 @@
 // info and unreferenced definitions.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { IDEMPOTENCY_MS } from "../../rules.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { jobRow } from "./texts.ts";
@@ -9,9 +10,6 @@ import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
 import { keepEnds } from "../machine_claims.ts";
 import { REMOVABLE } from "../words.ts";
-
-/** Lifetime of an idempotency key, milliseconds: a day. */
-const IDEMPOTENCY_MS = 86_400_000;
 
 /** Removes info of removed jobs, in bounded writes. @returns the number of entries */
 export function pruneInfo(db: Connection, entries: number): number {

@@ -7,30 +7,7 @@ import type { Phase } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
-
-/** The columns of a job, for SELECT and RETURNING on `jobs`. */
-export const JOB_COLUMNS = `
-  id, uuid, workflow_uuid, definition_id, execution, phase, exec_after, claimable_at, target, locks,
-  callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
-  elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
-
-/** Columns of JSON, as the texts that the store made. */
-interface JobTexts {
-  readonly params: string;
-  readonly props: string;
-  /** Null when they are those of `params`. */
-  readonly requested_params: string | null;
-}
-
-/** Fields of a job whose entries are rows of their own. */
-type ResultLists = "chain_results" | "onerror_results" | "oncancel_results";
-
-/** A row of JOB_COLUMNS; the schema's CHECKs guarantee the unions. */
-export interface JobRow
-  extends Omit<Job, keyof JobDefinition | keyof JobTexts | ResultLists>, JobTexts {
-  readonly id: number;
-  readonly definition_id: number;
-}
+import type { JobDefinition, JobRow } from "../../columns.ts";
 
 /** What is known of a job beside its row. */
 interface KnownOfJob {
@@ -104,9 +81,6 @@ export function jobFromRow(
 
 // The definition of a job: its workflow as of the job's creation. Jobs of an unchanged workflow share one row,
 // so a job costs only its own data. Rows never change and ids are never reused, so definitions are cached.
-
-/** What a job keeps of its workflow. */
-export type JobDefinition = Pick<Job, "name" | "chain" | "onerror" | "oncancel" | "timeout">;
 
 interface DefinitionRow {
   readonly name: string;

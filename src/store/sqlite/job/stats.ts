@@ -1,62 +1,28 @@
 // What is shown of all jobs together: their numbers by time and execution, and the measurements of the store.
 
-import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts";
-import { EXECUTIONS, type FinalExecution } from "../../../domain/job/state.ts";
-import type { HourOfJobs, JobStats } from "../../job_store.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import { type HourCount, hoursOf, statsFrom, TURNS_MAX, windowStarts } from "../../stats.ts";
+import type { HourOfJobs, JobStats } from "../../stats.ts";
 import type { StoreMeasures } from "../../store.ts";
 import type { Connection } from "../connection.ts";
-import { type Counts, countsOfAll, countsSince } from "./counts.ts";
+import { countsOfAll, countsSince } from "./counts.ts";
 
-/**
- * The four disjoint windows by instant of creation: `current` under one hour ago, `past_hour` one to
- * two hours, `past_24h` two to 24 hours, `all_time` longer.
- * @see document 2, Stats
- */
+/** The jobs by time of creation and execution. */
 export function selectStats(db: Connection, now: Instant): JobStats {
-  const hour = countsSince(db, instantAfter(now, -HOUR_MS));
-  const twoHours = countsSince(db, instantAfter(now, -2 * HOUR_MS));
-  const day = countsSince(db, instantAfter(now, -24 * HOUR_MS));
-  return {
-    all_time: difference(countsOfAll(db), day),
-    past_24h: difference(day, twoHours),
-    past_hour: difference(twoHours, hour),
-    current: hour,
-  };
-}
-
-interface CountRow {
-  readonly hour: string;
-  readonly execution: FinalExecution;
-  readonly jobs: number;
-}
-
-function difference(from: Counts, less: Counts): Counts {
-  return Object.fromEntries(
-    EXECUTIONS.map((execution) => [execution, from[execution] - less[execution]]),
-  ) as Counts;
+  const [hour, twoHours, day] = windowStarts(now);
+  const since = (start: Instant) => countsSince(db, start);
+  return statsFrom(countsOfAll(db), [since(hour), since(twoHours), since(day)]);
 }
 
 /** How jobs ended, per hour since then, oldest first; hours without jobs are left out. */
 export function selectFinished(db: Connection, since: Instant): HourOfJobs[] {
-  const rows = db.rows<CountRow>(
+  const rows = db.rows<HourCount>(
     `SELECT hour, execution, jobs FROM finished_counts WHERE hour >= substr(?, 1, 13)
       ORDER BY hour`,
     since,
   );
-  const hours = new Map<string, Record<FinalExecution, number>>();
-  for (const { hour, execution, jobs } of rows) {
-    const counts = hours.get(hour) ?? { succeeded: 0, failed: 0, canceled: 0, retried: 0 };
-    hours.set(hour, { ...counts, [execution]: jobs });
-  }
-  return Array.from(hours, ([hour, counts]) => ({ hour: `${hour}:00:00.000Z`, ...counts }));
+  return hoursOf(rows);
 }
-
-/**
- * Turns searched for the oldest job. The ready jobs of a workflow are in the order in which they became
- * ready, and the first jobs of all workflows are at the front (see turns.ts), so the answer is exact with
- * fewer workflows than this.
- */
-const TURNS_MAX = 1000;
 
 /**
  * Reads the measurements.

@@ -6,10 +6,11 @@ import type { JobUuid } from "../../../domain/id.ts";
 import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
 import type { JobSummary, SummaryFilter, SummaryPlace } from "../../../domain/job/summary.ts";
 import type { SummaryCounts, SummaryPage, SummaryPart } from "../../job_store.ts";
+import { SUMMARIES_LOOKED_AT_MAX } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
-import { otherWork } from "../../job_rules.ts";
+import { otherWork } from "../../rules.ts";
 import { selectSummaries } from "./summary_rows.ts";
-import { lookAt, LOOKED_AT_MAX, PART_BYTES, walkOf } from "./summary_walk.ts";
+import { lookAt, PART_BYTES, walkOf } from "./summary_walk.ts";
 
 /** Jobs examined in one part, without a pause. */
 const PART_JOBS = 250;
@@ -30,14 +31,16 @@ export async function listSummaries(
   for (;;) {
     const part = lookAt(db, walk, {
       place,
-      jobs: Math.min(LOOKED_AT_MAX - jobs, PART_JOBS),
+      jobs: Math.min(SUMMARIES_LOOKED_AT_MAX - jobs, PART_JOBS),
       found: limit - found.length,
     });
     found.push(...part.found);
     place = part.place ?? place;
     jobs += part.jobs;
     bytes += part.bytes;
-    if (part.last || found.length >= limit || jobs >= LOOKED_AT_MAX || bytes >= PAGE_BYTES) {
+    if (
+      part.last || found.length >= limit || jobs >= SUMMARIES_LOOKED_AT_MAX || bytes >= PAGE_BYTES
+    ) {
       const next = part.last ? undefined : place;
       const summaries = await db.durably(() => selectSummaries(db, found));
       return { summaries, ...(next === undefined ? {} : { next }) };
@@ -63,7 +66,7 @@ export async function countSummaries(
   let jobs = 0;
   let bytes = 0;
   for (;;) {
-    const left = Math.min(LOOKED_AT_MAX - jobs, PART_JOBS);
+    const left = Math.min(SUMMARIES_LOOKED_AT_MAX - jobs, PART_JOBS);
     const part = lookAt(db, walk, { place, jobs: left, found: left });
     for (const { execution, count } of executionsOf(db, part.found)) {
       counts.set(execution, (counts.get(execution) ?? 0) + count);
@@ -71,7 +74,7 @@ export async function countSummaries(
     place = part.place ?? place;
     jobs += part.jobs;
     bytes += part.bytes;
-    if (part.last || jobs >= LOOKED_AT_MAX || bytes >= PAGE_BYTES) {
+    if (part.last || jobs >= SUMMARIES_LOOKED_AT_MAX || bytes >= PAGE_BYTES) {
       return { counts, whole: part.last };
     }
     await otherWork();

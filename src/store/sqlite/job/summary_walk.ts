@@ -9,21 +9,15 @@ import {
   type SummaryFilter,
   type SummaryPlace,
 } from "../../../domain/job/summary.ts";
+import { DEFINITIONS_MAX, folded, SUMMARIES_LOOKED_AT_MAX, UUIDS_MAX } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Condition, conditionsOf, whereOf } from "./lists.ts";
 import { definitionsOf } from "./places.ts";
 import { fitting } from "../../stored_text.ts";
 
-/** Jobs examined for one page. */
-export const LOOKED_AT_MAX = 20_000;
 /** Bytes of params that one part is searched in. */
 export const PART_BYTES = 1024 * 1024;
-/** Most jobs examined for one uuid prefix; of a million jobs, four characters leave some fifteen. */
-const UUIDS_MAX = 1000;
-/** Definitions of a workflow, one per change of it, that are merged. */
-const DEFINITIONS_MAX = 16;
-
 // Which index a page walks.
 
 /** How to walk a list: indexes of one order, and checks per job. */
@@ -128,7 +122,7 @@ function stateLanes(states: readonly Execution[]): Lanes {
 /** Whether one page can examine all jobs in these states, by the counters. */
 function isRare(db: Connection, states: readonly Execution[]): boolean {
   const counts = countsOfAll(db);
-  return states.reduce((sum, state) => sum + counts[state], 0) <= LOOKED_AT_MAX;
+  return states.reduce((sum, state) => sum + counts[state], 0) <= SUMMARIES_LOOKED_AT_MAX;
 }
 
 function stateIn(states: readonly Execution[]): Condition {
@@ -136,11 +130,6 @@ function stateIn(states: readonly Execution[]): Condition {
     sql: "execution IN (SELECT value FROM json_each(?))",
     values: [JSON.stringify(states)],
   };
-}
-
-/** SQLite folds ASCII only, and so does this. */
-function folded(text: string): string {
-  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 /** Searches strings as JSON escapes them. */

@@ -18,6 +18,7 @@ import {
   fitting,
   type LazyPart,
   PART_BYTES,
+  readText,
   type Showing,
   type StoredText,
   type TextPage,
@@ -27,7 +28,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import { notBefore } from "../../../domain/instant.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
-import { partAt, readText, textOf } from "../text_parts.ts";
+import { partAt, textOf } from "../text_parts.ts";
 
 /** Bytes of a job whose text is made at once. */
 const SMALL_BYTES = 16 * 1024;

@@ -9,13 +9,11 @@
 
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
+import { READY_MAX } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
 
 /** Cache key of the ready jobs that were read ahead. */
 export const TURNS_AHEAD = "turns";
-
-/** Delayed jobs that become ready in one write: more than one claim takes. The rest wait for the next. */
-export const READY_MAX = 100;
 
 /**
  * The turn of a job of this workflow that becomes ready now. Never the very first turn: jobs that are

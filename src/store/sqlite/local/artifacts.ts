@@ -3,7 +3,7 @@
 
 import type { IndexDocument, IndexStore } from "../../store.ts";
 import type { Connection } from "../connection.ts";
-import { otherWork } from "../../job_rules.ts";
+import { otherWork } from "../../rules.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
 import { decodeDocument, RefusedDocument } from "../../../domain/index/index_document.ts";
 import { DISTRO_LIST_PATH } from "../../../domain/index/index_path.ts";

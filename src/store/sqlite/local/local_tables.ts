@@ -125,11 +125,15 @@ export const LOCAL_TABLES = `
     WHERE sha512 IS NOT NULL;
   CREATE INDEX media_downloads_file ON media_downloads (file_sha256);
 
-  -- Jobs that use a file; those that have ended do not count.
+  -- Jobs that use a file; those that have ended do not count. No reference: a job may be kept in a database
+  -- that agents share.
   CREATE TABLE media_uses (
     sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
-    job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
-    PRIMARY KEY (sha256, job_id)
+    job_uuid TEXT NOT NULL,
+    PRIMARY KEY (sha256, job_uuid)
   ) STRICT, WITHOUT ROWID;
-  CREATE INDEX media_uses_job ON media_uses (job_id);
+  CREATE INDEX media_uses_job ON media_uses (job_uuid);
+  CREATE TRIGGER media_uses_of_job AFTER DELETE ON jobs BEGIN
+    DELETE FROM media_uses WHERE job_uuid = old.uuid;
+  END;
 `;

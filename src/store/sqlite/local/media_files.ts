@@ -14,9 +14,11 @@ import type { Connection } from "../connection.ts";
 
 const COLUMNS = `f.sha256, f.name, f.path, f.size, f.source, f.origin, f.label, f.level,
   f.created_at, f.last_used_at, f.verified_at`;
+/** Uses by jobs that have not ended, as far as this file knows; jobs of a shared store have no row here. */
+const UNFINISHED_USES = `media_uses u LEFT JOIN jobs j ON j.uuid = u.job_uuid
+  WHERE j.finished_at IS NULL`;
 /** Whether an unfinished job uses the file `f`. */
-const IN_USE = `EXISTS (SELECT 1 FROM media_uses u JOIN jobs j ON j.id = u.job_id
-  WHERE u.sha256 = f.sha256 AND j.finished_at IS NULL)`;
+const IN_USE = `EXISTS (SELECT 1 FROM ${UNFINISHED_USES} AND u.sha256 = f.sha256)`;
 
 /** The part of the store about verified files. */
 export function openMediaStore(db: Connection): MediaStore {
@@ -36,6 +38,8 @@ export function openMediaStore(db: Connection): MediaStore {
     use: (sha256, now, job) => db.write("media_use", () => useFile(db, sha256, now, job)),
     raise: (sha256, level) => db.write("media_raise", () => raiseLevel(db, sha256, level)),
     verified: (sha256, now) => db.write("media_verified", () => updateVerified(db, sha256, now)),
+    usingJobs: () => db.durably(() => selectUsingJobs(db)),
+    ended: (jobs) => db.write("media_ended", () => deleteUses(db, jobs)),
     users: (sha256) => db.durably(() => selectUsers(db, sha256)),
     bytes: () => db.durably(() => selectBytes(db)),
     unused: () => db.durably(() => selectUnused(db)),
@@ -176,8 +180,7 @@ function useFile(db: Connection, sha256: string, now: Instant, job: JobUuid | un
 
 function insertUse(db: Connection, sha256: string, job: JobUuid): void {
   db.run(
-    `INSERT INTO media_uses (sha256, job_id) SELECT ?1, id FROM jobs WHERE uuid = ?2
-     ON CONFLICT DO NOTHING`,
+    "INSERT INTO media_uses (sha256, job_uuid) VALUES (?, ?) ON CONFLICT DO NOTHING",
     sha256,
     job,
   );
@@ -195,10 +198,21 @@ function updateVerified(db: Connection, sha256: string, now: Instant): void {
 
 function selectUsers(db: Connection, sha256: string): JobUuid[] {
   return db.rows<{ uuid: JobUuid }>(
-    `SELECT j.uuid FROM media_uses u JOIN jobs j ON j.id = u.job_id
-      WHERE u.sha256 = ? AND j.finished_at IS NULL ORDER BY j.id`,
+    `SELECT u.job_uuid AS uuid FROM ${UNFINISHED_USES} AND u.sha256 = ? ORDER BY j.id, u.job_uuid`,
     sha256,
   ).map(({ uuid }) => uuid);
+}
+
+function selectUsingJobs(db: Connection): JobUuid[] {
+  return db.rows<{ uuid: JobUuid }>("SELECT DISTINCT job_uuid AS uuid FROM media_uses")
+    .map(({ uuid }) => uuid);
+}
+
+function deleteUses(db: Connection, jobs: readonly JobUuid[]): void {
+  db.run(
+    "DELETE FROM media_uses WHERE job_uuid IN (SELECT value FROM json_each(?))",
+    JSON.stringify(jobs),
+  );
 }
 
 function selectBytes(db: Connection): number {

@@ -36,6 +36,14 @@ export function standingOf(
   return { state: stateOf(row), phase: row.phase };
 }
 
+/** Maximum number of pending writes; more are refused as overload. */
+export const PENDING_WRITES_MAX = 10_000;
+/** Values cached from rows that seldom or never change: 16 Mi characters in all. */
+export const KEPT_MAX = 128;
+/** Characters of one of them. */
+export const KEPT_CHARS_MAX = 128 * 1024;
+/** Delayed jobs that become ready in one write: more than one claim takes. The rest wait for the next. */
+export const READY_MAX = 100;
 /** Bytes of jobs in one claim: they are parsed in one go. */
 export const CLAIM_BYTES = 1024 * 1024;
 
@@ -46,18 +54,22 @@ export function dueFrom(now: Instant, due: Instant | null): NextDue {
   return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
 }
 
+/** Lifetime of an idempotency key, milliseconds: a day. */
+export const IDEMPOTENCY_MS = 86_400_000;
+
 // Locks: patterns of unfinished jobs that block the targets of others. Matching a long target may take
 // milliseconds, so a target is matched before the write, one pattern per turn of the event loop; the write
 // only looks up the results.
 
 /** Whether patterns, by their texts, match one target. */
-export type LockVerdicts = ReadonlyMap<string, boolean>;
+type LockVerdicts = ReadonlyMap<string, boolean>;
 
 /** Whether a target is free, locked by a job, or unknown because a lock was added since. */
 type LockAnswer =
   | { readonly kind: "free" }
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
   | { readonly kind: "unread" };
+/** No lock covers the target, or there is none. */
 export const FREE = { kind: "free" } as const;
 const UNREAD = { kind: "unread" } as const;
 

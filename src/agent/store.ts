@@ -1,0 +1,149 @@
+// The store of the agent: a file in its state folder, or beside it a database that agents share.
+
+import { join } from "@std/path";
+import type { Config } from "../config/settings.ts";
+import { invalidArgument } from "../domain/error.ts";
+import type { OwnEvent } from "../domain/event.ts";
+import { DAY_SECONDS, MS_PER_SECOND } from "../domain/instant.ts";
+import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
+import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
+import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
+import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
+import type { Log } from "../metrics/log.ts";
+import type { Meters } from "../metrics/meters.ts";
+import { openSyncJournal } from "../mirror/sync/sync.ts";
+import { openRetention } from "../runner/retention.ts";
+import { watchForDeath } from "../runtime/failpoint.ts";
+import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
+import { readSecretFile } from "../state_dir/own_file.ts";
+import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
+import { countedStore } from "../store/counted_store.ts";
+import type { ServerOptions } from "../store/postgres/server.ts";
+import type { Migrated } from "../store/postgres/migrations.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
+import type { Store } from "../store/store.ts";
+import type { AgentContext, Emit } from "./context.ts";
+import { withFollowers } from "./host_watch.ts";
+
+/** Opens the store with its built-in workflows, counted writes and counted readers of its events. */
+export async function openWatchedStore(
+  context: AgentContext,
+  state: StateDir,
+  meters: Meters,
+  broken: (error: unknown) => void,
+): Promise<{ readonly store: Store; readonly followed: () => boolean }> {
+  const counted = countedStore(await openStore(context, state, broken), meters);
+  const { events, followed } = withFollowers(counted.events);
+  const store = { ...counted, events };
+  await putBuiltinWorkflows(context, store);
+  return { store, followed };
+}
+
+/**
+ * Opens the store in the state folder.
+ * @param broken called once when its disk has failed: the agent must end, and may be started again
+ */
+async function openStore(
+  context: AgentContext,
+  state: StateDir,
+  broken: (error: unknown) => void,
+): Promise<Store> {
+  const { config, log, opened, follow } = context;
+  const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
+  const path = join(state.path, DATABASE_NAME);
+  removeUnfinishedRestore(path);
+  const file = await openSqliteStore(path, {
+    broken,
+    ...(committing === undefined ? {} : { committing, migrating: committing }),
+  });
+  opened("store", () => file.close());
+  const kept = config.store.value.kind === "sqlite"
+    ? file
+    : await openSharedStore(context, file, state.runner.life.runner_id);
+  const emit = openEmitter(kept, log);
+  const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
+    void emit({ kind: "index", payload });
+  const store: Store = { ...kept, index: openSyncJournal(kept.index, ended) };
+  const keeping = { seconds: config.keep_finished.value };
+  follow(["keep_finished"], (next) => {
+    keeping.seconds = next.keep_finished.value;
+  });
+  const retention = openRetention({
+    store,
+    keepSeconds: () => keeping.seconds,
+    finishedMax: config.limits.finished_jobs_max.value,
+    log,
+  });
+  opened("retention", () => retention.stop());
+  return store;
+}
+
+/** Opens the database that agents share; its driver is loaded for it alone. */
+async function openSharedStore(
+  { config, opened }: AgentContext,
+  local: Store,
+  host: string,
+): Promise<Store> {
+  const { openPostgresStore } = await import("../store/postgres/postgres_store.ts");
+  const shared = await openPostgresStore(local, { ...await serverOf(config), host });
+  opened("shared store", () => shared.close());
+  return shared;
+}
+
+/**
+ * Makes or updates the tables of the database that agents share, in the name of the user in its address.
+ * @throws {AgentError} `invalid_argument` when the store is none
+ */
+export async function migrateSharedStore(config: Config): Promise<Migrated> {
+  const { migrateSharedDatabase } = await import("../store/postgres/migrations.ts");
+  return await migrateSharedDatabase(await serverOf(config));
+}
+
+/** How the configured database is reached. */
+async function serverOf(
+  { store, store_password_file, store_ca_file, store_deadline }: Config,
+): Promise<ServerOptions> {
+  if (store.value.kind !== "postgres") {
+    throw invalidArgument("store", "Cannot migrate the store: expected a store postgres://");
+  }
+  const password = store_password_file.value;
+  const ca = store_ca_file.value;
+  return {
+    url: store.value.url,
+    deadlineMs: store_deadline.value * MS_PER_SECOND,
+    ...(password === null ? {} : { password: await readSecretFile(password) }),
+    ...(ca === null ? {} : { ca: await Deno.readTextFile(ca) }),
+  };
+}
+
+/**
+ * Limits of the built-in workflows. The operator's limits are for callers' workflows; the jobs of
+ * built-in ones obey the limits on results and calls like all others.
+ */
+const BUILTIN_LIMITS: WorkflowLimits = {
+  tasksMax: 16,
+  sourceCharsMax: 16 * 1024,
+  retryMax: 16,
+  timeoutSecondsMax: DAY_SECONDS,
+};
+
+async function putBuiltinWorkflows({ newUuid }: AgentContext, store: Store): Promise<void> {
+  for (
+    const { uuid, definition } of [
+      PROVISION_MACHINE,
+      FETCH_MEDIUM_WORKFLOW,
+      ...Object.values(MACHINE_LIFE),
+    ]
+  ) {
+    // The agent's own sources, read by a test.
+    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
+    await store.workflows.putBuiltin(builtin);
+  }
+}
+
+/** Stores events about the agent; one that cannot be written is logged. */
+export function openEmitter({ events }: Pick<Store, "events">, log: Log): Emit {
+  return (event) =>
+    events.append(event)
+      .catch((error: unknown) => log.warn("event not written", { kind: event.kind, error }));
+}

@@ -1,0 +1,243 @@
+// Reads events. Those that were committed since the last look are numbered first: by these numbers readers go on.
+
+import type { EventKind, OwnEvent } from "../../domain/event.ts";
+import type { JobUuid, MachineUuid } from "../../domain/id.ts";
+import { type JobLogLine, machineTarget } from "../../domain/job/summary.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import {
+  EVENT_COLUMNS,
+  EVENT_PAGE_BYTES,
+  eventFromRow,
+  type EventJob,
+  type EventLineRow,
+  type EventRow,
+  EVENTS_LOOKED_AT,
+  KINDS_OF_JOBS,
+  type PageLines,
+  storedKinds,
+} from "../event_rows.ts";
+import {
+  EVENT_LINE_BYTES_MAX,
+  type EventBounds,
+  type EventFilter,
+  type EventPage,
+  EVENTS_KEPT,
+  type EventStore,
+} from "../event_store.ts";
+import type { SharedDatabase, Transaction } from "./connection.ts";
+import { definitionOf } from "./job/rows.ts";
+import { summariesById } from "./job/summary_rows.ts";
+import { fieldOf } from "./statements.ts";
+
+/** Events that one transaction numbers. */
+const NUMBERED_AT_ONCE = 10_000;
+
+/** The part of the store about events. */
+export function openEvents(db: SharedDatabase): EventStore {
+  return {
+    append: (event) => db.write((tx) => insertEvent(tx, event)),
+    bounds: () => readNumbered(db, (tx) => selectEventBounds(tx)),
+    after: (seq, limit, filter = {}) =>
+      readNumbered(db, (tx) => selectEvents(tx, seq, limit, filter)),
+    follow: (committed) => db.follow(committed),
+  };
+}
+
+/** Adds an event. @throws {Error} when the payload exceeds its limit */
+export async function insertEvent(tx: Transaction, { kind, payload }: OwnEvent): Promise<void> {
+  const sql = "INSERT INTO events (kind, at, body) VALUES ($1, $2, $3)";
+  await tx.run(sql, kind, tx.now, JSON.stringify(payload));
+}
+
+/** Reads when every committed event has its number. Where all have, nothing is written, and no follower called. */
+async function readNumbered<T>(
+  db: SharedDatabase,
+  read: (tx: Transaction) => Promise<T>,
+): Promise<T> {
+  const found = await db.read(async (tx) =>
+    await hasDrafts(tx) ? undefined : { value: await read(tx) }
+  );
+  if (found !== undefined) return found.value;
+  await numberDrafts(db);
+  return await db.read(read);
+}
+
+/** Numbers the events that nobody has read, so that the oldest go all the same. */
+export async function numberEvents(db: SharedDatabase): Promise<void> {
+  if (await db.read(hasDrafts)) await numberDrafts(db);
+}
+
+/** Numbers the events that are committed, and removes the oldest beyond those that are kept. */
+async function numberDrafts(db: SharedDatabase): Promise<void> {
+  for (let given = NUMBERED_AT_ONCE; given >= NUMBERED_AT_ONCE;) {
+    given = await db.write(async (tx) => {
+      const row = await tx.row<{ given: number }>(
+        "SELECT number_events($1, $2) AS given",
+        NUMBERED_AT_ONCE,
+        EVENTS_KEPT,
+      );
+      return row?.given ?? 0;
+    });
+  }
+}
+
+async function hasDrafts(tx: Transaction): Promise<boolean> {
+  const sql = "SELECT EXISTS (SELECT 1 FROM events WHERE seq IS NULL) AS found";
+  return (await tx.row<{ found: boolean }>(sql))?.found === true;
+}
+
+/** The oldest and newest kept event. */
+async function selectEventBounds(tx: Transaction): Promise<EventBounds> {
+  const row = await tx.row<{ first: number | null; last: number | null }>(
+    "SELECT (SELECT min(seq) FROM events) AS first, (SELECT max(seq) FROM events) AS last",
+  );
+  return { first: row?.first ?? 0, last: row?.last ?? 0 };
+}
+
+/** A page of events, with what they show of jobs as those are now. */
+async function selectEvents(
+  tx: Transaction,
+  after: number,
+  limit: number,
+  filter: EventFilter,
+): Promise<EventPage> {
+  const { first, last } = await selectEventBounds(tx);
+  const found = await rowsAfter(tx, after, limit, last, filter);
+  const rows = found.rows.slice(0, limit);
+  const lines = await selectLines(tx, rows);
+  const fit = rows.slice(0, lines.fit);
+  const jobs = await selectJobs(tx, fit);
+  const cut = fit.length < found.rows.length;
+  const upTo = cut ? fit.at(-1)?.seq ?? after : Math.max(found.upTo, after);
+  return {
+    events: fit.flatMap((row) => eventFromRow(row, jobs, lines.bySeq) ?? []),
+    last: upTo,
+    more: upTo < last,
+    // Every number is used, and the newest event is never removed.
+    joins: last <= after || first <= after + 1,
+  };
+}
+
+/** Rows that fit, and the place up to which they are all that do. */
+interface NumberedRows {
+  readonly rows: readonly EventRow[];
+  readonly upTo: number;
+}
+
+async function rowsAfter(
+  tx: Transaction,
+  after: number,
+  limit: number,
+  last: number,
+  { job, machine, kind }: EventFilter,
+): Promise<NumberedRows> {
+  if (job !== undefined) {
+    return { rows: await rowsOfJobs(tx, after, limit + 1, job, kind), upTo: last };
+  }
+  if (machine === undefined && kind === undefined) {
+    const sql = `SELECT ${EVENT_COLUMNS} FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`;
+    return { rows: await tx.rows<EventRow>(sql, after, limit + 1), upTo: last };
+  }
+  const upTo = Math.min(after + EVENTS_LOOKED_AT, last);
+  const rows = await tx.rows<EventRow>(
+    `SELECT ${EVENT_COLUMNS} FROM events
+      WHERE seq > $1 AND seq <= $2
+        AND ($3::text[] IS NULL OR kind = ANY($3::text[]))
+        AND ($4::text[] IS NULL
+          OR EXISTS (SELECT 1 FROM jobs
+              WHERE jobs.id = events.job_id AND target = ANY($4::text[]))
+          OR CASE WHEN kind = 'own_machine'
+              THEN ${fieldOf("body", "machine_uuid")} = ANY($5::text[]) ELSE false END)
+      ORDER BY seq LIMIT $6`,
+    after,
+    upTo,
+    kind?.flatMap(storedKinds) ?? null,
+    machine?.map(machineTarget) ?? null,
+    machine?.map((uuid: MachineUuid) => JSON.stringify(uuid)) ?? null,
+    limit + 1,
+  );
+  return { rows, upTo };
+}
+
+/** The next events of some jobs. Each look goes along an index and ends after the limit. */
+async function rowsOfJobs(
+  tx: Transaction,
+  after: number,
+  limit: number,
+  jobs: readonly JobUuid[],
+  kinds: readonly EventKind[] = KINDS_OF_JOBS,
+): Promise<readonly EventRow[]> {
+  const columns = EVENT_COLUMNS.split(", ").map((column) => `events.${column}`).join(", ");
+  return await tx.rows<EventRow>(
+    `SELECT * FROM (
+       (SELECT ${columns} FROM jobs CROSS JOIN LATERAL (
+          SELECT * FROM events
+           WHERE job_id = jobs.id AND kind = ANY($4::text[]) AND seq > $1
+           ORDER BY seq LIMIT $2) AS events
+         WHERE jobs.uuid = ANY($3::text[]))
+       UNION ALL
+       -- The row of a removed job is gone, and no other event of it is shown.
+       (SELECT ${columns} FROM events
+         WHERE kind = 'removed_job' AND seq > $1
+           AND body IN (SELECT json_build_object('job_uuid', gone.uuid)::text
+                          FROM unnest($5::text[]) AS gone (uuid)))) AS found
+      ORDER BY seq LIMIT $2`,
+    after,
+    limit,
+    jobs,
+    kinds.filter((kind) => KINDS_OF_JOBS.includes(kind)),
+    kinds.includes("job") ? jobs : [],
+  );
+}
+
+/** The lines of a page, as far as they fit it. */
+async function selectLines(tx: Transaction, rows: readonly EventRow[]): Promise<PageLines> {
+  const found = await tx.rows<EventLineRow & { readonly bytes: number }>(
+    `SELECT seq, phase, attempt, created_at, bytes, CASE WHEN bytes <= ${EVENT_LINE_BYTES_MAX}
+              AND before <= ${EVENT_PAGE_BYTES} THEN entry END AS entry
+       FROM (
+         SELECT *, sum(sent) OVER (ORDER BY place) - sent AS before FROM (
+           SELECT job_log.*, place, octet_length(entry) AS bytes,
+                  CASE WHEN octet_length(entry) <= ${EVENT_LINE_BYTES_MAX}
+                    THEN octet_length(entry) ELSE 0 END AS sent
+             FROM unnest($1::bigint[]) WITH ORDINALITY AS listed (line, place)
+             JOIN job_log ON job_log.seq = listed.line) AS sized) AS summed`,
+    rows.flatMap(({ line }) => line ?? []),
+  );
+  const bySeq = new Map<number, JobLogLine | null>();
+  const rowOf = new Map(found.map((row) => [row.seq, row]));
+  let bytes = 0;
+  for (const [at, { line }] of rows.entries()) {
+    const found = line === null ? undefined : rowOf.get(line);
+    if (line === null || found === undefined) continue;
+    const { bytes: size, ...row } = found;
+    const isLarge = size > EVENT_LINE_BYTES_MAX;
+    if (bytes > EVENT_PAGE_BYTES || row.entry === null && !isLarge) return { bySeq, fit: at };
+    if (!isLarge) bytes += size;
+    // The text was made by this store from an object.
+    const entry = row.entry === null ? null : JSON.parse(row.entry) as JsonObject;
+    bySeq.set(line, entry === null ? null : { ...row, entry });
+  }
+  return { bySeq, fit: rows.length };
+}
+
+async function selectJobs(
+  tx: Transaction,
+  rows: readonly EventRow[],
+): Promise<ReadonlyMap<number, EventJob>> {
+  const ids = [...new Set(rows.flatMap(({ job_id }) => job_id ?? []))];
+  const summaries = await summariesById(tx, ids);
+  const named = await tx.rows<{
+    id: number;
+    definition_id: number;
+    machine_uuid: MachineUuid | null;
+  }>("SELECT id, definition_id, machine_uuid FROM jobs WHERE id = ANY($1::bigint[])", ids);
+  const jobs = new Map<number, EventJob>();
+  for (const { id, definition_id, machine_uuid } of named) {
+    const summary = summaries.get(id);
+    if (summary === undefined) continue;
+    const definition = await definitionOf(tx, definition_id);
+    jobs.set(id, { summary, definition, machine_uuid });
+  }
+  return jobs;
+}

@@ -1,0 +1,105 @@
+// Callbacks of finished jobs that are still pending. The row is written with the end of the job, and names the host
+// that calls back.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { dueFrom } from "../../rules.ts";
+import type { NextDue } from "../../job_store.ts";
+import type { CallbackStore, DueCallback } from "../../store.ts";
+import type { SharedDatabase, Transaction } from "../connection.ts";
+import { jobsFromRows } from "./rows.ts";
+import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
+
+/** The part of the store about callbacks. @param owner the uuid of the host of this agent */
+export function openCallbacks(db: SharedDatabase, owner: string): CallbackStore {
+  return {
+    take: (againMs, limit, passedOver = []) =>
+      db.write((tx) => takeCallbacks(tx, owner, againMs, limit, passedOver)),
+    nextDue: (passedOver = []) => db.read((tx) => selectNextCallback(tx, owner, passedOver)),
+    done: (uuid) => db.write((tx) => deleteCallback(tx, owner, uuid)),
+    postpone: (uuid, waitMs) => db.write((tx) => postponeCallback(tx, owner, uuid, waitMs)),
+  };
+}
+
+/** The job has ended: its callback is due, when it has one. */
+export async function insertCallback(
+  tx: Transaction,
+  { id, callback_host }: { readonly id: number; readonly callback_host: string | null },
+  owner: string,
+): Promise<void> {
+  if (callback_host === null) return;
+  await tx.run(
+    "INSERT INTO callbacks (job_id, host, owner, due_at, attempts) VALUES ($1, $2, $3, $4, 0)",
+    id,
+    callback_host,
+    owner,
+    tx.now,
+  );
+}
+
+/** Takes the due callbacks and postpones each. */
+async function takeCallbacks(
+  tx: Transaction,
+  owner: string,
+  againMs: number,
+  limit: number,
+  passedOver: readonly string[],
+): Promise<DueCallback[]> {
+  const taken = await tx.rows<{ job_id: number; attempts: number }>(
+    `WITH due AS (
+       SELECT job_id FROM callbacks
+        WHERE owner = $1 AND due_at <= $2 AND host <> ALL($5::text[])
+        ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED)
+     UPDATE callbacks SET due_at = $3, attempts = attempts + 1
+       FROM due WHERE callbacks.job_id = due.job_id
+     RETURNING callbacks.job_id, attempts`,
+    owner,
+    tx.now,
+    instantAfter(tx.now, againMs),
+    limit,
+    passedOver,
+  );
+  const attemptsOf = new Map(taken.map(({ job_id, attempts }) => [job_id, attempts]));
+  const rows = await tx.rows<JobRow>(
+    `SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ANY($1::bigint[]) ORDER BY id`,
+    [...attemptsOf.keys()],
+  );
+  const jobs = await jobsFromRows(tx, rows);
+  return rows.flatMap(({ id, callback_url: url }, index) => {
+    const job = jobs[index];
+    if (job === undefined || url === null) return [];
+    return [{ job, url, attempts: (attemptsOf.get(id) ?? 1) - 1 }];
+  });
+}
+
+/** When the first callback is due. */
+async function selectNextCallback(
+  tx: Transaction,
+  owner: string,
+  passedOver: readonly string[],
+): Promise<NextDue> {
+  const row = await tx.row<{ due: Instant | null }>(
+    "SELECT min(due_at) AS due FROM callbacks WHERE owner = $1 AND host <> ALL($2::text[])",
+    owner,
+    passedOver,
+  );
+  return dueFrom(tx.now, row?.due ?? null);
+}
+
+const OF_JOB = "owner = $1 AND job_id = (SELECT id FROM jobs WHERE uuid = $2)";
+
+/** Removes a callback that was delivered or abandoned. */
+async function deleteCallback(tx: Transaction, owner: string, uuid: JobUuid): Promise<void> {
+  await tx.run(`DELETE FROM callbacks WHERE ${OF_JOB}`, owner, uuid);
+}
+
+/** Sets when the next attempt is due. */
+async function postponeCallback(
+  tx: Transaction,
+  owner: string,
+  uuid: JobUuid,
+  waitMs: number,
+): Promise<void> {
+  const due = instantAfter(tx.now, waitMs);
+  await tx.run(`UPDATE callbacks SET due_at = $3 WHERE ${OF_JOB}`, owner, uuid, due);
+}

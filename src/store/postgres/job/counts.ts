@@ -1,0 +1,119 @@
+// Counts of jobs by execution: the sums of what each change has added. Only the minute in which a span of time
+// begins is counted job by job, and the running jobs, which the sums have among the queued ones.
+
+import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts";
+import type { Counts } from "../../stats.ts";
+import type { SharedDatabase, Transaction } from "../connection.ts";
+import { COUNTED, MINUTE_CHARS } from "../schema.ts";
+
+type CountSums = Readonly<Record<typeof COUNTED[number], number>>;
+
+const COLUMNS = COUNTED.join(", ");
+const SUMS = COUNTED.map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`).join(", ");
+/** 1 for a job that is counted in the column, else 0. */
+const ONES = COUNTED.map((column) =>
+  column === "queued"
+    ? "(execution IN ('queued', 'running'))::int::bigint"
+    : `(execution = '${column}')::int::bigint`
+).join(", ");
+
+/** The jobs that were made since then. */
+export async function countsSince(tx: Transaction, since: Instant): Promise<Counts> {
+  const row = await tx.row<CountSums>(
+    `SELECT ${SUMS} FROM (
+       SELECT ${COLUMNS} FROM job_counts WHERE minute > $1
+       UNION ALL
+       SELECT ${ONES} FROM jobs WHERE created_at >= $2 AND created_at < $1 || ':60') AS summed`,
+    since.slice(0, MINUTE_CHARS),
+    since,
+  );
+  return await withRunning(tx, row, since);
+}
+
+/** All jobs. */
+export async function countsOfAll(tx: Transaction): Promise<Counts> {
+  const row = await tx.row<CountSums>(`SELECT ${SUMS} FROM job_counts`);
+  return await withRunning(tx, row, "");
+}
+
+/** Number of unfinished jobs. */
+export async function countUnfinished(tx: Transaction): Promise<number> {
+  const row = await tx.row<{ jobs: number }>(
+    "SELECT coalesce(sum(queued + waiting), 0)::bigint AS jobs FROM job_counts",
+  );
+  return row?.jobs ?? 0;
+}
+
+async function withRunning(
+  tx: Transaction,
+  row: CountSums | undefined,
+  since: string,
+): Promise<Counts> {
+  const found = await tx.row<{ running: number }>(
+    "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= $1",
+    since,
+  );
+  if (row === undefined || found === undefined) throw new Error("Cannot count jobs: no row came");
+  const { running } = found;
+  return { ...row, running, queued: row.queued - running };
+}
+
+/** Where agents take turns in folding, among the advisory locks of the database. */
+const FOLDING = 8_780_004;
+/** No window of the stats begins earlier. */
+const MINUTES_KEPT_MS = 48 * HOUR_MS;
+/** Rows among which equal ones are looked for, and those that are folded at once. */
+const LOOKED_AT_MAX = 100_000;
+const FOLDED_MAX = 10_000;
+
+/**
+ * Adds up what changes have added, so that there is one row for a minute, and one for all minutes that are older
+ * than any window. One agent at a time; another finds nothing to do.
+ */
+export async function foldCounts(db: SharedDatabase): Promise<void> {
+  // A few new rows are left for the next time.
+  while (await db.write(foldSome) > FOLDED_MAX / 2);
+}
+
+/** @returns how many rows became fewer */
+async function foldSome(tx: Transaction): Promise<number> {
+  const turn = await tx.row<{ mine: boolean }>(
+    `SELECT pg_try_advisory_xact_lock(${FOLDING}) AS mine`,
+  );
+  if (turn?.mine !== true) return 0;
+  const old = instantAfter(tx.now, -MINUTES_KEPT_MS).slice(0, MINUTE_CHARS);
+  const minute = "CASE WHEN minute < $1 THEN '' ELSE minute END";
+  const jobs = await fold(tx, "job_counts", [`${minute} AS minute`], COUNTED, [old]);
+  return jobs + await fold(tx, "finished_counts", ["hour", "execution"], ["jobs"], []);
+}
+
+/** Rows that others add meanwhile are not seen, and stay. */
+async function fold(
+  tx: Transaction,
+  table: "job_counts" | "finished_counts",
+  keys: readonly string[],
+  sums: readonly string[],
+  values: readonly string[],
+): Promise<number> {
+  const names = keys.map((key) => key.split(" AS ").at(-1)).join(", ");
+  const summed = sums.map((column) => `sum(${column})::bigint`).join(", ");
+  const row = await tx.row<{ fewer: number }>(
+    `WITH looked AS (
+       SELECT id, ${keys.join(", ")} FROM (
+         SELECT * FROM ${table} ORDER BY id LIMIT ${LOOKED_AT_MAX}) AS oldest),
+     equal AS (
+       SELECT id FROM (
+         SELECT id, ${names}, count(*) OVER (PARTITION BY ${names}) AS equals FROM looked) AS counted
+        WHERE equals > 1 ORDER BY ${names}, id LIMIT ${FOLDED_MAX}),
+     gone AS (
+       DELETE FROM ${table} WHERE id IN (SELECT id FROM equal)
+       RETURNING ${keys.join(", ")}, ${sums.join(", ")}),
+     folded AS (
+       INSERT INTO ${table} (${names}, ${sums.join(", ")})
+       SELECT ${names}, ${summed} FROM gone GROUP BY ${names}
+       HAVING ${sums.map((column) => `sum(${column}) <> 0`).join(" OR ")} RETURNING 1)
+     SELECT (SELECT count(*) FROM gone) - (SELECT count(*) FROM folded) AS fewer`,
+    ...values,
+  );
+  return row?.fewer ?? 0;
+}

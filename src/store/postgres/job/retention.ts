@@ -1,0 +1,127 @@
+// Removes finished jobs that are too old or too many, with their results and callbacks, and afterwards their
+// info and unreferenced definitions. Agents take turns: what one removes, the next one need not look at.
+
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { IDEMPOTENCY_MS } from "../../rules.ts";
+import type { Retention } from "../../job_store.ts";
+import type { Transaction } from "../connection.ts";
+import { keepEnds } from "../machine_claims.ts";
+import { REMOVABLE } from "../schema.ts";
+import { deleteUnusedDefinitions } from "./rows.ts";
+
+/** Where agents take turns in removing jobs, among the advisory locks of the database. */
+const REMOVING = 8_780_005;
+
+/** Removes info of removed jobs, in bounded writes. @returns the number of entries */
+export async function pruneInfo(tx: Transaction, entries: number): Promise<number> {
+  const removed = await tx.rows<{ job_id: number }>(
+    "SELECT job_id FROM removed_jobs ORDER BY job_id LIMIT $1 FOR UPDATE SKIP LOCKED",
+    entries,
+  );
+  const ids = removed.map(({ job_id }) => job_id);
+  if (ids.length === 0) return 0;
+  const gone = await tx.run(
+    `DELETE FROM job_log WHERE seq IN (
+       SELECT seq FROM job_log WHERE job_id = ANY($1::bigint[]) ORDER BY job_id, seq LIMIT $2)`,
+    ids,
+    entries,
+  );
+  await tx.run(
+    `DELETE FROM removed_jobs
+      WHERE job_id = ANY($1::bigint[])
+        AND NOT EXISTS (SELECT 1 FROM job_log WHERE job_log.job_id = removed_jobs.job_id)`,
+    ids,
+  );
+  return gone;
+}
+
+/**
+ * Forgets up to a number of expired idempotency keys, so that their jobs may be removed.
+ * @returns how many keys
+ */
+export async function pruneKeys(tx: Transaction, limit: number): Promise<number> {
+  return await tx.run(
+    `DELETE FROM idempotency_keys WHERE key IN (
+       SELECT key FROM idempotency_keys WHERE created_at < $1
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+    instantAfter(tx.now, -IDEMPOTENCY_MS),
+    limit,
+  );
+}
+
+/** Removes the jobs that may be removed. @returns how many */
+export async function prune(tx: Transaction, retention: Retention): Promise<number> {
+  const turn = await tx.row<{ mine: boolean }>(
+    `SELECT pg_try_advisory_xact_lock(${REMOVING}) AS mine`,
+  );
+  if (turn?.mine !== true) return 0;
+  const jobs = await jobsToGo(tx, retention);
+  if (jobs.length === 0) return 0;
+  await keepEnds(tx, jobs);
+  await tx.run(
+    `INSERT INTO removed_jobs
+     SELECT gone.id FROM unnest($1::bigint[]) AS gone (id)
+      WHERE EXISTS (SELECT 1 FROM job_log WHERE job_id = gone.id)`,
+    jobs,
+  );
+  const removed = await tx.rows<{ definition_id: number }>(
+    "DELETE FROM jobs WHERE id = ANY($1::bigint[]) RETURNING definition_id",
+    jobs,
+  );
+  await deleteDefinitions(tx, new Set(removed.map(({ definition_id }) => definition_id)));
+  await deleteGoneRunners(tx);
+  return removed.length;
+}
+
+/** The oldest of the jobs that are too old, and of those beyond the limit; others wait for what is done with them. */
+async function jobsToGo(
+  tx: Transaction,
+  { age_ms, finished_max, limit }: Retention,
+): Promise<number[]> {
+  const until: Instant | null = age_ms === null ? null : instantAfter(tx.now, -age_ms);
+  const excess = Math.min(await excessOf(tx, finished_max), limit);
+  const rows = await tx.rows<{ id: number }>(
+    // Both start with the oldest, so the longer list contains the other.
+    `SELECT id FROM jobs WHERE id IN (
+       (SELECT id FROM jobs WHERE ${REMOVABLE} ORDER BY finished_at, id LIMIT $1)
+       UNION ALL
+       (SELECT id FROM jobs WHERE ${REMOVABLE} AND finished_at <= $2
+         ORDER BY finished_at, id LIMIT $3))
+        AND ${REMOVABLE}
+      ORDER BY id FOR UPDATE SKIP LOCKED`,
+    excess,
+    until,
+    limit,
+  );
+  return rows.map(({ id }) => id);
+}
+
+/**
+ * Removable jobs beyond the limit. Other jobs do not count: otherwise a newer job would be removed for each one
+ * kept for its idempotency key.
+ */
+async function excessOf(tx: Transaction, finishedMax: number): Promise<number> {
+  const row = await tx.row<{ jobs: number }>(
+    `SELECT count(*) AS jobs FROM jobs WHERE ${REMOVABLE}`,
+  );
+  return Math.max((row?.jobs ?? 0) - finishedMax, 0);
+}
+
+/** Locked first: a new job may be about to use one, and its row is seen only by a later statement. */
+async function deleteDefinitions(tx: Transaction, ids: ReadonlySet<number>): Promise<void> {
+  const rows = await tx.rows<{ id: number }>(
+    "SELECT id FROM definitions WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED",
+    [...ids],
+  );
+  await deleteUnusedDefinitions(tx, rows.map(({ id }) => id));
+}
+
+/** Forgets the leases of runners that have ended and hold nothing. */
+async function deleteGoneRunners(tx: Transaction): Promise<void> {
+  await tx.run(
+    `DELETE FROM runners
+      WHERE leased_until <= $1
+        AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.runner_id = runners.runner_id)`,
+    tx.now,
+  );
+}

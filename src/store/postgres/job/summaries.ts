@@ -1,0 +1,210 @@
+// Lists of job summaries, newest first, and how many jobs they hold. What an index answers selects the jobs that are
+// looked at, up to a number of jobs and bytes; the params and texts that none answers are searched in those. Beyond
+// that the page ends early, and the next one continues after the last examined job; a count says whether it was all.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
+import {
+  type JobSummary,
+  machineTarget,
+  type SummaryFilter,
+  type SummaryPlace,
+} from "../../../domain/job/summary.ts";
+import type { SummaryCounts, SummaryPage, SummaryPart } from "../../job_store.ts";
+import { DEFINITIONS_MAX, folded, SUMMARIES_LOOKED_AT_MAX } from "../../summary_rows.ts";
+import type { Transaction } from "../connection.ts";
+import { beginsWith, isText, Values } from "../statements.ts";
+import { conditionsOf } from "./lists.ts";
+import { summariesById } from "./summary_rows.ts";
+
+/** Bytes of params that one page is searched in. */
+const SEARCHED_BYTES_MAX = 32 * 1024 * 1024;
+
+/** A page of summaries, and where the next one begins. */
+export async function listSummaries(
+  tx: Transaction,
+  filter: SummaryFilter,
+  { limit, after }: SummaryPage,
+): Promise<SummaryPart> {
+  const order = after?.order ?? orderOf(filter);
+  const values = new Values();
+  const { looked, checks } = await walkOf(tx, filter, order, after, values);
+  const found = await tx.rows<FoundRow>(
+    `SELECT id, at FROM (${looked}) AS looked WHERE ${checks()}
+      ORDER BY at DESC, id DESC LIMIT ${values.add(limit + 1)}`,
+    ...values.all,
+  );
+  const page = found.slice(0, limit);
+  // When the page is full, the next page examines the jobs after the last one again.
+  const end = found.length > limit ? page.at(-1) : await endOf(tx, filter, order, after);
+  const summaries = await summariesById(tx, page.map(({ id }) => id));
+  const next = end === undefined ? {} : { next: { order, at: end.at, id: end.id } };
+  return { summaries: [...summaries.values()], ...next };
+}
+
+/** Counts the jobs that fit. */
+export async function countSummaries(
+  tx: Transaction,
+  filter: SummaryFilter,
+): Promise<SummaryCounts> {
+  const order = orderOf(filter);
+  const values = new Values();
+  const { looked, checks } = await walkOf(tx, filter, order, undefined, values);
+  const rows = await tx.rows<{ execution: Execution; jobs: number }>(
+    `SELECT execution, count(*) AS jobs FROM (${looked}) AS looked WHERE ${checks()} GROUP BY execution`,
+    ...values.all,
+  );
+  const counts = new Map<Execution, number>(EXECUTIONS.map((execution) => [execution, 0]));
+  for (const { execution, jobs } of rows) counts.set(execution, jobs);
+  return { counts, whole: await endOf(tx, filter, order, undefined) === undefined };
+}
+
+/** One job; undefined when it is missing. */
+export async function selectSummary(
+  tx: Transaction,
+  uuid: JobUuid,
+): Promise<JobSummary | undefined> {
+  const row = await tx.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = $1", uuid);
+  return row === undefined ? undefined : (await summariesById(tx, [row.id])).get(row.id);
+}
+
+/** A job that was found, and its time in the order of the list. */
+interface FoundRow {
+  readonly id: number;
+  /** Empty in the order by creation. */
+  readonly at: string;
+}
+
+/** The last job that a page examines; undefined when it examines all that are left. */
+async function endOf(
+  tx: Transaction,
+  filter: SummaryFilter,
+  order: SummaryPlace["order"],
+  after: SummaryPlace | undefined,
+): Promise<FoundRow | undefined> {
+  const values = new Values();
+  const { beyond } = await walkOf(tx, filter, order, after, values);
+  return await tx.row<FoundRow>(
+    `SELECT id, at FROM (${beyond}) AS walked
+      WHERE is_examined AND EXISTS (SELECT 1 FROM (${beyond}) AS again WHERE NOT is_examined)
+      ORDER BY at, id LIMIT 1`,
+    ...values.all,
+  );
+}
+
+function orderOf({ uuid, target, machine, since, until, finished_since }: SummaryFilter) {
+  if (uuid !== undefined || target !== undefined || machine !== undefined) return "id";
+  if (finished_since !== undefined) return "finished";
+  return since === undefined && until === undefined ? "id" : "created";
+}
+
+/** The columns of each order; that by creation is the order of places. */
+const TIMES = { id: undefined, created: "created_at", finished: "finished_at" } as const;
+
+/** The statements that read a list. */
+interface SummaryWalk {
+  /** The jobs that a page examines. */
+  readonly looked: string;
+  /** What each of them is examined for; its values are added to those of the statement. */
+  readonly checks: () => string;
+  /** The same jobs and one more, with whether each is examined. */
+  readonly beyond: string;
+}
+
+async function walkOf(
+  tx: Transaction,
+  filter: SummaryFilter,
+  order: SummaryPlace["order"],
+  after: SummaryPlace | undefined,
+  values: Values,
+): Promise<SummaryWalk> {
+  const { params, search, searchesParams } = filter;
+  const lane = await laneOf(tx, filter, order, after, values);
+  const time = TIMES[order];
+  const at = time ?? "''";
+  const sorted = time === undefined ? "id DESC" : `${time} DESC, id DESC`;
+  const isHeavy = params !== undefined || search !== undefined && searchesParams;
+  // Of a large text the size is known without it.
+  const bytes = isHeavy ? "octet_length(params)::bigint" : "0::bigint";
+  const walked = `SELECT id, ${at} AS at, definition_id, target, error, params, execution,
+      row_number() OVER walk AS place, sum(${bytes}) OVER walk - ${bytes} AS before
+     FROM jobs WHERE ${lane} WINDOW walk AS (ORDER BY ${sorted} ROWS UNBOUNDED PRECEDING)
+    ORDER BY ${sorted} LIMIT ${SUMMARIES_LOOKED_AT_MAX + 1}`;
+  const examined = `place <= ${SUMMARIES_LOOKED_AT_MAX} AND before < ${SEARCHED_BYTES_MAX}`;
+  return {
+    looked: `SELECT * FROM (${walked}) AS walked WHERE ${examined}`,
+    checks: () => checksOf(filter, values),
+    beyond: `SELECT id, at, ${examined} AS is_examined FROM (${walked}) AS walked`,
+  };
+}
+
+/** The conditions that indexes or columns of fixed size answer, and the place where the page begins. */
+async function laneOf(
+  tx: Transaction,
+  filter: SummaryFilter,
+  order: SummaryPlace["order"],
+  after: SummaryPlace | undefined,
+  values: Values,
+): Promise<string> {
+  const { uuid, states, target, machine, since, until, finished_since } = filter;
+  const conditions = conditionsOf({
+    ...(target === undefined ? {} : { target }),
+    ...(since === undefined ? {} : { since }),
+    ...(until === undefined ? {} : { until }),
+  }, values);
+  conditions.push(...await ofDefinitions(tx, filter, values));
+  if (machine !== undefined) conditions.push(isText("target", machineTarget(machine), values));
+  if (uuid !== undefined) conditions.push(...beginsWith("uuid", uuid, values));
+  if (states !== undefined) conditions.push(`execution = ANY(${values.add(states)}::text[])`);
+  if (finished_since !== undefined) conditions.push(`finished_at >= ${values.add(finished_since)}`);
+  if (order === "finished") conditions.push("finished_at IS NOT NULL");
+  const time = TIMES[order];
+  if (after !== undefined && time === undefined) conditions.push(`id < ${values.add(after.id)}`);
+  if (after !== undefined && time !== undefined) {
+    conditions.push(`(${time}, id) < (${values.add(after.at)}, ${values.add(after.id)}::bigint)`);
+  }
+  return conditions.length === 0 ? "true" : conditions.join(" AND ");
+}
+
+/** With few definitions, the server knows by their ids how many jobs there are of them. */
+async function ofDefinitions(
+  tx: Transaction,
+  { name, workflow_uuid }: SummaryFilter,
+  values: Values,
+): Promise<string[]> {
+  if (name === undefined && workflow_uuid === undefined) return [];
+  const named = {
+    ...(name === undefined ? {} : { name }),
+    ...(workflow_uuid === undefined ? {} : { workflow_uuid }),
+  };
+  const own = new Values();
+  const conditions = Object.entries(named).map(([column, text]) => isText(column, text, own));
+  const found = await tx.rows<{ id: number }>(
+    `SELECT id FROM definitions WHERE ${conditions.join(" AND ")} LIMIT ${DEFINITIONS_MAX + 1}`,
+    ...own.all,
+  );
+  if (found.length > DEFINITIONS_MAX) return conditionsOf(named, values);
+  return [`definition_id = ANY(${values.add(found.map(({ id }) => id))}::bigint[])`];
+}
+
+/** What is looked for in texts: values of params, and the search. */
+function checksOf({ params, search, searchesParams }: SummaryFilter, values: Values): string {
+  const checks = params === undefined ? [] : conditionsOf({ params }, values);
+  if (search !== undefined) checks.push(searchCondition(folded(search), searchesParams, values));
+  return checks.length === 0 ? "true" : checks.join(" AND ");
+}
+
+/** ASCII in any case, as a text of this collation folds; in params strings as JSON escapes them. */
+function searchCondition(text: string, searchesParams: boolean, values: Values): string {
+  const found = (place: string, value: string) =>
+    value.includes("\0")
+      ? "false"
+      : `coalesce(strpos(lower(${place}), ${values.add(value)}) > 0, false)`;
+  const places = [
+    found("(SELECT name FROM definitions WHERE definitions.id = definition_id)", text),
+    found("target", text),
+    found("error", text),
+  ];
+  if (searchesParams) places.push(found("params", JSON.stringify(text).slice(1, -1)));
+  return `(${places.join(" OR ")})`;
+}

@@ -1,0 +1,134 @@
+// Claims of jobs on machines, as rows.
+
+import type { JobUuid, MachineUuid } from "../../domain/id.ts";
+import { type Instant, instantAfter } from "../../domain/instant.ts";
+import type { Leftover, MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
+import type { SharedDatabase, Transaction } from "./connection.ts";
+import { insertEvent } from "./events.ts";
+
+/**
+ * Claims of jobs that have ended without a machine; a canceled job is final before its last task. The
+ * row of the job says how it ended, or the claim once that row is removed.
+ */
+const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid
+      WHERE coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
+        AND j.runner_id IS NULL AND j.claimable_at IS NULL`;
+const COLUMNS = "c.uuid, c.host, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
+const LEFTOVER_COLUMNS =
+  `${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid`;
+
+/** The part of the store about claims. */
+export function openMachineClaims(db: SharedDatabase): MachineClaimStore {
+  return {
+    take: (machine) => db.write((tx) => upsertClaim(tx, machine)),
+    get: (uuid) => db.read((tx) => selectClaim(tx, uuid)),
+    release: (uuid, job) => db.write((tx) => deleteClaim(tx, { uuid, job }, "leftover_removed")),
+    drop: (uuid, job) => db.write((tx) => deleteClaim(tx, { uuid, job }, "leftover_dropped")),
+    settle: () => db.write((tx) => deleteSettled(tx)),
+    left: (limit, host) => db.read((tx) => selectLeft(tx, limit ?? null, host ?? null)),
+    leftover: (uuid) => db.read((tx) => selectLeftover(tx, uuid)),
+    postpone: (claim, wait_ms, error) => db.write((tx) => updateClaim(tx, claim, wait_ms, error)),
+  };
+}
+
+async function upsertClaim(
+  tx: Transaction,
+  { uuid, host, job_uuid }: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
+): Promise<boolean> {
+  // Locked, so that retention of another agent does not remove the job before it knows of the claim.
+  const written = await tx.run(
+    `INSERT INTO machine_claims (uuid, host, job_uuid, workflow_uuid, claimed_at)
+     SELECT $1, $2, uuid, workflow_uuid, $4 FROM jobs WHERE uuid = $3 FOR KEY SHARE
+     ON CONFLICT (uuid) DO UPDATE
+        SET host = excluded.host, job_uuid = excluded.job_uuid,
+            workflow_uuid = excluded.workflow_uuid, claimed_at = excluded.claimed_at,
+            execution = NULL, tries = 0, next_try_at = NULL, error = NULL`,
+    uuid,
+    host,
+    job_uuid,
+    tx.now,
+  );
+  return written > 0;
+}
+
+/** Copies the outcome of jobs that are about to be removed into their claims. */
+export async function keepEnds(tx: Transaction, jobs: readonly number[]): Promise<void> {
+  await tx.run(
+    `UPDATE machine_claims SET execution = jobs.execution FROM jobs
+      WHERE jobs.id = ANY($1::bigint[]) AND machine_claims.job_uuid = jobs.uuid`,
+    jobs,
+  );
+}
+
+async function selectClaim(
+  tx: Transaction,
+  uuid: MachineUuid,
+): Promise<MachineClaim | undefined> {
+  const sql = `SELECT ${COLUMNS} FROM machine_claims c WHERE c.uuid = $1`;
+  return await tx.row<MachineClaim>(sql, uuid);
+}
+
+/** Removes a claim, with an event if it had become a leftover. */
+async function deleteClaim(
+  tx: Transaction,
+  { uuid, job }: { readonly uuid: MachineUuid; readonly job: JobUuid },
+  change: "leftover_removed" | "leftover_dropped",
+): Promise<void> {
+  const gone = await tx.row<{ next_try_at: Instant | null }>(
+    "DELETE FROM machine_claims WHERE uuid = $1 AND job_uuid = $2 RETURNING next_try_at",
+    uuid,
+    job,
+  );
+  if (gone === undefined) return;
+  // A leftover that no check has found was never reported.
+  if (change === "leftover_removed" && gone.next_try_at === null) return;
+  const payload = { change, machine_uuid: uuid, job_uuid: job };
+  await insertEvent(tx, { kind: "own_machine", payload });
+}
+
+async function deleteSettled(tx: Transaction): Promise<void> {
+  await tx.run(
+    `DELETE FROM machine_claims
+      WHERE coalesce((SELECT execution FROM jobs WHERE uuid = job_uuid), execution) = 'succeeded'`,
+  );
+}
+
+async function selectLeftover(
+  tx: Transaction,
+  uuid: MachineUuid,
+): Promise<Leftover | undefined> {
+  const sql = `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND c.uuid = $1`;
+  return await tx.row<Leftover>(sql, uuid);
+}
+
+async function selectLeft(
+  tx: Transaction,
+  limit: number | null,
+  host: string | null,
+): Promise<Leftover[]> {
+  return await tx.rows<Leftover>(
+    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND ($2::text IS NULL OR c.host = $2)
+      ORDER BY c.claimed_at, c.uuid LIMIT $1`,
+    limit,
+    host,
+  );
+}
+
+async function updateClaim(
+  tx: Transaction,
+  { uuid, job_uuid, tries }: MachineClaim,
+  wait_ms: number,
+  error: string | null,
+): Promise<void> {
+  await tx.run(
+    `UPDATE machine_claims
+        SET next_try_at = $3, tries = $5::bigint + ($4::text IS NOT NULL)::int,
+            error = coalesce($4, error)
+      WHERE uuid = $1 AND job_uuid = $2`,
+    uuid,
+    job_uuid,
+    instantAfter(tx.now, wait_ms),
+    error?.replaceAll("\0", "\ufffd") ?? null,
+    tries,
+  );
+}

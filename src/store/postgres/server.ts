@@ -1,0 +1,153 @@
+// One session with a PostgreSQL server, and what its errors mean for a caller.
+
+import { AgentError, messageOf } from "../../domain/error.ts";
+import type { Now } from "../../domain/instant.ts";
+// @ts-types="@types/pg"
+import pg from "pg";
+
+/** A value that a statement takes. */
+export type BoundValue =
+  | string
+  | number
+  | boolean
+  | null
+  | Uint8Array
+  | readonly (string | number)[];
+
+/** Where the server is, and how long calls wait for it. */
+export interface ServerOptions {
+  /** `postgres://USER@HOST:PORT/DATABASE`, or with `?host=/FOLDER` for its socket. */
+  readonly url: string;
+  /** Of the user in the address. */
+  readonly password?: string;
+  /** Certificate of the authority that signed the server's, PEM; those of the system unless given. */
+  readonly ca?: string;
+  /** Milliseconds after which a call that was not answered fails. */
+  readonly deadlineMs: number;
+  /** The clock by which leases end and jobs are due; the server's unless given. */
+  readonly now?: Now;
+}
+
+/** A session that is open on the server. */
+export interface ServerSession {
+  query(sql: string, values?: readonly BoundValue[]): Promise<pg.QueryResult>;
+  /** Runs several statements without values. */
+  script(sql: string): Promise<pg.QueryResult[]>;
+  /** Ends it without asking the server. */
+  destroy(): void;
+  readonly broken: boolean;
+}
+
+/** States of PostgreSQL's errors after which the same transaction may succeed: two of them met. */
+const MEETINGS = new Set(["40001", "40P01", "55P03", "23503", "23505"]);
+/** A row was not as it was read: another agent's write came between. Repeat the transaction. */
+export class Changed extends Error {}
+
+/** The connection of a transaction broke. */
+export class Broken extends Error {}
+
+const types = new pg.TypeOverrides();
+// Counts and ids stay far below 2 ** 53.
+types.setTypeParser(pg.types.builtins.INT8, Number);
+
+/**
+ * Opens a session.
+ * @param leftMs milliseconds for it
+ * @param noticed called with each notice of a channel that the session listens to
+ * @throws {Error} the driver's, when the server does not take it
+ */
+export async function openSession(
+  { url, password, ca }: ServerOptions,
+  leftMs: number,
+  noticed: (notice: string) => void = () => {},
+): Promise<ServerSession> {
+  const { Socket } = await import("node:net");
+  // One of our own, since the driver's own end() waits for the server to answer.
+  const socket = new Socket();
+  const client = new pg.Client({
+    connectionString: url,
+    ...(password === undefined ? {} : { password }),
+    // Without a verified name, anyone on the way could be the server.
+    ...(isNear(url)
+      ? {}
+      : { ssl: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } }),
+    stream: () => socket,
+    connectionTimeoutMillis: Math.max(Math.ceil(leftMs), 1),
+    application_name: "zonewright",
+    types,
+  });
+  let broken = false;
+  const destroy = () => {
+    broken = true;
+    socket.destroy();
+  };
+  client.on("error", () => broken = true);
+  client.on("end", () => broken = true);
+  client.on("notification", ({ payload = "" }) => noticed(payload));
+  try {
+    await client.connect();
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+  return {
+    query: (sql, values) => client.query(sql, values === undefined ? undefined : [...values]),
+    script: async (sql) => {
+      // Several statements have several results, whatever the driver's types say.
+      const found: pg.QueryResult | pg.QueryResult[] = await client.query(sql);
+      return Array.isArray(found) ? found : [found];
+    },
+    destroy,
+    get broken() {
+      return broken;
+    },
+  };
+}
+
+/** Whether a server is on this machine: on its loopback, or behind a socket. */
+function isNear(url: string): boolean {
+  const { hostname, searchParams } = new URL(url);
+  return searchParams.has("host") || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+}
+
+/** Whether the same transaction may succeed when it is run again. */
+export function isMeeting(error: unknown): boolean {
+  return error instanceof Changed || MEETINGS.has(stateOf(error) ?? "");
+}
+
+/** The SQLSTATE of an error of the server. */
+function stateOf(error: unknown): string | undefined {
+  return error instanceof pg.DatabaseError ? error.code : undefined;
+}
+
+/**
+ * The error for a caller: of a full disk, or of a server that refuses or ends what it does.
+ * @see the table of error codes in PostgreSQL's manual: class 53 is a lack of resources, 57 an operator
+ */
+export function named(error: unknown): unknown {
+  const state = stateOf(error);
+  if (state === "53100") {
+    return new AgentError("storage_full", "Cannot write to the store: its disk is full", {
+      cause: error,
+    });
+  }
+  const isAway = state === "57014" || state?.startsWith("57P") === true || state === "53300" ||
+    state === "25006";
+  return isAway || isMeeting(error) ? away(error) : error;
+}
+
+/** The error for a caller whom the server does not answer. */
+export function away(cause: unknown): AgentError {
+  if (cause instanceof AgentError) return cause;
+  return overloaded(`Cannot reach the database: ${messageOf(cause)}`, cause);
+}
+
+/** Nothing is known to be written, and the same call may succeed soon. */
+export function overloaded(message: string, cause?: unknown): AgentError {
+  return new AgentError("overloaded", message, { cause, retryAfterSeconds: 1 });
+}
+
+/** The error of every call after close(). */
+export function closed(): AgentError {
+  return new AgentError("aborted", "Cannot use the store: it is closed");
+}

@@ -1,0 +1,120 @@
+// Two agents on one database: each shows and cancels the jobs of the other, and runs its own alone. The server is a
+// real one, which is stopped and started again.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
+import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
+import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
+import { until, withFolder } from "../support/until.ts";
+
+const DATABASE = "fleet";
+const WAITS = {
+  name: "waits",
+  chain: [{ body: "(job, cb) => cb('wait')" }, { body: "(job, cb) => cb()" }],
+};
+const SLEEPS = { name: "sleeps", chain: [{ body: "(job, cb) => sleep(600000).then(() => cb())" }] };
+
+interface Fleet {
+  readonly server: PostgresServer;
+  readonly one: AgentProcess;
+  readonly other: AgentProcess;
+  /** Starts an agent of this name; its state is that of an earlier one of the name. */
+  start(name: string): Promise<AgentProcess>;
+}
+
+async function withFleet(run: (fleet: Fleet) => Promise<void>): Promise<void> {
+  await withFolder(async (folder) => {
+    const server = await startPostgres(folder);
+    const started = new Set<AgentProcess>();
+    try {
+      await server.sql(`CREATE DATABASE ${DATABASE}`);
+      await migrateSharedDatabase({ url: server.url(DATABASE), deadlineMs: 60_000 });
+      const start = async (name: string) => {
+        const flags = ["--host", "simulated", "--store", server.url(DATABASE)];
+        const agent = await startAgentProcess(programOfRun(), `${folder}/${name}`, flags);
+        started.add(agent);
+        return agent;
+      };
+      await run({ server, start, one: await start("one"), other: await start("other") });
+    } finally {
+      for (const agent of started) await agent.stop();
+      await server.stop();
+    }
+  });
+}
+
+async function workflowOf(agent: AgentProcess, definition: typeof WAITS): Promise<string> {
+  return String((await agent.post("/workflows", definition)).body.uuid);
+}
+
+/** What one agent says of a job. */
+async function executionAt(agent: AgentProcess, job: string): Promise<unknown> {
+  return (await agent.get(`/jobs/${job}`)).body.execution;
+}
+
+postgresTest(
+  "a job of one agent is seen, waited for and resumed through another",
+  () =>
+    withFleet(async ({ one, other }) => {
+      const workflow = await workflowOf(one, WAITS);
+      const job = String((await one.post("/jobs", { workflow, params: { n: 1 } })).body.uuid);
+      await until("the job to wait", async () => await executionAt(other, job) === "waiting");
+      assertEquals((await other.post(`/jobs/${job}/resume`, { result: "yes" })).status, 200);
+      const ended = async () => (await other.get(`/jobs/${job}/wait?timeout=60`)).body.execution;
+      await until("the job to succeed", async () => await ended() === "success");
+    }),
+);
+
+postgresTest(
+  "a cancel through one agent ends the guest of another",
+  () =>
+    withFleet(async ({ one, other }) => {
+      const workflow = await workflowOf(one, SLEEPS);
+      const job = String((await one.post("/jobs", { workflow })).body.uuid);
+      await until("the job to run", async () => await executionAt(other, job) === "running");
+      assertEquals((await other.post(`/jobs/${job}/cancel`)).status, 200);
+      // The host that runs it ends it, long before its runner would look by itself.
+      await one.said(`"job finished","job_uuid":"${job}"`);
+      assertEquals(await executionAt(one, job), "canceled");
+    }),
+);
+
+postgresTest(
+  "a job whose host was killed is run by that host alone, when it is back",
+  () =>
+    withFleet(async ({ one, other, start }) => {
+      const workflow = await workflowOf(one, WAITS);
+      const sleeps = await workflowOf(one, SLEEPS);
+      const held = String((await one.post("/jobs", { workflow: sleeps })).body.uuid);
+      await until("the job to run", async () => await executionAt(other, held) === "running");
+      await one.kill();
+      const later = String((await other.post("/jobs", { workflow, params: { n: 2 } })).body.uuid);
+      await until(
+        "the job of the other to wait",
+        async () => await executionAt(other, later) === "waiting",
+      );
+      assertEquals(await executionAt(other, held), "running");
+      const again = await start("one");
+      await again.said('"jobs rescued"');
+    }),
+);
+
+postgresTest(
+  "while the database is away, changes are refused and nothing is lost",
+  () =>
+    withFleet(async ({ server, one }) => {
+      const workflow = await workflowOf(one, WAITS);
+      await server.pause();
+      const refused = await one.post("/jobs", { workflow });
+      assertEquals(refused.status, 503);
+      assertStringIncludes(String(refused.body.message), "Cannot reach the database");
+      await server.resume();
+      const job = String(
+        (await until("a job to be taken", async () => {
+          const answer = await one.post("/jobs", { workflow });
+          return answer.status === 201 ? answer : undefined;
+        })).body.uuid,
+      );
+      await until("the job to wait", async () => await executionAt(one, job) === "waiting");
+    }),
+);
