@@ -9,7 +9,7 @@ const NOTICE_CHARS_MAX = 4_000;
 /** The first letter of each word. */
 const LETTERS = { queued: "q", canceled: "c", changed: "e" } as const;
 
-/** A job became ready. @param host the one that may run it, or ANY_HOST */
+/** A job became ready. @param host the one that may run it */
 export function queuedWord(host: string): string {
   return `${LETTERS.queued}${host}`;
 }

@@ -27,12 +27,11 @@ import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineClaims } from "./machine_claims.ts";
 import { checkVersion } from "./migrations.ts";
 import { noticeOf } from "./notices.ts";
-import { ANY_HOST } from "./schema.ts";
 import { openWorkflows } from "./workflows.ts";
 
 /** The database, and whose jobs are run. */
 interface SharedStoreOptions extends ServerOptions {
-  /** The uuid of this host: it runs its own jobs, and those of any host. */
+  /** The uuid of this host: it runs its own jobs alone. */
   readonly host: string;
 }
 
@@ -71,7 +70,7 @@ export async function openPostgresStore(
     measures: {
       read: async () => ({
         ...await local.measures.read(),
-        oldest_ready_at: await db.read((tx) => selectOldestReady(tx, [host, ANY_HOST])),
+        oldest_ready_at: await db.read((tx) => selectOldestReady(tx, [host])),
       }),
       check: async () => {
         await local.measures.check();
@@ -85,7 +84,8 @@ export async function openPostgresStore(
         );
       },
     },
-    shared: true,
+    // Its jobs are bound to this host: while the store is away, nobody takes them.
+    shared: false,
     close: async () => {
       await forwarding.stop();
       await db.close();
@@ -94,7 +94,7 @@ export async function openPostgresStore(
 }
 
 function jobStore(db: SharedDatabase, host: string): JobStore {
-  const hosts = [host, ANY_HOST];
+  const hosts = [host];
   return {
     ...openJobCreation(db, host),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),

@@ -10,9 +10,6 @@ import { EVENT_TABLES, oneOf, TEXT } from "./event_tables.ts";
 /** The version of these tables; an agent uses no other. */
 export const SCHEMA_VERSION = 1;
 
-/** The host of jobs that any agent may claim. */
-export const ANY_HOST = "";
-
 const IS_UNFINISHED = oneOf("execution", UNFINISHED);
 /** Whether a job occupies its target: it is unfinished, or its oncancel chain is pending or running. */
 export const HOLDS_TARGET = `(${IS_UNFINISHED}
@@ -48,7 +45,7 @@ const JOB_TABLES = `
   CREATE TABLE jobs (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid ${TEXT} NOT NULL UNIQUE,
-    -- The uuid of the host that alone may run the job; empty when any may.
+    -- The uuid of the host that alone may run the job.
     host ${TEXT} NOT NULL,
     workflow_uuid ${TEXT} NOT NULL,
     definition_id BIGINT NOT NULL REFERENCES definitions (id),
@@ -159,7 +156,7 @@ const JOB_TABLES = `
   CREATE TABLE callbacks (
     job_id BIGINT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     host ${TEXT} NOT NULL,
-    -- The host that calls back: that of its job, or the one that ended a job of any host.
+    -- The host that calls back: that of its job.
     owner ${TEXT} NOT NULL,
     due_at ${TEXT} NOT NULL,
     attempts BIGINT NOT NULL CHECK (attempts >= 0)

@@ -1,4 +1,4 @@
-// Claims: a runner takes the jobs of its host, and those of any host, whose turn it is. One that another agent is
+// Claims: a runner takes the jobs of its host whose turn it is. One that another agent is
 // writing about is skipped.
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";

@@ -16,7 +16,7 @@ import type { InsertOutcome } from "../../columns.ts";
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
  * repeated after a lost answer returns the job of the first call, as it is now.
- * @param host the one that alone may run it, or ANY_HOST
+ * @param host the one that alone may run it
  * @throws {Changed} when the job that prevented it has just ended
  */
 export async function insertJob(

@@ -1,5 +1,5 @@
 // Leases: until when the jobs of a runner are its own although nothing is heard of it. A job of a host is queued
-// again by that host alone, however long it is away; one of any host by any agent that finds its lease ended.
+// again by that host alone, however long it is away.
 
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { instantAfter, msBetween } from "../../../domain/instant.ts";
