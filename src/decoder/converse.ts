@@ -1,7 +1,7 @@
 // One piece of work of a decoder. Input is sent as fast as the decoder takes it, output is read as fast
 // as the caller takes it, and anything outside the protocol kills the decoder.
 
-import { AgentError, type ErrorCode, messageOf } from "../domain/error.ts";
+import { abortedError, AgentError, type ErrorCode, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import {
   FRAME,
@@ -83,7 +83,9 @@ export async function* converse(
     }
   } catch (error) {
     if (sending.broken !== undefined) throw sending.broken.error;
-    if (options.signal?.aborted === true) throw abortedError(options.what);
+    if (options.signal?.aborted === true) {
+      throw abortedError(`Cannot ${options.what}`, options.signal);
+    }
     if (error instanceof DecoderLost) {
       const message = `${words}: its process ${error.end.words}`;
       throw new AgentError(options.code ?? "too_large", message, { cause: error });
@@ -102,11 +104,6 @@ export async function* converse(
 
 /** Why a decoder ended whose caller aborted the work. */
 export const GIVEN_UP = "was killed: its caller gave up";
-
-/** The error of aborted work. @param what worded to follow "Cannot" */
-export function abortedError(what: string): AgentError {
-  return new AgentError("aborted", `Cannot ${what}: the caller gave up`);
-}
 
 function lostWords(what: string, memoryMib: number, deadlineMs: number): string {
   return `Cannot ${what} within ${memoryMib} MiB and ${deadlineMs / 1000} s`;

@@ -6,7 +6,7 @@
 // Everything else gets a fresh process.
 
 import { join } from "@std/path";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { abortedError, AgentError, messageOf } from "../domain/error.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
@@ -20,7 +20,6 @@ import {
 import { openKeeper } from "../sandbox/keeper.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
-  abortedError,
   converse,
   type DecoderInput,
   type DecoderOptions,
@@ -152,7 +151,7 @@ class DecoderPool implements Decoders {
         reject(error);
         throw error;
       } finally {
-        reject(abortedError(options.what));
+        reject(abortedError(`Cannot ${options.what}`));
       }
     };
     return { output: output(), answer };
@@ -237,7 +236,7 @@ class DecoderPool implements Decoders {
       signal?.removeEventListener("abort", abort);
     }
     if (decoder?.alive === true && signal?.aborted !== true) return decoder;
-    throw abortedError(what);
+    throw abortedError(`Cannot ${what}`);
   }
 
   /** Keeps a decoder for its kind and origin, or ends it. */

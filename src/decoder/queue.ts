@@ -2,8 +2,7 @@
 // leave one place to the hashes, which all downloads share, and one to short work. What jobs need
 // goes ahead of what requests bring.
 
-import { AgentError } from "../domain/error.ts";
-import { abortedError } from "./converse.ts";
+import { abortedError, AgentError } from "../domain/error.ts";
 
 /** Whether a piece of work has output, and who depends on it. */
 export type WorkKind =
@@ -50,7 +49,9 @@ export class WorkQueue {
    * @throws {AgentError} `aborted`, `overloaded`
    */
   enter(kind: WorkKind, { signal, what, ahead = false }: WaitOptions): Promise<() => void> {
-    if (this.#closed || signal?.aborted === true) return Promise.reject(abortedError(what));
+    if (this.#closed || signal?.aborted === true) {
+      return Promise.reject(abortedError(`Cannot ${what}`));
+    }
     if (!ahead && this.#waiting.length >= WAITING_MAX) {
       const message = `Cannot ${what}: ${WAITING_MAX} pieces of work wait for a decoder`;
       const options = { retryAfterSeconds: FULL_QUEUE_RETRY_SECONDS };
@@ -60,7 +61,7 @@ export class WorkQueue {
       const refuse = () => {
         this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
         signal?.removeEventListener("abort", refuse);
-        reject(abortedError(what));
+        reject(abortedError(`Cannot ${what}`));
       };
       const begin = () => {
         signal?.removeEventListener("abort", refuse);

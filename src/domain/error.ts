@@ -117,6 +117,12 @@ export function invalidArgument(
   return new AgentError("invalid_argument", message, { errors: [{ field, code, message }] });
 }
 
+/** The error of an action that its caller aborted. @param action such as `Cannot boot machine 51fe…` */
+export function abortedError(action: string, signal?: AbortSignal): AgentError {
+  const options = signal?.aborted === true ? { cause: signal.reason } : {};
+  return new AgentError("aborted", `${action}: the caller gave up`, options);
+}
+
 /**
  * Ends an exhaustive switch: the compiler refuses it while a case is missing.
  * @throws {AgentError} `internal` for a case that the types rule out

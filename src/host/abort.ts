@@ -1,11 +1,6 @@
 // Cancellation: how every wait of this room ends when its caller aborts.
 
-import { AgentError } from "../domain/error.ts";
-
-/** The error of an aborted action; the signal's reason is its cause. */
-export function abortedError(action: string, signal: AbortSignal): AgentError {
-  return new AgentError("aborted", `${action}: the caller gave up`, { cause: signal.reason });
-}
+import { abortedError } from "../domain/error.ts";
 
 /**
  * Returns unless the caller has aborted.
@@ -41,7 +36,7 @@ export async function orAborted<T>(
  * Waits for a time in milliseconds, or for an abort.
  * @throws {AgentError} `aborted`
  */
-export async function pause(
+export async function waitOrAbort(
   action: string,
   ms: number,
   signal: AbortSignal | undefined,

@@ -2,8 +2,8 @@
 // bounded output. Each program leads its own process group, so its children die with it on a deadline,
 // an abort or too much output.
 
-import { AgentError } from "../domain/error.ts";
-import { abortedError, checkAborted } from "./abort.ts";
+import { abortedError, AgentError } from "../domain/error.ts";
+import { checkAborted } from "./abort.ts";
 
 /** How a program is run. */
 export interface CommandOptions extends ProgramOptions {

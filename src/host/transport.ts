@@ -3,9 +3,9 @@
 // both share the file operations. ssh/transport.ts manages a global zone from another machine.
 
 import type { SelfCommand } from "../runtime/executable.ts";
-import { AgentError, messageOf } from "../domain/error.ts";
+import { abortedError, AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
-import { abortedError, checkAborted } from "./abort.ts";
+import { checkAborted } from "./abort.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./program.ts";
 import { type HostFiles, type HostFileWriter, localFiles } from "./host_files.ts";
 import { type Locks, openLocks } from "./turns.ts";

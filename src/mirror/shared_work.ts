@@ -1,7 +1,7 @@
 // Work that several callers share, such as a sync or a download. Each caller may give up on its own; the work
 // ends early only when all have.
 
-import { abortedError } from "./web/retry.ts";
+import { abortReason } from "./web/retry.ts";
 
 /** One caller of shared work. Its signal ends its own wait, and the work if it was the last caller. */
 interface Share<P> {
@@ -53,7 +53,7 @@ export function openSharedWork<T, P>(): SharedWork<T, P> {
     },
     has: (key) => works.has(key),
     async join(key, share, begin) {
-      if (share.signal?.aborted) throw abortedError(`wait for ${key}`, share.signal);
+      if (share.signal?.aborted) throw abortReason(`wait for ${key}`, share.signal);
       let work = works.get(key);
       // Work that every caller has given up on is still ending; new work under its key waits for that.
       while (work?.controller.signal.aborted) {
@@ -70,7 +70,7 @@ function shared<T, P>(work: Work<T, P>, key: string, share: Share<P>): Promise<T
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   const giveUp = () => {
     work.shares.delete(share);
-    const error = abortedError(`wait for ${key}`, share.signal);
+    const error = abortReason(`wait for ${key}`, share.signal);
     if (work.shares.size > 0) return reject(error);
     work.controller.abort(error);
     // The last caller waits until the work has really ended.

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonValue } from "../../src/domain/json.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
-import { pause } from "../../src/host/abort.ts";
+import { waitOrAbort } from "../../src/host/abort.ts";
 import { until } from "../support/until.ts";
 import { machineUuidOf, notesOf, withHost } from "./simulated_host.ts";
 
@@ -74,7 +74,7 @@ Deno.test("vmadm.boot(), stop(), update() and delete() act, and repeating them i
 });
 
 /** Waits that take a hundredth of their time. */
-const HASTE: typeof pause = (action, ms, signal) => pause(action, ms / 100, signal);
+const HASTE: typeof waitOrAbort = (action, ms, signal) => waitOrAbort(action, ms / 100, signal);
 
 Deno.test("vmadm.stop() reports on a machine that somebody else is stopping, and waits", async () => {
   await withHost(async (host) => {
@@ -96,7 +96,7 @@ Deno.test("vmadm.stop() reports on a machine that somebody else is stopping, and
 
 Deno.test("vmadm.boot() fails when the machine dies between the two looks at it", async () => {
   const crash: { run?: () => Promise<unknown> } = {};
-  const wait: typeof pause = async () => void await crash.run?.();
+  const wait: typeof waitOrAbort = async () => void await crash.run?.();
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import { pause } from "../../src/host/abort.ts";
+import { waitOrAbort } from "../../src/host/abort.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc.ts";
 import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";
@@ -23,7 +23,7 @@ async function withClock(
     const waitsMs: number[] = [];
     const wait = async (_action: string, ms: number, signal?: AbortSignal) => {
       waitsMs.push(ms);
-      await pause("Cannot wait", 0, signal);
+      await waitOrAbort("Cannot wait", 0, signal);
     };
     await test(openVmadm(fake.transport, {}, randomPassword, wait), fake, waitsMs);
   });

@@ -1,7 +1,7 @@
 // A host managed from another machine: its global zone, over one ssh connection. See docs/ssh.md for what
 // must be there.
 
-import { AgentError } from "../../domain/error.ts";
+import { abortedError, AgentError } from "../../domain/error.ts";
 import {
   type CommandOptions,
   type CommandResult,
@@ -29,7 +29,7 @@ import {
   type Transport,
   ZFS,
 } from "../transport.ts";
-import { abortedError, checkAborted } from "../abort.ts";
+import { checkAborted } from "../abort.ts";
 
 interface SshTransportOptions {
   readonly host: SshHost;

@@ -3,7 +3,7 @@
 
 import { AgentError, type ErrorCode, type FieldError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import type { pause } from "../abort.ts";
+import type { waitOrAbort } from "../abort.ts";
 import type { CommandResult } from "../program.ts";
 import { describeResult, messageOfOutput, secretsOf, shown } from "../program_output.ts";
 import type { Transport } from "../transport.ts";
@@ -34,8 +34,8 @@ export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, nu
 export interface VmadmHost {
   readonly transport: Transport;
   readonly deadlinesMs: VmadmDeadlines;
-  /** Waits between two checks of a machine: pause() of abort.ts, or a test's own clock. */
-  readonly wait: typeof pause;
+  /** Waits between two checks of a machine: waitOrAbort(), or a test's own clock. */
+  readonly wait: typeof waitOrAbort;
 }
 
 /** One run of vmadm, with the deadline of its operation. */

@@ -4,7 +4,7 @@
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { orAborted, pause } from "../abort.ts";
+import { orAborted, waitOrAbort } from "../abort.ts";
 import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords } from "./power.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";
@@ -124,7 +124,7 @@ export function openVmadm(
   transport: Transport,
   deadlinesMs: Partial<VmadmDeadlines> = {},
   newPassword: NewPassword = randomPassword,
-  wait: VmadmHost["wait"] = pause,
+  wait: VmadmHost["wait"] = waitOrAbort,
 ): Vmadm {
   const host = { transport, deadlinesMs: { ...VMADM_DEADLINES_MS, ...deadlinesMs }, wait };
   const alone = async <T>(

@@ -3,9 +3,9 @@
 // its banner counts, and vmadm is asked again before every attempt, since each start of the machine or of
 // vmadm's daemon changes the port.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { abortedError, AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
-import { abortedError, pause } from "../abort.ts";
+import { waitOrAbort } from "../abort.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
 import type { Transport } from "../transport.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -63,7 +63,7 @@ export async function waitForVnc(
       if (attempt.kind === "answered") return attempt.address;
       // An attempt cut short by the deadline has seen less than the one before it.
       if (seen === undefined || !either.aborted) seen = attempt.seen;
-      await pause(action, o.pollMs ?? POLL_MS, either);
+      await waitOrAbort(action, o.pollMs ?? POLL_MS, either);
     }
   } catch (cause) {
     if (o.signal?.aborted) throw abortedError(action, o.signal);

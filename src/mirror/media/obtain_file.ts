@@ -9,7 +9,7 @@ import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
 import type { FirstBytes } from "./look_inside.ts";
 import { openPartial, type Partial, removeFile } from "./partial.ts";
-import { abortedError, type Wait, withRetries } from "../web/retry.ts";
+import { abortReason, type Wait, withRetries } from "../web/retry.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
 import { dirname } from "@std/path";
@@ -254,7 +254,7 @@ export async function decompress(
       await file.sync();
       return { size: file.size, sha256: sha256In(await unpacked.answer) };
     } catch (error) {
-      if (signal.aborted) throw abortedError(what, signal);
+      if (signal.aborted) throw abortReason(what, signal);
       throw error;
     }
   });

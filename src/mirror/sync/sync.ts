@@ -1,7 +1,7 @@
 // The syncs of one mirror, one at a time: callers that arrive during a sync share it, and a preview waits its
 // turn.
 
-import { AgentError } from "../../domain/error.ts";
+import { abortedError, AgentError } from "../../domain/error.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../../store/store.ts";
 import { openSharedWork } from "../shared_work.ts";
 import { type EventPayload, PROGRESS_EVENT_MS } from "../../domain/event.ts";
@@ -181,7 +181,7 @@ async function readTree(
   } finally {
     deadline.clear();
   }
-  if (signal?.aborted) throw new AgentError("aborted", "Cannot sync the index: the caller gave up");
+  if (signal?.aborted) throw abortedError("Cannot sync the index", signal);
   if (moved) await forgetValidators(plan, stored, index);
   return { plan, before, progress, retryAfterSeconds: reader.retryAfterSeconds };
 }

@@ -5,7 +5,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
 import { parseRemote, type Reach, requirePublic } from "./reach.ts";
-import { abortedError, type Deadline, retryAfterSeconds, transientError } from "./retry.ts";
+import { abortReason, type Deadline, retryAfterSeconds, transientError } from "./retry.ts";
 
 /** Redirects that one request may go through. */
 const REDIRECTS_MAX = 5;
@@ -93,7 +93,7 @@ async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Respons
 /** The error of a fetch or its body: timeout, caller, or network. */
 export function failure(error: unknown, signal: AbortSignal, what: string): AgentError {
   if (error instanceof AgentError) return error;
-  if (signal.aborted) return abortedError(what, signal);
+  if (signal.aborted) return abortReason(what, signal);
   return transientError(`Cannot ${what}: ${messageOf(error)}`, 0, error);
 }
 

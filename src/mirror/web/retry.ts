@@ -1,6 +1,6 @@
 // Retries transient failures: no answer, 429, 5xx, or a body that breaks off.
 
-import { AgentError } from "../../domain/error.ts";
+import { abortedError, AgentError } from "../../domain/error.ts";
 
 /** Attempts of one request, including the first. */
 export const TRIES_MAX = 3;
@@ -147,7 +147,7 @@ export function openDeadline(ms: number, what: string, outer?: AbortSignal): Dea
   const controller = new AbortController();
   const expire = (after: number) => () =>
     controller.abort(new AgentError("timeout", `Cannot ${what}: nothing arrived for ${after} ms`));
-  const giveUp = () => controller.abort(abortedError(what, outer));
+  const giveUp = () => controller.abort(abortReason(what, outer));
   let timer = setTimeout(expire(ms), ms);
   if (outer?.aborted) giveUp();
   outer?.addEventListener("abort", giveUp, { once: true });
@@ -165,10 +165,8 @@ export function openDeadline(ms: number, what: string, outer?: AbortSignal): Dea
   };
 }
 
-/** The error for a caller that gave up. */
-export function abortedError(what: string, signal: AbortSignal | undefined): AgentError {
+/** Why work ended that its callers aborted: their own reason, if it is an error for callers. */
+export function abortReason(what: string, signal: AbortSignal | undefined): AgentError {
   if (signal?.reason instanceof AgentError) return signal.reason;
-  return new AgentError("aborted", `Cannot ${what}: the caller gave up`, {
-    cause: signal?.reason,
-  });
+  return abortedError(`Cannot ${what}`, signal);
 }
