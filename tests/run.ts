@@ -34,6 +34,7 @@ const LONG: readonly string[] = [
   "tests/http/head_test.ts",
   "tests/http/hostile_connections_test.ts",
   "tests/http/machine_life_test.ts",
+  "tests/http/odd_requests_test.ts",
   "tests/http/openapi_examples_test.ts",
   "tests/http/slow_clients_test.ts",
   "tests/journeys/console_relay_test.ts",
@@ -112,6 +113,7 @@ const ON_SOURCE: readonly string[] = [
 const ON_NODE: readonly string[] = [
   "tests/cli/log_stream_test.ts",
   "tests/decoder/decoder_pool_test.ts",
+  "tests/http/odd_requests_test.ts",
   "tests/journeys/certificate_test.ts",
   "tests/journeys/console_relay_test.ts",
   "tests/journeys/host_test.ts",

@@ -24,13 +24,25 @@ const { AbortController, Headers, ReadableStream, Request, URL } = globalThis;
 const PlainResponse = globalThis.Response;
 
 /** Bytes or text of a body that is there whole, by its answer. */
-const wholeBodies = new WeakMap<Response, string | Uint8Array>();
+const wholeBodies = new WeakMap<Response, string | Uint8Array<ArrayBuffer>>();
+
+function isBytes(body: unknown): body is Uint8Array<ArrayBuffer> {
+  return body instanceof Uint8Array;
+}
 
 /** A Response whose whole body can be sent in one piece, with its length. */
 export class KnownResponse extends PlainResponse {
   constructor(body?: BodyInit | null, init?: ResponseInit) {
     super(body, init);
-    if (typeof body === "string" || body instanceof Uint8Array) wholeBodies.set(this, body);
+    if (typeof body === "string" || isBytes(body)) wholeBodies.set(this, body);
+  }
+
+  /** Node's own shares a stream with the answer, and ends it when the collector takes a copy that nobody read. */
+  override clone(): Response {
+    const whole = wholeBodies.get(this);
+    if (whole === undefined || this.bodyUsed) return super.clone();
+    const { status, statusText, headers } = this;
+    return new KnownResponse(whole, { status, statusText, headers });
   }
 }
 
@@ -59,17 +71,23 @@ function openServer(): http.Server {
   });
   server.timeout = 0;
   server.on("request", (request, answer) => takes.get(request.socket)?.(request, answer));
-  server.on("upgrade", (request: http.IncomingMessage, socket: Duplex, head: Uint8Array) => {
+  server.on("upgrade", (request: http.IncomingMessage, given: Duplex, head: Uint8Array) => {
+    const { method, socket } = request;
+    // A newer Node gives something else than the connection when the request has a body, which breaks with it.
+    given.on("error", () => {});
+    if (given !== socket || (method !== "GET" && method !== "HEAD")) return refuseUpgrade(socket);
     const answer = new http.ServerResponse(request);
-    // One that was handed in above.
-    const raw = socket as net.Socket;
     answer.shouldKeepAlive = false;
-    answer.assignSocket(raw);
-    const bodied = request.method !== "GET" && request.method !== "HEAD";
-    if (bodied) answer.writeHead(400).end(UPGRADE_WITH_BODY, () => raw.destroySoon());
-    else takes.get(raw)?.(request, answer, { socket: raw, head });
+    answer.assignSocket(socket);
+    takes.get(socket)?.(request, answer, { socket, head });
   });
   return server;
+}
+
+function refuseUpgrade(socket: net.Socket): void {
+  const head = `HTTP/1.1 400 Bad Request\r\nconnection: close\r\n` +
+    `content-length: ${UPGRADE_WITH_BODY.length}\r\n\r\n`;
+  socket.end(head + UPGRADE_WITH_BODY, () => socket.destroySoon());
 }
 
 /** Serves HTTP/1.1 on a connection until one side closes it. */

@@ -222,6 +222,16 @@ const HTTP: Readonly<Record<string, Call>> = {
     };
     return await served(dropping, "/", { method: "POST", body });
   },
+  "a copy of an answer whose other copies nobody read": async () => {
+    const answer = new Response(bytesOf("kept"), { headers: { "x-name": "v" } });
+    for (let round = 0; round < 20; round++) {
+      for (let count = 0; count < 50; count++) answer.clone();
+      // Enough garbage for a collection.
+      Array.from({ length: 20 }, () => new Array(50_000).fill(round));
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    return await served(() => answer.clone(), "/");
+  },
   "headers": () =>
     served(({ headers }) => new Response(headers.get("x-name")), "/", {
       headers: { "x-name": "v" },
