@@ -15,8 +15,8 @@ import { packUi } from "./ui.ts";
 const INTERPRETER = "#!/opt/tools/bin/node\n";
 /** The oldest Node that the file is made for. */
 const TARGET = "node22";
-/** A sixth of the program, which few agents ever need: it is kept compressed. */
-const OPENPGP = "openpgp";
+/** A quarter of the program, which few agents ever need, is kept compressed: packages, and the names in them. */
+const PACKED = { openpgp: Object.keys(openpgp), pg: ["default"], re2js: ["RE2JS"] } as const;
 /** Options of the bundler, besides what it is to bundle. A line that fails is printed, so none is long. */
 const SMALL = [
   `--target=${TARGET}`,
@@ -71,41 +71,51 @@ async function writeLast(bundle: string): Promise<string> {
   return entry;
 }
 
-/** OpenPGP as a module of its own that stays compressed until it is asked for. */
-async function packOpenpgp(): Promise<string> {
-  const entry = join(work, "openpgp_entry.ts");
-  await Deno.writeTextFile(entry, `export * from "${OPENPGP}";\n`);
-  const bundle = join(work, "openpgp_bundle.mjs");
-  await run(Deno.execPath(), ["bundle", "--quiet", "--output", bundle, entry]);
-  const small = join(work, "openpgp_small.mjs");
+/** A package as a module of its own that stays compressed until it is asked for. */
+async function pack(name: string, names: readonly string[]): Promise<string> {
+  const at = (kind: string) => join(work, `${name}${kind}`);
+  const list = names.join(", ");
+  await Deno.writeTextFile(at("_entry.ts"), `export { ${list} } from "${name}";\n`);
+  await run(Deno.execPath(), [
+    ...["bundle", "--quiet", "--output", at("_bundle.mjs"), at("_entry.ts")],
+  ]);
   // A module without a file cannot say where it lies; it asks only to load modules of Node.
   const place = '--define:import.meta.url="file:///"';
-  await run(bundlerPath(denoDir), [bundle, "--minify", place, ...SMALL, `--outfile=${small}`]);
-  const text = brotliCompressSync(await Deno.readFile(small)).toString("base64");
-  const module = join(work, "openpgp.ts");
-  const unpacked = `await unpackModule("${text}")`;
+  const output = `--outfile=${at("_small.mjs")}`;
+  await run(bundlerPath(denoDir), [at("_bundle.mjs"), "--minify", place, ...SMALL, output]);
+  const text = brotliCompressSync(await Deno.readFile(at("_small.mjs"))).toString("base64");
   const lines = [
     'import { unpackModule } from "../../vendors/node/packed.ts";',
-    `export const { ${Object.keys(openpgp).join(", ")} } = ${unpacked};`,
+    `const unpacked = await unpackModule("${text}");`,
+    ...names.map((one) =>
+      one === "default"
+        ? "export default unpacked.default;"
+        : `export const ${one} = unpacked.${one};`
+    ),
   ];
-  await Deno.writeTextFile(module, lines.join("\n"));
-  return module;
+  await Deno.writeTextFile(at(".ts"), lines.join("\n"));
+  return at(".ts");
 }
 
 await Deno.mkdir(work, { recursive: true });
 await placeBundler(denoDir);
 const bundle = join(work, "bundle.mjs");
-const bundling = ["bundle", "--quiet", "--external", OPENPGP, "--output"];
+const external = Object.keys(PACKED).flatMap((name) => ["--external", name]);
+const bundling = ["bundle", "--quiet", ...external, "--output"];
 await run(Deno.execPath(), [...bundling, bundle, await writeEntry()]);
 refuseOtherBundlers(denoDir);
 // A second time by the same bundler: only there the oldest runtime and other modules can be named.
 const small = join(work, "small.mjs");
+const aliases: string[] = [];
+for (const [name, names] of Object.entries(PACKED)) {
+  aliases.push(`--alias:${name}=${await pack(name, names)}`);
+}
 await run(bundlerPath(denoDir), [
   await writeLast(bundle),
   "--bundle",
   "--minify",
   `--alias:node:sqlite=${join(root, "vendors/node/sqlite.ts")}`,
-  `--alias:${OPENPGP}=${await packOpenpgp()}`,
+  ...aliases,
   ...SMALL,
   `--outfile=${small}`,
 ]);
