@@ -36,12 +36,23 @@ export async function withDeadline<T>(
   }
 }
 
+/** Removes a folder. @returns false when a process that is about to end has just written into it */
+async function removed(folder: string): Promise<boolean> {
+  try {
+    await Deno.remove(folder, { recursive: true });
+    return true;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOTEMPTY") return false;
+    throw error;
+  }
+}
+
 /** Runs a function with a new folder, and removes the folder whatever happens. */
 export async function withFolder<T>(run: (folder: string) => Promise<T>): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-test-" });
   try {
     return await run(folder);
   } finally {
-    await Deno.remove(folder, { recursive: true });
+    await until("the folder to be removed", () => removed(folder));
   }
 }

@@ -10,7 +10,7 @@ import { PACKED_UI, packUi } from "../../vendors/ui.ts";
 import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";
-import { WIDTHS } from "./browser.ts";
+import { DEADLINE_MS, WIDTHS } from "./browser.ts";
 
 const DOCS = fromFileUrl(new URL("../../docs/", import.meta.url));
 /** Pixels: narrow enough to be read on a page of text. */
@@ -129,6 +129,7 @@ async function take(
   file: string,
   fullPage: boolean,
 ): Promise<number> {
+  page.setDefaultTimeout(DEADLINE_MS);
   await page.goto(`${url}/ui${path}`);
   await page.locator(ready).first().waitFor();
   await act?.(page);
@@ -177,7 +178,11 @@ async function withSamples(
   await withFolder(async (temporary) => {
     const agent = await startAgentProcess(programOfRun(), `${temporary}/state`, ["--dev"]);
     // The sandbox of the browser needs a user of its own; it only sees pages of this agent.
-    const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    const browser = await chromium.launch({
+      executablePath,
+      args: ["--no-sandbox"],
+      timeout: DEADLINE_MS,
+    });
     try {
       await until("the index", async () => {
         const { body } = await agent.get("/agent/v1/index");
@@ -189,6 +194,7 @@ async function withSamples(
     } finally {
       await browser.close();
       await agent.stop();
+      await agent.simulate("stop-all");
     }
   });
 }
