@@ -138,8 +138,8 @@ const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
 const PROGRESS_MS = 15_000;
 /** Longest time in which no test may end, milliseconds: a run that hangs says so, and fails. */
 const STALLED_MS = 600_000;
-/** Lines of an agent's log that hardly ever come, and should be seen when they do. */
-const STRANGE = /"part not closed"|"runtime stalled"|panicked/;
+/** What hardly ever comes, and should be seen when it does: an agent that ends badly, and the errors that it logged. */
+const STRANGE = /The agent ended with code|"level":"error"|^error: |panicked/;
 /** Files that are named with their time at the end. */
 const SLOWEST = 15;
 

@@ -181,9 +181,10 @@ export async function startAgentProcess(
     if (!exited) process.kill(signal);
     try {
       const code = await withDeadline(ended, END_DEADLINE_MS, () => `the agent to end:\n${logged}`);
-      // Hardly ever: whoever runs the tests should see it, also where the agent ends all the same.
-      if (/"part not closed"|"runtime stalled"|panicked/.test(logged)) {
-        console.log(logged.slice(-LOG_SHOWN));
+      // Hardly ever; then whoever runs the tests should see why, also where no test compares the code.
+      const strange = /"part not closed"|"runtime stalled"|panicked/.test(logged);
+      if (strange || (signal === "SIGTERM" && code !== 0)) {
+        console.log(`The agent ended with code ${code}:\n${logged.slice(-LOG_SHOWN)}`);
       }
       return code;
     } catch (error) {
