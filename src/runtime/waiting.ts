@@ -202,3 +202,14 @@ export function watchOperations(
   look();
   return () => cancel();
 }
+
+/** Waits for a promise, but no longer than `ms`. */
+export async function within(ms: number, waiting: Promise<unknown>): Promise<void> {
+  const { promise: late, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  try {
+    await Promise.race([waiting, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

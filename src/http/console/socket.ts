@@ -4,7 +4,7 @@
 
 import { SWITCHING } from "../listen/listener.ts";
 import { AgentError } from "../../domain/error.ts";
-import { within } from "../listen/listener.ts";
+import { within } from "../../runtime/waiting.ts";
 import type { RawBytes } from "../listen/runtime_connection.ts";
 import { closeBytes, frameBytes, FrameError, OPCODE, openFrameReader } from "./frames.ts";
 

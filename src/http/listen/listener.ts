@@ -144,17 +144,6 @@ async function written(program: string, args: string[]): Promise<string> {
   return new TextDecoder().decode((await command.output()).stdout);
 }
 
-/** Waits for a promise, but no longer than `ms`. */
-export async function within(ms: number, waiting: Promise<unknown>): Promise<void> {
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  try {
-    await Promise.race([waiting, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 // The socket file. It is bound in a private folder, gets its group and mode there, and is then renamed to
 // its place, so that its rights are set before anyone can open it.
 

@@ -5,6 +5,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { otherRuntime } from "../../runtime/other_runtime.ts";
+import { within } from "../../runtime/waiting.ts";
 
 /**
  * The runtimes that serve single connections. Deno 2.7 and later close a WebSocket as soon as its connection
@@ -102,36 +103,79 @@ export function runtimeServe(): ServeConnection {
   }
   // Its signature in Deno 2.6 to 2.9; tests use it.
   const serve = found as RuntimeServe;
-  return (connection, { answer, failed }) => {
-    let abort: (() => void) | undefined;
-    // An AbortSignal would throw for an abort just after the connection closed.
-    const signal: CutSignal = { addEventListener: (_type, listener) => void (abort = listener) };
-    const handler: Parameters<RuntimeServe>[2] = async (request, { completed }) => {
-      let taken = false;
-      const takeOver = () => {
-        const raw = takeRaw(request);
-        taken = true;
-        return raw;
-      };
-      const response = await answer(request, { completed, takeOver });
-      // The runtime would still send an answer, but no connection is left for it.
-      return taken ? await new Promise(() => {}) : response;
-    };
-    const served = serve(connection, signal, handler, failed, () => {});
-    return {
-      finished: served.finished,
-      shutdown: () => served.shutdown(),
-      // Does nothing after shutdown().
-      cut() {
-        try {
-          abort?.();
-        } catch (error) {
-          if (!(error instanceof Deno.errors.BadResource)) throw error;
-        }
-      },
-    };
+  return (connection, handling) => serveOne(serve, connection, handling);
+}
+
+function serveOne(
+  serve: RuntimeServe,
+  connection: Deno.Conn,
+  { answer, failed }: ConnectionHandling,
+): ServedConnection {
+  let abort: (() => void) | undefined;
+  // An AbortSignal would throw for an abort just after the connection closed.
+  const signal: CutSignal = { addEventListener: (_type, listener) => void (abort = listener) };
+  // Requests without an answer, and answers that are being sent.
+  let waiting = 0;
+  const sending = new Set<Promise<void>>();
+  const handler: Parameters<RuntimeServe>[2] = async (request, { completed }) => {
+    waiting += 1;
+    const response = await answerUnlessTaken(answer, request, completed)
+      .finally(() => waiting -= 1);
+    // The runtime would still send an answer, but no connection is left for it.
+    if (response === undefined) return await new Promise(() => {});
+    sending.add(completed);
+    const sent = () => void sending.delete(completed);
+    completed.then(sent, sent);
+    return response;
+  };
+  const served = serve(connection, signal, handler, failed, () => {});
+  const finished = served.finished.catch(() => {});
+  // Does nothing after served.shutdown().
+  const cut = () => {
+    try {
+      abort?.();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.BadResource)) throw error;
+    }
+  };
+  return {
+    finished: served.finished,
+    // When the runtime is asked to end a connection that its caller has just closed, it panics in the task that
+    // drives all its operations, none of which ends from then on. A request without an answer keeps it from
+    // that; every other connection is cut, once its answers have been sent.
+    async shutdown() {
+      const had = sending.size > 0;
+      while (waiting === 0 && sending.size > 0) {
+        await Promise.race([...sending, finished]).catch(() => {});
+      }
+      if (waiting > 0) return await served.shutdown();
+      // The last bytes may still be in a buffer of the runtime.
+      if (had) await within(FLUSH_MS, finished);
+      cut();
+      await finished;
+    },
+    cut,
   };
 }
+
+/** @returns undefined when the connection was taken over from HTTP */
+async function answerUnlessTaken(
+  answer: ConnectionHandling["answer"],
+  request: Request,
+  completed: Promise<void>,
+): Promise<Response | undefined> {
+  let taken = false;
+  const takeOver = () => {
+    const raw = takeRaw(request);
+    taken = true;
+    return raw;
+  };
+  const response = await answer(request, { completed, takeOver });
+  return taken ? undefined : response;
+}
+
+/** Milliseconds for the last bytes of an answer that was handed to the runtime. */
+const FLUSH_MS = 1_000;
 
 /** The runtime's table of resources. */
 interface RuntimeCore {

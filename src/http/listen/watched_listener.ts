@@ -15,8 +15,8 @@ import {
   type OpenListener,
   peerNetwork,
   SWITCHING,
-  within,
 } from "./listener.ts";
+import { within } from "../../runtime/waiting.ts";
 import {
   type ConnectionHandling,
   isLastAnswer,
