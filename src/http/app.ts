@@ -58,7 +58,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.use(strictQuery);
   const { unfinishedJobsMax } = context.limits;
   const machineJobs = openMachineJobs({ ...context, ...context.machines, unfinishedJobsMax });
-  app.route("/", healthRoutes());
+  app.route("/", healthRoutes(context.store));
   app.route("/", openapiRoutes(context));
   app.route("/", workflowRoutes(context));
   app.route("/", jobRoutes(context, machineJobs));

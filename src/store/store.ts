@@ -31,6 +31,8 @@ export interface Store {
   readonly images: ImageStore;
   readonly machineClaims: MachineClaimStore;
   readonly measures: MeasureStore;
+  /** Where workflows and jobs are kept. */
+  readonly kind: "sqlite" | "postgres";
   /**
    * Whether agents of other hosts share the store. If so, a runner kills its guests before its lease
    * expires. If not, nobody else could take its jobs, and a store outage kills nothing.

@@ -56,6 +56,7 @@ postgresTest(
   "a job of one agent is seen, waited for and resumed through another",
   () =>
     withFleet(async ({ one, other }) => {
+      assertEquals((await other.get("/ping")).body.backend, "postgres");
       const workflow = await workflowOf(one, WAITS);
       const job = String((await one.post("/jobs", { workflow, params: { n: 1 } })).body.uuid);
       await until("the job to wait", async () => await executionAt(other, job) === "waiting");

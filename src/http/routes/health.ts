@@ -20,15 +20,16 @@ import {
   type ReadingClocks,
 } from "../answer/kept_reading.ts";
 import type { HttpEnv } from "../context.ts";
+import type { Store } from "../../store/store.ts";
 
 const READY = 200;
 const NOT_READY = ERROR_CODES.overloaded.status;
 
 /** Neither route reads the store, so both answer even when the disk hangs. */
-export function healthRoutes(): Hono<HttpEnv> {
+export function healthRoutes({ kind }: Pick<Store, "kind">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/healthz", (c) => c.json({ status: "ok" }));
-  app.get("/ping", (c) => c.json({ pid: Deno.pid, backend: "sqlite" }));
+  app.get("/ping", (c) => c.json({ pid: Deno.pid, backend: kind }));
   return app;
 }
 

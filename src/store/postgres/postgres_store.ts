@@ -84,6 +84,7 @@ export async function openPostgresStore(
         );
       },
     },
+    kind: "postgres",
     // Its jobs are bound to this host: while the store is away, nobody takes them.
     shared: false,
     close: async () => {

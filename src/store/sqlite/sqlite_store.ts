@@ -108,6 +108,7 @@ export async function openSqliteStore(
       read: () => db.durably(() => selectMeasures(db, now())),
       check: () => db.write("store_check", () => writeCheck(db, now())),
     },
+    kind: "sqlite",
     shared: false,
     close: () => db.close(),
   };
