@@ -134,7 +134,7 @@ function takers(
 // somebody turns to it, or when another is closed.
 
 /** The locks. Requests and an upload need connections, too. */
-const LOCKS = [1, 2, 3, 4].map((number) => `zonewright stream ${number}`);
+const LOCKS = [1, 2, 3, 4].map((number) => `zonewright-stream ${number}`);
 /** Milliseconds for which a tab that has to stay live counts as just turned to. */
 const KEPT_MS = 86_400_000;
 
