@@ -129,7 +129,10 @@ function serveOne(
     return response;
   };
   const served = serve(connection, signal, handler, failed, () => {});
-  const finished = served.finished.catch(() => {});
+  let over = false;
+  const finished = served.finished.catch(() => {}).then(() => {
+    over = true;
+  });
   // Does nothing after served.shutdown().
   const cut = () => {
     try {
@@ -145,7 +148,7 @@ function serveOne(
     // that; every other connection is cut, once its answers have been sent.
     async shutdown() {
       const had = sending.size > 0;
-      while (waiting === 0 && sending.size > 0) {
+      while (waiting === 0 && sending.size > 0 && !over) {
         await Promise.race([...sending, finished]).catch(() => {});
       }
       if (waiting > 0) return await served.shutdown();
