@@ -161,4 +161,20 @@ export function machineClaimTests(test: Test): void {
     await store.machineClaims.postpone(before, 60_000, "late");
     assertEquals((await store.machineClaims.get(MACHINE))?.tries, 0);
   });
+
+  test("events of a machine name the leftover that was made of it, and that it is no longer one", async (store) => {
+    const job = await run(store);
+    await take(store, MACHINE, JOB, T0);
+    await finish(store, job, "failed");
+    const [left] = await store.machineClaims.left();
+    assert(left !== undefined, "Nothing is left");
+    await store.machineClaims.postpone(left, 60_000, null);
+    await create(store, jobOf(2));
+    await take(store, MACHINE, OTHER_JOB, T1);
+    const { events } = await store.events.after(0, 100, { machine: [MACHINE] });
+    const changes = events.flatMap((event) =>
+      event.kind === "own_machine" ? [event.payload.change] : []
+    );
+    assertEquals(changes, ["leftover_made", "leftover_removed"]);
+  });
 }

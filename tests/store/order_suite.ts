@@ -93,6 +93,10 @@ export function orderTests(test: Test): void {
     assertEquals(await store.jobs.count({}), 0);
     const most = await store.jobs.order(orderOf(1), { ...RULES, workflowBytesMax: bytes });
     await assertShown(store, most, "created", JOB);
+    // As for the workflows of the program itself.
+    const any = { ...RULES, workflowBytesMax: Number.MAX_SAFE_INTEGER };
+    const job = uuidOf<JobUuid>(2);
+    await assertShown(store, await store.jobs.order(orderOf(2), any), "created", job);
   });
 
   test("order() under a key that was used shows the job of then, whatever became of its workflow", async (store) => {

@@ -119,14 +119,18 @@ function serveOne(
   const sending = new Set<Promise<void>>();
   const handler: Parameters<RuntimeServe>[2] = async (request, { completed }) => {
     waiting += 1;
-    const response = await answerUnlessTaken(answer, request, completed)
-      .finally(() => waiting -= 1);
+    try {
+      const response = await answerUnlessTaken(answer, request, completed);
+      if (response !== undefined) return response;
+    } finally {
+      // One that failed is answered too.
+      sending.add(completed);
+      const sent = () => void sending.delete(completed);
+      completed.then(sent, sent);
+      waiting -= 1;
+    }
     // The runtime would still send an answer, but no connection is left for it.
-    if (response === undefined) return await new Promise(() => {});
-    sending.add(completed);
-    const sent = () => void sending.delete(completed);
-    completed.then(sent, sent);
-    return response;
+    return await new Promise(() => {});
   };
   const served = serve(connection, signal, handler, failed, () => {});
   let over = false;
@@ -147,13 +151,12 @@ function serveOne(
     // drives all its operations, none of which ends from then on. A request without an answer keeps it from
     // that; every other connection is cut, once its answers have been sent.
     async shutdown() {
-      const had = sending.size > 0;
-      while (waiting === 0 && sending.size > 0 && !over) {
+      while (sending.size > 0 && waiting === 0 && !over) {
         await Promise.race([...sending, finished]).catch(() => {});
+        // The last bytes may still be in a buffer of the runtime. Another request may come meanwhile.
+        if (sending.size === 0 && waiting === 0) await within(FLUSH_MS, finished);
       }
       if (waiting > 0) return await served.shutdown();
-      // The last bytes may still be in a buffer of the runtime.
-      if (had) await within(FLUSH_MS, finished);
       cut();
       await finished;
     },

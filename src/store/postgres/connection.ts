@@ -31,8 +31,11 @@ type Follower = (words: readonly string[]) => void;
 const WRITES_AT_ONCE = 100;
 /** Sessions that read at the same time. */
 const READERS = 3;
-/** How often a write is repeated that met another agent's. */
+/** How often a write is repeated that met another agent's, and milliseconds between. */
 const MEETINGS_MAX = 20;
+const MEETING_PAUSE_MS = 5;
+/** The part of the deadline after which a write stops waiting for a lock, so that those behind it have theirs. */
+const LOCK_SHARE = 5;
 /** Milliseconds between two looks without a notice of the server, and before it is asked again. */
 const POLL_MS = 5_000;
 /** The channel on which agents learn that something was committed. */
@@ -64,6 +67,8 @@ interface QueuedWrite {
   readonly reject: (error: unknown) => void;
   /** By performance.now(). */
   readonly deadlineMs: number;
+  /** How often it met another agent's. */
+  meetings: number;
 }
 
 /** All sessions of one agent. */
@@ -99,7 +104,7 @@ export class SharedDatabase {
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
-    this.#pending.push({ run, resolve, reject, deadlineMs });
+    this.#pending.push({ run, resolve, reject, deadlineMs, meetings: 0 });
     this.#rounds ??= this.#runRounds();
     // The promise is settled with what `run` returned, so its type is T.
     return promise as Promise<T>;
@@ -129,6 +134,7 @@ export class SharedDatabase {
           if (performance.now() >= deadlineMs) throw away(error);
         } finally {
           clearTimeout(timer);
+          if (!this.#open) client.destroy();
           if (!client.broken) this.#idle.push(client);
         }
       }
@@ -152,8 +158,8 @@ export class SharedDatabase {
   /** Ends the pending writes and the sessions. */
   async close(): Promise<void> {
     if (!this.#open) return;
-    await this.#rounds;
     this.#open = false;
+    await this.#rounds;
     clearInterval(this.#poll);
     for (const client of [this.#writer, this.#listener, ...this.#idle]) client?.destroy();
   }
@@ -169,10 +175,12 @@ export class SharedDatabase {
 
   /** Opens the session that listens, unless there is one. */
   async #listen(): Promise<void> {
-    if (this.#listener !== undefined && !this.#listener.broken) return;
     if (this.#followers.size === 0 || !this.#open) return;
+    const standing = this.#listener;
+    // Said again, it shows whether the server still answers.
+    if (standing !== undefined && !standing.broken) return await this.#listenOn(standing);
     // Holds the place while it connects.
-    const none = () => Promise.reject(closed());
+    const none = () => new Promise<never>(() => {});
     this.#listener = { broken: false, query: none, script: none, destroy: () => {} };
     try {
       const client = await this.#connect(
@@ -181,11 +189,23 @@ export class SharedDatabase {
       );
       this.#listener = client;
       if (!this.#open) return client.destroy();
-      await client.query(`LISTEN ${CHANNEL}`);
+      await this.#listenOn(client);
+      // What was committed before it listened.
+      this.#called([]);
     } catch {
       // Without it, followers are called every POLL_MS, and then it is tried again.
-      this.#listener?.destroy();
       this.#listener = undefined;
+    }
+  }
+
+  async #listenOn(client: ServerSession): Promise<void> {
+    const timer = setTimeout(() => client.destroy(), this.#options.deadlineMs);
+    try {
+      await client.script(`LISTEN ${CHANNEL}`);
+    } catch {
+      client.destroy();
+    } finally {
+      clearTimeout(timer);
     }
   }
 
@@ -202,6 +222,9 @@ export class SharedDatabase {
         await promise;
       } finally {
         clearTimeout(timer);
+        // One that has given up is not to be woken in place of another.
+        const at = this.#waiting.indexOf(resolve);
+        if (at >= 0) this.#waiting.splice(at, 1);
       }
     }
     this.#reading += 1;
@@ -234,13 +257,20 @@ export class SharedDatabase {
   }
 
   async #commitOne(write: QueuedWrite): Promise<void> {
-    for (let meetings = 0;; meetings++) {
+    // Ends with an answer, at the deadline, or in the queue.
+    for (;;) {
       try {
         const [value] = await this.#transaction(write.deadlineMs, [write]);
         return write.resolve(value);
       } catch (error) {
         const late = performance.now() >= write.deadlineMs;
-        if (isMeeting(error) && meetings < MEETINGS_MAX && !late) continue;
+        if (isMeeting(error) && write.meetings < MEETINGS_MAX && !late) {
+          write.meetings += 1;
+          // Others go first: this one may wait for a lock again.
+          if (this.#pending.length > 0) return void this.#pending.push(write);
+          await new Promise((resolve) => setTimeout(resolve, MEETING_PAUSE_MS));
+          continue;
+        }
         if (!(error instanceof Broken)) return write.reject(named(error));
         if (late) return write.reject(away(error));
       }
@@ -256,7 +286,7 @@ export class SharedDatabase {
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
     try {
       const words = new Set<string>();
-      const tx = await this.#begin(client, "", words);
+      const tx = await this.#begin(client, "ISOLATION LEVEL READ COMMITTED READ WRITE", words);
       const values: unknown[] = [];
       for (const { run } of batch) values.push(await run(tx));
       for (const notice of noticesOf(words)) {
@@ -278,9 +308,12 @@ export class SharedDatabase {
     mode: string,
     words = new Set<string>(),
   ): Promise<Transaction> {
-    // A server that has lost its agent ends what it does for it.
-    const limit = `SET LOCAL statement_timeout = ${this.#options.deadlineMs}`;
-    const results = await client.script(`BEGIN ${mode}; ${limit}; SELECT ${SERVER_NOW} AS now`);
+    // A server that hears no more of its agent ends what it does for it, and lets go of what it locked.
+    const ms = this.#options.deadlineMs;
+    const limits = `SET LOCAL statement_timeout = ${ms};
+      SET LOCAL idle_in_transaction_session_timeout = ${ms};
+      SET LOCAL lock_timeout = ${Math.ceil(ms / LOCK_SHARE)}`;
+    const results = await client.script(`BEGIN ${mode}; ${limits}; SELECT ${SERVER_NOW} AS now`);
     const now = this.#options.now?.() ?? results.at(-1)?.rows[0]?.now;
     if (typeof now !== "string") throw new Error("Cannot read the time of the server: no row came");
     const rows = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>

@@ -150,11 +150,11 @@ export const EVENT_TABLES = `
   CREATE FUNCTION claim_changed() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     IF OLD.next_try_at IS NULL AND NEW.next_try_at IS NOT NULL THEN
-      INSERT INTO events (kind, at, body) VALUES ('own_machine', ${SERVER_NOW}, json_build_object(
-        'change', 'leftover_made', 'machine_uuid', NEW.uuid, 'job_uuid', NEW.job_uuid)::text);
+      INSERT INTO events (kind, at, body) VALUES ('own_machine', ${SERVER_NOW}, format(
+        '{"change":"leftover_made","machine_uuid":"%s","job_uuid":"%s"}', NEW.uuid, NEW.job_uuid));
     ELSIF OLD.next_try_at IS NOT NULL AND NEW.next_try_at IS NULL THEN
-      INSERT INTO events (kind, at, body) VALUES ('own_machine', ${SERVER_NOW}, json_build_object(
-        'change', 'leftover_removed', 'machine_uuid', NEW.uuid, 'job_uuid', OLD.job_uuid)::text);
+      INSERT INTO events (kind, at, body) VALUES ('own_machine', ${SERVER_NOW}, format(
+        '{"change":"leftover_removed","machine_uuid":"%s","job_uuid":"%s"}', NEW.uuid, OLD.job_uuid));
     END IF;
     RETURN NULL;
   END $$;

@@ -133,8 +133,9 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     abandon: (hold) => db.write((tx) => abandonJob(tx, hold)),
     rescue: (runner) => db.write((tx) => rescueJobs(tx, hosts, runner)),
     cancel: (uuid, showing) => db.write((tx) => cancelJob(tx, uuid, showing)),
-    resume: (uuid, resume, showing, call) =>
-      db.write((tx) => resumeJob(tx, uuid, resume, showing, call ?? null)),
+    // Named here where the caller does not: the transaction may run again after its commit was not answered.
+    resume: (uuid, resume, showing, call = crypto.randomUUID()) =>
+      db.write((tx) => resumeJob(tx, uuid, resume, showing, call)),
     stats: () => db.read(selectStats),
     finished: (since) => db.read((tx) => selectFinished(tx, since)),
     prune: async (retention) => {
@@ -210,7 +211,7 @@ function ownEvent({ kind, payload }: Extract<OwnEvent, { kind: "media" | "index"
 function infoStore(db: SharedDatabase): InfoStore {
   return {
     append: (uuid, entry, now, entriesMax = Number.MAX_SAFE_INTEGER, attempt, call) => {
-      const by = { attempt: attempt ?? null, call: call ?? null };
+      const by = { attempt: attempt ?? null, call: call ?? crypto.randomUUID() };
       return db.write((tx) => insertInfo(tx, uuid, entry, now, entriesMax, by));
     },
     list: (uuid, after = 0, limit) => db.read((tx) => selectInfo(tx, uuid, after, limit)),

@@ -39,7 +39,9 @@ export interface ServerSession {
 }
 
 /** States of PostgreSQL's errors after which the same transaction may succeed: two of them met. */
-const MEETINGS = new Set(["40001", "40P01", "55P03", "23503", "23505"]);
+const LOCKED = new Set(["40001", "40P01", "55P03"]);
+/** The same for rows that another agent has just written or removed: what still stands then is a defect. */
+const CROSSED = new Set(["23503", "23505"]);
 /** A row was not as it was read: another agent's write came between. Repeat the transaction. */
 export class Changed extends Error {}
 
@@ -74,6 +76,7 @@ export async function openSession(
     stream: () => socket,
     connectionTimeoutMillis: Math.max(Math.ceil(leftMs), 1),
     application_name: "zonewright",
+    keepAlive: true,
     types,
   });
   let broken = false;
@@ -112,7 +115,8 @@ function isNear(url: string): boolean {
 
 /** Whether the same transaction may succeed when it is run again. */
 export function isMeeting(error: unknown): boolean {
-  return error instanceof Changed || MEETINGS.has(stateOf(error) ?? "");
+  return error instanceof Changed || LOCKED.has(stateOf(error) ?? "") ||
+    CROSSED.has(stateOf(error) ?? "");
 }
 
 /** The SQLSTATE of an error of the server. */
@@ -133,7 +137,7 @@ export function named(error: unknown): unknown {
   }
   const isAway = state === "57014" || state?.startsWith("57P") === true || state === "53300" ||
     state === "25006";
-  return isAway || isMeeting(error) ? away(error) : error;
+  return isAway || LOCKED.has(state ?? "") ? away(error) : error;
 }
 
 /** The error for a caller whom the server does not answer. */

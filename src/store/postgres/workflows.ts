@@ -175,7 +175,7 @@ export async function workflowToRun(
 ): Promise<RunnableWorkflow> {
   const row = await tx.row<{ bytes: number; sha256: string | null }>(
     `SELECT octet_length(body) AS bytes,
-            CASE WHEN octet_length(body) <= $2 THEN ${SHA256} END AS sha256
+            CASE WHEN octet_length(body) <= $2::bigint THEN ${SHA256} END AS sha256
        FROM workflows WHERE uuid = $1`,
     uuid,
     bytesMax,
