@@ -67,7 +67,7 @@ export async function openSession(
   // One of our own, since the driver's own end() waits for the server to answer.
   const socket = new Socket();
   const client = new pg.Client({
-    connectionString: url,
+    ...placeOf(url),
     ...(password === undefined ? {} : { password }),
     // Without a verified name, anyone on the way could be the server.
     ...(isNear(url)
@@ -106,6 +106,19 @@ export async function openSession(
     },
   };
 }
+
+/** The parts of an address. The driver would prefer an address without password to a password beside it. */
+function placeOf(url: string): pg.ClientConfig {
+  const { hostname, port, username, pathname, searchParams } = new URL(url);
+  return {
+    host: searchParams.get("host") ?? hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port || DEFAULT_PORT),
+    database: decodeURIComponent(pathname.slice(1)),
+    ...(username === "" ? {} : { user: decodeURIComponent(username) }),
+  };
+}
+
+const DEFAULT_PORT = 5432;
 
 /** Whether a server is on this machine: on its loopback, or behind a socket. */
 function isNear(url: string): boolean {
