@@ -170,6 +170,8 @@ export class SharedDatabase {
   }
 
   #called(words: readonly string[]): void {
+    // Followers read, and a closed store refuses that.
+    if (!this.#open) return;
     for (const call of this.#followers) call(words);
   }
 
