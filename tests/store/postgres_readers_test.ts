@@ -151,11 +151,13 @@ fleetTest("readers that follow each other come to rest after a write", async ({ 
   let looks = 0;
   const ends: (() => void)[] = [];
   const seen = [0, 0];
+  const reads: Promise<void>[] = [];
   for (const [index, store] of [one, other].entries()) {
-    ends.push(store.events.follow(async () => {
+    const look = async () => {
       looks += 1;
       seen[index] = (await store.events.after(seen[index] ?? 0, 100)).last;
-    }));
+    };
+    ends.push(store.events.follow(() => void reads.push(look())));
   }
   await create(one, jobOf(1));
   await until("both agents to have read the event", () => seen.every((last) => last === 1));
@@ -163,6 +165,8 @@ fleetTest("readers that follow each other come to rest after a write", async ({ 
   assertEquals(last, 1);
   assert(looks < 20, `${looks} looks for one event`);
   for (const end of ends) end();
+  // The last of them may be under way, and a closed store would refuse it.
+  await Promise.all(reads);
 });
 
 fleetTest("folded counters count the same jobs, and are few rows", async ({ one, other, db }) => {
