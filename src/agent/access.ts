@@ -104,7 +104,6 @@ async function tlsOf({ tls_cert, tls_key }: Config): Promise<TlsIdentity | undef
   return await readTlsIdentity({ certPath: tls_cert.value, keyPath: tls_key.value });
 }
 
-/** @throws {AgentError} `forbidden` */
 async function refuseUnknownCallers(
   hostname: string,
   tokenFile: string,

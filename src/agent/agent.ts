@@ -58,7 +58,7 @@ const CLOSE_MS = 30_000;
 
 /** What the process may do with an agent that has started. */
 export interface RunningAgent {
-  /** Addresses it listens on. */
+  /** Addresses it listens on, the port chosen where 0 was asked. */
   readonly urls: readonly string[];
   /** Settles when the agent has stopped; rejects at once when it cannot continue. */
   readonly done: Promise<void>;
@@ -131,7 +131,6 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
   }
 }
 
-/** An agent that listens. */
 interface Assembled {
   readonly urls: readonly string[];
   readonly refresh: (next: Config) => Promise<void>;

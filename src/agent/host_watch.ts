@@ -109,7 +109,7 @@ function seenMachine({ alias, state }: JsonObject): SeenMachine {
 }
 
 function emitState(emit: Emit, uuid: string, alias: string | null, state: string | null): void {
-  // Checked by vmadm's parser.
+  // vmadm's parser has checked it.
   const machine_uuid = uuid as MachineUuid;
   const payload = { change: "state", machine_uuid, alias, machine_state: state } as const;
   void emit({ kind: "own_machine", payload });
@@ -136,7 +136,6 @@ export function withFollowers(
   };
 }
 
-/** What is checked regularly. */
 interface HostLooks {
   readonly disk: () => Promise<void>;
   /** Lists the machines, which reports what has changed. */

@@ -55,7 +55,6 @@ export function openMachineList(
   );
 }
 
-/** What the checks read. */
 interface ReadinessPlaces {
   readonly store: Store;
   readonly machines: MachineList;
@@ -185,7 +184,6 @@ function openAgentMetrics(
 interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
-  /** Concurrent jobs. */
   readonly slots: number;
   /** Versions that the program is built from; each becomes a label. */
   readonly build: Readonly<Record<string, string>>;

@@ -44,7 +44,6 @@ const WALLS_KEEP_MS = 600_000;
 /** Delay of the first check after the start, which has other work. */
 const WALLS_FIRST_MS = 60_000;
 
-/** What the overview reads. */
 interface WatchPlaces {
   readonly store: Store;
   readonly transport: Transport;

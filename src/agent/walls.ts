@@ -37,9 +37,7 @@ interface WallsCheck {
 /** What guests and decoders are started with. */
 interface WallSettings {
   readonly self: SelfCommand;
-  /** The setting `guest_user`. */
   readonly user: string;
-  /** The setting `fresh_realm`. */
   readonly freshRealm: boolean;
   readonly limits: TaskLimits;
   readonly log: Log;

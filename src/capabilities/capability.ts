@@ -75,7 +75,7 @@ export async function withDeadline<T>(
 
 /** The configured limits of one execution of a task. */
 export interface CapabilityLimits {
-  /** Calls of all capabilities. */
+  /** Calls of all capabilities by one task. */
   readonly taskCallsMax: number;
   /** Entries appended to the job's info, those of log.* included. */
   readonly taskInfoEntriesMax: number;
@@ -110,7 +110,7 @@ interface CallRule {
   readonly brief: (args: readonly JsonValue[]) => JsonObject;
 }
 
-/** Longest text shown, characters. */
+/** Longest text that an error shows, characters. */
 const TEXT_CHARS_MAX = 128;
 const NAMES_MAX = 16;
 /** Names of properties; a task could send any text instead. */

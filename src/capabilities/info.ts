@@ -41,7 +41,7 @@ interface NoteDeps extends InfoDeps {
   readonly limits: Pick<CapabilityLimits, "taskInfoEntriesMax" | "taskInfoCharsMax">;
 }
 
-/** The capability `info(object)`. */
+/** `info(object)`: adds entries to the job's `info`. */
 export const infoCapabilities: CapabilitiesOf<"info"> = {
   info: {
     deadlineMs: INFO_DEADLINE_MS,

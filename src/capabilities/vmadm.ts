@@ -347,7 +347,7 @@ const TIMEOUT_SECONDS_MAX = 600;
 /** The wait ends by its own timeout; this comes later. */
 const DEADLINE_MS = (TIMEOUT_SECONDS_MAX + 30) * 1000;
 
-/** The capability `vnc.wait(uuid, {timeout})`. */
+/** `vnc.wait(uuid, {timeout})`: waits until the console answers. */
 export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
   return {
     "vnc.wait": {

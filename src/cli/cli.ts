@@ -322,7 +322,6 @@ async function runCommand(
   }
 }
 
-/** @throws {AgentError} `invalid_argument` */
 function openCall(
   name: string,
   command: Command,
@@ -357,7 +356,6 @@ function meantFile(operand: string, command: Command, args: Arguments): string {
   return isFile ? `: did you mean -f ${shellQuoted(operand)}?` : "";
 }
 
-/** Flags override the environment. */
 function credentialsOf(tokenFile = "", ca = "", { env, cwd }: Terminal): Credentials {
   const path = (text: string) => text === "" ? undefined : resolve(cwd, text);
   return {

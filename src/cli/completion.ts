@@ -125,7 +125,6 @@ export const COMPLETION_SCRIPTS: Readonly<Record<string, string>> = {
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS);
 
-/** `zonewright completion`. */
 export const COMPLETION: Noun = {
   kind: "command",
   command: {

@@ -47,7 +47,6 @@ interface ShownLine {
   readonly origin: string;
 }
 
-/** `zonewright config show`. */
 export const SHOW: Command = {
   summary: "print every setting, and where it comes from",
   examples: [
@@ -111,7 +110,6 @@ function showLines({ args, printer }: Invocation, lines: readonly ShownLine[]): 
   );
 }
 
-/** `zonewright config check`. */
 export const CHECK: Command = {
   summary: "check that the configuration can be read; exits 2 if not",
   examples: [["config check --config ./zonewright.toml", "before the agent is started with it"]],

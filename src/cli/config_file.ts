@@ -175,7 +175,6 @@ function report(
   );
 }
 
-/** @throws {AgentError} `invalid_argument` */
 function rowNamed(name: string): SettingRow {
   const word = name.replaceAll("-", "_");
   const row = SETTING_ROWS.find((one) => nameOf(one) === word) ??
@@ -228,7 +227,6 @@ async function write(path: string, run: () => Promise<void>): Promise<void> {
   }
 }
 
-/** `zonewright config`. */
 export const CONFIG: Noun = {
   kind: "verbs",
   summary: "show, check, write and change the settings of the agent",

@@ -160,7 +160,6 @@ const PRUNE: Command = {
   },
 };
 
-/** `zonewright db`. */
 export const DB: Noun = {
   kind: "verbs",
   summary: "back up, restore, check and prune the agent's database",

@@ -40,7 +40,6 @@ const MACHINE: JsonObject = {
 };
 const MEDIUM = "zonewright-sample/latest?format=iso";
 
-/** `zonewright demo`. */
 export const DEMO: Noun = {
   kind: "command",
   command: {
@@ -248,7 +247,7 @@ const RESIZE: JsonObject = {
 }`,
   }],
 };
-/** Waits to be resumed. */
+/** A workflow whose task waits until somebody resumes it. */
 const MAINTENANCE: JsonObject = {
   name: "announce-maintenance",
   chain: [{

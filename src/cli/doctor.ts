@@ -31,7 +31,6 @@ const MARKS: ReadonlyMap<string, string> = new Map<Outcome, string>([
 /** Width of the names of parts, such as "no new privileges". */
 const PART_WIDTH = 17;
 
-/** `zonewright doctor`. */
 export const DOCTOR: Noun = {
   kind: "command",
   command: {

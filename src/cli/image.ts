@@ -21,9 +21,7 @@ import { printable } from "./output/terminal.ts";
 // `zonewright image find`: a search over every artifact of the index. `image list` with filters is the same
 // search, limited to what it names.
 
-/** Artifacts shown by default. */
 const FIND_LIMIT = 100;
-/** Most artifacts per request. */
 const PAGE_MAX = 1000;
 /** Most words of a search. */
 const WORDS_MAX = 8;

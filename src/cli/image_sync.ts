@@ -48,7 +48,6 @@ export async function noteEmptyIndex({ client, printer }: Invocation): Promise<b
   return true;
 }
 
-/** `zonewright image sync`. */
 export const SYNC: Command = {
   summary: "compare the mirror with its upstream now",
   examples: [
@@ -170,7 +169,7 @@ const PHASES: Readonly<Record<string, string>> = {
 interface SyncView {
   /** `phase`, `documents`, `total` and `bytes`, as the agent answers them. */
   update(progress: JsonObject): void;
-  /** Restores the terminal. */
+  /** Clears what it has drawn. */
   close(): void;
 }
 

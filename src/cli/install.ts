@@ -24,7 +24,6 @@ const ROOT_FLAG: Flag = {
   help: "install below this folder and start nothing: for images and packages",
 };
 
-/** @throws {AgentError} `invalid_argument` */
 function managerOf({ args }: Invocation): ServiceManager {
   const [word = ""] = args.operands;
   const found = SERVICE_MANAGERS.find((manager) => manager === word);
@@ -45,7 +44,6 @@ function runnerFor({ root }: { readonly root?: string }): { readonly run?: Run }
   return root === undefined ? { run: runCommand } : {};
 }
 
-/** @throws {AgentError} `invalid_argument` */
 function userOf({ args }: Invocation, manager: ServiceManager): { readonly user?: string } {
   const user = args.text("user");
   if (user === undefined) return {};
@@ -58,7 +56,6 @@ function userOf({ args }: Invocation, manager: ServiceManager): { readonly user?
   return { user };
 }
 
-/** `zonewright install`. */
 export const INSTALL: Noun = {
   kind: "command",
   command: {
@@ -118,7 +115,6 @@ async function install(call: Invocation): Promise<ExitCode> {
   return EXIT.ok;
 }
 
-/** `zonewright uninstall`. */
 export const UNINSTALL: Noun = {
   kind: "command",
   command: {

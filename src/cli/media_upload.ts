@@ -39,7 +39,6 @@ interface LocalFile {
   readonly sha256: string;
 }
 
-/** `zonewright media upload`. */
 export const UPLOAD: Command = {
   summary: "upload a file to the agent's upload folder",
   operands: "FILE",
@@ -200,7 +199,6 @@ async function sendAll(
   }
 }
 
-/** One request. */
 type Tried =
   | { readonly kind: "answered"; readonly answer: ApiAnswer }
   | { readonly kind: "failed"; readonly error: AgentError; readonly passing: boolean };

@@ -111,7 +111,6 @@ const REVOKE: Command = {
   },
 };
 
-/** `zonewright token`. */
 export const TOKEN: Noun = {
   kind: "verbs",
   summary: "create, list and revoke the tokens of callers",

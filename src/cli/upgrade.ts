@@ -21,7 +21,6 @@ const READY_MS_MAX = 60_000;
 const POLL_MS = 500;
 const READY_STATUS = 200;
 
-/** `zonewright upgrade`. */
 export const UPGRADE: Noun = {
   kind: "command",
   command: {

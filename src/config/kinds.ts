@@ -55,7 +55,7 @@ export interface Definition<T> {
   readonly met?: string;
 }
 
-/** Makes a row. */
+/** A row of the settings table. */
 export function define<T>(
   kind: Kind<T>,
   fallback: T | ((place: DefaultsFor) => T),
@@ -64,7 +64,7 @@ export function define<T>(
   return { kind, meaning, fallback: fallback instanceof Function ? fallback : () => fallback };
 }
 
-/** Settings by name. */
+/** Rows of the settings table, by the name of the setting. */
 export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
 /** A raw value as shown in errors. */
@@ -257,7 +257,7 @@ export const HOSTS: Kind<readonly string[]> = list("HOST[:PORT]", {
   },
 });
 
-/** `<write>:<n>:<before|after>`, such as `job_record:2:after`. */
+/** As `job_record:2:after`: the second write of that name, once it is made. */
 export const FAILPOINT: Kind<Failpoint | null> = {
   placeholder: "WRITE:N:WHEN",
   text: (value) => value === null ? "-" : `${value.write}:${value.count}:${value.when}`,

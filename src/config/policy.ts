@@ -20,7 +20,7 @@ const DISK_MIB_MAX = 1_073_741_824;
 const QUOTA_GIB_MAX = 1_048_576;
 /** Most disks or nics of one machine that vmadm can number. */
 const PARTS_MAX = 32;
-/** Names in one list. */
+/** Most names that one list of a policy may have. */
 const NAMES_MAX = 256;
 
 const FOREIGN: readonly ForeignMachines[] = ["change", "read"];

@@ -131,7 +131,7 @@ export const SETTINGS = {
     null,
     "bearer token (mode 0600) for the server of the index; https only, read for each request",
   ),
-  /** Seconds; 0 for never. */
+  /** Seconds; 0 syncs only when asked. */
   index_interval: define(
     interval(60, 30 * DAY_SECONDS),
     6 * 3600,
@@ -205,7 +205,7 @@ export const SETTINGS = {
     [],
     "host that the callback_url of a job may name (repeatable)",
   ),
-  /** Seconds; 0 for ever. */
+  /** Seconds; 0 keeps them for ever. */
   keep_finished: define(
     interval(60, 100 * YEAR_SECONDS),
     90 * DAY_SECONDS,
@@ -271,7 +271,6 @@ export const RELOADED_SETTINGS = [
   "log_level",
   "policy",
 ] as const;
-/** One of them. */
 export type ReloadedSetting = typeof RELOADED_SETTINGS[number];
 
 /** Where a value came from; later ones override earlier ones. */
@@ -306,9 +305,8 @@ export interface SettingRow extends Definition<unknown> {
   /** The key in its table of the file. */
   readonly key: string;
   readonly table: keyof typeof TABLES | null;
-  /** Without dashes in front. */
+  /** The flag without its dashes. */
   readonly flag: string;
-  /** The environment variable. */
   readonly variable: string;
 }
 

@@ -143,7 +143,7 @@ class Sending {
     }
   }
 
-  /** Stops reading the input. */
+  /** Reads no more of the input. */
   stop(): void {
     if (this.done) return;
     // Not awaited: it may be waiting for something that never comes.

@@ -27,7 +27,6 @@ interface WaitOptions {
   readonly signal?: AbortSignal;
   /** The action, worded to follow "Cannot" in errors. */
   readonly what: string;
-  /** See DecoderOptions. */
   readonly ahead?: boolean;
 }
 
@@ -75,7 +74,7 @@ export class WorkQueue {
     });
   }
 
-  /** Rejects all waiting work. */
+  /** Rejects all work that waits. */
   close(): void {
     this.#closed = true;
     for (const waiter of [...this.#waiting]) waiter.refuse();

@@ -29,7 +29,7 @@ export const ERROR_CODES = {
   /** The policy or the origin of the call does not allow it. */
   forbidden: { status: 403, word: "Forbidden", exit: "failure" },
   unauthorized: { status: 401, word: "Unauthorized", exit: "failure" },
-  /** Try again later. */
+  /** There is no room now; the same request can succeed later. */
   overloaded: { status: 503, word: "ServiceUnavailable", exit: "failure" },
   /** The caller gave up: canceled job, closed connection, shutdown. */
   aborted: { status: 503, word: "ServiceUnavailable", exit: "interrupted" },
@@ -39,7 +39,7 @@ export const ERROR_CODES = {
   storage_full: { status: 507, word: "InsufficientStorage", exit: "failure" },
   /** The upstream of the index or a download failed. */
   upstream: { status: 502, word: "BadGateway", exit: "failure" },
-  /** A host program failed. */
+  /** A program of the host failed. */
   host: { status: 502, word: "BadGateway", exit: "failure" },
   /** The bytes do not have the expected digest. */
   digest_mismatch: { status: 502, word: "BadGateway", exit: "failure" },

@@ -90,7 +90,6 @@ const instant = about(
 );
 const count = integer(0, Number.MAX_SAFE_INTEGER);
 
-/** The value, or null. */
 function orNull<T>(description: Description<T>): Description<T | null> {
   return {
     words: `${description.words}, or null`,

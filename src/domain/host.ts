@@ -15,7 +15,7 @@ import {
   wordOf,
 } from "./description/answer.ts";
 
-/** A size in bytes. */
+/** A size in bytes, for the shapes of answers. */
 export const BYTES = { ...COUNT, description: "Bytes." };
 
 /** Hardware and platform of a host. */
@@ -27,7 +27,6 @@ export const HOST_HARDWARE = whole("Hardware and platform; null for what the hos
   ram_mib: { ...NULLABLE_COUNT, description: "Memory, MiB." },
   hvm: { ...orNull(FLAG), description: "Whether its processors can run machines." },
 });
-/** See HOST_HARDWARE. */
 export type HostHardware = ShapeOf<typeof HOST_HARDWARE>;
 
 /** Space in the pool of the machines. */
@@ -36,12 +35,10 @@ export const HOST_POOL = whole("Space in the pool.", {
   used_bytes: BYTES,
   free_bytes: BYTES,
 });
-/** See HOST_POOL. */
 export type HostPool = ShapeOf<typeof HOST_POOL>;
 
 /** One of the walls around a guest. */
 export const WALL = whole("A wall around tasks.", { name: TEXT, ok: FLAG, detail: TEXT });
-/** See WALL. */
 export type Wall = ShapeOf<typeof WALL>;
 
 /** Which walls stand, in words: `1 of the 10 walls around tasks does not stand: user (it is root)`. */
@@ -53,12 +50,10 @@ export function wallsText(walls: readonly Wall[]): string {
   return `${open.length} of the ${walls.length} walls around tasks ${stand}: ${which}`;
 }
 
-/** Numbers of machines. */
 export const MACHINE_COUNTS = whole("Numbers of machines.", {
   total: COUNT,
   by_state: { ...mapOf(COUNT), description: "By vmadm's word for the state." },
 });
-/** See MACHINE_COUNTS. */
 export type MachineCounts = ShapeOf<typeof MACHINE_COUNTS>;
 
 /** The disk of the state folder. */
@@ -66,7 +61,6 @@ export const DISK_ROOM = whole("Space on a disk.", {
   folder: TEXT,
   free_bytes: { ...NULLABLE_COUNT, description: "Null where the system does not say." },
 });
-/** See DISK_ROOM. */
 export type DiskRoom = ShapeOf<typeof DISK_ROOM>;
 
 /** What does not change while the agent runs. */
@@ -80,7 +74,7 @@ export const AGENT_FACTS = {
   pid: { ...COUNT, minimum: 1 },
   started_at: INSTANT,
 };
-/** See AGENT_FACTS. */
+/** The facts of AGENT_FACTS, read. */
 export type AgentFacts = {
   readonly [Name in keyof typeof AGENT_FACTS]: ShapeOf<typeof AGENT_FACTS[Name]>;
 };

@@ -100,9 +100,9 @@ interface JsonMeasure {
   readonly depth: number;
   /** Upper bound of the number of values. */
   readonly values: number;
-  /** Names of members. */
+  /** Names of the members of all objects. */
   readonly names: number;
-  /** Lists and objects. */
+  /** Lists and objects together. */
   readonly containers: number;
   /** Names of members of any one object, of those that are not nested deeper than 256. */
   readonly namesOfOne: number;
@@ -118,7 +118,7 @@ const DIGITS_MAX = 19;
 /** `"`, which begins and ends a string. */
 export const QUOTE = 0x22;
 const PLUS = 0x2b;
-/** `,` between values. */
+/** `,` between two values or members. */
 export const COMMA = 0x2c;
 const MINUS = 0x2d;
 const POINT = 0x2e;
@@ -126,15 +126,15 @@ const ZERO = 0x30;
 const NINE = 0x39;
 /** `:` between a name and its value. */
 export const COLON = 0x3a;
-/** `[` in UTF-8. */
+/** `[`, which begins a list. */
 export const OPEN_LIST = 0x5b;
 /** `\` before an escaped character. */
 export const BACKSLASH = 0x5c;
-/** `]` in UTF-8. */
+/** `]`, which ends a list. */
 export const CLOSE_LIST = 0x5d;
-/** `{` in UTF-8. */
+/** `{`, which begins an object. */
 export const OPEN_OBJECT = 0x7b;
-/** `}` in UTF-8. */
+/** `}`, which ends an object. */
 export const CLOSE_OBJECT = 0x7d;
 /** `e` and `E` with this bit set are equal. */
 const LOWER_CASE = 0x20;

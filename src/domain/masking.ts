@@ -18,7 +18,7 @@ import {
 // Names of fields whose values are secrets. They are masked in logs, in errors, and in answers to callers of
 // scope `read`.
 
-/** What replaces a secret. */
+/** What is shown in the place of a secret. */
 export const MASK = "***";
 
 /** How the names of secrets end, as a part of a regular expression. */

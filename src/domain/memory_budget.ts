@@ -19,7 +19,7 @@ export const ACCOUNTS = {
   values: 56 * MIB,
   /** Bodies that are small, which wait for each other only. */
   smallBodies: 16 * MIB,
-  /** Values of small bodies. */
+  /** The values that small bodies are parsed into. */
   smallValues: 16 * MIB,
   /** Jobs while they are made: of large workflows, or of finished jobs once more. */
   jobs: 40 * MIB,
@@ -29,7 +29,7 @@ export const ACCOUNTS = {
   guests: 32 * MIB,
   /** Arguments of capability calls and log lines, until the call has ended. */
   calls: 16 * MIB,
-  /** Large bodies of callbacks. */
+  /** Bodies of callbacks that are too large for `smallBodies`. */
   callbacks: 16 * MIB,
   /** Index documents: in the cache, or still being sent to a caller. */
   documents: 96 * MIB,
@@ -45,11 +45,10 @@ const TURN_MS = 10_000;
 /** Seconds after which a caller whose turn did not come may try again. */
 const RETRY_AFTER_SECONDS = 2;
 
-/** How a reservation waits. */
+/** How long a reservation waits for its turn, and what ends the wait. */
 export interface ReserveOptions {
   /** Milliseconds after which it is refused; `Infinity` for a caller that cannot be refused. */
   readonly turnMs?: number;
-  /** Ends the wait. */
   readonly signal?: AbortSignal;
 }
 
@@ -213,7 +212,7 @@ export class RequestMemory {
     this.#budget = budget;
   }
 
-  /** @throws {AgentError} `overloaded` */
+  /** @throws {AgentError} `overloaded` when its turn does not come */
   async reserve(account: Account, bytes: number, what: string): Promise<Reservation> {
     const held = await this.#budget.reserve(account, bytes, what);
     this.#held.push(held);

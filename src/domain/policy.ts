@@ -12,7 +12,6 @@ import type { JsonObject, JsonValue } from "./json.ts";
 
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;
-/** `kvm` or `bhyve`. */
 export type MachineBrand = typeof BRANDS[number];
 
 /** A quota is GiB; what disks and volumes reserve is MiB. */

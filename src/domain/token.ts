@@ -7,7 +7,6 @@ import { isJsonObject } from "./json.ts";
 
 /** What a token allows: `read` is GET and HEAD without secrets, `admin` is everything. */
 export const TOKEN_SCOPES = ["read", "admin"] as const;
-/** One of TOKEN_SCOPES. */
 export type TokenScope = typeof TOKEN_SCOPES[number];
 
 /** What is kept of a token; the token itself is shown once and kept nowhere. */

@@ -18,13 +18,12 @@ export interface FileStatus {
    * and owner share it.
    */
   readonly identity: string;
-  /** Bytes. */
+  /** Size of the file, bytes. */
   readonly size: number;
   /** Hard links; 1 where that cannot be known. */
   readonly links: number;
-  /** Permission bits. */
   readonly mode: number;
-  /** Numeric user. */
+  /** Numeric id of its user. */
   readonly owner: number;
 }
 

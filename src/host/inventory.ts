@@ -179,7 +179,7 @@ async function askLinks(
 /** A nic and its path in the request. */
 interface PlacedNic {
   readonly nic: JsonObject;
-  /** Such as `payload.nics[0]`. */
+  /** Its place in the request, such as `payload.nics[0]`. */
   readonly path: string;
 }
 

@@ -70,7 +70,6 @@ export interface Transport {
   dial(hostname: string, port: number, signal?: AbortSignal): Promise<HostConnection>;
 }
 
-/** Connects from this machine. */
 async function dialDirectly(
   hostname: string,
   port: number,

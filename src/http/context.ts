@@ -52,7 +52,6 @@ export interface HttpContext {
   readonly auditTrail?: AuditTrail;
   /** More routes with their whole paths, such as the index tree. */
   readonly routes: readonly Hono<HttpEnv>[];
-  /** Counts requests by route. */
   readonly requests?: RequestCount;
   /** Aborted when the agent begins to stop; requests that wait for a job are then answered. */
   readonly closing: AbortSignal;
@@ -64,7 +63,7 @@ export interface MachineAccess {
   readonly policy: Policy;
   /** Looks up the medium that a request boots from; see Mirror.expect(). */
   readonly media: MediumLookup;
-  /** Names the managed host. */
+  /** The name that answers give the managed host. */
   readonly host: string;
   /** What a dry run asks the host. */
   readonly payloadChecks: readonly PayloadCheck[];
@@ -91,7 +90,7 @@ export interface ConsoleStream {
   close(): void;
 }
 
-/** Limits of requests. */
+/** The configured limits of what a request may hold or wait for. */
 export interface HttpLimits extends WorkflowLimits, JobLimits {
   /** Header fields of one request. */
   readonly headerFieldsMax: number;

@@ -84,7 +84,6 @@ export function leftoverOnWire(left: Leftover, wording: Wording): ShapeOf<typeof
   return { uuid, host, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
-/** The running removal. */
 interface Leftovers {
   /** Aborts the current attempt; the next agent repeats it. */
   stop(): Promise<void>;

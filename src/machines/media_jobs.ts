@@ -41,7 +41,7 @@ export async function startMediaJob(
   return outcome.job.uuid;
 }
 
-/** @throws {AgentError} `not_found` */
+/** A workflow of the agent itself. @throws {AgentError} `not_found` when it is none */
 export async function builtinWorkflow(
   uuid: WorkflowUuid,
   { workflows }: Pick<Store, "workflows">,

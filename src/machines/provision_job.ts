@@ -70,7 +70,7 @@ export interface UuidHolder {
   readonly gone: JobUuid | undefined;
 }
 
-/** Nobody has the uuid. */
+/** No machine and no job has the uuid. */
 export const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
 
 /**

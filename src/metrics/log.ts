@@ -192,7 +192,6 @@ export interface LeftOutNote {
   readonly messages: string;
 }
 
-/** What a budget needs. */
 interface LogBudgetOptions {
   /** Writes a report, which is not budgeted. */
   readonly report: (note: LeftOutNote) => void;

@@ -4,7 +4,6 @@
 import type { LeftOut } from "./log.ts";
 import { EXECUTIONS, type FinalExecution, isFinal } from "../domain/job/state.ts";
 
-/** How jobs end. */
 const JOB_RESULTS: readonly JobResult[] = EXECUTIONS.filter(isFinal);
 /** The label `result` of finished jobs. */
 export type JobResult = FinalExecution;
@@ -48,10 +47,10 @@ export interface Meters {
   };
 }
 
-/** Where requests are counted. */
+/** The part that the HTTP server counts in. */
 export type RequestCount = Pick<Meters, "requests">;
 
-/** New counters, all zero. */
+/** Counters that start at 0. @param log those of left-out lines, which the log itself counts in */
 export function openMeters(log: LeftOut = { caller: 0, budget: 0, reader: 0 }): Meters {
   return {
     requests: new RequestMeter(),
@@ -248,7 +247,7 @@ interface Sample {
 export interface Family {
   readonly name: string;
   readonly type: "counter" | "gauge" | "histogram";
-  /** One sentence. */
+  /** The text of `# HELP`: one sentence. */
   readonly help: string;
   readonly samples: readonly Sample[];
 }
@@ -284,7 +283,7 @@ function valueText(value: number): string {
 
 // Histograms of durations: counts by upper bound.
 
-/** Durations of one kind. */
+/** Counts durations by upper bound, as Prometheus wants them. */
 export class Histogram {
   readonly #bounds: readonly number[];
   /** One more than there are bounds: the last is of what lies above all. */

@@ -67,7 +67,6 @@ export interface Mirror extends Syncs {
    *   unknown artifact, a host or a check that the configuration does not allow
    */
   expect(media: MediaRequest, signal?: AbortSignal): Promise<ExpectedMedium>;
-  /** Files by digest. */
   readonly files: KnownFiles;
   /** Forgets a cached file that turned out to be damaged; the next request downloads it again. */
   discard(medium: Medium): Promise<void>;

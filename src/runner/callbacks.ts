@@ -12,7 +12,6 @@ import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
-/** Concurrent callbacks. */
 const TOGETHER_MAX = 8;
 /** Concurrent callbacks to one host. */
 const OF_A_HOST_MAX = 2;

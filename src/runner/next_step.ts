@@ -118,7 +118,7 @@ export interface AttemptDeps {
 export interface Attempts {
   readonly end: TaskEnd;
   readonly data: JobData;
-  /** Executions of the body. */
+  /** How often the body has run, the first time included. */
   readonly attempts: number;
   /** The last ones that failed, which are recorded with the end of the task. */
   readonly failed: readonly FailedAttempt[];

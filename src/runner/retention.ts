@@ -7,7 +7,6 @@ import { pause } from "../runtime/waiting.ts";
 import type { Store } from "../store/store.ts";
 import { INFO_BATCH } from "../store/job_store.ts";
 
-/** Interval between two checks. */
 const LOOK_MS = 60_000;
 /** Jobs, or idempotency keys, removed in one write, and the pause before the next. */
 const BATCH = 200;

@@ -33,7 +33,7 @@ interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
-  /** Concurrent jobs. */
+  /** Jobs that may run at the same time. */
   readonly slots: number;
 }
 

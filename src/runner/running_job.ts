@@ -51,7 +51,7 @@ export interface JobDeps {
 export interface ClaimUnderWay {
   /** Whether the runner has the job, once that is durable. */
   readonly stands: Promise<boolean>;
-  /** Has it written now. */
+  /** Writes the claim now instead of with the next commit. */
   hurry(): void;
 }
 

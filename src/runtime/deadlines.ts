@@ -3,7 +3,7 @@
 
 /** A call at some time. */
 interface DueCall {
-  /** By performance.now(). */
+  /** Milliseconds, as performance.now() counts them. */
   readonly atMs: number;
   readonly run: () => void;
 }

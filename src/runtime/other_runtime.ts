@@ -16,7 +16,6 @@ export interface OtherRuntime {
   readonly name: "node";
   /** As it says of itself, like 24.18.0. */
   readonly version: string;
-  /** Path of the runtime. */
   readonly program: string;
   /** Path of the file that holds this program. */
   readonly file: string;

@@ -10,7 +10,7 @@ const TIMER_MS_MAX = 2_147_483_647;
 
 /** A clock and its timers: an argument, so that a test decides what time it is. */
 export interface Timers {
-  /** Milliseconds since some instant. */
+  /** Only differences between two readings mean something. */
   nowMs(): number;
   /** Calls back after `ms` milliseconds. @returns cancels the timer */
   start(ms: number, run: () => void): () => void;

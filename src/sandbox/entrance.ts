@@ -120,7 +120,6 @@ const LEFT_AGE_MS = 60_000;
 
 /** A folder with room for one socket. */
 interface GuestFolder {
-  /** Path for the socket. */
   readonly socketPath: string;
   /** Removes the folder with its contents. */
   remove(): Promise<void>;

@@ -183,7 +183,7 @@ function killLeft(pid: number): void {
   try {
     Deno.kill(pid, "SIGKILL");
   } catch (error) {
-    // It ended meanwhile.
+    // The process may have ended since it was chosen.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
 }

@@ -50,12 +50,11 @@ export class MemoryWatch {
     this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
   }
 
-  /** The task has ended. */
+  /** Called when the guest's task has ended: an idle guest is not measured. */
   leave(guest: WatchedProcess): void {
     this.#atWork.delete(guest);
   }
 
-  /** Stops reading. */
   close(): void {
     this.#closed = true;
     clearInterval(this.#timer);

@@ -292,14 +292,13 @@ export class MessageMemory {
     return this.#wait(bytesMax);
   }
 
-  /** The message is complete. */
+  /** The message is complete: gives back what was reserved beyond its size. */
   arrived(line: string): void {
     if (this.#held === undefined) return;
     clearTimeout(this.#timer);
     this.#held.resize(Math.min(CHAR_BYTES * line.length, this.#held.bytes));
   }
 
-  /** The message was handled. */
   release(): void {
     this.#held?.release();
     this.#held = undefined;

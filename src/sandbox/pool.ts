@@ -43,7 +43,7 @@ type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | und
 export interface PoolOptions {
   /** Command that starts this program again. */
   readonly self: SelfCommand;
-  /** Concurrent executions. */
+  /** Tasks that may run at the same time. */
   readonly slots: number;
   /** Folder for the socket; the system's temporary folder is used when its path is too long. */
   readonly runtimeDir: string;

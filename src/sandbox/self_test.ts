@@ -19,10 +19,9 @@ interface SelfTestOptions {
   /** Folder for the socket of the guest; not that of a running agent. */
   readonly runtimeDir: string;
   readonly log: Log;
-  /** As findGuestUser() answers it. */
   readonly user?: GuestUser;
   readonly limits: TaskLimits;
-  /** The setting `fresh_realm`. */
+  /** The setting `fresh_realm`: each task gets a realm of its own. */
   readonly freshRealm?: boolean;
 }
 

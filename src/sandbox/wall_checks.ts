@@ -72,7 +72,7 @@ export async function processChecks(
 
 /** What the programs of illumos print of one process. */
 interface IllumosReport {
-  /** ps(1) with `-o uid=`. */
+  /** The numeric user, as `ps -o uid=` prints it. */
   readonly uid: string;
   /** ppriv(1) with `-v`: each set in a line of its own, with every privilege by name. */
   readonly privileges: string;

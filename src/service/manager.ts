@@ -26,7 +26,7 @@ const ID = "/usr/bin/id";
 const GETENT = "/usr/bin/getent";
 const CHOWN = "/usr/bin/chown";
 const SYSTEMCTL = "/usr/bin/systemctl";
-/** @see svccfg(8) on illumos */
+/** Imports and deletes SMF services. @see svccfg(8) on illumos */
 export const SVCCFG = "/usr/sbin/svccfg";
 const SVCADM = "/usr/sbin/svcadm";
 const SVCS = "/usr/bin/svcs";
@@ -178,7 +178,6 @@ function refused(command: readonly string[], result: CommandResult): AgentError 
 
 /** The service managers that an agent can be installed for. */
 export const SERVICE_MANAGERS = ["systemd", "smf"] as const;
-/** `systemd` or `smf`. */
 export type ServiceManager = typeof SERVICE_MANAGERS[number];
 
 /** Absolute paths of an installed agent. */
@@ -187,7 +186,7 @@ export interface ServicePaths {
   readonly config: string;
   /** What the service manager reads. */
   readonly definition: string;
-  /** Database, cache, lock. */
+  /** The folder of database, cache and lock. */
   readonly stateDir: string;
   readonly socket: string;
 }

@@ -5,7 +5,6 @@ import { join } from "@std/path";
 import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 
-/** Notifies the service manager. */
 interface ServiceNotice {
   /** The agent answers requests. From now on, watchdog notices are sent if systemd asks for them. */
   ready(urls: readonly string[]): Promise<void>;

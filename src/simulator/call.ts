@@ -1,7 +1,6 @@
 // Parses the words of a vmadm call as vmadm's option parser does: options may come anywhere, an unknown
 // option is no error, and an unknown long option consumes the next word.
 
-/** Aliases of subcommands. */
 const SAME: Readonly<Record<string, string>> = {
   boot: "start",
   halt: "stop",

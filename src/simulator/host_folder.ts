@@ -21,7 +21,7 @@ import { closing } from "../runtime/waiting.ts";
 /** Milliseconds that the host takes for each phase, before `factor` is applied. */
 interface Delays {
   readonly factor: number;
-  /** Making the volumes. */
+  /** While the volumes are made. */
   readonly volumes: number;
   /** zonecfg, seen as state `configured`. */
   readonly configure: number;
@@ -29,7 +29,7 @@ interface Delays {
   readonly install: number;
   /** Until the provisioning flag is cleared, seen as state `provisioning`. */
   readonly provision: number;
-  /** Seen as state `ready`. */
+  /** While zoneadm boots it, seen as state `ready`. */
   readonly boot: number;
   /** Between the start of a machine and its VNC listener. */
   readonly vnc: number;
@@ -66,9 +66,9 @@ interface Host {
   /** Images that are imported, with the size of their volume. */
   readonly images: readonly { readonly uuid: string; readonly size: number }[];
   readonly bhyve: boolean;
-  /** Logical processors. */
+  /** Logical processors, as sysinfo counts them. */
   readonly cpus: number;
-  /** Memory. */
+  /** Memory of the host, MiB. */
   readonly ram: number;
   /** The engine of machines that start from now on (engine.ts). */
   readonly engine: "fake" | "qemu";
@@ -213,7 +213,7 @@ export async function namesIn(folder: string): Promise<string[]> {
   return names.sort();
 }
 
-/** Waits this many milliseconds. */
+/** Waits; 0 or less does not. */
 export function sleep(ms: number): Promise<void> {
   return ms <= 0 ? Promise.resolve() : new Promise((done) => setTimeout(done, ms));
 }

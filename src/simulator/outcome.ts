@@ -26,7 +26,7 @@ export function failed(text: string): ToolOutcome {
   return { code: 1, stdout: "", stderr: `${text}\n` };
 }
 
-/** Data on stdout. */
+/** The success of a program that prints this. */
 export function printed(text: string): ToolOutcome {
   return { code: 0, stdout: text, stderr: "" };
 }

@@ -24,7 +24,7 @@ import {
 import { settleDatabase } from "../store/sqlite/older_copy.ts";
 
 interface RestoreReport {
-  /** The current database. */
+  /** The database that is now in its place. */
   readonly restored: DatabaseReport;
   /** Where the replaced database is kept; null if there was none. */
   readonly replaced: string | null;

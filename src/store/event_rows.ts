@@ -16,7 +16,7 @@ export const EVENTS_LOOKED_AT = 4096;
 /** Kinds whose rows name their job. */
 export const KINDS_OF_JOBS: readonly EventKind[] = ["job", "log", "machine"];
 
-/** A row of EVENT_COLUMNS. */
+/** An event as `EVENT_COLUMNS` selects it. */
 export interface EventRow {
   readonly seq: number;
   readonly kind: StoredEvent["kind"];

@@ -29,7 +29,6 @@ export interface EventPage {
   readonly events: readonly StoredEvent[];
   /** The page covers events up to this `seq`; the requested `seq` when it is empty. */
   readonly last: number;
-  /** Whether more events follow. */
   readonly more: boolean;
   /** False when events between the requested `seq` and this page were removed. */
   readonly joins: boolean;

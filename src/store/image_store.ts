@@ -57,7 +57,6 @@ export interface ImagePage {
 export interface ListedImage {
   readonly distro: string;
   readonly release: string;
-  /** Aliases of the release. */
   readonly aliases: readonly string[];
   readonly build: string;
   readonly point_release: string | null;

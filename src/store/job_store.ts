@@ -72,9 +72,9 @@ export interface JobFilter {
   readonly target?: string;
   readonly name?: string;
   readonly workflow_uuid?: WorkflowUuid;
-  /** created_at at or after. */
+  /** Created at this time or later. */
   readonly since?: Instant;
-  /** created_at before. */
+  /** Created before this time. */
   readonly until?: Instant;
   /** Top-level params; a string matches that string, or the JSON of any other value. */
   readonly params?: Readonly<Record<string, string>>;
@@ -261,13 +261,12 @@ export interface JobStore {
   /** Outcome of an earlier request with this key, or undefined. */
   earlier(idempotency: Idempotency): Promise<EarlierOutcome | undefined>;
   get(uuid: JobUuid): Promise<Job | undefined>;
-  /** One job as text. */
   text(uuid: JobUuid, showing: Showing): Promise<StoredText | undefined>;
   /** Approximate size of the job's text in bytes, without reading it. */
   bytes(uuid: JobUuid): Promise<number | undefined>;
   /** Only the execution of a job. */
   execution(uuid: JobUuid): Promise<Execution | undefined>;
-  /** Newest first. */
+  /** The matching jobs, newest first. */
   list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;
   /** The same list as texts, one part at a time. */
   texts(

@@ -30,7 +30,7 @@ export function lineFromRow({ entry, ...line }: LineRow): JobLogLine {
   return { ...line, entry: JSON.parse(entry) as JsonObject };
 }
 
-/** A failed attempt. */
+/** An attempt that failed, as its row. */
 export interface AttemptRow {
   readonly phase: Phase;
   readonly task: number;

@@ -26,7 +26,6 @@ export interface MachineClaim {
  * removes the job.
  */
 export interface Leftover extends MachineClaim {
-  /** How the job ended. */
   readonly execution: Exclude<Execution, "queued" | "running" | "waiting" | "succeeded">;
   readonly workflow_uuid: WorkflowUuid;
 }

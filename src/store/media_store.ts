@@ -5,11 +5,11 @@ import type { CheckLevel, Digest } from "../domain/digest.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 
-/** One verified file. */
+/** The record of a file whose digest was checked. */
 export interface MediaFile {
   /** Lower-case hex, of the file as it is used: what it is known by. */
   readonly sha256: string;
-  /** A safe file name. */
+  /** A name without a path, which is safe as a file name. */
   readonly name: string;
   /** Absolute path of a file of the operator; null for one of the cache. */
   readonly path: string | null;
@@ -17,7 +17,7 @@ export interface MediaFile {
   readonly source: "artifact" | "url" | "path";
   /** The address without its query, or the path. */
   readonly origin: string;
-  /** For people. */
+  /** The name that people see. */
   readonly label: string;
   readonly level: CheckLevel;
   readonly created_at: Instant;
@@ -42,14 +42,14 @@ export interface DownloadedMedia extends MediaFile {
 
 /** One path of a file in a media folder. */
 export interface StoredCopy {
-  /** Absolute, links followed. */
+  /** The absolute path, with every link followed. */
   readonly path: string;
   readonly sha256: string;
   /** When its bytes were hashed. */
   readonly verified_at: Instant;
 }
 
-/** The verified files. */
+/** The records of verified files. */
 export interface MediaStore {
   /** Records a file, or refreshes its record; its level never drops. */
   keep(file: MediaFile, download?: MediaDownload): Promise<void>;
@@ -62,7 +62,7 @@ export interface MediaStore {
   /** The file made from a download with this digest. */
   find(digest: Digest, packed: string): Promise<DownloadedMedia | undefined>;
   get(sha256: string): Promise<MediaFile | undefined>;
-  /** Most recently used first. */
+  /** All records, the most recently used first. */
   list(): Promise<MediaFile[]>;
   /**
    * Notes that a file is used, until the end of the job where there is one.

@@ -67,7 +67,6 @@ export const TURNS_MAX = 1000;
 
 /** How jobs ended in one hour. */
 export interface HourOfJobs extends Readonly<Record<FinalExecution, number>> {
-  /** Start of the hour. */
   readonly hour: Instant;
 }
 

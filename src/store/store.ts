@@ -107,7 +107,7 @@ export interface WorkflowStore {
   /** @returns whether the workflow existed */
   remove(uuid: WorkflowUuid): Promise<boolean>;
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
-  /** In order of creation. */
+  /** The matching workflows in order of creation. */
   list(filter: WorkflowFilter, page?: WorkflowPage): Promise<ListedWorkflow[]>;
   /** One workflow as text: as stored, or as GET shows it, with `wf_uuid`. */
   text(uuid: WorkflowUuid, as: "stored" | "shown"): Promise<StoredText | undefined>;
@@ -153,7 +153,7 @@ export interface JobLogPage {
   readonly after?: number;
 }
 
-/** Lines, oldest first. */
+/** A page of a log, its lines oldest first. */
 export interface JobLogPart {
   readonly lines: readonly JobLogLine[];
   /** Whether more lines follow in the direction of the page. */
@@ -179,7 +179,7 @@ interface JobLogStore {
 export interface DueCallback {
   readonly job: Job;
   readonly url: string;
-  /** Earlier attempts. */
+  /** Attempts before this one. */
   readonly attempts: number;
 }
 
@@ -194,7 +194,6 @@ export interface CallbackStore {
   nextDue(passedOver?: readonly string[]): Promise<NextDue>;
   /** The receiver accepted the callback, or the runner gave up. */
   done(uuid: JobUuid): Promise<void>;
-  /** Schedules the next attempt. */
   postpone(uuid: JobUuid, wait_ms: number): Promise<void>;
 }
 
@@ -211,7 +210,7 @@ export interface IndexDocument {
   readonly fetched_at: Instant;
 }
 
-/** Report of one sync. */
+/** What one sync of the index did, kept as its report. */
 export interface IndexSync {
   readonly started_at: Instant;
   readonly finished_at: Instant;
@@ -250,7 +249,7 @@ export interface IndexPin {
   readonly release: string;
   /** Identifies the artifact within its release. */
   readonly artifact: string;
-  /** JSON text. */
+  /** The published digests and signatures, as JSON text. */
   readonly pin: string;
 }
 
@@ -283,7 +282,7 @@ export interface IndexStore {
 
 // Measurements of the store for monitoring.
 
-/** Measurements of the store. */
+/** What monitoring reads of the store. */
 export interface StoreMeasures {
   /** Since when the oldest ready job has been waiting; null when none is ready. */
   readonly oldest_ready_at: Instant | null;

@@ -25,13 +25,13 @@ export interface LazyPart {
 /** One JSON value, or several with commas between them. */
 export interface StoredText {
   readonly parts: readonly TextPart[];
-  /** Total bytes. */
+  /** Their bytes altogether. */
   readonly bytes: number;
   /** Names of fields, as a JSON list, whose values only administrators may see. */
   readonly secrets: string | null;
 }
 
-/** How jobs are shown. */
+/** What an answer shows of a job, and in which words. */
 export interface Showing {
   readonly wording: Wording;
   readonly now: Instant;
@@ -42,7 +42,6 @@ export interface Showing {
 /** A part of a list. */
 export interface TextPage {
   readonly texts: readonly StoredText[];
-  /** Number of entries. */
   readonly entries: number;
   /** Place of the last entry, from which the list continues. */
   readonly place: number | undefined;

@@ -35,7 +35,6 @@ const FIELDS = [
 export interface TrialHost {
   readonly transport: Transport;
   readonly vmadm: Vmadm;
-  /** The present machines. */
   machines(): Promise<JsonObject[]>;
 }
 

@@ -24,7 +24,7 @@ export interface Language {
   readonly mapSize: (map: ReadonlyMap<unknown, unknown>) => number;
   /** Whether the second argument is in the prototype chain of the first. */
   readonly isBelow: (value: object, prototype: object) => boolean;
-  /** Names of own properties. */
+  /** Names of own properties that can be enumerated. */
   readonly keysOf: (value: object) => readonly string[];
   /** Number of own properties of every kind. */
   readonly ownKeyCount: (value: object) => number;
@@ -88,7 +88,6 @@ export function takeLanguage(late = false): Language {
   };
 }
 
-/** The calls about properties. */
 function takeObjectCalls(
   take: typeof detach,
 ): Pick<Language, "keysOf" | "ownKeyCount" | "define" | "fix" | "freeze"> {

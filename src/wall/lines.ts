@@ -30,7 +30,7 @@ export async function* readLines(
   mayGoOn: (heldBytes: number) => Promise<void> | undefined = () => undefined,
 ): AsyncGenerator<string> {
   const lines = openLineBuffer(bytesMax);
-  // Ends with the stream.
+  // The loop ends with the stream.
   for (;;) {
     const count = await source.read(lines.buffer);
     if (count === null) return;

@@ -88,10 +88,10 @@ export const GUEST_CHECKS = [...GUEST_PERMISSIONS, "realm", "primordials"] as co
 
 /** One check and its result. */
 export interface GuestCheck {
-  /** One word. */
+  /** One word, which names it. */
   readonly check: string;
   readonly ok: boolean;
-  /** The finding, in words. */
+  /** What was found, in words. */
   readonly detail: string;
 }
 
@@ -111,7 +111,6 @@ export interface RunMessage {
   readonly error: string;
 }
 
-/** Common to all replies. */
 interface ReplyHead {
   readonly type: "reply";
   readonly run: number;
@@ -130,12 +129,12 @@ export type ReplyMessage =
   }
   | ReplyHead & {
     readonly ok: false;
-    /** A code of AgentError. */
+    /** A code of AgentError, such as `conflict`. */
     readonly code: string;
     readonly message: string;
   };
 
-/** Messages of the agent. */
+/** Everything that the agent sends. */
 export type AgentMessage = RunMessage | ReplyMessage;
 
 /** Tabs separate the JSON texts of a line: JSON always escapes tabs. */
@@ -176,7 +175,7 @@ export type EndOutcome =
     readonly job: JsonObject;
   };
 
-/** Messages of a guest. */
+/** Everything that a guest sends. */
 export type GuestMessage =
   /** First message: the guest's checks of what it must not be able to do. */
   | { readonly type: "ready"; readonly checks: readonly GuestCheck[] }

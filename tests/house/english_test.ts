@@ -59,6 +59,9 @@ const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
 /** The line that gives a name to others; the further heads of an overloaded function have none. */
 const EXPORT =
   /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type) (\w+)/gm;
+/** A type of a value of the file, or a value that holds its description: a comment would repeat it. */
+const SELF_DESCRIBED =
+  /^export (?:type \w+ = (?:keyof )?(?:ShapeOf<)?typeof |const \w+(?:: (?:Noun|Command|Shape<.*>) =| = (?:whole|objectOf)\())/;
 /** An exported function with the description above it. */
 const EXPORTED_FUNCTION =
   /^(\/\*\*(?:[^*]|\*(?!\/))*\*\/\n)?(export (?:async )?function\*? (\w+)[\s\S]*?^\})$/gm;
@@ -127,7 +130,9 @@ function missingFiles(file: Source, paths: readonly string[]): string[] {
 /** Names that a file offers to others without a description above them. */
 function undescribedExports(file: Source): string[] {
   return Array.from(file.text.matchAll(EXPORT))
-    .filter(({ index }) => !file.text.slice(0, index).endsWith("*/\n"))
+    .filter(({ index }) =>
+      !file.text.slice(0, index).endsWith("*/\n") && !SELF_DESCRIBED.test(file.text.slice(index))
+    )
     .map((match) => `${placeOf(file, match.index)}: ${match[1]} has no description`);
 }
 
@@ -241,6 +246,8 @@ export const two = 2;
 // Not for the reader of an editor.
 export async function three() {}
 const four = 4;
+export type One = typeof one[number];
+export const SHAPE = whole("What it is.", {});
 `;
   assertEquals(undescribedExports({ path: "src/a.ts", text: exported }), [
     "src/a.ts:3: two has no description",

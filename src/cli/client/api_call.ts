@@ -3,7 +3,7 @@
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { AgentError, codeOfStatus, ERROR_CODES, type FieldError } from "../../domain/error.ts";
 
-/** Methods of the interface. */
+/** Methods that `zonewright api` may send. */
 export const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
 
 /** One request to the agent. */
@@ -32,7 +32,7 @@ export interface ApiAnswer {
   readonly body: unknown;
 }
 
-/** Where an agent listens. */
+/** The agent that commands call: a URL, or its socket on this machine. */
 export type AgentAddress =
   | { readonly kind: "url"; /** Without a slash at the end. */ readonly base: string }
   | { readonly kind: "socket"; readonly path: string };
@@ -53,7 +53,7 @@ export function urlOf(address: AgentAddress, path: string): string {
   return (address.kind === "url" ? address.base : SOCKET_BASE) + path;
 }
 
-/** The address in messages. */
+/** The address as messages name it. */
 export function addressText(address: AgentAddress): string {
   return address.kind === "url" ? address.base : address.path;
 }

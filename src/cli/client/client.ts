@@ -27,7 +27,6 @@ export type Sent =
 /** The agent as a command sees it: one call, one answer. */
 export interface Client {
   readonly address: AgentAddress;
-  /** What authenticates each call. */
   readonly credentials: Credentials;
   /** The header with the token, if there is one, and the HTTP client, for a WebSocket. */
   connected(): Promise<{ headers: Record<string, string>; http: Deno.HttpClient | undefined }>;

@@ -9,7 +9,7 @@ import { pause } from "../../runtime/waiting.ts";
 import { answerError, urlOf } from "./api_call.ts";
 import type { Client } from "./client.ts";
 
-/** Milliseconds before reconnecting. */
+/** Milliseconds between a lost stream and the next try. */
 const AGAIN_MS = 500;
 /**
  * Milliseconds without data after which a connection counts as broken. The agent sends a heartbeat every five
@@ -18,7 +18,7 @@ const AGAIN_MS = 500;
 const SILENT_MS_MAX = 20_000;
 /** How long the agent may be unreachable, milliseconds: enough for a restart. */
 export const AWAY_MS_MAX = 60_000;
-/** Longest accepted block, characters. */
+/** Longest event that is accepted, characters. */
 const BLOCK_CHARS_MAX = 16 * 1_048_576;
 
 /** An event as it was sent. */
@@ -29,9 +29,8 @@ interface AgentEvent {
   readonly data: JsonObject;
 }
 
-/** How events are read. */
+/** How a command follows the events of the agent. */
 export interface EventOptions {
-  /** Ends the stream. */
   readonly signal: AbortSignal;
   readonly nowMs: () => number;
   /**

@@ -32,7 +32,6 @@ export function shortUuids(uuids: readonly string[]): string[] {
 /** What a word on the command line refers to. */
 export interface NamedThing {
   readonly uuid: string;
-  /** As typed. */
   readonly word: string;
   /** Name, state and age; undefined for a whole uuid, which is not looked up. */
   readonly about: string | undefined;

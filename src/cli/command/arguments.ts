@@ -8,11 +8,11 @@ import { durationSeconds, EPOCH_MS_MAX, type Instant, instantOf } from "../../do
 
 /** A flag of a command. */
 export interface Flag {
-  /** Without dashes. */
+  /** The name without its dashes. */
   readonly name: string;
-  /** One letter. */
+  /** One letter, written after a single dash. */
   readonly short?: string;
-  /** An alias, without dashes. */
+  /** Another name for the same flag. */
   readonly also?: string;
   /** Stands for the value in help; a flag without it is a switch. */
   readonly placeholder?: string;

@@ -27,7 +27,7 @@ export interface Command {
   /** Command lines without the program's name, and what they do; help shows them first. */
   readonly examples: readonly (readonly [line: string, does: string])[];
   readonly flags: readonly Flag[];
-  /** Paragraphs below the flags. */
+  /** Paragraphs that help prints below the flags. */
   readonly notes?: readonly string[];
   /**
    * The shared flags it takes: those that name an agent, those for output, or only help. `either` is a

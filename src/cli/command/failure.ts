@@ -28,7 +28,7 @@ interface FailedCommand {
 /** A bad end that is no error of the command itself, such as a job that failed. */
 interface WatchedEnd {
   readonly message: string;
-  /** At least one. */
+  /** What to type next; never empty. */
   readonly hints: readonly string[];
   readonly json: boolean;
 }

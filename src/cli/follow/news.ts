@@ -23,7 +23,6 @@ interface JobChanges {
   readonly ended: Promise<void>;
 }
 
-/** How changes are followed. */
 interface ChangeOptions extends Pick<EventOptions, "signal" | "nowMs"> {
   readonly note: (line: string) => void;
   /** Called with each event before the wait for it ends; with `reset` if some are missing. */

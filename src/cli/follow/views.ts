@@ -23,7 +23,6 @@ import {
 
 const PROGRESS_PERCENT = 25;
 
-/** How lines are printed. */
 interface PlainOptions {
   /** Whether lines about capability calls are printed too. */
   readonly calls?: boolean;
@@ -177,7 +176,7 @@ export interface FollowView {
   update(job: JobAnswer, news: readonly InfoEntry[], nowMs: number, more?: boolean): void;
   /** One line about the watching itself. */
   note(line: string): void;
-  /** Restores the terminal. */
+  /** Gives the terminal its cursor and line back. */
   close(): void;
 }
 

@@ -39,7 +39,6 @@ export interface Step {
   readonly state: StepState;
   /** Duration of a step that ended. */
   readonly seconds: number | undefined;
-  /** When it ended. */
   readonly finished_at: string | undefined;
   /** The error of a failed step as text. */
   readonly error: string | undefined;
@@ -193,7 +192,7 @@ function failure({ error }: JsonObject): string | undefined {
 /** Bytes that a step has moved. */
 export interface StepProgress {
   readonly task: string;
-  /** `download`, `verify` or `copy`. */
+  /** As capabilities report it: `download`, `verify` or `copy`. */
   readonly phase: string;
   readonly done: number;
   readonly total: number | undefined;

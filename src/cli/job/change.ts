@@ -211,7 +211,6 @@ async function show(
 // `zonewright job retry` runs finished jobs again, each as a new job. The old one is unchanged; the two name
 // each other.
 
-/** `zonewright job retry`. */
 export const RETRY: Command = {
   summary: "run a finished job again, or every matching one",
   operands: "[JOB]",
@@ -278,7 +277,6 @@ async function retryJob(call: Invocation): Promise<ExitCode> {
   return sent.kind === "printed" ? EXIT.ok : await showNewJob(call, readJob(sent.body));
 }
 
-/** `zonewright job cancel`. */
 export const CANCEL: Command = {
   summary: "cancel an unfinished job, or every matching one",
   operands: "[JOB]",
@@ -313,7 +311,6 @@ const CANCEL_JOBS: JobsChange = {
   line: (changed) => `${textIn(changed, "uuid") ?? ""} canceled`,
 };
 
-/** `zonewright job resume`. */
 export const RESUME: Command = {
   summary: "continue a waiting job with the result of its task",
   operands: "JOB",

@@ -174,14 +174,13 @@ const GET: Command = {
   },
 };
 
-/** An alias of `get`. */
 const SHOW: Command = {
   ...GET,
   summary: "the same as job get",
   examples: [['job show "$JOB"', "why it does not run yet, and when it does"]],
 };
 
-/** A job for people. */
+/** Prints a job for people; JSON is printed elsewhere. */
 function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy): void {
   const nowMs = terminal.nowMs();
   const word = (key: string): [string, string][] => {

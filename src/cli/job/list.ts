@@ -26,7 +26,6 @@ interface Row {
   readonly nowMs: number;
 }
 
-/** A selectable column. */
 interface JobColumn extends Column {
   cell(row: Row): string;
 }
@@ -71,7 +70,6 @@ const COLUMNS: Readonly<Record<string, JobColumn>> = {
 };
 const COLUMNS_SHOWN = ["uuid", "state", "name", "task", "duration", "age"];
 
-/** `zonewright job list`. */
 export const LIST: Command = {
   summary: "list jobs, newest first",
   examples: [

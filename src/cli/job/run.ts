@@ -23,7 +23,6 @@ import { PARAM_FLAG, readParams } from "./selection.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
 
-/** `zonewright job run`. */
 export const RUN: Command = {
   summary: "create a job of a workflow",
   operands: "WORKFLOW",

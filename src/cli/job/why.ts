@@ -23,7 +23,7 @@ export interface JobWhy {
   readonly summary: JsonObject;
   /** Names of fields that its workflow declares secret. */
   readonly secrets: ReadonlySet<string>;
-  /** What to type next. */
+  /** Commands to type next. */
   readonly hints: readonly Next[];
 }
 
@@ -72,7 +72,6 @@ function hintsOf(summary: JsonObject): Next[] {
   }
 }
 
-/** `zonewright job why`. */
 export const WHY: Command = {
   summary: "say why a job failed, or what it waits for, and what to type next",
   operands: "JOB",

@@ -32,7 +32,6 @@ async function viewerOf(env: Readonly<Record<string, string>>): Promise<string |
   return undefined;
 }
 
-/** `zonewright machine console`. */
 export const CONSOLE: Command = {
   summary: "open the console in a VNC viewer, or print how to reach it",
   operands: "MACHINE",
@@ -105,7 +104,6 @@ interface Listen {
   readonly port: number;
 }
 
-/** @throws {AgentError} `invalid_argument` */
 function listenOf({ args }: Invocation): Listen | undefined {
   const text = args.text("listen");
   if (text === undefined) return undefined;
@@ -203,7 +201,7 @@ interface RelayOptions {
   readonly http: Deno.HttpClient | undefined;
   /** Ends the relay and all connections. */
   readonly signal: AbortSignal;
-  /** Called for failed connections. */
+  /** Called with a line about each connection that failed. */
   readonly note: (line: string) => void;
 }
 
@@ -326,7 +324,6 @@ export function vncText(vnc: Vnc): string {
   return vncAddress(vnc) + display;
 }
 
-/** `zonewright machine vnc`. */
 export const VNC: Command = {
   summary: "print the VNC address of a running machine, or its password",
   operands: "MACHINE",

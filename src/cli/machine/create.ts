@@ -192,7 +192,6 @@ function mediaFields(args: Arguments, cwd: string): JsonObject {
   return { media: media as JsonValue, ...(boot === undefined ? {} : { boot }) };
 }
 
-/** `zonewright machine create`. */
 export const CREATE: Command = {
   summary: "create a machine, boot it from a medium and print its VNC address",
   examples: [

@@ -13,7 +13,6 @@ import {
 } from "../command/command.ts";
 import { aheadText } from "../output/printer.ts";
 
-/** `zonewright machine leftovers`. */
 export const LEFTOVERS: Command = {
   summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
   examples: [

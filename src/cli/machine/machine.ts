@@ -47,7 +47,6 @@ interface Action {
   readonly examples: Command["examples"];
   readonly flags: readonly Flag[];
   readonly notes?: readonly string[];
-  /** How it is sent. */
   request(call: Invocation, path: string): { method: string; path: string; body?: JsonObject };
   /** Printed once it is done. */
   readonly done: string;

@@ -29,7 +29,6 @@ export interface Printer {
   readonly json: boolean;
   /** Prints one JSON object of a stream, on one line. */
   line(value: object): void;
-  /** One line of data. */
   data(line: string): void;
   /** One line of data after a mark. */
   marked(mark: Mark, line: string): void;
@@ -48,9 +47,8 @@ export interface Printer {
   next(command: string, does: string): void;
 }
 
-/** How a command prints. */
 interface PrinterOptions {
-  /** JSON instead of text. */
+  /** Whether it prints JSON for programs instead of text. */
   readonly json: boolean;
   /** Whether its JSON is a stream, one object per line. */
   readonly streams: boolean;

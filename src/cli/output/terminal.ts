@@ -6,11 +6,8 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 
 /** The streams, the environment and the clock of one run of the program. */
 export interface Terminal {
-  /** Writes to standard output. */
   out(text: string): void;
-  /** Writes to standard error. */
   err(text: string): void;
-  /** All of standard input. */
   readIn(): Promise<string>;
   /** One line of standard input without its line break; what there is if the input ends before. */
   readLine(): Promise<string>;
@@ -23,7 +20,7 @@ export interface Terminal {
   columns(): number | undefined;
   /** Calls back on Ctrl-C instead of ending the program. @returns stops that */
   onInterrupt(call: () => void): () => void;
-  /** Milliseconds since 1970. */
+  /** The time of day, milliseconds since 1970. */
   nowMs(): number;
 }
 

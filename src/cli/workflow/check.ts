@@ -18,7 +18,6 @@ export interface WorkflowFinding {
   readonly code: FieldError["code"] | "LikelyMistake";
   /** A sentence that begins with the field. */
   readonly message: string;
-  /** Name of the task. */
   readonly task?: string;
   /** Position in the source of a body or fallback; both count from 1. */
   readonly line?: number;

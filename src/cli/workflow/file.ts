@@ -122,7 +122,6 @@ async function refuseUnknown(client: Client, name: string): Promise<never> {
 /** Name of the file of types beside the workflows. */
 const FILE_NAME = "zonewright.d.ts";
 
-/** `zonewright workflow types`. */
 export const TYPES: Command = {
   summary: "print the types of task bodies, for an editor",
   examples: [[

@@ -29,7 +29,6 @@ function written(call: Invocation, body: unknown): ExitCode {
   return EXIT.ok;
 }
 
-/** `zonewright workflow create`. */
 export const CREATE: Command = {
   summary: "create a workflow from a file",
   examples: [["workflow create -f hello.json", "prints its uuid"]],
@@ -45,7 +44,6 @@ export const CREATE: Command = {
   },
 };
 
-/** `zonewright workflow apply`. */
 export const APPLY: Command = {
   summary: "create a workflow from a file, or replace the one of its name",
   examples: [
@@ -90,7 +88,6 @@ function severalOfName(name: string, found: readonly JsonObject[]): AgentError {
   return new AgentError("conflict", message);
 }
 
-/** `zonewright workflow update`. */
 export const UPDATE: Command = {
   summary: "replace a workflow; existing jobs keep their chain",
   operands: "WORKFLOW",
@@ -108,7 +105,6 @@ export const UPDATE: Command = {
 /** Most operands, which are further files. */
 const OPERANDS_MAX = 1000;
 
-/** `zonewright workflow validate`. */
 export const VALIDATE: Command = {
   summary: "check workflow files without an agent; exits 2 when one is wrong",
   operands: "[FILE]...",

@@ -2,9 +2,8 @@
 
 import type { JsonValue } from "../../domain/json.ts";
 
-/** Reads bytes in order. */
+/** Bytes that are taken in order, waiting for those that have not arrived. */
 export interface ByteStream {
-  /** Whether nothing is left. */
   ended(): Promise<boolean>;
   /** Exactly this many bytes. @throws {Error} when fewer are left */
   take(count: number): Promise<Uint8Array>;
@@ -72,9 +71,7 @@ const FRAME_BYTES_MIN = 1024;
 
 /** Counts input and output of one file; each call throws when the file makes no progress. */
 export interface UnpackProgress {
-  /** Packed bytes read. */
   took(bytes: number): void;
-  /** Bytes of output. */
   gave(bytes: number): void;
   /** A frame, member or stream begins. */
   began(): void;
@@ -114,7 +111,7 @@ interface Bodies {
   readonly input: Uint8Array;
 }
 
-/** Concatenates documents. */
+/** Many documents as one run of bytes, with their lengths. */
 export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
   const lengths = bodies.map((body) => body.byteLength);
   const input = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));

@@ -27,7 +27,6 @@ const STREAM = { stream: true } as const;
 
 /** Formats that can be read; others are known to their vendors. @see document 1, ChecksumFormat */
 export const CHECKSUM_FORMATS = ["gnu", "bsd", "bare"] as const;
-/** `gnu`, `bsd` or `bare`. */
 type ChecksumFormatName = typeof CHECKSUM_FORMATS[number];
 
 /** The hash to find in a document. */

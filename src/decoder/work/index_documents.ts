@@ -119,7 +119,7 @@ function readRelease(request: JsonObject, documents: readonly Given[]): JsonValu
   const before = lists.flatMap((document, index) =>
     index < Number(news) ? [] : orNone(() => [listOf(document, index)])
   );
-  // The agent's own text.
+  // The agent wrote this text itself.
   const gone = JSON.parse(new TextDecoder().decode(remembered?.body)) as [string, Pin][];
   const [held, now] = [pinsOf(before), pinsOf(after)];
   const here = new Set(now.map(([artifact]) => artifact));
@@ -144,7 +144,6 @@ function readRelease(request: JsonObject, documents: readonly Given[]): JsonValu
 function compose(_request: JsonObject, documents: readonly Given[]): JsonValue {
   const [body, states, stored] = documents;
   const list = decoded(body);
-  // The agent's own text.
   const stateOf = new Map(JSON.parse(new TextDecoder().decode(states?.body)) as [string, string][]);
   const before = new Map(stored === undefined ? [] : entriesOf(decoded(stored)));
   const composed = entriesOf(list).flatMap(([id, entry]): JsonValue[] => {
@@ -202,7 +201,6 @@ function hostsOf(document: Given): string[] {
 interface Pin {
   /** Lower-case hex by algorithm. */
   readonly digests: readonly (readonly [algorithm: string, value: string])[];
-  /** Kinds of signatures. */
   readonly signatures: readonly string[];
 }
 

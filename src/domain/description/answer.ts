@@ -16,9 +16,7 @@ export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : unknown;
 /** The type of an object of such properties, all of them present. */
 type WholeOf<P> = { readonly [Name in keyof P]: ShapeOf<P[Name]> };
 
-/** Any string. */
 export const TEXT: Shape<string> = { type: "string" };
-/** True or false. */
 export const FLAG: Shape<boolean> = { type: "boolean" };
 /** The uuid of a job, workflow or machine. */
 export const UUID: Shape<string> = { type: "string", format: "uuid" };
@@ -30,20 +28,14 @@ export const INSTANT: Shape<Instant> = {
 };
 /** A whole number of things, 0 included. */
 export const COUNT: Shape<number> = { type: "integer", minimum: 0 };
-/** A duration, seconds. */
 export const SECONDS: Shape<number> = { type: "number", minimum: 0 };
-/** Any JSON value. */
 export const ANY_VALUE: Shape<JsonValue> = {};
 /** An object whose names are not the agent's. */
 export const ANY_OBJECT: Shape<JsonObject> = { type: "object", additionalProperties: true };
 
-/** A uuid, or null. */
 export const NULLABLE_UUID: Shape<string | null> = orNull(UUID);
-/** Any string, or null. */
 export const NULLABLE_TEXT: Shape<string | null> = orNull(TEXT);
-/** An INSTANT, or null. */
 export const NULLABLE_INSTANT: Shape<Instant | null> = orNull(INSTANT);
-/** A COUNT, or null. */
 export const NULLABLE_COUNT: Shape<number | null> = orNull(COUNT);
 
 /** A value of this shape, or null. */
@@ -64,7 +56,7 @@ export function wordOf<const W extends string>(words: readonly W[]): Shape<W> {
   return { type: "string", enum: [...words] };
 }
 
-/** Always this value. */
+/** A shape that has this one value. */
 export function only<const V extends string | boolean>(value: V): Shape<V> {
   return { const: value };
 }

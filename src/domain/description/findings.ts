@@ -29,7 +29,6 @@ export const UNSTATED_RULES = {
   text_units: "the agent counts UTF-16 units, JSON Schema characters: rare ones are two units",
 } as const satisfies Readonly<Record<string, string>>;
 
-/** One of those rules. */
 export type UnstatedRule = keyof typeof UNSTATED_RULES;
 
 /** Collects findings. `words` follow the field's path: `must be an integer from 1 to 8`. */

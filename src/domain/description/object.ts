@@ -39,7 +39,6 @@ interface ObjectOptions<R> {
    * are not nearly the name of a field that is missing.
    */
   readonly others?: "kept" | "distinct";
-  /** Least number of names. */
   readonly namesMin?: number;
   readonly relations?: readonly Relation[];
 }

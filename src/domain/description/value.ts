@@ -279,7 +279,7 @@ export const ignored: Description<never> = {
   schema: () => ({}),
 };
 
-/** Accepts any JSON value. */
+/** Any JSON value, which is not looked at further. */
 export const anything: Description = {
   words: "any JSON value",
   read: (value) => value as JsonValue, // It was read from JSON.

@@ -71,7 +71,7 @@ export interface Artifact {
   readonly locations: readonly Location[];
   readonly variant: string | null;
   readonly default_variant: boolean | null;
-  /** Bytes as downloaded. */
+  /** Bytes as downloaded, packed or not. */
   readonly size: number | null;
   readonly firmware: readonly Firmware[];
   readonly datasources: readonly string[];
@@ -218,7 +218,6 @@ export interface Signature {
   readonly key_url: string | null;
 }
 
-/** @throws {AgentError} `upstream` */
 function readIntegrity(object: JsonObject, place: Place): Integrity {
   return {
     digests: readOptionalList(object, "digests", place).map((item, index) => {

@@ -131,7 +131,7 @@ export function holderOf(distro: Distro, alias: string): Release | undefined {
   return distro.releases.find((release) => release.aliases.includes(alias));
 }
 
-/** @throws {AgentError} `upstream` */
+/** The link to osinfo-db, or null. @throws {AgentError} `upstream` */
 export function readOsinfo(object: JsonObject, place: Place): OsinfoRef | null {
   return readNullable(object, "osinfo", place, (osinfo, at) => ({
     id: readText(osinfo, "id", at),

@@ -43,7 +43,7 @@ export class RefusedDocument extends AgentError {
   }
 }
 
-/** @throws {RefusedDocument} always */
+/** Refuses a document. @throws {RefusedDocument} always */
 export function refuse(place: Place, reason: string): never {
   throw new RefusedDocument(place, reason);
 }

@@ -12,7 +12,7 @@ import { unreachable } from "../error.ts";
 
 /** Readings of one text that are followed together; an ordinary text has one or two. */
 const READINGS_MAX = 8;
-/** Templates inside of templates. */
+/** How deep templates may stand in templates. */
 const NESTING_MAX = 32;
 
 /** The letters of the word, each as it is or as an escape, with no letter or digit around them. */

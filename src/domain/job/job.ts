@@ -41,10 +41,9 @@ export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran h
   finished_at: INSTANT,
   attempts: { ...COUNT, description: "Executions of the body." },
 });
-/** See TASK_RESULT. */
 export type TaskResult = ShapeOf<typeof TASK_RESULT>;
 
-/** Place of a task. */
+/** The place of a task, for the shapes of answers. */
 export const TASK_INDEX = {
   ...COUNT,
   description: "Place of the task in the chain of the phase, from 0.",

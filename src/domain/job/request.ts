@@ -25,7 +25,7 @@ interface JobRequest {
 
 /** What a request for a job may hold, and whom it may call back. */
 export interface JobLimits {
-  /** Characters of `target`. */
+  /** Longest `target`, characters. */
   readonly targetCharsMax: number;
   /** Characters of `params` as JSON text. */
   readonly paramsCharsMax: number;
@@ -142,7 +142,7 @@ export function parseResume(body: unknown, rules: ResumeRules = DOCUMENT_RESUME)
   return resumeOf(parse(resumeRequest, body, "", "resume"), rules);
 }
 
-/** What a resume means. */
+/** What a resume does to the task that waits: its result, or its error. */
 export function resumeOf({ error, result }: ResumeRequest, rules: ResumeRules): Resume {
   if (error !== undefined && (rules.falsyErrorFails || Boolean(error))) {
     const text = typeof error === "string" ? error : JSON.stringify(error);

@@ -49,7 +49,7 @@ export const EXECUTIONS = [
 ] as const;
 /** Where a job is, as it is shown. @see document 2, States and transitions */
 export type Execution = typeof EXECUTIONS[number];
-/** How a job ends. */
+/** The executions that a job ends with. */
 export type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
 
 /** Executions of jobs that have not ended. */
@@ -139,7 +139,7 @@ type Decision =
   | { readonly kind: "made" }
   | { readonly kind: "denied"; readonly reason: DenialReason };
 
-/** How every job begins. */
+/** Where every job begins. */
 export const CREATED: Standing = { state: "queued", phase: "chain" };
 
 /** What an event does to a job, or why it is refused. */

@@ -67,7 +67,7 @@ export interface JobSummary extends
   readonly progress: JsonObject | null;
   /** Null when they are too large for a summary. */
   readonly params: JsonObject | null;
-  /** Bytes of their JSON. */
+  /** Bytes of the params as JSON. */
   readonly params_bytes: number;
   /** Names of fields that the workflow calls secret. */
   readonly secrets: readonly string[];
@@ -80,7 +80,7 @@ export interface JobSummary extends
 /** What a summary is made with. */
 export interface SummaryView {
   readonly now: Instant;
-  /** Names the managed host. */
+  /** The name that answers give the managed host. */
   readonly host: string;
   /** Whether the caller is shown params; other callers see their names. */
   readonly showsParams: boolean;
@@ -358,11 +358,11 @@ export interface SummaryFilter {
   /** Whose jobs: those that have its target. */
   readonly machine?: MachineUuid;
   readonly workflow_uuid?: WorkflowUuid;
-  /** created_at at or after. */
+  /** Created at this time or later. */
   readonly since?: Instant;
-  /** created_at before. */
+  /** Created before this time. */
   readonly until?: Instant;
-  /** finished_at at or after. */
+  /** Finished at this time or later. */
   readonly finished_since?: Instant;
   /** Params by their names: a text is that of the param, or the JSON of any other value. */
   readonly params?: Readonly<Record<string, string>>;

@@ -56,7 +56,7 @@ export interface Workflow {
   readonly [key: string]: unknown;
 }
 
-/** A workflow as stored. */
+/** A workflow, and what the store knows of it. */
 export interface StoredWorkflow {
   readonly workflow: Workflow;
   /** Part of the agent itself: it can be read and run, not changed or deleted. */
@@ -66,7 +66,7 @@ export interface StoredWorkflow {
 
 /** Largest sizes of one workflow; the configuration may set others. */
 export interface WorkflowLimits {
-  /** Tasks in one chain. */
+  /** Most tasks in one chain. */
   readonly tasksMax: number;
   /** Characters of one body or fallback. */
   readonly sourceCharsMax: number;

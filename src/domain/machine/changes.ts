@@ -68,7 +68,7 @@ const medium: Description<JsonObject> = object({
   model: oneOf(ALL_DISK_MODELS),
 }, { required: ["path", "media", "model"] });
 
-/** What `vmadm.update()` takes. */
+/** The properties that `vmadm.update()` of a task may change. */
 export function machineChanges(policy: Policy): Description<JsonObject> {
   const fields: Fields = {
     ...settings(policy),

@@ -54,7 +54,7 @@ const BLOCK_SIZE = `(?:${BLOCK_SIZES.map(sixDigits).join("|")})`;
 const GUEST_BLOCKS = new RegExp(`^${BLOCK_SIZE}(?:/${BLOCK_SIZE})?$`);
 const PCI_DEVICE = "(?:[0-2]?[0-9]|3[01])";
 const PCI_FUNCTION = "0?[0-7]";
-/** `bus:device:function`, `device:function` or `device`. */
+/** `bus:device:function`, `device:function` or only `device`. */
 const PCI_SLOT = new RegExp(
   "^(?:(?:(?:[01]?[0-9]?[0-9]|2[0-4][0-9]|25[0-5]):)?" +
     `${PCI_DEVICE}:${PCI_FUNCTION}|${PCI_DEVICE})$`,

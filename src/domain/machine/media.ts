@@ -94,11 +94,9 @@ export function safeMediaName(from: string): string {
 
 /** Compressions that can be undone. @see document 1, Compression */
 export const COMPRESSIONS = ["gzip", "xz", "zstd", "bzip2"] as const;
-/** One of them. */
 export type PackedAs = typeof COMPRESSIONS[number];
 /** Compressions that a request may name for an address; an artifact's own is known. */
 export const MEDIA_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
-/** One of them. */
 export type MediaCompression = typeof MEDIA_COMPRESSIONS[number];
 
 /** The name of a file without the ending of its compression, such as `.xz`. */

@@ -97,9 +97,7 @@ export const MACHINE_FIELDS = {
   },
   job_execution: orNull(shapeRef("Execution", TEXT)),
 };
-/** A machine in lists. */
 export const MACHINE = whole("A machine, as lists show it.", MACHINE_FIELDS);
-/** See MACHINE. */
 export type ShownMachine = ShapeOf<typeof MACHINE>;
 
 /** The fields that vmadm must list for shownProperties(), besides those of every list. */

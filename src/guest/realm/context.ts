@@ -56,7 +56,7 @@ interface TaskRealm {
   define(script: TaskScript): (...values: unknown[]) => unknown;
 }
 
-/** Opens realms for executions. */
+/** Where a guest gets the realm of each task. */
 export interface RealmMaker {
   /** The names that the scripts of shared realms take; undefined when no realm is shared. */
   readonly sharedNames: readonly string[] | undefined;
@@ -68,7 +68,6 @@ export interface RealmMaker {
   leave(whole: boolean): void;
 }
 
-/** How realms are made. */
 interface RealmOptions {
   readonly limits: TaskLimits;
   readonly language: Language;

@@ -104,7 +104,6 @@ export interface Realm {
   readonly timers: Map<number, () => void>;
   lastId: number;
   logLines: number;
-  /** Name of the task. */
   name: string;
   /** File name of its source in stacks. */
   file: string;

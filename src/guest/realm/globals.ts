@@ -85,7 +85,7 @@ export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<
   });
 }
 
-/** `log` and `console`. */
+/** The globals `log` and `console`. */
 export function openLog(realm: Realm): Record<string, unknown> {
   const level = (level: TaskLogLevel) => (message?: unknown, fields?: unknown) => {
     writeLog(realm, level, format([message]), fields);

@@ -27,7 +27,7 @@ export interface Platform {
   readonly write: (line: string) => void;
 }
 
-/** The running execution. */
+/** The execution that a realm runs now. */
 export interface RealmRun {
   readonly id: number;
   readonly port: RealmPort;

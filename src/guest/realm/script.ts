@@ -33,15 +33,14 @@ export interface TaskScript {
   readonly names: string | undefined;
 }
 
-/** Compiles sources for realms. */
+/** Compiles the sources of tasks, and keeps those used last. */
 export interface Compiler {
   /** The script of a source under a file name, or V8's message about what is wrong with it. */
   compile(file: string, source: string): TaskScript | string;
 }
 
-/** How sources are compiled. */
 interface CompilerOptions {
-  /** `import` is not rewritten. */
+  /** Whether `import` stays as it is written. */
   readonly imports: boolean;
   /** The names of a shared realm; undefined when each task has a realm of its own. */
   readonly sharedNames: readonly string[] | undefined;

@@ -186,7 +186,7 @@ function endMaster(master: Master): void {
 // Calls OpenSSH's client: host, options, and the meaning of its errors. It reads no configuration file, so
 // only the agent's settings count.
 
-/** A host behind ssh. */
+/** Which host ssh connects to, and with which files. */
 export interface SshHost {
   /** `host` or `user@host`. */
   readonly destination: string;

@@ -158,7 +158,7 @@ function watchSilence(tooLong: () => void) {
 // with OpenSSH's extensions. Every number is big-endian.
 // @see draft-ietf-secsh-filexfer-02, and the file PROTOCOL of OpenSSH
 
-/** Kinds of packets. */
+/** Numbers of the kinds of SFTP packets. */
 export const PACKET = {
   init: 1,
   version: 2,

@@ -27,7 +27,7 @@ export const VMADM_DEADLINES_MS = {
   info: 30_000,
 } as const;
 
-/** Milliseconds by operation. */
+/** How long each operation may take, milliseconds. */
 export type VmadmDeadlines = Readonly<Record<keyof typeof VMADM_DEADLINES_MS, number>>;
 
 /** The vmadm of one host, and how long its operations may take. */

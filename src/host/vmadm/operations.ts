@@ -263,7 +263,7 @@ export async function lookUp(
   return parsed(call, result, (stdout) => parseMachine(stdout, uuid));
 }
 
-/** How machines are listed. */
+/** How much of each machine is listed, and until when. */
 export interface MachineListOptions {
   readonly signal?: AbortSignal;
   /** With DETAIL_PROPERTIES, for which vmadm has to ask zfs too; still one call for all machines. */
@@ -302,7 +302,7 @@ export async function explained(
   try {
     machine = await lookUp(host, uuid, call.signal);
   } catch {
-    // Report the first failure.
+    // The first failure says more than the second.
     return failure;
   }
   if (machine === null) {

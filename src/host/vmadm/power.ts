@@ -211,7 +211,7 @@ export const BOOT_DEVICES = [
 
 /** The options of a boot, not checked yet. */
 interface BootChoice {
-  /** One of BOOT_DEVICES. */
+  /** A word of BOOT_DEVICES. */
   order?: string;
   /** One letter: where the first boot of this run of the machine looks before `order`. */
   once?: string;

@@ -143,7 +143,7 @@ export interface VncConnection {
   read(buffer: Uint8Array): Promise<number | null>;
   /** Writes all of it; waits until the server has room. */
   write(bytes: Uint8Array): Promise<void>;
-  /** May be called twice. */
+  /** May be called more than once. */
   close(): void;
 }
 

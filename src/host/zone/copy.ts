@@ -79,7 +79,6 @@ export async function copyFile(
   }
 }
 
-/** A copy in progress. */
 interface Copying {
   readonly source: RegularFile;
   readonly copy: HostFileWriter;
@@ -244,7 +243,6 @@ async function removeOwn(
   }
 }
 
-/** Milliseconds between two reports. */
 const PACE_MS = 100;
 
 /** Reports bytes done at most every 100 ms, and once when all are done. */
@@ -268,7 +266,7 @@ function pacedProgress(
 /** The root of a zone and its identity. */
 export interface ZoneFolder {
   readonly zonepath: string;
-  /** Absolute path, `<zonepath>/root`. */
+  /** `<zonepath>/root`, as an absolute path. */
   readonly path: string;
   readonly status: FileStatus;
 }

@@ -32,7 +32,6 @@ export interface DocumentCache {
 
 interface CachedDocument {
   readonly document: ServedDocument;
-  /** Identifies the stored version. */
   readonly version: string;
   /** The generation at which it was last compared with the store. */
   seen: number;

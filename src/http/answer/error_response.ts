@@ -7,7 +7,6 @@ import type { JsonObject } from "../../domain/json.ts";
 
 /** `WWW-Authenticate` for a caller that must send a token. */
 const CHALLENGE = 'Bearer realm="zonewright"';
-/** The default `Retry-After`, seconds. */
 const RETRY_AFTER_SECONDS = 1;
 
 /** An error as JSON, as a whole response or a part of one. */

@@ -17,7 +17,7 @@ export interface Readable<T> {
   readonly keepFailedMs?: number;
   /** How long it may take, milliseconds. */
   readonly deadlineMs: number;
-  /** Errors are readings too. */
+  /** A failure is kept like any other reading. */
   look(signal: AbortSignal): Promise<T>;
 }
 

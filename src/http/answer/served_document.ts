@@ -24,7 +24,6 @@ export interface DocumentContent {
 
 /** Accounts for the memory of a document. */
 interface DocumentMemory {
-  /** Charges further bytes. */
   grown(bytes: number): void;
   /** The last user has ended. */
   unused(): void;
@@ -179,7 +178,7 @@ async function compress(body: Uint8Array, encoding: "gzip" | "br"): Promise<Uint
   return await new Response(part.stream().pipeThrough(new CompressionStream("gzip"))).bytes();
 }
 
-/** Off the event loop. */
+/** Compresses off the event loop. */
 async function brotli(body: Uint8Array): Promise<Uint8Array> {
   const { brotliCompress, constants } = await import("node:zlib");
   const params = {

@@ -137,7 +137,7 @@ export async function* piecesOf(
   yield { bytes: joined(waiting, size), last: true };
 }
 
-/** Parts as one. */
+/** Parts as one piece of `size` bytes. */
 export function joined(parts: readonly Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
   const whole = new Uint8Array(size);
   let at = 0;

@@ -20,7 +20,6 @@ const PIECE_BYTES = 64;
  * Milliseconds without a byte from the client, not even the answer to a ping, after which it counts as gone.
  */
 const SILENT_MS_MAX = 60_000;
-/** Milliseconds between two pings. */
 const PING_MS = SILENT_MS_MAX / 2;
 /** Milliseconds between two checks of a client's access. */
 const ALLOWED_MS = 2_000;
@@ -36,7 +35,6 @@ interface ConsoleEnd {
 interface SessionRules {
   /** Milliseconds without a byte in either direction. */
   readonly idleMs: number;
-  /** Ends every session. */
   readonly closing: AbortSignal;
   /** Called from time to time: whether the client still has access. */
   readonly allowed: () => Promise<boolean>;

@@ -55,7 +55,7 @@ interface WebSocketFrame {
   readonly mask: Uint8Array;
   /** Bytes that are still missing. */
   left: number;
-  /** Bytes that have arrived. */
+  /** Payload bytes that have arrived. */
   at: number;
   /** The payload so far of a control frame. */
   readonly gathered: Uint8Array<ArrayBuffer> | undefined;
@@ -104,7 +104,6 @@ function headLength([, second = 0]: Uint8Array, known: number): number {
   return 2 + (length === LENGTH_64 ? 8 : length === LENGTH_16 ? 2 : 0) + MASK_BYTES;
 }
 
-/** @throws {FrameError} */
 function parseHead(head: Uint8Array, within: boolean): WebSocketFrame {
   const [first = 0, second = 0] = head;
   const opcode = opcodeOf(first & OPCODE_BITS, within);

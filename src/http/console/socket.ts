@@ -14,7 +14,7 @@ const READ_BYTES = 16 * 1024;
 const CLOSE_MS_MAX = 2_000;
 /** Appended to a client's key before it is hashed (RFC 6455, section 4.2.2). */
 const KEY_SUFFIX = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/** Sixteen bytes as base64. */
+/** The base64 of sixteen bytes. */
 const KEY = /^[A-Za-z0-9+/]{22}==$/;
 const VERSION = "13";
 const NOTHING = new Uint8Array(0);
@@ -110,7 +110,7 @@ export function openConsoleSocket(raw: RawBytes, handshake: Handshake): ConsoleS
           drained(raw).then(ended.resolve);
           throw error;
         }
-        // The connection broke.
+        // The connection broke: the bridge ends as if it was closed.
       }
       ended.resolve();
       return null;
@@ -146,7 +146,7 @@ async function drained(raw: RawBytes): Promise<void> {
   try {
     while (await raw.read(buffer) !== null);
   } catch {
-    // It was closed.
+    // The peer has closed it.
   }
 }
 

@@ -35,11 +35,11 @@ export interface ConsoleTickets {
 }
 
 interface KeptTicket {
-  /** SHA-256 of its text. */
+  /** Only the SHA-256 of the ticket is kept. */
   readonly digest: Uint8Array;
   readonly uuid: MachineUuid;
   readonly maker: Caller;
-  /** By a monotonic clock. */
+  /** Milliseconds of a monotonic clock. */
   readonly endMs: number;
 }
 

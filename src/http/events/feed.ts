@@ -22,19 +22,18 @@ const AGAIN_MS = 1000;
 export interface SentEvent {
   readonly seq: number;
   readonly kind: EventKind;
-  /** What filters compare. */
+  /** Job, machine and kind are what filters compare. */
   readonly job_uuid: JobUuid | null;
   readonly machine_uuid: MachineUuid | null;
   /** The event as a block of the stream. */
   text(showsParams: boolean): string;
 }
 
-/** Consecutive events, oldest first. */
+/** Consecutive events, oldest first, as they are sent. */
 interface SentPage {
   readonly events: readonly SentEvent[];
   readonly last: number;
   readonly more: boolean;
-  /** @see EventPage */
   readonly joins: boolean;
 }
 
@@ -63,7 +62,7 @@ export interface EventFeed {
 interface FeedDependencies {
   readonly events: EventStore;
   readonly now: Now;
-  /** Names the managed host. */
+  /** The name that events give the managed host. */
   readonly host: string;
   readonly log: Log;
 }

@@ -25,7 +25,6 @@ function fits({ job_uuid, machine_uuid, kind }: SentEvent, filter: EventFilter):
   return filter.machine === undefined || filter.machine.some((one) => one === machine_uuid);
 }
 
-/** Where a stream begins. */
 type EventStart =
   | { readonly kind: "at"; readonly seq: number }
   | { readonly kind: "reset"; readonly reason: ResetPayload["reason"]; readonly seq: number };

@@ -38,7 +38,6 @@ export function openConnectionLog(
 
 /** A running loop. Only close() ends it: failures are logged and retried. */
 interface AcceptLoop {
-  /** Accepts no more connections. */
   close(): Promise<void>;
 }
 

@@ -13,13 +13,12 @@ const PIECE_BYTES = 16 * 1024;
  */
 const LINGER_MS = 2_000;
 
-/** A running relay. */
+/** Two connections whose bytes are carried across in both directions. */
 export interface ConnectionRelay {
   /** Settles when everything from the inner connection was sent to the outer one. Never rejects. */
   readonly delivered: Promise<void>;
   /** Settles when both are closed. Never rejects. */
   readonly finished: Promise<void>;
-  /** Closes both at once. */
   cut(): void;
   /** Closes the inner connection and hands the outer one over. */
   takeOver(): RawBytes;
@@ -85,14 +84,13 @@ interface HandOver {
   give(piece: Uint8Array): Promise<void>;
   /** Ends the hand-over; either side may call it. */
   end(): void;
-  /** Null at the end. */
+  /** Settles with null once the other side has ended. */
   read(buffer: Uint8Array): Promise<number | null>;
 }
 
 function openHandOver(): HandOver {
   let left: Uint8Array = new Uint8Array(0);
   let ended = false;
-  /** Wakes the other side. */
   let given = () => {};
   let taken = () => {};
   return {
@@ -176,7 +174,7 @@ async function endOf(target: Deno.Conn): Promise<void> {
   try {
     await target.closeWrite();
   } catch {
-    // It is closed already.
+    // The peer has closed it already.
   }
 }
 

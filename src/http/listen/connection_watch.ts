@@ -42,11 +42,10 @@ const HELD_SHARE = 16;
 /** Milliseconds between two checks of the limits, which are therefore no more exact than this. */
 const SWEEP_MS = 1000;
 
-/** One open connection. */
+/** What the server reports of one connection, so that it can be cut when it is idle too long. */
 export interface WatchedConnection {
   /** Whether it has ever sent a request. */
   readonly used: boolean;
-  /** A request has arrived. */
   requested(): void;
   /** Its answer is ready for the caller to take. */
   answered(): void;
@@ -79,9 +78,9 @@ export class WatchedConnections {
   readonly #limits: ConnectionLimits;
   readonly #nowMs: () => number;
   readonly #all = new Set<ConnectionRecord>();
-  /** Oldest first. */
+  /** The one that has been quiet longest is first. */
   readonly #quiet = new Set<ConnectionRecord>();
-  /** Oldest answer first. */
+  /** The one with the oldest answer is first. */
   readonly #answering = new Set<ConnectionRecord>();
   /** Cut since the last check; most are closed by the next one. */
   #cutting = new Set<ConnectionRecord>();

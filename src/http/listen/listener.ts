@@ -10,7 +10,7 @@ import { fileInfo } from "../../runtime/regular_file.ts";
 /** Status of an answer that turns the connection into a WebSocket. */
 export const SWITCHING = 101;
 
-/** Where a listener listens. */
+/** A port or a socket file to listen on. */
 export type ListenPlace =
   | {
     readonly kind: "tcp";
@@ -149,7 +149,7 @@ async function written(program: string, args: string[]): Promise<string> {
 
 /** Who may open the socket besides root. */
 export interface SocketRights {
-  /** Permission bits. */
+  /** Permission bits of the socket file. */
   readonly mode: number;
   /** Group id; undefined for the agent's own. */
   readonly gid?: number | undefined;

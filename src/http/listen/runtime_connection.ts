@@ -54,9 +54,8 @@ export function isLastAnswer({ headers }: Response): boolean {
   return headers.get("connection") === "close";
 }
 
-/** What serves one connection. */
+/** The calls that one connection makes for each of its requests. */
 export interface ConnectionHandling {
-  /** Answers one request. */
   answer(request: Request, info: RequestInfo): Response | Promise<Response>;
   /** Answers a request whose answer() threw. */
   failed(error: unknown): Response | Promise<Response>;
@@ -137,7 +136,7 @@ function serveOne(
   const finished = served.finished.catch(() => {}).then(() => {
     over = true;
   });
-  // Does nothing after served.shutdown().
+  // After served.shutdown() this does nothing.
   const cut = () => {
     try {
       abort?.();

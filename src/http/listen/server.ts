@@ -25,12 +25,12 @@ import { servesConnections } from "./runtime_connection.ts";
 import type { TlsIdentity } from "./tls.ts";
 import { openWatchedListener } from "./watched_listener.ts";
 
-/** The application; see createApp(). */
+/** The part of the application that a server needs; createApp() makes it. */
 export interface App {
   fetch(request: Request, env: HttpEnv["Bindings"]): Response | Promise<Response>;
 }
 
-/** Where the server listens. */
+/** Where the server listens, with which certificate and within which limits. */
 export interface ListenOptions {
   /** Address and port (0 for any free one), or null for none. */
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
@@ -113,7 +113,6 @@ export async function listen(app: App, options: ListenOptions): Promise<Server> 
   }
 }
 
-/** @throws {AgentError} `forbidden` */
 function refuseOpenPort(hostname: string, { tls, tokenRequired }: ListenOptions): void {
   if (isLoopback(hostname)) return;
   const missing = [

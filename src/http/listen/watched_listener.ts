@@ -91,7 +91,6 @@ interface Carrier {
   drain(graceMs: number): Promise<void>;
 }
 
-/** How connections are served. */
 interface Serving {
   readonly serve: ServeConnection;
   readonly secure: boolean;
@@ -200,7 +199,7 @@ async function turnAway(connection: Deno.Conn, secure: boolean): Promise<void> {
   try {
     if (!secure) await connection.write(NO_ROOM);
   } catch {
-    // It is closed.
+    // The caller has closed it.
   } finally {
     connection.close();
   }

@@ -27,7 +27,6 @@ const STATS: JsonObject = {
   current: { ...NONE, running: 2, waiting: 1 },
 };
 
-/** How jobs end. */
 const ENDS = EXECUTIONS.filter(isFinal);
 const END_COUNTS: JsonObject = Object.fromEntries(ENDS.map((execution) => [execution, COUNT]));
 const ENDED = { ...Object.fromEntries(ENDS.map((execution) => [execution, 0])), succeeded: 12 };

@@ -236,7 +236,7 @@ export function refusals(...statuses: readonly RefusalStatus[]): JsonObject {
   return onlyRefusals(...ALWAYS, ...statuses);
 }
 
-/** Only these errors. */
+/** The refusals of these statuses and no others. */
 export function onlyRefusals(...statuses: readonly RefusalStatus[]): JsonObject {
   return Object.fromEntries(
     statuses.map((status) => [status, { $ref: `#/components/responses/${REFUSALS[status].name}` }]),

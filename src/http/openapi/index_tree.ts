@@ -188,10 +188,8 @@ const SUMMARY: JsonObject = {
   homepage: null,
 };
 
-/** An example of `/v1/index.json`. */
 const DISTROS: JsonObject = { distros: [SUMMARY] };
 
-/** An example of `/v1/distros/{distro}/index.json`. */
 const DISTRO: JsonObject = {
   ...SUMMARY,
   dev_channel: null,

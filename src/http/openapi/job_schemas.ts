@@ -152,7 +152,7 @@ const JOB_FIELDS: JsonObject = {
   next_attempt: { ...UUID, description: "The job that repeats this one." },
 };
 
-/** @see document 2, Job */
+/** Schemas of jobs and their parts, by name. @see document 2, Job */
 export const JOB_SCHEMAS: JsonObject = {
   Execution: EXECUTION,
   TaskResult: TASK_RESULT,

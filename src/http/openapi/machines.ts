@@ -63,7 +63,6 @@ function action(
   };
 }
 
-/** `DELETE /agent/v1/machines/{uuid}`. */
 const MACHINE_DELETE: JsonObject = {
   operationId: "machine_delete",
   summary: "Delete a machine with its disks, its zone and its media",

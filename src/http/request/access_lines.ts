@@ -45,9 +45,9 @@ interface Window {
   readonly caller: LineCaller;
   readonly since: Instant;
   readonly sinceMs: number;
-  /** Single lines so far. */
+  /** Lines of this caller that were written singly in this window. */
   lines: number;
-  /** Counted calls by kind. */
+  /** Calls that were only counted, by kind. */
   readonly audited: Map<string, number>;
   readonly statuses: Map<number, number>;
 }
@@ -108,7 +108,7 @@ interface Windows {
 }
 
 function openWindows(log: Log, now: Now, nowMs: () => number): Windows {
-  /** By caller, oldest first. */
+  /** By caller, in order of their start: the oldest ends first. */
   const windows = new Map<string, Window>();
   let ending: ReturnType<typeof setTimeout> | undefined;
   const end = (ageMs: number) => {

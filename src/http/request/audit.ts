@@ -111,7 +111,6 @@ interface LineFile {
   close(): void;
 }
 
-/** @throws {AgentError} `invalid_argument` */
 async function openLineFile(path: string): Promise<LineFile> {
   const file = await openAppending(path);
   let torn = await endsWithinLine(file);

@@ -26,7 +26,7 @@ export interface Access {
   wantsToken(remote: Deno.Addr | undefined): boolean;
   /** The tokens that are valid now. */
   tokens(): Promise<readonly Token[]>;
-  /** A monotonic clock, milliseconds. */
+  /** Milliseconds of a monotonic clock. */
   nowMs(): number;
 }
 

@@ -60,7 +60,6 @@ function takesJson({ method, path }: { readonly method: string; readonly path: s
   return method !== "ALL" && path !== UPLOAD_PATH;
 }
 
-/** @throws {AgentError} `not_acceptable_type` */
 function refuseOtherType(headers: Headers): void {
   const sent = headers.get("content-type") ?? "";
   const [essence = "", ...parameters] = sent.toLowerCase().split(";").map((part) => part.trim());
@@ -248,7 +247,6 @@ async function readPart(
   }
 }
 
-/** @throws {AgentError} `malformed` always */
 function brokeOff(error: unknown): never {
   throw new AgentError("malformed", "Cannot read the body: it broke off", { cause: error });
 }

@@ -85,7 +85,7 @@ export function textsOf(url: string): ReadonlyMap<string, string> {
   return texts;
 }
 
-/** Most entries per page. */
+/** Most entries that one page of a list may have. */
 export const PAGE_MAX = 10_000;
 
 /** Number of entries to skip. */

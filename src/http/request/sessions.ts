@@ -22,7 +22,7 @@ export interface BrowserSession {
   readonly token: Pick<Token, "name" | "scope">;
   /** The text that changing requests must send. */
   readonly csrf: string;
-  /** Seconds until it ends. */
+  /** Seconds until the session ends by itself. */
   readonly seconds: number;
   /** Whether it is still valid: its time is not up, and its caller has not signed out. */
   readonly stands: () => boolean;
@@ -41,11 +41,11 @@ export interface Sessions {
 }
 
 interface KeptSession {
-  /** SHA-256 of its id. */
+  /** Only the SHA-256 of the id is kept. */
   readonly digest: Uint8Array;
   readonly token: BrowserSession["token"];
   readonly csrf: string;
-  /** By a monotonic clock. */
+  /** Milliseconds of a monotonic clock. */
   readonly endMs: number;
 }
 

@@ -38,7 +38,6 @@ export function callerRoutes(): Hono<HttpEnv> {
 /** Where the value of a setting may come from; the last one wins. */
 const SETTING_ORIGINS = ["default", "file", "environment", "flag"] as const;
 
-/** A setting in force. */
 export const SETTING = whole("A setting.", {
   name: { ...TEXT, description: "With the name of its table: `limits.tasks_max`." },
   value: { ...ANY_VALUE, description: "A JSON value; null for none." },
@@ -51,10 +50,9 @@ export const SETTING = whole("A setting.", {
   meaning: TEXT,
   reloads: { ...FLAG, description: "Whether SIGHUP applies a new value." },
 });
-/** See SETTING. */
 export type ShownSetting = ShapeOf<typeof SETTING>;
 
-/** What these routes show. */
+/** Where the answers about the agent itself come from. */
 export interface AgentSources {
   /** The settings in force. None of them is secret: secrets are in files of their own. */
   readonly settings: () => readonly ShownSetting[];

@@ -14,7 +14,6 @@ import { eventStream, startAt } from "../events/stream.ts";
 import { isStillGood, OPEN_ACCESS, seesSecrets } from "../request/caller.ts";
 import { readQuery } from "../request/query.ts";
 
-/** What this route needs. */
 type EventContext = Pick<
   HttpContext,
   "store" | "now" | "machines" | "log" | "limits" | "closing" | "access"
@@ -72,7 +71,7 @@ export const EVENT_QUERY_FIELDS = {
   ),
 };
 
-/** The stream of events. */
+/** `GET /agent/v1/events`: a stream, or a page of it. */
 export function eventRoutes(context: EventContext): Hono<HttpEnv> {
   const { store, now, log, machines, limits } = context;
   const feed = openEventFeed({ events: store.events, now, host: machines.host, log });

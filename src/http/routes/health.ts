@@ -54,15 +54,12 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
 // Checks of what the agent depends on. Each is bounded in time, cached for a while, and never runs twice at
 // once, so that probes cannot load what they check.
 
-/** The result of a check. */
 export const READINESS_FINDING = whole("The result of one check.", {
   status: wordOf(["ok", "warn", "failed"]),
   detail: { ...TEXT, description: "For people." },
 });
-/** See READINESS_FINDING. */
 export type ReadinessFinding = ShapeOf<typeof READINESS_FINDING>;
 
-/** The answer of `/readyz`. */
 export const READINESS = objectOf("Whether the agent can do its work.", ["status"], {
   status: wordOf(["ready", "not_ready"]),
   checks: {
@@ -78,7 +75,7 @@ export type ReadinessCheck = Readable<ReadinessFinding>;
 /** The findings of all checks. */
 export interface ReadinessReport {
   readonly ready: boolean;
-  /** By name. */
+  /** Findings by the name of the check. */
   readonly checks: Readonly<Record<string, ReadinessFinding>>;
 }
 

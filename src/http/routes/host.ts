@@ -54,7 +54,6 @@ import type { ReadinessReport } from "./health.ts";
 
 /** Hours over which failed jobs are counted. */
 const DAY_HOURS = 24;
-/** Failed jobs listed. */
 const FAILED_SHOWN = 5;
 /** Free space in the pool below which there is a warning. */
 const POOL_FREE_BYTES_FINE = 10 * 1024 ** 3;
@@ -153,14 +152,14 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
 
 type HostPage = ShapeOf<typeof HOST_PAGE>;
 
-/** What this route needs. */
+/** Where the parts of the overview come from. */
 export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly facts: () => Promise<AgentFacts>;
   readonly slots: () => { readonly total: number; readonly busy: number };
   readonly policy: Policy;
   /** The configured upstream, and the seconds between syncs; 0 for none. */
   readonly index: () => { readonly upstream: string | null; readonly interval_seconds: number };
-  /** Null without a limit. */
+  /** Null when there is no limit. */
   readonly cacheBytesMax: number | null;
   /** Names of settings whose new value takes effect at the next restart. */
   readonly settingsWaiting: () => readonly string[];
@@ -229,7 +228,6 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPa
   };
 }
 
-/** The readings as JSON. */
 type Readings = {
   readonly [Name in keyof HostSources["readings"]]: Awaited<
     ReturnType<HostSources["readings"][Name]>

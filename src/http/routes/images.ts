@@ -35,11 +35,10 @@ const FOREIGN_ARCHS: ReadonlyMap<string, string> = new Map([
 /** Artifacts of one page by default, and at most. */
 const IMAGES_DEFAULT = 100;
 const IMAGES_MAX = 1000;
-/** Characters of one value. */
+/** Longest value of a filter, characters. */
 const VALUE_CHARS_MAX = 200;
 /** Five numbers, as `placeText` writes them. */
 const PLACE = /^[0-9]{1,9}(?:\.[0-9]{1,9}){4}$/;
-/** Words separated by blanks. */
 const WORDS = new RegExp(`^\\s*(?:\\S+(?:\\s+\\S+){0,${SEARCH_WORDS_MAX - 1}})?\\s*$`);
 
 const value = wholeText(1, VALUE_CHARS_MAX);

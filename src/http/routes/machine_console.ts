@@ -135,7 +135,7 @@ function refuseGone(signal: AbortSignal, uuid: MachineUuid): void {
 interface Opened {
   readonly stream: ConsoleStream;
   readonly handshake: Handshake;
-  /** Releases its place. */
+  /** Gives its place among the open consoles to another. */
   readonly leave: () => void;
 }
 

@@ -293,7 +293,6 @@ const MACHINE_FILTER_FIELDS = {
   alias: about("Only machines of this name.", anyText()),
 };
 
-/** Seconds of a day. */
 const MAX_AGE_MAX = 86_400;
 
 /** The query of GET /agent/v1/machines. */

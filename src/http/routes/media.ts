@@ -138,7 +138,6 @@ export const MEDIA_FOLDER = whole("A folder of media.", {
   problem: { ...NULLABLE_TEXT, description: "Why none of its files are listed." },
 });
 
-/** A listed file. */
 export const LIBRARY_FILE = whole("A file of a media folder or of the cache.", {
   name: {
     ...TEXT,

@@ -8,7 +8,7 @@ import { readBeside } from "../../runtime/other_runtime.ts";
 import { preferredEncoding } from "../answer/served_document.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** The packed console. */
+/** The console as `vendors/ui.ts` writes it. */
 export interface PackedUi {
   /** Names of the files that the page loads first. */
   readonly script: string;
@@ -68,7 +68,6 @@ export function uiRoutes(): Hono<HttpEnv> {
   return app;
 }
 
-/** The console in memory. */
 interface LoadedUi {
   readonly page: string;
   readonly files: ReadonlyMap<string, LoadedFile>;
@@ -88,7 +87,7 @@ async function loadUi(): Promise<LoadedUi> {
     const message = "Cannot show the console: dist/ui.json is not there; make it with: make ui";
     throw new AgentError("not_found", message, { cause });
   }
-  // Written by vendors/ui.ts.
+  // vendors/ui.ts wrote it, so it is not checked.
   const packed = JSON.parse(text) as PackedUi;
   const files = Object.entries(packed.files).map(([name, { type, br }]) =>
     [name, { type, br: bytesOf(br) }] as const

@@ -194,7 +194,7 @@ interface CacheRoom {
 
 interface CacheRoomDependencies {
   readonly media: MediaStore;
-  /** Infinite for no limit. */
+  /** Infinity when there is no limit. */
   readonly bytesMax: number;
   /** Removes the bytes of a file that is no longer recorded. */
   readonly evict: (file: MediaFile) => Promise<void>;

@@ -224,7 +224,7 @@ interface VendorWeb {
   readonly web: Web;
   readonly times: TimeLimits;
   readonly wait: Wait;
-  /** In [0, 1). */
+  /** A number from 0 up to, not including, 1. */
   readonly random: () => number;
 }
 

@@ -43,7 +43,7 @@ export interface DownloadOptions {
   readonly compression?: MediaCompression;
 }
 
-/** Verified files by request. */
+/** Gets the files that requests name, each verified; requests for the same file share one download. */
 export interface Downloads {
   artifact(found: FoundArtifact, options: DownloadOptions): Promise<Medium>;
   url(url: string, digest: Digest | undefined, options: DownloadOptions): Promise<Medium>;

@@ -26,7 +26,6 @@ export interface FoundArtifact {
   readonly artifact: Artifact;
   /** A safe file name built from the identity, never from a URL. */
   readonly name: string;
-  /** Name for people. */
   readonly label: string;
 }
 

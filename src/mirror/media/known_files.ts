@@ -23,7 +23,7 @@ export interface KnownFile extends MediaFile {
   readonly path: string;
   /** Whether it is in the cache, not in a media folder. */
   readonly cached: boolean;
-  /** Unfinished jobs. */
+  /** Unfinished jobs whose machines boot from it. */
   readonly used_by: readonly JobUuid[];
 }
 
@@ -35,13 +35,13 @@ export interface KnownCopy {
   readonly verified_at: Instant;
 }
 
-/** Recorded files by digest. */
+/** The files that the store has recorded, by their SHA-256. */
 export interface KnownFiles {
-  /** Most recently used first. */
+  /** All files, the most recently used first. */
   list(): Promise<KnownFile[]>;
   /** The recorded places of files in media folders, by path. */
   copies(): Promise<ReadonlyMap<string, KnownCopy>>;
-  /** @throws {AgentError} `not_found` */
+  /** @throws {AgentError} `not_found` when no such file is recorded */
   get(sha256: string): Promise<KnownFile>;
   /**
    * Reads a recorded file again.

@@ -21,7 +21,6 @@ import {
 import { removeFile } from "./partial.ts";
 import type { ArrivedFile, UploadPart, UploadResult, Uploads } from "./uploads.ts";
 
-/** A completed upload. */
 interface Uploaded {
   readonly file: LibraryFile;
   readonly replaced: boolean;
@@ -71,7 +70,6 @@ export interface MediaLibrary {
   removeKnown(sha256: string): Promise<RemovedMedium>;
 }
 
-/** What the library needs. */
 interface LibraryDependencies extends LibrarySources {
   readonly uploads: Uploads;
   readonly log: Log;

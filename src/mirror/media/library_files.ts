@@ -66,14 +66,14 @@ export interface Library {
   };
 }
 
-/** What listing needs. */
+/** The records and folders that a listing is made of. */
 export interface LibrarySources {
   readonly files: KnownFiles;
   readonly media: Pick<MediaStore, "bytes">;
   /** Media folders in search order, the upload folder last. A reload may change them. */
   readonly mediaDirs: readonly string[];
   readonly uploadDir: string;
-  /** Infinite for no bound. */
+  /** Infinity when there is no limit. */
   readonly cacheBytesMax: number;
 }
 
@@ -139,7 +139,6 @@ interface FolderReading {
   readonly root: string;
   readonly place: MediaFolder["place"];
   readonly byPath: ReadonlyMap<string, KnownCopy>;
-  /** Collects the files found. */
   readonly files: FoundFile[];
 }
 

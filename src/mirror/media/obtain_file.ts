@@ -26,7 +26,7 @@ export interface ObtainDependencies extends DownloadDependencies {
   readonly cache: Cache;
   readonly decoders: Decoders;
   readonly wait: Wait;
-  /** In [0, 1). */
+  /** A number from 0 up to, not including, 1. */
   readonly random: () => number;
 }
 
@@ -203,7 +203,6 @@ async function finish(
 // Decompresses a verified file in parts, within limits on its size and its compression ratio: a few kilobytes
 // could otherwise fill the disk.
 
-/** Largest decompressed file, bytes. */
 const DECOMPRESSED_BYTES_MAX = 64 * 1024 ** 3;
 /** Largest compression ratio: gzip packs an empty disk 1000 : 1. */
 const RATIO_MAX = 1_000;
@@ -215,7 +214,6 @@ interface DecompressRequest {
   readonly from: string;
   readonly to: string;
   readonly freeBytes: FreeBytes;
-  /** Name used in errors. */
   readonly label: string;
   readonly signal: AbortSignal;
   readonly onProgress: (done: number, total: null) => void;

@@ -121,7 +121,6 @@ function strange(): AgentError {
 // with one or more public keys each. A subfolder named after a distro holds the keys of that distro
 // and replaces the others for it. Nothing is ever added from the network.
 
-/** Names of key files. */
 const KEY_FILE = /^[^.].*\.(asc|gpg|pgp|key)$/i;
 const FILES_MAX = 256;
 /** Bytes of all keys used for one file; a vendor's keyring has about 100 kB. */

@@ -24,7 +24,7 @@ interface PartialOrigin {
 export interface Partial {
   /** The bytes so far; may be missing. */
   readonly path: string;
-  /** Where decompression writes. */
+  /** Where decompression writes; may be missing. */
   readonly outputPath: string;
   /**
    * Bytes so far, if they come from `url` and the server can check whether they are still current.

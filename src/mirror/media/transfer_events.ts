@@ -8,10 +8,9 @@ export type MediaEvent = Omit<EventPayload<"media">, "time">;
 
 /** The progress of a transfer. */
 interface Transferred {
-  /** Identifies the transfer. */
   readonly key: string;
   readonly name: string;
-  /** Bytes received so far. */
+  /** How many bytes have arrived. */
   readonly done: number;
   /** Bytes of the complete file; null when unknown. */
   readonly size: number | null;

@@ -26,7 +26,7 @@ export async function* partsOf(
   const reader = body.getReader();
   const pace = openPace(name, limits);
   try {
-    // Ends with the body.
+    // The loop ends with the body.
     for (;;) {
       const part = await pace.within(reader.read(), () => void reader.cancel().catch(() => {}));
       if (part.done) return;

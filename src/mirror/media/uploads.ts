@@ -49,7 +49,7 @@ export interface UploadPart {
   readonly name: string;
   /** Null when one request contains the whole file. */
   readonly range: UploadRange | null;
-  /** Content-Length; null without one. */
+  /** The `Content-Length`; null when the request has none. */
   readonly length: number | null;
   /** Expected digests of the whole file; all must match. */
   readonly digests: readonly Digest[];
@@ -70,7 +70,7 @@ export type UploadResult<T> =
   | { readonly kind: "unfinished"; readonly upload: UnfinishedUpload }
   | { readonly kind: "arrived"; readonly result: T };
 
-/** Limits of uploads. */
+/** How large uploads may be, and how slow. */
 export interface UploadLimits extends PaceLimits {
   /** Bytes of one file; 0 turns uploads off. */
   readonly uploadBytesMax: number;

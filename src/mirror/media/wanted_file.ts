@@ -31,7 +31,7 @@ export interface WantedFile {
   /** Bytes as downloaded, where known. */
   readonly size: number | null;
   readonly compression: MediaCompression;
-  /** Safe file name. */
+  /** A name without a path, which is safe as a file name. */
   readonly name: string;
   /** Name for people and errors. */
   readonly label: string;
@@ -148,13 +148,13 @@ function orderedUrls(artifact: Artifact): string[] {
 
 // The mirror's result: a verified file, ready to be placed.
 
-/** A verified local file. */
+/** A file on this machine whose digest was checked. */
 export interface Medium {
   readonly source: "path" | "artifact" | "url";
   readonly path: string;
   /** The safe file name to place it under; its path may end in a different one. */
   readonly name: string;
-  /** Bytes. */
+  /** Size of the file, bytes. */
   readonly size: number;
   /** Lower-case hex, of the file as it is used. */
   readonly sha256: string;

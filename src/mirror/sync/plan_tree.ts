@@ -58,7 +58,6 @@ import type { Wait } from "../web/retry.ts";
 const RELEASES_AT_ONCE = 4;
 /** Times that a distro is read if its documents contradict each other: it may be changing right now. */
 const READINGS_MAX = 2;
-/** Milliseconds between two readings. */
 const READING_PAUSE_MS = 2000;
 
 type DistroOutcome =
@@ -282,7 +281,7 @@ export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
   return plan;
 }
 
-/** A list composed here. */
+/** A list that is composed here, not received. */
 async function madeList(body: Uint8Array, now: Instant): Promise<IndexDocument> {
   return {
     path: DISTRO_LIST_PATH,

@@ -36,7 +36,6 @@ export interface TakenDocument {
 
 /** Reads documents for one sync, within its limits. */
 export interface SyncReader {
-  /** Stored documents by path. */
   readonly stored: ReadonlyMap<string, StoredDocument>;
   /** The longest pause the upstream asked for; 0 for none. */
   readonly retryAfterSeconds: number;
@@ -58,7 +57,6 @@ interface ReadProgress {
   readonly documents: number;
   /** Documents known so far; more may turn up. */
   readonly total: number;
-  /** Bytes received. */
   readonly bytes: number;
 }
 

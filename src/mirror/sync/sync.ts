@@ -42,7 +42,7 @@ interface SyncDependencies {
 /** What a sync is doing now. */
 interface SyncProgress {
   readonly phase: "list" | "documents" | "store";
-  /** Documents requested and answered. */
+  /** Documents whose request has been answered. */
   readonly documents: number;
   /** Documents known so far; more may turn up. */
   readonly total: number;
@@ -225,7 +225,6 @@ export interface Syncs {
   preview(request?: SyncRequest): Promise<IndexPreview>;
 }
 
-/** What a sync reports. */
 type IndexEvent = Omit<EventPayload<"index">, "time">;
 
 interface SyncsDependencies extends Omit<SyncDependencies, "upstream"> {

@@ -11,7 +11,7 @@ const JITTER = 0.1;
 interface SyncTimes {
   /** Seconds between two syncs; 0 for only the one at start. */
   readonly intervalSeconds: number;
-  /** In [0, 1). */
+  /** A number from 0 up to, not including, 1. */
   readonly random: () => number;
 }
 

@@ -159,7 +159,7 @@ interface KnownHostsDependencies {
   readonly upstream: string | null;
   /** As the operator wrote them, with a port unless it is the scheme's default. */
   readonly allowed: readonly string[];
-  /** Changes with the index. */
+  /** A number that changes with the index. */
   readonly generation: () => number;
 }
 

@@ -19,7 +19,7 @@ const JITTER = 0.5;
 /** How to wait between attempts, and when to give up. */
 interface RetryOptions {
   readonly wait: Wait;
-  /** In [0, 1). */
+  /** A number from 0 up to, not including, 1. */
   readonly random: () => number;
   readonly signal?: AbortSignal;
   /** Whether the failed attempt got further than those before it, which resets the count. */
@@ -134,7 +134,7 @@ export const systemWait: Wait = (ms, signal) =>
 /** A signal that fires at a deadline or when the caller gives up. */
 export interface Deadline {
   readonly signal: AbortSignal;
-  /** Restarts the time. */
+  /** Starts the time again, with so many milliseconds. */
   extend(ms: number): void;
   /** Stops the time until it is restarted. */
   hold(): void;

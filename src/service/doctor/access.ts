@@ -13,7 +13,6 @@ const DAYS_LEFT_MIN = 30;
 
 interface TokenPlace {
   readonly path: string;
-  /** Whether callers need one. */
   readonly needed: boolean;
   /** Reads them as the agent does. @throws {AgentError} */
   readonly read: (path: string) => Promise<readonly Token[]>;
@@ -146,7 +145,7 @@ export function secretCheck(
   name: string,
   { path, read }: {
     readonly path: string | null;
-    /** @throws {AgentError} */
+    /** Reads the file as the agent does. @throws {AgentError} when it cannot be used */
     readonly read: (path: string) => Promise<unknown>;
   },
 ): HealthCheck {
@@ -190,7 +189,7 @@ function wordsOf(error: unknown): string {
 /** One certificate of a chain. */
 interface CertificateFacts {
   readonly subject: string;
-  /** Milliseconds since 1970. */
+  /** When it becomes valid, milliseconds since 1970. */
   readonly fromMs: number;
   readonly untilMs: number;
   /** Names and addresses, as callers write them: `host.example`, `*.example`, `192.0.2.1`, `2001:db8::1`. */

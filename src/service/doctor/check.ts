@@ -31,7 +31,6 @@ export interface HealthCheck {
 /** A finding with its check's name, as it is shown. */
 export interface Diagnosis extends Omit<HealthFinding, "repair"> {
   readonly name: string;
-  /** Whether it was repaired. */
   readonly repaired: boolean;
 }
 

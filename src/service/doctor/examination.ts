@@ -170,7 +170,6 @@ function accessChecks(
 
 // The agent itself: whether it answers where the configuration says that it listens.
 
-/** Milliseconds for an answer. */
 const ANSWER_MS = 5_000;
 
 /** The answer to a caller without a required token. */

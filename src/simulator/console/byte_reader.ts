@@ -27,7 +27,7 @@ export class ByteReader {
     return bytes;
   }
 
-  /** The next byte. */
+  /** The next byte; null at the end. */
   async byte(): Promise<number | null> {
     return (await this.read(1))?.[0] ?? null;
   }

@@ -26,9 +26,9 @@ type Minor = 3 | 7 | 8;
 
 interface ServerIdentity {
   readonly name: string;
-  /** Empty for none. */
+  /** Empty when none is asked for. */
   readonly password: string;
-  /** Speaks only version 3.3. */
+  /** Whether it speaks RFB 3.3 only. */
   readonly old: boolean;
 }
 

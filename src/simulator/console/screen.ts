@@ -7,9 +7,9 @@ const CELL_WIDTH = 8;
 /** Pixels, the height of one row. */
 export const CELL_HEIGHT = 16;
 
-/** Pixels. */
+/** Width of the screen, pixels. */
 export const SCREEN_WIDTH = COLUMNS * CELL_WIDTH;
-/** Pixels. */
+/** Height of the screen, pixels. */
 export const SCREEN_HEIGHT = ROWS * CELL_HEIGHT;
 
 /** What the guest booted from, which decides the background. */
@@ -35,7 +35,7 @@ export class Screen {
   #changed: number[] = new Array(ROWS).fill(1);
   #waiting = Promise.withResolvers<void>();
 
-  /** Grows with each change. */
+  /** A number that grows with each change. */
   get version(): number {
     return this.#version;
   }
@@ -115,9 +115,7 @@ export class Screen {
 // The letters of the simulated screen, drawn for it: five columns by seven rows. A glyph is seven
 // digits of base 32, one for each row from the top; its highest bit is the leftmost column.
 
-/** Pixels. */
 const GLYPH_WIDTH = 5;
-/** Pixels. */
 const GLYPH_HEIGHT = 7;
 
 /** The character of the first glyph; the others follow in ASCII order up to `~`. */
@@ -152,7 +150,7 @@ export interface PixelFormat {
   readonly bitsPerPixel: 8 | 16 | 32;
   readonly bigEndian: boolean;
   readonly trueColour: boolean;
-  /** Red, green, blue. */
+  /** Largest value of red, green and blue. */
   readonly max: readonly [number, number, number];
   readonly shift: readonly [number, number, number];
 }

@@ -13,9 +13,8 @@ const IGNORED_BYTES = 4096;
 interface Behaviour {
   /** Accepts and stays silent, like a proxy whose hypervisor has no socket. */
   readonly silent: boolean;
-  /** Accepts and closes. */
+  /** Accepts and closes at once, before the first byte. */
   readonly closes: boolean;
-  /** Speaks version 3.3 only. */
   readonly old: boolean;
   /** Milliseconds before the first byte. */
   readonly delayMs: number;

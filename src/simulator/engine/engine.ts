@@ -24,11 +24,10 @@ export interface Engine {
 
 /** How a client is treated. */
 export interface VncClient {
-  /** Offers only RFB 3.3. */
+  /** Whether it is offered RFB 3.3 only. */
   readonly old: boolean;
 }
 
-/** Engines by name. */
 const ENGINES = ["fake", "qemu"] as const;
 /** `fake` or `qemu`. @see docs/simulator.md, Engines */
 type EngineName = typeof ENGINES[number];

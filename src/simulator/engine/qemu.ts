@@ -174,10 +174,8 @@ export class QemuEngine implements Engine {
 
 /** Names of the sockets, in the folder that the emulator runs in. */
 const VNC_SOCKET = "vm.vnc";
-/** The control socket. */
 const QMP_SOCKET = "vm.qmp";
 
-/** The files behind drives. */
 interface DriveFiles {
   /** The file of a volume. */
   volume(name: string): string;

@@ -3,7 +3,7 @@
 
 /** Bytes that can be generated repeatedly, always the same. */
 export interface Content {
-  /** Bytes. */
+  /** How many they are. */
   readonly size: number;
   chunks(): Iterable<Uint8Array<ArrayBuffer>>;
 }

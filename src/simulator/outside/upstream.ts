@@ -30,7 +30,7 @@ export interface SampleUpstream {
 
 interface Resource {
   readonly type: string;
-  /** Bytes. */
+  /** Size of the body, bytes. */
   readonly size: number;
   readonly etag: string;
   readonly lastModified?: string;

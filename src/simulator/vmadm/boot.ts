@@ -22,7 +22,7 @@ import { refuseDiskModel } from "./device.ts";
 /** Milliseconds between two checks of a machine that is starting or stopping. */
 export const LOOK_MS = 10;
 
-/** `vmadm start UUID WORDS`. */
+/** Boots a machine with `order=` and `once=`, as `vmadm start` does. */
 export async function start(state: State, uuid: string, words: BootWords): Promise<ToolOutcome> {
   try {
     await startMachine(state, uuid, words, "stopped");
@@ -174,7 +174,7 @@ export function parseBootWords(words: readonly string[]): BootWords {
     const key = at < 0 ? word : word.slice(0, at);
     const value = at < 0 ? "" : word.slice(at + 1);
     if (key === "order") {
-      // The simulator's own wording.
+      // The real tool has another wording for this.
       if (order !== null) throw misuse("Cannot specify order more than once");
       order = `order=${value}`;
     } else if (key === "cdrom" || key === "disk") {

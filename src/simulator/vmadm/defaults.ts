@@ -20,9 +20,9 @@ import { type State } from "../host_folder.ts";
 const VNC_PASSWORD_LENGTH_MAX = 8;
 /** MiB that the tool adds to the guest's memory for the hypervisor. */
 const OVERHEAD: Readonly<Record<Brand, number>> = { kvm: 1024, bhyve: 1280 };
-/** Least overhead, MiB. */
+/** Least overhead of a machine, MiB. */
 const OVERHEAD_MIN = 256;
-/** Least swap, MiB. */
+/** Least swap of a machine, MiB. */
 const SWAP_MIN = 256;
 /** Higher shares are reduced to this. */
 const CPU_SHARES_KEPT = 0xffff;

@@ -121,7 +121,7 @@ function freeSlot({ media }: JsonObject, taken: Map<string, JsonValue | undefine
   );
 }
 
-/** `device`, `device:function` or `bus:device:function`. */
+/** Reads `device`, `device:function` or `bus:device:function`. */
 function slotOf(slot: string): [bus: number, device: number, at: number] {
   const parts = slot.split(":").map((part) => /^\d{1,3}$/.test(part) ? Number(part) : NaN);
   const [bus = 0, device = NaN, at = 0] = parts.length === 3 ? parts : [0, ...parts];

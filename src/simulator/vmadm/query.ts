@@ -18,7 +18,7 @@ interface LookupArguments {
   readonly unique: boolean;
   /** Fields of `-o`; null without it. */
   readonly fields: readonly string[] | null;
-  /** Words `key=value`. */
+  /** Operands such as `state=running`. */
   readonly filters: readonly string[];
 }
 

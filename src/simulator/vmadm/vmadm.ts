@@ -13,7 +13,7 @@ import { sleep, type State } from "../host_folder.ts";
 import { reboot, remove, stop } from "./stop.ts";
 import { changesIn, update } from "./update.ts";
 
-/** Longest payload, bytes. */
+/** Longest payload on stdin, bytes. */
 const PAYLOAD_BYTES_MAX = 16 << 20;
 /** Longest wait of one timer, milliseconds; a hanging call restarts it. */
 const HANG_MS = 60_000;

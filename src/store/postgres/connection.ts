@@ -65,7 +65,7 @@ interface QueuedWrite {
   readonly run: (tx: Transaction) => Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
-  /** By performance.now(). */
+  /** Milliseconds, as performance.now() counts them. */
   readonly deadlineMs: number;
   /** How often it met another agent's. */
   meetings: number;

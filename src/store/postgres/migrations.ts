@@ -9,7 +9,7 @@ import { SCHEMA, SCHEMA_VERSION } from "./schema.ts";
 /** Where migrations take turns, among the advisory locks of the database. */
 const MIGRATING = 8_780_000;
 
-/** What a migration did. */
+/** The versions before and after a migration. */
 export interface Migrated {
   /** The version before; 0 for an empty database. */
   readonly from: number;

@@ -196,7 +196,6 @@ export async function workflowToRun(
   return { kind: "found", workflow };
 }
 
-/** In order of creation. */
 async function selectWorkflows(
   tx: Transaction,
   filter: WorkflowFilter,

@@ -178,7 +178,6 @@ export interface TextReader {
   close(): void;
 }
 
-/** All readers, by row. */
 class RowReaders {
   readonly #open = new Map<string, OpenText>();
   #keptBytes = 0;

@@ -23,7 +23,6 @@ export interface DatabaseReport {
   readonly problems: readonly string[];
 }
 
-/** Problems that are reported. */
 const PROBLEMS_MAX = 20;
 /** Pages that are copied in one step. */
 const PAGES_PER_STEP = 1000;
@@ -215,7 +214,6 @@ function reading<T>(path: string, read: (db: Database) => T): T {
   }
 }
 
-/** @throws {AgentError} `conflict` */
 function schemaOf(db: Database, path: string): number {
   const schema = Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0);
   const ours = db.prepare(

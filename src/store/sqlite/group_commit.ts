@@ -55,7 +55,6 @@ type Settled = { readonly ok: true; readonly value: unknown } | {
   readonly error: unknown;
 };
 
-/** Callbacks to the connection. */
 interface CommitEvents {
   /** A transaction, or a part of it, was rolled back. */
   undone(): void;
@@ -282,7 +281,7 @@ function storageFailure(error: unknown): "busy" | "full" | "failed" | undefined 
 // fsync. With synchronous=FULL SQLite would call it and block the whole process. Called here, on another
 // thread, it leaves the event loop free, and all writes made meanwhile share the next one.
 
-/** What makes commits durable. */
+/** Puts on the disk what was committed. */
 export interface WriteAheadLog {
   /** Settles when everything committed before the call is on the disk. */
   sync(): Promise<void>;

@@ -6,7 +6,7 @@ import { AgentError } from "../../domain/error.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { SCHEMA } from "./schema.ts";
 
-/** The migration steps. */
+/** The steps from one version of the schema to the next. */
 export interface SchemaSteps {
   /** The version after the first step, which creates the tables. */
   readonly first: number;

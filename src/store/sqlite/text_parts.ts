@@ -12,7 +12,7 @@ import type { Connection, TextReader } from "./connection.ts";
 
 const encoder = new TextEncoder();
 
-/** Locates a text. */
+/** Where a text stands in the database, so that it can be read in parts. */
 export interface TextPlace {
   /** Id of the row, for writers that change it. */
   readonly row: string;

@@ -14,7 +14,7 @@ export interface PageProps {
   readonly params: Readonly<Record<string, string>>;
 }
 
-/** The present address. */
+/** The page and the parameters that the address bar shows. */
 export const place = signal<Place>(placeOf(location));
 
 function placeOf({ pathname, search }: Pick<Location, "pathname" | "search">): Place {

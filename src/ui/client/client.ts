@@ -12,7 +12,7 @@ export const sessionEnded = signal(false);
 /** A call, as it is sent and as it is shown as a command. */
 export interface Call {
   readonly method: "GET" | "POST" | "PUT" | "DELETE";
-  /** With its query. */
+  /** The path, with its query if it has one. */
   readonly path: string;
   readonly body?: unknown;
   /** Besides those that every call has. */

@@ -24,9 +24,9 @@ type UploadState =
 
 /** A file that is uploaded. */
 export interface Upload {
-  /** In the upload folder. */
+  /** Its name in the upload folder. */
   readonly name: string;
-  /** Bytes of the whole. */
+  /** Size of the whole file, bytes. */
   readonly total: number;
   readonly state: Signal<UploadState>;
   /** Cancels it, and removes the bytes from the agent. */

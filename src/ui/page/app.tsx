@@ -19,7 +19,7 @@ import { announced, nameTab } from "../browser/tab.ts";
 import { addressOf, place } from "../browser/route.ts";
 import { pageOf, PAGES } from "./pages.tsx";
 
-/** The console. */
+/** The frame of every page, or the sign-in while there is no session. */
 export function App(): JSX.Element {
   const who = session.value;
   useEffect(() => whenOver(who?.expires_at ?? null), [who?.expires_at]);

@@ -68,7 +68,7 @@ export function Copy(
 
 interface CommandProps {
   readonly text: string;
-  /** What is copied. */
+  /** What is copied, for the name of the button. */
   readonly label: string;
   /** What the text is for, where there are several. */
   readonly kind?: string;

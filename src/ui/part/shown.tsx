@@ -5,7 +5,6 @@ import type { JSX } from "preact";
 import type { Schemas } from "../client/schema.ts";
 import { Copy } from "./controls.tsx";
 
-/** A job's state. */
 type State = Schemas["JobSummary"]["state"];
 
 /** A state as a word with its colour and form; the colour alone says nothing. */

@@ -159,7 +159,7 @@ const TREE = "/v1/";
 export interface FastPathContext extends HeadRules {
   /** Shared with the routes of the tree, which fill it. */
   readonly cache: DocumentCache;
-  /** Milliseconds since 1970. */
+  /** The time of day, milliseconds since 1970. */
   readonly nowMs: () => number;
   readonly newId: () => string;
   readonly access: Pick<Access, "wantsToken">;

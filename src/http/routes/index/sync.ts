@@ -100,7 +100,6 @@ const COMPARED = {
   unchanged: COUNT,
 };
 
-/** What one sync did. */
 export const INDEX_SYNC = objectOf("What one sync did.", [
   "started_at",
   "finished_at",
@@ -120,7 +119,6 @@ export const INDEX_SYNC = objectOf("What one sync did.", [
   retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
 });
 
-/** What a sync would change. */
 export const INDEX_PREVIEW = whole("What a sync would change.", {
   dry_run: only(true),
   ...COMPARED,
@@ -138,7 +136,6 @@ export const INDEX_PREVIEW = whole("What a sync would change.", {
   problems: PROBLEMS,
 });
 
-/** How far a sync is. */
 export const INDEX_PROGRESS = whole("The progress of a sync.", {
   phase: wordOf(["list", "documents", "store"]),
   documents: { ...COUNT, description: "Documents read so far." },

@@ -199,7 +199,7 @@ async function selectJobs(
         if (found.size === limit) return { uuids: [...found], more: true };
         found.add(key.uuid);
       }
-      // Lets other requests run.
+      // Other requests get their turn between two pages.
       await pause(0, closing);
     } while (page.length === JOBS_AT_A_TIME);
   }

@@ -46,7 +46,7 @@ export function executionIn(words: readonly string[]): Description<Execution> {
   return kept(oneOf(words), parseExecutionFilter);
 }
 
-/** Every execution. */
+/** A word that names any of the executions. */
 export const anyExecution: Description<Execution> = executionIn(EXECUTION_WORDS);
 
 /** Params by name: a value is the text of the param, or the JSON of anything else. */

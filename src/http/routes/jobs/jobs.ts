@@ -254,7 +254,7 @@ function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
     ? paramFilter.read(Object.fromEntries(texts), "", findings)
     : undefined;
   refuseFindings(findings, "query");
-  // Its values are texts.
+  // The description admits only texts.
   return (read ?? {}) as Record<string, string>;
 }
 

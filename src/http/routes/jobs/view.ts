@@ -37,7 +37,6 @@ import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden } from "./filter.ts";
 
 type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
 
-/** Jobs per page. */
 const JOBS_DEFAULT = 50;
 const JOBS_MAX = 200;
 /** Memory for one summary: its params as text and as a value. */
@@ -237,7 +236,6 @@ export const LOG_QUERY_FIELDS = {
   after: about("The oldest lines after this `sequence`.", sequence),
 };
 
-/** Oldest first. */
 async function getLog(c: Context<HttpEnv>, { store }: JobViewContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const { last: limit = LINES_DEFAULT, before, after } = readQuery(c.req.url, LOG_QUERY_FIELDS);

@@ -30,13 +30,13 @@ export async function countsSince(tx: Transaction, since: Instant): Promise<Coun
   return await withRunning(tx, row, since);
 }
 
-/** All jobs. */
+/** The jobs of the whole table, by execution. */
 export async function countsOfAll(tx: Transaction): Promise<Counts> {
   const row = await tx.row<CountSums>(`SELECT ${SUMS} FROM job_counts`);
   return await withRunning(tx, row, "");
 }
 
-/** Number of unfinished jobs. */
+/** How many jobs of the whole table have not ended, which limits new ones. */
 export async function countUnfinished(tx: Transaction): Promise<number> {
   const row = await tx.row<{ jobs: number }>(
     "SELECT coalesce(sum(queued + waiting), 0)::bigint AS jobs FROM job_counts",

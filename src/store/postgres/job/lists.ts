@@ -18,7 +18,7 @@ import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
 /** Jobs whose results are read at once. */
 const READ_AT_ONCE = 100;
 
-/** Newest first. */
+/** The matching jobs, newest first. */
 export async function listJobs(
   tx: Transaction,
   filter: JobFilter,
@@ -62,7 +62,7 @@ export async function selectJobsOfTarget(
   return listed.map(({ job }) => job);
 }
 
-/** How many jobs match. */
+/** How many jobs match, by the counters where the filter allows it. */
 export async function countJobs(tx: Transaction, filter: JobFilter): Promise<number> {
   const { execution, ...others } = filter;
   if (Object.values(others).every((value) => value === undefined)) {

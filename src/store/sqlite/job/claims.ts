@@ -120,7 +120,6 @@ function turnsAhead(db: Connection, wanted: number): { rows: DueRow[]; fresh: bo
   return { rows, fresh };
 }
 
-/** What readyJobs() looks for. */
 interface Wanted {
   readonly limit: number;
   readonly passedOver: ReadonlySet<JobUuid>;

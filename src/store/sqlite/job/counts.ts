@@ -30,13 +30,13 @@ export function countsSince(db: Connection, since: Instant): Counts {
   return withRunning(db, row, since);
 }
 
-/** All jobs. */
+/** The jobs of the whole table, by execution. */
 export function countsOfAll(db: Connection): Counts {
   const sql = `SELECT ${COLUMNS} FROM job_counts WHERE span = '${SPAN.all}'`;
   return withRunning(db, db.row<CountedRow>(sql), "");
 }
 
-/** Number of unfinished jobs. */
+/** How many jobs of the whole table have not ended, which limits new ones. */
 export function countUnfinished(db: Connection): number {
   const row = db.row<{ jobs: number }>(
     `SELECT queued + waiting AS jobs FROM job_counts WHERE span = '${SPAN.all}'`,

@@ -91,7 +91,7 @@ export function infoTexts(
     return { texts: [], entries: 0, place: undefined, last };
   }
   const text = textAt(db, {
-    // Entries never change.
+    // Entries are only added, never changed.
     row: `info ${job.id}`,
     sql: "group_concat(entry, ',')",
     from: `(SELECT entry FROM job_log WHERE job_id = ? AND position BETWEEN ? AND ?

@@ -20,7 +20,7 @@ import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
 
 /** Jobs that one statement may skip; more are skipped in parts. */
 const OFFSET_AT_ONCE_MAX = 1000;
-/** Newest first. */
+/** The matching jobs, newest first. */
 export async function listJobs(
   db: Connection,
   filter: JobFilter,
@@ -54,7 +54,7 @@ export function selectJobsOfTarget(db: Connection, target: string, limit: number
     .map((row) => jobFromRow(db, row));
 }
 
-/** How many jobs match. */
+/** How many jobs match, by the counters where the filter allows it. */
 export async function countJobs(db: Connection, filter: JobFilter): Promise<number> {
   const { execution, ...others } = filter;
   if (Object.values(others).every((value) => value === undefined)) {
@@ -165,7 +165,6 @@ function countByExecution(db: Connection, execution: Execution | undefined): num
 // job, and one statement per set of keys would be over a hundred. Each condition is a fixed text in this
 // file; values of callers are always bound.
 
-/** A bound value. */
 type SqlValue = string | number | null;
 
 /** A condition and its bound values. */

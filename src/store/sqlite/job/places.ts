@@ -10,11 +10,9 @@ import { BLOCK, EVERY } from "../place_tables.ts";
 /** Maximum definitions per filter whose counters are added; with more, jobs are examined one by one. */
 const DEFINITIONS_MAX = 64;
 
-/** A range of places. */
+/** The places from `from` up to, not including, `below`. */
 export interface Stretch {
-  /** Lowest place. */
   readonly from: number;
-  /** Highest place plus one. */
   readonly below: number;
   /** Number of matching jobs if the counters show it; otherwise the jobs must be examined. */
   readonly jobs: number | undefined;

@@ -26,7 +26,7 @@ interface Walk {
   /** Conditions answered by an index, one per walked index. */
   readonly lanes: readonly Condition[];
   readonly checks: readonly Condition[];
-  /** Whether params are searched. */
+  /** Whether params are searched, which takes longest. */
   readonly heavy: boolean;
 }
 
@@ -163,7 +163,6 @@ interface PartBounds {
   readonly found: number;
 }
 
-/** Result of a part. */
 interface WalkedPart {
   readonly found: readonly number[];
   /** The last examined job, if any. */

@@ -96,7 +96,6 @@ const WAIT = `CASE
   WHEN j.claimable_at <= ?1 THEN ',"reason":"waiting_for_slot"'
   ELSE ',"reason":"scheduled","next_run_at":"' || j.claimable_at || '"' END`;
 
-/** Variants of the statements. */
 type ShownAs = Pick<Showing, "wording" | "apart">;
 
 /** Masking finds params by their member, so masked jobs show them nowhere else. */
@@ -271,7 +270,7 @@ function largeText(db: Connection, id: number, showing: Showing): StoredText | u
     showing.now,
     id,
   );
-  // Removed in the meantime.
+  // The job was removed since it was found.
   if (row === undefined) return undefined;
   const parts = pieces.flatMap(([sql, large], index) => {
     const found = row[`p${index}`];

@@ -235,7 +235,6 @@ interface ArtifactRow {
   readonly point_release: string | null;
   readonly published_at: string | null;
   readonly url: string | null;
-  /** JSON text. */
   readonly artifact: string;
 }
 

@@ -83,7 +83,7 @@ export function searchImages(
   ).map(imageFromRow);
 }
 
-/** How many artifacts match. */
+/** How many artifacts of the index match, on all pages. */
 export function countImages(db: Connection, filter: ImageFilter): number {
   const row = db.row<{ artifacts: number }>(
     `SELECT count(*) AS artifacts FROM ${TABLES} WHERE ${FITS}`,

@@ -72,7 +72,6 @@ async function readDistros(
   );
 }
 
-/** Artifacts of one page. */
 const IMAGES_PER_PAGE = 200;
 
 /** A release: its artifacts, those of the vendor's vault among them, and the downloads of them. */
@@ -124,7 +123,6 @@ export function openRelease(distro: string, release: string) {
     /** The jobs that were started here, by their uuids. */
     downloads,
     begin,
-    /** Reads the next page. */
     further: () => void guarded(() => readImages(false)),
     close: () => {
       stop();
@@ -133,7 +131,7 @@ export function openRelease(distro: string, release: string) {
   };
 }
 
-/** A job that downloads. */
+/** A job that downloads an artifact into the cache. */
 export type Download = Schemas["JobSummary"];
 
 function openDownloads(closing: AbortSignal) {

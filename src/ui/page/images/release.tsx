@@ -25,7 +25,6 @@ import type { Schemas } from "../../client/schema.ts";
 import { Dialog } from "../../part/dialog.tsx";
 import { progressText } from "../job/log.tsx";
 
-/** @see openRelease */
 type OpenRelease = ReturnType<typeof openRelease>;
 
 /** Characters of a date, whatever time of day the vendor has written behind it. */

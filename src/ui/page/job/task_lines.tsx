@@ -127,7 +127,7 @@ interface Bar {
   readonly toMs: number;
   readonly attempt: number;
   readonly fallback: boolean;
-  /** Of a failed attempt. */
+  /** Only a failed attempt has one. */
   readonly error?: string;
 }
 

@@ -22,7 +22,7 @@ const COUNT_DELAY_MS = 1_000;
 
 /** Events of which a page of a list wants to know besides those of jobs. */
 interface OtherHandlers extends Pick<EventHandlers, "machine" | "index" | "host"> {
-  /** Reads everything. */
+  /** Called when events may have been missed, so that everything must be read again. */
   readonly load?: () => void;
   /** After any event of a job. */
   readonly job?: () => void;
@@ -125,7 +125,7 @@ function openRows(first: URLSearchParams) {
     stale,
     error,
     load,
-    /** Applies an event. */
+    /** Applies an event to the list. */
     take(event: JobEvent) {
       events.push(event);
       if (!stale.value) rows.value = applied(rows.value, event, query, status.value === "whole");

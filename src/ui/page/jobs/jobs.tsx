@@ -145,7 +145,7 @@ interface FilterTextProps {
   readonly name: string;
   readonly type: "search" | "text";
   readonly placeholder: string;
-  /** What the browser suggests. */
+  /** Suggestions of the browser while one types. */
   readonly words?: { readonly value: readonly string[] };
 }
 

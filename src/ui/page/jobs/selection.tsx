@@ -24,7 +24,7 @@ const COMMANDS_MAX = 100;
 
 interface SelectionProps {
   readonly jobs: readonly JobSummary[];
-  /** Of the list. */
+  /** The filter of the list, for acting on every job that matches. */
   readonly filter: URLSearchParams;
   readonly onSelect: (jobs: readonly JobSummary[]) => void;
 }

@@ -10,7 +10,7 @@ import { announce } from "../../browser/tab.ts";
 import { type LibraryFile, libraryPath } from "../../client/uploads.ts";
 import { checkCallOf, isBootable, mediumPathOf, type OpenLibrary } from "./library_list.ts";
 
-/** What asks first. */
+/** Actions that are confirmed in a dialog first. */
 export type FileAction = "verify" | "remove";
 
 /** The actions of a file; none for a caller who may only read. */

@@ -16,7 +16,7 @@ import { isUnderWay, type LibraryFile, uploads } from "../../client/uploads.ts";
 import { type FileAction, FileActions, FileDialog } from "./actions.tsx";
 import { ARRIVING, type MediaLibrary, type OpenLibrary, openLibrary } from "./library_list.ts";
 
-/** @see openLibrary */
+/** The page of files to boot from; openLibrary() reads them. */
 export function LibraryPage(): JSX.Element {
   useEffect(() => nameTab("Library"), []);
   const list = useMemo(openLibrary, []);

@@ -17,7 +17,6 @@ interface FileCheck {
   readonly name: string;
   readonly job_uuid: string;
   readonly state: Schemas["JobSummary"]["state"];
-  /** Why it failed. */
   readonly error: string | null;
 }
 
@@ -26,7 +25,7 @@ interface Arrival {
   readonly change: string;
   readonly name: string;
   readonly done: number;
-  /** Null when unknown. */
+  /** Null while it is unknown. */
   readonly size: number | null;
   /** Time of the last event about it. */
   readonly seenMs: number;

@@ -289,7 +289,6 @@ function openConnection(uuid: string, box: HTMLElement, look: () => Promise<bool
   };
 }
 
-/** @see openConnection */
 type ScreenConnection = ReturnType<typeof openConnection>;
 
 /** Where the screen is, its password, and what draws it. @throws {CallError} */

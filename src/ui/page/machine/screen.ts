@@ -16,7 +16,6 @@ export interface OpenScreen {
   scale(fitted: boolean): void;
   /** Gives the keyboard to the machine. */
   focus(): void;
-  /** Takes it back. */
   blur(): void;
   sendCtrlAltDel(): void;
   /** Ends it, without an event. */

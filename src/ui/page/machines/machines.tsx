@@ -16,7 +16,7 @@ import { signal } from "@preact/signals";
 import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
 
-/** @see openMachineList */
+/** The page that lists machines; openMachineList() reads them. */
 export function MachinesPage(): JSX.Element {
   useEffect(() => nameTab("Machines"), []);
   const list = useMemo(openMachineList, []);
@@ -234,7 +234,6 @@ function openMachineList() {
     machines,
     staleSince,
     error,
-    /** Asks vmadm again. */
     again: () => void load(),
     close: () => {
       stop();

@@ -61,7 +61,6 @@ function boundOf(description: unknown, brand: string, property: string): Bound {
   return boundIn(found);
 }
 
-/** What a reference names. */
 function resolved(schemas: unknown, schema: unknown): unknown {
   const ref = valueAt(schema, ["$ref"]);
   return typeof ref === "string" ? valueAt(schemas, [ref.slice(ref.lastIndexOf("/") + 1)]) : schema;

@@ -5,10 +5,10 @@ import type { ComponentChildren, JSX } from "preact";
 import { type Draft, fieldText, type Path, pathText, valueAt } from "./draft.ts";
 import type { Bound } from "./bounds.ts";
 
-/** What every field needs. */
+/** Passed to every field of the form. */
 export interface FormContext {
   readonly draft: Draft;
-  /** Refusals by their fields. */
+  /** What the agent refused, by the path of the field. */
   readonly errors: ReadonlyMap<string, string>;
 }
 

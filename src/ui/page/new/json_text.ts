@@ -6,19 +6,18 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 /** Why a text is no JSON. */
 export interface TextProblem {
   readonly message: string;
-  /** Characters before it. */
+  /** Number of characters before the problem. */
   readonly at: number;
   /** Of that place, from 1. */
   readonly line: number;
   readonly column: number;
 }
 
-/** What a text holds. */
 type TextValue =
   | { readonly kind: "value"; readonly value: unknown }
   | { readonly kind: "broken"; readonly problem: TextProblem };
 
-/** Reads a text. */
+/** Parses a text; where it is broken, says at which character. */
 export function readText(text: string): TextValue {
   try {
     return { kind: "value", value: JSON.parse(text) as unknown };
@@ -38,7 +37,6 @@ const TOKEN =
   /[ \t\r\n]*(?:("(?:[^"\\\p{Cc}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*")|(-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)|([{}[\],:]))/uy;
 const BLANKS = /[ \t\r\n]*/y;
 
-/** What may come next. */
 type Next = "value" | "value or ]" | "key" | "key or }" | ":" | "end of value";
 
 const WORDS: Readonly<Record<Exclude<Next, "end of value">, string>> = {

@@ -285,7 +285,7 @@ function barText(state: Order["state"]["value"], draft: Draft): string {
   }
 }
 
-/** The order as commands. */
+/** The same order as commands for a shell. */
 function Commands({ order, draft }: { order: Order; draft: Draft }): JSX.Element {
   const input = ` <<'JSON'\n${textOf(draft.request.value)}\nJSON`;
   const words = ["machine", "create", "-f", "-"];

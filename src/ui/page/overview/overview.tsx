@@ -141,7 +141,7 @@ function Warnings({ host: { warnings, index } }: { host: HostPage }): JSX.Elemen
 
 interface WarningProps {
   readonly warning: HostWarning;
-  /** What comes of it. */
+  /** Parts of the host that could not be read because of it. */
   readonly parts: readonly HostWarning[];
 }
 
@@ -211,7 +211,6 @@ function Now({ list }: { list: JobList }): JSX.Element {
       </Empty>
     );
   }
-  // What runs comes first.
   const running = jobs.filter(({ state }) => state === "running");
   const shown = [...running, ...jobs.filter(({ state }) => state !== "running")];
   return (
@@ -257,7 +256,7 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
 }
 
 interface FailedProps {
-  /** The newest. */
+  /** The newest of the failed jobs. */
   readonly jobs: readonly JobSummary[];
   readonly hours: readonly { readonly failed: number }[];
 }
