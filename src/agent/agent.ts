@@ -86,12 +86,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
         log.info("agent stopped");
         stopped.resolve();
       })();
-    const broken = (error: unknown) => {
-      const message = `Cannot continue: the disk of the store failed: ${messageOf(error)}`;
-      log.error("store broken", { error });
-      // The state of the disk is unknown: only a new process reads it again.
-      stopped.reject(new AgentError("internal", message, { cause: error }));
-    };
+    const broken = (error: unknown) => stopped.reject(endOf(error, log));
     // The caller may not await it.
     stopped.promise.catch(() => {});
     const opened = (name: string, close: Closer["close"]) => parts.push({ name, close });
@@ -129,6 +124,19 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     await closeAll(parts, log, CLOSE_MS);
     throw error;
   }
+}
+
+/** The error with which an agent ends whose store has failed. */
+function endOf(error: unknown, log: Log): AgentError {
+  // It has an exit code of its own, since starting again does not help.
+  if (error instanceof AgentError && error.code === "other_schema") {
+    log.error("database of another version", { error });
+    return error;
+  }
+  const message = `Cannot continue: the disk of the store failed: ${messageOf(error)}`;
+  log.error("store broken", { error });
+  // The state of the disk is unknown: only a new process reads it again.
+  return new AgentError("internal", message, { cause: error });
 }
 
 interface Assembled {

@@ -20,6 +20,7 @@ import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ServerOptions } from "../store/postgres/server.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
+import type { StoreRoles } from "../store/postgres/roles.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
 import type { AgentContext, Emit } from "./context.ts";
@@ -41,7 +42,7 @@ export async function openWatchedStore(
 
 /**
  * Opens the store in the state folder.
- * @param broken called once when its disk has failed: the agent must end, and may be started again
+ * @param broken called when its disk has failed, or the shared tables cannot be used any more: the agent must end
  */
 async function openStore(
   context: AgentContext,
@@ -59,7 +60,7 @@ async function openStore(
   opened("store", () => file.close());
   const kept = config.store.value.kind === "sqlite"
     ? file
-    : await openSharedStore(context, file, state.runner.life.runner_id);
+    : await openSharedStore(context, file, { host: state.runner.life.runner_id, broken });
   const emit = openEmitter(kept, log);
   const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
     void emit({ kind: "index", payload });
@@ -82,10 +83,14 @@ async function openStore(
 async function openSharedStore(
   { config, opened }: AgentContext,
   local: Store,
-  host: string,
+  { host, broken }: { readonly host: string; readonly broken: (error: unknown) => void },
 ): Promise<Store> {
   const { openPostgresStore } = await import("../store/postgres/postgres_store.ts");
-  const shared = await openPostgresStore(local, { ...await serverOf(config), host });
+  const shared = await openPostgresStore(local, {
+    ...await serverOf(config),
+    host,
+    unusable: broken,
+  });
   opened("shared store", () => shared.close());
   return shared;
 }
@@ -94,9 +99,9 @@ async function openSharedStore(
  * Makes or updates the tables of the database that agents share, in the name of the user in its address.
  * @throws {AgentError} `invalid_argument` when the store is none
  */
-export async function migrateSharedStore(config: Config): Promise<Migrated> {
+export async function migrateSharedStore(config: Config, roles: StoreRoles): Promise<Migrated> {
   const { migrateSharedDatabase } = await import("../store/postgres/migrations.ts");
-  return await migrateSharedDatabase(await serverOf(config));
+  return await migrateSharedDatabase(await serverOf(config), roles);
 }
 
 /** How the configured database is reached. */

@@ -101,20 +101,36 @@ const CHECK: Command = {
 const MIGRATE: Command = {
   summary: "make or update the tables of a database that agents share",
   operands: "",
-  examples: [[
-    "db migrate --store postgres://zonewright@db.example.org/zonewright",
-    "before the first agent starts, and before agents of a new version do",
-  ]],
-  flags: configFlags().filter(({ name }) => name === "config" || name.startsWith("store")),
+  examples: [
+    [
+      "db migrate --store postgres://owner@db.example.org/fleet --agent-role agent",
+      "before the first agent starts",
+    ],
+    [
+      "db migrate --store postgres://owner@db.example.org/fleet",
+      "before agents of a new version start",
+    ],
+  ],
+  flags: [
+    { name: "agent-role", placeholder: "NAME", help: "grant the role of the agents: rows only" },
+    { name: "reader-role", placeholder: "NAME", help: "grant a role that may read only" },
+    ...configFlags().filter(({ name }) => name === "config" || name.startsWith("store")),
+  ],
   notes: [
-    "Agents never migrate a database: one that finds older or newer tables does not start. Migrations\n" +
-    "take turns. The user in the address owns the tables.",
+    "Agents never migrate a database: one that finds tables that it cannot use ends with exit code 8.\n" +
+    "Migrations take turns. The user in the address owns the tables; the roles must be there, and may\n" +
+    "use the tables of later migrations as well.",
   ],
   shared: "output",
   async run(call) {
     const config = await loadConfig(configSources(call));
     const { migrateSharedStore } = await import("../agent/store.ts");
-    const report = await migrateSharedStore(config);
+    const { args } = call;
+    const [agent, reader] = [args.text("agent-role"), args.text("reader-role")];
+    const report = await migrateSharedStore(config, {
+      ...(agent === undefined ? {} : { agent }),
+      ...(reader === undefined ? {} : { reader }),
+    });
     if (call.printer.json) call.printer.document(report);
     else if (report.from === report.to) call.printer.data(`schema ${report.to}: up to date`);
     else call.printer.data(`schema ${report.from} to ${report.to}`);

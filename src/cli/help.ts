@@ -147,6 +147,7 @@ export const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   job_failed: "The job failed.",
   conflict: "The current state does not allow it.",
   canceled: "The job was canceled.",
+  other_schema: "The tables of the shared database are of a version that this program cannot use.",
   timeout: "Timeout.",
   interrupted: "Ended by Ctrl-C.",
 };

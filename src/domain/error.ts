@@ -45,6 +45,8 @@ export const ERROR_CODES = {
   digest_mismatch: { status: 502, word: "BadGateway", exit: "failure" },
   /** A deadline of the agent passed. */
   timeout: { status: 504, word: "GatewayTimeout", exit: "timeout" },
+  /** The shared database has tables of a version that this program cannot use. */
+  other_schema: { status: 503, word: "ServiceUnavailable", exit: "other_schema" },
   internal: { status: 500, word: "InternalError", exit: "failure" },
 } as const;
 

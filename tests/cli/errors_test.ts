@@ -14,7 +14,7 @@ async function failure(...args: string[]): Promise<{ code: number; err: string }
 }
 
 Deno.test("exit codes are a closed table", () => {
-  assertEquals(Object.values(EXIT), [0, 1, 2, 3, 4, 5, 6, 7, 124, 130]);
+  assertEquals(Object.values(EXIT), [0, 1, 2, 3, 4, 5, 6, 7, 8, 124, 130]);
   const codes: [ErrorCode, number][] = [
     ["invalid_argument", 2],
     ["unreachable", 3],

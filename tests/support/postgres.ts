@@ -13,10 +13,10 @@ export interface PostgresServer {
   readonly pid: number;
   /** The folder of its socket. */
   readonly folder: string;
-  /** The address of a database, as `--store` takes it. */
-  url(database: string): string;
-  /** Runs SQL in a database, as the owner of all. @returns what psql prints */
-  sql(text: string, database?: string): Promise<string>;
+  /** The address of a database, as `--store` takes it. @param user the owner of all unless given */
+  url(database: string, user?: string): string;
+  /** Runs SQL in a database, as the owner of all unless a user is given. @returns what psql prints */
+  sql(text: string, database?: string, user?: string): Promise<string>;
   /** Ends the server, and all sessions with it. */
   stop(): Promise<void>;
   /** Stops all its processes: nothing is answered, and no connection ends. */
@@ -76,8 +76,8 @@ export async function startPostgres(
     throw new Error(`PostgreSQL ended with code ${code}: ${await log}`);
   });
   ended.catch(() => {});
-  const sql = async (text: string, database = "postgres") => {
-    const flags = ["-h", folder, "-U", "owner", "-qtAX", "-v", "ON_ERROR_STOP=1"];
+  const sql = async (text: string, database = "postgres", user = "owner") => {
+    const flags = ["-h", folder, "-U", user, "-qtAX", "-v", "ON_ERROR_STOP=1"];
     return await finished(command(`${programs}/psql`, [...flags, "-c", text, database], folder));
   };
   const ready = until("PostgreSQL to answer", () => sql("SELECT 1").catch(() => undefined));
@@ -85,7 +85,8 @@ export async function startPostgres(
   return {
     pid: child.pid,
     folder,
-    url: (database) => `postgres://owner@localhost/${database}?host=${encodeURIComponent(folder)}`,
+    url: (database, user = "owner") =>
+      `postgres://${user}@localhost/${database}?host=${encodeURIComponent(folder)}`,
     sql,
     pause: () => signalAll(child.pid, "SIGSTOP"),
     resume: () => signalAll(child.pid, "SIGCONT"),

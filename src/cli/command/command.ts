@@ -182,6 +182,8 @@ export const EXIT = {
   /** The current state does not allow it. */
   conflict: 6,
   canceled: 7,
+  /** The program and the database do not fit together: one of them is to be upgraded. */
+  other_schema: 8,
   /** Gave up waiting, as with timeout(1). */
   timeout: 124,
   /** Ctrl-C; 128 plus the number of SIGINT. */

@@ -9,6 +9,7 @@
 import { messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
+import { otherSchemaOf, requireUsable, VERSION_OF_TABLES } from "./migrations.ts";
 import { noticesOf, wordsOf } from "./notices.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import {
@@ -315,9 +316,8 @@ export class SharedDatabase {
     const limits = `SET LOCAL statement_timeout = ${ms};
       SET LOCAL idle_in_transaction_session_timeout = ${ms};
       SET LOCAL lock_timeout = ${Math.ceil(ms / LOCK_SHARE)}`;
-    const results = await client.script(`BEGIN ${mode}; ${limits}; SELECT ${SERVER_NOW} AS now`);
-    const now = this.#options.now?.() ?? results.at(-1)?.rows[0]?.now;
-    if (typeof now !== "string") throw new Error("Cannot read the time of the server: no row came");
+    const started = await this.#start(client, `BEGIN ${mode}; ${limits}`);
+    const now = this.#options.now?.() ?? started;
     const rows = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
       (await client.query(sql, values)).rows as T[];
     return {
@@ -330,6 +330,20 @@ export class SharedDatabase {
       script: async (sql) => void await client.script(sql),
       kept: (key, make) => this.#keep(key, make),
     };
+  }
+
+  /** Runs the start of a transaction on tables that this program can use. @returns the server's time */
+  async #start(client: ServerSession, start: string): Promise<Instant> {
+    const look = `SELECT ${SERVER_NOW} AS now, ${VERSION_OF_TABLES} AS version`;
+    try {
+      const row = (await client.script(`${start}; ${look}`)).at(-1)?.rows[0];
+      requireUsable(row?.version);
+      return row?.now;
+    } catch (error) {
+      const other = otherSchemaOf(error);
+      if (other !== undefined) this.#options.unusable?.(other);
+      throw other ?? error;
+    }
   }
 
   async #keep<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T> {

@@ -25,7 +25,6 @@ import { selectFinished, selectOldestReady, selectStats } from "./job/stats.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineClaims } from "./machine_claims.ts";
-import { checkVersion } from "./migrations.ts";
 import { noticeOf } from "./notices.ts";
 import { openWorkflows } from "./workflows.ts";
 
@@ -38,7 +37,7 @@ interface SharedStoreOptions extends ServerOptions {
 /**
  * Opens the shared store.
  * @param local the file of this host, which stays open
- * @throws {AgentError} `overloaded` when the server does not answer; `conflict` for another schema
+ * @throws {AgentError} `overloaded` when the server does not answer; `other_schema`
  */
 export async function openPostgresStore(
   local: Store,
@@ -46,7 +45,8 @@ export async function openPostgresStore(
 ): Promise<Store> {
   const db = new SharedDatabase(server);
   try {
-    await checkVersion(db);
+    // Looks at the version of the tables, as every transaction does.
+    await db.read(() => Promise.resolve());
   } catch (error) {
     await db.close();
     throw error;

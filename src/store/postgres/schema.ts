@@ -7,9 +7,6 @@
 import { EXECUTIONS, isFinal, PHASES, UNFINISHED } from "../../domain/job/state.ts";
 import { EVENT_TABLES, oneOf, TEXT } from "./event_tables.ts";
 
-/** The version of these tables; an agent uses no other. */
-export const SCHEMA_VERSION = 1;
-
 const IS_UNFINISHED = oneOf("execution", UNFINISHED);
 /** Whether a job occupies its target: it is unfinished, or its oncancel chain is pending or running. */
 export const HOLDS_TARGET = `(${IS_UNFINISHED}
@@ -262,8 +259,8 @@ const COUNT_TABLES = `
 
 const VERSION_TABLE = `
   CREATE TABLE schema_version (one BOOLEAN PRIMARY KEY CHECK (one), version BIGINT NOT NULL);
-  INSERT INTO schema_version VALUES (true, ${SCHEMA_VERSION});
+  INSERT INTO schema_version VALUES (true, 0);
 `;
 
-/** Creates the tables in an empty database. */
+/** Creates the tables in an empty database; a migration writes their version. */
 export const SCHEMA = `${VERSION_TABLE}${JOB_TABLES}${COUNT_TABLES}${EVENT_TABLES}`;

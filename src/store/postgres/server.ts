@@ -24,6 +24,8 @@ export interface ServerOptions {
   readonly ca?: string;
   /** Milliseconds after which a call that was not answered fails. */
   readonly deadlineMs: number;
+  /** Called when the tables turn out to be of a version that this program cannot use. */
+  readonly unusable?: (error: AgentError) => void;
   /** The clock by which leases end and jobs are due; the server's unless given. */
   readonly now?: Now;
 }
@@ -42,6 +44,8 @@ export interface ServerSession {
 const LOCKED = new Set(["40001", "40P01", "55P03"]);
 /** The same for rows that another agent has just written or removed: what still stands then is a defect. */
 const CROSSED = new Set(["23503", "23505"]);
+/** The state of an error for a role that was not granted what it does. */
+const NOT_ALLOWED = "42501";
 /** A row was not as it was read: another agent's write came between. Repeat the transaction. */
 export class Changed extends Error {}
 
@@ -133,7 +137,7 @@ export function isMeeting(error: unknown): boolean {
 }
 
 /** The SQLSTATE of an error of the server. */
-function stateOf(error: unknown): string | undefined {
+export function stateOf(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined;
 }
 
@@ -147,6 +151,10 @@ export function named(error: unknown): unknown {
     return new AgentError("storage_full", "Cannot write to the store: its disk is full", {
       cause: error,
     });
+  }
+  if (state === NOT_ALLOWED) {
+    const words = `${messageOf(error)}; expected a role of \`zonewright db migrate --agent-role\``;
+    return new AgentError("internal", `Cannot use the database: ${words}`, { cause: error });
   }
   const isAway = state === "57014" || state?.startsWith("57P") === true || state === "53300" ||
     state === "25006";
