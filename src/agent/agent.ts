@@ -156,22 +156,22 @@ async function assemble(
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
   const context = await withDecoders(started, { meters, stateDir: state.path });
-  const { store, followed } = await openWatchedStore(context, state, meters, broken);
+  const { store, followed, admission } = await openWatchedStore(context, state, meters, broken);
   const emit = openEmitter(store, log);
   const transport = await openHost(context, state.path);
   const vmadm = withSeenStates(openVmadm(transport), emit);
   const folders = openMediaFolders(context, state.path);
   const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
-  const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed };
+  const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed, admission };
   const runner = await openRunner({ ...context, meters }, rooms, state);
   context.opened("runner", () => runner.stop(DRAIN_MS));
   context.opened("notices", followJobs(store, runner, changed));
-  removeLeftovers(context, store, vmadm, transport.host);
+  removeLeftovers(context, store, vmadm, transport.host, runner);
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
   const [policy, closing] = [openPolicy(context), new AbortController()];
-  const watched = { ...rooms, policy, inForce, stateDir: state.path, emit, followed };
+  const watched = { ...rooms, policy, inForce, stateDir: state.path, emit, followed, runner };
   const app = createApp({
     access: gate.access,
     auditTrail: gate.auditTrail,
@@ -209,7 +209,7 @@ async function assemble(
 /** Acts on what other agents do to jobs of a shared store. @returns ends that */
 function followJobs(
   { jobs }: Store,
-  runner: Pick<Runner, "wake" | "cancelRunning">,
+  runner: Pick<Runner, "wake" | "cancelRunning" | "hostChanged">,
   changed: (uuid: JobUuid) => void,
 ): () => void {
   return jobs.follow((notice) => {
@@ -220,6 +220,8 @@ function followJobs(
         return runner.cancelRunning(notice.job_uuid);
       case "changed":
         return changed(notice.job_uuid);
+      case "host":
+        return runner.hostChanged();
       default:
         return unreachable(notice);
     }
@@ -281,9 +283,11 @@ function removeLeftovers(
   store: Store,
   host: Vmadm,
   hostName: string,
+  runner: Pick<Runner, "admission">,
 ): void {
   const workflow = PROVISION_MACHINE.uuid;
-  const leftovers = openLeftovers({ store, host, hostName, workflow, now, log });
+  const admitted = () => runner.admission !== "forgotten";
+  const leftovers = openLeftovers({ store, host, hostName, workflow, now, log }, admitted);
   opened("leftovers", () => leftovers.stop());
 }
 

@@ -1,15 +1,18 @@
 // Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
 // read at that moment.
 
+import type { Admission } from "../domain/host.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import {
   openReadiness,
   type ReadinessCheck,
+  type ReadinessFinding,
   type ReadinessReport,
   readinessRoutes,
 } from "../http/routes/health.ts";
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/disk.ts";
+import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
 import type { HttpEnv } from "../http/context.ts";
@@ -59,6 +62,7 @@ interface ReadinessPlaces {
   readonly store: Store;
   readonly machines: MachineList;
   readonly stateDir: string;
+  readonly runner: Pick<Runner, "admission">;
   /** The system's own unless given. */
   readonly freeBytes?: FreeBytes;
 }
@@ -72,6 +76,7 @@ export function openAgentReadiness(
     store: storeCheck(places),
     disk: diskCheck(places),
     host: hostCheck(places),
+    admission: admissionCheck(places),
     index: indexCheck(context, places),
   };
   return openReadiness(checks, { now: context.now, monotonicMs: () => performance.now() });
@@ -117,6 +122,24 @@ function hostCheck({ machines }: ReadinessPlaces): ReadinessCheck {
     },
   };
 }
+
+/** What the store lets the host do, as its runner has heard. */
+function admissionCheck({ runner }: ReadinessPlaces): ReadinessCheck {
+  return {
+    keepMs: 0,
+    deadlineMs: HOST_DEADLINE_MS,
+    look: () => Promise.resolve(ADMISSION_FINDINGS[runner.admission]),
+  };
+}
+
+const ADMISSION_FINDINGS: Readonly<Record<Admission, ReadinessFinding>> = {
+  open: { status: "ok", detail: "the host takes jobs" },
+  cordoned: { status: "warn", detail: "the host is cordoned: it claims nothing new" },
+  forgotten: {
+    status: "failed",
+    detail: "the host was forgotten: it acts on nothing until it is uncordoned",
+  },
+};
 
 /** An old index is still served, as promised; a missing one cannot be. */
 function indexCheck(

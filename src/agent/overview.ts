@@ -21,6 +21,7 @@ import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
+import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { AgentContext, Emit, Reloads } from "./context.ts";
 import { diskLook, wallsLook, watchHost } from "./host_watch.ts";
@@ -54,6 +55,7 @@ interface WatchPlaces {
   readonly emit: Emit;
   /** Counts the readers of events. */
   readonly followed: () => boolean;
+  readonly runner: Pick<Runner, "admission">;
 }
 
 /**

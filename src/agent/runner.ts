@@ -4,7 +4,9 @@ import { openCapabilities } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
 import { openDecoders } from "../decoder/pool.ts";
 import { openSourceChecks } from "../decoder/source_checks.ts";
+import type { Admission } from "../domain/host.ts";
 import type { JobUuid } from "../domain/id.ts";
+import { MS_PER_SECOND } from "../domain/instant.ts";
 import { taskName } from "../domain/job/workflow.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -34,6 +36,8 @@ interface Rooms {
   readonly mirror: Mirror;
   /** Folders from which tasks may take media by path. */
   readonly mediaDirs: readonly string[];
+  /** What the store lets the host claim; everything unless given. */
+  readonly admission?: Admission;
   /** Called when a job has changed. */
   readonly changed: (uuid: JobUuid) => void;
 }
@@ -69,6 +73,8 @@ export async function openRunner(
   const runner = new Runner({
     store: rooms.store,
     ...state.runner,
+    admission: rooms.admission ?? "open",
+    leaseMs: config.lease.value * MS_PER_SECOND,
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
     budget: context.budget,

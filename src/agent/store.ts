@@ -2,8 +2,10 @@
 
 import { join } from "@std/path";
 import type { Config } from "../config/settings.ts";
-import { invalidArgument } from "../domain/error.ts";
+import { policyOf } from "../config/policy.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
+import { type Admission, admissionOf } from "../domain/host.ts";
 import { DAY_SECONDS, MS_PER_SECOND } from "../domain/instant.ts";
 import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
@@ -13,6 +15,7 @@ import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { openRetention } from "../runner/retention.ts";
+import { VERSION } from "../runtime/version.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
@@ -23,21 +26,30 @@ import type { Migrated } from "../store/postgres/migrations.ts";
 import type { StoreRoles } from "../store/postgres/roles.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { Store } from "../store/store.ts";
+import { CAPABILITIES } from "../wall/protocol.ts";
 import type { AgentContext, Emit } from "./context.ts";
+import { hostName } from "./host.ts";
 import { withFollowers } from "./host_watch.ts";
 
-/** Opens the store with its built-in workflows, counted writes and counted readers of its events. */
+/**
+ * Opens the store with its built-in workflows, counted writes and counted readers of its events, and registers
+ * the host in it. `admission` is what the host may claim.
+ * @throws {AgentError} as registerHost()
+ */
 export async function openWatchedStore(
   context: AgentContext,
   state: StateDir,
   meters: Meters,
   broken: (error: unknown) => void,
-): Promise<{ readonly store: Store; readonly followed: () => boolean }> {
+): Promise<
+  { readonly store: Store; readonly followed: () => boolean; readonly admission: Admission }
+> {
   const counted = countedStore(await openStore(context, state, broken), meters);
   const { events, followed } = withFollowers(counted.events);
   const store = { ...counted, events };
+  const admission = await registerHost(context, store, state);
   await putBuiltinWorkflows(context, store);
-  return { store, followed };
+  return { store, followed, admission };
 }
 
 /**
@@ -102,6 +114,43 @@ async function openSharedStore(
 export async function migrateSharedStore(config: Config, roles: StoreRoles): Promise<Migrated> {
   const { migrateSharedDatabase } = await import("../store/postgres/migrations.ts");
   return await migrateSharedDatabase(await serverOf(config), roles);
+}
+
+/**
+ * Registers the host of this agent in its store.
+ * @returns what it may claim
+ * @throws {AgentError} `conflict` while another agent with its uuid lives
+ */
+async function registerHost(
+  { config, log }: Pick<AgentContext, "config" | "log">,
+  { hosts }: Pick<Store, "hosts">,
+  { runner: { life, earlier } }: Pick<StateDir, "runner">,
+): Promise<Admission> {
+  const { lease, slots, host, policy } = config;
+  const outcome = await hosts.register({
+    life,
+    earlier,
+    lease_ms: lease.value * MS_PER_SECOND,
+    facts: {
+      name: hostName(host.value),
+      version: VERSION,
+      capabilities: [...new Set(CAPABILITIES.map((name) => name.split(".", 1)[0] ?? name))],
+      slots: slots.value,
+      brands: policyOf(policy).brands,
+      address: null,
+    },
+  });
+  const { uuid, name, version, seen_at, generation } = outcome.host;
+  if (outcome.kind === "held") {
+    throw new AgentError(
+      "conflict",
+      `Cannot register host ${uuid}: an agent with this uuid lives, on ${name} (version ` +
+        `${version}), heard at ${seen_at}: expected one agent for each state folder`,
+    );
+  }
+  const admission = admissionOf(outcome.host);
+  log.info("host registered", { host: uuid, name, generation, admission });
+  return admission;
 }
 
 /** How the configured database is reached. */

@@ -120,6 +120,11 @@ export const SETTINGS = {
     5,
     "seconds after which a call of a store postgres:// fails",
   ),
+  lease: define(
+    integer("SECONDS", 5, 600),
+    30,
+    "seconds after which a host of a store postgres:// that was not heard counts as away",
+  ),
   index: define<string | null>(
     UPSTREAM,
     null,

@@ -1,5 +1,5 @@
-// Facts about the agent and its host, as answers show them. Most come from programs of the host; see
-// host/inventory.ts.
+// Hosts: what an agent registers of its own in a store, and facts about the agent and its host, as answers show
+// them. Most facts come from programs of the host; see host/inventory.ts.
 
 import {
   COUNT,
@@ -14,6 +14,69 @@ import {
   whole,
   wordOf,
 } from "./description/answer.ts";
+import type { HostUuid } from "./id.ts";
+import { type Instant, msBetween } from "./instant.ts";
+
+/** What an agent says of itself and of the host that it manages when it starts. */
+export interface HostFacts {
+  /** Of the managed host; several hosts may have one name. */
+  readonly name: string;
+  /** Of the agent. */
+  readonly version: string;
+  /** What its tasks may call. */
+  readonly capabilities: readonly string[];
+  /** Jobs that run at the same time. */
+  readonly slots: number;
+  /** Brands of the machines that it makes. */
+  readonly brands: readonly string[];
+  /** Where other agents reach it; null when they do not. */
+  readonly address: string | null;
+}
+
+/** A host that has registered in a store. */
+export interface RegisteredHost extends HostFacts {
+  readonly uuid: HostUuid;
+  /** Number of starts of its agent. */
+  readonly generation: number;
+  /** The last sign of life of its agent, by the store's clock. */
+  readonly seen_at: Instant;
+  /** How long after a sign of life it counts as heard, milliseconds. */
+  readonly lease_ms: number;
+  /** Whether it claims nothing new. */
+  readonly cordoned: boolean;
+  /** Whether it may act on nothing until it is admitted. */
+  readonly forgotten: boolean;
+}
+
+/** What may be expected of a host. One that is cordoned and away is away. */
+export type HostState = "connected" | "away" | "cordoned" | "forgotten";
+
+/** The state of a host. @param now by the store's clock */
+export function hostState(host: RegisteredHost, now: Instant): HostState {
+  if (host.forgotten) return "forgotten";
+  if (!isHeard(host, now)) return "away";
+  return host.cordoned ? "cordoned" : "connected";
+}
+
+/** Whether the agent of a host was heard within its lease. @param now by the store's clock */
+export function isHeard(
+  { seen_at, lease_ms }: Pick<RegisteredHost, "seen_at" | "lease_ms">,
+  now: Instant,
+): boolean {
+  // A sign of life from the future was written while the clock was ahead.
+  return Math.abs(msBetween(seen_at, now)) < lease_ms;
+}
+
+/** What a host may claim: everything, nothing new, or nothing at all. */
+export type Admission = "open" | "cordoned" | "forgotten";
+
+/** What a host may claim. */
+export function admissionOf(
+  { cordoned, forgotten }: Pick<RegisteredHost, "cordoned" | "forgotten">,
+): Admission {
+  if (forgotten) return "forgotten";
+  return cordoned ? "cordoned" : "open";
+}
 
 /** A size in bytes, for the shapes of answers. */
 export const BYTES = { ...COUNT, description: "Bytes." };

@@ -16,6 +16,8 @@ export type JobUuid = Id<"job">;
 export type MachineUuid = Id<"machine">;
 /** Names the runner of a state folder as the owner of running jobs. */
 export type RunnerId = Id<"runner">;
+/** Names a host: the runner of its state folder has the same id. */
+export type HostUuid = RunnerId;
 /** Identifies one agent process as a runner, from its start to its end. */
 export type Incarnation = Id<"incarnation">;
 

@@ -89,13 +89,17 @@ interface Leftovers {
   stop(): Promise<void>;
 }
 
-/** Starts to remove leftovers, including those of earlier agents. */
-export function openLeftovers(options: LeftoverOptions): Leftovers {
+/**
+ * Starts to remove leftovers, including those of earlier agents.
+ * @param admitted whether the host may be changed: not once it was forgotten
+ */
+export function openLeftovers(options: LeftoverOptions, admitted: () => boolean): Leftovers {
   const stopping = new AbortController();
   const { signal } = stopping;
   const loop = (async () => {
     while (!signal.aborted) {
-      await removeDue(options, signal).catch((error: unknown) => {
+      const looked = admitted() ? removeDue(options, signal) : Promise.resolve();
+      await looked.catch((error: unknown) => {
         if (!signal.aborted) options.log.error("leftovers not looked at", { error });
       });
       await pause(LOOK_MS, signal);

@@ -1,6 +1,8 @@
 // The runner: one job in each of its slots. It claims due jobs, woken by a hint when a job was
 // written, and otherwise by a timer at the next due instant; the rows decide.
 
+import { unreachable } from "../domain/error.ts";
+import type { Admission } from "../domain/host.ts";
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
@@ -18,15 +20,13 @@ const UNWRITTEN_MAX = 64;
  */
 const CREATING_MANY = 8;
 const CREATING_MS = 10;
-/** How long a silent runner keeps its jobs. It matters only where several agents share a store. */
-const LEASE_MS = 60_000;
 /**
- * Interval of lease renewals: two more may fail. At the same interval the runner, even when idle,
- * looks for expired leases of others.
+ * The part of a lease after which it is renewed: two more renewals may fail. At the same interval the runner,
+ * even when idle, looks for expired leases of others.
  */
-const RENEW_MS = LEASE_MS / 3;
-/** Without a renewal for so long the guests end where others share the store: before others take the jobs. */
-const UNHEARD_MS_MAX = LEASE_MS * 2 / 3;
+const RENEW_SHARE = 1 / 3;
+/** The part without a renewal after which guests end where others share the store: before others take the jobs. */
+const UNHEARD_SHARE = 2 / 3;
 
 /** What every job of a runner shares, and how many run at once. */
 interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id"> {
@@ -35,6 +35,10 @@ interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id
   readonly earlier: readonly Incarnation[];
   /** Jobs that may run at the same time. */
   readonly slots: number;
+  /** How long it keeps its jobs unheard, milliseconds. It matters only where several agents share a store. */
+  readonly leaseMs: number;
+  /** What its host may claim when it starts; everything unless given. */
+  readonly admission?: Admission;
 }
 
 /**
@@ -70,9 +74,20 @@ export class Runner {
   /** The same for the look at expired leases of others. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   #unheard: ReturnType<typeof setTimeout> | undefined;
+  readonly #renewMs: number;
+  readonly #unheardMs: number;
+  #admission: Admission;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
+    this.#admission = options.admission ?? "open";
+    this.#renewMs = options.leaseMs * RENEW_SHARE;
+    this.#unheardMs = options.leaseMs * UNHEARD_SHARE;
+  }
+
+  /** What its host may claim, as far as it has heard. */
+  get admission(): Admission {
+    return this.#admission;
   }
 
   /** Number of slots with a job. */
@@ -88,6 +103,12 @@ export class Runner {
 
   /** Hints that a job may be due. */
   wake(): void {
+    this.#notifier.notify();
+  }
+
+  /** Hints that the host was cordoned, admitted or forgotten. */
+  hostChanged(): void {
+    this.#unsure = true;
     this.#notifier.notify();
   }
 
@@ -119,7 +140,7 @@ export class Runner {
         await pause(CREATING_MS, signal);
       }
       try {
-        waitMs = await this.#claim();
+        waitMs = Math.min(await this.#claim(), this.#renewMs);
       } catch (error) {
         this.#options.log.error("jobs not claimed", { error });
         this.#unsure = true;
@@ -137,7 +158,8 @@ export class Runner {
       const waitMs = await this.#begin();
       if (waitMs > 0) return waitMs;
     }
-    const holds = this.#running.size > 0 || this.#unsure;
+    // Where other hosts share the store, an idle one shows that it lives.
+    const holds = this.#running.size > 0 || this.#unsure || this.#options.store.kind === "postgres";
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
     const free = slots - this.#running.size + Math.min(this.#leaving.size, UNWRITTEN_MAX);
     if (!this.#begun || free <= 0) return LOOK_MS_MAX;
@@ -202,7 +224,7 @@ export class Runner {
   async #begin(): Promise<number> {
     const { store, life, earlier, monotonicMs, log } = this.#options;
     const atMs = monotonicMs();
-    const outcome = await store.jobs.begin(life, earlier, LEASE_MS);
+    const outcome = await store.jobs.begin(life, earlier, this.#options.leaseMs);
     if (outcome.kind === "held") {
       const { left_ms } = outcome;
       log.warn("jobs left to another agent of this runner id", { ...life, left_ms });
@@ -220,7 +242,7 @@ export class Runner {
     const { store, life, monotonicMs, log } = this.#options;
     const atMs = monotonicMs();
     const held = Array.from(this.#running.values(), (job) => job.hold());
-    const outcome = await store.jobs.renew(life, held, LEASE_MS);
+    const outcome = await store.jobs.renew(life, held, this.#options.leaseMs);
     if (outcome.kind === "superseded") {
       log.error("jobs lost to another agent of this runner id", { ...life });
       this.#begun = false;
@@ -228,13 +250,31 @@ export class Runner {
     }
     this.#renewed(atMs);
     this.#unsure = false;
+    this.#admit(outcome.admission);
     for (const uuid of outcome.canceled) this.#running.get(uuid)?.stop("canceled");
     for (const uuid of outcome.lost) this.#running.get(uuid)?.stop("lost");
     for (const job of outcome.unknown) this.#run(job);
   }
 
+  #admit(admission: Admission): void {
+    const { log } = this.#options;
+    if (admission === this.#admission) return;
+    this.#admission = admission;
+    switch (admission) {
+      case "open":
+        return log.info("host admitted");
+      case "cordoned":
+        return log.warn("host cordoned: it claims nothing new");
+      case "forgotten":
+        log.error("host forgotten: it acts on nothing until it is uncordoned");
+        return this.#stopAll("lost");
+      default:
+        return unreachable(admission);
+    }
+  }
+
   #isRenewalDue(): boolean {
-    return this.#options.monotonicMs() >= this.#renewedAtMs + RENEW_MS;
+    return this.#options.monotonicMs() >= this.#renewedAtMs + this.#renewMs;
   }
 
   /** The lease ends so long after the call was sent at the earliest. */
@@ -242,7 +282,7 @@ export class Runner {
     this.#renewedAtMs = atMs;
     clearTimeout(this.#unheard);
     if (!this.#options.store.shared || this.#stopping.signal.aborted) return;
-    this.#unheard = setTimeout(() => this.#endUnheard(), UNHEARD_MS_MAX);
+    this.#unheard = setTimeout(() => this.#endUnheard(), this.#unheardMs);
   }
 
   /**
@@ -252,7 +292,7 @@ export class Runner {
   #endUnheard(): void {
     const { store, monotonicMs, log } = this.#options;
     if (!store.shared || this.#running.size === 0) return;
-    if (monotonicMs() < this.#renewedAtMs + UNHEARD_MS_MAX) return;
+    if (monotonicMs() < this.#renewedAtMs + this.#unheardMs) return;
     log.error("tasks ended: the store does not answer", { jobs: this.#running.size });
     this.#unsure = true;
     this.#stopAll("lost");
@@ -265,7 +305,7 @@ export class Runner {
   /** Takes up jobs of others whose leases have expired, when due. */
   async #rescue(): Promise<void> {
     const { store, life, monotonicMs } = this.#options;
-    if (monotonicMs() < this.#rescuedAtMs + RENEW_MS) return;
+    if (monotonicMs() < this.#rescuedAtMs + this.#renewMs) return;
     const rescued = await store.jobs.rescue(life.runner_id);
     this.#rescuedAtMs = monotonicMs();
     if (rescued > 0) this.#options.log.warn("jobs rescued", { jobs: rescued });

@@ -2,6 +2,7 @@
 // callers may be many processes on one store.
 
 import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
+import type { Admission } from "../domain/host.ts";
 import type { Instant } from "../domain/instant.ts";
 import type {
   FailedAttempt,
@@ -217,6 +218,8 @@ export type RenewOutcome =
     readonly canceled: readonly JobUuid[];
     /** Claimed jobs that it did not report: the answer to the claim was lost. */
     readonly unknown: readonly Job[];
+    /** What the host of the runner may claim. */
+    readonly admission: Admission;
   }
   /** A later life of the runner has begun; this one holds nothing any more. */
   | { readonly kind: "superseded" };
@@ -233,6 +236,8 @@ export type JobNotice =
   | { readonly kind: "queued" }
   /** A job that a runner holds was canceled. */
   | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
+  /** This host was cordoned, admitted or forgotten: renew() says which. */
+  | { readonly kind: "host" }
   /** A job has ended, or waits. */
   | { readonly kind: "changed"; readonly job_uuid: JobUuid };
 
@@ -325,7 +330,8 @@ export interface JobStore {
     lease_ms: number,
   ): Promise<BeginOutcome>;
   /**
-   * Extends the lease of a runner; no other runner rescues its jobs before it expires.
+   * Extends the lease of a runner, as a sign of life of its host; no other runner rescues its jobs before it
+   * expires. A forgotten host holds nothing.
    * @param held the claims that the runner knows about
    */
   renew(life: RunnerLife, held: readonly Hold[], lease_ms: number): Promise<RenewOutcome>;

@@ -9,6 +9,7 @@ import type { JobLogLine } from "../domain/job/summary.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { EventStore } from "./event_store.ts";
+import type { HostStore } from "./host_store.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { JobStore, NextDue } from "./job_store.ts";
@@ -30,6 +31,7 @@ export interface Store {
   readonly media: MediaStore;
   readonly images: ImageStore;
   readonly machineClaims: MachineClaimStore;
+  readonly hosts: HostStore;
   readonly measures: MeasureStore;
   /** Where workflows and jobs are kept. */
   readonly kind: "sqlite" | "postgres";

@@ -44,6 +44,7 @@ const EVENTS = {
   rescue: { kind: "rescue", lapsed: true, attempting: true },
   "rescue, between attempts": { kind: "rescue", lapsed: true, attempting: false },
   "rescue, lease": { kind: "rescue", lapsed: false, attempting: true },
+  host_lost: { kind: "host_lost" },
   cancel: { kind: "cancel", oncancel: false, begun: true },
   "cancel, oncancel": { kind: "cancel", oncancel: true, begun: true },
   "cancel, not begun": { kind: "cancel", oncancel: true, begun: false },
@@ -74,6 +75,7 @@ const TABLE: Readonly<Record<EventName, string>> = {
   "rescue, between attempts":
     "-not_running queued -not_running  @finalized  -not_running undo_queued",
   "rescue, lease": "-not_running -lease_holds -not_running  @finalized  -not_running -lease_holds",
+  host_lost: "failed failed failed  @finalized  canceled canceled",
   cancel: "canceled canceled canceled  -finalized -finalized + -finalized  + +",
   "cancel, oncancel": "undo_queued undoing undo_queued  -finalized -finalized + -finalized  + +",
   "cancel, not begun": "canceled canceled canceled  -finalized -finalized + -finalized  + +",

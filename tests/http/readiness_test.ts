@@ -1,4 +1,5 @@
 import { assertEquals } from "@std/assert";
+import type { Admission } from "../../src/domain/host.ts";
 import { openAgentReadiness, openMachineList } from "../../src/agent/monitoring.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import {
@@ -89,16 +90,17 @@ Deno.test("an agent is ready by its store, disk, host and index", async () => {
       });
       let now = "2026-11-20T12:00:00.000Z";
       let free = 1e12;
+      let admission: Admission = "open";
       const vmadm = openVmadm(simulatedTransport({ self: selfOfRun(), stateDir }));
       const ask = async (host = vmadm) => {
         const freeBytes = () => Promise.resolve(free);
         const machines = openMachineList({ now: () => now }, host);
-        const places = { store, machines, stateDir, freeBytes };
+        const places = { store, machines, stateDir, freeBytes, runner: { admission } };
         const { ready, checks } = await openAgentReadiness({ config, now: () => now }, places)();
         const found = Object.entries(checks).map(([name, { status }]) => [name, status]);
         return [ready, Object.fromEntries(found)];
       };
-      const fine = { store: "ok", disk: "ok", host: "ok" };
+      const fine = { store: "ok", disk: "ok", host: "ok", admission: "ok" };
       assertEquals(await ask(), [false, { ...fine, index: "failed" }]);
       const counts = { added: 0, changed: 0, removed: 0, unchanged: 0, problems: [] };
       const sync = { started_at: T0, finished_at: T0, upstream: "x", outcome: "complete" } as const;
@@ -108,8 +110,19 @@ Deno.test("an agent is ready by its store, disk, host and index", async () => {
       assertEquals(await ask(), [true, { ...fine, index: "warn" }]);
       free = 1e6;
       const mute = { ...vmadm, list: () => Promise.reject(new Error("no vmadm")) };
-      const worse = { store: "ok", disk: "failed", host: "failed", index: "warn" };
+      const worse = { ...fine, disk: "failed", host: "failed", index: "warn" };
       assertEquals(await ask(mute), [false, worse]);
+      free = 1e12;
+      for (
+        const [word, ready, status] of [["cordoned", true, "warn"], [
+          "forgotten",
+          false,
+          "failed",
+        ]] as const
+      ) {
+        admission = word;
+        assertEquals(await ask(), [ready, { ...fine, index: "warn", admission: status }]);
+      }
     } finally {
       await store.close();
     }

@@ -62,6 +62,7 @@ async function withRunningAgent(
     life: { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() },
     earlier: [],
     slots,
+    leaseMs: 60_000,
     runTask: (task, _of, signal) =>
       runTask(pool, task, (name) => Promise.reject(new Error(`No ${name} here`)), signal),
     now: systemNow,

@@ -1,8 +1,12 @@
 // Two agents on one database: each shows and cancels the jobs of the other, and runs its own alone. The server is a
 // real one, which is stopped and started again.
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { messageOf } from "../../src/domain/error.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { Store } from "../../src/store/store.ts";
 import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -18,6 +22,8 @@ interface Fleet {
   readonly server: PostgresServer;
   readonly one: AgentProcess;
   readonly other: AgentProcess;
+  /** The database, as an agent of no host sees it. */
+  readonly store: Store;
   /** Starts an agent of this name; its state is that of an earlier one of the name. */
   start(name: string): Promise<AgentProcess>;
 }
@@ -30,12 +36,21 @@ async function withFleet(run: (fleet: Fleet) => Promise<void>): Promise<void> {
       await server.sql(`CREATE DATABASE ${DATABASE}`);
       await migrateSharedDatabase({ url: server.url(DATABASE), deadlineMs: 60_000 });
       const start = async (name: string) => {
-        const flags = ["--host", "simulated", "--store", server.url(DATABASE)];
+        const flags = ["--host", "simulated", "--store", server.url(DATABASE), "--lease", "5"];
         const agent = await startAgentProcess(programOfRun(), `${folder}/${name}`, flags);
         started.add(agent);
         return agent;
       };
-      await run({ server, start, one: await start("one"), other: await start("other") });
+      const store = await openPostgresStore(await openSqliteStore(":memory:"), {
+        url: server.url(DATABASE),
+        deadlineMs: 60_000,
+        host: "none",
+      });
+      try {
+        await run({ server, start, store, one: await start("one"), other: await start("other") });
+      } finally {
+        await store.close();
+      }
     } finally {
       for (const agent of started) await agent.stop();
       await server.stop();
@@ -97,6 +112,55 @@ postgresTest(
       assertEquals(await executionAt(other, held), "running");
       const again = await start("one");
       await again.said('"jobs rescued"');
+    }),
+);
+
+postgresTest(
+  "a cordoned host claims nothing new, and a forgotten one acts on nothing until it is admitted",
+  () =>
+    withFleet(async ({ one, other, start, store }) => {
+      const workflow = await workflowOf(one, WAITS);
+      const [host] = (await store.hosts.list()).filter(({ uuid }) => one.log().includes(uuid));
+      assert(host !== undefined);
+      await store.hosts.cordon(host.uuid);
+      await one.said("host cordoned");
+      const job = String((await one.post("/jobs", { workflow })).body.uuid);
+      await store.hosts.uncordon(host.uuid);
+      await until("the job to wait", async () => await executionAt(other, job) === "waiting");
+      await one.kill();
+      await until("the host to be away", async () => {
+        const outcome = await store.hosts.forget(host.uuid);
+        return outcome.kind === "forgotten" ? outcome : undefined;
+      });
+      assertEquals(await executionAt(other, job), "failure");
+      const again = await start("one");
+      const unready = async () => (await again.get("/readyz")).body;
+      await until(
+        "the host to say so",
+        async () => JSON.stringify(await unready()).includes("the host was forgotten"),
+      );
+      assertEquals((await again.get("/readyz")).status, 503);
+      await store.hosts.uncordon(host.uuid);
+      await again.said("host admitted");
+      const next = String((await again.post("/jobs", { workflow })).body.uuid);
+      await until("the job to wait", async () => await executionAt(other, next) === "waiting");
+    }),
+);
+
+postgresTest(
+  "a second agent with the uuid of a host that lives ends with clear words",
+  () =>
+    withFleet(async ({ server, one, start, store }) => {
+      const [host] = (await store.hosts.list()).filter(({ uuid }) => one.log().includes(uuid));
+      assert(host !== undefined);
+      await one.kill();
+      // As if an agent of a copied folder had registered since.
+      await server.sql("UPDATE hosts SET incarnation = 'another'", DATABASE);
+      const refused = await start("one").then(() => "started", messageOf);
+      assertStringIncludes(
+        refused,
+        `Cannot register host ${host.uuid}: an agent with this uuid lives`,
+      );
     }),
 );
 

@@ -90,6 +90,7 @@ export function openClockedRunner(
     store: { ...store, jobs: { ...jobs, begin, renew } },
     ...clock.nextLife(runner_id),
     slots,
+    leaseMs: 60_000,
     runTask,
     now: () => clock.now,
     monotonicMs: () => clock.ms,

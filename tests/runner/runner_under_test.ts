@@ -113,6 +113,7 @@ function openRunner(
     life: { runner_id: randomUuid<RunnerId>(), incarnation: randomUuid<Incarnation>() },
     earlier: [],
     slots: setting.slots ?? 2,
+    leaseMs: 60_000,
     runTask: (run, _of, signal) => runTask(pool, run, setting.perform ?? refuse, signal),
     now: systemNow,
     monotonicMs: () => performance.now(),

@@ -20,6 +20,7 @@ import {
   workflowOf,
 } from "../support/job.ts";
 import { documentOf, SYNC } from "./index_suite.ts";
+import { register } from "./host_suite.ts";
 import { fileOf, hexOf } from "./media_suite.ts";
 import {
   claim,
@@ -57,6 +58,24 @@ const record = (fields: Parameters<typeof recordOf>[1], of = jobOf(1)) => async 
 const undoable = jobOf(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) });
 const withOnerror = jobOf(1, { workflow: workflowOf({ onerror: [taskOf("undo")] }) });
 const locking = jobOf(1, { target: "/t", locks: "^/t$" });
+
+/** The calls about hosts. */
+const HOST_CALLS: readonly Repeated[] = [
+  {
+    name: "hosts.register",
+    prepare: async (store) => {
+      await register(store, LIFE);
+      return () => register(store, lifeOf(RUNNER, 2), [LIFE]);
+    },
+  },
+  ...(["cordon", "uncordon", "forget"] as const).map((name): Repeated => ({
+    name: `hosts.${name}`,
+    prepare: async (store) => {
+      await register(store, LIFE);
+      return () => store.hosts[name](RUNNER);
+    },
+  })),
+];
 
 /** The calls of a runner. */
 const RUNNER_CALLS: readonly Repeated[] = [
@@ -352,7 +371,7 @@ const COPY_CALLS: readonly Repeated[] = [
   },
 ];
 
-const CALLS = [...RUNNER_CALLS, ...CALLER_CALLS, ...LOOP_CALLS, ...COPY_CALLS];
+const CALLS = [...HOST_CALLS, ...RUNNER_CALLS, ...CALLER_CALLS, ...LOOP_CALLS, ...COPY_CALLS];
 
 /**
  * Reads; the claim, whose lost answer renew() tells; and events that stand by themselves, which say that
@@ -362,7 +381,7 @@ const OTHERS = new Set(
   ("jobs.follow jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
     "jobs.ofTarget jobs.count jobs.stats jobs.finished jobs.hasParam jobs.summaries jobs.summaryCounts jobs.summary info.list info.texts workflows.get workflows.bytes " +
     "workflows.list workflows.text workflows.texts workflows.count callbacks.nextDue " +
-    "machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +
+    "hosts.list hosts.find machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +
     "index.pins images.search images.count media.usingJobs media.find media.get media.list media.users media.bytes " +
     "media.unused media.copies measures.read events.append events.bounds events.after events.follow")
     .split(" "),
@@ -381,6 +400,7 @@ async function contentsOf(store: Store): Promise<unknown> {
     claim: await store.machineClaims.get(MACHINE),
     left: await store.machineClaims.left(),
     key: await store.jobs.earlier(KEYED.idempotency),
+    hosts: await store.hosts.list(),
     files: await store.media.list(),
     copies: await store.media.copies(),
     documents: await store.index.list(),
@@ -442,6 +462,7 @@ export function lostAnswerTests(test: Test): void {
       lost: [lost.uuid],
       canceled: [canceled.uuid, undoing.uuid],
       unknown: [],
+      admission: "open",
     });
     // The runner that has the oncancel chain learns nothing more.
     const goes = holdOf(await present(store, undoing.uuid));
@@ -450,6 +471,7 @@ export function lostAnswerTests(test: Test): void {
       lost: [],
       canceled: [],
       unknown: [],
+      admission: "open",
     });
   });
   test("a resume that is repeated late ends no wait that began since", async (store) => {

@@ -5,67 +5,15 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import type { StoredEvent } from "../../src/domain/event.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { foldCounts } from "../../src/store/postgres/job/counts.ts";
-import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
-import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
-import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { EventFilter } from "../../src/store/event_store.ts";
 import { at, type ClockedStore } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
-import { postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
+import { fleetTests } from "./postgres_fleet.ts";
 import { assertStats, create, finish, JOB, kindsOf, run } from "./store_case.ts";
 
-const HOSTS = [1, 2].map((number) => `33333333-0000-4000-8000-00000000000${number}`);
-
-let folder: string;
-let server: PostgresServer;
-let made = 0;
-
-const isMissing = postgresFolder() === undefined;
-if (!isMissing) {
-  Deno.test.beforeAll(async () => {
-    folder = await Deno.makeTempDir({ prefix: "zonewright-test-" });
-    server = await startPostgres(folder);
-  });
-  Deno.test.afterAll(async () => {
-    await server.stop();
-    await Deno.remove(folder, { recursive: true });
-  });
-}
-
-/** Two agents on a database of their own, and a connection to look into it. */
-interface Fleet {
-  readonly one: ClockedStore;
-  readonly other: ClockedStore;
-  readonly db: SharedDatabase;
-}
-
-function fleetTest(name: string, run: (fleet: Fleet) => Promise<void>): void {
-  Deno.test({
-    name: `postgres: ${name}`,
-    ignore: isMissing && Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all",
-    fn: async () => {
-      const url = server.url(`fleet_${++made}`);
-      await server.sql(`CREATE DATABASE fleet_${made}`);
-      const clock = { now: T0 };
-      const options = { url, deadlineMs: 60_000, now: () => clock.now };
-      await migrateSharedDatabase(options);
-      const open = async (host: string): Promise<ClockedStore> => {
-        const local = await openSqliteStore(":memory:", { now: () => clock.now });
-        return { ...await openPostgresStore(local, { ...options, host }), clock };
-      };
-      const [one, other] = await Promise.all(HOSTS.map(open)) as [ClockedStore, ClockedStore];
-      const db = new SharedDatabase(options);
-      try {
-        await run({ one, other, db });
-      } finally {
-        await Promise.all([one.close(), other.close(), db.close()]);
-      }
-    },
-  });
-}
+const fleetTest = fleetTests();
 
 /** All events that a filter lets through, in pages of two. */
 async function eventsOf(store: ClockedStore, filter: EventFilter = {}): Promise<StoredEvent[]> {

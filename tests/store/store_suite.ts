@@ -9,6 +9,7 @@ import { cancelTests } from "./cancel_suite.ts";
 import { claimTests } from "./claim_suite.ts";
 import { creationTests } from "./creation_suite.ts";
 import { fairnessTests } from "./fairness_suite.ts";
+import { hostTests } from "./host_suite.ts";
 import { idempotencyTests } from "./idempotency_suite.ts";
 import { imageTests } from "./image_suite.ts";
 import { indexTests } from "./index_suite.ts";
@@ -60,6 +61,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>, missing?: s
   fairnessTests(test);
   readyTests(test);
   leaseTests(test);
+  hostTests(test);
   recordTests(test);
   lostAnswerTests(test);
   successorTests(test);

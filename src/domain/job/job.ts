@@ -80,6 +80,9 @@ export type FailedAttempt = Omit<AttemptOnWire, "phase" | "message">;
 /** Error of a task, or of an attempt of one, that ended with the agent. */
 export const INTERRUPTED = "interrupted";
 
+/** Error of a job, and of the task that it was at, whose host was forgotten. */
+export const HOST_LOST = "host_lost";
+
 /** Failed attempts of a task that are kept: the first ones and the last ones. */
 export const ATTEMPTS_KEPT = { first: 5, last: 20 } as const;
 

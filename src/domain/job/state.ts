@@ -15,6 +15,8 @@
 //
 //   queued, running, waiting ── cancel, cb_cancel ──▶ canceled
 //
+//   queued, running, waiting ── host_lost ──▶ failed
+//
 //   A cancel of a canceled job counts as made: nothing is written.
 //
 //   The onerror chain ends in failed, also when its last task succeeds.
@@ -26,6 +28,7 @@
 //                                     │ │ └──────────────┘
 //                                     │ ▼ release, abandon, rescue
 //   queued, waiting ── cancel ──▶ undo_queued
+//   undo_queued, undoing ── host_lost ──▶ canceled
 //
 //   succeeded, failed, retried, canceled: at rest. `retry` makes another job and leaves this one as it
 //   is; `prune` removes it.
@@ -79,6 +82,8 @@ export type JobEvent =
    * `attempting`: the present task was executing, not waiting for its next attempt.
    */
   | { readonly kind: "rescue"; readonly lapsed: boolean; readonly attempting: boolean }
+  /** The host that alone may run the job was forgotten: none of its chains runs any more. */
+  | { readonly kind: "host_lost" }
   /** A caller cancels the job. `begun`: it was claimed before. */
   | { readonly kind: "cancel"; readonly oncancel: boolean; readonly begun: boolean }
   /** A caller reports the outcome of the waiting task: a result, or an error. */
@@ -156,6 +161,9 @@ export function decide(at: Standing, event: JobEvent): Decision {
       if (!isHeld(state)) return denied(isAtRest(state) ? "finalized" : "not_running");
       if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
       return moved(at, state === "undoing" ? "undo_queued" : "queued", startsOf(event));
+    case "host_lost":
+      if (isAtRest(state)) return denied("finalized");
+      return moved(at, executionOf(state) === "canceled" ? "canceled" : "failed", "none");
     case "cancel":
       // The caller may not have heard the answer to its first call.
       if (executionOf(state) === "canceled") return { kind: "made" };

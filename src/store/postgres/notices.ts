@@ -7,7 +7,7 @@ import type { JobNotice } from "../job_store.ts";
 const NOTICE_CHARS_MAX = 4_000;
 
 /** The first letter of each word. */
-const LETTERS = { queued: "q", canceled: "c", changed: "e" } as const;
+const LETTERS = { queued: "q", canceled: "c", changed: "e", host: "h" } as const;
 
 /** A job became ready. @param host the one that may run it */
 export function queuedWord(host: string): string {
@@ -24,6 +24,11 @@ export function changedWord(job: JobUuid): string {
   return `${LETTERS.changed}${job}`;
 }
 
+/** A host was cordoned, admitted or forgotten. */
+export function hostWord(host: string): string {
+  return `${LETTERS.host}${host}`;
+}
+
 /** What a word says to an agent. @param hosts whose jobs it runs */
 export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
   // Words come from agents alone: the uuid is that of a row.
@@ -35,6 +40,8 @@ export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
       return [{ kind: "canceled", job_uuid: rest }];
     case LETTERS.changed:
       return [{ kind: "changed", job_uuid: rest }];
+    case LETTERS.host:
+      return hosts.includes(rest) ? [{ kind: "host" }] : [];
     default:
       // That of a newer agent.
       return [];

@@ -7,6 +7,7 @@ import type { JobStore } from "../job_store.ts";
 import type { MediaStore } from "../media_store.ts";
 import type { InfoStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
+import { openHosts } from "./hosts.ts";
 import type { ServerOptions } from "./server.ts";
 import { numberEvents, openEvents } from "./events.ts";
 import { recordAttempt } from "./job/attempts.ts";
@@ -67,6 +68,7 @@ export async function openPostgresStore(
     images: local.images,
     media: mediaStore(local.media, db),
     machineClaims: openMachineClaims(db),
+    hosts: openHosts(db, host),
     measures: {
       read: async () => ({
         ...await local.measures.read(),
@@ -113,7 +115,7 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     count: (filter) => db.read((tx) => countJobs(tx, filter)),
     hasParam: (name) => db.read((tx) => hasParam(tx, name)),
     claim: async (life, limit) => {
-      const due = await db.read((tx) => selectNextDue(tx, hosts));
+      const due = await db.read((tx) => selectNextDue(tx, hosts, life));
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
       return await db.write((tx) => claimJobs(tx, hosts, life, limit));
     },

@@ -141,6 +141,24 @@ const JOB_TABLES = `
     leased_until ${TEXT} NOT NULL
   );
 
+  -- Each agent with the host that it manages. Its uuid is the id of its runner.
+  CREATE TABLE hosts (
+    uuid ${TEXT} PRIMARY KEY,
+    -- The life of the runner that has registered; an earlier one registers no more while this one is heard.
+    incarnation ${TEXT} NOT NULL,
+    name ${TEXT} NOT NULL,
+    version ${TEXT} NOT NULL,
+    capabilities ${TEXT} NOT NULL,
+    slots BIGINT NOT NULL CHECK (slots > 0),
+    brands ${TEXT} NOT NULL,
+    address ${TEXT},
+    generation BIGINT NOT NULL CHECK (generation > 0),
+    seen_at ${TEXT} NOT NULL,
+    lease_ms BIGINT NOT NULL CHECK (lease_ms > 0),
+    cordoned BOOLEAN NOT NULL DEFAULT false,
+    forgotten BOOLEAN NOT NULL DEFAULT false
+  );
+
   CREATE TABLE idempotency_keys (
     key ${TEXT} PRIMARY KEY,
     request_sha256 ${TEXT} NOT NULL,

@@ -180,6 +180,21 @@ const JOB_TABLES = `
     leased_until TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 
+  -- The host of this store, which is the only one. Its uuid is the id of its runner.
+  CREATE TABLE hosts (
+    uuid TEXT PRIMARY KEY,
+    incarnation TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version TEXT NOT NULL,
+    capabilities TEXT NOT NULL,
+    slots INTEGER NOT NULL CHECK (slots > 0),
+    brands TEXT NOT NULL,
+    address TEXT,
+    generation INTEGER NOT NULL CHECK (generation > 0),
+    lease_ms INTEGER NOT NULL CHECK (lease_ms > 0),
+    cordoned INTEGER NOT NULL DEFAULT 0 CHECK (cordoned IN (0, 1))
+  ) STRICT;
+
   CREATE TABLE idempotency_keys (
     key TEXT PRIMARY KEY,
     -- SHA-256 of the canonical request that used the key first.

@@ -4,7 +4,7 @@
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { ImageStore } from "../image_store.ts";
-import type { JobStore } from "../job_store.ts";
+import type { JobStore, NextDue } from "../job_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, Store, WorkflowStore } from "../store.ts";
 import {
   deleteCallback,
@@ -41,6 +41,7 @@ import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";
 import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
+import { isCordoned, openHosts } from "./hosts.ts";
 import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./machine_claims.ts";
@@ -104,6 +105,7 @@ export async function openSqliteStore(
     images: imageStore(db),
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db, now),
+    hosts: openHosts(db, now),
     measures: {
       read: () => db.durably(() => selectMeasures(db, now())),
       check: () => db.write("store_check", () => writeCheck(db, now())),
@@ -161,7 +163,7 @@ function jobStore(db: Connection, now: Now): JobStore {
     hasParam: (name) => hasParam(db, name),
     claim: async (life, limit) => {
       // Only a hint, so it need not wait for the disk.
-      const due = selectNextDue(db, now());
+      const due: NextDue = isCordoned(db) ? { kind: "none" } : selectNextDue(db, now());
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
       return await db.write("job_claim", () => claimJobs(db, life, limit, now()));
     },

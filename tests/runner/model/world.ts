@@ -81,6 +81,7 @@ export class World {
         (_, at) => lifeOf(RUNNER, at + 1).incarnation,
       ),
       slots: this.#slots,
+      leaseMs: 60_000,
       runTask: (run, { job_uuid, task }, signal) =>
         this.#runTask(life, job_uuid, task, run, signal),
       now: () => this.#now,

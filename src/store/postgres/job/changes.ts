@@ -3,7 +3,6 @@
 
 import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
-import { msBetween } from "../../../domain/instant.ts";
 import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import {
@@ -26,7 +25,14 @@ import { canceledWord } from "../notices.ts";
 import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
-import { lockState, noteMove, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
+import {
+  lockState,
+  noteMove,
+  ranMs,
+  type SharedStateRow,
+  STATE_COLUMNS,
+  writeMove,
+} from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { jobText } from "./texts.ts";
 import { nextTurn, writeTurn } from "./turns.ts";
@@ -252,11 +258,9 @@ async function change(
     return { ...decision, job: { uuid, execution: row.execution } };
   }
   // From now on its runner can write nothing about the interrupted task.
-  const ranMs = row.elapsed_at === null
-    ? null
-    : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, tx.now), 0);
+  const ran = ranMs(row, tx.now);
   const error = await also(row);
-  await writeMove(tx, row, decision, ranMs, error);
+  await writeMove(tx, row, decision, ran, error);
   if (row.runner_id !== null) tx.tell(canceledWord(uuid));
   if (decision.ends) await insertCallback(tx, row, row.host);
   return await changedOf(tx, { uuid, execution: executionOf(decision.to) }, showing);

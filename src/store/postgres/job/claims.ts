@@ -21,7 +21,9 @@ export async function claimJobs(
   life: RunnerLife,
   limit: number,
 ): Promise<Claimed> {
-  if (!await lifeLasts(tx, life)) return { jobs: [], due: { kind: "none" } };
+  if (!await lifeLasts(tx, life) || await isClosed(tx, life)) {
+    return { jobs: [], due: { kind: "none" } };
+  }
   await readyDelayedJobs(tx, hosts);
   const ready = await tx.rows<ReadyRow & { readonly bytes: number }>(
     `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
@@ -36,7 +38,7 @@ export async function claimJobs(
   // A runner whose slots are full claims again when one is free.
   return {
     jobs,
-    due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, hosts),
+    due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, hosts, life),
   };
 }
 
@@ -75,6 +77,14 @@ async function lifeLasts(tx: Transaction, life: RunnerLife): Promise<boolean> {
   return row === undefined || row.incarnation === life.incarnation;
 }
 
+/** Whether the host of a runner claims nothing at present. */
+async function isClosed(tx: Transaction, { runner_id }: RunnerLife): Promise<boolean> {
+  return await tx.row(
+    "SELECT 1 AS found FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)",
+    runner_id,
+  ) !== undefined;
+}
+
 /**
  * The jobs that claimJobs() would take, as it would return them; nothing is written.
  * @param passedOver jobs to skip because their claim is being written
@@ -86,12 +96,13 @@ export async function readyJobs(
   limit: number,
   passedOver: ReadonlySet<JobUuid>,
 ): Promise<Claimed> {
-  const lasts = await tx.row(
-    "SELECT 1 AS found FROM runners WHERE runner_id = $1 AND incarnation <> $2",
+  const barred = await tx.row(
+    `SELECT 1 AS found FROM runners WHERE runner_id = $1 AND incarnation <> $2
+      UNION ALL SELECT 1 FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)`,
     life.runner_id,
     life.incarnation,
   );
-  if (lasts !== undefined) return { jobs: [], due: { kind: "none" } };
+  if (barred !== undefined) return { jobs: [], due: { kind: "none" } };
   const rows = await tx.rows<JobRow & { readonly bytes: number }>(
     `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs
       WHERE host = ANY($1) AND claimable_at IS NOT NULL AND (turn IS NOT NULL OR claimable_at <= $2)
@@ -180,8 +191,13 @@ async function isHeldBy(
   return row !== undefined;
 }
 
-/** Whether a job of these hosts is ready, or when the first one will be. */
-export async function selectNextDue(tx: Transaction, hosts: readonly string[]): Promise<NextDue> {
+/** Whether a job of these hosts is ready for the runner, or when the first one will be. */
+export async function selectNextDue(
+  tx: Transaction,
+  hosts: readonly string[],
+  life: RunnerLife,
+): Promise<NextDue> {
+  if (await isClosed(tx, life)) return { kind: "none" };
   const row = await tx.row<{ ready: boolean; due: Instant | null }>(
     `SELECT EXISTS (SELECT 1 FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL) AS ready,
             (SELECT min(claimable_at) FROM jobs

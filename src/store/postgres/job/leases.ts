@@ -10,6 +10,7 @@ import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_sto
 import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
+import { failLostJobs, writeSign } from "../hosts.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { BYTES, jobsFromRows } from "./rows.ts";
@@ -48,6 +49,7 @@ export async function renewLease(
   const lease = await lockLease(tx, life.runner_id);
   if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
   await upsertLease(tx, life, leaseMs);
+  const admission = await writeSign(tx, life);
   const own = await lockOwn(tx, life.runner_id);
   const isOf = (hold: Hold, row: SharedStateRow) =>
     hold.job_uuid === row.uuid && hold.lease === row.lease;
@@ -64,7 +66,8 @@ export async function renewLease(
     }
   }
   const unnamed = own.filter((row) => !held.some((hold) => isOf(hold, row)));
-  return { kind: "renewed", lost, canceled, unknown: await selectUnknown(tx, unnamed) };
+  const unknown = await selectUnknown(tx, unnamed);
+  return { kind: "renewed", lost, canceled, unknown, admission };
 }
 
 /** Whole jobs, as many as fit; the others follow with the next renewal. */
@@ -115,12 +118,16 @@ async function selectExecutions(
   return new Map(rows.map(({ uuid, execution }) => [uuid, execution]));
 }
 
-/** Queues the jobs of other runners without a valid lease again. @returns how many jobs */
+/**
+ * Queues the jobs of other runners without a valid lease again, and fails what forgotten hosts have left.
+ * @returns how many jobs are queued
+ */
 export async function rescueJobs(
   tx: Transaction,
   hosts: readonly string[],
   runner: RunnerId,
 ): Promise<number> {
+  await failLostJobs(tx, runner);
   const held = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs
       WHERE host = ANY($1) AND runner_id IS NOT NULL AND runner_id <> $2

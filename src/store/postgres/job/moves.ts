@@ -1,6 +1,7 @@
 // The state of a job as columns, locked for a decision of domain/job/state.ts and written as decided.
 
 import type { JobUuid } from "../../../domain/id.ts";
+import { type Instant, msBetween } from "../../../domain/instant.ts";
 import {
   executionOf,
   isClaimable,
@@ -82,6 +83,14 @@ export async function writeMove(
     throw new Changed(`Cannot move job ${row.uuid}: it is not as it was read`);
   }
   noteMove(tx, row, move);
+}
+
+/** Milliseconds that the phase of a held job has run; null for one that nobody holds. */
+export function ranMs(
+  { elapsed_at, elapsed_ms }: Pick<SharedStateRow, "elapsed_at" | "elapsed_ms">,
+  now: Instant,
+): number | null {
+  return elapsed_at === null ? null : elapsed_ms + Math.max(msBetween(elapsed_at, now), 0);
 }
 
 /** Notifies other agents of a move: those that may claim the job, and those that wait for it. */

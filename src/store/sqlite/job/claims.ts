@@ -10,7 +10,7 @@ import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { CLAIM_BYTES, dueFrom, standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
-
+import { isCordoned } from "../hosts.ts";
 import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
@@ -79,7 +79,7 @@ export function readyJobs(
   passedOver: ReadonlySet<JobUuid>,
   now: Instant,
 ): Claimed {
-  if (!db.row(`SELECT 1 WHERE ${LIFE_LASTS}`, life.runner_id, life.incarnation)) {
+  if (isCordoned(db) || !db.row(`SELECT 1 WHERE ${LIFE_LASTS}`, life.runner_id, life.incarnation)) {
     return { jobs: [], due: { kind: "none" } };
   }
   const wanted = limit + passedOver.size + 1;

@@ -9,6 +9,7 @@ import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_sto
 import { CLAIM_BYTES, standingOf, type StateRow } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
+import { isCordoned } from "../hosts.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { selectExecution } from "./jobs.ts";
 import { STATE_COLUMNS, writeMove } from "./moves.ts";
@@ -63,7 +64,9 @@ export function renewLease(
     }
   }
   const unnamed = own.filter((row) => !held.some((hold) => isOf(hold, row)));
-  return { kind: "renewed", lost, canceled, unknown: selectUnknown(db, unnamed) };
+  const unknown = selectUnknown(db, unnamed);
+  const admission = isCordoned(db) ? "cordoned" : "open";
+  return { kind: "renewed", lost, canceled, unknown, admission };
 }
 
 /** Whole jobs, as many as fit; the others follow with the next renewal. */

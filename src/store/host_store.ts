@@ -1,0 +1,75 @@
+// The hosts of a store. A store that many agents share has one for each of them, a store of one host itself alone.
+// Whether a host lives is judged by the store's clock; its signs of life come with JobStore.renew().
+
+import type { HostFacts, HostState, RegisteredHost } from "../domain/host.ts";
+import type { HostUuid, Incarnation } from "../domain/id.ts";
+import type { RunnerLife } from "./job_store.ts";
+
+/** A host and its state at the time of the answer. */
+export interface ListedHost extends RegisteredHost {
+  readonly state: HostState;
+}
+
+/** What an agent registers when it starts. */
+export interface HostRegistration {
+  /** Its uuid is that of the runner. */
+  readonly life: RunnerLife;
+  /** Earlier lives of the runner that the caller knows to have ended. */
+  readonly earlier: readonly Incarnation[];
+  readonly facts: HostFacts;
+  /** Milliseconds. */
+  readonly lease_ms: number;
+}
+
+/** Outcome of a registration. */
+export type RegisterOutcome =
+  | { readonly kind: "registered"; readonly host: ListedHost }
+  /** Another agent with this uuid was heard within its lease; nothing was written. */
+  | { readonly kind: "held"; readonly host: ListedHost };
+
+/** The host that a uuid or a name stands for. */
+type FoundHost =
+  | { readonly kind: "found"; readonly host: ListedHost }
+  | { readonly kind: "not_found" }
+  /** Several hosts have the name. */
+  | { readonly kind: "ambiguous"; readonly uuids: readonly HostUuid[] };
+
+/** Outcome of forgetting a host. */
+export type ForgetOutcome =
+  /** `failed_jobs`: how many of its jobs this call has failed as `host_lost`. */
+  | { readonly kind: "forgotten"; readonly host: ListedHost; readonly failed_jobs: number }
+  /** Its agent was heard within its lease; nothing was written. */
+  | { readonly kind: "heard"; readonly host: ListedHost }
+  | { readonly kind: "not_found" };
+
+/** Registered hosts. Every call may be repeated after its answer was lost. */
+export interface HostStore {
+  /** Writes what an agent says of its host. The generation rises once for each life. */
+  register(registration: HostRegistration): Promise<RegisterOutcome>;
+  /** In the order of their names. */
+  list(): Promise<ListedHost[]>;
+  /** @param name a uuid, or a name; a name does not stand for a forgotten host */
+  find(name: string): Promise<FoundHost>;
+  /** The host claims nothing new from now on; what runs goes on. Undefined for an unknown host. */
+  cordon(uuid: HostUuid): Promise<ListedHost | undefined>;
+  /** The host claims again, also one that was forgotten. Undefined for an unknown host. */
+  uncordon(uuid: HostUuid): Promise<ListedHost | undefined>;
+  /**
+   * Gives a host up: its unfinished jobs fail as `host_lost`, which frees their targets, locks and machines.
+   * Should it return, it acts on nothing until uncordon() admits it.
+   */
+  forget(uuid: HostUuid): Promise<ForgetOutcome>;
+}
+
+/** The host of a uuid or a name among all; a uuid stands for one host, a name for those not forgotten. */
+export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost {
+  const folded = name.toLowerCase();
+  const exact = hosts.find(({ uuid }) => uuid === folded);
+  if (exact !== undefined) return { kind: "found", host: exact };
+  const named = hosts.filter((host) => host.name === name && !host.forgotten);
+  const [host] = named;
+  if (host === undefined) return { kind: "not_found" };
+  return named.length === 1
+    ? { kind: "found", host }
+    : { kind: "ambiguous", uuids: named.map(({ uuid }) => uuid) };
+}

@@ -1,0 +1,220 @@
+// The hosts of a shared store, as rows. The jobs of a host that is given up fail some at a time, so that no other
+// write waits long; should that agent end meanwhile, the next look of any agent fails the rest.
+
+import { type Admission, admissionOf, hostState, isHeard } from "../../domain/host.ts";
+import type { HostUuid, RunnerId } from "../../domain/id.ts";
+import { type Instant, notBefore } from "../../domain/instant.ts";
+import { HOST_LOST, phaseOf } from "../../domain/job/job.ts";
+import { isHeld, moveOf } from "../../domain/job/state.ts";
+import { taskName } from "../../domain/job/workflow.ts";
+import {
+  type ForgetOutcome,
+  hostNamed,
+  type HostRegistration,
+  type HostStore,
+  type ListedHost,
+  type RegisterOutcome,
+} from "../host_store.ts";
+import { standingOf } from "../rules.ts";
+import type { SharedDatabase, Transaction } from "./connection.ts";
+import { insertCallback } from "./job/callbacks.ts";
+import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./job/moves.ts";
+import { insertResult, selectJob, updateWaitingResult } from "./job/rows.ts";
+import { hostWord } from "./notices.ts";
+import { Changed } from "./server.ts";
+
+/** Jobs of forgotten hosts that fail in one write. */
+const LOST_AT_ONCE = 100;
+const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, generation,
+  seen_at, lease_ms, cordoned, forgotten`;
+
+/** A row of COLUMNS. */
+interface HostRow extends Omit<ListedHost, "capabilities" | "brands" | "state"> {
+  readonly incarnation: string;
+  /** Lists, as JSON. */
+  readonly capabilities: string;
+  readonly brands: string;
+}
+
+/** The part of the store about hosts. @param own the host of this agent, which sends what a lost one cannot */
+export function openHosts(db: SharedDatabase, own: string): HostStore {
+  return {
+    register: (registration) => db.write((tx) => register(tx, registration)),
+    list: () => db.read(selectHosts),
+    find: async (name) => hostNamed(await db.read(selectHosts), name),
+    cordon: (uuid) => db.write((tx) => admit(tx, uuid, "cordoned")),
+    uncordon: (uuid) => db.write((tx) => admit(tx, uuid, "open")),
+    forget: async (uuid) => {
+      const outcome = await db.write((tx) => forget(tx, uuid));
+      if (outcome.kind !== "forgotten") return outcome;
+      let failed_jobs = 0;
+      // Ends with the jobs of the host: it gets no new one.
+      for (let failed = LOST_AT_ONCE; failed === LOST_AT_ONCE; failed_jobs += failed) {
+        failed = await db.write((tx) => failLostJobs(tx, own));
+      }
+      return { ...outcome, failed_jobs };
+    },
+  };
+}
+
+function listed(
+  { capabilities, brands, incarnation: _, ...row }: HostRow,
+  now: Instant,
+): ListedHost {
+  // The texts were made by this store from lists of words.
+  const words = (text: string) => JSON.parse(text) as string[];
+  const host = { ...row, capabilities: words(capabilities), brands: words(brands) };
+  return { ...host, state: hostState(host, now) };
+}
+
+async function selectHosts(tx: Transaction): Promise<ListedHost[]> {
+  const rows = await tx.rows<HostRow>(`SELECT ${COLUMNS} FROM hosts ORDER BY name, uuid`);
+  return rows.map((row) => listed(row, tx.now));
+}
+
+/** The host, which no other agent changes before the transaction ends. */
+function lockHost(tx: Transaction, uuid: HostUuid): Promise<HostRow | undefined> {
+  return tx.row<HostRow>(`SELECT ${COLUMNS} FROM hosts WHERE uuid = $1 FOR UPDATE`, uuid);
+}
+
+async function register(
+  tx: Transaction,
+  { life: { runner_id, incarnation }, earlier, facts, lease_ms }: HostRegistration,
+): Promise<RegisterOutcome> {
+  const found = await lockHost(tx, runner_id);
+  const known = found === undefined || found.incarnation === incarnation ||
+    earlier.some((life) => life === found.incarnation);
+  if (!known && isHeard(found, tx.now)) return { kind: "held", host: listed(found, tx.now) };
+  const written = await tx.run(
+    `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
+                        generation, seen_at, lease_ms)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)
+     ON CONFLICT (uuid) DO UPDATE
+        SET incarnation = $2, name = $3, version = $4, capabilities = $5, slots = $6, brands = $7,
+            address = $8, generation = hosts.generation + (hosts.incarnation <> $2)::int,
+            seen_at = $9, lease_ms = $10
+      WHERE hosts.incarnation = $11`,
+    runner_id,
+    incarnation,
+    facts.name,
+    facts.version,
+    JSON.stringify(facts.capabilities),
+    facts.slots,
+    JSON.stringify(facts.brands),
+    facts.address,
+    tx.now,
+    Math.round(lease_ms),
+    found?.incarnation ?? incarnation,
+  );
+  const row = written === 1 ? await lockHost(tx, runner_id) : undefined;
+  if (row === undefined) throw new Changed(`Cannot register host ${runner_id}: it has just been`);
+  return { kind: "registered", host: listed(row, tx.now) };
+}
+
+async function admit(
+  tx: Transaction,
+  uuid: HostUuid,
+  admission: "open" | "cordoned",
+): Promise<ListedHost | undefined> {
+  const found = await lockHost(tx, uuid);
+  if (found === undefined) return undefined;
+  const cordoned = admission === "cordoned";
+  // A cordon alone does not admit a forgotten host.
+  return await change(tx, found, { cordoned, forgotten: cordoned && found.forgotten });
+}
+
+async function forget(tx: Transaction, uuid: HostUuid): Promise<ForgetOutcome> {
+  const found = await lockHost(tx, uuid);
+  if (found === undefined) return { kind: "not_found" };
+  if (!found.forgotten && isHeard(found, tx.now)) {
+    return { kind: "heard", host: listed(found, tx.now) };
+  }
+  const host = await change(tx, found, { cordoned: found.cordoned, forgotten: true });
+  return { kind: "forgotten", host, failed_jobs: 0 };
+}
+
+async function change(
+  tx: Transaction,
+  row: HostRow,
+  to: Pick<HostRow, "cordoned" | "forgotten">,
+): Promise<ListedHost> {
+  await tx.run(
+    "UPDATE hosts SET cordoned = $2, forgotten = $3 WHERE uuid = $1",
+    row.uuid,
+    to.cordoned,
+    to.forgotten,
+  );
+  tx.tell(hostWord(row.uuid));
+  return listed({ ...row, ...to }, tx.now);
+}
+
+/** Writes a sign of life of a host. @returns what it may claim; everything when it has not registered */
+export async function writeSign(
+  tx: Transaction,
+  { runner_id }: { readonly runner_id: RunnerId },
+): Promise<Admission> {
+  const row = await tx.row<Pick<HostRow, "cordoned" | "forgotten">>(
+    "UPDATE hosts SET seen_at = $2 WHERE uuid = $1 RETURNING cordoned, forgotten",
+    runner_id,
+    tx.now,
+  );
+  return row === undefined ? "open" : admissionOf(row);
+}
+
+/** Fails jobs that only forgotten hosts could run. @param own calls back for them @returns how many */
+export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
+  const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
+  if (hosts.length === 0) return 0;
+  const rows = await tx.rows<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (
+       SELECT id FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL
+       UNION ALL
+       SELECT id FROM jobs WHERE host = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
+       UNION ALL
+       SELECT id FROM jobs WHERE host = ANY($1) AND runner_id = ANY($1)
+       UNION ALL
+       SELECT id FROM jobs WHERE host = ANY($1) AND execution = 'waiting')
+      ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
+    hosts.map(({ uuid }) => uuid),
+  );
+  for (const row of rows) await failLost(tx, row, own);
+  await tx.run(
+    "UPDATE callbacks SET owner = $1 WHERE owner = ANY($2)",
+    own,
+    hosts.map(({ uuid }) => uuid),
+  );
+  return rows.length;
+}
+
+async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {
+  const standing = standingOf(row);
+  const move = moveOf(standing, { kind: "host_lost" });
+  const outcome = { result: "", error: HOST_LOST, finished_at: tx.now };
+  if (row.execution === "waiting") {
+    await updateWaitingResult(tx, row.id, row.phase, outcome, null);
+  } else if (isHeld(standing.state)) await insertLostResult(tx, row, outcome);
+  await writeMove(tx, row, move, ranMs(row, tx.now), HOST_LOST);
+  if (move.ends) await insertCallback(tx, row, own);
+}
+
+/** The entry of the task that a forgotten host was running. */
+async function insertLostResult(
+  tx: Transaction,
+  { id, uuid, phase }: SharedStateRow,
+  outcome: { readonly result: string; readonly error: string; readonly finished_at: Instant },
+): Promise<void> {
+  const job = await selectJob(tx, uuid);
+  if (job === undefined) throw new Changed(`Cannot fail job ${uuid}: it is missing`);
+  const { tasks, results } = phaseOf(job);
+  const task = tasks[results.length];
+  // The phase was complete, but its end not yet recorded.
+  if (task === undefined) return;
+  const started_at = job.elapsed_at ?? tx.now;
+  await insertResult(tx, id, phase, results.length, {
+    ...outcome,
+    name: taskName(task),
+    started_at,
+    finished_at: notBefore(started_at, outcome.finished_at),
+    attempts: job.starts + job.failures,
+  });
+}

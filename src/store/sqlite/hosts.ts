@@ -1,0 +1,115 @@
+// The host of a store that no other agent shares. Who asks the store has heard of its host: it is never away, and
+// cannot be forgotten.
+
+import { hostState } from "../../domain/host.ts";
+import type { HostUuid } from "../../domain/id.ts";
+import type { Instant, Now } from "../../domain/instant.ts";
+import {
+  hostNamed,
+  type HostRegistration,
+  type HostStore,
+  type ListedHost,
+} from "../host_store.ts";
+import type { Connection } from "./connection.ts";
+
+/** The key of what is cached of the host. */
+const CORDON = "cordon of the host";
+
+/** A host as a row. */
+interface LocalHostRow
+  extends
+    Omit<ListedHost, "capabilities" | "brands" | "state" | "seen_at" | "cordoned" | "forgotten"> {
+  /** Lists, as JSON. */
+  readonly capabilities: string;
+  readonly brands: string;
+  readonly cordoned: number;
+}
+
+/** The part of the store about its host. */
+export function openHosts(db: Connection, now: Now): HostStore {
+  const list = () => db.durably(() => selectHosts(db, now()));
+  const cordon = (uuid: HostUuid, cordoned: boolean) =>
+    db.write("host_cordon", () => writeCordon(db, uuid, cordoned, now()));
+  return {
+    register: async (registration) => ({
+      kind: "registered",
+      host: await db.write("host_register", () => register(db, registration, now())),
+    }),
+    list,
+    find: async (name) => hostNamed(await list(), name),
+    cordon: (uuid) => cordon(uuid, true),
+    uncordon: (uuid) => cordon(uuid, false),
+    forget: async (uuid) => {
+      const host = (await list()).find((one) => one.uuid === uuid);
+      return host === undefined ? { kind: "not_found" } : { kind: "heard", host };
+    },
+  };
+}
+
+/** Whether the host of the store claims nothing at present. */
+export function isCordoned(db: Connection): boolean {
+  return db.kept(CORDON, "", () => ({
+    value: db.row("SELECT 1 FROM hosts WHERE cordoned = 1") !== undefined,
+    chars: 0,
+  }));
+}
+
+function selectHosts(db: Connection, now: Instant): ListedHost[] {
+  const rows = db.rows<LocalHostRow>(
+    `SELECT uuid, name, version, capabilities, slots, brands, address, generation, lease_ms, cordoned
+       FROM hosts`,
+  );
+  return rows.map(({ capabilities, brands, cordoned, ...row }) => {
+    const host = {
+      ...row,
+      // The texts were made by this store from lists of words.
+      capabilities: JSON.parse(capabilities) as string[],
+      brands: JSON.parse(brands) as string[],
+      seen_at: now,
+      cordoned: cordoned === 1,
+      forgotten: false,
+    };
+    return { ...host, state: hostState(host, now) };
+  });
+}
+
+/** Replaces the host of another runner, as after the state folder was copied. */
+function register(
+  db: Connection,
+  { life: { runner_id, incarnation }, facts, lease_ms }: HostRegistration,
+  now: Instant,
+): ListedHost {
+  db.run("DELETE FROM hosts WHERE uuid <> ?", runner_id);
+  db.run(
+    `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
+                        generation, lease_ms)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9)
+     ON CONFLICT (uuid) DO UPDATE
+        SET incarnation = ?2, name = ?3, version = ?4, capabilities = ?5, slots = ?6, brands = ?7,
+            address = ?8, generation = generation + (incarnation <> ?2), lease_ms = ?9`,
+    runner_id,
+    incarnation,
+    facts.name,
+    facts.version,
+    JSON.stringify(facts.capabilities),
+    facts.slots,
+    JSON.stringify(facts.brands),
+    facts.address,
+    Math.round(lease_ms),
+  );
+  db.forget(CORDON, "");
+  const [host] = selectHosts(db, now);
+  if (host === undefined) throw new Error(`Cannot register host ${runner_id}: its row is missing`);
+  return host;
+}
+
+function writeCordon(
+  db: Connection,
+  uuid: HostUuid,
+  cordoned: boolean,
+  now: Instant,
+): ListedHost | undefined {
+  db.run("UPDATE hosts SET cordoned = ? WHERE uuid = ?", Number(cordoned), uuid);
+  db.forget(CORDON, "");
+  return selectHosts(db, now).find((host) => host.uuid === uuid);
+}
