@@ -2,7 +2,8 @@
 // as hostile as a guest.
 
 import { AgentError, type ErrorCode } from "../domain/error.ts";
-import { isJsonObject, type JsonValue, measureJson } from "../domain/json.ts";
+import { isJsonObject, type JsonValue } from "../domain/json.ts";
+import { measureJson } from "../domain/json_text.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
 
 /** Bytes of the JSON text of a request. */

@@ -4,7 +4,8 @@
 import { DEFAULT_LIMITS } from "../../config/limits.ts";
 import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../domain/id.ts";
-import { isFiniteJson, isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
+import { isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
+import { isFiniteJson } from "../../domain/json_text.ts";
 import { type CheckSources, readWorkflow, type Workflow } from "../../domain/job/workflow.ts";
 import { type Expression, type Node, parse, type Pattern } from "acorn";
 import { DAY_SECONDS, HOUR_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";

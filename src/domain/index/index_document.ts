@@ -3,7 +3,8 @@
 // where in it (as a JSON path) and what was found, so that its publisher can correct it.
 
 import { AgentError } from "../error.ts";
-import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";
+import { isJsonObject, type JsonObject } from "../json.ts";
+import { countNames, measureJson, wideNumbers } from "../json_text.ts";
 
 /** Largest document of the index, bytes. The largest known one has under 100 kB. */
 export const DOCUMENT_BYTES_MAX = 4 * 1024 * 1024;

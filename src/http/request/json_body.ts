@@ -4,7 +4,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { countNames, isFiniteJson, jsonWeight, measureJson } from "../../domain/json.ts";
+import { countNames, isFiniteJson, jsonWeight, measureJson } from "../../domain/json_text.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 import { joined } from "../answer/text_answer.ts";

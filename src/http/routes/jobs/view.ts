@@ -26,7 +26,7 @@ import {
 } from "../../../domain/job/summary.ts";
 import type { Execution } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
-import { HEAP_BYTES_MAX } from "../../../domain/json.ts";
+import { HEAP_BYTES_MAX } from "../../../domain/json_text.ts";
 import { LOG_PAGE_BYTES } from "../../../store/store.ts";
 import { jobNotFound } from "../../../store/job_refusal.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";

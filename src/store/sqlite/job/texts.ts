@@ -26,7 +26,7 @@ import {
 import type { Connection } from "../connection.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { notBefore } from "../../../domain/instant.ts";
-import { valueWeight } from "../../../domain/json.ts";
+import { valueWeight } from "../../../domain/json_text.ts";
 import { listRows } from "./lists.ts";
 import { partAt, textOf } from "../text_parts.ts";
 

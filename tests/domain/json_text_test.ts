@@ -5,7 +5,7 @@ import {
   measureJson,
   valueWeight,
   wideNumbers,
-} from "../../src/domain/json.ts";
+} from "../../src/domain/json_text.ts";
 
 const measured = (text: string) => measureJson(new TextEncoder().encode(text));
 
