@@ -1,6 +1,7 @@
 // JSON text and what it becomes: measured before it is parsed, since a parser only finds out how large a value is by
 // building it, and the value of a hostile text is many times its size.
 
+import { AgentError, messageOf } from "./error.ts";
 import type { JsonValue } from "./json.ts";
 
 /** What a text would become when parsed. Meaningless for text that is not JSON. */
@@ -185,4 +186,40 @@ export function isFiniteJson(value: unknown): boolean {
     for (const inner of Object.values(item)) rest.push(inner);
   }
   return true;
+}
+
+/** Characters of what was found, or of the parser's reason, that an error repeats. */
+const REASON_CHARS_MAX = 200;
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * The value of a JSON text that was measured; undefined for one of blanks.
+ * @param what the text, as errors name it
+ * @param distinct whether a member may be named only once in its object; otherwise the last one counts
+ * @throws {AgentError} `malformed` when it is not UTF-8 or not JSON, or holds a number that no double can be
+ */
+export function parseJson(
+  bytes: Uint8Array,
+  measure: JsonMeasure,
+  { what, distinct }: { readonly what: string; readonly distinct: boolean },
+): unknown {
+  let value: unknown;
+  try {
+    const text = UTF8.decode(bytes);
+    if (text.trim() === "") return undefined;
+    value = JSON.parse(text);
+  } catch (cause) {
+    const reason = cause instanceof SyntaxError
+      ? ` as JSON: ${messageOf(cause).slice(0, REASON_CHARS_MAX)}`
+      : ": it is not UTF-8";
+    throw new AgentError("malformed", `Cannot read ${what}${reason}`, { cause });
+  }
+  if (distinct && countNames(value) !== measure.names) {
+    throw new AgentError("malformed", `Cannot read ${what}: it names a member of an object twice`);
+  }
+  if (measure.wideNumbers && !isFiniteJson(value)) {
+    const message = `Cannot read ${what}: it holds a number beyond the range of a double`;
+    throw new AgentError("malformed", message);
+  }
+  return value;
 }

@@ -29,7 +29,7 @@ import type {
   OrderRules,
   RetryOutcome,
 } from "../store/job_store.ts";
-import { earlierJob, jobNotFound, jobRefusal } from "../store/job_refusal.ts";
+import { earlierJob, jobNotFound, jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import type { Showing } from "../store/stored_text.ts";
 import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./history.ts";

@@ -4,7 +4,7 @@ import { AgentError } from "../domain/error.ts";
 import type { JobUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { jobRefusal } from "../store/job_refusal.ts";
+import { jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import { HOUR_SECONDS } from "../domain/instant.ts";
 

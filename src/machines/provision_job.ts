@@ -10,6 +10,7 @@ import {
   NULLABLE_UUID,
   only,
   orNull,
+  type ShapeOf,
   shapeRef,
   TEXT,
   whole,
@@ -32,6 +33,7 @@ import {
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
 import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
+import { maskedJson } from "../domain/masking.ts";
 import { type Policy, QUOTA_GIB_USUAL, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
 import {
   type Claim,
@@ -289,56 +291,64 @@ export const DRY_RUN = whole("What a request would do.", {
   },
 });
 
+type DryRun = ShapeOf<typeof DRY_RUN>;
+
 /** What a dry run needs. */
 interface DryRunChecks extends Omit<RequestChecks, "now"> {
   readonly payloadChecks: readonly PayloadCheck[];
 }
 
-/** Why a request would be refused. */
-interface Problem {
-  readonly code: ErrorCode;
-  /** The status that the request itself would get. */
-  readonly status: number;
-  readonly message: string;
-  readonly errors: readonly FieldError[];
-}
-
-/** The result of a dry run. */
-interface DryRun {
-  /** The job of an earlier equal request, which this one would join. */
-  readonly job_uuid: JobUuid | null;
-  readonly medium: ExpectedMedium | null;
-  readonly problems: readonly Problem[];
-  /** The checks that the host could not make. */
-  readonly unchecked: readonly string[];
-}
-
 /** Errors that are not about the request. */
 const NOT_OF_THE_REQUEST: readonly ErrorCode[] = ["aborted", "internal", "overloaded"];
 
-/** Makes every check of a request, however many of them fail. @throws {AgentError} `aborted`, `internal` */
-export async function dryRun(request: MachineRequest, checks: DryRunChecks): Promise<DryRun> {
-  const problems: Problem[] = [];
+/**
+ * Makes every check of a request, however many of them fail.
+ * @returns the answer, without the secrets of the description
+ * @throws {AgentError} `aborted`, `internal`
+ */
+export async function dryRun(
+  request: MachineRequest,
+  checks: DryRunChecks,
+): Promise<DryRun> {
+  const problems: DryRun["problems"][number][] = [];
   const tried = async <T>(run: () => Promise<T>): Promise<T | undefined> => {
     try {
       return await run();
     } catch (error) {
       if (!(error instanceof AgentError) || NOT_OF_THE_REQUEST.includes(error.code)) throw error;
-      const { code, message, errors } = error;
-      problems.push({ code, status: ERROR_CODES[code].status, message, errors });
+      const { code: error_code, message, errors } = error;
+      problems.push({ error_code, status: ERROR_CODES[error_code].status, message, errors });
       return undefined;
     }
   };
   const joined = await tried(() => joinedJob(request, checks));
-  // The job of an equal request already has its medium and its space.
-  if (joined !== undefined) return { job_uuid: joined, medium: null, problems, unchecked: [] };
-  const medium = await tried(() => requireMedium(request, checks));
-  const payload = { ...request.machine, uuid: request.uuid ?? randomUuid<MachineUuid>() };
+  let medium: ExpectedMedium | undefined;
   const unchecked: string[] = [];
-  for (const check of checks.payloadChecks) {
-    unchecked.push(...await tried(() => check(payload)) ?? []);
+  // The job of an equal request already has its medium and its space.
+  if (joined === undefined) {
+    medium = await tried(() => requireMedium(request, checks));
+    const payload = { ...request.machine, uuid: request.uuid ?? randomUuid<MachineUuid>() };
+    for (const check of checks.payloadChecks) {
+      unchecked.push(...await tried(() => check(payload)) ?? []);
+    }
   }
-  return { job_uuid: null, medium: medium ?? null, problems, unchecked };
+  return {
+    dry_run: true,
+    possible: problems.length === 0,
+    uuid: request.uuid ?? null,
+    job_uuid: joined ?? null,
+    machine: masked(request.machine),
+    media: masked(request.media),
+    boot: request.boot,
+    medium: medium === undefined ? null : { name: medium.name, size: medium.size },
+    problems,
+    unchecked,
+  };
+}
+
+/** Through JSON, so that optional keys are absent rather than undefined. */
+function masked(value: unknown): JsonObject {
+  return maskedJson(JSON.parse(JSON.stringify(value)) as JsonValue) as JsonObject;
 }
 
 async function joinedJob(

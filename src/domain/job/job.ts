@@ -5,7 +5,8 @@
 // oncancel. `phase` says which of the three it is in. What tasks set on their job object is kept in
 // `props`, except for `params`, which has a column of its own.
 
-import { unreachable } from "../error.ts";
+import { sha256Hex } from "../digest.ts";
+import { invalidArgument, unreachable } from "../error.ts";
 import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
 import { type Execution, isAtRest, isFinal, type Phase, PHASES, stateOf } from "./state.ts";
@@ -21,7 +22,7 @@ import {
   whole,
   wordOf,
 } from "../description/answer.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { maskedJson } from "../masking.ts";
 import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
@@ -249,6 +250,30 @@ export interface Idempotency {
   readonly key: string;
   /** Lower-case hex SHA-256 of the canonical request. */
   readonly request_sha256: string;
+}
+
+/** The header of an answer that repeats an earlier one: `true`. */
+export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
+
+/**
+ * Under what a request is known when it is sent again: a caller who does not know whether its request for a
+ * job arrived repeats it with the same key, and gets the job of the first one.
+ * @param key the value of the header; undefined without it
+ * @param request the order of its keys does not count
+ * @throws {AgentError} `invalid_argument` naming the header
+ */
+export async function idempotencyOf(
+  key: string | undefined,
+  request: JsonValue,
+): Promise<Idempotency | undefined> {
+  if (key === undefined) return undefined;
+  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
+    const message =
+      `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;
+    throw invalidArgument(IDEMPOTENCY_KEY, message);
+  }
+  const bytes = new TextEncoder().encode(canonicalJson(request));
+  return { key, request_sha256: await sha256Hex(bytes) };
 }
 
 /** Seconds that a job of the workflow may run. */

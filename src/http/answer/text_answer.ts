@@ -13,6 +13,9 @@ import { PART_BYTES, type Showing, type StoredText } from "../../store/stored_te
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { JsonMasking } from "../../domain/masking.ts";
 import { seesSecrets } from "../request/caller.ts";
+import { CONVENTIONS } from "../request/compat.ts";
+import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
+import type { Wording } from "../../domain/job/wire.ts";
 
 /** Texts up to this size reserve no memory; all concurrent requests together hold at most 16 MiB of them. */
 const SMALL_ANSWER_BYTES = 64 * 1024;
@@ -272,29 +275,41 @@ const SECRET_MEMBER = { job: "params", other: undefined } as const;
 /** Fields that are secret as a whole: the URL of a callback often contains a token. */
 const SECRET_FIELD = { job: ["callback_url"], other: [] } as const;
 
-/** How jobs are read for the caller of a request: where secrets are masked, each by its own rules. */
-export function showingOf(
-  c: Context<HttpEnv>,
-  { wording, now }: Pick<HttpContext, "wording" | "now">,
-): Showing {
-  return { wording, now: now(), apart: !seesSecrets(c.get("caller")) };
-}
-
 /** How texts are shown to the caller of a request. */
 export function shownTo(c: Context<HttpEnv>, kind: keyof typeof SECRET_MEMBER): Shown {
   return seesSecrets(c.get("caller")) ? textBytes : (text) => maskedBytes(text, kind);
 }
 
-/**
- * Sends a stored job as it is read, in parts. Secrets are masked unless the caller may see them.
- */
+/** A job as the store has read it for a caller. */
+interface JobAnswered {
+  readonly text: StoredText;
+  /** What it was read with: where its secrets are apart, they are masked. */
+  readonly showing: Showing;
+  readonly status?: ContentfulStatusCode;
+}
+
+/** Sends a stored job as it is read, in parts. */
 export function answerJob(
   c: Context<HttpEnv>,
-  text: StoredText,
-  context: Pick<HttpContext, "log" | "budget">,
+  { text, showing, status = 200 }: JobAnswered,
+  { log, budget }: Pick<HttpContext, "log" | "budget">,
 ): Promise<Response> {
-  return answerText(c, text, { ...context, shown: shownTo(c, "job") });
+  return answerText(c, text, { log, budget, shown: showing.apart ? maskedJob : textBytes, status });
 }
+
+/**
+ * Puts the uuid of the resource into the header `request-id`, where clients of node-workflow expect it,
+ * unless the client sent an id.
+ */
+export function nameAnswer(
+  c: Context<HttpEnv>,
+  uuid: WorkflowUuid | JobUuid,
+  wording: Wording,
+): void {
+  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", uuid);
+}
+
+const maskedJob: Shown = (text) => maskedBytes(text, "job");
 
 async function* maskedBytes(
   text: StoredText,

@@ -1,7 +1,10 @@
 // Callers and their rights. access.ts identifies the caller of a request.
 
 import { unreachable } from "../../domain/error.ts";
+import type { Now } from "../../domain/instant.ts";
+import type { Wording } from "../../domain/job/wire.ts";
 import type { Token, TokenScope } from "../../domain/token.ts";
+import type { Showing } from "../../store/stored_text.ts";
 
 /** A caller who shows a token, or has shown it to begin a session. */
 interface TokenCaller {
@@ -73,6 +76,14 @@ export function seesSecrets(caller: Caller | undefined): boolean {
     default:
       return unreachable(caller);
   }
+}
+
+/** How jobs are read for a caller: where secrets are masked, each by its own rules. */
+export function showingTo(
+  caller: Caller | undefined,
+  { wording, now }: { readonly wording: Wording; readonly now: Now },
+): Showing {
+  return { wording, now: now(), apart: !seesSecrets(caller) };
 }
 
 /** Where a request came from, without the port. */

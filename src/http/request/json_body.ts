@@ -3,8 +3,8 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { AgentError, messageOf } from "../../domain/error.ts";
-import { countNames, isFiniteJson, jsonWeight, measureJson } from "../../domain/json_text.ts";
+import { AgentError } from "../../domain/error.ts";
+import { jsonWeight, measureJson, parseJson } from "../../domain/json_text.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 import { joined } from "../answer/text_answer.ts";
@@ -138,18 +138,10 @@ export async function readJson<E extends MemoryEnv>(
     throw new AgentError("too_large", message);
   }
   await reserve("value", jsonWeight(bytes, measure));
-  const text = decode(bytes);
   held?.release();
-  if (text.trim() === "") return {};
-  const value = parse(text);
-  const judgesNames = bytes.length <= SMALL_BYTES && c.req.path.startsWith(OWN_ROUTES);
-  if (judgesNames && countNames(value) !== measure.names) {
-    throw malformed("it names a member of an object twice");
-  }
-  if (measure.wideNumbers && !isFiniteJson(value)) {
-    throw malformed("it holds a number beyond the range of a double");
-  }
-  return value;
+  const distinct = bytes.length <= SMALL_BYTES && c.req.path.startsWith(OWN_ROUTES);
+  const value = parseJson(bytes, measure, { what: "the body", distinct });
+  return value === undefined ? {} : value;
 }
 
 /**
@@ -253,25 +245,6 @@ function brokeOff(error: unknown): never {
 
 function lateBody(secondsMax: number): AgentError {
   return malformed(`it did not arrive within ${secondsMax} seconds`);
-}
-
-const UTF8 = new TextDecoder("utf-8", { fatal: true });
-
-function decode(bytes: Uint8Array): string {
-  try {
-    return UTF8.decode(bytes);
-  } catch (error) {
-    throw new AgentError("malformed", "Cannot read the body: it is not UTF-8", { cause: error });
-  }
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    const reason = messageOf(error).slice(0, REASON_CHARS_MAX);
-    throw new AgentError("malformed", `Cannot read the body as JSON: ${reason}`, { cause: error });
-  }
 }
 
 function malformed(reason: string): AgentError {

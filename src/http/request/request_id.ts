@@ -3,17 +3,12 @@
 
 import { SWITCHING } from "../listen/listener.ts";
 import type { Context, MiddlewareHandler } from "hono";
-import { AgentError, invalidArgument, messageOf } from "../../domain/error.ts";
-import type { JobUuid, WorkflowUuid } from "../../domain/id.ts";
-import type { Wording } from "../../domain/job/wire.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { AccessLines } from "./access_lines.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
-import { type Idempotency, IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
-import { canonicalJson, type JsonValue } from "../../domain/json.ts";
-import { sha256Hex } from "../../domain/digest.ts";
 
 const REQUEST_ID_CHARS_MAX = 128;
 /** Characters of a path in a log line. */
@@ -41,18 +36,6 @@ export function cleanRequestId(sent: string | null | undefined): string | undefi
 
 function sentRequestId(c: Context<HttpEnv>): string | undefined {
   return cleanRequestId(c.req.header("x-request-id") ?? c.req.header("request-id"));
-}
-
-/**
- * Puts the uuid of the resource into the header `request-id`, where clients of node-workflow expect it,
- * unless the client sent an id.
- */
-export function nameAnswer(
-  c: Context<HttpEnv>,
-  uuid: WorkflowUuid | JobUuid,
-  wording: Wording,
-): void {
-  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", uuid);
 }
 
 /** Gives the request its id and logs its answer. It comes before everything that may refuse the request. */
@@ -150,30 +133,4 @@ async function setLength(answer: Response): Promise<void> {
 export function headAnswer(response: Response): Response {
   if (response.headers.has(LENGTH) || BODILESS.includes(response.status)) return response;
   return new Response(new Blob().stream(), response);
-}
-
-// `Idempotency-Key`: a caller who does not know whether a request for a job arrived sends it again
-// under the same key, and gets the job of the first one.
-
-/** The header of a repeated answer: `true`. */
-export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
-
-/**
- * The key and digest of a request; undefined without the header.
- * @param body the order of its keys does not count
- * @throws {AgentError} `invalid_argument` naming the header
- */
-export async function idempotencyOf(
-  headers: Headers,
-  body: JsonValue,
-): Promise<Idempotency | undefined> {
-  const key = headers.get(IDEMPOTENCY_KEY);
-  if (key === null) return undefined;
-  if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
-    const message =
-      `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;
-    throw invalidArgument(IDEMPOTENCY_KEY, message);
-  }
-  const request = new TextEncoder().encode(canonicalJson(body));
-  return { key, request_sha256: await sha256Hex(request) };
 }

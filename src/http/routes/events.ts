@@ -7,7 +7,7 @@ import { about, atMostChars, kept, text, wholeText } from "../../domain/descript
 import { AgentError } from "../../domain/error.ts";
 import { type JobUuid, type MachineUuid, UUID } from "../../domain/id.ts";
 import type { EventFilter } from "../../store/event_store.ts";
-import { jobNotFound } from "../../store/job_refusal.ts";
+import { jobNotFound } from "../../store/job_orders.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { openEventFeed } from "../events/feed.ts";
 import { eventStream, startAt } from "../events/stream.ts";

@@ -7,9 +7,8 @@ import { about, anyText, integer, parse, text } from "../../domain/description/v
 import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { type MachineRequest, parseMachineBody } from "../../domain/machine/machine.ts";
-import { type DRY_RUN, dryRun } from "../../machines/provision_job.ts";
-import type { ShapeOf } from "../../domain/description/answer.ts";
+import { parseMachineBody } from "../../domain/machine/machine.ts";
+import { dryRun } from "../../machines/provision_job.ts";
 import { dropLeftover, leftoverOnWire } from "../../machines/leftovers.ts";
 import {
   type MachineAction,
@@ -20,7 +19,7 @@ import {
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
-import { IDEMPOTENCY_REPLAYED, idempotencyOf } from "../request/request_id.ts";
+import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../domain/job/job.ts";
 import { readJson, smallBody, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import {
@@ -36,7 +35,7 @@ import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Job } from "../../domain/job/job.ts";
 import { type ShownMachine, shownProperties, textOf } from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { MASK, maskedJson } from "../../domain/masking.ts";
+import { MASK } from "../../domain/masking.ts";
 
 type MachinesContext = Pick<HttpContext, "store" | "limits" | "wording" | "machines">;
 
@@ -76,40 +75,12 @@ async function postMachine(
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
   const { request, dryRun: isDry } = parseMachineBody(body, context.machines.policy);
-  if (isDry) return await answerDryRun(c, request, context);
+  if (isDry) {
+    return c.json(await dryRun(request, { ...context.machines, store: context.store }));
+  }
   // parseMachineBody accepts only an object read from JSON.
-  const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
+  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
   return started(c, await machineJobs.start(request, idempotency));
-}
-
-/** The answer says what would be created, without the secrets of the description. */
-async function answerDryRun(
-  c: Context<HttpEnv>,
-  request: MachineRequest,
-  { store, machines }: MachinesContext,
-): Promise<Response> {
-  const { job_uuid, medium, problems, unchecked } = await dryRun(request, { ...machines, store });
-  const { uuid = null, machine, media, boot } = request;
-  const masked = (value: unknown) =>
-    maskedJson(JSON.parse(JSON.stringify(value)) as JsonValue) as JsonObject;
-  const answer: ShapeOf<typeof DRY_RUN> = {
-    dry_run: true,
-    possible: problems.length === 0,
-    uuid,
-    job_uuid,
-    machine: masked(machine),
-    media: masked(media),
-    boot,
-    medium: medium === null ? null : { name: medium.name, size: medium.size },
-    problems: problems.map(({ code, status, message, errors }) => ({
-      error_code: code,
-      status,
-      message,
-      errors,
-    })),
-    unchecked,
-  };
-  return c.json(answer);
 }
 
 async function postAction(
@@ -121,7 +92,7 @@ async function postAction(
   const uuid = machineUuid(c);
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
   // A key is for one action on one machine.
-  const idempotency = await idempotencyOf(c.req.raw.headers, { action, uuid, options });
+  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), { action, uuid, options });
   return started(c, await machineJobs.act(action, uuid, options, idempotency));
 }
 

@@ -13,8 +13,7 @@ import { CONVENTIONS } from "../request/compat.ts";
 import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
 import { listResponse, type NextPage } from "../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery } from "../request/query.ts";
-import { nameAnswer } from "../request/request_id.ts";
-import { answerText, shownTo } from "../answer/text_answer.ts";
+import { answerText, nameAnswer, shownTo } from "../answer/text_answer.ts";
 import { PHASES } from "../../domain/job/state.ts";
 
 type WorkflowsContext = Pick<

@@ -8,7 +8,7 @@ import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import { decide, type JobEvent } from "../../../domain/job/state.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
-import { jobNotFound } from "../../../store/job_refusal.ts";
+import { jobNotFound } from "../../../store/job_orders.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";

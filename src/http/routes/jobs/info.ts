@@ -8,7 +8,7 @@ import { AGENT_PREFIX } from "../../../domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
 import type { HttpContext, HttpEnv, HttpLimits } from "../../context.ts";
 import { jobUuidOf } from "./change.ts";
-import { jobNotFound } from "../../../store/job_refusal.ts";
+import { jobNotFound } from "../../../store/job_orders.ts";
 import { infoBody, readJson } from "../../request/json_body.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { shownTo } from "../../answer/text_answer.ts";

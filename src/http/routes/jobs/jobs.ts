@@ -4,7 +4,7 @@
 import { type Context, Hono } from "hono";
 import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
 import { about, integer } from "../../../domain/description/value.ts";
-import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { AgentError } from "../../../domain/error.ts";
 import { nearName } from "../../../domain/field_check.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import {
@@ -14,21 +14,20 @@ import {
   resumeRequest,
 } from "../../../domain/job/request.ts";
 import type { JsonValue } from "../../../domain/json.ts";
-import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
+import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts";
 import {
   type JobFilter,
   type JobOrder,
-  type OrderOutcome,
   PARAM_LOOKED_AT_MAX,
 } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
-import { IDEMPOTENCY_REPLAYED, idempotencyOf, nameAnswer } from "../../request/request_id.ts";
+import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../../domain/job/job.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
 import { readJson, smallBody, wholeBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { answerJob, answerText, showingOf, shownTo } from "../../answer/text_answer.ts";
-import { seesSecrets } from "../../request/caller.ts";
+import { answerJob, nameAnswer, shownTo } from "../../answer/text_answer.ts";
+import { seesSecrets, showingTo } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import {
   anyExecution,
@@ -77,100 +76,48 @@ async function postJob(
   context: JobsContext,
   machineJobs: MachineJobs,
 ): Promise<Response> {
-  const body = await readJson(c, wholeBody(context.limits));
-  const request = parseJobRequest(body, context.limits);
+  const { store, limits, wording } = context;
+  const body = await readJson(c, wholeBody(limits));
+  const { exec_after, ...request } = parseJobRequest(body, limits);
   // parseJobRequest accepts only an object read from JSON.
-  const idempotency = await idempotencyOf(c.req.raw.headers, body as JsonValue);
-  const { exec_after, target, locks, callback_url, params } = request;
+  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
   const order: JobOrder = {
     uuid: context.newUuid<JobUuid>(),
-    workflow_uuid: request.workflow_uuid,
+    ...request,
     exec_after: exec_after ?? undefined,
-    target,
-    locks,
-    callback_url,
-    params,
     ...(idempotency === undefined ? {} : { idempotency }),
   };
-  const showing = showingOf(c, context);
-  const outcome = machineJobs.owns(request.workflow_uuid)
-    ? await machineJobs.create(order, showing)
-    : await orderJob(c, order, showing, context);
-  const made = carriedOut(outcome, order);
-  if (made.kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
-  else context.wake();
-  const { uuid } = made.job;
-  c.header("location", `/jobs/${uuid}`);
-  nameAnswer(c, uuid, context.wording);
-  return await answerText(c, made.text, { ...context, shown: shownTo(c, "job"), status: 201 });
-}
-
-/** An order that was carried out, by this call or an earlier one. */
-type CarriedOut = Extract<OrderOutcome, { kind: "created" | "repeated" }>;
-
-/** Bytes of a workflow from which on memory is reserved. */
-const LARGE_WORKFLOW_BYTES = 128 * 1024;
-/** Memory per byte of a workflow: its text, its value, and its text in the new job. */
-const WORKFLOW_BYTE_WEIGHT = 4;
-
-/**
- * Makes a job in one call to the store. A large workflow takes two, and reserves memory until the answer.
- * @throws {AgentError} `overloaded`
- */
-async function orderJob(
-  c: Context<HttpEnv>,
-  order: JobOrder,
-  showing: Showing,
-  context: JobsContext,
-): Promise<OrderOutcome> {
-  const { store, limits, wording } = context;
+  const showing = showingTo(c.get("caller"), context);
   const rules = {
     unfinishedMax: limits.unfinishedJobsMax,
     needsTasks: !CONVENTIONS[wording].emptyChain,
     showing,
   };
-  const first = await store.jobs.order(order, { ...rules, workflowBytesMax: LARGE_WORKFLOW_BYTES });
-  if (first.kind !== "large_workflow") return first;
-  const { bytes } = first;
-  await c.get("memory").reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
-  return await store.jobs.order(order, { ...rules, workflowBytesMax: bytes });
-}
-
-/**
- * The job of an order.
- * @throws {AgentError} `not_found` naming the workflow; `overloaded`; see jobRefusal()
- */
-function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): CarriedOut {
-  switch (outcome.kind) {
-    case "created":
-    case "repeated":
-      return outcome;
-    case "no_workflow":
-      throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`);
-    case "no_tasks":
-      throw invalidArgument("workflow", `Cannot create a job: workflow ${uuid} has no tasks`);
-    case "large_workflow":
-      throw new AgentError(
-        "overloaded",
-        `Cannot create a job: workflow ${uuid} changed while it was read`,
-      );
-    default:
-      throw jobRefusal(outcome);
-  }
+  const outcome = machineJobs.owns(order.workflow_uuid)
+    ? await machineJobs.create(order, showing)
+    : await orderJob(order, rules, store.jobs, c.get("memory"));
+  const { kind, job, text } = carriedOut(outcome, order);
+  if (kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
+  else context.wake();
+  c.header("location", `/jobs/${job.uuid}`);
+  nameAnswer(c, job.uuid, wording);
+  return await answerJob(c, { text, showing, status: 201 }, context);
 }
 
 async function getJob(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
-  const text = await jobText(uuid, showingOf(c, context), context);
+  const showing = showingTo(c.get("caller"), context);
+  const text = await jobText(uuid, showing, context);
   nameAnswer(c, uuid, context.wording);
-  return await answerJob(c, text, context);
+  return await answerJob(c, { text, showing }, context);
 }
 
 async function postCancel(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const body = await readJson(c, smallBody(context.limits));
   await readChange("cancel", uuid, body, cancelRequest, context);
-  return await answerJob(c, await cancelJob(uuid, context, showingOf(c, context)), context);
+  const showing = showingTo(c.get("caller"), context);
+  return await answerJob(c, { text: await cancelJob(uuid, context, showing), showing }, context);
 }
 
 async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
@@ -178,7 +125,9 @@ async function postResume(c: Context<HttpEnv>, context: JobsContext): Promise<Re
   const body = await readJson(c, wholeBody(context.limits));
   const read = await readChange("resume", uuid, body, resumeRequest, context);
   const resume = resumeOf(read, CONVENTIONS[context.wording].resume);
-  return await answerJob(c, await resumeJob(uuid, resume, context, showingOf(c, context)), context);
+  const showing = showingTo(c.get("caller"), context);
+  const text = await resumeJob(uuid, resume, context, showing);
+  return await answerJob(c, { text, showing }, context);
 }
 
 // GET /jobs: the filter and the page in its query.
@@ -207,7 +156,7 @@ async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Resp
   const count = await context.store.jobs.count(fitting);
   if (count === 0) await refuseMisspelt(params, context);
   c.header("x-count", String(count));
-  const showing = () => showingOf(c, context);
+  const showing = () => showingTo(c.get("caller"), context);
   const options = { ...context, shown: shownTo(c, "job") };
   return await listResponse(c, jobPages(fitting, { limit, offset }, showing, context), options);
 }
@@ -308,7 +257,8 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
     try {
       const deadlineMs = performance.now() + timeout * 1000;
       await settled(c, context, uuid, deadlineMs);
-      return await answerJob(c, await jobText(uuid, showingOf(c, context), context), context);
+      const showing = showingTo(c.get("caller"), context);
+      return await answerJob(c, { text: await jobText(uuid, showing, context), showing }, context);
     } finally {
       waiting -= 1;
     }

@@ -15,11 +15,12 @@ import type { ReserveOptions } from "../../../domain/memory_budget.ts";
 import type { ChangedJob, RetryOutcome } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { jobText, jobUuidOf } from "./change.ts";
-import { jobNotFound, jobRefusal } from "../../../store/job_refusal.ts";
+import { jobNotFound, jobRefusal } from "../../../store/job_orders.ts";
 import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { answerText, showingOf, shownTo } from "../../answer/text_answer.ts";
+import { answerJob } from "../../answer/text_answer.ts";
+import { showingTo } from "../../request/caller.ts";
 import { taskName, type Workflow } from "../../../domain/job/workflow.ts";
 
 /** The part of the context that a retry uses. */
@@ -48,8 +49,9 @@ async function postRetry(
   const { from } = parse(retryRequest, body, "", "retry");
   const made = await retryJob(uuid, from, context, machineJobs);
   c.header("location", `/jobs/${made}`);
-  const text = await jobText(made, showingOf(c, context), context);
-  return await answerText(c, text, { ...context, shown: shownTo(c, "job"), status: 201 });
+  const showing = showingTo(c.get("caller"), context);
+  const text = await jobText(made, showing, context);
+  return await answerJob(c, { text, showing, status: 201 }, context);
 }
 
 /** The body of a retry. */

@@ -28,7 +28,7 @@ import type { Execution } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import { HEAP_BYTES_MAX } from "../../../domain/json_text.ts";
 import { LOG_PAGE_BYTES } from "../../../store/store.ts";
-import { jobNotFound } from "../../../store/job_refusal.ts";
+import { jobNotFound } from "../../../store/job_orders.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import { readQuery } from "../../request/query.ts";

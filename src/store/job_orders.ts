@@ -1,10 +1,66 @@
-// Turns store outcomes that created no job into errors. The store returns outcomes; the modules that
-// answer callers throw.
+// Orders jobs from the store, and turns outcomes that created no job into errors. The store returns outcomes;
+// the modules that answer callers throw.
 
-import { AgentError, type NamedRefusal, unreachable } from "../domain/error.ts";
+import { AgentError, invalidArgument, type NamedRefusal, unreachable } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/job.ts";
-import type { CreateJobOutcome, EarlierOutcome, JobStore } from "./job_store.ts";
+import type { RequestMemory } from "../domain/memory_budget.ts";
+import type {
+  CreateJobOutcome,
+  EarlierOutcome,
+  JobOrder,
+  JobStore,
+  OrderOutcome,
+  OrderRules,
+} from "./job_store.ts";
+
+/** Bytes of a workflow from which on memory is reserved. */
+const LARGE_WORKFLOW_BYTES = 128 * 1024;
+/** Memory per byte of a workflow: its text, its value, and its text in the new job. */
+const WORKFLOW_BYTE_WEIGHT = 4;
+
+/**
+ * Makes a job in one call to the store. A large workflow takes two, and reserves memory until the answer.
+ * @throws {AgentError} `overloaded`
+ */
+export async function orderJob(
+  order: JobOrder,
+  rules: Omit<OrderRules, "workflowBytesMax">,
+  jobs: Pick<JobStore, "order">,
+  memory: RequestMemory,
+): Promise<OrderOutcome> {
+  const first = await jobs.order(order, { ...rules, workflowBytesMax: LARGE_WORKFLOW_BYTES });
+  if (first.kind !== "large_workflow") return first;
+  const { bytes } = first;
+  await memory.reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
+  return await jobs.order(order, { ...rules, workflowBytesMax: bytes });
+}
+
+/** An order that was carried out, by this call or an earlier one. */
+type CarriedOut = Extract<OrderOutcome, { kind: "created" | "repeated" }>;
+
+/**
+ * The job of an order.
+ * @throws {AgentError} `not_found` naming the workflow; `overloaded`; see jobRefusal()
+ */
+export function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): CarriedOut {
+  switch (outcome.kind) {
+    case "created":
+    case "repeated":
+      return outcome;
+    case "no_workflow":
+      throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`);
+    case "no_tasks":
+      throw invalidArgument("workflow", `Cannot create a job: workflow ${uuid} has no tasks`);
+    case "large_workflow":
+      throw new AgentError(
+        "overloaded",
+        `Cannot create a job: workflow ${uuid} changed while it was read`,
+      );
+    default:
+      throw jobRefusal(outcome);
+  }
+}
 
 /** An outcome with no job: neither a new one nor the one of a repeated request. */
 type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
