@@ -3,7 +3,16 @@
 // short text; every other byte stays unchanged.
 
 import { isJsonObject, type JsonValue } from "./json.ts";
-import { BACKSLASH, CLOSE_LIST, CLOSE_OBJECT, COLON, COMMA, OPEN_LIST, OPEN_OBJECT, QUOTE } from "./json_text.ts";
+import {
+  BACKSLASH,
+  CLOSE_LIST,
+  CLOSE_OBJECT,
+  COLON,
+  COMMA,
+  OPEN_LIST,
+  OPEN_OBJECT,
+  QUOTE,
+} from "./json_text.ts";
 
 // Names of fields whose values are secrets. They are masked in logs, in errors, and in answers to callers of
 // scope `read`.

@@ -15,11 +15,7 @@ import {
 } from "../../../domain/job/request.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts";
-import {
-  type JobFilter,
-  type JobOrder,
-  PARAM_LOOKED_AT_MAX,
-} from "../../../store/job_store.ts";
+import { type JobFilter, type JobOrder, PARAM_LOOKED_AT_MAX } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../../domain/job/job.ts";
