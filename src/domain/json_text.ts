@@ -188,7 +188,7 @@ export function isFiniteJson(value: unknown): boolean {
   return true;
 }
 
-/** Characters of what was found, or of the parser's reason, that an error repeats. */
+/** Characters of the parser's reason that an error repeats. */
 const REASON_CHARS_MAX = 200;
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 

@@ -9,7 +9,8 @@ import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 import { joined } from "../answer/text_answer.ts";
 
-const REASON_CHARS_MAX = 200;
+/** Characters of a header that an error repeats. */
+const HEADER_CHARS_SHOWN = 200;
 
 const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/;
 
@@ -64,7 +65,7 @@ function refuseOtherType(headers: Headers): void {
   const sent = headers.get("content-type") ?? "";
   const [essence = "", ...parameters] = sent.toLowerCase().split(";").map((part) => part.trim());
   if (!JSON_TYPE.test(essence)) {
-    const found = sent === "" ? "none" : JSON.stringify(sent.slice(0, REASON_CHARS_MAX));
+    const found = sent === "" ? "none" : JSON.stringify(sent.slice(0, HEADER_CHARS_SHOWN));
     throw otherType(`content type is ${found}, expected application/json`);
   }
   const charset = parameters.find((part) => part.startsWith("charset="))?.slice(8);
@@ -151,7 +152,7 @@ export async function readJson<E extends MemoryEnv>(
 export function contentLengthOf(headers: Headers): number | null {
   const header = headers.get("content-length");
   if (header === null || /^\d+$/.test(header)) return header === null ? null : Number(header);
-  const shown = JSON.stringify(header.slice(0, REASON_CHARS_MAX));
+  const shown = JSON.stringify(header.slice(0, HEADER_CHARS_SHOWN));
   throw malformed(`Content-Length is ${shown}, expected one number`);
 }
 
