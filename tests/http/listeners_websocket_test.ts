@@ -5,7 +5,7 @@ import {
   type ConsoleSocket,
   openConsoleSocket,
   shakeHands,
-  SwitchedAnswer,
+  switchedAnswer,
 } from "../../src/http/console/socket.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
@@ -21,7 +21,7 @@ const ECHO: App = {
     if (takeOver === undefined) throw new Error("there is no connection to take over");
     const socket = openConsoleSocket(takeOver(), handshake);
     echo(socket);
-    return new SwitchedAnswer();
+    return switchedAnswer();
   },
 };
 

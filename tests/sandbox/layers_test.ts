@@ -39,7 +39,7 @@ const SECRET = "a secret of the host";
 const OPEN_DOORS: Readonly<Record<string, readonly string[]>> = {
   sys: ["kill", "host", "user", "interfaces", "node:os"],
   // Only as root is the network that a guest can use one of its own.
-  net: ["listen"],
+  net: ["listen", "resolve"],
 };
 
 /** The next task of the guest: its source, job and error must be what was sent. */

@@ -8,7 +8,7 @@ import { openGuestEntrance } from "../../src/sandbox/entrance.ts";
 import { guestCommand } from "../../src/sandbox/guest_command.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../../src/wall/protocol.ts";
-import { NO_SQLITE } from "../../vendors/node/wall.ts";
+import { NO_SQLITE } from "../../vendors/node/options.ts";
 import { nodeProgram, type Program } from "../support/agent_process.ts";
 import { eachNode } from "../support/each_node.ts";
 import { withDeadline, withFolder } from "../support/until.ts";

@@ -7,9 +7,6 @@ import tls from "node:tls";
 import { WebSocket as SocketClient } from "ws";
 import { asDeno, denoError } from "./errors.ts";
 
-// Captured: a guest takes the names of the platform away from itself.
-const { fetch: ownFetch, Headers, Request, Response, URL, WebSocket: OwnSocket } = globalThis;
-
 /** Deno.HttpClient. */
 export class HttpClient {
   /** A unix socket to call instead of the address. */
@@ -48,17 +45,14 @@ export function createHttpClient(
   return new HttpClient(proxy?.path, caCerts);
 }
 
-/** fetch() that takes a client. */
-export function fetch(
+/** fetch() by a client. */
+export async function fetchBy(
   input: string | URL | Request,
-  { client, ...init }: RequestInit & { client?: unknown } = {},
+  { client, ...init }: RequestInit & { client?: unknown },
 ): Promise<Response> {
-  if (!(client instanceof HttpClient)) return ownFetch(input, init);
+  if (!(client instanceof HttpClient)) throw new TypeError("Cannot fetch: the client is not one");
   const streams = init.body === undefined || init.body === null ? {} : { duplex: "half" };
-  return fetchBy(client, new Request(input, { ...init, ...streams }));
-}
-
-async function fetchBy(client: HttpClient, request: Request): Promise<Response> {
+  const request = new Request(input, { ...init, ...streams });
   const url = new URL(request.url);
   const secure = client.path === undefined && url.protocol === "https:";
   const { promise, resolve, reject } = Promise.withResolvers<Response>();
@@ -101,20 +95,17 @@ interface SocketOptions {
 }
 
 /** WebSocket that takes headers and a client. */
-export function openWebSocket(
-  url: string | URL,
-  options: string | string[] | SocketOptions = {},
-): WebSocket {
-  if (typeof options === "string" || Array.isArray(options)) return new OwnSocket(url, options);
-  const { protocols = [], headers, client } = options;
-  const socket = new SocketClient(socketUrl(url, client), protocols, {
-    headers: Object.fromEntries(new Headers(headers)),
-    ...(client instanceof HttpClient && client.path === undefined ? client.connection : {}),
-    perMessageDeflate: false,
-  });
-  // It has the events and the properties of the platform's.
-  return socket as unknown as WebSocket;
-}
+export const ClientSocket = new Proxy(WebSocket, {
+  construct(Own, [url, options = {}]: [string | URL, (string | string[] | SocketOptions)?]) {
+    if (typeof options === "string" || Array.isArray(options)) return new Own(url, options);
+    const { protocols = [], headers, client } = options;
+    return new SocketClient(socketUrl(url, client), protocols, {
+      headers: Object.fromEntries(new Headers(headers)),
+      ...(client instanceof HttpClient && client.path === undefined ? client.connection : {}),
+      perMessageDeflate: false,
+    });
+  },
+});
 
 /** A unix socket is part of the address there. */
 function socketUrl(url: string | URL, client: unknown): string {

@@ -1,12 +1,15 @@
 // Deno's connections and listeners on Node's sockets.
 
 import { Buffer } from "node:buffer";
+import fs from "node:fs";
 import net from "node:net";
 import os from "node:os";
-import tls from "node:tls";
+import process from "node:process";
 import { uncurried } from "../../src/wall/language.ts";
 import { asDeno, called, denoError, errorOfNumber, errors } from "./errors.ts";
 
+/** Between two looks whether a listener has descriptors for connections, milliseconds. */
+const LOOK_MS = 10_000;
 /** Connections that wait where the caller does not say how many may. */
 const BACKLOG = 511;
 /** Bytes that a stream of a connection reads at once. */
@@ -16,7 +19,7 @@ const MAPPED = /^::ffff:/;
 
 // Captured: a guest takes the names of the platform away from itself, and a task that gets hold of an object
 // of the guest's realm could replace methods of bytes.
-const { ReadableStream, Uint8Array: Bytes, WritableStream } = globalThis;
+const { Uint8Array: Bytes } = globalThis;
 const typed = Object.getPrototypeOf(Bytes.prototype);
 const lengthOf = uncurried<(bytes: Uint8Array) => number>(
   Object.getOwnPropertyDescriptor(typed, "length")?.get,
@@ -207,14 +210,30 @@ export class Listener {
   readonly #server: net.Server;
   readonly #arrived: Conn[] = [];
   readonly #waiting: PromiseWithResolvers<Conn>[] = [];
+  readonly #looks: ReturnType<typeof setInterval>;
+  #failure: unknown;
   #closed = false;
 
   /** @param secured puts TLS on an accepted socket */
   constructor(place: ListenPlace, secured = (socket: net.Socket): net.Socket => socket) {
     this.#server = net.createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
       this.#arrive(new Conn(secured(socket), place.path));
+      this.#look();
     });
     this.addr = bind(this.#server, place);
+    this.#looks = setInterval(() => this.#look(), LOOK_MS).unref();
+  }
+
+  /** Without descriptors Node drops connections and says nothing: the caller learns it when there are none left. */
+  #look(): void {
+    this.#failure = undefined;
+    try {
+      fs.closeSync(fs.openSync("/dev/null", "r"));
+    } catch (error) {
+      const waiting = this.#waiting.shift();
+      if (waiting === undefined) this.#failure = error;
+      else waiting.reject(denoError(error));
+    }
   }
 
   #arrive(connection: Conn): void {
@@ -227,6 +246,9 @@ export class Listener {
     const connection = this.#arrived.shift();
     if (connection !== undefined) return Promise.resolve(connection);
     if (this.#closed) return Promise.reject(closedError());
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure !== undefined) return Promise.reject(denoError(failure));
     const waiting = Promise.withResolvers<Conn>();
     this.#waiting.push(waiting);
     return waiting.promise;
@@ -235,6 +257,7 @@ export class Listener {
   close(): void {
     if (this.#closed) throw closedError();
     this.#closed = true;
+    clearInterval(this.#looks);
     this.#server.close();
     for (const { reject } of this.#waiting.splice(0)) reject(closedError());
     for (const connection of this.#arrived.splice(0)) connection.close();
@@ -282,6 +305,7 @@ export function listen(place: ListenPlace): Listener {
 export function listenTls(
   { cert, key, ...place }: ListenPlace & Deno.TlsCertifiedKeyPem,
 ): Listener {
+  const tls = process.getBuiltinModule("node:tls");
   const secureContext = asDeno(() => tls.createSecureContext({ cert, key }));
   return new Listener(
     place,

@@ -15,9 +15,6 @@ const PIECE_BYTES = 64 * 1024;
 const LOCK_RETRY_MS = 3;
 const SQLITE_BUSY = 5;
 
-// Captured: a guest takes the names of the platform away from itself.
-const { ReadableStream, setTimeout, crypto } = globalThis;
-
 /** Deno.SeekMode. */
 export const SeekMode = { Start: 0, Current: 1, End: 2 } as const;
 

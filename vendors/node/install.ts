@@ -1,22 +1,24 @@
-// Gives the program what it takes from Deno, on Node. Imported before the program itself.
+// Gives the program what it takes from Deno, on Node. Run before the program itself.
 
-import dns from "node:dns";
 import fs from "node:fs";
 import process from "node:process";
 import os from "node:os";
-import tty from "node:tty";
-import { fileURLToPath } from "node:url";
-import { setFlagsFromString } from "node:v8";
-import { createHttpClient, fetch, HttpClient, openWebSocket } from "./client.ts";
 import { connect, listen, listenTls } from "./connections.ts";
 import { asDeno, asDenoLater, called, errors } from "./errors.ts";
-import { files, FsFile, SeekMode } from "./files.ts";
-import { ChildProcess, Command } from "./programs.ts";
-import { KnownResponse, serve, serveConnection } from "./serve.ts";
+import { files, SeekMode } from "./files.ts";
 import { OTHER_RUNTIME, type OtherRuntime } from "../../src/runtime/other_runtime.ts";
-import { filesBeside } from "./embedded.ts";
-import { cannotRefuse, majorOf, NO_CODE, optionsOf, revoke } from "./wall.ts";
+import { cannotRefuse, majorOf, NO_CODE, optionsOf, WALL } from "./options.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
+
+// Evaluated when they are first used: they load much of Node, and guests, decoders and most commands do without.
+declare function require(name: "./answers.ts"): typeof import("./answers.ts");
+declare function require(name: "./client.ts"): typeof import("./client.ts");
+declare function require(name: "./programs.ts"): typeof import("./programs.ts");
+declare function require(name: "./serve.ts"): typeof import("./serve.ts");
+declare function require(name: "./wall.ts"): typeof import("./wall.ts");
+declare function require(name: string): string;
+
+type Serve = typeof import("./serve.ts").serveConnection;
 
 const PIECE_BYTES = 64 * 1024;
 /** Between two tries of a stream that whoever started this program has made non-blocking, milliseconds. */
@@ -29,8 +31,7 @@ const WORDS: Readonly<Record<string, string>> = {
 };
 
 // Captured: a guest takes the names of the platform away from itself.
-const { Atomics, Event, EventTarget, ReadableStream, setTimeout } = globalThis;
-const self = fileURLToPath(import.meta.url);
+const { Atomics, Event, EventTarget, setTimeout } = globalThis;
 
 /** Tries again where the other end is not ready. */
 async function whenReady(attempt: () => Promise<number>): Promise<number> {
@@ -64,7 +65,7 @@ function standard(descriptor: number) {
   };
   let readable: ReadableStream<Uint8Array> | undefined;
   return {
-    isTerminal: () => tty.isatty(descriptor),
+    isTerminal: () => process.getBuiltinModule("node:tty").isatty(descriptor),
     writeSync,
     write: (bytes: Uint8Array) =>
       whenReady(() =>
@@ -112,11 +113,9 @@ const deno = {
   pid: process.pid,
   build: {
     os: system,
-    arch: machine,
     target: system === "illumos"
       ? `${machine}-unknown-illumos`
       : `${machine}-unknown-${platform}-gnu`,
-    vendor: "unknown",
     standalone: true,
   },
   version: { deno: "", v8: versions.v8, typescript: "" },
@@ -149,19 +148,27 @@ const deno = {
     Object.entries(os.networkInterfaces()).flatMap(([name, addresses = []]) =>
       addresses.map((address) => ({ name, ...address }))
     ),
+  // By the hosts file too.
   resolveDns: (name: string, type: "A" | "AAAA") =>
-    asDenoLater(() => dns.promises.resolve(name, type)),
-  Command,
-  ChildProcess,
-  FsFile,
+    asDenoLater(async () => {
+      const { lookup } = process.getBuiltinModule("node:dns").promises;
+      const found = await lookup(name, { all: true, family: type === "A" ? 4 : 6 });
+      return found.map(({ address }) => address);
+    }),
   SeekMode,
-  HttpClient,
   ...files,
   connect,
   listen,
   listenTls,
-  serve,
-  createHttpClient,
+  get Command() {
+    return require("./programs.ts").Command;
+  },
+  get serve() {
+    return require("./serve.ts").serve;
+  },
+  get createHttpClient() {
+    return require("./client.ts").createHttpClient;
+  },
 };
 
 /** Deno's global events: a rejection that nobody handles ends the process unless a listener prevents it. */
@@ -185,6 +192,30 @@ function installEvents(): void {
   });
 }
 
+/** Names that the build writes into the program where it has those of the platform: they too load much of Node. */
+const LATE = {
+  KnownResponse: () => require("./answers.ts").KnownResponse,
+  ClientSocket: () => require("./client.ts").ClientSocket,
+} as const;
+
+function installLate(): void {
+  for (const [name, load] of Object.entries(LATE)) {
+    const get = () => {
+      const value: unknown = load();
+      Object.defineProperty(globalThis, name, { value });
+      return value;
+    };
+    Object.defineProperty(globalThis, name, { get, configurable: true });
+  }
+  const own = globalThis.fetch;
+  globalThis.fetch = (input, init?: RequestInit & { client?: unknown }) =>
+    init?.client === undefined ? own(input, init) : require("./client.ts").fetchBy(input, init);
+}
+
+// A guest or a decoder gets the real path, and may not ask for it.
+const [, named = ""] = process.argv;
+const self = process.execArgv.includes(WALL) ? named : fs.realpathSync(named);
+
 const runtime: OtherRuntime = {
   name: "node",
   version: versions.node,
@@ -192,23 +223,18 @@ const runtime: OtherRuntime = {
   file: self,
   options: optionsOf(self, major, { agent: AGENT_HEAP_MIB, walled: WALLED_MEMORY_MIB }),
   cannotRefuse: cannotRefuse(major),
-  revoke,
-  beside: (name) => filesBeside.get(name) ?? missing(name),
-  serveConnection,
+  revoke: (keep) => require("./wall.ts").revoke(keep),
+  beside: (name) => require(name),
+  serveConnection: ((...given) => require("./serve.ts").serveConnection(...given)) satisfies Serve,
 };
-
-function missing(name: string): never {
-  throw new errors.NotFound(`Cannot read ${name}: this build lacks it`);
-}
 
 // Node warns that its SQLite is young; operators cannot do anything about it.
 process.removeAllListeners("warning");
 // A guest or a decoder was started with it, and has no flags to change.
-if (!process.execArgv.includes(NO_CODE)) setFlagsFromString(NO_CODE);
+if (!process.execArgv.includes(NO_CODE)) {
+  process.getBuiltinModule("node:v8").setFlagsFromString(NO_CODE);
+}
 installEvents();
+installLate();
 Object.defineProperty(globalThis, OTHER_RUNTIME, { value: runtime });
-Object.assign(globalThis, { Deno: deno, fetch, Response: KnownResponse });
-const OwnWebSocket = globalThis.WebSocket;
-globalThis.WebSocket = new Proxy(OwnWebSocket, {
-  construct: (_target, [url, options]) => openWebSocket(url, options),
-});
+Object.assign(globalThis, { Deno: deno });

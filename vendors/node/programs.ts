@@ -13,9 +13,6 @@ const PIECES_AHEAD = 4;
 /** What a shell adds to the number of the signal that ended a program. */
 const SIGNAL_EXIT = 128;
 
-// Captured: a guest takes the names of the platform away from itself.
-const { ReadableStream, WritableStream } = globalThis;
-
 type Streams = Readonly<Record<"stdin" | "stdout" | "stderr", "piped" | "null" | "inherit">>;
 
 const NODE_WORDS = { piped: "pipe", null: "ignore", inherit: "inherit" } as const;

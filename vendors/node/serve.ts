@@ -11,6 +11,7 @@ import type {
   RequestInfo,
   ServedConnection,
 } from "../../src/http/listen/runtime_connection.ts";
+import { KnownResponse, wholeBodies } from "./answers.ts";
 import { Conn, Listener, type ListenPlace } from "./connections.ts";
 import { denoError, errors } from "./errors.ts";
 
@@ -18,33 +19,6 @@ import { denoError, errors } from "./errors.ts";
 const HEAD_BYTES_MAX = 64 * 1024;
 const UNKNOWN_METHODS: readonly string[] = ["TRACE", "TRACK", "CONNECT"];
 const UPGRADE_WITH_BODY = "Cannot change the protocol of a request that has a body\n";
-
-// Captured: a guest takes the names of the platform away from itself.
-const { AbortController, Headers, ReadableStream, Request, URL } = globalThis;
-const PlainResponse = globalThis.Response;
-
-/** Bytes or text of a body that is there whole, by its answer. */
-const wholeBodies = new WeakMap<Response, string | Uint8Array<ArrayBuffer>>();
-
-function isBytes(body: unknown): body is Uint8Array<ArrayBuffer> {
-  return body instanceof Uint8Array;
-}
-
-/** A Response whose whole body can be sent in one piece, with its length. */
-export class KnownResponse extends PlainResponse {
-  constructor(body?: BodyInit | null, init?: ResponseInit) {
-    super(body, init);
-    if (typeof body === "string" || isBytes(body)) wholeBodies.set(this, body);
-  }
-
-  /** Node's own shares a stream with the answer, and ends it when the collector takes a copy that nobody read. */
-  override clone(): Response {
-    const whole = wholeBodies.get(this);
-    if (whole === undefined || this.bodyUsed) return super.clone();
-    const { status, statusText, headers } = this;
-    return new KnownResponse(whole, { status, statusText, headers });
-  }
-}
 
 type Handling = Pick<ConnectionHandling, "answer" | "failed">;
 

@@ -7,59 +7,6 @@ import net from "node:net";
 import process from "node:process";
 import os from "node:os";
 
-/** A Node whose permission model covers the network, and lets a process give permissions up. */
-const NETWORK_MAJOR = 25;
-
-/** Major version of a Node, like 24 of "24.18.0". */
-export function majorOf(version: string): number {
-  return Number(version.split(".")[0]);
-}
-
-/**
- * The checks that a Node cannot pass: `sys` in any version (the host's name, the user, the interfaces, and
- * signals), the network in older ones.
- */
-export function cannotRefuse(major: number): readonly string[] {
-  return major >= NETWORK_MAJOR ? ["sys"] : ["sys", "net"];
-}
-
-export const NO_CODE = "--disallow-code-generation-from-strings";
-/** V8 writes files for some of its flags, and asks no permission model. */
-const NO_FLAGS = "--freeze-flags-after-init";
-/** A signal must not open an inspector. */
-const NO_INSPECTOR = "--disable-sigusr1";
-const QUIET = "--no-warnings";
-/** The traps of WebAssembly reserve gigabytes of addresses, which a process with a limit of those has not. */
-const NO_TRAPS = "--disable-wasm-trap-handler";
-/** The permission model does not cover node:sqlite, which reads and makes files all the same. */
-export const NO_SQLITE = "--no-experimental-sqlite";
-
-/** Options of Node for each face of the program that lies in `file`. */
-export function optionsOf(
-  file: string,
-  major: number,
-  heapMib: { readonly agent: number; readonly walled: number },
-) {
-  const walled = [
-    "--permission",
-    `--allow-fs-read=${file}`,
-    // The guest still has to reach its agent; it gives this up afterwards.
-    ...(major >= NETWORK_MAJOR ? ["--allow-net"] : []),
-    NO_INSPECTOR,
-    NO_SQLITE,
-    NO_TRAPS,
-    NO_CODE,
-    NO_FLAGS,
-    QUIET,
-    `--max-old-space-size=${heapMib.walled}`,
-  ];
-  return {
-    agent: [NO_CODE, QUIET, `--max-old-space-size=${heapMib.agent}`],
-    guest: walled,
-    decoder: walled,
-  };
-}
-
 /** The permission model, where a process can give permissions up. */
 interface Droppable {
   drop?(scope: string): void;

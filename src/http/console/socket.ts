@@ -43,10 +43,8 @@ export interface Handshake {
 }
 
 /** Stands for the answer on a connection that was taken over; never sent. */
-export class SwitchedAnswer extends Response {
-  override get status(): number {
-    return SWITCHING;
-  }
+export function switchedAnswer(): Response {
+  return Object.defineProperty(new Response(), "status", { value: SWITCHING });
 }
 
 /**

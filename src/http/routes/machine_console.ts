@@ -12,7 +12,7 @@ import {
   type Handshake,
   openConsoleSocket,
   shakeHands,
-  SwitchedAnswer,
+  switchedAnswer,
 } from "../console/socket.ts";
 import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
 import { hostOf } from "../request/head_check.ts";
@@ -161,7 +161,7 @@ function upgrade(
     leave();
     log.info("console closed", { ...fields, ...end, ms: Math.round(performance.now() - startMs) });
   });
-  return new SwitchedAnswer();
+  return switchedAnswer();
 }
 
 /** The limited places of open consoles. */

@@ -2,7 +2,9 @@
 
 import { assertEquals } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
+import { writeNodeFile } from "../../../vendors/build_node.ts";
 import { makeCertificate } from "../../http/tls_files.ts";
+import { sources } from "../../house/sources.ts";
 import { eachNode } from "../../support/each_node.ts";
 import { findProgram } from "../../support/program.ts";
 import { withFolder } from "../../support/until.ts";
@@ -20,12 +22,9 @@ async function linesOf(program: string, args: readonly string[]): Promise<string
 }
 
 /** The program of calls behind the adapter, in one file. */
-async function bundle(folder: string): Promise<string> {
-  const entry = join(ROOT, "tests/vendors/node/calls_on_node.ts");
-  const output = join(folder, "calls.mjs");
-  const args = ["bundle", "--quiet", "--output", output, entry];
-  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT }).output();
-  assertEquals([success, success ? "" : new TextDecoder().decode(stderr)], [true, ""]);
+async function build(folder: string): Promise<string> {
+  const [output, work] = [join(folder, "calls.mjs"), join(folder, "work")];
+  await writeNodeFile({ main: CALLS, beside: {}, title: "calls", work, output });
   return output;
 }
 
@@ -40,7 +39,7 @@ eachNode("every call of the adapter answers as Deno's", async ({ program }) => {
     await Deno.mkdir(join(folder, "node"));
     const own = ["run", "--quiet", "--cached-only", "--unstable-net", "-A", CALLS];
     const expected = await linesOf(Deno.execPath(), [...own, join(folder, "deno")]);
-    const found = await linesOf(program, [await bundle(folder), join(folder, "node")]);
+    const found = await linesOf(program, [await build(folder), join(folder, "node")]);
     assertEquals(found, expected);
     assertEquals(expected.length > 70, true, expected.join("\n"));
   });
@@ -51,17 +50,21 @@ async function namesIn(file: string, words: string): Promise<string[]> {
   const text = await Deno.readTextFile(join(ADAPTER, file));
   const [, object = ""] = text.split(words);
   const [inner = ""] = object.split("\n};");
-  return Array.from(inner.matchAll(/^ {2}(\w+)[:,(]/gm), ([, name = ""]) => name);
+  return Array.from(inner.matchAll(/^ {2}(?:get )?(\w+)[:,(]/gm), ([, name = ""]) => name);
 }
 
-Deno.test("every name that the adapter offers is called", async () => {
+Deno.test("every name that the adapter offers is called here and by the program", async () => {
   const names = [
     ...await namesIn("install.ts", "const deno = {"),
     ...await namesIn("files.ts", "export const files = {"),
   ];
   assertEquals(names.length > 50, true, names.join());
   const calls = await Deno.readTextFile(CALLS);
-  assertEquals(names.filter((name) => !calls.includes(`Deno.${name}`)), []);
+  const program = [await Deno.readTextFile(join(ROOT, "main.ts"))];
+  for (const { text } of await sources("src")) program.push(text);
+  for (const text of [calls, program.join("\n")]) {
+    assertEquals(names.filter((name) => !new RegExp(`\\bDeno\\.${name}\\b`).test(text)), []);
+  }
 });
 
 Deno.test("the adapter stays small", async () => {

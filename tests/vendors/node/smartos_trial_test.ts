@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "@std/path";
-import { cannotRefuse, majorOf } from "../../../vendors/node/wall.ts";
+import { cannotRefuse, majorOf } from "../../../vendors/node/options.ts";
 import { eachNode } from "../../support/each_node.ts";
 import { NEEDS_HOST, withSmartosHost } from "./smartos_host.ts";
 
