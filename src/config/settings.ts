@@ -113,7 +113,8 @@ export const SETTINGS = {
   store_ca_file: define<string | null>(
     path("FILE"),
     null,
-    "certificate (PEM) of the authority of a store postgres://; else those of the system",
+    "certificate (PEM) of the authority of a store postgres://, with which TLS is used on the loopback " +
+      "too; else those of the system",
   ),
   store_deadline: define(
     integer("SECONDS", 1, 10),

@@ -1,11 +1,12 @@
-// A PostgreSQL server of tests: Debian's, in a folder of its own, reached by a socket in that folder, and ended by
-// the test file that started it. Its programs are not on PATH there.
+// A PostgreSQL server of tests: Debian's, in a folder of its own, reached by a socket in that folder, on request also
+// by an address of the loopback, and ended by the test file that started it. Its programs are not on PATH there.
 
 import { until } from "./until.ts";
 
 /** Who runs the server, which refuses to be root. */
 const NOBODY = 65_534;
 const FOLDERS = "/usr/lib/postgresql";
+const DEFAULT_PORT = 5432;
 
 /** A server that answers. */
 export interface PostgresServer {
@@ -17,12 +18,32 @@ export interface PostgresServer {
   url(database: string, user?: string): string;
   /** Runs SQL in a database, as the owner of all unless a user is given. @returns what psql prints */
   sql(text: string, database?: string, user?: string): Promise<string>;
+  /** Runs one of the server's own programs on it, such as pg_dump. @returns what it prints */
+  run(program: string, ...args: readonly string[]): Promise<string>;
   /** Ends the server, and all sessions with it. */
   stop(): Promise<void>;
   /** Stops all its processes: nothing is answered, and no connection ends. */
   pause(): Promise<void>;
   /** Lets them go on. */
   resume(): Promise<void>;
+}
+
+/** Where a server is reached by TCP as well. */
+export interface ServerAddress {
+  readonly hostname: string;
+  readonly port: number;
+  /** Lines of pg_hba.conf for those who come that way. */
+  readonly admits: string;
+}
+
+/** An address of the loopback that no other server of this machine has. */
+export function freeAddress(admits: string): ServerAddress {
+  const bytes = crypto.getRandomValues(new Uint8Array(3));
+  const hostname = `127.${bytes.map((byte) => 1 + byte % 254).join(".")}`;
+  const listener = Deno.listen({ hostname, port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  return { hostname, port, admits };
 }
 
 /** Registers a test that needs the server. Its name ends in `[needs postgres]`, so a skip is seen. */
@@ -48,10 +69,12 @@ export function postgresFolder(): string | undefined {
  * Starts a server without data.
  * @param parent an empty folder, which the server may enter
  * @param settings further ones of the server, as `name=value`
+ * @param address for TCP; none unless given
  */
 export async function startPostgres(
   parent: string,
   settings: readonly string[] = ["fsync=off"],
+  address?: ServerAddress,
 ): Promise<PostgresServer> {
   const programs = postgresFolder();
   if (programs === undefined) throw new Error("Cannot start PostgreSQL: it is not installed");
@@ -62,32 +85,41 @@ export async function startPostgres(
     await Deno.chmod(parent, 0o711);
   }
   const data = `${folder}/data`;
+  const port = `${address?.port ?? DEFAULT_PORT}`;
   const auth = ["--auth=trust", "--username=owner", "--encoding=UTF8", "--no-locale"];
   await finished(command(`${programs}/initdb`, ["--no-sync", ...auth, "-D", data], folder));
+  if (address !== undefined) {
+    const lines = `local all all trust\n${address.admits}\n`;
+    await Deno.writeTextFile(`${data}/pg_hba.conf`, lines);
+  }
   const child = command(`${programs}/postgres`, [
     "-D",
     data,
-    // No port: two servers never meet.
-    ...["listen_addresses=", `unix_socket_directories=${folder}`, ...settings]
+    // Nowhere else: two servers never meet.
+    ...[`listen_addresses=${address?.hostname ?? ""}`, `port=${port}`, ...settings]
       .flatMap((setting) => ["-c", setting]),
+    ...["-c", `unix_socket_directories=${folder}`],
   ], folder).spawn();
   const log = new Response(child.stderr).text();
   const ended = child.status.then(async ({ code }) => {
     throw new Error(`PostgreSQL ended with code ${code}: ${await log}`);
   });
   ended.catch(() => {});
-  const sql = async (text: string, database = "postgres", user = "owner") => {
-    const flags = ["-h", folder, "-U", user, "-qtAX", "-v", "ON_ERROR_STOP=1"];
-    return await finished(command(`${programs}/psql`, [...flags, "-c", text, database], folder));
+  const runAs = async (user: string, program: string, args: readonly string[]) => {
+    const place = ["-h", folder, "-p", port, "-U", user];
+    return await finished(command(`${programs}/${program}`, [...place, ...args], folder));
   };
+  const sql = async (text: string, database = "postgres", user = "owner") =>
+    await runAs(user, "psql", ["-qtAX", "-v", "ON_ERROR_STOP=1", "-c", text, database]);
   const ready = until("PostgreSQL to answer", () => sql("SELECT 1").catch(() => undefined));
   await Promise.race([ready, ended]);
   return {
     pid: child.pid,
     folder,
     url: (database, user = "owner") =>
-      `postgres://${user}@localhost/${database}?host=${encodeURIComponent(folder)}`,
+      `postgres://${user}@localhost:${port}/${database}?host=${encodeURIComponent(folder)}`,
     sql,
+    run: (program, ...args) => runAs("owner", program, args),
     pause: () => signalAll(child.pid, "SIGSTOP"),
     resume: () => signalAll(child.pid, "SIGCONT"),
     async stop() {

@@ -240,7 +240,9 @@ export class SharedDatabase {
       const batch = this.#pending.splice(0, WRITES_AT_ONCE);
       // One that fails takes the others with it: then each runs by itself.
       if (batch.length > 1 && await this.#commit(batch)) continue;
-      for (const write of batch) await this.#commitOne(write);
+      for (const [at, write] of batch.entries()) {
+        await this.#commitOne(write, at < batch.length - 1);
+      }
     }
     this.#rounds = undefined;
   }
@@ -259,7 +261,8 @@ export class SharedDatabase {
     }
   }
 
-  async #commitOne(write: QueuedWrite): Promise<void> {
+  /** @param leads whether others of its batch come after it */
+  async #commitOne(write: QueuedWrite, leads: boolean): Promise<void> {
     // Ends with an answer, at the deadline, or in the queue.
     for (;;) {
       try {
@@ -270,7 +273,7 @@ export class SharedDatabase {
         if (isMeeting(error) && write.meetings < MEETINGS_MAX && !late) {
           write.meetings += 1;
           // Others go first: this one may wait for a lock again.
-          if (this.#pending.length > 0) return void this.#pending.push(write);
+          if (leads || this.#pending.length > 0) return void this.#pending.push(write);
           await new Promise((resolve) => setTimeout(resolve, MEETING_PAUSE_MS));
           continue;
         }
@@ -359,12 +362,15 @@ export class SharedDatabase {
 
   /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
   async #connect(deadlineMs: number, noticed?: (notice: string) => void): Promise<ServerSession> {
+    let why: unknown;
     for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
       const leftMs = deadlineMs - performance.now();
       try {
         return await openSession(this.#options, leftMs, noticed);
       } catch (error) {
-        if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw away(error);
+        // The last one may only say that no time was left.
+        why ??= error;
+        if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw away(why);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }

@@ -74,9 +74,9 @@ export async function openSession(
     ...placeOf(url),
     ...(password === undefined ? {} : { password }),
     // Without a verified name, anyone on the way could be the server.
-    ...(isNear(url)
-      ? {}
-      : { ssl: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } }),
+    ...(isEncrypted(url, ca)
+      ? { ssl: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } }
+      : {}),
     stream: () => socket,
     connectionTimeoutMillis: Math.max(Math.ceil(leftMs), 1),
     application_name: "zonewright",
@@ -124,10 +124,11 @@ function placeOf(url: string): pg.ClientConfig {
 
 const DEFAULT_PORT = 5432;
 
-/** Whether a server is on this machine: on its loopback, or behind a socket. */
-function isNear(url: string): boolean {
+/** Whether a server must prove its name by TLS: always beyond this machine, on it where an authority is given. */
+function isEncrypted(url: string, ca: string | undefined): boolean {
   const { hostname, searchParams } = new URL(url);
-  return searchParams.has("host") || /^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
+  if (searchParams.has("host")) return false;
+  return ca !== undefined || !/^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
 }
 
 /** Whether the same transaction may succeed when it is run again. */
