@@ -1,8 +1,9 @@
 // Fills a store with jobs by copying one that is there, many times, in SQL. It knows no columns: it takes
-// whatever the schema has, so that it need not change with it. The agent of the store must not run. By
+// whatever the schema has, so that it need not change with it, and counts the jobs in the end. The agent of the store must not run. By
 // hand: fill.ts FILE JOBS.
 
 import { DatabaseSync } from "node:sqlite";
+import { recount } from "../tests/support/recount.ts";
 
 /** Rows of one transaction; more would only make the write-ahead log longer. */
 const CHUNK = 100_000;
@@ -63,6 +64,7 @@ export function fillWithJobs(
       }
       db.exec("COMMIT");
     }
+    recount({ run: (sql) => db.exec(sql) });
     db.exec("PRAGMA synchronous = FULL; PRAGMA wal_checkpoint(TRUNCATE)");
   } finally {
     db.close();

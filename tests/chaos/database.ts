@@ -2,11 +2,11 @@
 
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
-import { REMOVABLE } from "../../src/store/sqlite/words.ts";
+import { assertCounted } from "../support/recount.ts";
 
 /**
  * Looks into a copy of the files, so that the agent itself has to recover them.
- * @throws {Error} when SQLite finds the database damaged
+ * @throws {Error} when SQLite finds the database damaged, or a counter is not what a count of the jobs says
  */
 export function expectWholeDatabase(stateDir: string): void {
   const copy = Deno.makeTempDirSync({ prefix: "zonewright-test-" });
@@ -23,22 +23,11 @@ export function expectWholeDatabase(stateDir: string): void {
       if (words !== "ok") throw new Error(`The database is damaged: ${words}`);
       const orphans = db.prepare("PRAGMA foreign_key_check").all();
       if (orphans.length > 0) throw new Error(`Rows without owner: ${JSON.stringify(orphans)}`);
-      expectTrueCount(db);
+      assertCounted({ rows: (sql) => db.prepare(sql).all() });
     } finally {
       db.close();
     }
   } finally {
     Deno.removeSync(copy, { recursive: true });
-  }
-}
-
-/** The triggers have counted the jobs that may be removed. */
-function expectTrueCount(db: Database): void {
-  const row = db.prepare(
-    `SELECT (SELECT jobs FROM removable_count) AS counted,
-            (SELECT count(*) FROM jobs WHERE ${REMOVABLE}) AS found`,
-  ).get<{ counted: number; found: number }>();
-  if (row === undefined || row.counted !== row.found) {
-    throw new Error(`${row?.found} jobs may be removed, counted are ${row?.counted}`);
   }
 }

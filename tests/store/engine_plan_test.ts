@@ -12,6 +12,7 @@ import { rescueJobs } from "../../src/store/sqlite/job/leases.ts";
 import { selectMeasures, selectStats } from "../../src/store/sqlite/job/stats.ts";
 import { READY_MAX } from "../../src/store/rules.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
+import { recount } from "../support/recount.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { recordOf } from "./store_case.ts";
 import { assertAlongIndexes, type Made, noting } from "./noted_statements.ts";
@@ -31,6 +32,8 @@ function fill(db: Connection): void {
       T0,
     );
   }
+  db.counters.drop();
+  recount(db);
 }
 
 /** Runs a part of the engine on a full store. @returns the statements that it made */

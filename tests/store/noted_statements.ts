@@ -35,7 +35,8 @@ export function assertAlongIndexes(db: Connection, { sql, values }: Made): void 
     const table = /^SCAN (\w+)/.exec(detail)?.[1];
     if (table === undefined) continue;
     // Lists of ids, single rows, small tables by nature, and an index whose rows are taken in their order.
-    const fine = /^SCAN (gone|json_each|runners|ended|CONSTANT ROW|pragma_\w+)\b/.test(detail) ||
+    const fine =
+      /^SCAN (gone|json_each|runners|hosts|ended|CONSTANT ROW|pragma_\w+)\b/.test(detail) ||
       /USING (COVERING )?INDEX/.test(detail) || /^SCAN removed_jobs/.test(detail);
     assert(fine, `${sql}\n${detail}`);
   }

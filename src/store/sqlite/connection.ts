@@ -11,6 +11,7 @@ import {
   type Pace,
   type WriteAheadLog,
 } from "./group_commit.ts";
+import { CounterChanges } from "./counters.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
 import { migrate, type SchemaSteps } from "./migrations.ts";
 
@@ -37,6 +38,8 @@ export class Connection {
   readonly #statements = new Map<string, Statement>();
   readonly #kept = new Map<string, unknown>();
   readonly #followers = new Set<() => void>();
+  /** What the present transaction changes in the counters. */
+  readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
   /** Readers of rows that are sent in parts. */
   readonly readers = new RowReaders();
   #open = true;
@@ -65,7 +68,11 @@ export class Connection {
     }
     this.#log = path === IN_MEMORY ? NO_LOG : openWriteAheadLog(path);
     this.#commits = new GroupCommit(this.#db, this.#log, watch, {
-      undone: () => this.#kept.clear(),
+      written: () => this.counters.write(),
+      undone: () => {
+        this.#kept.clear();
+        this.counters.drop();
+      },
       synced: () => this.#followers.forEach((call) => call()),
     });
   }

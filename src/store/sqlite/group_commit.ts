@@ -56,6 +56,8 @@ type Settled = { readonly ok: true; readonly value: unknown } | {
 };
 
 interface CommitEvents {
+  /** The writes of a transaction, or of a part of it, have run: what they share is to be written. */
+  written(): void;
   /** A transaction, or a part of it, was rolled back. */
   undone(): void;
   /** A commit is on the disk. */
@@ -191,6 +193,7 @@ export class GroupCommit {
   #transact(batch: readonly PendingWrite[], attempt: (run: () => unknown) => Settled): Settled[] {
     return this.#db.transaction(() => {
       const settled = batch.map(({ run }) => attempt(run));
+      this.#events.written();
       this.#notify("before", batch);
       return settled;
     })();
@@ -199,7 +202,12 @@ export class GroupCommit {
   /** Runs one write of a batch in a savepoint; its error is its own unless it ended the transaction. */
   #attempt(run: () => unknown): Settled {
     try {
-      return { ok: true, value: this.#db.transaction(run)() };
+      const value = this.#db.transaction(() => {
+        const value = run();
+        this.#events.written();
+        return value;
+      })();
+      return { ok: true, value };
     } catch (error) {
       // The error rolled back the whole transaction, so it concerns every write.
       if (storageFailure(error) !== undefined || !this.#db.inTransaction) throw error;

@@ -14,9 +14,9 @@ export interface SchemaSteps {
   readonly steps: readonly string[];
 }
 
-/** The steps of this program. Versions 1 to 17 were never released. */
+/** The steps of this program. Versions 1 to 18 were never released. */
 export const SCHEMA_STEPS: SchemaSteps = {
-  first: 18,
+  first: 19,
   steps: [SCHEMA],
 };
 

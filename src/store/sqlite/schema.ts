@@ -1,21 +1,12 @@
 // The tables of the store. Whatever the schema can refuse, it refuses: words outside a closed list by CHECKs,
 // a second unfinished job of a target by a unique partial index, a second result of a task by a primary key.
 
-import { EVENT_TABLES, LOCAL_EVENTS } from "./event_tables.ts";
+import { EVENTS_KEPT } from "../event_store.ts";
+import { COUNTER_TABLES } from "./counters.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
-import { PLACE_TABLES } from "./place_tables.ts";
-import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
-import {
-  COUNTED,
-  counts,
-  FINISHED,
-  HOLDS_TARGET,
-  IS_UNFINISHED,
-  isOneOf,
-  REMOVABLE,
-  removable,
-  SPAN,
-} from "./words.ts";
+import { JOB_CHANGES } from "../../domain/event.ts";
+import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
+import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE } from "./words.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
@@ -249,106 +240,127 @@ const JOB_TABLES = `
   ) STRICT;
 `;
 
-const MINUTE = `'${SPAN.minute}' || substr(old.created_at, 1, 16)`;
-const SECOND = `'${SPAN.second}' || substr(old.created_at, 1, 19)`;
-const SPANS = `'${SPAN.all}', ${MINUTE}, ${SECOND}`;
+// Events. Triggers insert them in the transaction of what they report, except the frequent ones, of the changes of
+// a job, which job/traces.ts writes. events.ts reads them.
 
-const COLUMNS = COUNTED.join(", ");
-/** Sets every column by what the row counted before and what it counts now. */
-const moved = COUNTED.map((column) =>
-  `${column} = ${column} + ${counts(column, "new.")} - ${counts(column, "old.")}`
-).join(", ");
-const ONE = COUNTED.map((column) => counts(column, "new.")).join(", ");
-const MORE = COUNTED.map((column) => `${column} = ${column} + excluded.${column}`).join(", ");
-const LESS = COUNTED.map((column) => `${column} = ${column} - ${counts(column, "old.")}`).join(
-  ", ",
-);
+/** Old events are removed in batches of this size. */
+const REMOVED_AT_ONCE = 500;
+/** Largest payload of an event that is not about a row, bytes. */
+const BODY_BYTES_MAX = 2048;
 
-/**
- * Counters of jobs, which triggers keep exact, so that no count takes longer with a long history. A minute, a
- * second or an hour without jobs has no row. job/counts.ts reads them.
- */
-const COUNT_TABLES = `
-  -- Jobs by the time of their creation. GET /stats reads this instead of counting jobs; it needs the seconds,
-  -- since the minute in which a window begins may hold a hundred thousand jobs.
-  CREATE TABLE job_counts (
-    -- Its letter, then the beginning of created_at.
-    span TEXT PRIMARY KEY,
-    ${COUNTED.map((column) => `${column} INTEGER NOT NULL CHECK (${column} >= 0)`).join(",\n    ")}
-  ) STRICT, WITHOUT ROWID;
-  INSERT INTO job_counts (span, ${COLUMNS}) VALUES ('${SPAN.all}', ${
-  COUNTED.map(() => 0).join(", ")
-});
-  CREATE TRIGGER job_counts_insert AFTER INSERT ON jobs BEGIN
-    INSERT INTO job_counts (span, ${COLUMNS}) VALUES
-      ('${SPAN.all}', ${ONE}),
-      (${MINUTE.replace("old.", "new.")}, ${ONE}),
-      (${SECOND.replace("old.", "new.")}, ${ONE})
-      ON CONFLICT DO UPDATE SET ${MORE};
-  END;
-  CREATE TRIGGER job_counts_update AFTER UPDATE OF execution ON jobs
-  WHEN old.execution <> new.execution
-    AND NOT (${counts("queued", "old.")} AND ${counts("queued", "new.")}) BEGIN
-    UPDATE job_counts SET ${moved} WHERE span IN (${SPANS});
-  END;
-  CREATE TRIGGER job_counts_delete AFTER DELETE ON jobs BEGIN
-    UPDATE job_counts SET ${LESS} WHERE span IN (${SPANS});
-    DELETE FROM job_counts WHERE span IN (${MINUTE}, ${SECOND}) AND ${COUNTED.join(" + ")} = 0;
-  END;
+const PRESENT = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 
-  -- Jobs that ended, by hour of their end and by how: GET /agent/v1/stats/hourly reads this instead of
-  -- counting jobs.
-  CREATE TABLE finished_counts (
-    hour TEXT NOT NULL,
-    execution TEXT NOT NULL CHECK ${isOneOf("execution", EXECUTIONS.filter(isFinal))},
-    jobs INTEGER NOT NULL CHECK (jobs >= 0),
-    PRIMARY KEY (hour, execution)
-  ) STRICT, WITHOUT ROWID;
-  CREATE TRIGGER finished_counts_insert AFTER INSERT ON jobs
-  WHEN new.finished_at IS NOT NULL BEGIN
-    INSERT INTO finished_counts (hour, execution, jobs)
-      VALUES (substr(new.finished_at, 1, 13), new.execution, 1)
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER finished_counts_update AFTER UPDATE OF execution, finished_at ON jobs
-  WHEN (old.finished_at IS NOT NULL OR new.finished_at IS NOT NULL)
-    AND (old.finished_at IS NOT new.finished_at OR old.execution <> new.execution) BEGIN
-    UPDATE finished_counts SET jobs = jobs - 1
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
-    DELETE FROM finished_counts
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
-    INSERT INTO finished_counts (hour, execution, jobs)
-      SELECT substr(new.finished_at, 1, 13), new.execution, 1 WHERE new.finished_at IS NOT NULL
-      ON CONFLICT DO UPDATE SET jobs = jobs + 1;
-  END;
-  CREATE TRIGGER finished_counts_delete AFTER DELETE ON jobs
-  WHEN old.finished_at IS NOT NULL BEGIN
-    UPDATE finished_counts SET jobs = jobs - 1
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution;
-    DELETE FROM finished_counts
-      WHERE hour = substr(old.finished_at, 1, 13) AND execution = old.execution AND jobs = 0;
-  END;
+/** Columns of an event that is not about a job. */
+const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
 
-  -- How many jobs retention may remove, so that it need not count them. A job that is kept for its
-  -- idempotency key or its callback is not among them, and no newer one goes in its place.
-  CREATE TABLE removable_count (
-    id INTEGER PRIMARY KEY CHECK (id = 1),
-    jobs INTEGER NOT NULL CHECK (jobs >= 0)
+/** The table, and events of jobs. Each is a narrow row. */
+const EVENT_TABLES = `
+  CREATE TABLE events (
+    -- The newest row is never removed, so that no number is used again.
+    seq INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    at TEXT NOT NULL,
+    -- No reference: events of a removed job are passed over.
+    job_id INTEGER,
+    -- Of kind job: what happened, the chain before it with its number of ended tasks, and the chain after it.
+    change TEXT CHECK ${isOneOf("change", JOB_CHANGES)},
+    state TEXT CHECK ${isOneOf("state", EXECUTIONS)},
+    phase TEXT CHECK ${isOneOf("phase", PHASES)},
+    ended INTEGER,
+    next_phase TEXT CHECK ${isOneOf("next_phase", PHASES)},
+    -- Of kind log: the line.
+    line INTEGER,
+    -- JSON, for the kinds that are about no other row.
+    body TEXT CHECK (octet_length(body) <= ${BODY_BYTES_MAX}),
+    -- What each kind has; there is no other kind. Compared one after the other, the most frequent one first: for
+    -- a list of words SQLite would build an index with every row.
+    CHECK (CASE kind
+      WHEN 'job' THEN
+        job_id IS NOT NULL AND change IS NOT NULL AND line IS NULL AND body IS NULL
+      WHEN 'log' THEN
+        job_id IS NOT NULL AND change IS NULL AND line IS NOT NULL AND body IS NULL
+      WHEN 'machine' THEN
+        job_id IS NOT NULL AND change IS NULL AND line IS NULL AND body IS NULL
+      WHEN 'removed_job' THEN
+        job_id IS NOT NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL
+      WHEN 'media' THEN ${OF_AGENT}
+      WHEN 'index' THEN ${OF_AGENT}
+      WHEN 'host' THEN ${OF_AGENT}
+      WHEN 'own_machine' THEN ${OF_AGENT}
+      ELSE 0
+    END)
   ) STRICT;
-  INSERT INTO removable_count (id, jobs) VALUES (1, 0);
-  CREATE TRIGGER removable_insert AFTER INSERT ON jobs WHEN ${removable("new.")} BEGIN
-    UPDATE removable_count SET jobs = jobs + 1;
+  -- Who comes back for some jobs reads their events alone.
+  CREATE INDEX events_job ON events (job_id, kind) WHERE job_id IS NOT NULL;
+  -- The removed job of a uuid: its row is gone.
+  CREATE INDEX events_removed ON events (body) WHERE kind = 'removed_job';
+  CREATE TRIGGER events_bounded AFTER INSERT ON events WHEN new.seq % ${REMOVED_AT_ONCE} = 0 BEGIN
+    DELETE FROM events WHERE seq <= new.seq - ${EVENTS_KEPT + REMOVED_AT_ONCE};
   END;
-  CREATE TRIGGER removable_update
-  AFTER UPDATE OF finished_at, kept, runner_id, claimable_at ON jobs
-  WHEN (${removable("old.")}) <> (${removable("new.")}) BEGIN
-    UPDATE removable_count SET jobs = jobs + iif(${removable("new.")}, 1, -1);
+
+  CREATE TRIGGER events_job_removed AFTER DELETE ON jobs BEGIN
+    INSERT INTO events (kind, at, job_id, body)
+      VALUES ('removed_job', ${PRESENT}, old.id, json_object('job_uuid', old.uuid));
   END;
-  CREATE TRIGGER removable_delete AFTER DELETE ON jobs WHEN ${removable("old.")} BEGIN
-    UPDATE removable_count SET jobs = jobs - 1;
+  CREATE TRIGGER events_log AFTER INSERT ON job_log BEGIN
+    INSERT INTO events (kind, at, job_id, line) VALUES ('log', new.created_at, new.job_id, new.seq);
+  END;
+
+  -- The first look after the end of its job finds that a claim still stands; release() says how it goes.
+  CREATE TRIGGER events_leftover_made AFTER UPDATE OF next_try_at ON machine_claims
+  WHEN old.next_try_at IS NULL AND new.next_try_at IS NOT NULL BEGIN
+    INSERT INTO events (kind, at, body) VALUES (
+      'own_machine',
+      ${PRESENT},
+      json_object('change', 'leftover_made', 'machine_uuid', new.uuid, 'job_uuid', new.job_uuid)
+    );
+  END;
+  -- Another job makes a machine of this uuid: nothing had it.
+  CREATE TRIGGER events_leftover_taken AFTER UPDATE OF job_uuid ON machine_claims
+  WHEN old.next_try_at IS NOT NULL AND new.next_try_at IS NULL BEGIN
+    INSERT INTO events (kind, at, body) VALUES (
+      'own_machine',
+      ${PRESENT},
+      json_object('change', 'leftover_removed', 'machine_uuid', new.uuid, 'job_uuid', old.job_uuid)
+    );
+  END;
+`;
+
+/** Stores the event of a file that was added or removed. @param row the row of the trigger */
+function mediaEvent(change: "added" | "removed", row: "new" | "old"): string {
+  return `INSERT INTO events (kind, at, body) VALUES (
+      'media',
+      ${PRESENT},
+      json_object(
+        'change', '${change}', 'name', substr(${row}.name, 1, 255), 'sha256', ${row}.sha256, 'size', ${row}.size,
+        'done', NULL, 'error', NULL
+      )
+    );`;
+}
+
+/** Events of this host's files and of its index. */
+const LOCAL_EVENTS = `
+  CREATE TRIGGER events_media_added AFTER INSERT ON media_files BEGIN
+    ${mediaEvent("added", "new")}
+  END;
+  CREATE TRIGGER events_media_removed AFTER DELETE ON media_files BEGIN
+    ${mediaEvent("removed", "old")}
+  END;
+  CREATE TRIGGER events_index AFTER INSERT ON index_syncs BEGIN
+    INSERT INTO events (kind, at, body) VALUES (
+      'index',
+      ${PRESENT},
+      json_object(
+        'change', iif(new.report ->> '$.outcome' = 'failed', 'sync_failed', 'sync_finished'),
+        'outcome', new.report ->> '$.outcome',
+        'added', new.report ->> '$.added',
+        'changed', new.report ->> '$.changed',
+        'removed', new.report ->> '$.removed',
+        'problems', json_array_length(new.report, '$.problems')
+      )
+    );
   END;
 `;
 
 /** Creates the tables in an empty file. */
-export const SCHEMA =
-  `${JOB_TABLES}${COUNT_TABLES}${PLACE_TABLES}${LOCAL_TABLES}${EVENT_TABLES}${LOCAL_EVENTS}`;
+export const SCHEMA = `${JOB_TABLES}${COUNTER_TABLES}${LOCAL_TABLES}${EVENT_TABLES}${LOCAL_EVENTS}`;

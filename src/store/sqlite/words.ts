@@ -51,5 +51,8 @@ export function counts(column: typeof COUNTED[number], row: "" | "old." | "new."
     : `(${execution} = '${column}')`;
 }
 
-/** First letters of the spans: all jobs, those made in one minute, and those made in one second. */
-export const SPAN = { all: "a", minute: "m", second: "s" } as const;
+/**
+ * First letters of the rows of job_counts: all jobs, those that ended in one hour, those made in one minute, those
+ * that retention may remove, and those made in one second.
+ */
+export const SPAN = { all: "a", hour: "h", minute: "m", removable: "r", second: "s" } as const;

@@ -20,6 +20,7 @@ import type { AttemptRecord } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
 import { changingJob } from "./texts.ts";
+import { traceAttempt } from "./traces.ts";
 import type { BrokenOff } from "../../columns.ts";
 
 /**
@@ -47,6 +48,7 @@ export function recordAttempt(db: Connection, record: AttemptRecord, now: Instan
     JSON.stringify(record.props),
   );
   if (row === undefined) return isRecorded(db, hold, failures + 1);
+  traceAttempt(db, row.id, executionOf(state), phase, now);
   insertAttempt(db, row.id, phase, attempt);
   return true;
 }

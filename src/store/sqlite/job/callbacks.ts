@@ -17,6 +17,8 @@ export function insertCallback(
   now: Instant,
 ): void {
   if (callback_host === null) return;
+  // A trigger takes the job from those that may be removed.
+  db.counters.write();
   db.run(
     "INSERT INTO callbacks (job_id, host, due_at, attempts) VALUES (?, ?, ?, 0)",
     id,

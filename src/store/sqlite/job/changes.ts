@@ -28,6 +28,7 @@ import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
+import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { giveTurn } from "./turns.ts";
 import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
@@ -47,6 +48,7 @@ export function recordTask(
   const row = writeTask(db, record, move, now);
   if (row === undefined) return isRecorded(db, record, move);
   const { id } = row;
+  traceMove(db, row, heldIn(record.phase), move, now, record.position);
   if (entry !== undefined) insertResult(db, id, record.phase, record.position, entry);
   for (const attempt of record.attempts ?? []) insertAttempt(db, id, record.phase, attempt);
   if (isClaimable(move.to)) giveTurn(db, id, row.workflow_uuid);
@@ -71,16 +73,16 @@ function goesOnAs(
   const outcome = lock.kind === "locked" ? lock : insertJob(db, successor, paramsSha256, now);
   switch (outcome.kind) {
     case "created":
-      nameNextAttempt(db, id, outcome.job.uuid);
+      nameNextAttempt(db, id, outcome.job.uuid, now);
       return true;
     case "duplicate":
-      nameNextAttempt(db, id, outcome.job_uuid);
+      nameNextAttempt(db, id, outcome.job_uuid, now);
       return false;
     case "locked":
-      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} locks the target`);
+      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} locks the target`, now);
       return false;
     case "machine_taken":
-      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} has the machine`);
+      nameRefusedAttempt(db, id, `job ${outcome.job_uuid} has the machine`, now);
       return false;
     default:
       return unreachable(outcome);
@@ -106,11 +108,11 @@ function writeTask(
   record: TaskRecord,
   move: Move,
   now: Instant,
-): RecordedRow | undefined {
+): (RecordedRow & TracedRow) | undefined {
   const at = heldIn(record.phase);
   const ends = move.phase !== at.phase;
   const elapsedMs = Math.round(record.elapsed_ms);
-  return db.row<RecordedRow>(
+  return db.row<RecordedRow & TracedRow>(
     `UPDATE jobs
         SET execution = ?1, phase = ?2, runner_id = CASE WHEN ?3 THEN runner_id END,
             claimable_at = CASE WHEN ?4 THEN ?5 END, starts = ?6, params = ?7, props = ?8,
@@ -120,7 +122,7 @@ function writeTask(
             finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END
       WHERE uuid = ?12 AND runner_id = ?13 AND lease = ?14 AND execution = ?15 AND phase = ?16
         AND ?18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?16)
-     RETURNING id, workflow_uuid, callback_host`,
+     RETURNING ${TRACED_COLUMNS}, workflow_uuid, callback_host`,
     executionOf(move.to),
     move.phase,
     Number(isHeld(move.to)),

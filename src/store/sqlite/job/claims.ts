@@ -4,8 +4,8 @@
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import type { Job } from "../../../domain/job/job.ts";
-import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
+import { type Job, phaseOf } from "../../../domain/job/job.ts";
+import { executionOf, moveOf, type Standing, startsAfter } from "../../../domain/job/state.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { CLAIM_BYTES, dueFrom, standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
@@ -14,6 +14,7 @@ import { isCordoned } from "../hosts.ts";
 import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
+import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { forgetTurns, readyDelayedJobs, TURNS_AHEAD } from "./turns.ts";
 import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
@@ -39,12 +40,12 @@ export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: 
 /** Uses a new lease, so that a previous holder can write nothing more about the job. */
 function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {
   const move = moveOf(standingOf(ready), { kind: "claim" });
-  const row = db.row<JobRow>(
+  const row = db.row<JobRow & TracedRow>(
     `UPDATE jobs
         SET execution = ?3, runner_id = ?4, lease = lease + 1, claimable_at = NULL, turn = NULL,
             starts = ?5, started_at = coalesce(started_at, ?6), elapsed_at = ?6
       WHERE id = ?1 AND lease = ?2 AND turn IS NOT NULL
-     RETURNING ${JOB_COLUMNS}`,
+     RETURNING ${JOB_COLUMNS}, kept`,
     ready.id,
     ready.lease,
     executionOf(move.to),
@@ -55,6 +56,7 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
   if (row === undefined) {
     throw new Error(`Cannot claim job ${ready.id}: it is not as it was read`);
   }
+  traceMove(db, row, standingOf(ready), move, now);
   return jobFromRow(db, row);
 }
 
@@ -188,30 +190,36 @@ export function holdJobs(
   jobs: readonly Job[],
   now: Instant,
 ): JobUuid[] {
-  const held = jobs.filter((job) => holdJob(db, life, job) || isHeldBy(db, life, job));
+  const held = jobs.filter((job) => holdJob(db, life, job, now) || isHeldBy(db, life, job));
   readyDelayedJobs(db, now);
   return held.map(({ uuid }) => uuid);
 }
 
 /** Only a claimable job has a claimable_at. */
-function holdJob(db: Connection, life: RunnerLife, job: Job): boolean {
-  const held = db.run(
+function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): boolean {
+  const { phase, elapsed_at } = job;
+  const held = db.row<TracedRow>(
     `UPDATE jobs
         SET execution = ?6, runner_id = ?1, lease = ?5, claimable_at = NULL, turn = NULL,
             starts = ?7, started_at = ?8, elapsed_at = ?9
       WHERE uuid = ?3 AND phase = ?4 AND lease = ?5 - 1 AND claimable_at IS NOT NULL
-        AND ${LIFE_LASTS}`,
+        AND ${LIFE_LASTS}
+     RETURNING ${TRACED_COLUMNS}`,
     life.runner_id,
     life.incarnation,
     job.uuid,
-    job.phase,
+    phase,
     job.lease,
     job.execution,
     job.starts,
     job.started_at,
-    job.elapsed_at,
+    elapsed_at,
   );
-  return held === 1;
+  if (held === undefined) return false;
+  const queued: Standing = { state: phase === "oncancel" ? "undo_queued" : "queued", phase };
+  const move = moveOf(queued, { kind: "claim" });
+  traceMove(db, held, queued, move, elapsed_at ?? now, phaseOf(job).results.length);
+  return true;
 }
 
 function isHeldBy(db: Connection, { runner_id }: RunnerLife, { uuid, lease }: Job): boolean {

@@ -1,4 +1,4 @@
-// Counts of jobs by execution, from the counters of the schema. Only the second in which a span of time
+// Counts of jobs by execution, from the counters of counters.ts. Only the second in which a span of time
 // begins is counted job by job, and the running jobs, which the counters have among the queued ones.
 
 import type { Instant } from "../../../domain/instant.ts";
@@ -38,8 +38,18 @@ export function countsOfAll(db: Connection): Counts {
 
 /** How many jobs of the whole table have not ended, which limits new ones. */
 export function countUnfinished(db: Connection): number {
+  return db.counters.unfinished(() => {
+    const row = db.row<{ jobs: number }>(
+      `SELECT queued + waiting AS jobs FROM job_counts WHERE span = '${SPAN.all}'`,
+    );
+    return row?.jobs ?? 0;
+  });
+}
+
+/** Number of jobs that retention may remove. */
+export function countRemovable(db: Connection): number {
   const row = db.row<{ jobs: number }>(
-    `SELECT queued + waiting AS jobs FROM job_counts WHERE span = '${SPAN.all}'`,
+    `SELECT ${COUNTED.join(" + ")} AS jobs FROM job_counts WHERE span = '${SPAN.removable}'`,
   );
   return row?.jobs ?? 0;
 }

@@ -253,7 +253,7 @@ function retryJob(
     return { kind: "denied", reason: "retried", next_attempt: named };
   }
   const outcome = placeJob(db, successor, ready, now);
-  if (outcome.kind === "created") nameNextAttempt(db, id, outcome.job.uuid);
+  if (outcome.kind === "created") nameNextAttempt(db, id, outcome.job.uuid, now);
   return outcome;
 }
 

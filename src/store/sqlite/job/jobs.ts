@@ -9,6 +9,7 @@ import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../words.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
 import { jobRow } from "./texts.ts";
+import { traceCreated, traceUpdate } from "./traces.ts";
 import { nextTurn } from "./turns.ts";
 import { type InsertOutcome, JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
@@ -25,14 +26,14 @@ export function insertJob(
   const definition = definitionFor(db, job.workflow);
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
-  const inserted = db.run(
+  const inserted = db.row<{ id: number }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
        requested_params, machine_uuid, kept, elapsed_ms, phases_ms, lease, starts)
      VALUES (?1, ?2, ?3, '${executionOf(CREATED.state)}', '${CREATED.phase}', ?4, ?5, ?5, ?6, ?7,
              ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif(?15, ?8), ?16, ?17, 0, 0, 0, 0)
-     ON CONFLICT DO NOTHING`,
+     ON CONFLICT DO NOTHING RETURNING id`,
     job.uuid,
     job.workflow.uuid,
     definition,
@@ -51,8 +52,10 @@ export function insertJob(
     job.machine_uuid ?? null,
     Number(job.idempotency !== undefined),
   );
-  if (inserted === 0) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
-  insertFirstResults(db, job);
+  if (inserted === undefined) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
+  const { id } = inserted;
+  traceCreated(db, { id, definition_id: definition, created_at: now });
+  insertFirstResults(db, id, job);
   return { kind: "created", job: { ...queuedJob(job, now), ...definitionAt(job.workflow) } };
 }
 
@@ -61,10 +64,7 @@ function execAfterOf({ exec_after, delay_ms = 0 }: NewJob, now: Instant): Instan
 }
 
 /** The results that a retried job takes over from the previous one. */
-function insertFirstResults(db: Connection, { uuid, chain_results = [] }: NewJob): void {
-  if (chain_results.length === 0) return;
-  const id = selectJobRow(db, uuid)?.id;
-  if (id === undefined) throw new Error(`Cannot write results of job ${uuid}: its row is missing`);
+function insertFirstResults(db: Connection, id: number, { chain_results = [] }: NewJob): void {
   for (const [at, entry] of chain_results.entries()) insertResult(db, id, "chain", at, entry);
 }
 
@@ -153,13 +153,8 @@ function selectMachineHolder(db: Connection, machine: MachineUuid | null): JobUu
  * The whole job with its tasks and results, which may be megabytes; undefined when it is missing.
  */
 export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
-  const row = selectJobRow(db, uuid);
+  const row = db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
   return row === undefined ? undefined : jobFromRow(db, row);
-}
-
-/** The row, for statements that need its id. */
-function selectJobRow(db: Connection, uuid: JobUuid): JobRow | undefined {
-  return db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
 }
 
 /** Reads one column, whatever the job holds; undefined when the job is missing. */
@@ -173,28 +168,39 @@ export function selectExecution(db: Connection, uuid: JobUuid): Execution | unde
  * params. Can be done once.
  * @throws {Error} when the job is not as it was read
  */
-export function nameNextAttempt(db: Connection, id: number, next: JobUuid): void {
+export function nameNextAttempt(db: Connection, id: number, next: JobUuid, now: Instant): void {
   db.readers.changing(jobRow(id));
-  const named = db.run(
+  const named = db.row<{ execution: Execution }>(
     `UPDATE jobs SET props = json_set(props, '$.next_attempt', ?2)
-      WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL`,
+      WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL
+     RETURNING execution`,
     id,
     next,
   );
-  if (named !== 1) throw new Error(`Cannot name ${next} in job ${id}: it is not as it was read`);
+  if (named === undefined) {
+    throw new Error(`Cannot name ${next} in job ${id}: it is not as it was read`);
+  }
+  traceUpdate(db, id, named.execution, now);
 }
 
 /**
  * Why a finished job has no next attempt although it asked for one.
  * @throws {Error} when the job is not as it was read
  */
-export function nameRefusedAttempt(db: Connection, id: number, reason: string): void {
+export function nameRefusedAttempt(
+  db: Connection,
+  id: number,
+  reason: string,
+  now: Instant,
+): void {
   db.readers.changing(jobRow(id));
-  const named = db.run(
+  const named = db.row<{ execution: Execution }>(
     `UPDATE jobs SET props = json_set(props, '$.next_attempt_refused', ?2)
-      WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL`,
+      WHERE id = ?1 AND finished_at IS NOT NULL AND props -> '$.next_attempt' IS NULL
+     RETURNING execution`,
     id,
     reason,
   );
-  if (named !== 1) throw new Error(`Cannot say in job ${id} why it has no next attempt`);
+  if (named === undefined) throw new Error(`Cannot say in job ${id} why it has no next attempt`);
+  traceUpdate(db, id, named.execution, now);
 }

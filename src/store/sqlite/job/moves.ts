@@ -10,8 +10,9 @@ import {
   type Move,
   startsAfter,
 } from "../../../domain/job/state.ts";
-import type { StateRow } from "../../rules.ts";
+import { standingOf, type StateRow } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
+import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { nextTurn } from "./turns.ts";
 
 /** The columns of StateRow, for SELECT on `jobs`. */
@@ -39,7 +40,7 @@ export function writeMove(
   error: string | null = null,
 ): void {
   const claimable = isClaimable(move.to);
-  const written = db.run(
+  const written = db.row<TracedRow>(
     `UPDATE jobs
         SET execution = ?6, phase = ?7, runner_id = CASE WHEN ?8 THEN runner_id END,
             claimable_at = CASE WHEN ?9 THEN ?10 END, turn = ?11, starts = ?12,
@@ -51,7 +52,8 @@ export function writeMove(
             failures = CASE phase WHEN ?7 THEN failures ELSE 0 END,
             retry_at = CASE phase WHEN ?7 THEN retry_at END,
             error = coalesce(error, ?15)
-      WHERE id = ?1 AND execution = ?2 AND phase = ?3 AND runner_id IS ?4 AND lease = ?5`,
+      WHERE id = ?1 AND execution = ?2 AND phase = ?3 AND runner_id IS ?4 AND lease = ?5
+     RETURNING ${TRACED_COLUMNS}`,
     row.id,
     row.execution,
     row.phase,
@@ -68,5 +70,8 @@ export function writeMove(
     elapsed_ms === null ? null : Math.round(elapsed_ms),
     error,
   );
-  if (written !== 1) throw new Error(`Cannot move job ${row.uuid}: it is not as it was read`);
+  if (written === undefined) {
+    throw new Error(`Cannot move job ${row.uuid}: it is not as it was read`);
+  }
+  traceMove(db, written, standingOf(row), move, now);
 }

@@ -1,11 +1,11 @@
-// Walks jobs by place. With the counters of place_tables.ts it skips blocks without matching jobs, and blocks
+// Walks jobs by place. With the counters of counters.ts it skips blocks without matching jobs, and blocks
 // where only the number of jobs matters. In the others it examines each job, in parts of some milliseconds,
 // and yields to the event loop in between.
 
 import type { JobFilter } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { otherWork } from "../../rules.ts";
-import { BLOCK, EVERY } from "../place_tables.ts";
+import { BLOCK, EVERY } from "../counters.ts";
 
 /** Maximum definitions per filter whose counters are added; with more, jobs are examined one by one. */
 const DEFINITIONS_MAX = 64;

@@ -5,6 +5,7 @@ import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import { IDEMPOTENCY_MS } from "../../rules.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
+import { countRemovable } from "./counts.ts";
 import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
@@ -45,6 +46,8 @@ export function pruneKeys(db: Connection, now: Instant, limit: number): number {
 
 /** Removes the jobs that may be removed. @returns how many */
 export function prune(db: Connection, retention: Retention, now: Instant): number {
+  // One is read, and triggers lower the others.
+  db.counters.write();
   const jobs = jobsToGo(db, retention, now);
   if (jobs.length === 0) return 0;
   keepEnds(db, jobs);
@@ -93,8 +96,7 @@ function selectOldestJobs(db: Connection, limit: number): number[] {
  * kept for its idempotency key.
  */
 function excessOf(db: Connection, finishedMax: number): number {
-  const row = db.row<{ jobs: number }>("SELECT jobs FROM removable_count WHERE id = 1");
-  return Math.max((row?.jobs ?? 0) - finishedMax, 0);
+  return Math.max(countRemovable(db) - finishedMax, 0);
 }
 
 function deleteInfo(db: Connection, job: number, limit: number): number {

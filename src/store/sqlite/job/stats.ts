@@ -1,10 +1,11 @@
 // What is shown of all jobs together: their numbers by time and execution, and the measurements of the store.
 
 import type { Instant } from "../../../domain/instant.ts";
-import { type HourCount, hoursOf, statsFrom, TURNS_MAX, windowStarts } from "../../stats.ts";
+import { statsFrom, TURNS_MAX, windowStarts } from "../../stats.ts";
 import type { HourOfJobs, JobStats } from "../../stats.ts";
 import type { StoreMeasures } from "../../store.ts";
 import type { Connection } from "../connection.ts";
+import { SPAN } from "../words.ts";
 import { countsOfAll, countsSince } from "./counts.ts";
 
 /** The jobs by time of creation and execution. */
@@ -16,12 +17,11 @@ export function selectStats(db: Connection, now: Instant): JobStats {
 
 /** How jobs ended, per hour since then, oldest first; hours without jobs are left out. */
 export function selectFinished(db: Connection, since: Instant): HourOfJobs[] {
-  const rows = db.rows<HourCount>(
-    `SELECT hour, execution, jobs FROM finished_counts WHERE hour >= substr(?, 1, 13)
-      ORDER BY hour`,
+  return db.rows<HourOfJobs>(
+    `SELECT substr(span, 2) || ':00:00.000Z' AS hour, succeeded, failed, canceled, retried FROM job_counts
+      WHERE span >= '${SPAN.hour}' || substr(?, 1, 13) AND span < '${SPAN.hour}:' ORDER BY span`,
     since,
   );
-  return hoursOf(rows);
 }
 
 /**
