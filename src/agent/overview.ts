@@ -13,7 +13,12 @@ import { askNetworks, askPool, askSystem, type HostAnswer } from "../host/invent
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import type { HttpEnv } from "../http/context.ts";
-import { agentRoutes, type AgentSources, type ShownSetting } from "../http/routes/agent.ts";
+import {
+  agentRoutes,
+  type AgentSources,
+  type ShownDiagnosis,
+  type ShownSetting,
+} from "../http/routes/agent.ts";
 import type { AgentFacts, MachineCounts } from "../domain/host.ts";
 import { hostRoutes, type HostSources } from "../http/routes/host.ts";
 import type { Meters } from "../metrics/meters.ts";
@@ -236,7 +241,7 @@ function openSelfDescription(
 }
 
 /** It exits 1 when something is broken, and has printed its findings. */
-function diagnosesIn(stdout: string): JsonObject[] | undefined {
+function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
   let printed: unknown;
   try {
     printed = JSON.parse(stdout);
@@ -244,7 +249,9 @@ function diagnosesIn(stdout: string): JsonObject[] | undefined {
     // The error shows what it printed instead.
     return undefined;
   }
-  return Array.isArray(printed) && printed.every(isJsonObject) ? printed : undefined;
+  if (!Array.isArray(printed) || !printed.every(isJsonObject)) return undefined;
+  // This program printed them, by the same description.
+  return printed as unknown[] as ShownDiagnosis[];
 }
 
 function shownSetting({ name, row, setting }: ConfigLine): ShownSetting {

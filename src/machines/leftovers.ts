@@ -16,7 +16,7 @@ import {
   UUID,
   whole,
 } from "../domain/description/answer.ts";
-import { executionOnWire, type Wording } from "../domain/job/wire.ts";
+import { EXECUTION, executionOnWire, type Wording } from "../domain/job/wire.ts";
 import type { Log } from "../metrics/log.ts";
 import { pause } from "../runtime/waiting.ts";
 import type { Leftover } from "../store/machine_claim_store.ts";
@@ -64,7 +64,7 @@ export const LEFTOVER = whole("What a job could not remove.", {
     description: "The managed host that has it: an agent removes nothing from another one.",
   },
   job_uuid: { ...UUID, description: "Of the job, which may have been removed." },
-  job_execution: shapeRef("Execution", TEXT),
+  job_execution: shapeRef("Execution", EXECUTION),
   claimed_at: { ...INSTANT, description: "When the job began to create the machine." },
   tries: { ...COUNT, description: "Attempts to remove it since the job ended." },
   next_try_at: {

@@ -2,6 +2,7 @@
 // undo what the first does, so the store refuses it. This file decides which requests join the existing job,
 // and which are refused with its uuid.
 
+import { type ShapeOf, UUID, whole } from "../domain/description/answer.ts";
 import { invalidArgument } from "../domain/error.ts";
 import {
   type JobUuid,
@@ -66,15 +67,11 @@ interface MachineJobsContext {
   readonly newUuid: NewUuid;
 }
 
-/** A machine and the job that works on it. */
-interface StartedMachine {
-  readonly uuid: MachineUuid;
-  readonly job_uuid: JobUuid;
-}
+export const MACHINE_STARTED = whole("The machine and its job.", { uuid: UUID, job_uuid: UUID });
 
 /** The result of a request for a job of a machine. */
 export interface MachineStart {
-  readonly started: StartedMachine;
+  readonly started: ShapeOf<typeof MACHINE_STARTED>;
   /** Whether this repeats the answer to an earlier request with the same idempotency key. */
   readonly replayed: boolean;
 }

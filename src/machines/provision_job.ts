@@ -1,14 +1,15 @@
 // Jobs of the provisioning workflow: their params, and whether an existing job already does what a
 // request asks for.
 
+import { FIELD_ERROR } from "../domain/description/findings.ts";
 import {
+  always,
   ANY_OBJECT,
   COUNT,
   FLAG,
   listOf,
   NULLABLE_COUNT,
   NULLABLE_UUID,
-  only,
   orNull,
   type ShapeOf,
   shapeRef,
@@ -16,13 +17,7 @@ import {
   whole,
   wordOf,
 } from "../domain/description/answer.ts";
-import {
-  AgentError,
-  ERROR_CODES,
-  type ErrorCode,
-  type FieldError,
-  invalidArgument,
-} from "../domain/error.ts";
+import { AgentError, ERROR_CODES, type ErrorCode, invalidArgument } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, parseUuid, randomUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Job, JobFields } from "../domain/job/job.ts";
@@ -255,7 +250,7 @@ export type PayloadCheck = (payload: JsonObject) => Promise<string[]>;
 
 /** The answer to a dry run. */
 export const DRY_RUN = whole("What a request would do.", {
-  dry_run: only(true),
+  dry_run: always(true),
   possible: { ...FLAG, description: "Whether the request would be accepted now." },
   uuid: { ...NULLABLE_UUID, description: "As requested; null if the agent would choose one." },
   job_uuid: {
@@ -280,7 +275,7 @@ export const DRY_RUN = whole("What a request would do.", {
         error_code: TEXT,
         status: { ...COUNT, description: "The status that the request itself would get." },
         message: TEXT,
-        errors: listOf(shapeRef<FieldError>("FieldError", {})),
+        errors: listOf(shapeRef("FieldError", FIELD_ERROR)),
       }),
     ),
     description: "Every reason why the request would be refused now.",

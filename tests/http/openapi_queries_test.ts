@@ -26,7 +26,7 @@ import {
   LIBRARY_QUERY_FIELDS,
   LIBRARY_REMOVAL_FIELDS,
   UPLOAD_QUERY_FIELDS,
-} from "../../src/http/routes/media.ts";
+} from "../../src/http/routes/media_library.ts";
 import { WORKFLOW_QUERY_FIELDS } from "../../src/http/routes/workflows.ts";
 import { OPENAPI, OPERATIONS } from "./openapi_operations.ts";
 import { randomDocuments } from "./random_documents.ts";

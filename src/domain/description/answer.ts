@@ -20,6 +20,9 @@ export const TEXT: Shape<string> = { type: "string" };
 export const FLAG: Shape<boolean> = { type: "boolean" };
 /** The uuid of a job, workflow or machine. */
 export const UUID: Shape<string> = { type: "string", format: "uuid" };
+export const URI: Shape<string> = { type: "string", format: "uri" };
+/** A URI without its scheme and host. */
+export const URI_REFERENCE: Shape<string> = { type: "string", format: "uri-reference" };
 /** A time as answers show it. */
 export const INSTANT: Shape<Instant> = {
   type: "string",
@@ -28,8 +31,12 @@ export const INSTANT: Shape<Instant> = {
 };
 /** A whole number of things, 0 included. */
 export const COUNT: Shape<number> = { type: "integer", minimum: 0 };
+/** A whole number, which may be negative. */
+export const NUMBER: Shape<number> = { type: "integer" };
 export const SECONDS: Shape<number> = { type: "number", minimum: 0 };
 export const ANY_VALUE: Shape<JsonValue> = {};
+/** Seconds that a limit may have. */
+export const WHOLE_SECONDS: Shape<number> = { type: "integer", minimum: 1 };
 /** An object whose names are not the agent's. */
 export const ANY_OBJECT: Shape<JsonObject> = { type: "object", additionalProperties: true };
 
@@ -57,7 +64,7 @@ export function wordOf<const W extends string>(words: readonly W[]): Shape<W> {
 }
 
 /** A shape that has this one value. */
-export function only<const V extends string | boolean>(value: V): Shape<V> {
+export function always<const V extends string | boolean>(value: V): Shape<V> {
   return { const: value };
 }
 

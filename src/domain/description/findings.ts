@@ -1,7 +1,8 @@
 // The mistakes found in a document. All incorrect fields are reported at once, each by its path, such as
 // `machine.disks[0].size`, so that a caller can correct them together.
 
-import { AgentError, type FieldError } from "../error.ts";
+import { type Shape, TEXT, whole, wordOf } from "./answer.ts";
+import { AgentError, FIELD_ERROR_CODES, type FieldError } from "../error.ts";
 
 /** Most findings of one reading; further ones are not listed. */
 const FINDINGS_MAX = 64;
@@ -88,3 +89,10 @@ export function refuseFindings({ list }: Pick<Findings, "list">, noun: string): 
     errors: list,
   });
 }
+
+/** A finding as answers show it; error.ts cannot describe it, since descriptions throw its errors. */
+export const FIELD_ERROR: Shape<FieldError> = whole("One incorrect parameter.", {
+  field: { ...TEXT, description: "Its path in the body, such as `chain[1].timeout`." },
+  code: wordOf(FIELD_ERROR_CODES),
+  message: TEXT,
+});

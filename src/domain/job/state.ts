@@ -52,6 +52,12 @@ export const EXECUTIONS = [
 ] as const;
 /** Where a job is, as it is shown. @see document 2, States and transitions */
 export type Execution = typeof EXECUTIONS[number];
+/** A value for each execution. */
+export function byExecution<T>(valueOf: (execution: Execution) => T): Record<Execution, T> {
+  const values = EXECUTIONS.map((execution) => [execution, valueOf(execution)]);
+  return Object.fromEntries(values) as Record<Execution, T>;
+}
+
 /** The executions that a job ends with. */
 export type FinalExecution = Extract<Execution, "succeeded" | "failed" | "canceled" | "retried">;
 

@@ -2,7 +2,24 @@
 
 import { invalidArgument } from "../error.ts";
 import { type Instant, msBetween } from "../instant.ts";
-import type { Job } from "./job.ts";
+import { type Job, TASK_RESULT } from "./job.ts";
+import { TASK } from "./workflow.ts";
+import {
+  ANY_OBJECT,
+  COUNT,
+  INSTANT,
+  listOf,
+  objectOf,
+  SECONDS,
+  type Shape,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  URI,
+  UUID,
+  WHOLE_SECONDS,
+  wordOf,
+} from "../description/answer.ts";
 import type { Execution } from "./state.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 
@@ -35,6 +52,14 @@ const EXECUTION_OF: Readonly<Record<string, Execution>> = {
 
 /** Every word for an execution, in either convention. */
 export const EXECUTION_WORDS: readonly string[] = Object.keys(EXECUTION_OF);
+
+/** Where a job is, as answers name it. */
+export const EXECUTION: Shape<string> = {
+  ...wordOf(EXECUTION_WORDS),
+  description: "The state of the job. Finished jobs are `success` or `failure`; with `compat = " +
+    '"node-workflow"`, `succeeded` or `failed`. A job that a task replaced by ' +
+    "`cb('retry')` is `retried`.",
+};
 
 /** The execution that a filter names. @throws {AgentError} `invalid_argument` */
 export function parseExecutionFilter(word: string): Execution {
@@ -74,17 +99,11 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
   ...ATTEMPT_FIELDS,
 ]);
 
-/** Why an unfinished job does not run at present. */
-type WaitReason =
-  | "scheduled" // its time has not come; see `next_run_at`
-  | "waiting_for_slot" // it is ready, and goes on when a runner has a free slot
-  | "waiting_for_resume"; // a task has set it to waiting
-
 /** Why a job does not run, for callers who wait for it; empty for a running or finished one. */
 export function waitOf(
   job: Pick<Job, "execution" | "claimable_at">,
   now: Instant,
-): { reason?: WaitReason; next_run_at?: Instant } {
+): Pick<JobOnWire, "reason" | "next_run_at"> {
   if (job.execution === "waiting") return { reason: "waiting_for_resume" };
   if (job.execution !== "queued" || job.claimable_at === null) return {};
   if (job.claimable_at <= now) return { reason: "waiting_for_slot" };
@@ -112,15 +131,90 @@ function extraFields({ params, props }: Job): [string, JsonValue][] {
     .filter(([name]) => !NO_EXTRA_FIELDS.has(name) && !Object.hasOwn(props, name));
 }
 
+const TASKS = listOf(shapeRef("Task", TASK));
+const RESULTS = listOf(shapeRef("TaskResult", TASK_RESULT));
+
+/** A job in an answer. @see document 2, Job */
+export const JOB = objectOf(
+  "A job. Whatever its tasks set on the job object is added to these fields.",
+  [
+    "uuid",
+    "workflow_uuid",
+    "name",
+    "execution",
+    "chain",
+    "onerror",
+    "timeout",
+    "exec_after",
+    "params",
+    "chain_results",
+    "onerror_results",
+    "created_at",
+    "elapsed",
+  ],
+  {
+    uuid: UUID,
+    workflow_uuid: { ...UUID, description: "The workflow that the job was created from." },
+    name: { ...TEXT, description: "The workflow's name." },
+    execution: shapeRef("Execution", EXECUTION),
+    chain: TASKS,
+    onerror: TASKS,
+    oncancel: TASKS,
+    timeout: { ...WHOLE_SECONDS, description: "Seconds for the chain." },
+    exec_after: { ...INSTANT, description: "The job does not run before this time." },
+    target: {
+      ...TEXT,
+      description:
+        "While the job is unfinished, no other job with this target and equal params is " +
+        "accepted.",
+    },
+    locks: {
+      ...TEXT,
+      description:
+        "While the job is unfinished, no job whose target matches this pattern is accepted.",
+    },
+    callback_url: { ...URI, description: "Called when the job is finished." },
+    reason: {
+      ...wordOf(["scheduled", "waiting_for_slot", "waiting_for_resume"]),
+      description:
+        "Why an unfinished job is not running: its time has not come, no slot is free, or a " +
+        "task waits for `resume`.",
+    },
+    next_run_at: { ...INSTANT, description: "When a scheduled job may run." },
+    params: ANY_OBJECT,
+    chain_results: RESULTS,
+    onerror_results: RESULTS,
+    oncancel_results: RESULTS,
+    created_at: INSTANT,
+    started_at: { ...INSTANT, description: "When a runner first took the job." },
+    finished_at: INSTANT,
+    elapsed: { ...SECONDS, description: "Seconds that its tasks have run so far." },
+    runner_id: { ...UUID, description: "The runner that is running the job." },
+    num_attempts: { ...COUNT, description: "How many times the job was repeated." },
+    prev_attempt: { ...UUID, description: "The job that this one repeats." },
+    next_attempt_refused: {
+      ...TEXT,
+      description: "Why `cb('retry')` created no other job.",
+    },
+    params_from: {
+      ...UUID,
+      description:
+        "The job whose params, as its tasks left them, this one started with. Absent if it " +
+        "started with those of the request.",
+    },
+    next_attempt: { ...UUID, description: "The job that repeats this one." },
+  },
+  "open",
+);
+type JobOnWire = ShapeOf<typeof JOB>;
+
 /** A job as a response shows it; what means nothing to a caller is left out. */
 export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject {
   const shown: readonly string[] = ATTEMPT_FIELDS;
   const set = Object.entries(job.props).filter(([name]) =>
     !ENGINE_FIELDS.has(name) || shown.includes(name)
   );
-  const wire: Record<string, unknown> = {
-    ...(wording === "node-workflow" ? Object.fromEntries(extraFields(job)) : {}),
-    ...Object.fromEntries(set),
+  const fields: JobOnWire = {
     uuid: job.uuid,
     workflow_uuid: job.workflow_uuid,
     name: job.name,
@@ -145,10 +239,15 @@ export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject 
     ...given("runner_id", job.runner_id),
     elapsed: (job.phases_ms + elapsedMs(job, now)) / 1000,
   };
+  const wire: Record<string, unknown> = {
+    ...(wording === "node-workflow" ? Object.fromEntries(extraFields(job)) : {}),
+    ...Object.fromEntries(set),
+    ...fields,
+  };
   // Tasks are what was parsed from JSON; their type cannot say so, since it is open to any key.
   return wire as JsonObject;
 }
 
-function given(name: string, value: string | null): Record<string, string> {
-  return value === null ? {} : { [name]: value };
+function given<N extends string>(name: N, value: string | null): { readonly [Name in N]?: string } {
+  return value === null ? {} : { [name]: value } as { readonly [Name in N]: string };
 }

@@ -2,6 +2,17 @@
 // one by its path. Unknown keys are stored and returned as sent. A task gets a uuid and nothing else, so that
 // clients can compare what they sent with what they read.
 
+import {
+  COUNT,
+  listOf as shapeListOf,
+  objectOf,
+  type Shape,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  UUID,
+  WHOLE_SECONDS,
+} from "../description/answer.ts";
 import { accepted, openFindings } from "../description/findings.ts";
 import { type Fields, object } from "../description/object.ts";
 import {
@@ -19,20 +30,23 @@ import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "../id.ts
 import type { Instant } from "../instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 
-/** One task as sent, plus its uuid. @see document 2, Task */
-export interface Task {
-  readonly uuid: TaskUuid;
-  readonly name?: string;
+export const TASK = objectOf("A task as it was sent, with its uuid.", ["uuid", "body"], {
+  uuid: UUID as Shape<TaskUuid>,
+  name: TEXT,
   /** Source of a function of `job` and `cb`. */
-  readonly body: string;
+  body: TEXT,
   /** Source of a function of `err`, `job` and `cb`, called when the body has failed for good. */
-  readonly fallback?: string;
+  fallback: TEXT,
   /** Further executions after the first one failed. */
-  readonly retry?: number;
+  retry: COUNT,
   /** Seconds for one execution of body or fallback. */
-  readonly timeout?: number;
+  timeout: WHOLE_SECONDS,
   /** Seconds between a failed execution and the next; an extension. */
-  readonly retry_delay?: number;
+  retry_delay: COUNT,
+}, "open");
+
+/** One task as sent, plus its uuid. @see document 2, Task */
+export interface Task extends ShapeOf<typeof TASK> {
   readonly [key: string]: unknown;
 }
 
@@ -41,18 +55,31 @@ export function taskName({ name, uuid }: Pick<Task, "name" | "uuid">): string {
   return name ?? uuid;
 }
 
-/** A named chain of tasks with its fallback chain. @see document 2, Workflow */
-export interface Workflow {
-  readonly uuid: WorkflowUuid;
-  readonly name: string;
-  readonly chain: readonly Task[];
-  readonly onerror: readonly Task[];
+const TASKS = shapeListOf(shapeRef<Task>("Task", TASK));
+
+/** What answers show of a workflow. */
+export const WORKFLOW_FIELDS = {
+  uuid: UUID as Shape<WorkflowUuid>,
+  name: TEXT,
+  chain: TASKS,
+  onerror: TASKS,
   /** Tasks that run after a cancel. */
-  readonly oncancel?: readonly Task[];
+  oncancel: TASKS,
   /** Seconds for the execution of the chain. */
-  readonly timeout?: number;
+  timeout: WHOLE_SECONDS,
   /** Names of fields whose values only administrators may see; an extension. */
-  readonly secret_params?: readonly string[];
+  secret_params: shapeListOf(TEXT),
+};
+
+export const WORKFLOW = objectOf(
+  "A named chain of tasks.",
+  ["uuid", "name", "chain", "onerror"],
+  WORKFLOW_FIELDS,
+  "open",
+);
+
+/** A named chain of tasks with its fallback chain. @see document 2, Workflow */
+export interface Workflow extends ShapeOf<typeof WORKFLOW> {
   readonly [key: string]: unknown;
 }
 

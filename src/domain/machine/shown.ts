@@ -1,6 +1,7 @@
 // A machine as answers show it: what vmadm says of it, or the request of its job while there is no machine yet.
 // Other properties of machines, disks and nics stay out: a list is read often, and has to stay small.
 
+import { EXECUTION } from "../job/wire.ts";
 import {
   ANY_OBJECT,
   FLAG,
@@ -95,7 +96,7 @@ export const MACHINE_FIELDS = {
     description: "The newest provisioning job of this machine; if the machine exists, requests " +
       "that failed later do not count.",
   },
-  job_execution: orNull(shapeRef("Execution", TEXT)),
+  job_execution: orNull(shapeRef("Execution", EXECUTION)),
 };
 export const MACHINE = whole("A machine, as lists show it.", MACHINE_FIELDS);
 export type ShownMachine = ShapeOf<typeof MACHINE>;

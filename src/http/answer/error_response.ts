@@ -2,22 +2,32 @@
 // has the agent's. Document 1's Error is `message`, `request_id` and `error_code`, so one shape serves every
 // route.
 
+import { FIELD_ERROR } from "../../domain/description/findings.ts";
+import { listOf, objectOf, type ShapeOf, shapeRef, TEXT } from "../../domain/description/answer.ts";
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
-import type { JsonObject } from "../../domain/json.ts";
 
 /** `WWW-Authenticate` for a caller that must send a token. */
 const CHALLENGE = 'Bearer realm="zonewright"';
 const RETRY_AFTER_SECONDS = 1;
 
-/** An error as JSON, as a whole response or a part of one. */
-interface ErrorWords {
-  /** restify's name of the status. */
-  readonly code: string;
-  readonly message: string;
-}
+export const ERROR = objectOf(
+  "Why a request was refused; the same on every route.",
+  ["code", "message", "request_id"],
+  {
+    code: { ...TEXT, description: "A word for the status, such as `ResourceNotFound`." },
+    message: {
+      ...TEXT,
+      description: "For people: what could not be done, what was found, and what was expected.",
+    },
+    request_id: { ...TEXT, description: "As in the header `X-Request-Id`." },
+    error_code: { ...TEXT, description: "A word for the reason, such as `not_found`." },
+    errors: listOf(shapeRef("FieldError", FIELD_ERROR)),
+  },
+);
+type ErrorBody = ShapeOf<typeof ERROR>;
 
-/** Anything thrown, as JSON; the text of a defect is not shown. */
-export function errorWords(error: unknown): ErrorWords & JsonObject {
+/** Anything thrown, in the words of a response; the text of a defect is not shown. */
+export function errorWords(error: unknown): Pick<ErrorBody, "code" | "message"> {
   const known = knownOf(error);
   return {
     code: ERROR_CODES[known?.code ?? "internal"].word,
@@ -43,7 +53,7 @@ export function errorResponse(error: unknown, request_id: string): Response {
     headers.set("retry-after", String(known?.retryAfterSeconds ?? RETRY_AFTER_SECONDS));
   }
   if (known?.uploadOffset !== undefined) headers.set("upload-offset", String(known.uploadOffset));
-  const body = {
+  const body: ErrorBody = {
     ...errorWords(error),
     request_id,
     error_code,

@@ -1,77 +1,38 @@
 // The agent itself in the OpenAPI document.
 
+import { byExecution } from "../../domain/job/state.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, REFUSALS, refusals } from "./errors.ts";
 import { HOST } from "./host.ts";
-import {
-  COUNT,
-  INSTANT,
-  listOf,
-  objectOf,
-  schemaRef,
-  whole,
-} from "../../domain/description/answer.ts";
+import { schemaRef, type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import { CONDITIONS, emptyAnswer, jsonAnswer, jsonBody, type OpenapiPart } from "./operation.ts";
-import { STATS_WINDOWS } from "../../domain/job/job.ts";
-import { EXECUTIONS, isFinal } from "../../domain/job/state.ts";
 import { CALLER } from "../routes/agent.ts";
-import { READINESS, READINESS_FINDING } from "../routes/health.ts";
-import { HOURLY_QUERY_FIELDS } from "../routes/metrics.ts";
+import { HEALTH, PING, READINESS, READINESS_FINDING } from "../routes/health.ts";
+import { byEnd, COUNTERS, HOURLY_QUERY_FIELDS, HOURLY_STATS, STATS } from "../routes/metrics.ts";
+import { SESSION } from "../routes/session.ts";
 import { queryParameters } from "./requests.ts";
 
-const NONE: JsonObject = Object.fromEntries(EXECUTIONS.map((counter) => [counter, 0]));
-const STATS: JsonObject = {
+const NONE = byExecution(() => 0);
+const STATS_EXAMPLE: ShapeOf<typeof STATS> = {
   all_time: { ...NONE, succeeded: 310, failed: 4 },
   past_24h: { ...NONE, succeeded: 12 },
   past_hour: { ...NONE, succeeded: 1 },
   current: { ...NONE, running: 2, waiting: 1 },
 };
-
-const ENDS = EXECUTIONS.filter(isFinal);
-const END_COUNTS: JsonObject = Object.fromEntries(ENDS.map((execution) => [execution, COUNT]));
-const ENDED = { ...Object.fromEntries(ENDS.map((execution) => [execution, 0])), succeeded: 12 };
+const ENDED = byEnd((execution) => execution === "succeeded" ? 12 : 0);
 
 const SCHEMAS: JsonObject = {
-  Stats: objectOf(
-    "Numbers of jobs by execution. The windows do not overlap: `all_time` excludes " +
-      "`past_24h`, which excludes `past_hour`.",
-    STATS_WINDOWS,
-    Object.fromEntries(STATS_WINDOWS.map((window) => [window, schemaRef("Counters")])),
-  ),
-  Counters: objectOf(
-    "Numbers of jobs of one window.",
-    EXECUTIONS,
-    Object.fromEntries(EXECUTIONS.map((counter) => [counter, COUNT])),
-  ),
-  Health: objectOf("The agent answers.", ["status"], { status: { const: "ok" } }),
+  Stats: STATS,
+  Counters: COUNTERS,
+  Health: HEALTH,
   Readiness: READINESS,
   Finding: READINESS_FINDING,
-  HourlyStats: objectOf(
-    "How jobs ended, hour by hour. Jobs that were removed do not count.",
-    ["since", "until", "total", "hours"],
-    {
-      since: { ...INSTANT, description: "Start of the first hour." },
-      until: { ...INSTANT, description: "The current time; the last hour is not over." },
-      total: whole("Sums of all these hours.", END_COUNTS),
-      hours: {
-        ...listOf(
-          whole("Jobs that ended in one hour.", {
-            hour: { ...INSTANT, description: "Start of the hour, UTC." },
-            ...END_COUNTS,
-          }),
-        ),
-        description: "Oldest first, without gaps: an hour in which no job ended has zeros.",
-      },
-    },
-  ),
+  HourlyStats: HOURLY_STATS,
   Whoami: CALLER,
-  Ping: objectOf("The agent answers.", ["pid", "backend"], {
-    pid: { type: "integer", minimum: 1, description: "The agent's process." },
-    backend: { type: "string", description: "Where jobs are kept." },
-  }),
+  Ping: PING,
 };
 
-const READY: JsonObject = {
+const READY: ShapeOf<typeof READINESS> = {
   status: "ready",
   checks: {
     store: { status: "ok", detail: "a write was committed" },
@@ -80,7 +41,7 @@ const READY: JsonObject = {
     index: { status: "warn", detail: "compared with its upstream 90000 s ago" },
   },
 };
-const NOT_READY: JsonObject = {
+const NOT_READY: ShapeOf<typeof READINESS> = {
   status: "not_ready",
   checks: { store: { status: "failed", detail: "no answer within 5000 ms" } },
 };
@@ -107,7 +68,7 @@ export const AGENT: OpenapiPart = {
         operationId: "stats",
         summary: "Numbers of jobs",
         responses: {
-          "200": jsonAnswer("The numbers.", schemaRef("Stats"), STATS),
+          "200": jsonAnswer("The numbers.", shapeRef("Stats", STATS), STATS_EXAMPLE),
           ...refusals(),
         },
       },
@@ -119,7 +80,7 @@ export const AGENT: OpenapiPart = {
         description: "For charts. Time and size depend only on `hours`, not on the number of jobs.",
         parameters: queryParameters(HOURLY_QUERY_FIELDS, { hours: 1 }),
         responses: {
-          "200": jsonAnswer("The numbers.", schemaRef("HourlyStats"), {
+          "200": jsonAnswer("The numbers.", shapeRef("HourlyStats", HOURLY_STATS), {
             since: "2026-11-20T12:00:00.000Z",
             until: "2026-11-20T13:20:00.000Z",
             total: ENDED,
@@ -137,7 +98,7 @@ export const AGENT: OpenapiPart = {
         operationId: "whoami",
         summary: "The caller: the name and scope of its token, or where it comes from",
         responses: {
-          "200": jsonAnswer("The caller.", schemaRef("Whoami"), {
+          "200": jsonAnswer("The caller.", shapeRef("Whoami", CALLER), {
             authenticated_by: "token",
             token: "console",
             scope: "read",
@@ -152,7 +113,7 @@ export const AGENT: OpenapiPart = {
         operationId: "health",
         summary: "Whether the agent answers",
         responses: {
-          "200": jsonAnswer("The agent answers.", schemaRef("Health"), { status: "ok" }),
+          "200": jsonAnswer("The agent answers.", shapeRef("Health", HEALTH), { status: "ok" }),
           ...refusals(),
         },
       },
@@ -162,7 +123,7 @@ export const AGENT: OpenapiPart = {
         operationId: "readiness",
         summary: "Whether the agent can do its work, and if not, why",
         responses: {
-          "200": jsonAnswer("The agent is ready.", schemaRef("Readiness"), READY),
+          "200": jsonAnswer("The agent is ready.", shapeRef("Readiness", READINESS), READY),
           ...refusals(),
           "503": jsonAnswer(
             `It cannot: a check has failed. ${REFUSALS["503"].description}`,
@@ -184,7 +145,7 @@ export const AGENT: OpenapiPart = {
         operationId: "ping",
         summary: "Whether the agent answers, for clients of node-workflow",
         responses: {
-          "200": jsonAnswer("The agent answers.", schemaRef("Ping"), {
+          "200": jsonAnswer("The agent answers.", shapeRef("Ping", PING), {
             pid: 4711,
             backend: "sqlite",
           }),
@@ -214,37 +175,17 @@ export const AGENT: OpenapiPart = {
 
 // Browser sessions in the OpenAPI document.
 
-const SESSION: JsonObject = {
+const SESSION_EXAMPLE: ShapeOf<typeof SESSION> = {
   caller: "token:console",
   scope: "admin",
   csrf: "hG3kq0bYc7v2",
   expires_at: "2026-01-31T18:30:00.000Z",
 };
 
-const SCHEMA: JsonObject = objectOf(
-  "The caller that a browser acts for.",
-  ["caller", "scope", "csrf", "expires_at"],
-  {
-    caller: {
-      type: ["string", "null"],
-      description:
-        "`loopback`, `socket`, or `token:` and its name; null if the caller must send a token.",
-    },
-    scope: { type: ["string", "null"], enum: ["read", "admin", null] },
-    csrf: {
-      type: ["string", "null"],
-      description:
-        "What requests with the session's cookie must send as `X-CSRF-Token` when they change " +
-        "something. Null without a session.",
-    },
-    expires_at: { ...INSTANT, type: ["string", "null"] },
-  },
-);
-
 /** Signing in with a browser, for the console. */
 export const SESSIONS: OpenapiPart = {
   tag: { name: "Sessions", description: "Sessions of browsers." },
-  schemas: { Session: SCHEMA },
+  schemas: { Session: SESSION },
   parameters: {},
   paths: {
     "/agent/v1/session": {
@@ -253,7 +194,7 @@ export const SESSIONS: OpenapiPart = {
         summary: "The session of a browser",
         description: "Needs no token.",
         responses: {
-          "200": jsonAnswer("The caller.", schemaRef("Session"), SESSION),
+          "200": jsonAnswer("The caller.", shapeRef("Session", SESSION), SESSION_EXAMPLE),
           ...refusals(),
         },
       },
@@ -267,7 +208,7 @@ export const SESSIONS: OpenapiPart = {
           token: { token: "zwt_AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE" },
         }),
         responses: {
-          "200": jsonAnswer("The session.", schemaRef("Session"), SESSION),
+          "200": jsonAnswer("The session.", shapeRef("Session", SESSION), SESSION_EXAMPLE),
           ...refusals(...BODY_REFUSALS),
         },
       },

@@ -1,13 +1,10 @@
 // Errors in the OpenAPI document: their schema, their headers, and a response for each status.
 
-import {
-  ERROR_CODES,
-  type ErrorCode,
-  type ErrorStatus,
-  FIELD_ERROR_CODES,
-} from "../../domain/error.ts";
+import { FIELD_ERROR } from "../../domain/description/findings.ts";
+import { ERROR } from "../answer/error_response.ts";
+import { ERROR_CODES, type ErrorCode, type ErrorStatus } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { listOf, objectOf, schemaRef, TEXT } from "../../domain/description/answer.ts";
+import { schemaRef } from "../../domain/description/answer.ts";
 import { headerRef } from "./operation.ts";
 import { tooManyRequests } from "../request/load.ts";
 
@@ -267,24 +264,4 @@ function withRequestId(examples: Refusal["examples"]): JsonObject {
 }
 
 /** Components of the OpenAPI document that refusals refer to, by name. */
-export const ERROR_SCHEMAS: JsonObject = {
-  Error: objectOf("Why a request was refused; the same on every route.", [
-    "code",
-    "message",
-    "request_id",
-  ], {
-    code: { type: "string", description: "A word for the status, such as `ResourceNotFound`." },
-    message: {
-      type: "string",
-      description: "For people: what could not be done, what was found, and what was expected.",
-    },
-    request_id: { type: "string", description: "As in the header `X-Request-Id`." },
-    error_code: { type: "string", description: "A word for the reason, such as `not_found`." },
-    errors: listOf(schemaRef("FieldError")),
-  }),
-  FieldError: objectOf("One incorrect parameter.", ["field", "code", "message"], {
-    field: { type: "string", description: "Its path in the body, such as `chain[1].timeout`." },
-    code: { type: "string", enum: [...FIELD_ERROR_CODES] },
-    message: TEXT,
-  }),
-};
+export const ERROR_SCHEMAS: JsonObject = { Error: ERROR, FieldError: FIELD_ERROR };

@@ -2,21 +2,12 @@
 
 import { WALL } from "../../domain/host.ts";
 import { DEFAULT_POLICY, policyOnWire } from "../../domain/policy.ts";
-import type { JsonObject } from "../../domain/json.ts";
-import { SETTING } from "../routes/agent.ts";
+import { DIAGNOSIS, EXAMINED, SETTINGS } from "../routes/agent.ts";
 import { HOST_PAGE } from "../routes/host.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { refusals } from "./errors.ts";
 import { JOB_UUID } from "./job_schemas.ts";
-import {
-  INSTANT,
-  listOf,
-  objectOf,
-  schemaRef,
-  type ShapeOf,
-  TEXT,
-  whole,
-} from "../../domain/description/answer.ts";
+import { schemaRef, type ShapeOf } from "../../domain/description/answer.ts";
 import { jsonAnswer, type OpenapiPart } from "./operation.ts";
 
 const READ_AT = "2026-11-20T13:20:00.000Z";
@@ -84,18 +75,6 @@ const EXAMPLE: ShapeOf<typeof HOST_PAGE> = {
   settings_waiting: [],
 };
 
-const DIAGNOSIS_FIELDS: JsonObject = {
-  name: TEXT,
-  outcome: {
-    type: "string",
-    description: "`ok`, `warn`, `fail`, or `skipped` for what does not apply here.",
-  },
-  detail: { type: "string", description: "What was found, and what was expected." },
-  fix: { type: "string", description: "What to do." },
-  parts: listOf(schemaRef("Wall")),
-  repaired: { const: false, description: "Over HTTP the doctor repairs nothing." },
-};
-
 /** The agent's settings, and what the doctor finds. */
 const SELF_PATHS: OpenapiPart["paths"] = {
   "/agent/v1/config": {
@@ -106,13 +85,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
       responses: {
         "200": jsonAnswer(
           "The settings.",
-          whole("The settings in force.", {
-            settings: listOf(SETTING),
-            waiting: {
-              ...listOf(TEXT),
-              description: "Settings whose new value waits for a restart.",
-            },
-          }),
+          SETTINGS,
           {
             settings: [{
               name: "slots",
@@ -140,10 +113,7 @@ const SELF_PATHS: OpenapiPart["paths"] = {
       responses: {
         "200": jsonAnswer(
           "What was found.",
-          whole("What the doctor found.", {
-            examined_at: INSTANT,
-            checks: listOf(schemaRef("Diagnosis")),
-          }),
+          EXAMINED,
           {
             examined_at: READ_AT,
             checks: [{
@@ -172,11 +142,7 @@ export const HOST: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     Host: HOST_PAGE,
     Wall: WALL,
-    Diagnosis: objectOf(
-      "One thing that was looked at.",
-      ["name", "outcome", "detail", "repaired"],
-      DIAGNOSIS_FIELDS,
-    ),
+    Diagnosis: DIAGNOSIS,
   },
   paths: {
     ...SELF_PATHS,

@@ -1,23 +1,21 @@
 // The views of jobs in the OpenAPI document: summaries, failed attempts and logs.
 
-import { EXECUTIONS } from "../../domain/job/state.ts";
 import { FAILED_ATTEMPT } from "../../domain/job/job.ts";
-import { LOG_LINE, SUMMARY, SUMMARY_FIELDS, SUMMARY_TASK } from "../../domain/job/summary.ts";
+import { LOG_LINE, SUMMARY, SUMMARY_TASK } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { COUNT_QUERY_FIELDS, LOG_QUERY_FIELDS, SUMMARY_QUERY_FIELDS } from "../routes/jobs/view.ts";
+import {
+  COUNT_QUERY_FIELDS,
+  JOB_COUNTS,
+  JOB_READ,
+  LOG_PAGE,
+  LOG_QUERY_FIELDS,
+  SUMMARY_PAGE,
+  SUMMARY_QUERY_FIELDS,
+} from "../routes/jobs/view.ts";
 import { refusals } from "./errors.ts";
 import { JOB_REQUEST, JOB_UUID, STARTED_AT } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
-import {
-  COUNT,
-  listOf,
-  NULLABLE_COUNT,
-  NULLABLE_TEXT,
-  schemaRef,
-  type ShapeOf,
-  TEXT,
-  whole,
-} from "../../domain/description/answer.ts";
+import { type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import { jsonAnswer, type OpenapiPart, parameterRef } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
@@ -109,13 +107,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
   schemas: {
     SummaryTask: SUMMARY_TASK,
     JobSummary: SUMMARY,
-    JobCounts: whole("Numbers of matching jobs.", {
-      counts: whole(
-        "By their states.",
-        Object.fromEntries(EXECUTIONS.map((execution) => [execution, COUNT])),
-      ),
-      whole: { type: "boolean", description: "False if there may be more." },
-    }),
+    JobCounts: JOB_COUNTS,
     FailedAttempt: FAILED_ATTEMPT,
     LogLine: LOG_LINE,
   },
@@ -136,13 +128,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         responses: {
           "200": jsonAnswer(
             "A page.",
-            whole("A page of summaries.", {
-              jobs: listOf(schemaRef("JobSummary")),
-              next: {
-                ...NULLABLE_TEXT,
-                description: "`cursor` of the next page; null at the end.",
-              },
-            }),
+            SUMMARY_PAGE,
             { jobs: [SUMMARY_EXAMPLE], next: null },
           ),
           ...refusals("409"),
@@ -158,7 +144,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
           "all jobs.",
         parameters: queryParameters(COUNT_QUERY_FIELDS, COUNT_EXAMPLES),
         responses: {
-          "200": jsonAnswer("The numbers.", schemaRef("JobCounts"), {
+          "200": jsonAnswer("The numbers.", shapeRef("JobCounts", JOB_COUNTS), {
             counts: {
               queued: 0,
               running: 1,
@@ -185,14 +171,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         responses: {
           "200": jsonAnswer(
             "The job.",
-            whole("A job and its failed attempts.", {
-              ...SUMMARY_FIELDS,
-              secret_params: {
-                ...listOf(TEXT),
-                description: "Names of the fields that the workflow declares secret.",
-              },
-              attempts: listOf(schemaRef("FailedAttempt")),
-            }),
+            JOB_READ,
             { ...SUMMARY_EXAMPLE, secret_params: ["license_key"], attempts: [ATTEMPT] },
           ),
           ...refusals("404", "409"),
@@ -213,18 +192,7 @@ export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
         responses: {
           "200": jsonAnswer(
             "A page.",
-            whole("A page of a log.", {
-              lines: listOf(schemaRef("LogLine")),
-              before: {
-                ...NULLABLE_COUNT,
-                description: "`before` for earlier lines; null if there are none.",
-              },
-              after: { ...COUNT, description: "`after` for later lines." },
-              more: {
-                type: "boolean",
-                description: "Whether there are more lines in the direction of the page.",
-              },
-            }),
+            LOG_PAGE,
             { lines: LINES, before: null, after: 4712, more: false },
           ),
           ...refusals("404", "409"),

@@ -1,6 +1,7 @@
 // Jobs in the OpenAPI document: creating, reading and changing them.
 
 import type { JsonObject } from "../../domain/json.ts";
+import { JOB as JOB_SHAPE } from "../../domain/job/wire.ts";
 import { paramFilter } from "../routes/jobs/filter.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../routes/jobs/jobs.ts";
 import { BODY_REFUSALS, onlyRefusals, refusals } from "./errors.ts";
@@ -17,13 +18,11 @@ import {
 import { JOB_VIEWS } from "./job_views.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
-  COUNT,
   listOf,
-  objectOf,
   schemaRef,
-  TEXT,
+  type ShapeOf,
+  shapeRef,
   UUID,
-  whole,
 } from "../../domain/description/answer.ts";
 import {
   emptyAnswer,
@@ -36,8 +35,9 @@ import {
 import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
-import { PRUNED_OF_A_CALL_MAX } from "../routes/jobs/bulk.ts";
+import { CANCELED_JOBS, PRUNED_JOBS, REFUSED_JOB, RETRIED_JOBS } from "../routes/jobs/bulk.ts";
 
+const JOB = shapeRef("Job", JOB_SHAPE);
 const BY_UUID: JsonObject[] = [parameterRef("JobUuid")];
 const ENTRY = { task: "stop", message: "asked the guest to power off" };
 
@@ -93,46 +93,22 @@ const JOB_INFO_PATHS: OpenapiPart["paths"] = {
 const NEXT_UUID = "9a4b8f52-7d1e-4c63-8a5f-1e0c7b2d6f93";
 const OTHER_UUID = "e3d0c9a7-64b1-4f28-9c5e-8b7a6d1f2c04";
 
-const ANOTHER_JOB: JsonObject = {
+const ANOTHER_JOB: ShapeOf<typeof JOB_SHAPE> = {
   ...RESUMED_JOB,
   uuid: NEXT_UUID,
   num_attempts: 1,
   prev_attempt: JOB_UUID,
-  chain_results: FINISHED_JOB.chain_results ?? [],
+  chain_results: FINISHED_JOB.chain_results,
 };
-
-function changed(done: "canceled" | "retried", fields: JsonObject): JsonObject {
-  return objectOf("The outcome for each job.", ["matched", done, "refused", "more"], {
-    matched: { ...COUNT, description: "Jobs that matched in this call." },
-    [done]: listOf(whole("A changed job.", { uuid: UUID, ...fields })),
-    refused: {
-      ...listOf(schemaRef("RefusedJob")),
-      description: "Jobs that were not changed; they may match the next call again.",
-    },
-    more: { type: "boolean", description: "Whether more jobs match, beyond the limit." },
-  });
-}
 
 const JOB_BULK_SCHEMAS: JsonObject = {
-  CanceledJobs: changed("canceled", {}),
-  RetriedJobs: changed("retried", {
-    next_attempt: { ...UUID, description: "The job that repeats it." },
-  }),
-  PrunedJobs: objectOf("What was removed.", ["removed", "more"], {
-    removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
-    more: {
-      type: "boolean",
-      description: "Whether there are more such jobs than one call removes.",
-    },
-  }),
-  RefusedJob: objectOf("A job that was not changed, and why.", ["uuid", "code", "message"], {
-    uuid: UUID,
-    code: { type: "string", description: "As `code` of an error." },
-    message: TEXT,
-  }),
+  CanceledJobs: CANCELED_JOBS,
+  RetriedJobs: RETRIED_JOBS,
+  PrunedJobs: PRUNED_JOBS,
+  RefusedJob: REFUSED_JOB,
 };
 
-const REFUSED: JsonObject = {
+const REFUSED: ShapeOf<typeof REFUSED_JOB> = {
   uuid: OTHER_UUID,
   code: "ConflictError",
   message: `Cannot cancel job ${OTHER_UUID}: execution is "success", expected queued, running or ` +
@@ -149,7 +125,10 @@ const PRUNE_PATH: JsonObject = {
     month: { older_than_seconds: 2_592_000 },
   }),
   responses: {
-    "200": jsonAnswer("What was removed.", schemaRef("PrunedJobs"), { removed: 12, more: false }),
+    "200": jsonAnswer("What was removed.", shapeRef("PrunedJobs", PRUNED_JOBS), {
+      removed: 12,
+      more: false,
+    }),
     ...refusals(...BODY_REFUSALS),
   },
 };
@@ -172,7 +151,7 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
         placed: { from: 0 },
       }),
       responses: {
-        "201": jsonAnswer("The new job.", schemaRef("Job"), ANOTHER_JOB, ["Location"]),
+        "201": jsonAnswer("The new job.", JOB, ANOTHER_JOB, ["Location"]),
         ...refusals("404", ...BODY_REFUSALS, "507"),
       },
     },
@@ -188,7 +167,7 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
         param: { filter: { execution: "queued", params: { machine: MACHINE_UUID } } },
       }),
       responses: {
-        "200": jsonAnswer("The outcome for each job.", schemaRef("CanceledJobs"), {
+        "200": jsonAnswer("The outcome for each job.", shapeRef("CanceledJobs", CANCELED_JOBS), {
           matched: 2,
           canceled: [{ uuid: JOB_UUID }],
           refused: [REFUSED],
@@ -210,7 +189,7 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
         named: { filter: { name: "stop-machine", target: `/machines/${MACHINE_UUID}` } },
       }),
       responses: {
-        "200": jsonAnswer("The outcome for each job.", schemaRef("RetriedJobs"), {
+        "200": jsonAnswer("The outcome for each job.", shapeRef("RetriedJobs", RETRIED_JOBS), {
           matched: 1,
           retried: [{ uuid: JOB_UUID, next_attempt: NEXT_UUID }],
           refused: [],
@@ -221,8 +200,6 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
     },
   },
 };
-
-const JOB = schemaRef("Job");
 
 const FILTERS: JsonObject[] = [
   ...queryParameters(JOB_QUERY_FIELDS, {

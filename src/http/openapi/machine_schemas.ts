@@ -2,15 +2,11 @@
 
 import { DRY_RUN } from "../../machines/provision_job.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { MACHINE, MACHINE_DISK, MACHINE_FIELDS, MACHINE_NIC } from "../../domain/machine/shown.ts";
-import {
-  INSTANT,
-  objectOf,
-  schemaRef,
-  TEXT,
-  UUID,
-  whole,
-} from "../../domain/description/answer.ts";
+import { MACHINE, MACHINE_DISK, MACHINE_NIC } from "../../domain/machine/shown.ts";
+import type { ShapeOf } from "../../domain/description/answer.ts";
+import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
+import { CONSOLE, CONSOLE_TICKET } from "../routes/machine_console.ts";
+import { MACHINE_READ, VNC_ADDRESS, VNC_INFO } from "../routes/machines.ts";
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";
@@ -40,10 +36,13 @@ export const DESCRIPTION: JsonObject = {
 };
 
 /** The response to POST /agent/v1/machines. */
-export const STARTED: JsonObject = { uuid: MACHINE_UUID, job_uuid: MACHINE_JOB };
+export const STARTED: ShapeOf<typeof MACHINE_STARTED> = {
+  uuid: MACHINE_UUID,
+  job_uuid: MACHINE_JOB,
+};
 
 /** A machine as lists show it. */
-export const LISTED_MACHINE: JsonObject = {
+export const LISTED_MACHINE: ShapeOf<typeof MACHINE> = {
   uuid: MACHINE_UUID,
   alias: "web1",
   brand: "kvm",
@@ -79,45 +78,13 @@ export const LISTED_MACHINE: JsonObject = {
 /** The schemas of responses about machines. */
 export const MACHINE_SCHEMAS: JsonObject = {
   Machine: MACHINE,
-  MachineRead: whole("A machine and its console.", {
-    ...MACHINE_FIELDS,
-    console: {
-      type: ["string", "null"],
-      format: "uri-reference",
-      description: "Path of its console as a WebSocket; null if `vnc` is.",
-    },
-    vnc: {
-      anyOf: [schemaRef("VncAddress"), { type: "null" }],
-      description: "Null unless the machine runs and has such a console.",
-    },
-  }),
+  MachineRead: MACHINE_READ,
   MachineDisk: MACHINE_DISK,
   MachineNic: MACHINE_NIC,
   MachineDryRun: DRY_RUN,
-  VncAddress: objectOf("Where a VNC viewer connects.", ["host", "port"], {
-    host: TEXT,
-    port: { type: "integer", minimum: 1, maximum: 65_535 },
-    display: { type: "integer", description: "The number of the display: the port minus 5900." },
-  }),
-  VncInfo: objectOf("What `vmadm info` prints of the console.", ["vnc"], {
-    vnc: objectOf("Empty while there is no listener yet.", [], {
-      host: { ...TEXT, description: "Address of the host's global zone." },
-      port: { type: "integer", minimum: 1, maximum: 65_535 },
-      display: { type: "integer", description: "The number of the display: the port minus 5900." },
-      password: { ...TEXT, description: "The password, if there is one." },
-    }),
-  }),
-  Console: objectOf("The console as a WebSocket.", ["url", "protocol"], {
-    url: { type: "string", format: "uri" },
-    protocol: { const: "binary", description: "The subprotocol, which is optional." },
-  }),
-  ConsoleTicket: objectOf("A ticket that opens a console once.", ["ticket", "url", "expires_at"], {
-    ticket: { type: "string", pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
-    url: { type: "string", format: "uri", description: "The WebSocket, with the ticket." },
-    expires_at: INSTANT,
-  }),
-  MachineStarted: objectOf("The machine and its job.", ["uuid", "job_uuid"], {
-    uuid: UUID,
-    job_uuid: UUID,
-  }),
+  VncAddress: VNC_ADDRESS,
+  VncInfo: VNC_INFO,
+  Console: CONSOLE,
+  ConsoleTicket: CONSOLE_TICKET,
+  MachineStarted: MACHINE_STARTED,
 };

@@ -1,8 +1,16 @@
 // Machines in the OpenAPI document.
 
+import { DRY_RUN } from "../../machines/provision_job.ts";
+import { MACHINE } from "../../domain/machine/shown.ts";
+import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { MACHINE_QUERY_FIELDS } from "../routes/machines.ts";
+import {
+  LEFTOVER_DROPPED,
+  MACHINE_QUERY_FIELDS,
+  MACHINE_READ,
+  VNC_INFO,
+} from "../routes/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
   DESCRIPTION,
@@ -15,15 +23,15 @@ import {
 } from "./machine_schemas.ts";
 import {
   listOf,
-  objectOf,
   schemaRef,
   type ShapeOf,
+  shapeRef,
   UUID,
 } from "../../domain/description/answer.ts";
 import { inPath, jsonAnswer, jsonBody, type OpenapiPart, parameterRef } from "./operation.ts";
 import { MEDIUM_SHA256 } from "./media.ts";
 import { queryParameters } from "./requests.ts";
-import { CONSOLE_QUERY_FIELDS } from "../routes/machine_console.ts";
+import { CONSOLE, CONSOLE_QUERY_FIELDS, CONSOLE_TICKET } from "../routes/machine_console.ts";
 
 // Actions on an existing machine, and its console.
 
@@ -38,7 +46,12 @@ const JOINED =
 /** The answer to an action that becomes a job. */
 function started(uuid: string): JsonObject {
   const example = { ...STARTED, uuid };
-  return jsonAnswer("The job was stored.", schemaRef("MachineStarted"), example, KEPT);
+  return jsonAnswer(
+    "The job was stored.",
+    shapeRef("MachineStarted", MACHINE_STARTED),
+    example,
+    KEPT,
+  );
 }
 
 function action(
@@ -122,7 +135,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
       summary: "What `vmadm info` prints about the console, including its password",
       parameters: BY_UUID,
       responses: {
-        "200": jsonAnswer("The console.", schemaRef("VncInfo"), {
+        "200": jsonAnswer("The console.", shapeRef("VncInfo", VNC_INFO), {
           vnc: { host: "127.0.0.1", port: 5901, display: 1, password: "Qf7mW2kd" },
         }),
         ...refusals("404", "409", "502", "504"),
@@ -145,7 +158,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
         ...queryParameters(CONSOLE_QUERY_FIELDS, { ticket: TICKET }),
       ],
       responses: {
-        "200": jsonAnswer("The address.", schemaRef("Console"), {
+        "200": jsonAnswer("The address.", shapeRef("Console", CONSOLE), {
           url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console`,
           protocol: "binary",
         }),
@@ -166,11 +179,16 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
         empty: {},
       }),
       responses: {
-        "201": jsonAnswer("The ticket, which is not shown again.", schemaRef("ConsoleTicket"), {
-          ticket: TICKET,
-          url: `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console?ticket=${TICKET}`,
-          expires_at: "2026-11-20T13:00:30.000Z",
-        }),
+        "201": jsonAnswer(
+          "The ticket, which is not shown again.",
+          shapeRef("ConsoleTicket", CONSOLE_TICKET),
+          {
+            ticket: TICKET,
+            url:
+              `wss://agent.example.com/agent/v1/machines/${MACHINE_UUID}/console?ticket=${TICKET}`,
+            expires_at: "2026-11-20T13:00:30.000Z",
+          },
+        ),
         ...refusals("404", ...BODY_REFUSALS, "502", "504"),
       },
     },
@@ -190,13 +208,7 @@ const EXAMPLE: ShapeOf<typeof LEFTOVER> = {
   error: `Cannot delete machine ${MACHINE_UUID}: "vmadm delete ${MACHINE_UUID}" exited with code 1`,
 };
 
-const LEFTOVER_SCHEMAS: JsonObject = {
-  Leftover: LEFTOVER,
-  LeftoverDropped: objectOf("What the agent no longer tries to remove.", ["dropped", "note"], {
-    dropped: schemaRef("Leftover"),
-    note: { type: "string", description: "A sentence for people." },
-  }),
-};
+const LEFTOVER_SCHEMAS: JsonObject = { Leftover: LEFTOVER, LeftoverDropped: LEFTOVER_DROPPED };
 
 const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject>>>> = {
   "/agent/v1/leftovers": {
@@ -204,7 +216,7 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
       operationId: "leftover_list",
       summary: "What failed jobs left on the host, and when the agent tries again to remove it",
       responses: {
-        "200": jsonAnswer("The leftovers; usually none.", listOf(schemaRef("Leftover")), [
+        "200": jsonAnswer("The leftovers; usually none.", listOf(shapeRef("Leftover", LEFTOVER)), [
           EXAMPLE,
         ]),
         ...refusals(),
@@ -221,7 +233,7 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
         "`{}`, is refused. While the machine is of a job that has not failed, 409 names that job.",
       parameters: BY_UUID,
       responses: {
-        "200": jsonAnswer("The leftover.", schemaRef("LeftoverDropped"), {
+        "200": jsonAnswer("The leftover.", shapeRef("LeftoverDropped", LEFTOVER_DROPPED), {
           dropped: EXAMPLE,
           note: `The agent does not try again to remove machine ${MACHINE_UUID} from host ` +
             '"root@smartos.example.com". What is left there stays.',
@@ -275,10 +287,15 @@ export const MACHINES: OpenapiPart = {
           max_age: 60,
         }),
         responses: {
-          "200": jsonAnswer("The machines.", listOf(schemaRef("Machine")), [LISTED_MACHINE], [
-            "X-Count",
-            "Age",
-          ]),
+          "200": jsonAnswer(
+            "The machines.",
+            listOf(shapeRef("Machine", MACHINE)),
+            [LISTED_MACHINE],
+            [
+              "X-Count",
+              "Age",
+            ],
+          ),
           ...refusals("409", "502", "504"),
         },
       },
@@ -293,24 +310,33 @@ export const MACHINES: OpenapiPart = {
         parameters: [parameterRef("IdempotencyKey")],
         requestBody: jsonBody("The machine.", schemaRef("MachineRequest"), REQUESTS),
         responses: {
-          "200": jsonAnswer("With `dry_run`: what would be created.", schemaRef("MachineDryRun"), {
-            dry_run: true,
-            possible: false,
-            uuid: null,
-            job_uuid: null,
-            machine: DESCRIPTION,
-            media: { path: "/media/installer.iso" },
-            boot: "cd",
-            medium: null,
-            problems: [{
-              error_code: "not_found",
-              status: 404,
-              message: "Cannot find medium /media/installer.iso: it is not there",
-              errors: [],
-            }],
-            unchecked: [],
-          }),
-          "202": jsonAnswer("The job was stored.", schemaRef("MachineStarted"), STARTED, KEPT),
+          "200": jsonAnswer(
+            "With `dry_run`: what would be created.",
+            shapeRef("MachineDryRun", DRY_RUN),
+            {
+              dry_run: true,
+              possible: false,
+              uuid: null,
+              job_uuid: null,
+              machine: DESCRIPTION,
+              media: { path: "/media/installer.iso" },
+              boot: "cd",
+              medium: null,
+              problems: [{
+                error_code: "not_found",
+                status: 404,
+                message: "Cannot find medium /media/installer.iso: it is not there",
+                errors: [],
+              }],
+              unchecked: [],
+            },
+          ),
+          "202": jsonAnswer(
+            "The job was stored.",
+            shapeRef("MachineStarted", MACHINE_STARTED),
+            STARTED,
+            KEPT,
+          ),
           ...refusals("404", ...BODY_REFUSALS, "502", "504", "507"),
         },
       },
@@ -321,7 +347,7 @@ export const MACHINES: OpenapiPart = {
         summary: "Get a machine with the address of its console",
         parameters: [parameterRef("MachineUuid")],
         responses: {
-          "200": jsonAnswer("The machine.", schemaRef("MachineRead"), {
+          "200": jsonAnswer("The machine.", shapeRef("MachineRead", MACHINE_READ), {
             ...LISTED_MACHINE,
             vnc: { host: "127.0.0.1", port: 5901, display: 1 },
             console: `/agent/v1/machines/${MACHINE_UUID}/console`,

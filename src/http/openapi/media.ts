@@ -1,19 +1,16 @@
 // The verified files of this host in the OpenAPI document.
 
-import { CHECK_LEVELS } from "../../domain/digest.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { JOB_UUID } from "./job_schemas.ts";
 import {
-  COUNT,
-  INSTANT,
   listOf,
-  objectOf,
   schemaRef,
+  type ShapeOf,
+  shapeRef,
   TEXT,
-  UUID,
-  whole,
 } from "../../domain/description/answer.ts";
+import { MEDIUM, MEDIUM_STARTED } from "../routes/media.ts";
 import {
   emptyAnswer,
   inPath,
@@ -26,7 +23,7 @@ import {
 /** The digest of the examples. */
 export const MEDIUM_SHA256 = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
 
-const EXAMPLE: JsonObject = {
+const EXAMPLE: ShapeOf<typeof MEDIUM> = {
   digest: `sha256:${MEDIUM_SHA256}`,
   name: "zonewright-sample-2.0-20261101-installer-x86_64.iso",
   path: `/var/lib/zonewright/media/sha256-${MEDIUM_SHA256}/zonewright-sample.iso`,
@@ -41,35 +38,8 @@ const EXAMPLE: JsonObject = {
   used_by: [],
 };
 
-const LEVEL: JsonObject = {
-  type: "string",
-  enum: [...CHECK_LEVELS],
-  description:
-    "How far the file was verified: `none`; it has the digests of the `index`, or the one " +
-    "in the request; the `vendor`'s checksum document agrees; that document or the file " +
-    "has a `signature` by a key of the operator.",
-};
-
-const SCHEMAS: JsonObject = {
-  MediumStarted: objectOf("The job that does it.", ["job_uuid"], { job_uuid: UUID }),
-  Medium: whole("A verified file.", {
-    digest: { ...TEXT, description: "`sha256:` and the hex digits, of the file as it is used." },
-    name: TEXT,
-    path: { ...TEXT, description: "Its path on this host." },
-    size: COUNT,
-    source: { type: "string", enum: ["artifact", "url", "path"] },
-    origin: { ...TEXT, description: "The address without its query, or the path." },
-    label: { ...TEXT, description: "For people." },
-    level: LEVEL,
-    created_at: INSTANT,
-    last_used_at: INSTANT,
-    verified_at: { ...INSTANT, description: "When its bytes were last hashed." },
-    used_by: {
-      ...listOf(UUID),
-      description: "Unfinished jobs that use it; until they end, it is not removed.",
-    },
-  }),
-};
+const SCHEMAS: JsonObject = { MediumStarted: MEDIUM_STARTED, Medium: MEDIUM };
+const SHOWN = shapeRef("Medium", MEDIUM);
 
 const REQUESTS: Record<string, JsonObject> = {
   artifact: {
@@ -84,9 +54,9 @@ const REQUESTS: Record<string, JsonObject> = {
   path: { path: "/media/installer.iso" },
 };
 
-const STARTED: JsonObject = { job_uuid: JOB_UUID };
+const STARTED: ShapeOf<typeof MEDIUM_STARTED> = { job_uuid: JOB_UUID };
 const started = (description: string) =>
-  jsonAnswer(description, schemaRef("MediumStarted"), STARTED, ["Location"]);
+  jsonAnswer(description, shapeRef("MediumStarted", MEDIUM_STARTED), STARTED, ["Location"]);
 
 /** Files that were downloaded, or found in a folder, and verified. */
 export const MEDIA_FILES: OpenapiPart = {
@@ -111,7 +81,7 @@ export const MEDIA_FILES: OpenapiPart = {
         operationId: "media_list",
         summary: "Every verified file, most recently used first",
         responses: {
-          "200": jsonAnswer("The files.", listOf(schemaRef("Medium")), [EXAMPLE]),
+          "200": jsonAnswer("The files.", listOf(SHOWN), [EXAMPLE]),
           ...refusals(),
         },
       },
@@ -134,7 +104,7 @@ export const MEDIA_FILES: OpenapiPart = {
         summary: "Get a verified file",
         parameters: [parameterRef("MediumDigest")],
         responses: {
-          "200": jsonAnswer("The file.", schemaRef("Medium"), EXAMPLE),
+          "200": jsonAnswer("The file.", SHOWN, EXAMPLE),
           ...refusals("404"),
         },
       },

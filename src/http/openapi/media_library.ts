@@ -10,7 +10,7 @@ import {
   REMOVED_MEDIUM,
   UNFINISHED_UPLOAD,
   UPLOAD_QUERY_FIELDS,
-} from "../routes/media.ts";
+} from "../routes/media_library.ts";
 import { refusals } from "./errors.ts";
 import { schemaRef, type ShapeOf, TEXT } from "../../domain/description/answer.ts";
 import { headerRef, inPath, jsonAnswer, type OpenapiPart, parameterRef } from "./operation.ts";

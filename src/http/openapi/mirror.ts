@@ -4,26 +4,20 @@
 import type { JsonObject } from "../../domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
 import {
+  FOUND_ARTIFACT,
   INDEX_PREVIEW,
   INDEX_PROGRESS,
   INDEX_STATUS,
   INDEX_SYNC,
+  INDEX_SYNCING,
   SYNC_QUERY_FIELDS,
 } from "../routes/index/sync.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
-import {
-  listOf,
-  NULLABLE_TEXT,
-  objectOf,
-  schemaRef,
-  type ShapeOf,
-  TEXT,
-  whole,
-} from "../../domain/description/answer.ts";
+import { schemaRef, type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import { jsonAnswer, jsonBody, type OpenapiPart } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
-import { IMAGE_QUERY_FIELDS } from "../routes/images.ts";
+import { IMAGE_PAGE, IMAGE_QUERY_FIELDS, LISTED_IMAGE } from "../routes/images.ts";
 
 const SYNC: ShapeOf<typeof INDEX_SYNC> = {
   started_at: "2026-11-20T12:00:00.000Z",
@@ -53,23 +47,8 @@ const SCHEMAS: JsonObject = {
   IndexProgress: INDEX_PROGRESS,
   IndexSync: INDEX_SYNC,
   IndexPreview: INDEX_PREVIEW,
-  IndexSyncing: objectOf(
-    "A sync is under way.",
-    ["syncing"],
-    { syncing: { const: true } },
-  ),
-  FoundArtifact: objectOf(
-    "An artifact with its place in the index.",
-    ["distro", "release", "build", "artifact", "name", "label"],
-    {
-      distro: TEXT,
-      release: { type: "string", description: "The release's id, even if an alias was given." },
-      build: TEXT,
-      artifact: schemaRef("Artifact"),
-      name: { type: "string", description: "A safe file name." },
-      label: { type: "string", description: "For people." },
-    },
-  ),
+  IndexSyncing: INDEX_SYNCING,
+  FoundArtifact: FOUND_ARTIFACT,
 };
 
 /** The mirror as its operator sees it. */
@@ -140,7 +119,9 @@ export const MIRROR: OpenapiPart = {
             { oneOf: [schemaRef("IndexSync"), schemaRef("IndexPreview")] },
             SYNC,
           ),
-          "202": jsonAnswer("The sync is running.", schemaRef("IndexSyncing"), { syncing: true }),
+          "202": jsonAnswer("The sync is running.", shapeRef("IndexSyncing", INDEX_SYNCING), {
+            syncing: true,
+          }),
           ...refusals("409", "413", "415", "507"),
         },
       },
@@ -168,7 +149,7 @@ const FILTERS: JsonObject[] = queryParameters(IMAGE_QUERY_FIELDS, {
   after: "0.0.0.0.0",
 });
 
-const IMAGE: JsonObject = {
+const IMAGE: ShapeOf<typeof LISTED_IMAGE> = {
   distro: "zonewright-sample",
   release: "2.0",
   aliases: ["latest", "lts"],
@@ -180,26 +161,7 @@ const IMAGE: JsonObject = {
   artifact: ARTIFACT,
 };
 
-const IMAGE_SCHEMAS: JsonObject = {
-  ImagePage: objectOf("One page of the matching artifacts.", ["images", "next"], {
-    images: listOf(schemaRef("ListedImage")),
-    next: {
-      type: ["string", "null"],
-      description: "`after` of the next page; null on the last one.",
-    },
-  }),
-  ListedImage: whole("An artifact with its place in the index.", {
-    distro: TEXT,
-    release: { type: "string", description: "The release's id." },
-    aliases: { ...listOf(TEXT), description: "Other names of the release." },
-    build: TEXT,
-    point_release: NULLABLE_TEXT,
-    published_at: { ...NULLABLE_TEXT, description: "As the vendor wrote it." },
-    archived: { type: "boolean", description: "Whether only the vendor's archive still has it." },
-    url: { ...NULLABLE_TEXT, description: "Its primary location, or else its first." },
-    artifact: schemaRef("Artifact"),
-  }),
-};
+const IMAGE_SCHEMAS: JsonObject = { ImagePage: IMAGE_PAGE, ListedImage: LISTED_IMAGE };
 
 /** The routes under `/agent/v1/images`, and what they refer to. */
 export const IMAGES: OpenapiPart = {
@@ -217,7 +179,7 @@ export const IMAGES: OpenapiPart = {
           "repeat or miss some.",
         parameters: FILTERS,
         responses: {
-          "200": jsonAnswer("The matching artifacts.", schemaRef("ImagePage"), {
+          "200": jsonAnswer("The matching artifacts.", shapeRef("ImagePage", IMAGE_PAGE), {
             images: [IMAGE],
             next: null,
           }, ["X-Count"]),

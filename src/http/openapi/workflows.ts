@@ -1,9 +1,17 @@
 // Workflows and their tasks in the OpenAPI document.
 
+import type { TaskUuid, WorkflowUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { WORKFLOW_QUERY_FIELDS } from "../routes/workflows.ts";
+import { TASK, WORKFLOW as WORKFLOW_SHAPE } from "../../domain/job/workflow.ts";
+import { VALID_WORKFLOW, WORKFLOW_QUERY_FIELDS, WORKFLOW_READ } from "../routes/workflows.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
-import { COUNT, listOf, objectOf, schemaRef, TEXT, UUID } from "../../domain/description/answer.ts";
+import {
+  listOf,
+  schemaRef,
+  type ShapeOf,
+  shapeRef,
+  UUID,
+} from "../../domain/description/answer.ts";
 import {
   emptyAnswer,
   inPath,
@@ -15,11 +23,11 @@ import {
 import { queryParameters } from "./requests.ts";
 
 /** The workflow of the examples. */
-export const WORKFLOW_UUID = "2f1f6f6e-3c86-4a0b-8d0c-3a1c5a0f9b11";
-const TASK_UUID = "a6c1b6de-6bb0-4a9f-8d6f-4f2b3f0c7d21";
-const ONERROR_UUID = "c0d7a0b4-54a3-4d0e-9f0a-7a2c9e5b8f31";
+export const WORKFLOW_UUID = "2f1f6f6e-3c86-4a0b-8d0c-3a1c5a0f9b11" as WorkflowUuid;
+const TASK_UUID = "a6c1b6de-6bb0-4a9f-8d6f-4f2b3f0c7d21" as TaskUuid;
+const ONERROR_UUID = "c0d7a0b4-54a3-4d0e-9f0a-7a2c9e5b8f31" as TaskUuid;
 
-const STOP: JsonObject = {
+const STOP = {
   name: "stop",
   body: "async (job, cb) => { await vmadm.stop(job.params.machine, {}); cb(null, 'stopped'); }",
   fallback:
@@ -27,19 +35,19 @@ const STOP: JsonObject = {
   retry: 2,
   timeout: 120,
 };
-const TELL: JsonObject = {
+const TELL = {
   name: "tell",
   body: "(job, cb) => { info({ message: 'the machine still runs' }); cb(); }",
 };
 
 /** The tasks of the examples as responses show them. */
-export const CHAIN: JsonObject[] = [{ ...STOP, uuid: TASK_UUID }];
+export const CHAIN: ShapeOf<typeof TASK>[] = [{ ...STOP, uuid: TASK_UUID }];
 /** The onerror tasks of the examples as responses show them. */
-export const ONERROR: JsonObject[] = [{ ...TELL, uuid: ONERROR_UUID }];
+export const ONERROR: ShapeOf<typeof TASK>[] = [{ ...TELL, uuid: ONERROR_UUID }];
 
 const REQUEST: JsonObject = { name: "stop-machine", chain: [STOP], onerror: [TELL], timeout: 600 };
 /** A workflow as responses show it. */
-export const WORKFLOW: JsonObject = {
+export const WORKFLOW: ShapeOf<typeof WORKFLOW_SHAPE> = {
   name: "stop-machine",
   timeout: 600,
   uuid: WORKFLOW_UUID,
@@ -47,52 +55,13 @@ export const WORKFLOW: JsonObject = {
   onerror: ONERROR,
 };
 
-const SECONDS: JsonObject = { type: "integer", minimum: 1 };
-
-/** A task in responses; requests are also bounded by the agent's settings. */
-const TASK_FIELDS: JsonObject = {
-  name: TEXT,
-  body: TEXT,
-  fallback: TEXT,
-  retry: COUNT,
-  timeout: SECONDS,
-  retry_delay: COUNT,
-};
-
-const TASKS = listOf(schemaRef("Task"));
-const SHOWN: JsonObject = {
-  uuid: UUID,
-  name: TEXT,
-  chain: TASKS,
-  onerror: TASKS,
-  oncancel: TASKS,
-  timeout: SECONDS,
-  secret_params: listOf(TEXT),
-};
-
 const SCHEMAS: JsonObject = {
-  Task: objectOf<JsonObject>("A task as it was sent, with its uuid.", ["uuid", "body"], {
-    uuid: UUID,
-    ...TASK_FIELDS,
-  }, "open"),
-  Workflow: objectOf(
-    "A named chain of tasks.",
-    ["uuid", "name", "chain", "onerror"],
-    SHOWN,
-    "open",
-  ),
-  WorkflowRead: objectOf<JsonObject>(
-    "A single workflow.",
-    ["uuid", "wf_uuid", "name", "chain", "onerror"],
-    { ...SHOWN, wf_uuid: { ...UUID, description: "The same as `uuid`." } },
-    "open",
-  ),
-  ValidWorkflow: objectOf("A workflow that would be accepted.", ["valid", "name", "tasks"], {
-    valid: { const: true },
-    name: TEXT,
-    tasks: { ...COUNT, description: "Tasks of its chain." },
-  }),
+  Task: TASK,
+  Workflow: WORKFLOW_SHAPE,
+  WorkflowRead: WORKFLOW_READ,
+  ValidWorkflow: VALID_WORKFLOW,
 };
+const SHOWN = shapeRef("Workflow", WORKFLOW_SHAPE);
 
 const BODY = jsonBody("The workflow.", schemaRef("WorkflowRequest"), { stop: REQUEST });
 
@@ -121,7 +90,7 @@ export const WORKFLOWS: OpenapiPart = {
           offset: 0,
         }),
         responses: {
-          "200": jsonAnswer("The workflows.", listOf(schemaRef("Workflow")), [WORKFLOW], [
+          "200": jsonAnswer("The workflows.", listOf(SHOWN), [WORKFLOW], [
             "X-Count",
           ]),
           ...refusals("409"),
@@ -132,7 +101,7 @@ export const WORKFLOWS: OpenapiPart = {
         summary: "Create a workflow",
         requestBody: BODY,
         responses: {
-          "201": jsonAnswer("The workflow.", schemaRef("Workflow"), WORKFLOW, [
+          "201": jsonAnswer("The workflow.", SHOWN, WORKFLOW, [
             "Location",
             "Request-Id",
           ]),
@@ -146,7 +115,7 @@ export const WORKFLOWS: OpenapiPart = {
         summary: "Get a workflow",
         parameters: [parameterRef("WorkflowUuid")],
         responses: {
-          "200": jsonAnswer("The workflow.", schemaRef("WorkflowRead"), {
+          "200": jsonAnswer("The workflow.", shapeRef("WorkflowRead", WORKFLOW_READ), {
             ...WORKFLOW,
             wf_uuid: WORKFLOW_UUID,
           }, ["Request-Id"]),
@@ -164,10 +133,10 @@ export const WORKFLOWS: OpenapiPart = {
         responses: {
           "200": jsonAnswer(
             'The workflow, when the agent was started with `compat = "node-workflow"`.',
-            schemaRef("Workflow"),
+            SHOWN,
             WORKFLOW,
           ),
-          "201": jsonAnswer("The workflow.", schemaRef("Workflow"), WORKFLOW, ["Location"]),
+          "201": jsonAnswer("The workflow.", SHOWN, WORKFLOW, ["Location"]),
           ...refusals("404", ...BODY_REFUSALS, "507"),
         },
       },
@@ -190,11 +159,15 @@ export const WORKFLOWS: OpenapiPart = {
           "Refuses whatever `POST /workflows` would refuse, naming every incorrect field.",
         requestBody: BODY,
         responses: {
-          "200": jsonAnswer("The workflow would be accepted.", schemaRef("ValidWorkflow"), {
-            valid: true,
-            name: "stop-machine",
-            tasks: 1,
-          }),
+          "200": jsonAnswer(
+            "The workflow would be accepted.",
+            shapeRef("ValidWorkflow", VALID_WORKFLOW),
+            {
+              valid: true,
+              name: "stop-machine",
+              tasks: 1,
+            },
+          ),
           ...refusals(...BODY_REFUSALS),
         },
       },

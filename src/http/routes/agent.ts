@@ -1,15 +1,20 @@
 // /agent/v1/whoami, config and doctor: who the caller is, which settings are in effect, and what the doctor
 // finds.
 
+import { WALL } from "../../domain/host.ts";
 import { Hono } from "hono";
 import { AgentError, unreachable } from "../../domain/error.ts";
-import type { JsonObject } from "../../domain/json.ts";
 import { TOKEN_SCOPES } from "../../domain/token.ts";
 import {
+  always,
   ANY_VALUE,
   FLAG,
+  INSTANT,
+  listOf,
   NULLABLE_TEXT,
+  objectOf,
   type ShapeOf,
+  shapeRef,
   TEXT,
   whole,
   wordOf,
@@ -38,7 +43,7 @@ export function callerRoutes(): Hono<HttpEnv> {
 /** Where the value of a setting may come from; the last one wins. */
 const SETTING_ORIGINS = ["default", "file", "environment", "flag"] as const;
 
-export const SETTING = whole("A setting.", {
+const SETTING = whole("A setting.", {
   name: { ...TEXT, description: "With the name of its table: `limits.tasks_max`." },
   value: { ...ANY_VALUE, description: "A JSON value; null for none." },
   text: { ...NULLABLE_TEXT, description: "As written in a flag or in the file." },
@@ -52,6 +57,33 @@ export const SETTING = whole("A setting.", {
 });
 export type ShownSetting = ShapeOf<typeof SETTING>;
 
+export const SETTINGS = whole("The settings in force.", {
+  settings: listOf(SETTING),
+  waiting: { ...listOf(TEXT), description: "Settings whose new value waits for a restart." },
+});
+
+export const DIAGNOSIS = objectOf(
+  "One thing that was looked at.",
+  ["name", "outcome", "detail", "repaired"],
+  {
+    name: TEXT,
+    outcome: {
+      ...TEXT,
+      description: "`ok`, `warn`, `fail`, or `skipped` for what does not apply here.",
+    },
+    detail: { ...TEXT, description: "What was found, and what was expected." },
+    fix: { ...TEXT, description: "What to do." },
+    parts: listOf(shapeRef("Wall", WALL)),
+    repaired: { ...always(false), description: "Over HTTP the doctor repairs nothing." },
+  },
+);
+export type ShownDiagnosis = ShapeOf<typeof DIAGNOSIS>;
+
+export const EXAMINED = whole("What the doctor found.", {
+  examined_at: INSTANT,
+  checks: listOf(shapeRef("Diagnosis", DIAGNOSIS)),
+});
+
 /** Where the answers about the agent itself come from. */
 export interface AgentSources {
   /** The settings in force. None of them is secret: secrets are in files of their own. */
@@ -59,7 +91,7 @@ export interface AgentSources {
   /** Names of settings whose new value takes effect at the next restart. */
   readonly settingsWaiting: () => readonly string[];
   /** The doctor's findings: cached, and never run twice at once. Nothing is repaired. */
-  readonly diagnoses: () => Promise<KeptReading<readonly JsonObject[]>>;
+  readonly diagnoses: () => Promise<KeptReading<readonly ShownDiagnosis[]>>;
 }
 
 /** The settings and the doctor's findings. */
@@ -67,8 +99,11 @@ export function agentRoutes(sources: AgentSources): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/config", (c) => {
     c.header("cache-control", "no-store");
-    const settings = sources.settings().map((setting) => ({ ...setting }));
-    return c.json({ settings, waiting: [...sources.settingsWaiting()] });
+    const answer: ShapeOf<typeof SETTINGS> = {
+      settings: sources.settings(),
+      waiting: sources.settingsWaiting(),
+    };
+    return c.json(answer);
   });
   // access.ts lets only administrators in.
   app.get("/agent/v1/doctor", async (c) => {
@@ -77,7 +112,8 @@ export function agentRoutes(sources: AgentSources): Hono<HttpEnv> {
     c.get("release")();
     const { read_at, error, value } = await sources.diagnoses();
     if (error !== null) throw new AgentError("internal", `Cannot examine the host: ${error}`);
-    return c.json({ examined_at: read_at, checks: [...value] });
+    const answer: ShapeOf<typeof EXAMINED> = { examined_at: read_at, checks: value };
+    return c.json(answer);
   });
   return app;
 }

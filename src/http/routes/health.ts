@@ -4,6 +4,8 @@
 
 import { type Context, Hono } from "hono";
 import {
+  always,
+  COUNT,
   mapOf,
   objectOf,
   type ShapeOf,
@@ -25,11 +27,20 @@ import type { Store } from "../../store/store.ts";
 const READY = 200;
 const NOT_READY = ERROR_CODES.overloaded.status;
 
+export const HEALTH = whole("The agent answers.", { status: always("ok") });
+
+export const PING = whole("The agent answers.", {
+  pid: { ...COUNT, minimum: 1, description: "The agent's process." },
+  backend: { ...TEXT, description: "Where jobs are kept." },
+});
+
 /** Neither route reads the store, so both answer even when the disk hangs. */
 export function healthRoutes({ kind }: Pick<Store, "kind">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/healthz", (c) => c.json({ status: "ok" }));
-  app.get("/ping", (c) => c.json({ pid: Deno.pid, backend: kind }));
+  const healthy: ShapeOf<typeof HEALTH> = { status: "ok" };
+  const ping: ShapeOf<typeof PING> = { pid: Deno.pid, backend: kind };
+  app.get("/healthz", (c) => c.json(healthy));
+  app.get("/ping", (c) => c.json(ping));
   return app;
 }
 

@@ -1,5 +1,15 @@
 // GET /agent/v1/images: its query, and the search.
 
+import {
+  ANY_OBJECT,
+  FLAG,
+  listOf,
+  NULLABLE_TEXT,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  whole,
+} from "../../domain/description/answer.ts";
 import { FIRMWARES } from "../../domain/index/artifact.ts";
 import {
   about,
@@ -12,7 +22,6 @@ import {
   text,
   wholeText,
 } from "../../domain/description/value.ts";
-import type { JsonObject } from "../../domain/json.ts";
 import {
   type ImageFilter,
   type ImagePage,
@@ -129,6 +138,23 @@ function placeText(place: ImagePlace): string {
 // GET /agent/v1/images: every artifact of the image index as one list that can be filtered. An
 // extension of the interface, so it lives under /agent/v1/.
 
+export const LISTED_IMAGE = whole("An artifact with its place in the index.", {
+  distro: TEXT,
+  release: { ...TEXT, description: "The release's id." },
+  aliases: { ...listOf(TEXT), description: "Other names of the release." },
+  build: TEXT,
+  point_release: NULLABLE_TEXT,
+  published_at: { ...NULLABLE_TEXT, description: "As the vendor wrote it." },
+  archived: { ...FLAG, description: "Whether only the vendor's archive still has it." },
+  url: { ...NULLABLE_TEXT, description: "Its primary location, or else its first." },
+  artifact: shapeRef("Artifact", ANY_OBJECT),
+});
+
+export const IMAGE_PAGE = whole("One page of the matching artifacts.", {
+  images: listOf(shapeRef("ListedImage", LISTED_IMAGE)),
+  next: { ...NULLABLE_TEXT, description: "`after` of the next page; null on the last one." },
+});
+
 /**
  * The route of the search. `X-Count` is the number of matching artifacts on all pages; the next page follows
  * `next`, which is null on the last one.
@@ -144,11 +170,12 @@ export function imageSearchRoutes({ images }: { readonly images: ImageStore }): 
     const last = shown.at(-1);
     const next = found.length > shown.length && last !== undefined ? placeText(last.place) : null;
     c.header("x-count", String(count));
-    return c.json({ images: shown.map(imageOnWire), next });
+    const answer: ShapeOf<typeof IMAGE_PAGE> = { images: shown.map(imageOnWire), next };
+    return c.json(answer);
   });
   return routes;
 }
 
-function imageOnWire({ place: _, ...image }: ListedImage): JsonObject {
-  return { ...image, aliases: [...image.aliases] };
+function imageOnWire({ place: _, ...image }: ListedImage): ShapeOf<typeof LISTED_IMAGE> {
+  return image;
 }

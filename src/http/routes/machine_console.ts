@@ -2,6 +2,14 @@
 // machine; vmadm is asked for the address of its console on every connection. By then, head_check.ts and
 // access.ts have checked Origin, token and ticket.
 
+import {
+  always,
+  INSTANT,
+  type ShapeOf,
+  TEXT,
+  URI,
+  whole,
+} from "../../domain/description/answer.ts";
 import type { Context } from "hono";
 import { AgentError } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
@@ -65,6 +73,11 @@ export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => 
   };
 }
 
+export const CONSOLE = whole("The console as a WebSocket.", {
+  url: URI,
+  protocol: { ...always(PROTOCOL), description: "The subprotocol, which is optional." },
+});
+
 /** Answers a request without a WebSocket with the URL for one. */
 async function answerUrl(
   c: Context<HttpEnv>,
@@ -74,7 +87,8 @@ async function answerUrl(
   if (await machines.vmadm.get(uuid) === null) {
     throw machineNotFound(uuid);
   }
-  return c.json({ url: consoleUrl(c, uuid), protocol: PROTOCOL });
+  const answer: ShapeOf<typeof CONSOLE> = { url: consoleUrl(c, uuid), protocol: PROTOCOL };
+  return c.json(answer);
 }
 
 /** The path of a machine's console. */
@@ -205,6 +219,12 @@ function openSeats(
 /** The body of a request for a ticket, which has no options. */
 export const ticketRequest = object({});
 
+export const CONSOLE_TICKET = whole("A ticket that opens a console once.", {
+  ticket: { ...TEXT, pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
+  url: { ...URI, description: "The WebSocket, with the ticket." },
+  expires_at: INSTANT,
+});
+
 /**
  * Answers with a ticket and its URL. Everything is checked before that, since a page could not show a later
  * refusal.
@@ -224,5 +244,6 @@ export async function postTicket(
   const ticket = await tickets.issue(uuid, callerOf(c));
   const url = `${consoleUrl(c, uuid)}?${TICKET_KEY}=${ticket}`;
   c.header("cache-control", "no-store");
-  return c.json({ ticket, url, expires_at }, 201);
+  const answer: ShapeOf<typeof CONSOLE_TICKET> = { ticket, url, expires_at };
+  return c.json(answer, 201);
 }

@@ -1,6 +1,17 @@
 // /agent/v1/machines: creates, shows and changes machines. Every change is a job of a built-in workflow. Answers
 // show what vmadm reports, and what the machine's jobs add.
 
+import {
+  COUNT,
+  NUMBER,
+  objectOf,
+  orNull,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  URI_REFERENCE,
+  whole,
+} from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { object, type ObjectOf } from "../../domain/description/object.ts";
 import { about, anyText, integer, parse, text } from "../../domain/description/value.ts";
@@ -9,7 +20,7 @@ import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { parseMachineBody } from "../../domain/machine/machine.ts";
 import { dryRun } from "../../machines/provision_job.ts";
-import { dropLeftover, leftoverOnWire } from "../../machines/leftovers.ts";
+import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../machines/leftovers.ts";
 import {
   type MachineAction,
   machineNotFound,
@@ -33,7 +44,12 @@ import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import type { Job } from "../../domain/job/job.ts";
-import { type ShownMachine, shownProperties, textOf } from "../../domain/machine/shown.ts";
+import {
+  MACHINE_FIELDS,
+  type ShownMachine,
+  shownProperties,
+  textOf,
+} from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { MASK } from "../../domain/masking.ts";
 
@@ -111,6 +127,36 @@ function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Resp
   return c.json(started, 202);
 }
 
+const PORT = { ...COUNT, minimum: 1, maximum: 65_535 };
+const DISPLAY = { ...NUMBER, description: "The number of the display: the port minus 5900." };
+
+export const VNC_ADDRESS = objectOf("Where a VNC viewer connects.", ["host", "port"], {
+  host: TEXT,
+  port: PORT,
+  display: DISPLAY,
+});
+
+export const VNC_INFO = whole("What `vmadm info` prints of the console.", {
+  vnc: objectOf("Empty while there is no listener yet.", [], {
+    host: { ...TEXT, description: "Address of the host's global zone." },
+    port: PORT,
+    display: DISPLAY,
+    password: { ...TEXT, description: "The password, if there is one." },
+  }),
+});
+
+export const MACHINE_READ = whole("A machine and its console.", {
+  ...MACHINE_FIELDS,
+  console: {
+    ...orNull(URI_REFERENCE),
+    description: "Path of its console as a WebSocket; null if `vnc` is.",
+  },
+  vnc: {
+    ...orNull(shapeRef("VncAddress", VNC_ADDRESS)),
+    description: "Null unless the machine runs and has such a console.",
+  },
+});
+
 /** One machine with the address of its console, if it runs. */
 async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promise<Response> {
   const uuid = machineUuid(c);
@@ -119,11 +165,12 @@ async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promis
   const history = await historyOf(uuid, machine, context.store);
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
-  return c.json({
+  const answer: ShapeOf<typeof MACHINE_READ> = {
     ...shownMachine(c, machineOnWire(uuid, machine, history, context.wording)),
-    vnc: vnc === null ? null : { ...vnc },
+    vnc,
     console: vnc === null ? null : consolePath(uuid),
-  });
+  };
+  return c.json(answer);
 }
 
 async function addressOf(
@@ -153,7 +200,8 @@ async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promi
   requireConsole(uuid, machine);
   const console = await vmadm.vncConsole(uuid);
   c.header("cache-control", "no-store");
-  return c.json({ vnc: { ...console } });
+  const answer: ShapeOf<typeof VNC_INFO> = { vnc: { ...console } };
+  return c.json(answer);
 }
 
 /** Every machine of the host, and those that jobs are about to create. */
@@ -192,6 +240,11 @@ function shownMachine(c: Context<HttpEnv>, machine: ShownMachine): ShownMachine 
 /** The body of a request to drop one, which has no options. */
 const dropRequest = object({});
 
+export const LEFTOVER_DROPPED = whole("What the agent no longer tries to remove.", {
+  dropped: shapeRef("Leftover", LEFTOVER),
+  note: { ...TEXT, description: "A sentence for people." },
+});
+
 /** The route of leftovers. @see docs/machines.md, Leftovers */
 export function leftoverRoutes(
   { store, wording, limits, log }: Pick<HttpContext, "store" | "wording" | "limits" | "log">,
@@ -207,7 +260,11 @@ export function leftoverRoutes(
     const dropped = await dropLeftover(uuid, { store, log });
     const note = `The agent does not try again to remove machine ${uuid} from host ` +
       `${JSON.stringify(dropped.host)}. What is left there stays.`;
-    return c.json({ dropped: leftoverOnWire(dropped, wording), note });
+    const answer: ShapeOf<typeof LEFTOVER_DROPPED> = {
+      dropped: leftoverOnWire(dropped, wording),
+      note,
+    };
+    return c.json(answer);
   });
   return app;
 }

@@ -1,5 +1,14 @@
 // /metrics, and the request counters: each request counts under the pattern of its route, or under `none`.
 
+import {
+  COUNT,
+  INSTANT,
+  listOf,
+  type Shape,
+  type ShapeOf,
+  shapeRef,
+  whole,
+} from "../../domain/description/answer.ts";
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import { about, integer } from "../../domain/description/value.ts";
 import {
@@ -11,11 +20,16 @@ import {
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { answeredRoute } from "../request/access_lines.ts";
 import type { App } from "../listen/server.ts";
-import { EXECUTIONS, type FinalExecution, isFinal } from "../../domain/job/state.ts";
-import type { JobStats } from "../../store/stats.ts";
+import {
+  byExecution,
+  type Execution,
+  EXECUTIONS,
+  type FinalExecution,
+  isFinal,
+} from "../../domain/job/state.ts";
+import type { StatsWindow } from "../../store/stats.ts";
 import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
 import { readQuery } from "../request/query.ts";
-import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
 /** Index documents of the fast path; see index/documents.ts. */
 const FAST_PATH_ROUTE = "/v1/*";
@@ -73,10 +87,31 @@ export function countedFastPath(
 
 // /stats: how many jobs are in each execution, by age, and how jobs ended, hour by hour.
 
+/** A value for each way in which jobs end. */
+export function byEnd<T>(valueOf: (execution: FinalExecution) => T): Record<FinalExecution, T> {
+  const values = EXECUTIONS.filter(isFinal).map((execution) => [execution, valueOf(execution)]);
+  return Object.fromEntries(values) as Record<FinalExecution, T>;
+}
+
+export const COUNTERS = whole("Numbers of jobs of one window.", byExecution(() => COUNT));
+
+const WINDOW = shapeRef("Counters", COUNTERS);
+export const STATS = whole(
+  "Numbers of jobs by execution. The windows do not overlap: `all_time` excludes " +
+    "`past_24h`, which excludes `past_hour`.",
+  { all_time: WINDOW, past_24h: WINDOW, past_hour: WINDOW, current: WINDOW } satisfies Record<
+    StatsWindow,
+    Shape<Record<Execution, number>>
+  >,
+);
+
 /** The routes of job counts. @see document 2, Stats */
 export function statsRoutes(context: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  app.get("/stats", async (c) => c.json(statsOnWire(await context.store.jobs.stats())));
+  app.get("/stats", async (c) => {
+    const answer: ShapeOf<typeof STATS> = await context.store.jobs.stats();
+    return c.json(answer);
+  });
   app.get("/agent/v1/stats/hourly", (c) => getHourly(c, context));
   return app;
 }
@@ -92,7 +127,26 @@ export const HOURLY_QUERY_FIELDS = {
   }),
 };
 
-/** Every hour has an entry, oldest first; the last one is not over. */
+const END_COUNTS = byEnd(() => COUNT);
+
+export const HOURLY_STATS = whole(
+  "How jobs ended, hour by hour. Jobs that were removed do not count.",
+  {
+    since: { ...INSTANT, description: "Start of the first hour." },
+    until: { ...INSTANT, description: "The current time; the last hour is not over." },
+    total: whole("Sums of all these hours.", END_COUNTS),
+    hours: {
+      ...listOf(
+        whole("Jobs that ended in one hour.", {
+          hour: { ...INSTANT, description: "Start of the hour, UTC." },
+          ...END_COUNTS,
+        }),
+      ),
+      description: "Oldest first, without gaps: an hour in which no job ended has zeros.",
+    },
+  },
+);
+
 async function getHourly(
   c: Context<HttpEnv>,
   { store, now }: Pick<HttpContext, "store" | "now">,
@@ -107,24 +161,10 @@ async function getHourly(
     return { hour, ...byEnd((execution) => counts?.[execution] ?? 0) };
   });
   const total = byEnd((execution) => entries.reduce((sum, entry) => sum + entry[execution], 0));
-  return c.json({ since, until, total, hours: entries });
+  const answer: ShapeOf<typeof HOURLY_STATS> = { since, until, total, hours: entries };
+  return c.json(answer);
 }
 
 function hourOf(instant: Instant): Instant {
   return `${instant.slice(0, "2026-11-20T13".length)}:00:00.000Z`;
-}
-
-/** A count for each way in which jobs end. */
-function byEnd(countOf: (execution: FinalExecution) => number): Record<FinalExecution, number> {
-  const counts = EXECUTIONS.filter(isFinal).map((execution) => [execution, countOf(execution)]);
-  return Object.fromEntries(counts) as Record<FinalExecution, number>;
-}
-
-function statsOnWire(stats: JobStats): Record<string, Record<string, number>> {
-  return Object.fromEntries(
-    STATS_WINDOWS.map((window) => [
-      window,
-      Object.fromEntries(EXECUTIONS.map((counter) => [counter, stats[window][counter]])),
-    ]),
-  );
 }

@@ -1,12 +1,20 @@
 // /agent/v1/session: shows who is signed in, and signs in and out. Callers need no token here, since they may
 // not have signed in yet.
 
+import {
+  NULLABLE_INSTANT,
+  NULLABLE_TEXT,
+  orNull,
+  type ShapeOf,
+  whole,
+  wordOf,
+} from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { object } from "../../domain/description/object.ts";
 import { about, atMostChars, parse, wholeText } from "../../domain/description/value.ts";
 import { AgentError, unreachable } from "../../domain/error.ts";
 import { instantAfter } from "../../domain/instant.ts";
-import type { JsonObject } from "../../domain/json.ts";
+import { TOKEN_SCOPES } from "../../domain/token.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { SESSION_PATH, tokenOf } from "../request/access.ts";
 import { type Access, type Caller, callerText } from "../request/caller.ts";
@@ -58,7 +66,24 @@ export function sessionRoutes(
   return app;
 }
 
-function answer(c: Context<HttpEnv>, body: JsonObject): Response {
+export const SESSION = whole("The caller that a browser acts for.", {
+  caller: {
+    ...NULLABLE_TEXT,
+    description:
+      "`loopback`, `socket`, or `token:` and its name; null if the caller must send a token.",
+  },
+  scope: orNull(wordOf(TOKEN_SCOPES)),
+  csrf: {
+    ...NULLABLE_TEXT,
+    description:
+      "What requests with the session's cookie must send as `X-CSRF-Token` when they change " +
+      "something. Null without a session.",
+  },
+  expires_at: NULLABLE_INSTANT,
+});
+type SessionAnswer = ShapeOf<typeof SESSION>;
+
+function answer(c: Context<HttpEnv>, body: SessionAnswer): Response {
   c.header("cache-control", "no-store");
   return c.json(body);
 }
@@ -67,7 +92,7 @@ function sessionOnWire(
   caller: Caller | undefined,
   session: BrowserSession | undefined,
   { now }: SessionContext,
-): JsonObject {
+): SessionAnswer {
   const known = session !== undefined && caller?.kind === "token";
   return {
     caller: caller === undefined ? null : callerText(caller),
@@ -77,7 +102,7 @@ function sessionOnWire(
   };
 }
 
-function scopeOf(caller: Caller | undefined): string | null {
+function scopeOf(caller: Caller | undefined): SessionAnswer["scope"] {
   switch (caller?.kind) {
     case "socket":
     case "loopback":

@@ -1,12 +1,26 @@
 // /workflows: the workflows that jobs run. A job keeps its own copy of the chain, so a workflow may be changed or deleted at any time.
 
+import {
+  always,
+  COUNT,
+  objectOf,
+  type ShapeOf,
+  TEXT,
+  UUID,
+  whole,
+} from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { uuidBeginning } from "../../domain/description/formats.ts";
 import { about, anyText, flag } from "../../domain/description/value.ts";
 import { AgentError, invalidArgument, unreachable } from "../../domain/error.ts";
 import { parsePathUuid, parseUuid, type WorkflowUuid } from "../../domain/id.ts";
 import { isJsonObject } from "../../domain/json.ts";
-import { readWorkflow, type StoredWorkflow, type Workflow } from "../../domain/job/workflow.ts";
+import {
+  readWorkflow,
+  type StoredWorkflow,
+  type Workflow,
+  WORKFLOW_FIELDS,
+} from "../../domain/job/workflow.ts";
 import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { CONVENTIONS } from "../request/compat.ts";
@@ -93,11 +107,25 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
   return await answerWorkflow(c, workflow, 201, context);
 }
 
+export const WORKFLOW_READ = objectOf(
+  "A single workflow.",
+  ["uuid", "wf_uuid", "name", "chain", "onerror"],
+  { ...WORKFLOW_FIELDS, wf_uuid: { ...UUID, description: "The same as `uuid`." } },
+  "open",
+);
+
+export const VALID_WORKFLOW = whole("A workflow that would be accepted.", {
+  valid: always(true),
+  name: TEXT,
+  tasks: { ...COUNT, description: "Tasks of its chain." },
+});
+
 /** Refuses what POST /workflows would refuse, and keeps nothing. */
 async function validateWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
   const { name, chain } = await acceptedWorkflow(c, body, context.newUuid(), context);
-  return c.json({ valid: true, name, tasks: chain.length });
+  const answer: ShapeOf<typeof VALID_WORKFLOW> = { valid: true, name, tasks: chain.length };
+  return c.json(answer);
 }
 
 /** A body as a workflow, after a decoder has checked its sources. */

@@ -1,7 +1,9 @@
 // The mirror of the image index for its operator: how fresh it is, syncing it, and resolving a reference to a
 // file.
 
+import { type Artifact } from "../../../domain/index/artifact.ts";
 import {
+  always,
   COUNT,
   FLAG,
   INSTANT,
@@ -10,7 +12,6 @@ import {
   NULLABLE_INSTANT,
   NULLABLE_TEXT,
   objectOf,
-  only,
   orNull,
   type ShapeOf,
   shapeRef,
@@ -120,7 +121,7 @@ export const INDEX_SYNC = objectOf("What one sync did.", [
 });
 
 export const INDEX_PREVIEW = whole("What a sync would change.", {
-  dry_run: only(true),
+  dry_run: always(true),
   ...COMPARED,
   bytes_put: { ...COUNT, description: "Bytes of the documents that would be written." },
   bytes_removed: {
@@ -166,11 +167,23 @@ export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));
   routes.get("/agent/v1/index/artifacts", async (c) => {
     const reference = readQuery(c.req.url, ARTIFACT_FIELDS, ["distro", "release"]);
-    return c.json(await deps.mirror.findArtifact(reference));
+    const answer: ShapeOf<typeof FOUND_ARTIFACT> = await deps.mirror.findArtifact(reference);
+    return c.json(answer);
   });
   routes.post("/agent/v1/index/sync", (c) => startSync(c, deps));
   return routes;
 }
+
+export const INDEX_SYNCING = whole("A sync is under way.", { syncing: always(true) });
+
+export const FOUND_ARTIFACT = whole("An artifact with its place in the index.", {
+  distro: TEXT,
+  release: { ...TEXT, description: "The release's id, even if an alias was given." },
+  build: TEXT,
+  artifact: shapeRef<Artifact>("Artifact", {}),
+  name: { ...TEXT, description: "A safe file name." },
+  label: { ...TEXT, description: "For people." },
+});
 
 async function status(
   { mirror, index, now = systemNow }: IndexSyncDependencies,
@@ -208,7 +221,8 @@ async function startSync(
   // Without an upstream the sync is refused at once, which the caller must see.
   if (mirror.upstream === null) await sync;
   sync.catch((error) => log.error("index sync failed", { error: messageOf(error) }));
-  return c.json({ syncing: true }, 202);
+  const answer: ShapeOf<typeof INDEX_SYNCING> = { syncing: true };
+  return c.json(answer, 202);
 }
 
 /** @throws {AgentError} `malformed`, `too_large` or `invalid_argument` */

@@ -1,10 +1,19 @@
 // POST /agent/v1/jobs/cancel and /agent/v1/jobs/retry: one change to many jobs. Each job is changed alone, so
 // a refusal does not affect the others.
 
+import {
+  COUNT,
+  FLAG,
+  listOf,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  UUID,
+  whole,
+} from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
-import type { JsonObject } from "../../../domain/json.ts";
 import { mapLimited, pause } from "../../../runtime/waiting.ts";
 import { INFO_BATCH, type JobFilter, type JobKey } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
@@ -46,72 +55,106 @@ export const RETRYABLE: readonly string[] = EXECUTION_WORDS.filter((word) => {
   return isRetryable(execution, execution === "retried") && execution !== "succeeded";
 });
 
-/** Which jobs a filter may find, how they are changed, and how the answer lists them. */
-interface ManyJobsChange {
+export const REFUSED_JOB = whole("A job that was not changed, and why.", {
+  uuid: UUID,
+  code: { ...TEXT, description: "As `code` of an error." },
+  message: TEXT,
+});
+
+const CHANGE_FIELDS = {
+  matched: { ...COUNT, description: "Jobs that matched in this call." },
+  refused: {
+    ...listOf(shapeRef("RefusedJob", REFUSED_JOB)),
+    description: "Jobs that were not changed; they may match the next call again.",
+  },
+  more: { ...FLAG, description: "Whether more jobs match, beyond the limit." },
+};
+const CANCELED_JOB = whole("A changed job.", { uuid: UUID });
+const RETRIED_JOB = whole("A changed job.", {
+  uuid: UUID,
+  next_attempt: { ...UUID, description: "The job that repeats it." },
+});
+
+export const CANCELED_JOBS = whole("The outcome for each job.", {
+  ...CHANGE_FIELDS,
+  canceled: listOf(CANCELED_JOB),
+});
+
+export const RETRIED_JOBS = whole("The outcome for each job.", {
+  ...CHANGE_FIELDS,
+  retried: listOf(RETRIED_JOB),
+});
+
+/** Which jobs a filter may find, and how they are changed. */
+interface ManyJobsChange<Done> {
   /** Executions of the jobs concerned, in the words of `filter.execution`. */
   readonly executions: readonly string[];
-  /** The member of the answer that lists the changed jobs. */
-  readonly done: "canceled" | "retried";
   /** A further condition on a job. */
   readonly fits: (key: JobKey) => boolean;
-  /** @returns further members of the job's answer */
-  readonly change: (uuid: JobUuid) => Promise<JsonObject>;
+  /** @returns what the answer says of the job */
+  readonly change: (uuid: JobUuid) => Promise<Done>;
+}
+
+/** What a call has done; see CANCELED_JOBS. */
+interface ManyJobsChanged<Done> extends Omit<ShapeOf<typeof CANCELED_JOBS>, "canceled"> {
+  readonly done: readonly Done[];
 }
 
 /** The routes of changes to many jobs. */
 export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): Hono<HttpEnv> {
-  const cancel: ManyJobsChange = {
+  const cancel: ManyJobsChange<ShapeOf<typeof CANCELED_JOB>> = {
     executions: CANCELABLE,
-    done: "canceled",
     fits: () => true,
     change: async (uuid) => {
       await cancelUnseen(uuid, context);
-      return {};
+      return { uuid };
     },
   };
-  const retry: ManyJobsChange = {
+  const retry: ManyJobsChange<ShapeOf<typeof RETRIED_JOB>> = {
     executions: RETRYABLE,
-    done: "retried",
     fits: ({ retried }) => !retried,
     change: async (uuid) => {
       const next_attempt = await retryJob(uuid, undefined, context, machineJobs);
-      return { next_attempt };
+      return { uuid, next_attempt };
     },
   };
   const app = new Hono<HttpEnv>();
-  app.post("/agent/v1/jobs/cancel", (c) => changeMany(c, cancel, context));
-  app.post("/agent/v1/jobs/retry", (c) => changeMany(c, retry, context));
+  app.post("/agent/v1/jobs/cancel", async (c) => {
+    const { done: canceled, ...rest } = await changeMany(c, cancel, context);
+    const answer: ShapeOf<typeof CANCELED_JOBS> = { ...rest, canceled };
+    return c.json(answer);
+  });
+  app.post("/agent/v1/jobs/retry", async (c) => {
+    const { done: retried, ...rest } = await changeMany(c, retry, context);
+    const answer: ShapeOf<typeof RETRIED_JOBS> = { ...rest, retried };
+    return c.json(answer);
+  });
   return app;
 }
 
-/** `matched` counts the jobs of this call; `more` says whether there are others beyond its limit. */
-async function changeMany(
+/** Both lists are in the order in which the jobs were found. */
+async function changeMany<Done>(
   c: Context<HttpEnv>,
-  bulk: ManyJobsChange,
+  bulk: ManyJobsChange<Done>,
   context: BulkContext,
-): Promise<Response> {
+): Promise<ManyJobsChanged<Done>> {
   const body = await readJson(c, smallBody(context.limits));
   const selection = parseSelection(body, bulk.executions);
   const { uuids, more } = await selectJobs(selection, bulk.fits, context);
-  const done = new Map<JobUuid, JsonObject>();
-  const refused = new Map<JobUuid, JsonObject>();
+  const done = new Map<JobUuid, Done>();
+  const refused = new Map<JobUuid, ShapeOf<typeof REFUSED_JOB>>();
   await mapLimited(uuids, CHANGES_AT_A_TIME, async (uuid) => {
     try {
-      done.set(uuid, { uuid, ...await bulk.change(uuid) });
+      done.set(uuid, await bulk.change(uuid));
     } catch (error) {
       // Any other error is a defect, and ends the call.
       if (!(error instanceof AgentError)) throw error;
       refused.set(uuid, { uuid, ...errorWords(error) });
     }
   });
-  const inOrder = (found: ReadonlyMap<JobUuid, JsonObject>) =>
+  const inOrder = <T>(found: ReadonlyMap<JobUuid, T>) =>
     uuids.flatMap((uuid) => found.get(uuid) ?? []);
-  return c.json({
-    matched: uuids.length,
-    [bulk.done]: inOrder(done),
-    refused: inOrder(refused),
-    more,
-  });
+  return { matched: uuids.length, done: inOrder(done), refused: inOrder(refused), more };
 }
 
 // The bodies of these calls, and the selection of their jobs.
@@ -210,7 +253,7 @@ async function selectJobs(
 // `keep_finished`.
 
 /** Jobs that one call removes. */
-export const PRUNED_OF_A_CALL_MAX = 1000;
+const PRUNED_OF_A_CALL_MAX = 1000;
 /** A hundred years, the most that the agent's calendar holds, in seconds. */
 const AGE_SECONDS_MAX = 100 * 365 * DAY_SECONDS;
 /** Jobs removed in one write; small, so that no other write waits for long. */
@@ -223,6 +266,11 @@ export const pruneRequest = object({
     integer(0, AGE_SECONDS_MAX),
   ),
 }, { required: ["older_than_seconds"] });
+
+export const PRUNED_JOBS = whole("What was removed.", {
+  removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
+  more: { ...FLAG, description: "Whether there are more such jobs than one call removes." },
+});
 
 type PruneContext = Pick<HttpContext, "store" | "limits" | "log">;
 
@@ -249,5 +297,6 @@ async function pruneJobs(
     await store.jobs.pruneInfo(INFO_BATCH);
   }
   log.info("finished jobs removed", { jobs: removed, request_id: c.get("request_id") });
-  return c.json({ removed, more: batch === BATCH });
+  const answer: ShapeOf<typeof PRUNED_JOBS> = { removed, more: batch === BATCH };
+  return c.json(answer);
 }

@@ -1,6 +1,17 @@
 // GET /agent/v1/jobs, one job, and its log: the views for operators and the console. Answers contain neither
 // task sources nor secrets, and no answer grows with the number of jobs.
 
+import {
+  COUNT,
+  FLAG,
+  listOf,
+  NULLABLE_COUNT,
+  NULLABLE_TEXT,
+  type ShapeOf,
+  shapeRef,
+  TEXT,
+  whole,
+} from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { spanEnd, uuidBeginning, uuidOf } from "../../../domain/description/formats.ts";
 import {
@@ -15,16 +26,19 @@ import type { MachineUuid } from "../../../domain/id.ts";
 import type { ObjectOf } from "../../../domain/description/object.ts";
 import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
 import { invalidArgument, messageOf } from "../../../domain/error.ts";
-import { attemptOnWire } from "../../../domain/job/job.ts";
+import { attemptOnWire, FAILED_ATTEMPT } from "../../../domain/job/job.ts";
 import {
+  LOG_LINE,
   logLineOnWire,
+  SUMMARY,
+  SUMMARY_FIELDS,
   SUMMARY_ORDERS,
   type SummaryFilter,
   summaryOnWire,
   type SummaryPlace,
   type SummaryView,
 } from "../../../domain/job/summary.ts";
-import type { Execution } from "../../../domain/job/state.ts";
+import { byExecution, type Execution } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import { HEAP_BYTES_MAX } from "../../../domain/json_text.ts";
 import { LOG_PAGE_BYTES } from "../../../store/store.ts";
@@ -122,6 +136,11 @@ export const SUMMARY_QUERY_FIELDS = {
   ),
 };
 
+export const SUMMARY_PAGE = whole("A page of summaries.", {
+  jobs: listOf(shapeRef("JobSummary", SUMMARY)),
+  next: { ...NULLABLE_TEXT, description: "`cursor` of the next page; null at the end." },
+});
+
 /** A page may be short or even empty and still have a `next`. */
 async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const { limit = JOBS_DEFAULT, cursor, state, ...others } = readQuery(
@@ -136,18 +155,28 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
   await c.get("memory").reserve("answers", limit * SUMMARY_HEAP_BYTES, "list jobs");
   const { summaries, next } = await context.store.jobs.summaries(filter, { limit, after });
   const view = viewOf(c, context);
-  return c.json({
+  const answer: ShapeOf<typeof SUMMARY_PAGE> = {
     jobs: summaries.map((job) => summaryOnWire(job, view)),
     next: next === undefined ? null : cursorOf(next),
-  });
+  };
+  return c.json(answer);
 }
+
+export const JOB_COUNTS = whole("Numbers of matching jobs.", {
+  counts: whole("By their states.", byExecution(() => COUNT)),
+  whole: { ...FLAG, description: "False if there may be more." },
+});
 
 /** Matching jobs by state. `whole` is false if there were too many jobs to count all of them. */
 async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const filter = filterOf(c, readQuery(c.req.url, COUNT_QUERY_FIELDS));
-  const { counts, whole } = await context.store.jobs.summaryCounts(filter);
+  const { counts, whole: isWhole } = await context.store.jobs.summaryCounts(filter);
   c.header("cache-control", "no-store");
-  return c.json({ counts: Object.fromEntries(counts), whole });
+  const answer: ShapeOf<typeof JOB_COUNTS> = {
+    counts: byExecution((execution) => counts.get(execution) ?? 0),
+    whole: isWhole,
+  };
+  return c.json(answer);
 }
 
 type CountQuery = ObjectOf<typeof COUNT_QUERY_FIELDS, never>;
@@ -209,6 +238,15 @@ function decoded(cursor: string): string {
   }
 }
 
+export const JOB_READ = whole("A job and its failed attempts.", {
+  ...SUMMARY_FIELDS,
+  secret_params: {
+    ...listOf(TEXT),
+    description: "Names of the fields that the workflow declares secret.",
+  },
+  attempts: listOf(shapeRef("FailedAttempt", FAILED_ATTEMPT)),
+});
+
 /** The summary, and the failed attempts that are still kept. */
 async function getSummary(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
   const uuid = jobUuidOf(c);
@@ -216,11 +254,12 @@ async function getSummary(c: Context<HttpEnv>, context: JobViewContext): Promise
   if (job === undefined) throw jobNotFound(uuid);
   const attempts = await context.store.log.attempts(uuid);
   const secrets = new Set(job.secrets);
-  return c.json({
+  const answer: ShapeOf<typeof JOB_READ> = {
     ...summaryOnWire(job, viewOf(c, context)),
     secret_params: job.secrets,
     attempts: attempts.map((attempt) => attemptOnWire(attempt.phase, attempt, secrets)),
-  });
+  };
+  return c.json(answer);
 }
 
 const sequence = integer(0, Number.MAX_SAFE_INTEGER);
@@ -236,6 +275,16 @@ export const LOG_QUERY_FIELDS = {
   after: about("The oldest lines after this `sequence`.", sequence),
 };
 
+export const LOG_PAGE = whole("A page of a log.", {
+  lines: listOf(shapeRef("LogLine", LOG_LINE)),
+  before: {
+    ...NULLABLE_COUNT,
+    description: "`before` for earlier lines; null if there are none.",
+  },
+  after: { ...COUNT, description: "`after` for later lines." },
+  more: { ...FLAG, description: "Whether there are more lines in the direction of the page." },
+});
+
 async function getLog(c: Context<HttpEnv>, { store }: JobViewContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const { last: limit = LINES_DEFAULT, before, after } = readQuery(c.req.url, LOG_QUERY_FIELDS);
@@ -250,10 +299,11 @@ async function getLog(c: Context<HttpEnv>, { store }: JobViewContext): Promise<R
   const lines = part.lines.map((line) => logLineOnWire(line, secrets));
   const first = part.lines[0]?.seq;
   const end = part.lines.at(-1)?.seq ?? after ?? 0;
-  return c.json({
+  const answer: ShapeOf<typeof LOG_PAGE> = {
     lines,
     before: after === undefined && part.more ? first ?? null : null,
     after: end,
     more: part.more,
-  });
+  };
+  return c.json(answer);
 }
