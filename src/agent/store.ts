@@ -6,7 +6,7 @@ import { policyOf } from "../config/policy.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
-import { DAY_SECONDS, MS_PER_SECOND } from "../domain/instant.ts";
+import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
 import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
 import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
@@ -22,6 +22,7 @@ import { readSecretFile } from "../state_dir/own_file.ts";
 import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ServerOptions } from "../store/postgres/server.ts";
+import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
 import type { StoreRoles } from "../store/postgres/roles.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
@@ -151,6 +152,17 @@ async function registerHost(
   const admission = admissionOf(outcome.host);
   log.info("host registered", { host: uuid, name, generation, admission });
   return admission;
+}
+
+/** Reads in what condition the database is that agents share. @returns undefined when the store is none */
+export function sharedConditionReader(
+  config: Config,
+): (() => Promise<SharedCondition>) | undefined {
+  if (config.store.value.kind === "sqlite") return undefined;
+  return async () => {
+    const { readCondition } = await import("../store/postgres/condition.ts");
+    return await readCondition(await serverOf(config), systemNow);
+  };
 }
 
 /** How the configured database is reached. */

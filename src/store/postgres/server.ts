@@ -125,7 +125,7 @@ function placeOf(url: string): pg.ClientConfig {
 const DEFAULT_PORT = 5432;
 
 /** Whether a server must prove its name by TLS: always beyond this machine, on it where an authority is given. */
-function isEncrypted(url: string, ca: string | undefined): boolean {
+export function isEncrypted(url: string, ca: string | undefined): boolean {
   const { hostname, searchParams } = new URL(url);
   if (searchParams.has("host")) return false;
   return ca !== undefined || !/^(?:localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(hostname);
