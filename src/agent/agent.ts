@@ -17,6 +17,7 @@ import { watchRoutes } from "./overview.ts";
 import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf, unreachable } from "../domain/error.ts";
+import { hostEvent } from "../domain/event.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
 import { selfCommand } from "../runtime/executable.ts";
@@ -48,7 +49,7 @@ import {
   type ReloadReport,
   type Reloads,
 } from "./context.ts";
-import { emitHost, withSeenStates } from "./host_watch.ts";
+import { type EmitHost, withSeenStates } from "./host_watch.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
@@ -142,8 +143,7 @@ function endOf(error: unknown, log: Log): AgentError {
 interface Assembled {
   readonly urls: readonly string[];
   readonly refresh: (next: Config) => Promise<void>;
-  /** Stores an event about the agent. */
-  readonly emit: (change: Parameters<typeof emitHost>[1], detail: string) => Promise<void>;
+  readonly emit: EmitHost;
 }
 
 async function assemble(
@@ -158,6 +158,8 @@ async function assemble(
   const context = await withDecoders(started, { meters, stateDir: state.path });
   const { store, followed, admission } = await openWatchedStore(context, state, meters, broken);
   const emit = openEmitter(store, log);
+  const host = state.runner.life.runner_id;
+  const emitHost: EmitHost = (change, detail) => emit(hostEvent(host, change, detail));
   const transport = await openHost(context, state.path);
   const vmadm = withSeenStates(openVmadm(transport), emit);
   const folders = openMediaFolders(context, state.path);
@@ -171,27 +173,25 @@ async function assemble(
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
   const [policy, closing] = [openPolicy(context), new AbortController()];
-  const watched = { ...rooms, policy, inForce, stateDir: state.path, emit, followed, runner };
+  const watched = { inForce, stateDir: state.path, emit: emitHost, followed, runner };
   const app = createApp({
+    ...context,
     access: gate.access,
     auditTrail: gate.auditTrail,
     store,
-    budget: context.budget,
     wake: () => runner.wake(),
     changes,
     changed,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
-    now: context.now,
-    newUuid: context.newUuid,
-    limits: context.limits,
     checkSources: context.sources.acceptable,
     wording: config.compat.value,
-    log,
     machines: openMachineAccess({ ...context, policy }, transport, vmadm, mirror, meters),
+    hostUuid: host,
+    hostChanged: () => runner.hostChanged(),
     mediaFiles: mirror.files,
     library: openAgentLibrary(context, store, mirror, folders, emit),
     allowedHosts: gate.allowedHosts,
-    routes: [...index.routes, ...watchRoutes(context, meters, watched)],
+    routes: [...index.routes, ...watchRoutes(context, meters, { ...rooms, policy, ...watched })],
     requests: meters,
     closing: closing.signal,
   });
@@ -203,7 +203,7 @@ async function assemble(
   });
   beginBackground(context, mirror);
   const refresh = (next: Config) => gate.refresh(next, server);
-  return { urls: server.urls, refresh, emit: (change, detail) => emitHost(emit, change, detail) };
+  return { urls: server.urls, refresh, emit: emitHost };
 }
 
 /** Acts on what other agents do to jobs of a shared store. @returns ends that */

@@ -18,12 +18,8 @@ const FINE_AGAIN_BYTES = 16 * 1024 * 1024;
 /** Milliseconds between two lists of the machines while events are being read. */
 const MACHINES_LOOK_MS = 30_000;
 
-type HostChange = EventPayload<"host">["change"];
-
-/** An event about the agent or its host. */
-export function emitHost(emit: Emit, change: HostChange, detail: string): Promise<void> {
-  return emit({ kind: "host", payload: { change, detail: ownText(detail) } });
-}
+/** Stores an event about the agent or its host. */
+export type EmitHost = (change: EventPayload<"host">["change"], detail: string) => Promise<void>;
 
 /**
  * Compares the free space of the disk with the reserve.
@@ -33,7 +29,7 @@ export function diskLook(
   { folder, freeBytes, emit }: {
     readonly folder: string;
     readonly freeBytes: FreeBytes;
-    readonly emit: Emit;
+    readonly emit: EmitHost;
   },
 ): () => Promise<void> {
   let low = false;
@@ -44,18 +40,18 @@ export function diskLook(
     low = isLow;
     const room = `${Math.floor(free / BYTES_PER_MB)} MB are free at ${folder}`;
     const words = low ? `${room}, expected ${Math.ceil(FREE_BYTES_MIN / BYTES_PER_MB)}` : room;
-    await emitHost(emit, low ? "disk_low" : "disk_fine", words);
+    await emit(low ? "disk_low" : "disk_fine", words);
   };
 }
 
 /** Compares the walls with those of the previous check. The first check reports only missing ones. */
-export function wallsLook(emit: Emit): (walls: readonly Wall[]) => Promise<void> {
+export function wallsLook(emit: EmitHost): (walls: readonly Wall[]) => Promise<void> {
   let before = "";
   return async (walls) => {
     const now = walls.filter(({ ok }) => !ok).map(({ name }) => name).join(", ");
     if (now === before) return;
     before = now;
-    await emitHost(emit, "walls_changed", wallsText(walls));
+    await emit("walls_changed", wallsText(walls));
   };
 }
 

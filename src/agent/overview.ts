@@ -28,8 +28,8 @@ import { runtimeVersion } from "../runtime/other_runtime.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext, Emit, Reloads } from "./context.ts";
-import { diskLook, wallsLook, watchHost } from "./host_watch.ts";
+import type { AgentContext, Reloads } from "./context.ts";
+import { diskLook, type EmitHost, wallsLook, watchHost } from "./host_watch.ts";
 import { guestsCheck } from "./walls.ts";
 import { hostName } from "./host.ts";
 import {
@@ -57,7 +57,7 @@ interface WatchPlaces {
   readonly stateDir: string;
   readonly policy: Policy;
   readonly inForce: Reloads["inForce"];
-  readonly emit: Emit;
+  readonly emit: EmitHost;
   /** Counts the readers of events. */
   readonly followed: () => boolean;
   readonly runner: Pick<Runner, "admission">;

@@ -13,7 +13,7 @@ import {
   text,
 } from "./description/value.ts";
 import { unreachable } from "./error.ts";
-import type { JobUuid, MachineUuid } from "./id.ts";
+import type { HostUuid, JobUuid, MachineUuid } from "./id.ts";
 import { type Instant, ISO_8601 } from "./instant.ts";
 import { type Execution, EXECUTIONS, PHASES } from "./job/state.ts";
 import {
@@ -68,7 +68,7 @@ const INDEX_CHANGES = ["sync_started", "syncing", "sync_finished", "sync_failed"
 /** How a sync of the index can end. */
 const SYNC_ENDS = ["complete", "partial", "failed", "aborted"] as const;
 
-/** What happened to the agent itself. */
+/** What happened to an agent or its host. */
 const HOST_CHANGES = [
   "started",
   "draining",
@@ -76,6 +76,10 @@ const HOST_CHANGES = [
   "disk_low",
   "disk_fine",
   "walls_changed",
+  "registered",
+  "cordoned",
+  "uncordoned",
+  "forgotten",
 ] as const;
 
 /** Least milliseconds between two progress events of one download or upload. */
@@ -222,16 +226,18 @@ export const EVENT_PAYLOADS = {
     removed: count,
     problems: about("Documents that were refused or could not be read.", count),
   }),
-  host: payload("Something about the agent or its host has changed.", {
+  host: payload("Something about an agent or its host has changed.", {
     time: instant,
+    host_uuid: about("The host of `GET /agent/v1/hosts`.", uuid),
     change: about(
       "`started`: problems with disk and walls are reported again after it; `disk_low`, `disk_fine`: " +
         "the disk of the state folder has less free space than its reserve, or enough again; " +
         "`walls_changed`: other walls around guests stand than at the last check, or the first check " +
-        "found one that does not stand.",
+        "found one that does not stand; `registered`: the host is a new one of the store; `cordoned`, " +
+        "`uncordoned`, `forgotten`: an operator did so.",
       oneOf(HOST_CHANGES),
     ),
-    detail: about("For people.", anyText()),
+    detail: about("For people; of a change by an operator the name of the host.", anyText()),
   }),
 } as const;
 
@@ -315,6 +321,15 @@ export type OwnEvent =
         ]?: EventPayload<"machine">[Name];
       };
   };
+
+/** An event about a host. */
+export function hostEvent(
+  host_uuid: HostUuid,
+  change: EventPayload<"host">["change"],
+  detail: string,
+): OwnEvent {
+  return { kind: "host", payload: { host_uuid, change, detail: ownText(detail) } };
+}
 
 /** Cuts a text to the length that such an event may have. */
 export function ownText(text: string): string {

@@ -49,7 +49,9 @@ export interface RegisteredHost extends HostFacts {
 }
 
 /** What may be expected of a host. One that is cordoned and away is away. */
-export type HostState = "connected" | "away" | "cordoned" | "forgotten";
+export const HOST_STATES = ["connected", "away", "cordoned", "forgotten"] as const;
+/** One of HOST_STATES. */
+export type HostState = typeof HOST_STATES[number];
 
 /** The state of a host. @param now by the store's clock */
 export function hostState(host: RegisteredHost, now: Instant): HostState {

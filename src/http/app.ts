@@ -16,6 +16,7 @@ import { reworded } from "./request/compat.ts";
 import { errorResponse } from "./answer/error_response.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { healthRoutes } from "./routes/health.ts";
+import { hostsRoutes } from "./routes/hosts.ts";
 import { jobBulkRoutes, jobPruneRoutes } from "./routes/jobs/bulk.ts";
 import { jobInfoRoutes } from "./routes/jobs/info.ts";
 import { jobRetryRoutes } from "./routes/jobs/retry.ts";
@@ -73,6 +74,7 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   app.route("/", callerRoutes());
   app.route("/", machineRoutes(context, machineJobs, tickets));
   app.route("/", leftoverRoutes(context));
+  app.route("/", hostsRoutes(context));
   // Before the routes by digest, which would take the word `library` for a digest.
   app.route("/", mediaLibraryRoutes(context));
   app.route("/", mediaRoutes(context));

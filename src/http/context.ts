@@ -2,7 +2,7 @@
 // a route names the part of it that it uses.
 
 import type { Hono } from "hono";
-import type { JobUuid, MachineUuid, NewUuid } from "../domain/id.ts";
+import type { HostUuid, JobUuid, MachineUuid, NewUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { JobLimits } from "../domain/job/request.ts";
 import type { Wording } from "../domain/job/wire.ts";
@@ -42,6 +42,10 @@ export interface HttpContext {
   readonly wording: Wording;
   readonly log: Log;
   readonly machines: MachineAccess;
+  /** This host among those of the store. */
+  readonly hostUuid: HostUuid;
+  /** Hints to the runner that a request has cordoned or admitted this host. */
+  readonly hostChanged: () => void;
   readonly mediaFiles: KnownFiles;
   readonly library: MediaLibrary;
   /** Host names, without ports, that requests may use besides the loopback ones. */

@@ -1,13 +1,30 @@
 // The hosts of a store. A store that many agents share has one for each of them, a store of one host itself alone.
 // Whether a host lives is judged by the store's clock; its signs of life come with JobStore.renew().
 
-import type { HostFacts, HostState, RegisteredHost } from "../domain/host.ts";
+import { type HostFacts, type HostState, hostState, type RegisteredHost } from "../domain/host.ts";
 import type { HostUuid, Incarnation } from "../domain/id.ts";
+import { type Instant, msBetween } from "../domain/instant.ts";
 import type { RunnerLife } from "./job_store.ts";
 
 /** A host and its state at the time of the answer. */
 export interface ListedHost extends RegisteredHost {
   readonly state: HostState;
+  /** Milliseconds since its last sign of life, by the store's clock. */
+  readonly silent_ms: number;
+}
+
+/** A host with its state. @param now by the store's clock */
+export function listedHost(host: RegisteredHost, now: Instant): ListedHost {
+  const silent_ms = Math.max(msBetween(host.seen_at, now), 0);
+  return { ...host, state: hostState(host, now), silent_ms };
+}
+
+/** Numbers of jobs of a host. */
+export interface HostJobs {
+  /** Those that a runner of the host holds, with the `oncancel` chains of canceled ones. */
+  readonly running: number;
+  /** Those that only wait for a slot of the host, or for their time. */
+  readonly queued: number;
 }
 
 /** What an agent registers when it starts. */
@@ -50,6 +67,8 @@ export interface HostStore {
   list(): Promise<ListedHost[]>;
   /** @param name a uuid, or a name; a name does not stand for a forgotten host */
   find(name: string): Promise<FoundHost>;
+  /** Of the hosts that have such jobs. Once a host is cordoned, `running` does not rise. */
+  jobs(): Promise<ReadonlyMap<HostUuid, HostJobs>>;
   /** The host claims nothing new from now on; what runs goes on. Undefined for an unknown host. */
   cordon(uuid: HostUuid): Promise<ListedHost | undefined>;
   /** The host claims again, also one that was forgotten. Undefined for an unknown host. */

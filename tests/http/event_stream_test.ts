@@ -1,6 +1,7 @@
 // The body of a stream of events: what ends it, and what it does with a reader that is too slow.
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { hostEvent } from "../../src/domain/event.ts";
 import { openEventFeed } from "../../src/http/events/feed.ts";
 import { eventStream, startAt } from "../../src/http/events/stream.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -9,10 +10,10 @@ import { Database } from "@db/sqlite";
 import { join } from "@std/path";
 import { openClockedStore } from "../support/clocked_store.ts";
 import { until, withFolder } from "../support/until.ts";
-import { T0 } from "../support/job.ts";
+import { RUNNER, T0 } from "../support/job.ts";
 import { LOST_ACCESS } from "../../src/http/request/caller.ts";
 
-const NOTE = { kind: "host", payload: { change: "started", detail: "x".repeat(100) } } as const;
+const NOTE = hostEvent(RUNNER, "started", "x".repeat(100));
 
 /** Opens a stream over a new store and runs a function with both. */
 async function withStream(

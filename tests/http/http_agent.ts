@@ -154,6 +154,8 @@ export async function withHttpAgent(
     wording: "document",
     log,
     machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
+    hostUuid: RUNNER,
+    hostChanged: () => hints.push("host"),
     mediaFiles: filesOf(store, log),
     library: libraryOf(store, log, uploadDir === undefined ? {} : { folder: uploadDir }),
     allowedHosts: [],

@@ -6,6 +6,7 @@ import { assertEquals } from "@std/assert";
 import { type SampleFiles, sampleFiles } from "../../src/simulator/outside/sample_file.ts";
 import { sampleIndex } from "../../src/simulator/outside/sample_index.ts";
 import {
+  type HostUuid,
   type JobUuid,
   type MachineUuid,
   randomUuid,
@@ -24,6 +25,7 @@ import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
 import { metricsRoutes } from "../../src/http/routes/metrics.ts";
+import { HOST_UUID } from "../../src/http/openapi/hosts.ts";
 import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
 import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi/machine_schemas.ts";
 import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi/workflows.ts";
@@ -39,7 +41,9 @@ import { withMirror } from "../mirror/test_mirror.ts";
 import { jobOf, T0, taskOf } from "../support/job.ts";
 import { hostRoutes } from "../../src/http/routes/host.ts";
 import type { Store } from "../../src/store/store.ts";
+import { register } from "../store/host_suite.ts";
 import { recordOf, run as runJob } from "../store/store_case.ts";
+import { lifeOf } from "../support/clocked_store.ts";
 import { agentRoutes } from "../../src/http/routes/agent.ts";
 import { AGENT_SOURCES, hostSources } from "./host_sources.ts";
 import { withFolder } from "../support/until.ts";
@@ -173,6 +177,7 @@ export async function withExample(
     await withHttpAgent(
       async (agent) => {
         const { workflows, jobs, info, media } = agent.store;
+        await register(agent.store, lifeOf(HOST_UUID as HostUuid));
         await media.keep(MEDIUM);
         if (LIBRARY_FILE_NEEDED.includes(operation)) {
           await Deno.writeFile(join(uploads, "installer-13.iso"), isoBytes(40_960));

@@ -9,7 +9,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { Notifiers } from "../../src/runtime/waiting.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
-import { T0 } from "../support/job.ts";
+import { RUNNER, T0 } from "../support/job.ts";
 import { filesOf, libraryOf, MACHINE_DEPS, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 import { withIndex } from "./openapi_agent.ts";
 import { assertDescribed, isRefused, OPERATIONS, pathOf } from "./openapi_operations.ts";
@@ -35,6 +35,8 @@ async function routesOfApp(): Promise<string[]> {
         wording: "document",
         log: silentLog,
         machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES },
+        hostUuid: RUNNER,
+        hostChanged: () => {},
         mediaFiles: filesOf(store, silentLog),
         library: libraryOf(store, silentLog),
         allowedHosts: [],

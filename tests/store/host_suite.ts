@@ -3,12 +3,13 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { HostFacts } from "../../src/domain/host.ts";
+import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { RunnerLife } from "../../src/store/job_store.ts";
 import type { RegisterOutcome } from "../../src/store/host_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { at, lifeOf } from "../support/clocked_store.ts";
-import { jobOf, OTHER_RUNNER, RUNNER, T0 } from "../support/job.ts";
+import { jobOf, OTHER_RUNNER, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { create, holdOf, present, recordOf, type Test } from "./store_case.ts";
 
 /** Milliseconds. */
@@ -51,6 +52,7 @@ export function hostTests(test: Test): void {
       cordoned: false,
       forgotten: false,
       state: "connected",
+      silent_ms: 0,
     } as const;
     assertEquals([kind, host], ["registered", listed]);
     assertEquals(await store.hosts.list(), [listed]);
@@ -92,6 +94,57 @@ export function hostTests(test: Test): void {
     assertEquals((await store.hosts.uncordon(RUNNER))?.state, "connected");
     assertEquals((await store.jobs.ready(life, 1, new Set())).jobs.length, 1);
     assertEquals((await store.jobs.claim(life, 1)).jobs.length, 1);
+  });
+  test("what a runner took before its host was cordoned is not claimed afterwards", async (store) => {
+    await register(store);
+    const life = lifeOf(RUNNER);
+    await create(store, jobOf(1));
+    await create(store, jobOf(2));
+    const [first, second] = (await store.jobs.ready(life, 2, new Set())).jobs;
+    assert(first !== undefined && second !== undefined);
+    assertEquals(await store.jobs.hold(life, [first]), [first.uuid]);
+    await store.hosts.cordon(RUNNER);
+    assertEquals(await store.jobs.hold(life, [first, second]), [first.uuid]);
+    assertEquals((await present(store, second.uuid)).execution, "queued");
+  });
+  test("the jobs of a host are counted by whether they run there or wait for it", async (store) => {
+    await register(store);
+    const none = { running: 0, queued: 0 };
+    const jobs = async () => (await store.hosts.jobs()).get(RUNNER) ?? none;
+    assertEquals(await jobs(), none);
+    await create(store, jobOf(1));
+    await create(store, jobOf(2, { exec_after: instantAfter(T0, 3_600_000) }));
+    assertEquals(await jobs(), { running: 0, queued: 2 });
+    const [job] = (await store.jobs.claim(lifeOf(RUNNER), 2)).jobs;
+    assert(job !== undefined);
+    assertEquals(await jobs(), { running: 1, queued: 1 });
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
+    assertEquals(await jobs(), { running: 0, queued: 1 });
+    const workflow = workflowOf({ oncancel: [taskOf("undo")] });
+    await create(store, jobOf(3, { workflow }));
+    await store.jobs.claim(lifeOf(RUNNER), 1);
+    await store.jobs.cancel(uuidOf<JobUuid>(3));
+    assertEquals((await present(store, uuidOf<JobUuid>(3))).execution, "canceled");
+    assertEquals(await jobs(), { running: 1, queued: 1 });
+  });
+  test("each change of a host is one event, and what changes nothing is none", async (store) => {
+    await register(store);
+    await register(store);
+    await store.hosts.cordon(RUNNER);
+    await store.hosts.cordon(RUNNER);
+    await store.hosts.uncordon(RUNNER);
+    await store.hosts.uncordon(RUNNER);
+    await store.hosts.forget(RUNNER);
+    const { events } = await store.events.after(0, 10);
+    const said = events.map((event) => event.kind === "host" ? event.payload : event.kind);
+    assertEquals(
+      said,
+      (["registered", "cordoned", "uncordoned"] as const).map((change) => ({
+        host_uuid: RUNNER,
+        change,
+        detail: "gz01",
+      })),
+    );
   });
   test("a host that is not registered cannot be cordoned, admitted or forgotten", async (store) => {
     await register(store);

@@ -3,14 +3,14 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
-import type { StoredEvent } from "../../src/domain/event.ts";
+import { hostEvent, type StoredEvent } from "../../src/domain/event.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { foldCounts } from "../../src/store/postgres/job/counts.ts";
 import type { EventFilter } from "../../src/store/event_store.ts";
 import { at, type ClockedStore } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
-import { fleetTests } from "./postgres_fleet.ts";
+import { fleetTests, HOSTS } from "./postgres_fleet.ts";
 import { assertStats, create, finish, JOB, kindsOf, run } from "./store_case.ts";
 
 const fleetTest = fleetTests();
@@ -41,8 +41,7 @@ fleetTest(
     );
     await create(other, jobOf(2));
     await one.info.append(uuidOf<JobUuid>(2), { line: 1 }, T0);
-    const payload = { change: "started", detail: "x" } as const;
-    await other.events.append({ kind: "host", payload });
+    await other.events.append(hostEvent(HOSTS[1], "started", "x"));
     const all = await eventsOf(one);
     assertEquals(said(all), [
       "created",

@@ -8,6 +8,7 @@ import { AGENT, SESSIONS } from "./agent.ts";
 import { EVENTS } from "./events.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS, onlyRefusals } from "./errors.ts";
 import { HEADER_PARAMETERS, HEADERS, type OpenapiPart, parameterRef } from "./operation.ts";
+import { HOSTS } from "./hosts.ts";
 import { IMAGES, MIRROR } from "./mirror.ts";
 import { INDEX } from "./index_tree.ts";
 import { JOBS } from "./jobs.ts";
@@ -42,6 +43,7 @@ const PARTS: readonly OpenapiPart[] = [
   JOBS,
   EVENTS,
   MACHINES,
+  HOSTS,
   INDEX,
   IMAGES,
   MEDIA_FILES,

@@ -11,6 +11,7 @@ import type { JsonObject } from "../../domain/json.ts";
 import { EVENTS_KEPT } from "../../store/event_store.ts";
 import { EVENT_QUERY_FIELDS } from "../routes/events.ts";
 import { refusals } from "./errors.ts";
+import { HOST_UUID } from "./hosts.ts";
 import { JOB_UUID } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import { schemaRef } from "../../domain/description/answer.ts";
@@ -37,7 +38,7 @@ id: 4711
 
 id: 4712
 event: host
-data: {"time":"2026-01-31T18:30:00.020Z","change":"draining","detail":"SIGTERM"}
+data: {"time":"2026-01-31T18:30:00.020Z","host_uuid":"${HOST_UUID}","change":"draining","detail":"SIGTERM"}
 
 : heartbeat
 id: 4712

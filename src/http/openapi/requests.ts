@@ -11,6 +11,7 @@ import { machineRequest } from "../../domain/machine/machine.ts";
 import { mediaRequest } from "../../domain/machine/media.ts";
 import type { Policy } from "../../domain/policy.ts";
 import type { HttpLimits } from "../context.ts";
+import { hostRequest } from "../routes/hosts.ts";
 import { syncRequest } from "../routes/index/sync.ts";
 import { CANCELABLE, jobSelection, RETRYABLE } from "../routes/jobs/bulk.ts";
 import { pruneRequest } from "../routes/jobs/bulk.ts";
@@ -53,6 +54,7 @@ export function requestBodies(
     MachineEject: about("Which media to eject.", actionOptions("eject")),
     SignInRequest: about("The sign-in of a browser.", signInRequest),
     ConsoleTicketRequest: about("A request for a ticket has no options.", ticketRequest),
+    HostChange: about("A change of a host has no options.", hostRequest),
     MediumRequest: mediaRequest("kept"),
     MediumVerification: about("A verification has no options.", verifyRequest),
     SyncRequest: syncRequest,

@@ -1,7 +1,8 @@
 // The hosts of a shared store, as rows. The jobs of a host that is given up fail some at a time, so that no other
 // write waits long; should that agent end meanwhile, the next look of any agent fails the rest.
 
-import { type Admission, admissionOf, hostState, isHeard } from "../../domain/host.ts";
+import { hostEvent } from "../../domain/event.ts";
+import { type Admission, admissionOf, isHeard, type RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid, RunnerId } from "../../domain/id.ts";
 import { type Instant, notBefore } from "../../domain/instant.ts";
 import { HOST_LOST, phaseOf } from "../../domain/job/job.ts";
@@ -9,14 +10,17 @@ import { isHeld, moveOf } from "../../domain/job/state.ts";
 import { taskName } from "../../domain/job/workflow.ts";
 import {
   type ForgetOutcome,
+  type HostJobs,
   hostNamed,
   type HostRegistration,
   type HostStore,
   type ListedHost,
+  listedHost,
   type RegisterOutcome,
 } from "../host_store.ts";
 import { standingOf } from "../rules.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
+import { insertEvent } from "./events.ts";
 import { insertCallback } from "./job/callbacks.ts";
 import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./job/moves.ts";
 import { insertResult, selectJob, updateWaitingResult } from "./job/rows.ts";
@@ -29,7 +33,7 @@ const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, 
   seen_at, lease_ms, cordoned, forgotten`;
 
 /** A row of COLUMNS. */
-interface HostRow extends Omit<ListedHost, "capabilities" | "brands" | "state"> {
+interface HostRow extends Omit<RegisteredHost, "capabilities" | "brands"> {
   readonly incarnation: string;
   /** Lists, as JSON. */
   readonly capabilities: string;
@@ -42,6 +46,7 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
     register: (registration) => db.write((tx) => register(tx, registration)),
     list: () => db.read(selectHosts),
     find: async (name) => hostNamed(await db.read(selectHosts), name),
+    jobs: () => db.read(countHostJobs),
     cordon: (uuid) => db.write((tx) => admit(tx, uuid, "cordoned")),
     uncordon: (uuid) => db.write((tx) => admit(tx, uuid, "open")),
     forget: async (uuid) => {
@@ -63,13 +68,27 @@ function listed(
 ): ListedHost {
   // The texts were made by this store from lists of words.
   const words = (text: string) => JSON.parse(text) as string[];
-  const host = { ...row, capabilities: words(capabilities), brands: words(brands) };
-  return { ...host, state: hostState(host, now) };
+  return listedHost({ ...row, capabilities: words(capabilities), brands: words(brands) }, now);
 }
 
 async function selectHosts(tx: Transaction): Promise<ListedHost[]> {
   const rows = await tx.rows<HostRow>(`SELECT ${COLUMNS} FROM hosts ORDER BY name, uuid`);
   return rows.map((row) => listed(row, tx.now));
+}
+
+async function countHostJobs(tx: Transaction): Promise<ReadonlyMap<HostUuid, HostJobs>> {
+  const rows = await tx.rows<HostJobs & { readonly host: HostUuid }>(
+    `SELECT host, sum(running)::bigint AS running, sum(queued)::bigint AS queued FROM (
+       SELECT runner_id AS host, count(*) AS running, 0 AS queued
+         FROM jobs WHERE runner_id IS NOT NULL GROUP BY runner_id
+       UNION ALL
+       SELECT host, 0, count(*) FROM jobs WHERE turn IS NOT NULL GROUP BY host
+       UNION ALL
+       SELECT host, 0, count(*) FROM jobs
+        WHERE claimable_at IS NOT NULL AND turn IS NULL GROUP BY host) AS counted
+      GROUP BY host`,
+  );
+  return new Map(rows.map(({ host, ...jobs }) => [host, jobs]));
 }
 
 /** The host, which no other agent changes before the transaction ends. */
@@ -108,6 +127,7 @@ async function register(
   );
   const row = written === 1 ? await lockHost(tx, runner_id) : undefined;
   if (row === undefined) throw new Changed(`Cannot register host ${runner_id}: it has just been`);
+  if (found === undefined) await insertEvent(tx, hostEvent(row.uuid, "registered", row.name));
   return { kind: "registered", host: listed(row, tx.now) };
 }
 
@@ -120,7 +140,8 @@ async function admit(
   if (found === undefined) return undefined;
   const cordoned = admission === "cordoned";
   // A cordon alone does not admit a forgotten host.
-  return await change(tx, found, { cordoned, forgotten: cordoned && found.forgotten });
+  const to = { cordoned, forgotten: cordoned && found.forgotten };
+  return await change(tx, found, to, cordoned ? "cordoned" : "uncordoned");
 }
 
 async function forget(tx: Transaction, uuid: HostUuid): Promise<ForgetOutcome> {
@@ -129,7 +150,8 @@ async function forget(tx: Transaction, uuid: HostUuid): Promise<ForgetOutcome> {
   if (!found.forgotten && isHeard(found, tx.now)) {
     return { kind: "heard", host: listed(found, tx.now) };
   }
-  const host = await change(tx, found, { cordoned: found.cordoned, forgotten: true });
+  const to = { cordoned: found.cordoned, forgotten: true };
+  const host = await change(tx, found, to, "forgotten");
   return { kind: "forgotten", host, failed_jobs: 0 };
 }
 
@@ -137,13 +159,16 @@ async function change(
   tx: Transaction,
   row: HostRow,
   to: Pick<HostRow, "cordoned" | "forgotten">,
+  said: "cordoned" | "uncordoned" | "forgotten",
 ): Promise<ListedHost> {
-  await tx.run(
-    "UPDATE hosts SET cordoned = $2, forgotten = $3 WHERE uuid = $1",
+  const changed = await tx.run(
+    `UPDATE hosts SET cordoned = $2, forgotten = $3
+      WHERE uuid = $1 AND (cordoned <> $2 OR forgotten <> $3)`,
     row.uuid,
     to.cordoned,
     to.forgotten,
   );
+  if (changed > 0) await insertEvent(tx, hostEvent(row.uuid, said, row.name));
   tx.tell(hostWord(row.uuid));
   return listed({ ...row, ...to }, tx.now);
 }

@@ -1,24 +1,27 @@
 // The host of a store that no other agent shares. Who asks the store has heard of its host: it is never away, and
 // cannot be forgotten.
 
-import { hostState } from "../../domain/host.ts";
+import { hostEvent } from "../../domain/event.ts";
+import type { RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid } from "../../domain/id.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import {
+  type HostJobs,
   hostNamed,
   type HostRegistration,
   type HostStore,
   type ListedHost,
+  listedHost,
 } from "../host_store.ts";
 import type { Connection } from "./connection.ts";
+import { insertEvent } from "./events.ts";
 
 /** The key of what is cached of the host. */
 const CORDON = "cordon of the host";
 
 /** A host as a row. */
 interface LocalHostRow
-  extends
-    Omit<ListedHost, "capabilities" | "brands" | "state" | "seen_at" | "cordoned" | "forgotten"> {
+  extends Omit<RegisteredHost, "capabilities" | "brands" | "seen_at" | "cordoned" | "forgotten"> {
   /** Lists, as JSON. */
   readonly capabilities: string;
   readonly brands: string;
@@ -37,6 +40,7 @@ export function openHosts(db: Connection, now: Now): HostStore {
     }),
     list,
     find: async (name) => hostNamed(await list(), name),
+    jobs: () => db.durably(() => countHostJobs(db)),
     cordon: (uuid) => cordon(uuid, true),
     uncordon: (uuid) => cordon(uuid, false),
     forget: async (uuid) => {
@@ -69,8 +73,19 @@ function selectHosts(db: Connection, now: Instant): ListedHost[] {
       cordoned: cordoned === 1,
       forgotten: false,
     };
-    return { ...host, state: hostState(host, now) };
+    return listedHost(host, now);
   });
+}
+
+/** Every job is one of the host. */
+function countHostJobs(db: Connection): ReadonlyMap<HostUuid, HostJobs> {
+  const rows = db.rows<HostJobs & { readonly uuid: HostUuid }>(
+    `SELECT uuid, (SELECT count(*) FROM jobs WHERE runner_id IS NOT NULL) AS running,
+            (SELECT count(*) FROM jobs WHERE turn IS NOT NULL)
+            + (SELECT count(*) FROM jobs WHERE claimable_at IS NOT NULL AND turn IS NULL) AS queued
+       FROM hosts`,
+  );
+  return new Map(rows.map(({ uuid, ...jobs }) => [uuid, jobs]));
 }
 
 /** Replaces the host of another runner, as after the state folder was copied. */
@@ -80,6 +95,7 @@ function register(
   now: Instant,
 ): ListedHost {
   db.run("DELETE FROM hosts WHERE uuid <> ?", runner_id);
+  const isNew = db.row("SELECT 1 FROM hosts") === undefined;
   db.run(
     `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
                         generation, lease_ms)
@@ -100,6 +116,7 @@ function register(
   db.forget(CORDON, "");
   const [host] = selectHosts(db, now);
   if (host === undefined) throw new Error(`Cannot register host ${runner_id}: its row is missing`);
+  if (isNew) insertEvent(db, hostEvent(host.uuid, "registered", host.name), now);
   return host;
 }
 
@@ -109,7 +126,15 @@ function writeCordon(
   cordoned: boolean,
   now: Instant,
 ): ListedHost | undefined {
-  db.run("UPDATE hosts SET cordoned = ? WHERE uuid = ?", Number(cordoned), uuid);
+  const changed = db.run(
+    "UPDATE hosts SET cordoned = ?1 WHERE uuid = ?2 AND cordoned <> ?1",
+    Number(cordoned),
+    uuid,
+  );
   db.forget(CORDON, "");
-  return selectHosts(db, now).find((host) => host.uuid === uuid);
+  const host = selectHosts(db, now).find((one) => one.uuid === uuid);
+  if (host === undefined || changed === 0) return host;
+  const change = cordoned ? "cordoned" : "uncordoned";
+  insertEvent(db, hostEvent(uuid, change, host.name), now);
+  return host;
 }

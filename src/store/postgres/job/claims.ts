@@ -21,9 +21,7 @@ export async function claimJobs(
   life: RunnerLife,
   limit: number,
 ): Promise<Claimed> {
-  if (!await lifeLasts(tx, life) || await isClosed(tx, life)) {
-    return { jobs: [], due: { kind: "none" } };
-  }
+  if (!await mayClaim(tx, life)) return { jobs: [], due: { kind: "none" } };
   await readyDelayedJobs(tx, hosts);
   const ready = await tx.rows<ReadyRow & { readonly bytes: number }>(
     `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
@@ -83,6 +81,16 @@ async function isClosed(tx: Transaction, { runner_id }: RunnerLife): Promise<boo
     "SELECT 1 AS found FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)",
     runner_id,
   ) !== undefined;
+}
+
+/** Whether a runner may claim. If so, its host is neither cordoned nor forgotten before the transaction ends. */
+async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
+  if (!await lifeLasts(tx, life)) return false;
+  const row = await tx.row<{ closed: boolean }>(
+    "SELECT cordoned OR forgotten AS closed FROM hosts WHERE uuid = $1 FOR SHARE",
+    life.runner_id,
+  );
+  return row?.closed !== true;
 }
 
 /**
@@ -148,10 +156,10 @@ export async function holdJobs(
   life: RunnerLife,
   jobs: readonly Job[],
 ): Promise<JobUuid[]> {
-  const lasts = await lifeLasts(tx, life);
+  const claims = await mayClaim(tx, life);
   const held: JobUuid[] = [];
   for (const job of jobs) {
-    if ((lasts && await holdJob(tx, life, job)) || await isHeldBy(tx, life, job)) {
+    if ((claims && await holdJob(tx, life, job)) || await isHeldBy(tx, life, job)) {
       held.push(job.uuid);
     }
   }

@@ -190,7 +190,10 @@ export function holdJobs(
   jobs: readonly Job[],
   now: Instant,
 ): JobUuid[] {
-  const held = jobs.filter((job) => holdJob(db, life, job, now) || isHeldBy(db, life, job));
+  const claims = !isCordoned(db);
+  const held = jobs.filter((job) =>
+    (claims && holdJob(db, life, job, now)) || isHeldBy(db, life, job)
+  );
   readyDelayedJobs(db, now);
   return held.map(({ uuid }) => uuid);
 }
