@@ -249,9 +249,12 @@ function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
     // The error shows what it printed instead.
     return undefined;
   }
-  if (!Array.isArray(printed) || !printed.every(isJsonObject)) return undefined;
-  // This program printed them, by the same description.
-  return printed as unknown[] as ShownDiagnosis[];
+  return Array.isArray(printed) && printed.every(isDiagnosis) ? printed : undefined;
+}
+
+function isDiagnosis(value: unknown): value is ShownDiagnosis {
+  return isJsonObject(value) && value.repaired === false &&
+    [value.name, value.outcome, value.detail].every((text) => typeof text === "string");
 }
 
 function shownSetting({ name, row, setting }: ConfigLine): ShownSetting {
