@@ -1,7 +1,7 @@
 // The managed host, from the configuration.
 
 import { join } from "@std/path";
-import type { HostSetting } from "../config/kinds.ts";
+import type { HostSetting } from "../config/place_kinds.ts";
 import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
 import { sshTransport } from "../host/ssh/transport.ts";

@@ -167,16 +167,18 @@ export function sharedConditionReader(
 
 /** How the configured database is reached. */
 async function serverOf(
-  { store, store_password_file, store_ca_file, store_deadline }: Config,
+  { store, store_notices, store_password_file, store_ca_file, store_deadline }: Config,
 ): Promise<ServerOptions> {
   if (store.value.kind !== "postgres") {
     throw invalidArgument("store", "Cannot migrate the store: expected a store postgres://");
   }
   const password = store_password_file.value;
+  const noticesUrl = store_notices.value;
   const ca = store_ca_file.value;
   return {
     url: store.value.url,
     deadlineMs: store_deadline.value * MS_PER_SECOND,
+    ...(noticesUrl === null ? {} : { noticesUrl }),
     ...(password === null ? {} : { password: await readSecretFile(password) }),
     ...(ca === null ? {} : { ca: await Deno.readTextFile(ca) }),
   };

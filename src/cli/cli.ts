@@ -28,7 +28,7 @@ import {
 import { reportFailure } from "./command/failure.ts";
 import { openPrinter } from "./output/printer.ts";
 import { printable, processTerminal, type Terminal } from "./output/terminal.ts";
-import { withoutEndSlashes } from "../config/kinds.ts";
+import { withoutEndSlashes } from "../config/place_kinds.ts";
 
 /** Every noun by its name, loaded on use. */
 export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {

@@ -14,7 +14,7 @@ interface ValuePlace {
 }
 
 /** Reads a raw value, or throws an Error whose message says what was expected. */
-type Reader<T> = (raw: unknown, place: ValuePlace) => T;
+export type Reader<T> = (raw: unknown, place: ValuePlace) => T;
 
 /** The smallest and the largest value, both allowed. */
 interface NumberRange {
@@ -68,11 +68,12 @@ export function define<T>(
 export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
 /** A raw value as shown in errors. */
-function shown(raw: unknown): string {
+export function shown(raw: unknown): string {
   return (JSON.stringify(raw) ?? String(raw)).slice(0, 80);
 }
 
-function unexpected(raw: unknown, what: string): Error {
+/** The error for a value that is something else. */
+export function unexpected(raw: unknown, what: string): Error {
   return new Error(`${shown(raw)} is not ${what}`);
 }
 
@@ -182,7 +183,8 @@ export function optional<T>(kind: Kind<T>): Kind<T | null> {
   return kind;
 }
 
-const readPath: Reader<string> = (raw, { folder }) => {
+/** Reads a path, relative to the folder in which it was written. */
+export const readPath: Reader<string> = (raw, { folder }) => {
   if (typeof raw !== "string" || raw === "" || raw.includes("\0")) throw unexpected(raw, "a path");
   return isAbsolute(raw) ? normalize(raw) : resolve(folder, raw);
 };
@@ -308,91 +310,3 @@ export const LISTEN: Kind<ListenAddress | null> = {
 function bracketed(hostname: string): string {
   return hostname.includes(":") ? `[${hostname}]` : hostname;
 }
-
-/** Which host the agent manages. */
-export type HostSetting =
-  | { readonly kind: "local" }
-  | { readonly kind: "simulated" }
-  | {
-    readonly kind: "ssh";
-    /** `host` or `user@host`. */
-    readonly destination: string;
-    readonly port: number;
-  };
-
-const SSH_PORT = 22;
-
-/** The host that is managed: this one, a simulated one, or another one by its ssh address. */
-export const MANAGED_HOST: Kind<HostSetting> = {
-  placeholder: "HOST",
-  text: (value) => value.kind === "ssh" ? `ssh://${value.destination}:${value.port}` : value.kind,
-  read(raw) {
-    if (raw === "local" || raw === "simulated") return { kind: raw };
-    // No user or host may begin like an option of ssh.
-    const address =
-      /^ssh:\/\/((?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?\/?$/;
-    const ssh = typeof raw === "string" ? address.exec(raw) : null;
-    const port = Number(ssh?.[2] ?? SSH_PORT);
-    if (ssh === null || port < 1 || port > PORT_MAX) {
-      const near = typeof raw === "string" ? nearest(raw, ["local", "simulated"]) : "";
-      throw new Error(
-        `${shown(raw)} is none of local, simulated and ssh://[user@]host[:port]${near}`,
-      );
-    }
-    return { kind: "ssh", destination: ssh[1] as string, port };
-  },
-};
-
-/** Where workflows and jobs are kept: a file of this host, or a database that many agents share. */
-export type StoreSetting =
-  | { readonly kind: "sqlite" }
-  /** The address holds no password. */
-  | { readonly kind: "postgres"; readonly url: string };
-
-/** The word for the file, or the address of a PostgreSQL database. */
-export const STORE: Kind<StoreSetting> = {
-  placeholder: "STORE",
-  text: (value) => value.kind === "sqlite" ? value.kind : value.url,
-  read(raw) {
-    if (raw === "sqlite") return { kind: raw };
-    const url = typeof raw === "string" && URL.canParse(raw) ? new URL(raw) : undefined;
-    if (url === undefined || url.protocol !== "postgres:") {
-      throw new Error(
-        `${shown(raw)} is neither sqlite nor postgres://[user@]host[:port]/database`,
-      );
-    }
-    if (url.password !== "" || url.searchParams.has("password")) {
-      // The value is not repeated: it holds a secret.
-      throw new Error("expected an address without password: put it in store_password_file");
-    }
-    if (!/^\/[^/]+$/.test(url.pathname)) throw new Error("expected the name of a database");
-    const named = [...url.searchParams].some(([name, at]) => name !== "host" || at[0] !== "/");
-    if (named) throw new Error("expected no other parameter than ?host=/FOLDER, of a socket");
-    return { kind: "postgres", url: url.href };
-  },
-};
-
-const readUpstream: Reader<string> = (raw, place) => {
-  if (typeof raw !== "string" || raw === "") throw unexpected(raw, "a URL or a folder");
-  if (!/^(?:[a-z][a-z0-9+.-]*:\/\/|file:)/i.test(raw)) return readPath(raw, place);
-  const url = URL.canParse(raw) ? new URL(raw) : undefined;
-  // A folder may be named by its address as well, when it is one of this host.
-  const known = url?.protocol === "file:"
-    ? url.host === ""
-    : url?.protocol === "https:" || url?.protocol === "http:";
-  if (url === undefined || !known) throw unexpected(raw, "an https URL or a folder");
-  if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
-    // The value is not repeated: it may hold a secret.
-    const word = "expected a URL without user, password, query and fragment";
-    throw new Error(`${url.host || "it"}: ${word}: put a token in index_token_file`);
-  }
-  return withoutEndSlashes(url);
-};
-
-/** The text of a URL without slashes at its end. */
-export function withoutEndSlashes({ href }: URL): string {
-  return href.replace(/(?<!\/)\/+$/, "");
-}
-
-/** The upstream of the index: a URL without the `/v1`, or a folder that holds `v1/`. */
-export const UPSTREAM: Kind<string> = { placeholder: "URL|DIR", read: readUpstream };

@@ -12,21 +12,24 @@ import {
   FOLDERS,
   HOST_NAMES,
   HOSTS,
-  type HostSetting,
   integer,
   interval,
   LISTEN,
   type ListenAddress,
-  MANAGED_HOST,
   matching,
   optional,
   path,
   SIZE,
+  SWITCH,
+} from "./kinds.ts";
+import {
+  DATABASE,
+  type HostSetting,
+  MANAGED_HOST,
   STORE,
   type StoreSetting,
-  SWITCH,
   UPSTREAM,
-} from "./kinds.ts";
+} from "./place_kinds.ts";
 import { LIMITS } from "./limits.ts";
 import { POLICY_TABLE } from "./policy.ts";
 import { CHECK_LEVELS, type CheckLevel } from "../domain/digest.ts";
@@ -104,6 +107,11 @@ export const SETTINGS = {
     { kind: "sqlite" },
     "where workflows and jobs are kept: sqlite, or a database that agents share, " +
       "postgres://[user@]host[:port]/database",
+  ),
+  store_notices: define<string | null>(
+    DATABASE,
+    null,
+    "address of the same database without a pooler, where store goes by one: for the session that listens",
   ),
   store_password_file: define<string | null>(
     path("FILE"),

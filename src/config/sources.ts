@@ -332,10 +332,12 @@ function indexMisfits({ allow_http_index, index, index_token_file }: Config): Mi
   return misfits;
 }
 
-function storeMisfits({ store, store_password_file, store_ca_file }: Config): Misfit[] {
+function storeMisfits(
+  { store, store_notices, store_password_file, store_ca_file }: Config,
+): Misfit[] {
   if (store.value.kind === "postgres") return [];
   const why = "expected a store postgres:// as well";
-  return Object.entries({ store_password_file, store_ca_file })
+  return Object.entries({ store_notices, store_password_file, store_ca_file })
     .filter(([, setting]) => setting.value !== null)
     .map(([key, setting]) => ({ setting, key, why }));
 }

@@ -52,6 +52,7 @@ export const OTHERS = {
   state_dir: { smallest: below("smallest"), largest: below("largest"), refused: "" },
   // A database that nobody serves would keep the agent from starting: see tests/agent/shared_store_test.ts.
   store: { smallest: always("sqlite"), largest: always("sqlite"), refused: "mysql://host/jobs" },
+  store_notices: { smallest: left, largest: left, refused: "sqlite" },
   store_password_file: { smallest: left, largest: left, refused: "" },
   store_ca_file: { smallest: left, largest: left, refused: "" },
   index: { smallest: left, largest: always("https://127.0.0.1:9"), refused: "ftp://127.0.0.1" },

@@ -362,11 +362,13 @@ export class SharedDatabase {
 
   /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
   async #connect(deadlineMs: number, noticed?: (notice: string) => void): Promise<ServerSession> {
+    const { noticesUrl, ...server } = this.#options;
+    const url = noticed === undefined ? server.url : noticesUrl ?? server.url;
     let why: unknown;
     for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
       const leftMs = deadlineMs - performance.now();
       try {
-        return await openSession(this.#options, leftMs, noticed);
+        return await openSession({ ...server, url }, leftMs, noticed);
       } catch (error) {
         // The last one may only say that no time was left.
         why ??= error;

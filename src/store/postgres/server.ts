@@ -18,6 +18,8 @@ export type BoundValue =
 export interface ServerOptions {
   /** `postgres://USER@HOST:PORT/DATABASE`, or with `?host=/FOLDER` for its socket. */
   readonly url: string;
+  /** Of the session that listens, which no pooler may share; the same unless given. */
+  readonly noticesUrl?: string;
   /** Of the user in the address. */
   readonly password?: string;
   /** Certificate of the authority that signed the server's, PEM; those of the system unless given. */
