@@ -2,7 +2,7 @@
 
 import { assert } from "@std/assert";
 import type { BindValue } from "@db/sqlite";
-import type { Connection } from "../../src/store/sqlite/connection.ts";
+import { Connection } from "../../src/store/sqlite/connection.ts";
 
 /** A statement that was run. */
 export interface Made {
@@ -39,5 +39,46 @@ export function assertAlongIndexes(db: Connection, { sql, values }: Made): void 
       /^SCAN (gone|json_each|runners|hosts|ended|CONSTANT ROW|pragma_\w+)\b/.test(detail) ||
       /USING (COVERING )?INDEX/.test(detail) || /^SCAN removed_jobs/.test(detail);
     assert(fine, `${sql}\n${detail}`);
+  }
+}
+
+/** The tables that grow with the history, or with the queue. */
+const GROWING =
+  "jobs|j|task_results|job_log|events|idempotency_keys|definitions|job_counts|job_places";
+/** Indexes of what is bounded: the locks, what runners hold, the jobs that run. */
+const BOUNDED = ["jobs_locks", "jobs_owned"];
+
+/** Fails for a statement that takes longer with more jobs in the store: one that reads a table or an open range of an index. */
+function assertWithoutHistory(db: Connection, sql: string, values: readonly BindValue[]): void {
+  // The first row of an index, and a page of a list, end by themselves.
+  const adds = /\b(count|sum|total)\(/.test(sql);
+  if (/\bLIMIT\b/.test(sql) || !adds && /\b(min|max)\(|\bEXISTS\b/.test(sql)) return;
+  for (const { detail } of db.rows<{ detail: string }>(`EXPLAIN QUERY PLAN ${sql}`, ...values)) {
+    const found = new RegExp(`^(SCAN|SEARCH) (?:${GROWING})\\b(?:.* INDEX (\\w+))?(.*)$`).exec(
+      detail,
+    );
+    if (found === null) continue;
+    const [, how, index = "", range = ""] = found;
+    const closed = range.includes("=") || range.includes(">") && range.includes("<");
+    assert(how === "SEARCH" && closed || BOUNDED.includes(index), `${sql}\n${detail}`);
+  }
+}
+
+/** Holds every statement of every connection against that, the first time that it runs. Call it before the tests. */
+export function checkStatements(): void {
+  const checked = new Set<string>();
+  for (const name of ["row", "rows", "run"] as const) {
+    const plain = Reflect.get(Connection.prototype, name) as (...args: unknown[]) => unknown;
+    Reflect.set(
+      Connection.prototype,
+      name,
+      function (this: Connection, sql: string, ...values: BindValue[]) {
+        if (!checked.has(sql) && !/^\s*(EXPLAIN|PRAGMA)/.test(sql)) {
+          checked.add(sql);
+          assertWithoutHistory(this, sql, values);
+        }
+        return plain.call(this, sql, ...values);
+      },
+    );
   }
 }

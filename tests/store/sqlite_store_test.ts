@@ -9,9 +9,11 @@ import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
+import { checkStatements } from "./noted_statements.ts";
 import { storeSuite } from "./store_suite.ts";
 import { claimJobs, openClockedStore } from "../support/clocked_store.ts";
 
+checkStatements();
 storeSuite("sqlite", () => openClockedStore());
 
 Deno.test("sqlite: what was acknowledged is there after the file is opened again", async () => {

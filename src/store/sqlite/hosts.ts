@@ -15,6 +15,7 @@ import {
 } from "../host_store.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
+import { countsOfAll } from "./job/counts.ts";
 
 /** The key of what is cached of the host. */
 const CORDON = "cordon of the host";
@@ -79,13 +80,11 @@ function selectHosts(db: Connection, now: Instant): ListedHost[] {
 
 /** Every job is one of the host. */
 function countHostJobs(db: Connection): ReadonlyMap<HostUuid, HostJobs> {
-  const rows = db.rows<HostJobs & { readonly uuid: HostUuid }>(
-    `SELECT uuid, (SELECT count(*) FROM jobs WHERE runner_id IS NOT NULL) AS running,
-            (SELECT count(*) FROM jobs WHERE turn IS NOT NULL)
-            + (SELECT count(*) FROM jobs WHERE claimable_at IS NOT NULL AND turn IS NULL) AS queued
-       FROM hosts`,
+  const rows = db.rows<{ readonly uuid: HostUuid; readonly running: number }>(
+    "SELECT uuid, (SELECT count(*) FROM jobs WHERE runner_id IS NOT NULL) AS running FROM hosts",
   );
-  return new Map(rows.map(({ uuid, ...jobs }) => [uuid, jobs]));
+  const { queued } = countsOfAll(db);
+  return new Map(rows.map(({ uuid, running }) => [uuid, { running, queued }]));
 }
 
 /** Replaces the host of another runner, as after the state folder was copied. */
