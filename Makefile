@@ -68,7 +68,7 @@ fuzz: .toolchain/ready ## run the property tests at length: 5,000 lives of the r
 	@ZONEWRIGHT_CHAOS=full $(DENO) test --quiet --cached-only -A \
 		tests/sandbox/protocol_test.ts tests/sandbox/protocol_fuzz_test.ts
 
-bench: .toolchain/ready dist/zonewright $(if $(PROGRAM),dist/zonewright.mjs) ## measure start, jobs, requests, memory and size (PROGRAM=path of a Node, for that beside it)
+bench: .toolchain/ready dist/zonewright $(if $(PROGRAM),dist/zonewright.mjs) ## measure start, jobs, requests, memory and size (PROGRAM=paths of Nodes, for those beside it)
 	@$(DENO) run --quiet --cached-only -A bench/bench.ts $(PROGRAM)
 
 bench-jobs: .toolchain/ready dist/zonewright ## measure the job engine beside its peers (ARGS=--quick)

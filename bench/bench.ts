@@ -1,5 +1,5 @@
-// What `make bench` prints: start, jobs, requests, memory and size of the compiled binary, and, given the path
-// of a Node, of the file for Node beside it. Each figure is min / median / max of several runs; load comes
+// What `make bench` prints: start, jobs, requests, memory and size of the compiled binary, and, given paths
+// of Nodes, of the file for Node on each beside it. Each figure is min / median / max of several runs; load comes
 // from this process, on the same cores.
 
 import {
@@ -11,7 +11,7 @@ import {
   startAgentUnderTest,
 } from "./agent_under_test.ts";
 import { nodeProgram } from "../tests/support/agent_process.ts";
-import { privateMiB } from "./process_use.ts";
+import { ownCpuMs, privateMiB } from "./process_use.ts";
 
 const START_RUNS = 10;
 const ROUNDS = 3;
@@ -121,13 +121,6 @@ async function measureRequests(url: string): Promise<number> {
   return answered / REQUEST_SECONDS;
 }
 
-function cpuSeconds(pid: number): number {
-  const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const ticksPerSecond = 100;
-  return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond;
-}
-
 /** Prints the figures of one program. */
 async function measure(program: Measured): Promise<void> {
   console.log(`\n${program.name}`);
@@ -140,18 +133,24 @@ async function measure(program: Measured): Promise<void> {
 
 async function measureStart(program: Measured): Promise<void> {
   const starts: number[] = [];
+  const used: number[] = [];
   for (let run = 0; run < START_RUNS; run++) {
-    starts.push(await withAgent(program, (agent) => Promise.resolve(agent.listeningMs)));
+    await withAgent(program, ({ listeningMs, pid }) => {
+      starts.push(listeningMs);
+      used.push(ownCpuMs(pid));
+      return Promise.resolve();
+    });
   }
   report(`start to listening, ms (${START_RUNS} runs)`, triple(starts));
+  report("processor time until then, ms", triple(used));
 }
 
 async function measureIdle(program: Measured): Promise<void> {
   await withAgent(program, async (agent) => {
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    const before = cpuSeconds(agent.pid);
+    const beforeMs = ownCpuMs(agent.pid);
     await new Promise((resolve) => setTimeout(resolve, IDLE_SECONDS * 1000));
-    const idleShare = (cpuSeconds(agent.pid) - before) / IDLE_SECONDS * 100;
+    const idleShare = (ownCpuMs(agent.pid) - beforeMs) / IDLE_SECONDS / 10;
     report("idle: RSS of the agent, MiB", residentMiB(agent.pid).toFixed(0));
     const guests = descendants(agent.pid);
     report(`idle: RSS of each of ${guests.length} guests, MiB`, triple(guests.map(residentMiB)));
@@ -182,8 +181,7 @@ async function measureWork(program: Measured): Promise<void> {
 }
 
 const measured: Measured[] = [{ name: "the binary", command: [BINARY], file: BINARY }];
-const [node] = Deno.args;
-if (node !== undefined) {
+for (const node of Deno.args) {
   const found = nodeProgram(node);
   if (found === undefined) throw new Error("Cannot measure: dist/zonewright.mjs was not built");
   const command = [found.program, ...found.args];

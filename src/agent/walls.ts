@@ -86,7 +86,6 @@ async function testGuestHere(
   }
 }
 
-/** A decoder becomes ready only after proving that it has no permissions. */
 async function testDecoder(
   { self, log }: WallSettings,
   user: GuestUser | undefined,
@@ -97,10 +96,8 @@ async function testDecoder(
   const command = decoderCommand(self, place);
   const decoder = new DecoderProcess(command, log, () => {});
   try {
-    await decoder.ready;
+    const permissions = await decoder.ready;
     const start = { check: "start", ok: true, detail: `process ${decoder.pid} reported` };
-    const refused = GUEST_PERMISSIONS.filter((name) => !self.walled?.cannotRefuse.includes(name));
-    const permissions = refused.map((check) => ({ check, ok: true, detail: "has none" }));
     return [start, ...permissions, ...await processChecks(decoder.pid, place, command)];
   } catch (error) {
     return [{ check: "start", ok: false, detail: messageOf(error) }];
@@ -149,12 +146,12 @@ const NAMES: Readonly<Record<string, string>> = { privileges: "no new privileges
 /** The walls that unshare(1) makes. */
 const NAMESPACES: readonly string[] = ["network", "ipc", "uts"];
 
-/** The walls by name; Deno's permissions count as one. */
+/** The walls by name; the permissions count as one. */
 function wallsOf(checks: readonly GuestCheck[]): Wall[] {
   const permissions = checks.filter(({ check }) => isPermission(check));
   const kept = permissions.filter((one) => !one.ok);
   const detail = kept.length === 0
-    ? `none of Deno's: ${permissions.map(({ check }) => check).join(", ")}`
+    ? `refused: ${permissions.map(({ check }) => check).join(", ")}`
     : kept.map(({ check, detail }) => `${check}: ${detail}`).join("; ");
   return [
     ...checks.filter(({ check }) => check !== "start" && !isPermission(check))

@@ -4,7 +4,7 @@ import { messageOf } from "../domain/error.ts";
 import type { Log } from "../metrics/log.ts";
 import type { WalledCommand } from "../sandbox/guest_command.ts";
 import { wallProblem } from "../sandbox/wall_checks.ts";
-import { GUEST_PERMISSIONS } from "../wall/protocol.ts";
+import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
 import {
   EXIT_WAIT_MS,
   exitWords,
@@ -39,8 +39,8 @@ export class DecoderLost extends Error {
 /** A running decoder, opened by starting its process and closed by `kill()`. */
 export class DecoderProcess {
   readonly pid: number;
-  /** Resolves when it has proved that it has no permissions; rejects with DecoderLost. */
-  readonly ready: Promise<void>;
+  /** What it has tried of its permissions, once it may be given work; rejects with DecoderLost. */
+  readonly ready: Promise<readonly GuestCheck[]>;
   /** Resolves when the process has been reaped and its output read to the end. */
   readonly reaped: Promise<void>;
   /** Pieces of work so far. */
@@ -128,24 +128,25 @@ export class DecoderProcess {
     this.#frames.return(undefined).catch(() => {});
   }
 
-  async #start(): Promise<void> {
+  async #start(): Promise<readonly GuestCheck[]> {
     const late = setTimeout(
       () => this.kill(`was not ready after ${START_DEADLINE_MS} ms`),
       START_DEADLINE_MS,
     );
     try {
       const frame = await this.next();
-      const found = frame.kind === FRAME.ready
-        ? wallProblem(parseReady(frame), this.#command.cannotRefuse, GUEST_PERMISSIONS)
-        : "spoke before it was ready";
-      const problem = found ?? await takeRest(this.#command, this.pid);
+      const checks = frame.kind === FRAME.ready ? parseReady(frame) : [];
+      const { cannotRefuse } = this.#command;
+      const problem = wallProblem(checks, cannotRefuse, GUEST_PERMISSIONS) ??
+        await takeRest(this.#command, this.pid);
       if (problem !== undefined) this.kill(`is not closed: ${problem}`);
+      else if (this.alive) return checks;
     } catch (error) {
       this.kill(`broke the protocol: ${messageOf(error)}`);
     } finally {
       clearTimeout(late);
     }
-    if (this.#ended !== undefined) throw new DecoderLost(this.#ended);
+    return await this.#gone.promise;
   }
 
   /** Limit of a frame: a report before the first piece of work, then output and answers. */

@@ -3,6 +3,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl } from "@std/path";
+import { DecoderProcess } from "../../src/decoder/process.ts";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
@@ -12,7 +13,13 @@ import { languageCheck } from "../../src/guest/primordials.ts";
 import { openRealmMaker } from "../../src/guest/realm/context.ts";
 import { realmCheck } from "../../src/guest/realm/probe.ts";
 import { openCompiler } from "../../src/guest/realm/script.ts";
+import {
+  decoderCommand,
+  findGuestTools,
+  type GuestPlace,
+} from "../../src/sandbox/guest_command.ts";
 import { testGuest } from "../../src/sandbox/self_test.ts";
+import { processChecks } from "../../src/sandbox/wall_checks.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool } from "./bodies.ts";
 import { selfOfRun } from "../support/agent_process.ts";
@@ -73,6 +80,45 @@ Deno.test("testGuest() looks at the process of a guest from outside", async () =
   // From source, root's guests stay root's: nobody may not read a source tree.
   assertEquals(outside.user, Deno.uid() !== 0);
   assertEquals(outside.capabilities, true);
+});
+
+const root = Deno.uid() === 0;
+const { tools, missing } = await findGuestTools();
+const user = { uid: 65534, gid: 65534 };
+
+/** The checks of a process from outside that fail when it is started with these programs and this user alone. */
+async function failedOutside(place: Pick<GuestPlace, "tools" | "user">): Promise<string[]> {
+  const whole = { ...place, root, slots: 1 };
+  const command = decoderCommand(selfOfRun(), whole);
+  const decoder = new DecoderProcess(command, silentLog, () => {});
+  try {
+    await decoder.ready;
+    const checks = await processChecks(decoder.pid, whole, command);
+    return checks.filter(({ ok }) => !ok).map(({ check }) => check);
+  } finally {
+    decoder.kill("was ended after its test");
+    await decoder.reaped;
+  }
+}
+
+Deno.test({
+  name:
+    "each wall of the kernel that is missing fails its check, and no other [needs unshare as root]",
+  ignore: Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all" && (!root || missing.length > 0),
+  fn: async () => {
+    const { unshare: _unshare, ...shared } = tools;
+    const { setpriv: _setpriv, ...open } = shared;
+    const { prlimit: _prlimit, ...unlimited } = tools;
+    const { prlimit: _limits, ...bare } = open;
+    const namespaces = ["network", "ipc", "uts"];
+    assertEquals(await failedOutside({ tools, user }), []);
+    assertEquals(await failedOutside({ tools }), ["user"]);
+    assertEquals(await failedOutside({ tools: unlimited, user }), ["limits"]);
+    assertEquals(await failedOutside({ tools: shared, user }), namespaces);
+    // Another user may not unshare: setpriv would have changed to it after that.
+    assertEquals(await failedOutside({ tools: open, user }), ["privileges", ...namespaces]);
+    assertEquals(await failedOutside({ tools: bare }), OUTSIDE);
+  },
 });
 
 Deno.test("testGuest() says why a guest does not start", async () => {
