@@ -109,27 +109,17 @@ const ON_SOURCE: readonly string[] = [
   "tests/decoder/decoder_pool_test.ts",
   "tests/journeys/jobs_test.ts",
 ];
-/** What also runs on each Node of the tests; `make test-node` runs everything of each program on them. */
-const ON_NODE: readonly string[] = [
-  "tests/cli/log_stream_test.ts",
-  "tests/decoder/decoder_pool_test.ts",
-  "tests/http/odd_requests_test.ts",
-  "tests/journeys/certificate_test.ts",
-  "tests/journeys/console_relay_test.ts",
-  "tests/journeys/host_test.ts",
-  "tests/journeys/index_test.ts",
-  "tests/journeys/jobs_test.ts",
-  "tests/journeys/own_index_test.ts",
-  "tests/journeys/policy_test.ts",
-  "tests/journeys/stop_test.ts",
-  "tests/journeys/watch_test.ts",
-  "tests/sandbox/escapes_test.ts",
+/** What shows the whole program, but on a Node only in `make test-node`: much of it is shown there by other files. */
+const NODE_LATER: readonly string[] = [
+  "tests/cli/workflow_try_test.ts",
+  "tests/http/machine_life_test.ts",
 ];
-/** Chaos that runs on each Node as well; its tests are of whichever program a run is of. */
-const CHAOS_ON_NODE: readonly string[] = [
+/** What runs on each Node as well, though its tests are of whichever program a run is of. */
+const ALSO_ON_NODE: readonly string[] = [
   "tests/chaos/event_stream_test.ts",
   "tests/chaos/kill_points_test.ts",
   "tests/chaos/two_agents_test.ts",
+  "tests/http/accept_loop_test.ts",
 ];
 
 /** Long files wait for intervals of the agent more than they work: one file more than there are processors. */
@@ -198,6 +188,7 @@ function plain(text: string): string {
 async function follow(
   { stdout, kill }: { stdout: ReadableStream<Uint8Array>; kill: () => void },
   files: readonly string[],
+  words: string,
 ): Promise<Map<string, number>> {
   const began = performance.now();
   const seconds = new Map<string, number>();
@@ -206,7 +197,7 @@ async function follow(
   const timer = setInterval(() => {
     const so = secondsSince(began);
     console.log(
-      `${seconds.size} of ${files.length} files begun, ${tests} tests ended after ${so} s`,
+      `${seconds.size} of ${files.length} files begun, ${tests} tests ended after ${so} s${words}`,
     );
     if (performance.now() - lastMs < STALLED_MS) return;
     const unseen = files.filter((file) => !seconds.has(`./${file}`));
@@ -270,9 +261,10 @@ async function run(
       stderr: "inherit",
     }).spawn();
     const kill = () => child.kill("SIGKILL");
-    const seconds = await follow({ stdout: child.stdout, kill }, files);
+    const words = suffix === "" && filter !== undefined ? ` ${filter}` : suffix;
+    const seconds = await follow({ stdout: child.stdout, kill }, files, words);
     const { code } = await child.status;
-    console.log(`${files.length} files ended after ${secondsSince(began)} s`);
+    console.log(`${files.length} files ended after ${secondsSince(began)} s${words}`);
     // What the filter left out is in the report as skipped.
     const cases = casesOf(await Deno.readTextFile(report))
       .filter(({ name }) => filter === undefined || name.includes(filter))
@@ -293,21 +285,23 @@ async function filesOfBoth(files: readonly string[]): Promise<string[]> {
   return found;
 }
 
-/** Runs on each Node what these files show of the whole program; what lacks its Node is skipped by name. */
+/**
+ * Runs on each Node what these files show of the whole program, on all Nodes at once: much of it waits. What lacks its
+ * Node is skipped by name.
+ */
 async function runOnNodes(files: readonly string[]): Promise<Run[]> {
-  const runs: Run[] = [];
-  for (const { version } of NODES) {
-    const path = nodePath(version);
-    if (path === undefined) {
-      runs.push(skippedRun([...files, ...CHAOS_ON_NODE], version));
-      continue;
-    }
-    const env = { ZONEWRIGHT_TEST_PROGRAM: path };
-    const words = `(on Node ${version})`;
-    runs.push(await run(files, { env, filter: words }));
-    runs.push(await run(CHAOS_ON_NODE, { env, suffix: ` ${words}` }));
-  }
-  return runs;
+  return (await Promise.all(NODES.map(({ version }) => runOnNode(version, files)))).flat();
+}
+
+async function runOnNode(version: string, files: readonly string[]): Promise<Run[]> {
+  const path = nodePath(version);
+  if (path === undefined) return [skippedRun([...files, ...ALSO_ON_NODE], version)];
+  const env = { ZONEWRIGHT_TEST_PROGRAM: path };
+  const words = `(on Node ${version})`;
+  return [
+    await run(files, { env, filter: words }),
+    await run(ALSO_ON_NODE, { env, suffix: ` ${words}` }),
+  ];
 }
 
 function skippedRun(files: readonly string[], version: string): Run {
@@ -346,7 +340,7 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
 const [kind] = Deno.args;
 const began = performance.now();
 const all = await testFiles(join(ROOT, "tests"));
-for (const path of [...LONG, ...CHAOS]) {
+for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE]) {
   if (!all.some((file) => file.startsWith(path))) throw new Error(`There is no ${path}`);
 }
 const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
@@ -355,11 +349,12 @@ const full = long.filter((file) => !CHAOS.includes(file));
 printRuns(await runsOf(kind), began);
 
 async function runsOf(kind = "short"): Promise<Run[]> {
-  if (kind === "node") return await runOnNodes(await filesOfBoth(all));
+  const ofBoth = await filesOfBoth(all);
+  if (kind === "node") return await runOnNodes(ofBoth);
   if (kind !== "long") return [await run(short, { env: BINARY })];
   return [
     await run(full, { env: { ...BINARY, ...LONG_AT_ONCE } }),
     await run(ON_SOURCE, { env: SOURCE, filter: "(from source)" }),
-    ...await runOnNodes(ON_NODE),
+    ...await runOnNodes(ofBoth.filter((file) => !NODE_LATER.includes(file))),
   ];
 }
