@@ -50,7 +50,8 @@ eachProgram(
           const answer = await agent.get("/readyz");
           return answer.status === 200 && answer.body;
         });
-        assertEquals(Object.keys(ready.checks ?? {}), ["store", "disk", "host", "index"]);
+        const parts = ["store", "disk", "host", "admission", "index"];
+        assertEquals(Object.keys(ready.checks ?? {}), parts);
       } finally {
         assertEquals(await agent.stop(), 0);
       }
