@@ -1,6 +1,7 @@
 // What an operator does on a SmartOS host with the file for Node, from the copied file to the uninstalled agent.
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
+import { NODES } from "../../../vendors/pins.ts";
 import { eachNode } from "../../support/each_node.ts";
 import { until } from "../../support/until.ts";
 import { illumosFile, NEEDS_HOST, type SmartosHost, withSmartosHost } from "./smartos_host.ts";
@@ -60,6 +61,20 @@ function childrenOf(parent: number, words: RegExp): number[] {
   );
 }
 
+/** Upgrades to a program that ends when SMF starts it. */
+async function rollBack(host: SmartosHost, installed: string): Promise<void> {
+  const broken = "/opt/home/broken.mjs";
+  const [first, ...rest] = (await illumosFile()).split("\n");
+  const ends = 'if (process.argv.includes("serve")) process.exit(3);';
+  await Deno.writeTextFile(host.root + broken, [first, ends, ...rest].join("\n"));
+  const { stderr } = await host.run(INSTALLED, "upgrade", broken, "--unverified");
+  assertMatch(stderr, /the one from before runs again, with its database/);
+  const [found, expected] = [INSTALLED, installed].map((path) =>
+    Deno.readFileSync(host.root + path)
+  );
+  assertEquals(found, expected);
+}
+
 eachNode(
   "an operator copies one file, installs it, and has an agent for this host",
   async (node) => {
@@ -110,6 +125,9 @@ eachNode(
         await Deno.readFile(host.root + INSTALLED),
         await Deno.readFile(host.root + newer),
       );
+      await answering(host);
+      // It takes the minute that an agent has to be ready.
+      if (node.version === NODES.at(-1)?.version) await rollBack(host, newer);
       const last = await answering(host);
 
       const removed = await zonewright(host, "uninstall", "smf");
