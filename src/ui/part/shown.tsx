@@ -137,3 +137,57 @@ export function Progress(
     />
   );
 }
+
+// The state of a machine, in vmadm's word.
+
+/** The look of the states that are common, by the execution of a job; others look like OTHER_KIND. */
+const KINDS: Readonly<Record<string, string>> = {
+  running: "succeeded",
+  stopped: "canceled",
+  installed: "canceled",
+  absent: "running",
+  provisioning: "running",
+  stopping: "waiting",
+  shutting_down: "waiting",
+  failed: "failed",
+  incomplete: "failed",
+};
+const OTHER_KIND = "queued";
+
+/** What a state is called; `absent` is the agent's own word, while a job makes the machine. */
+export function machineStateText(state: string): string {
+  return state === "absent" ? "being made" : state.replaceAll("_", " ");
+}
+
+/** A machine's state as a word with its colour and form. */
+export function MachineBadge({ state }: { state: string }): JSX.Element {
+  return (
+    <span class={`badge state-${KINDS[state] ?? OTHER_KIND}`}>
+      {machineStateText(state)}
+    </span>
+  );
+}
+
+// A few jobs, one line each: the newest about a machine or of a workflow.
+
+/** One line for each job, with its error. */
+export function JobLines({ jobs }: { jobs: readonly Schemas["JobSummary"][] }): JSX.Element {
+  return (
+    <ul class="job-lines">
+      {jobs.map((job) => {
+        const seconds = durationOf(job);
+        return (
+          <li key={job.uuid} class="job-line">
+            <Badge state={job.state} reason={job.reason} />
+            <a class="job-link" href={`/ui/jobs/${job.uuid}`}>{job.name}</a>
+            <span class="step-error" title={job.error ?? undefined}>{job.error}</span>
+            <span class="muted number">{seconds === null ? "" : spanText(seconds)}</span>
+            <span class="muted">
+              <Time at={job.created_at} />
+            </span>
+          </li>
+        );
+      })}
+    </ul>
+  );
+}

@@ -1,5 +1,6 @@
 // The screen of a machine, with what is beside it: how it is, the keys that a browser keeps for itself, its size.
 
+import { machineStateText } from "../../part/shown.tsx";
 import { signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
@@ -7,7 +8,6 @@ import { type Call, mayChange, read, send, wordsOf } from "../../client/client.t
 import { cliOf, curlOf } from "../../client/curl.ts";
 import { Button } from "../../part/controls.tsx";
 import { Terminal } from "../../part/dialog.tsx";
-import { machineStateText } from "../../part/machine_badge.tsx";
 import { Empty } from "../../part/message.tsx";
 import { nameOf } from "./actions.tsx";
 import type { MachineView } from "./machine_view.ts";
