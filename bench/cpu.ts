@@ -127,7 +127,6 @@ const RESULTS = fromFileUrl(new URL("results.md", import.meta.url));
 /** The heading of that table. */
 const HEADING = "## Processor time a job";
 
-/** One release in results.md. */
 interface ResultsEntry {
   readonly name: string;
   /** Processor time of a job, agent and guests, over that of the bare server. */

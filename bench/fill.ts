@@ -76,7 +76,6 @@ function columnsOf(db: DatabaseSync, table: string): Column[] {
   return db.prepare(`PRAGMA table_info("${table}")`).all() as unknown as Column[];
 }
 
-/** Copies of one transaction. */
 interface Copies {
   readonly varied: Varied;
   /** Copies that were made before. */

@@ -17,9 +17,9 @@ export type Metrics = Record<string, number>;
 /** How many jobs each part of a round posts. */
 export interface Sizes {
   readonly warmUp: number;
-  /** One at a time. */
+  /** Jobs that are posted one at a time. */
   readonly singles: number;
-  /** By number of connections. */
+  /** Jobs by the number of connections that post them. */
   readonly posts: ReadonlyMap<number, number>;
 }
 

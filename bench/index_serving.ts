@@ -34,7 +34,6 @@ export interface ServingResult {
   readonly served: readonly Served[];
   /** Resident memory of each contestant after the rounds, MiB; of nginx, of its worker. */
   readonly memoryMiB: ReadonlyMap<string, number>;
-  /** Bytes of the documents. */
   readonly bytes: ReadonlyMap<string, number>;
 }
 

@@ -108,7 +108,7 @@ async function searches(url: string): Promise<SyncResult["searches"]> {
   return found;
 }
 
-/** With its log. */
+/** Size of the database with its log. */
 async function databaseBytes(folder: string): Promise<number> {
   let bytes = 0;
   for await (const { name } of Deno.readDir(`${folder}/state`)) {

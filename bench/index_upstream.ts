@@ -6,7 +6,6 @@ import type { Tree } from "./index_tree.ts";
 
 export interface Upstream {
   readonly url: string;
-  /** Requests so far. */
   readonly requests: number;
   close(): Promise<void>;
 }

@@ -53,7 +53,6 @@ async function fillAgent(): Promise<void> {
   for (let n = 0; n < LARGE; n++) await made("/workflows", { name: `w${n}`, chain: [task], note });
 }
 
-/** Megabytes a second. */
 async function speedOf(path: string): Promise<number> {
   const beganMs = performance.now();
   let bytes = 0;

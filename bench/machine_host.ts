@@ -13,7 +13,6 @@ export interface MachineHost {
   readonly zones: string;
   /** The calls about a machine so far. */
   calls(uuid: string): Promise<Call[]>;
-  /** Removes a machine. */
   remove(uuid: string): Promise<void>;
   close(): Promise<void>;
 }

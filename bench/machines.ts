@@ -17,7 +17,6 @@ import { withFolder, withRunFolder } from "./run_folder.ts";
 import { isoBytes } from "../tests/support/medium.ts";
 
 const ROUNDS = 5;
-/** Machines at one time. */
 const MACHINES = 10;
 /** Small, so that copying it is nothing beside a step. */
 const SMALL_BYTES = 64 * 1024;

@@ -7,7 +7,7 @@ export const USAGE =
 
 export interface Options {
   readonly quick: boolean;
-  /** As in `PEERS`. */
+  /** Names as in `PEERS`. */
   readonly peers: readonly string[];
   /** Jobs that the agent runs at the same time; its own default when undefined. */
   readonly slots: number | undefined;

@@ -26,7 +26,7 @@ export interface SandboxSizes {
   readonly starts: number;
   readonly kills: number;
   readonly calls: number;
-  /** First tasks of workflows. */
+  /** Tasks that are the first of their workflow in a guest. */
   readonly firsts: number;
 }
 
@@ -288,7 +288,7 @@ async function measureMemory(folder: string, self: SelfCommand, { seconds }: San
   });
 }
 
-/** Everything once. */
+/** Runs every measurement once. */
 export async function measureSandbox(
   folder: string,
   self: SelfCommand,

@@ -72,7 +72,7 @@ const ROOMS: Record<string, readonly string[]> = {
     "agent",
     "http/listen/tls.ts",
   ],
-  // It wires the rooms.
+  // The agent wires the rooms, so it may import any.
   agent: ["*"],
   trial: ["*"],
   cli: [

@@ -136,7 +136,6 @@ const SLOWEST = 15;
 /** One test of the report. */
 interface Case {
   readonly name: string;
-  /** Where it was registered. */
   readonly place: string;
   readonly outcome: "passed" | "failed" | "skipped";
   readonly detail: string;

@@ -77,7 +77,7 @@ async function makeAdapter(work: string, modules: string): Promise<void> {
   await minify(...adapter, ...MODULE, `--outfile=${modules}/install.js`);
 }
 
-/** What Node reads first. */
+/** The file that Node reads first. */
 async function makeStart(work: string): Promise<string> {
   const output = join(work, "start.js");
   const start = [join(root, "vendors/node/start.ts"), "--bundle", "--format=iife"];

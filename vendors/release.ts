@@ -18,9 +18,8 @@ const NOTICES = ["LICENSE", "CHANGELOG.md"] as const;
 /** Where a release comes from and goes to. */
 export interface ReleaseOptions {
   readonly binary: string;
-  /** The file for Node. */
   readonly nodeFile: string;
-  /** Emptied first. */
+  /** The folder of the release, which is emptied first. */
   readonly folder: string;
   /** The time of every file; that of the commit unless given. */
   readonly madeAt: Date;

@@ -20,7 +20,7 @@ export interface Subject {
   /** Lower-case hex, of the program. */
   readonly sha256: string;
   readonly carried?: CarriedRuntime;
-  /** ISO 8601. */
+  /** When it was made, as ISO 8601. */
   readonly madeAt: string;
 }
 

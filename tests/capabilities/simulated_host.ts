@@ -47,7 +47,6 @@ export interface SimulatedHost {
   readonly mirror: Mirror;
   readonly self: SelfCommand;
   readonly log: Log;
-  /** Lines of the log. */
   readonly lines: string[];
   readonly performFor: (context: TaskContext) => TaskPerform;
   /** Makes a job, and what a task of it may call. */
@@ -70,7 +69,7 @@ export interface HostOptions {
   /** The program that plays vmadm and the guests; this one from source when absent. */
   readonly self?: SelfCommand;
   readonly policy?: Policy;
-  /** Address of an index. */
+  /** Address of an index to sync from. */
   readonly upstream?: string;
   readonly now?: Now;
   /** The clock of the store; that of the system unless given. */

@@ -30,13 +30,11 @@ export interface Reply {
   readonly body: JsonValue;
 }
 
-/** How a process ended. */
 export interface Ended {
   readonly code: number;
   readonly signal: Deno.Signal | null;
 }
 
-/** An agent that listens. */
 export interface ChaosAgent {
   readonly url: string;
   readonly pid: number;

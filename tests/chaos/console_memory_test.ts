@@ -49,7 +49,7 @@ async function flood(agent: ChaosAgent, uuid: string, parts: () => Uint8Array): 
     try {
       connection.close();
     } catch {
-      // Its time was up.
+      // It was ended because its time was up.
     }
   }
   return sent;

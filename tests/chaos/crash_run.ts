@@ -36,7 +36,6 @@ const ENDS = [
 type LifeEnd = typeof ENDS[number];
 type Timer = ReturnType<typeof setTimeout>;
 
-/** What is run. */
 export interface CrashRunOptions {
   readonly program: Program;
   readonly seed: number;
@@ -44,7 +43,6 @@ export interface CrashRunOptions {
   readonly cycles: number;
 }
 
-/** What was run. */
 export interface CrashRunReport {
   readonly ends: Readonly<Record<LifeEnd, number>>;
   readonly acknowledged: number;

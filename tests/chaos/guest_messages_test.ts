@@ -7,7 +7,6 @@ import { length, objectOf } from "./agent_under_chaos.ts";
 import { type Load, loadTest } from "./memory_load.ts";
 
 const SLOTS = length({ quick: 8, full: 16 });
-/** Rounds of one task. */
 const ROUNDS = length({ quick: 1, full: 20 });
 /** What the tasks take is not what is tried here. */
 const END_MS_MAX = 600_000;

@@ -84,7 +84,7 @@ export class JobBook {
     return new JobRecord(mark, workload, target, bornIn, this.#clock);
   }
 
-  /** A 201 was given. */
+  /** Called when the agent has answered 201. */
   created(record: JobRecord, job: JsonObject): void {
     record.history.add(`POST /jobs acknowledged: ${job.uuid}`);
     this.#byMark.set(record.mark, record);

@@ -11,7 +11,6 @@ import type { Workload } from "./workloads.ts";
 
 /** The three lists of results, with the tasks they belong to. */
 export const PHASES = ["chain", "onerror", "oncancel"] as const;
-/** One of them. */
 export type Phase = typeof PHASES[number];
 
 /** What never changes once the job was answered. */

@@ -24,7 +24,6 @@ const VARIABLE = "ZONEWRIGHT_FAILPOINT";
 /** Milliseconds in which an agent has died that came to its failpoint. */
 const DEATH_MS_MAX = 180_000;
 
-/** Where the agent dies. */
 interface Point {
   readonly write: string;
   readonly count: number;

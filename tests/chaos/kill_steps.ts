@@ -41,7 +41,6 @@ export function latest({ survey }: Place): JobRecord {
   return survey.jobs.records.at(-1) as JobRecord;
 }
 
-/** A new workflow. */
 export function makeStep({ survey, deps }: Place): Step {
   return {
     run: () => makeWorkflow(deps),
@@ -74,7 +73,6 @@ export function writeSteps(place: Place, remove: boolean): Step[] {
   return [write(), write()];
 }
 
-/** A new job. */
 export function postStep(
   { survey, deps }: Place,
   workload: Workload = QUICK,
@@ -150,7 +148,7 @@ export function changeSteps(place: Place, verb: "cancel" | "resume", workload: W
   return [...change(), ...change()];
 }
 
-/** The latest job, retried. */
+/** Retries the latest job. */
 export function retryStep(place: Place): Step {
   let record: JobRecord | undefined;
   return {

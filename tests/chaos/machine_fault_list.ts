@@ -3,7 +3,6 @@
 
 import type { FaultName } from "../../src/simulator/fault.ts";
 
-/** One way to strike. */
 export interface Strike {
   readonly fault: FaultName;
   /** The value of the fault, such as a subcommand. */

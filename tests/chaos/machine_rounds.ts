@@ -34,7 +34,6 @@ export interface Wanted {
   readonly brand: Brand;
 }
 
-/** How one round ended. */
 export interface RoundEnd {
   readonly execution: string;
   readonly error: string;

@@ -90,7 +90,7 @@ function watchPeak(pid: number): { stop(): number } {
     try {
       if (isAlive(pid)) peak = peakMiB(pid);
     } catch {
-      // It has just ended.
+      // The process has ended meanwhile.
     }
   };
   const looking = setInterval(look, PEAK_LOOK_MS);

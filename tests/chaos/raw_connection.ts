@@ -12,7 +12,7 @@ const decoder = new TextDecoder();
 /** The first part of an answer. */
 export interface Head {
   readonly status: number;
-  /** Names in small letters. */
+  /** Header names are in small letters. */
   readonly headers: ReadonlyMap<string, string>;
 }
 

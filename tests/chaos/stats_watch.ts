@@ -3,7 +3,6 @@
 
 import { RawConnection } from "./raw_connection.ts";
 
-/** Milliseconds between two looks. */
 const LOOK_MS = 10;
 
 /** What a watch has seen. */

@@ -23,7 +23,7 @@ const READ_AGAIN = 0.05;
 export interface LoadOptions {
   /** Told of every acknowledged write, before anything else is done. */
   readonly acknowledged?: () => void;
-  /** Told of every answer. */
+  /** Called with every answer. */
   readonly answered?: (reply: Reply) => void;
   /** Statuses after which nothing has happened. */
   readonly notNow?: readonly number[];
@@ -43,7 +43,7 @@ export class Survey {
   readonly workflows = new WorkflowBook(this.#clock);
   /** The uuid of each workload's workflow. */
   readonly uuids = new Map<string, string>();
-  /** Acknowledged writes. */
+  /** Number of writes that the agent has acknowledged. */
   acknowledged = 0;
   #marks = 0;
 

@@ -128,7 +128,7 @@ export const FALLBACK = workload("fallback", {
   ],
 }, { executionsMax: 3 });
 
-/** Cancels itself. */
+/** Its task cancels the job. */
 export const GIVES_UP = workload("gives_up", {
   chain: [task("first"), task("cancels", "cb('cancel', { token });"), task("never")],
   oncancel: [task("undo")],
@@ -146,7 +146,6 @@ export function nextWorkload(workload: Workload = QUICK): Workload {
   return workload === RETRIED ? SECOND_ATTEMPT : workload;
 }
 
-/** All of them. */
 export const WORKLOADS: readonly Workload[] = [
   QUICK,
   WAITING,

@@ -16,7 +16,7 @@ const LINES: readonly [typed: string, words: readonly string[]][] = [
   ["zonewright serve --config=mach\t", ["serve", "--config=machine.json"]],
   ["zonewright serve --tls-key=mach\t", ["serve", "--tls-key=machine.json"]],
   ["zonewright job list --token-file=mach\t", ["job", "list", "--token-file=machine.json"]],
-  // Names that want quotes.
+  // These names need quotes.
   ["zonewright db check two\t", ["db", "check", "two words's $HOME.db"]],
   ["zonewright db check --config=two\t", ["db", "check", "--config=two words's $HOME.db"]],
   ["zonewright db check two\\ w\t", ["db", "check", "two words's $HOME.db"]],

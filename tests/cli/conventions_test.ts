@@ -16,7 +16,7 @@ const DIGEST = "a".repeat(64);
 const TOO_MANY = 50;
 
 interface Named {
-  /** Its words: `job list`. */
+  /** All its words, such as `job list`. */
   readonly name: string;
   readonly command: Command;
 }

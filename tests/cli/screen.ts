@@ -9,7 +9,6 @@ export interface Screen {
   out(): string;
   /** Everything on standard error so far. */
   err(): string;
-  /** Presses Ctrl-C. */
   interrupt(): void;
   /** Runs one command line on this terminal. */
   run(...args: string[]): Promise<number>;

@@ -169,7 +169,6 @@ postgresTest(
   "a transaction that is held open is found, also one without a session",
   () =>
     withFleet(async (server) => {
-      // Two minutes later.
       const later = (found: SharedCondition) => ({
         ...found,
         oldest: found.oldest && { ...found.oldest, seconds: found.oldest.seconds + 120 },

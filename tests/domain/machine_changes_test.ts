@@ -76,7 +76,7 @@ Deno.test("a new nic shares neither mac nor address with those that the machine 
   const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
   const nic = { nic_tag: "admin", model: "virtio" };
   const nics = [
-    // As vmadm shows it.
+    // The nic as vmadm shows it.
     { ...nic, mac: "2:8:20:0:0:aa", ip: "192.0.2.7", ips: ["192.0.2.7/24"], vlan_id: 0 },
     { ...nic, mac: second, ip: "dhcp", ips: ["dhcp"] },
   ];

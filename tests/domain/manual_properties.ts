@@ -6,7 +6,6 @@ import type { JsonValue } from "../../src/domain/json.ts";
 
 type Brands = "kvm" | "bhyve" | "both";
 
-/** What is taken. */
 export interface Taken {
   readonly brands: Brands;
   /** Whether `vmadm update` takes it as well. */

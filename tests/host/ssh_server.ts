@@ -10,7 +10,6 @@ const SBIN = ["/usr/sbin", "/usr/lib/ssh"];
 const EMPTY_FOLDER = "/run/sshd";
 const STARTS_MAX = 5;
 
-/** An sshd that listens. */
 export interface SshServer {
   readonly port: number;
   /** How the agent reaches it. */

@@ -139,7 +139,7 @@ Deno.test("a daemon that is down fails what needs it, and the others work", asyn
     for (const run of [() => vmadm.get(UUID), () => vmadm.list(), () => vmadm.boot(UUID, {})]) {
       await refused(run, "host", "ECONNREFUSED");
     }
-    // These die of it.
+    // The simulator dies of these faults.
     const dying = [
       () => vmadm.stop(UUID, { force: true }),
       () => vmadm.update(UUID, { quota: 12 }),

@@ -44,7 +44,7 @@ async function withListener(
       try {
         connection.close();
       } catch {
-        // The test closed it.
+        // The test has closed the connection.
       }
     }
   }

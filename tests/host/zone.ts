@@ -15,7 +15,6 @@ export interface TestZone {
   /** The same way with another folder of zones. */
   readonly transportTo: (zonesRoot: string) => Transport;
   readonly zonepath: string;
-  /** The zone's root. */
   readonly root: string;
   /** A placement that succeeds, for tests to break. */
   readonly placement: Placement;

@@ -38,7 +38,7 @@ export async function pages(): Promise<Source[]> {
 
 /** One import of a local file. */
 export interface LocalImport {
-  /** Below the repository. */
+  /** The path below the repository. */
   readonly path: string;
   /** Whether it is loaded only when it is needed, by `import()`. */
   readonly lazy: boolean;

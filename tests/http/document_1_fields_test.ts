@@ -21,7 +21,7 @@ interface Row {
   readonly nullable?: true;
   /** Values that must be served. */
   readonly good?: readonly JsonValue[];
-  /** Values that must not. */
+  /** Values that the parser must refuse. */
   readonly wrong: readonly JsonValue[];
 }
 
@@ -146,7 +146,7 @@ const TABLES: readonly (readonly [name: string, objects: Objects, rows: readonly
   ]],
 ];
 
-/** Takes the field away. */
+/** Stands for a field that is taken away. */
 const ABSENT = Symbol("absent");
 
 /** Changes the field upstream and syncs. @returns whether the agent serves the change */

@@ -12,7 +12,6 @@ export interface ReadEvent {
   readonly data: JsonObject;
 }
 
-/** An open stream. */
 export interface EventReader extends AsyncDisposable {
   readonly response: Response;
   /** The latest id that was sent, with an event or without one. */

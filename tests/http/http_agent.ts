@@ -105,7 +105,6 @@ export function libraryOf(
   });
 }
 
-/** A host without machines. */
 export const NO_MACHINES: MachineReader = {
   get: () => Promise.resolve(null),
   list: () => Promise.resolve([]),

@@ -52,7 +52,6 @@ interface Ticketed extends HttpAgent {
   readonly metrics: () => string;
   /** Asks for a ticket as the administrator does. */
   ask(uuid?: string, token?: string): Promise<Answer>;
-  /** The ticket alone. */
   ticket(uuid?: string): Promise<string>;
   /** Asks for the WebSocket with this ticket and without a token. */
   show(query: string, headers?: Record<string, string>, uuid?: string): Promise<RawAnswer>;

@@ -31,7 +31,6 @@ export interface MachineAgent extends AgentProcess {
   readonly media: string;
   /** Root of the zone of a machine. */
   zoneRoot(uuid: string): string;
-  /** Sends DELETE. */
   remove(path: string): Promise<Answer>;
   /** Makes a machine and waits until it runs. @returns its job */
   make(uuid: string, body?: JsonObject): Promise<JsonObject>;

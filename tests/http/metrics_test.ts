@@ -20,7 +20,6 @@ interface Measured {
   readonly agent: HttpAgent;
   readonly store: Store;
   readonly meters: Meters;
-  /** The text of /metrics. */
   text(): Promise<string>;
   families(): Promise<ReadFamily[]>;
 }

@@ -40,7 +40,7 @@ export interface Operation {
   readonly parameters: readonly Parameter[];
   /** Schema and examples of the body, where the operation has one. */
   readonly body: Content | undefined;
-  /** By status. */
+  /** The answers by their status. */
   readonly responses: ReadonlyMap<string, JsonObject>;
 }
 

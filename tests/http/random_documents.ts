@@ -71,7 +71,6 @@ const NAMES = [
 /** Longest text that is made to pass a limit. */
 const CHARS_MAX = 3000;
 
-/** A source of documents. */
 export interface RandomDocuments {
   /** The next one for a schema, whose references lead into `document`. */
   next(schema: JsonObject): JsonValue;

@@ -51,7 +51,6 @@ async function withScene(program: Program, run: (scene: Scene) => Promise<void>)
 
 interface Console {
   readonly port: number;
-  /** Connections that are open. */
   open(): number;
 }
 

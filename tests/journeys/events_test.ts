@@ -205,7 +205,7 @@ Deno.test("a download is reported at its start and its end, and a failed one wit
     const failed = await eventsUntil(agent, "kind=media", ({ data }) => data.error !== null);
     assertEquals(failed.at(-1)?.data.name, "missing.iso");
     assertStringIncludes(String(failed.at(-1)?.data.error), "404");
-    // Removed by its digest.
+    // It is removed by its digest, not by its name.
     const digest = String(events.find((event) => changeOf(event) === "added")?.data.sha256);
     const answer = await fetch(`${agent.url}/agent/v1/media/${digest}`, { method: "DELETE" });
     await answer.body?.cancel();

@@ -21,7 +21,7 @@ export type Reach = (agent: AgentProcess, value: number) => Promise<void>;
 /** Limits that one agent has at the same time, each with the way to meet it. */
 export interface LimitGroup {
   readonly name: string;
-  /** Besides the limits. */
+  /** Flags besides those of the limits. */
   readonly flags?: readonly string[];
   readonly cases: { readonly [Name in LimitName]?: readonly [value: number, reach: Reach] };
 }

@@ -35,7 +35,6 @@ function line({ key, kind, meaning, met = "", fallback }: SettingRow): string {
   } | ${bounds} | ${meaning} | ${met} |`;
 }
 
-/** One table. */
 function table(rows: readonly SettingRow[]): string {
   const head =
     "| Setting | Default | Range | What it bounds | When it is met |\n|---|---|---|---|---|";

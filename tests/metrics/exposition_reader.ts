@@ -3,7 +3,6 @@
 
 import { assert } from "@std/assert";
 
-/** One line of values. */
 export interface Line {
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;

@@ -120,7 +120,7 @@ Deno.test("the cache downloads again to compare a SHA-512 that it has not seen",
     assertEquals(error.code, "digest_mismatch");
     const again = await mirror.downloadUrl(url, sha256, { digest: sha512 });
     assertEquals([again, server.countOf(PATH)], [first, 3]);
-    // Known from now on.
+    // The agent knows the file from now on.
     assertEquals((await mirror.downloadUrl(url, sha512)).path, first.path);
     assertEquals(server.countOf(PATH), 3);
   });

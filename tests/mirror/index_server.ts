@@ -10,7 +10,7 @@ export type Fault =
   | { readonly kind: "cut"; readonly after: number }
   /** So many bytes, and then nothing more. */
   | { readonly kind: "stall"; readonly after: number }
-  /** No answer at all. */
+  /** The server never answers. */
   | { readonly kind: "silent" }
   /** Whatever a test makes of the file; the signal ends with the server. */
   | {

@@ -72,13 +72,12 @@ export function patterned(size: number, seed = 1): Uint8Array {
   });
 }
 
-/** One member. */
+/** One gzip member. */
 export async function gzip(body: Uint8Array): Promise<Uint8Array> {
   const stream = new Blob([new Uint8Array(body)]).stream();
   return await new Response(stream.pipeThrough(new CompressionStream("gzip"))).bytes();
 }
 
-/** Parts one after another. */
 export function joined(parts: readonly Uint8Array[]): Uint8Array {
   return new Uint8Array(parts.flatMap((part) => [...part]));
 }

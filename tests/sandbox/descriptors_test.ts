@@ -15,7 +15,7 @@ function descriptors(pid: number): Map<number, string> {
     try {
       found.set(Number(name), Deno.readLinkSync(`${folder}/${name}`));
     } catch (error) {
-      // Closed while we looked.
+      // It was closed while we looked.
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     }
   }

@@ -11,7 +11,7 @@ const socket = await Deno.connect({ transport: "unix", path });
 const say = (text: string) => writeAll(socket, new TextEncoder().encode(text));
 
 const WAYS: Record<string, () => Promise<void>> = {
-  // Before it is ready.
+  // Sent before the guest is ready.
   token: () => say(`not-the-token\n`),
   open: () => say(`${token}\n${ready({ read: "can read a file" })}\n`),
   untried: () => say(`${token}\n{"type":"ready","checks":[]}\n`),

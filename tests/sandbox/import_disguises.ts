@@ -1,7 +1,6 @@
 // Ways to import that a reader of the text may take for something else, and ways to get hold of what
 // a refused import leaves behind. Each is the middle of a body, and leaves what it got in `p`.
 
-/** Names and statements. */
 const DISGUISES: readonly (readonly [name: string, statements: string])[] = [
   ["a division after of", "const of = 1; a?.of\n/ (p = import('x')) /g;"],
   ["a division after null", "const of = 1; null\nof\n/ (p = import('x')) /g;"],
@@ -121,7 +120,6 @@ const JUDGE = `const judge = async (value) => {
   }
 };`;
 
-/** The bodies, by name. */
 export const IMPORTS: readonly { readonly name: string; readonly source: string }[] = DISGUISES.map(
   ([name, statements]) => ({
     name,

@@ -168,7 +168,7 @@ Deno.test("without memory in time a call is refused, and a note stands for a log
   other.release();
 });
 
-/** Waits for no turn. */
+/** A budget that refuses at once instead of waiting for a turn. */
 function impatient(budget: MemoryBudget): MemoryBudget {
   return {
     ...budget,

@@ -58,7 +58,6 @@ export const COMMANDS: Readonly<Record<string, (place: Place) => readonly string
 };
 const CHECKS = ["state", "store", "clock", "tokens"];
 
-/** Where a case plays. */
 interface Place {
   readonly folder: string;
   readonly state: string;

@@ -10,14 +10,13 @@ import { claimJobs } from "../support/clocked_store.ts";
 /** More than any limit allows. */
 const JOBS_MAX = 10_000;
 
-/** What the program tells. */
+/** What the program reports when it ends. */
 export interface FailingDiskReport {
-  /** Jobs that were acknowledged. */
   readonly acknowledged: number;
   /** Codes of the refusals: of the writes that failed together, and of later ones. */
   readonly together: readonly string[];
   readonly later: readonly string[];
-  /** Calls of the watcher. */
+  /** How often the watcher was called. */
   readonly reported: number;
 }
 

@@ -4,11 +4,9 @@
 import { fromFileUrl } from "@std/path";
 import { NODES, OLD_NODES } from "../../vendors/pins.ts";
 
-/** One Node. */
 export interface NodeRuntime {
   /** Its version, like 24.18.0. */
   readonly version: string;
-  /** Path of the program. */
   readonly program: string;
 }
 

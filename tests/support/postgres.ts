@@ -8,9 +8,7 @@ const NOBODY = 65_534;
 const FOLDERS = "/usr/lib/postgresql";
 const DEFAULT_PORT = 5432;
 
-/** A server that answers. */
 export interface PostgresServer {
-  /** Its process. */
   readonly pid: number;
   /** The folder of its socket. */
   readonly folder: string;

@@ -37,7 +37,6 @@ export async function recordedVerdicts(): Promise<RecordedVerdict[]> {
   });
 }
 
-/** Every recorded machine. */
 export async function recordedMachines(): Promise<RecordedMachine[]> {
   return (await linesOf("created.jsonl")).map(({ name, create, get }) => ({
     name: String(name),

@@ -32,7 +32,7 @@ interface Runs {
   run(sql: string): unknown;
 }
 
-/** Sets every counter. */
+/** Writes every counter as a recount of the jobs finds it. */
 export function recount(db: Runs): void {
   for (const [table, counted] of Object.entries(COUNTED)) {
     db.run(`DELETE FROM ${table}`);

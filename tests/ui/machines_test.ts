@@ -83,7 +83,7 @@ browserTest(
       await page.getByRole("button", { name: `Reboot ${NAME}` }).click();
       const reboot = page.locator(".job-line", { hasText: "machine-reboot" });
       await reboot.locator(".state-succeeded").waitFor();
-      // By itself.
+      // It reconnects by itself.
       await connected.waitFor();
 
       await agent.simulate("guest", MACHINE, "power-off");

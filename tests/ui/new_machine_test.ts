@@ -171,7 +171,7 @@ browserTest(
       await page.keyboard.type("256");
       await field(page, "IP address of net0").selectOption("by DHCP");
       await field(page, "Network of net0").selectOption("admin");
-      // Without another click.
+      // The answer comes without another click.
       await page.getByText("nothing was made").waitFor();
       await field(page, "From a URL").check();
       await field(page, "URL").fill("https://images.example.com/a.iso");

@@ -23,7 +23,7 @@ Deno.test("the console is small, and the same sources make the same bytes", asyn
     await packUi(second);
     const text = await Deno.readTextFile(first);
     assertEquals(await Deno.readTextFile(second), text);
-    // Written by packUi().
+    // packUi() has written it.
     const { script, style, files } = JSON.parse(text) as PackedUi;
     const bytes = [script, style].map((name) =>
       gzipSync(brotliDecompressSync(Uint8Array.fromBase64(files[name]?.br ?? ""))).byteLength

@@ -93,7 +93,6 @@ export function provisionWorkflow(appearSeconds?: number): Workflow {
 export interface ProvisioningOptions {
   readonly upstream?: string;
   readonly vmadmDeadlinesMs?: Partial<VmadmDeadlines>;
-  /** See provisionWorkflow(). */
   readonly appearSeconds?: number;
   readonly self?: SelfCommand;
   /** The clock of the store; that of the system unless given. */

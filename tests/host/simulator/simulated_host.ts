@@ -133,7 +133,6 @@ async function finish(child: Deno.ChildProcess, stdin?: string): Promise<Said> {
   return { code, signal, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
-/** Machines whose process lives. */
 export async function liveMachines(dir: string): Promise<string[]> {
   const state = await openState(dir);
   const live: string[] = [];
@@ -144,7 +143,6 @@ export async function liveMachines(dir: string): Promise<string[]> {
   return live;
 }
 
-/** Switches a fault on. */
 export async function fault(
   host: SimulatedHost,
   name: keyof typeof FAULTS,

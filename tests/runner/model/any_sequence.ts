@@ -42,7 +42,6 @@ export type SomeEvent =
   }
   /** An execution answers, as its script says. */
   | { readonly kind: "answer"; readonly which: number }
-  /** Time passes. */
   | { readonly kind: "pass"; readonly ms: number }
   /** The clock of the wall is set. */
   | { readonly kind: "set"; readonly ms: number }
@@ -117,5 +116,4 @@ export const anySequence = fc.record({
     size: "max",
   }),
 });
-/** One of the sequences. */
 export type Sequence = typeof anySequence extends fc.Arbitrary<infer T> ? T : never;

@@ -40,7 +40,6 @@ export interface Witness {
   readonly model: Model;
   /** Tells the model something; what it refuses is kept for later. */
   readonly tell: (what: () => void) => void;
-  /** Ends the life. */
   readonly die: () => void;
 }
 
