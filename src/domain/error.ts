@@ -141,6 +141,21 @@ export function messageOf(error: unknown): string {
 /** Matches messages of programs and the system about a full disk, a full pool or an exceeded quota. */
 export const NO_SPACE = /no space left|quota exceeded/i;
 
+/** Whether a call was refused because of what may soon be over: a database that is away, too much work. */
+export function isAway(error: unknown): boolean {
+  return error instanceof AgentError && error.code === "overloaded";
+}
+
+/** What a call brings; undefined when it is refused for such a reason. */
+export async function whileThere<T>(call: Promise<T>): Promise<T | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (isAway(error)) return undefined;
+    throw error;
+  }
+}
+
 /**
  * The code for an error of the operating system: no permission, no such file, no space. Errors are recognized
  * by name, since the domain does not depend on the runtime.

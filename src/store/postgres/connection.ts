@@ -1,16 +1,18 @@
 // The sessions of one agent with its PostgreSQL server: one that writes, a few that read, and one that
 // listens. Writes that gather while a transaction runs share the next one. Every call of the store may be
 // repeated, so a write whose connection broke is run again on a new one, also when its commit may have
-// happened. No call waits beyond its deadline: the socket of a server that does not answer is destroyed.
+// happened; it is then given what its first run answered. No call waits beyond its deadline: the socket of a server that
+// does not answer is destroyed.
 //
 // Nothing but LISTEN needs a session of its own, so that a pooler in transaction mode may stand between: no
 // prepared statement, no setting and no lock outlives its transaction.
 
-import { messageOf } from "../../domain/error.ts";
+import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
 import { otherSchemaOf, requireUsable, VERSION_OF_TABLES } from "./migrations.ts";
 import { noticesOf, wordsOf } from "./notices.ts";
+import { ServerReach } from "./reach.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import {
   away,
@@ -63,13 +65,15 @@ export interface Transaction {
 }
 
 interface QueuedWrite {
-  readonly run: (tx: Transaction) => Promise<unknown>;
+  readonly run: (tx: Transaction, earlier: unknown) => Promise<unknown>;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   /** Milliseconds, as performance.now() counts them. */
   readonly deadlineMs: number;
   /** How often it met another agent's. */
   meetings: number;
+  /** What it returned in a transaction whose commit was not answered. */
+  earlier?: unknown;
 }
 
 /** All sessions of one agent. */
@@ -79,6 +83,8 @@ export class SharedDatabase {
   readonly #followers = new Set<Follower>();
   readonly #idle: ServerSession[] = [];
   readonly #waiting: (() => void)[] = [];
+  /** Whether the server answers. */
+  readonly reach: ServerReach;
   #reading = 0;
   #writer: ServerSession | undefined;
   #listener: ServerSession | undefined;
@@ -89,26 +95,33 @@ export class SharedDatabase {
 
   constructor(options: ServerOptions) {
     this.#options = options;
+    this.reach = new ServerReach(options, {
+      returned: () => this.#look(),
+      open: () => this.#open,
+    });
   }
 
   /**
    * Queues a write for the next transaction; it may run more than once.
+   * @param run is given what it returned before in a transaction that may have been committed
    * @returns its result, once it is durable
    * @throws {AgentError} `overloaded` when the server does not answer in time or too many writes are pending;
    * `storage_full`; `aborted` when the store is closed
    */
-  write<T>(run: (tx: Transaction) => Promise<T>): Promise<T> {
-    if (!this.#open) return Promise.reject(closed());
+  async write<T>(run: (tx: Transaction, earlier: T | undefined) => Promise<T>): Promise<T> {
+    if (!this.#open) throw closed();
+    this.reach.require();
     if (this.#pending.length >= PENDING_WRITES_MAX) {
       const words = `${PENDING_WRITES_MAX} writes are pending, the maximum`;
-      return Promise.reject(overloaded(`Cannot write to the store: ${words}`));
+      throw overloaded(`Cannot write to the store: ${words}`);
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
-    this.#pending.push({ run, resolve, reject, deadlineMs, meetings: 0 });
+    const queued = run as QueuedWrite["run"];
+    this.#pending.push({ run: queued, resolve, reject, deadlineMs, meetings: 0 });
     this.#rounds ??= this.#runRounds();
-    // The promise is settled with what `run` returned, so its type is T.
-    return promise as Promise<T>;
+    // The promise is settled with what `run` returned, so its type is T; so is that of what it is given.
+    return await (promise as Promise<T>);
   }
 
   /**
@@ -116,6 +129,7 @@ export class SharedDatabase {
    * @throws {AgentError} `overloaded` when the server does not answer in time; `aborted` when the store is closed
    */
   async read<T>(run: (tx: Transaction) => Promise<T>): Promise<T> {
+    if (this.#open) this.reach.require();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
     await this.#turn(deadlineMs);
     try {
@@ -127,12 +141,13 @@ export class SharedDatabase {
           const tx = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
           const value = await run(tx);
           await client.query("COMMIT");
+          this.reach.heard();
           return value;
         } catch (error) {
           if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
           // One that an outage broke while it was idle says nothing about the server now.
           if (!client.broken) throw named(error);
-          if (performance.now() >= deadlineMs) throw away(error);
+          if (performance.now() >= deadlineMs) throw this.#missed(error);
         } finally {
           clearTimeout(timer);
           if (!this.#open) client.destroy();
@@ -161,6 +176,7 @@ export class SharedDatabase {
     if (!this.#open) return;
     this.#open = false;
     await this.#rounds;
+    await this.reach.ended();
     clearInterval(this.#poll);
     for (const client of [this.#writer, this.#listener, ...this.#idle]) client?.destroy();
   }
@@ -266,6 +282,7 @@ export class SharedDatabase {
     // Ends with an answer, at the deadline, or in the queue.
     for (;;) {
       try {
+        if (performance.now() >= write.deadlineMs) throw new Broken("it was not sent in time");
         const [value] = await this.#transaction(write.deadlineMs, [write]);
         return write.resolve(value);
       } catch (error) {
@@ -278,7 +295,7 @@ export class SharedDatabase {
           continue;
         }
         if (!(error instanceof Broken)) return write.reject(named(error));
-        if (late) return write.reject(away(error));
+        if (late) return write.reject(this.#missed(error));
       }
     }
   }
@@ -290,18 +307,23 @@ export class SharedDatabase {
     }
     const client = this.#writer;
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
+    const values: unknown[] = [];
     try {
       const words = new Set<string>();
       const tx = await this.#begin(client, "ISOLATION LEVEL READ COMMITTED READ WRITE", words);
-      const values: unknown[] = [];
-      for (const { run } of batch) values.push(await run(tx));
+      for (const { run, earlier } of batch) values.push(await run(tx, earlier));
       for (const notice of noticesOf(words)) {
         await client.query(`SELECT pg_notify('${CHANNEL}', $1)`, [notice]);
       }
       await client.query(`NOTIFY ${CHANNEL}; COMMIT`);
+      this.reach.heard();
       return values;
     } catch (error) {
       this.#kept.clear();
+      // All have run: what broke may have been the answer to the commit.
+      if (client.broken && values.length === batch.length) {
+        batch.forEach((write, at) => write.earlier = values[at]);
+      }
       if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
       throw client.broken ? new Broken(messageOf(error)) : error;
     } finally {
@@ -360,6 +382,12 @@ export class SharedDatabase {
     return value;
   }
 
+  /** The error of a call that was not answered in time. */
+  #missed(error: unknown): AgentError {
+    if (this.#open) this.reach.missed();
+    return away(error);
+  }
+
   /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
   async #connect(deadlineMs: number, noticed?: (notice: string) => void): Promise<ServerSession> {
     const { noticesUrl, ...server } = this.#options;
@@ -370,9 +398,9 @@ export class SharedDatabase {
       try {
         return await openSession({ ...server, url }, leftMs, noticed);
       } catch (error) {
-        // The last one may only say that no time was left.
+// The last one may only say that no time was left.
         why ??= error;
-        if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw away(why);
+        if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw this.#missed(why);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }

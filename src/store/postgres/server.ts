@@ -1,6 +1,6 @@
 // One session with a PostgreSQL server, and what its errors mean for a caller.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, isAway, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 // @ts-types="@types/pg"
 import pg from "pg";
@@ -145,6 +145,14 @@ export function stateOf(error: unknown): string | undefined {
 }
 
 /**
+ * Whether the server will never take what was to be written.
+ * @see the table of error codes in PostgreSQL's manual: class 22 are data exceptions, 23 violated constraints
+ */
+export function isBadData(error: unknown): boolean {
+  return /^2[23]/.test(stateOf(error) ?? "");
+}
+
+/**
  * The error for a caller: of a full disk, or of a server that refuses or ends what it does.
  * @see the table of error codes in PostgreSQL's manual: class 53 is a lack of resources, 57 an operator
  */
@@ -168,6 +176,15 @@ export function named(error: unknown): unknown {
 export function away(cause: unknown): AgentError {
   if (cause instanceof AgentError) return cause;
   return overloaded(`Cannot reach the database: ${messageOf(cause)}`, cause);
+}
+
+/**
+ * Whether a call failed since no server answered it; one that refuses the user, or has no such database, answers.
+ * @see the table of error codes in PostgreSQL's manual: class 28, and 3D000
+ */
+export function isUnanswered(error: unknown): boolean {
+  return error instanceof AgentError && isAway(error) &&
+    !/^(28|3D)/.test(stateOf(error.cause) ?? "");
 }
 
 /** Nothing is known to be written, and the same call may succeed soon. */

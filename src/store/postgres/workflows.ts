@@ -24,10 +24,16 @@ const NAMING = 8_780_003;
 /** The part of the store about workflows. */
 export function openWorkflows(db: SharedDatabase): WorkflowStore {
   return {
-    create: (workflow, rules = {}) => db.write((tx) => insertWorkflow(tx, workflow, rules)),
+    create: (workflow, rules = {}) =>
+      db.write(async (tx, earlier) =>
+        earlier?.kind === "created" && await isStored(tx, workflow)
+          ? earlier
+          : await insertWorkflow(tx, workflow, rules)
+      ),
     putBuiltin: (workflow) => db.write((tx) => putBuiltinWorkflow(tx, workflow)),
     replace: (workflow, rules = {}) => db.write((tx) => updateWorkflow(tx, workflow, rules)),
-    remove: (uuid) => db.write((tx) => deleteWorkflow(tx, uuid)),
+    remove: (uuid) =>
+      db.write(async (tx, earlier) => await deleteWorkflow(tx, uuid) || earlier === true),
     get: (uuid) => db.read((tx) => selectWorkflow(tx, uuid)),
     list: (filter, page = {}) => db.read((tx) => selectWorkflows(tx, filter, page)),
     text: (uuid, as) => db.read((tx) => workflowText(tx, uuid, as)),
@@ -64,6 +70,16 @@ async function insertWorkflow(
   if (await workflowBytes(tx, workflow.uuid) !== undefined) return { kind: "uuid_taken" };
   const holder = uniqueName ? await otherOfName(tx, workflow) : undefined;
   return holder === undefined ? { kind: "full" } : { kind: "name_taken", uuid: holder };
+}
+
+/** Whether a workflow is stored as it is. */
+async function isStored(tx: Transaction, workflow: Workflow): Promise<boolean> {
+  const row = await tx.row(
+    "SELECT 1 AS found FROM workflows WHERE uuid = $1 AND body = $2",
+    workflow.uuid,
+    JSON.stringify(workflow),
+  );
+  return row !== undefined;
 }
 
 /** Writes a built-in workflow, replacing that of another version of the agent. */
