@@ -3,7 +3,7 @@
 import { join } from "@std/path";
 import type { Config } from "../config/settings.ts";
 import { policyOf } from "../config/policy.ts";
-import { AgentError, invalidArgument } from "../domain/error.ts";
+import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
@@ -16,6 +16,7 @@ import type { Meters } from "../metrics/meters.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { openRetention } from "../runner/retention.ts";
 import { VERSION } from "../runtime/version.ts";
+import { untilDone } from "../runtime/waiting.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
@@ -26,7 +27,7 @@ import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
 import type { StoreRoles } from "../store/postgres/roles.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
-import type { Store } from "../store/store.ts";
+import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
 import type { AgentContext, Emit } from "./context.ts";
 import { hostName } from "./host.ts";
@@ -48,10 +49,45 @@ export async function openWatchedStore(
   const counted = countedStore(await openStore(context, state, broken), meters);
   const { events, followed } = withFollowers(counted.events);
   const store = { ...counted, events };
-  const admission = await registerHost(context, store, state);
-  await putBuiltinWorkflows(context, store);
+  const join = async () => {
+    const admission = await registerHost(context, store, state);
+    await putBuiltinWorkflows(context, store);
+    return admission;
+  };
+  const admission = await whileThere(join()) ?? joinLater(context, join, broken);
   return { store, followed, admission };
 }
+
+/**
+ * Does what an agent does with its shared store at its start once that is back; the runner hears then what it may
+ * claim.
+ * @param broken called when another agent with the host's uuid lives
+ */
+function joinLater(
+  { log, opened }: AgentContext,
+  join: () => Promise<unknown>,
+  broken: (error: unknown) => void,
+): Admission {
+  const closing = new AbortController();
+  const joining = untilDone(join, {
+    firstMs: JOIN_AGAIN_MS,
+    longestMs: JOIN_AGAIN_MS,
+    signal: closing.signal,
+    onFailure(error) {
+      if (isAway(error)) return;
+      log.error("host not registered", { error });
+      if (error instanceof AgentError && error.code === "conflict") broken(error);
+    },
+  });
+  opened("host registration", async () => {
+    closing.abort();
+    await joining;
+  });
+  return "open";
+}
+
+/** Milliseconds between two attempts. */
+const JOIN_AGAIN_MS = 1_000;
 
 /**
  * Opens the store in the state folder.
@@ -94,14 +130,15 @@ async function openStore(
 
 /** Opens the database that agents share; its driver is loaded for it alone. */
 async function openSharedStore(
-  { config, opened }: AgentContext,
-  local: Store,
+  { config, limits, log, opened }: AgentContext,
+  local: LocalStore,
   { host, broken }: { readonly host: string; readonly broken: (error: unknown) => void },
 ): Promise<Store> {
   const { openPostgresStore } = await import("../store/postgres/postgres_store.ts");
+  const { journalBytesMax, keptAnswersBytesMax: keptBytesMax } = limits;
   const shared = await openPostgresStore(local, {
     ...await serverOf(config),
-    host,
+    ...{ host, journalBytesMax, keptBytesMax, log },
     unusable: broken,
   });
   opened("shared store", () => shared.close());

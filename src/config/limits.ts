@@ -143,6 +143,18 @@ export const LIMITS = {
     "finished jobs kept, besides those with an idempotency key or a pending callback",
     "the oldest are removed, see also `keep_finished`",
   ),
+  journal_bytes_max: limit(
+    bytes(MI, 4 * KI * MI),
+    64 * MI,
+    "what this host writes about its jobs while a store postgres:// is away; notes of tasks fill at most half",
+    "the next task of a job waits for the database; a note is refused",
+  ),
+  kept_answers_bytes_max: limit(
+    bytes(0, KI * MI),
+    16 * MI,
+    "jobs shown lately, which are answered while a store postgres:// is away",
+    "the oldest are forgotten",
+  ),
   result_chars_max: limit(chars(256, 8 * MI), MI, "result of a task, as JSON", "the task fails"),
   error_chars_max: limit(
     chars(256, 256 * KI),

@@ -11,7 +11,7 @@ import {
   type TaskResult,
   WORKFLOW_TIMEOUT,
 } from "../domain/job/job.ts";
-import { executionOf, type Move, startsAfter, type TaskEvent } from "../domain/job/state.ts";
+import type { TaskEvent } from "../domain/job/state.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
@@ -58,23 +58,6 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
     default:
       return unreachable(end);
   }
-}
-
-/** The job after a move, for the runner to continue with. */
-export function jobAfter(job: Job, move: Move, data: JobData, entry?: TaskResult): Job {
-  const results = entry === undefined
-    ? {}
-    : { [`${job.phase}_results`]: [...phaseOf(job).results, entry] };
-  return {
-    ...job,
-    ...data,
-    ...results,
-    starts: startsAfter(move, job.starts),
-    failures: 0,
-    retry_at: null,
-    execution: executionOf(move.to),
-    phase: move.phase,
-  };
 }
 
 // Attempts: the body, repeated after failures as often as allowed, then the fallback.

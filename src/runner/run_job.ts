@@ -8,6 +8,7 @@ import {
   errorLine,
   INTERRUPTED,
   type Job,
+  jobAfter,
   type NewJob,
   phaseOf,
   secretNames,
@@ -23,7 +24,6 @@ import {
   type Attempts,
   entryOf,
   eventOf,
-  jobAfter,
   runAttempts,
   runFallback,
   successorOf,
@@ -146,7 +146,8 @@ class JobRun {
       this.#phaseBeganMs += monotonicMs() - beganMs;
     }
     if (!(await this.#claimed())) return "stopped";
-    const job = await store.jobs.get(this.#job.uuid);
+    const job = await this.#insist(() => store.jobs.get(this.#job.uuid), "job not read");
+    if (this.#stops.shutdown.signal.aborted) return await this.#stopped();
     if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
       return "stopped";
     }
@@ -161,7 +162,7 @@ class JobRun {
   async abandon(error: unknown): Promise<void> {
     const { store, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
-    await this.#insist(() => store.jobs.abandon(this.hold()), "job not given back");
+    await this.#insistOnWrite(() => store.jobs.abandon(this.hold()), "job not given back");
   }
 
   async #runTask(task: Task, last: boolean): Promise<Went> {
@@ -181,14 +182,18 @@ class JobRun {
     };
     const event = eventOf(this.#job, end, last);
     const successor = this.#after(event).to === "retried" ? await this.#successor() : null;
+    if (successor === undefined) return await this.#stopped();
     return await this.#record(event, entry, { successor, attempts: failed });
   }
 
-  /** The job that replaces this one, if the workflow still exists and allows it. */
-  async #successor(): Promise<NewJob | null> {
-    const found = await this.#deps.store.workflows.get(this.#job.workflow_uuid);
-    if (found === undefined) return null;
-    return successorOf(this.#job, found.workflow, this.#deps.newUuid<JobUuid>());
+  /** The job that replaces this one, if the workflow still exists and allows it; undefined when the agent stops first. */
+  async #successor(): Promise<NewJob | null | undefined> {
+    const { store, newUuid } = this.#deps;
+    const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
+    const answer = await this.#insist(read, "workflow not read");
+    if (answer === undefined) return undefined;
+    if (answer.found === undefined) return null;
+    return successorOf(this.#job, answer.found.workflow, newUuid<JobUuid>());
   }
 
   /** Where an event takes the job. */
@@ -231,7 +236,7 @@ class JobRun {
         failures,
         elapsed_ms: this.#elapsedMs(),
       });
-    if (await this.#insist(write, "failed attempt not written") !== true) return false;
+    if (await this.#insistOnWrite(write, "failed attempt not written") !== true) return false;
     this.#job = { ...this.#job, failures: failures + 1 };
     changed(job_uuid);
     const { task, attempt: number, error, wait_seconds } = attempt;
@@ -306,7 +311,7 @@ class JobRun {
         event,
       }, patient);
     if (!isHeld(move.to)) this.#deps.leaving(uuid, true);
-    const owned = await this.#insist(write, "task result not written");
+    const owned = await this.#insistOnWrite(write, "task result not written");
     if (owned === undefined) return "left";
     if (!owned) return "stopped";
     this.#deps.changed(uuid);
@@ -327,7 +332,8 @@ class JobRun {
   /** After losing the job: whether it was canceled and left its oncancel chain to this runner. */
   async #takeUpCancel(): Promise<boolean> {
     const claimed = await this.#claimed();
-    const job = await this.#deps.store.jobs.get(this.#job.uuid);
+    const read = () => this.#deps.store.jobs.get(this.#job.uuid);
+    const job = await this.#insist(read, "job not read");
     if (job?.execution === "canceled") this.#logEnd(job);
     if (!claimed || job === undefined || job.phase !== "oncancel") return false;
     if (!this.#isStillOurs(job)) return false;
@@ -349,14 +355,22 @@ class JobRun {
    * be known to have failed as well: the job may have begun again here, under a claim of the same number.
    * @returns whether the job is still ours
    */
-  async #insist(write: () => Promise<boolean>, failure: string): Promise<boolean | undefined> {
+  async #insistOnWrite(
+    write: () => Promise<boolean>,
+    failure: string,
+  ): Promise<boolean | undefined> {
     let again = false;
     const writeOwn = async () => {
       if (again && !(await this.#claimed())) return false;
       again = true;
       return await write();
     };
-    return await untilDone(writeOwn, {
+    return await this.#insist(writeOwn, failure);
+  }
+
+  /** Repeats a call until the store answers; undefined when the agent stops first. */
+  async #insist<T>(call: () => Promise<T>, failure: string): Promise<T | undefined> {
+    return await untilDone(call, {
       firstMs: WRITE_AGAIN_FIRST_MS,
       longestMs: WRITE_AGAIN_LONGEST_MS,
       signal: this.#stops.shutdown.signal,

@@ -1,7 +1,7 @@
 // The runner: one job in each of its slots. It claims due jobs, woken by a hint when a job was
 // written, and otherwise by a timer at the next due instant; the rows decide.
 
-import { unreachable } from "../domain/error.ts";
+import { unreachable, whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
@@ -95,9 +95,10 @@ export class Runner {
     return this.#running.size;
   }
 
-  /** Takes up what an earlier life left, then starts claiming. */
+  /** Takes up what an earlier life left, then starts claiming; where a shared store is away, once it is back. */
   async start(): Promise<void> {
-    await this.#begin();
+    // Begun later, it asks what its host may claim before it claims.
+    this.#unsure = await whileThere(this.#begin()) === undefined;
     this.#loop = this.#claimUntilStopped();
   }
 
@@ -142,7 +143,8 @@ export class Runner {
       try {
         waitMs = Math.min(await this.#claim(), this.#renewMs);
       } catch (error) {
-        this.#options.log.error("jobs not claimed", { error });
+        // An outage is repeated every second, and said once.
+        if (!this.#unsure) this.#options.log.error("jobs not claimed", { error });
         this.#unsure = true;
         waitMs = CLAIM_RETRY_MS;
       }

@@ -44,6 +44,30 @@ export interface Store {
   close(): Promise<void>;
 }
 
+/** The store in the file of one host. */
+export interface LocalStore extends Store {
+  readonly journal: JournalStore;
+}
+
+/** A write that waits in the journal. */
+export interface JournalRow {
+  /** Grows with every row. */
+  readonly id: number;
+  readonly job_uuid: JobUuid;
+  /** JSON text. */
+  readonly entry: string;
+}
+
+/** What runners of this host could not write into the database that agents share, in its order. */
+export interface JournalStore {
+  /** @throws {AgentError} `storage_full` */
+  append(job_uuid: JobUuid, entry: string): Promise<void>;
+  /** The oldest rows, as many as fit into memory for one go; none when the journal is empty. */
+  first(): Promise<JournalRow[]>;
+  remove(ids: readonly number[]): Promise<void>;
+  size(): Promise<{ readonly rows: number; readonly bytes: number }>;
+}
+
 /** Rules for writing a workflow. */
 export interface WorkflowRules {
   /** Maximum number of workflows, including this one. */
@@ -286,8 +310,11 @@ export interface IndexStore {
 
 /** What monitoring reads of the store. */
 export interface StoreMeasures {
-  /** Since when the oldest ready job has been waiting; null when none is ready. */
-  readonly oldest_ready_at: Instant | null;
+  /**
+   * Since when the oldest ready job has been waiting; null when none is ready, undefined while the database is
+   * away.
+   */
+  readonly oldest_ready_at: Instant | null | undefined;
   /** Size of the database without its log. */
   readonly file_bytes: number;
   /** Free pages within it, bytes. */

@@ -29,6 +29,8 @@ export interface StoredText {
   readonly bytes: number;
   /** Names of fields, as a JSON list, whose values only administrators may see. */
   readonly secrets: string | null;
+  /** Milliseconds since it was true, where the database is away and it was kept in memory. */
+  readonly staleMs?: number;
 }
 
 /** What an answer shows of a job, and in which words. */

@@ -8,7 +8,7 @@ import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
-import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
+import { OUTAGE, type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const DATABASE = "fleet";
@@ -42,6 +42,7 @@ async function withFleet(run: (fleet: Fleet) => Promise<void>): Promise<void> {
         return agent;
       };
       const store = await openPostgresStore(await openSqliteStore(":memory:"), {
+        ...OUTAGE,
         url: server.url(DATABASE),
         deadlineMs: 60_000,
         host: "none",

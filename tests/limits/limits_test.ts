@@ -8,7 +8,7 @@ import { CONSOLE_LIMITS, MACHINE_CONSOLE_LIMITS } from "./console_limits.ts";
 import { type LimitName, limitTest } from "./limit_case.ts";
 import { PLACE_LIMITS } from "./place_limits.ts";
 import { REQUEST_LIMITS } from "./request_limits.ts";
-import { finishedJobsTest, KEPT_LIMITS } from "./kept_limits.ts";
+import { finishedJobsTest, KEPT_LIMITS, outageTests } from "./kept_limits.ts";
 import { limitsPage } from "./write_page.ts";
 import { UPLOAD_LIMITS } from "./upload_limits.ts";
 import { CALL_LIMITS, TASK_LIMITS } from "./task_limits.ts";
@@ -27,6 +27,7 @@ const GROUPS = [
 
 for (const group of GROUPS) limitTest(group);
 finishedJobsTest();
+outageTests();
 
 Deno.test("every limit of the configuration is met by a test", () => {
   const met: LimitName[] = [

@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import type { Job } from "../../src/domain/job/job.ts";
+import { type Job, jobAfter } from "../../src/domain/job/job.ts";
 import { afterTask, heldIn, type TaskEvent } from "../../src/domain/job/state.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { jobData, jobView } from "../../src/runner/job_view.ts";
-import { entryOf, eventOf, jobAfter, type RecordedEnd } from "../../src/runner/next_step.ts";
+import { entryOf, eventOf, type RecordedEnd } from "../../src/runner/next_step.ts";
 import { OTHER_RUNNER, resultOf, RUNNER, storedJob, T0, taskOf, uuidOf } from "../support/job.ts";
 
 function runningJob(fields: Partial<Job> = {}): Job {

@@ -383,7 +383,8 @@ const OTHERS = new Set(
     "workflows.list workflows.text workflows.texts workflows.count callbacks.nextDue " +
     "hosts.list hosts.find hosts.jobs machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +
     "index.pins images.search images.count media.usingJobs media.find media.get media.list media.users media.bytes " +
-    "media.unused media.copies measures.read events.append events.bounds events.after events.follow")
+    "media.unused media.copies measures.read events.append events.bounds events.after events.follow " +
+    "journal.append journal.first journal.remove journal.size")
     .split(" "),
 );
 

@@ -7,7 +7,7 @@ import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { ClockedStore } from "../support/clocked_store.ts";
 import { T0 } from "../support/job.ts";
-import { postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { OUTAGE, postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
 
 /** The uuids of the two hosts. */
 export const HOSTS = [1, 2].map((number) => `33333333-0000-4000-8000-00000000000${number}`) as [
@@ -50,7 +50,7 @@ export function fleetTests(): (name: string, run: (fleet: Fleet) => Promise<void
         await migrateSharedDatabase(options);
         const open = async (host: string): Promise<ClockedStore> => {
           const local = await openSqliteStore(":memory:", { now: () => clock.now });
-          return { ...await openPostgresStore(local, { ...options, host }), clock };
+          return { ...await openPostgresStore(local, { ...options, ...OUTAGE, host }), clock };
         };
         const [one, other] = await Promise.all(HOSTS.map(open)) as [ClockedStore, ClockedStore];
         const db = new SharedDatabase(options);

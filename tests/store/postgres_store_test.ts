@@ -5,7 +5,7 @@ import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { ClockedStore } from "../support/clocked_store.ts";
 import { T0 } from "../support/job.ts";
-import { postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { OUTAGE, postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { storeSuite } from "./store_suite.ts";
 
 /** A machine with other work takes its time. */
@@ -38,7 +38,7 @@ async function openEmptyStore(): Promise<ClockedStore> {
   const url = server.url(database);
   // Some tests make thousands of jobs at once, on a machine that is busy with others.
   const options = { url, deadlineMs: DEADLINE_MS, now: () => clock.now };
-  const store = await openPostgresStore(local, { ...options, host: HOST });
+  const store = await openPostgresStore(local, { ...options, ...OUTAGE, host: HOST });
   return { ...store, clock };
 }
 

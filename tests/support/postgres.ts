@@ -1,6 +1,7 @@
 // A PostgreSQL server of tests: Debian's, in a folder of its own, reached by a socket in that folder, on request also
 // by an address of the loopback, and ended by the test file that started it. Its programs are not on PATH there.
 
+import { silentLog } from "../../src/metrics/log.ts";
 import { until } from "./until.ts";
 
 /** Who runs the server, which refuses to be root. */
@@ -24,6 +25,10 @@ export interface PostgresServer {
   pause(): Promise<void>;
   /** Lets them go on. */
   resume(): Promise<void>;
+  /** Ends it at once, as a crash does. */
+  kill(): Promise<void>;
+  /** Starts it again on the same data. */
+  restart(): Promise<void>;
 }
 
 /** Where a server is reached by TCP as well. */
@@ -43,6 +48,9 @@ export function freeAddress(admits: string): ServerAddress {
   listener.close();
   return { hostname, port, admits };
 }
+
+/** What an outage is lived through with, for stores of tests. */
+export const OUTAGE = { journalBytesMax: 2 ** 20, keptBytesMax: 2 ** 20, log: silentLog };
 
 /** Registers a test that needs the server. Its name ends in `[needs postgres]`, so a skip is seen. */
 export function postgresTest(name: string, fn: () => Promise<void>): void {
@@ -90,39 +98,62 @@ export async function startPostgres(
     const lines = `local all all trust\n${address.admits}\n`;
     await Deno.writeTextFile(`${data}/pg_hba.conf`, lines);
   }
-  const child = command(`${programs}/postgres`, [
-    "-D",
-    data,
-    // Nowhere else: two servers never meet.
-    ...[`listen_addresses=${address?.hostname ?? ""}`, `port=${port}`, ...settings]
-      .flatMap((setting) => ["-c", setting]),
-    ...["-c", `unix_socket_directories=${folder}`],
-  ], folder).spawn();
-  const log = new Response(child.stderr).text();
-  const ended = child.status.then(async ({ code }) => {
-    throw new Error(`PostgreSQL ended with code ${code}: ${await log}`);
-  });
-  ended.catch(() => {});
   const runAs = async (user: string, program: string, args: readonly string[]) => {
     const place = ["-h", folder, "-p", port, "-U", user];
     return await finished(command(`${programs}/${program}`, [...place, ...args], folder));
   };
   const sql = async (text: string, database = "postgres", user = "owner") =>
     await runAs(user, "psql", ["-qtAX", "-v", "ON_ERROR_STOP=1", "-c", text, database]);
-  const ready = until("PostgreSQL to answer", () => sql("SELECT 1").catch(() => undefined));
-  await Promise.race([ready, ended]);
+  const start = () =>
+    startServer(
+      command(`${programs}/postgres`, [
+        "-D",
+        data,
+        // Nowhere else: two servers never meet.
+        ...[`listen_addresses=${address?.hostname ?? ""}`, `port=${port}`, ...settings]
+          .flatMap((setting) => ["-c", setting]),
+        ...["-c", `unix_socket_directories=${folder}`],
+      ], folder),
+      () => sql("SELECT 1"),
+    );
+  let running = await start();
   return {
-    pid: child.pid,
+    get pid() {
+      return running.pid;
+    },
     folder,
     url: (database, user = "owner") =>
       `postgres://${user}@localhost:${port}/${database}?host=${encodeURIComponent(folder)}`,
     sql,
     run: (program, ...args) => runAs("owner", program, args),
-    pause: () => signalAll(child.pid, "SIGSTOP"),
-    resume: () => signalAll(child.pid, "SIGCONT"),
-    async stop() {
-      // The fast shutdown: sessions are ended.
-      child.kill("SIGINT");
+    pause: () => signalAll(running.pid, "SIGSTOP"),
+    resume: () => signalAll(running.pid, "SIGCONT"),
+    kill: () => running.end("SIGKILL"),
+    restart: async () => void (running = await start()),
+    // The fast shutdown: sessions are ended.
+    stop: () => running.end("SIGINT"),
+  };
+}
+
+/** Starts the server's process, and waits until it answers. */
+async function startServer(
+  program: Deno.Command,
+  ask: () => Promise<string>,
+): Promise<{ readonly pid: number; end(signal: Deno.Signal): Promise<void> }> {
+  const child = program.spawn();
+  const log = new Response(child.stderr).text();
+  let isEnded = false;
+  const ended = child.status.then(async ({ code }) => {
+    isEnded = true;
+    throw new Error(`PostgreSQL ended with code ${code}: ${await log}`);
+  });
+  ended.catch(() => {});
+  const ready = until("PostgreSQL to answer", () => ask().catch(() => undefined));
+  await Promise.race([ready, ended]);
+  return {
+    pid: child.pid,
+    async end(signal) {
+      if (!isEnded) child.kill(signal);
       await child.status;
       await log;
       // Both are settled, and neither is asked for again.

@@ -9,7 +9,17 @@ import { sha256Hex } from "../digest.ts";
 import { invalidArgument, unreachable } from "../error.ts";
 import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";
-import { type Execution, isAtRest, isFinal, type Phase, PHASES, stateOf } from "./state.ts";
+import {
+  type Execution,
+  executionOf,
+  isAtRest,
+  isFinal,
+  type Move,
+  type Phase,
+  PHASES,
+  startsAfter,
+  stateOf,
+} from "./state.ts";
 import {
   ANY_VALUE,
   COUNT,
@@ -300,6 +310,28 @@ export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly T
     default:
       return unreachable(job.phase);
   }
+}
+
+/** The job after a move, as its runner goes on with it. */
+export function jobAfter(
+  job: Job,
+  move: Move,
+  data: Pick<Job, "params" | "props">,
+  entry?: TaskResult,
+): Job {
+  const results = entry === undefined
+    ? {}
+    : { [`${job.phase}_results`]: [...phaseOf(job).results, entry] };
+  return {
+    ...job,
+    ...data,
+    ...results,
+    starts: startsAfter(move, job.starts),
+    failures: 0,
+    retry_at: null,
+    execution: executionOf(move.to),
+    phase: move.phase,
+  };
 }
 
 /** Levels of the lines of a log, the least important first: of a job's, and of the agent's. */

@@ -398,7 +398,7 @@ export class SharedDatabase {
       try {
         return await openSession({ ...server, url }, leftMs, noticed);
       } catch (error) {
-// The last one may only say that no time was left.
+        // The last one may only say that no time was left.
         why ??= error;
         if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw this.#missed(why);
       }

@@ -68,6 +68,14 @@ async function selectClaim(
   return await tx.row<MachineClaim>(sql, uuid);
 }
 
+/** The claims of these jobs. */
+export function selectClaimsOf(tx: Transaction, jobs: readonly JobUuid[]): Promise<MachineClaim[]> {
+  return tx.rows<MachineClaim>(
+    `SELECT ${COLUMNS} FROM machine_claims c WHERE c.job_uuid = ANY($1)`,
+    jobs,
+  );
+}
+
 /** Removes a claim, with an event if it had become a leftover. */
 async function deleteClaim(
   tx: Transaction,

@@ -1,14 +1,15 @@
 // The store of many agents in one PostgreSQL database: workflows, jobs and what belongs to them, events, and claims of
 // machines. The index, its images, the media and their measures stay in a file of each host.
 
+import { messageOf, whileThere } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
 import type { EventStore } from "../event_store.ts";
 import type { JobStore } from "../job_store.ts";
 import type { MediaStore } from "../media_store.ts";
-import type { InfoStore, Store } from "../store.ts";
+import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
 import { openHosts } from "./hosts.ts";
-import type { ServerOptions } from "./server.ts";
+import { isUnanswered, type ServerOptions } from "./server.ts";
 import { numberEvents, openEvents } from "./events.ts";
 import { recordAttempt } from "./job/attempts.ts";
 import { openCallbacks } from "./job/callbacks.ts";
@@ -25,12 +26,13 @@ import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
 import { selectFinished, selectOldestReady, selectStats } from "./job/stats.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
-import { openMachineClaims } from "./machine_claims.ts";
+import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
 import { noticeOf } from "./notices.ts";
+import { openOutage, type OutageOptions } from "./outage.ts";
 import { openWorkflows } from "./workflows.ts";
 
-/** The database, and whose jobs are run. */
-interface SharedStoreOptions extends ServerOptions {
+/** The database, whose jobs are run, and how long this host goes on without it. */
+interface SharedStoreOptions extends ServerOptions, Omit<OutageOptions, "rows"> {
   /** The uuid of this host: it runs its own jobs alone. */
   readonly host: string;
 }
@@ -38,22 +40,46 @@ interface SharedStoreOptions extends ServerOptions {
 /**
  * Opens the shared store.
  * @param local the file of this host, which stays open
- * @throws {AgentError} `overloaded` when the server does not answer; `other_schema`
+ * @throws {AgentError} `overloaded` when the server refuses the user; `other_schema`
  */
 export async function openPostgresStore(
-  local: Store,
-  { host, ...server }: SharedStoreOptions,
+  local: LocalStore,
+  { host, ...options }: SharedStoreOptions,
 ): Promise<Store> {
-  const db = new SharedDatabase(server);
+  const db = new SharedDatabase(options);
   try {
     // Looks at the version of the tables, as every transaction does.
     await db.read(() => Promise.resolve());
   } catch (error) {
-    await db.close();
-    throw error;
+    if (!isUnanswered(error)) {
+      await db.close();
+      throw error;
+    }
+    options.log.warn("database away", { error: messageOf(error) });
   }
-  const events = openEvents(db);
-  const forwarding = forwardEvents(local.events, events);
+  const shared = sharedStore(db, local, host);
+  const { store, journal } = await openOutage(shared, {
+    ...options,
+    rows: local.journal,
+    silentMs: () => db.reach.silentMs,
+    claimsOf: (jobs) => db.read((tx) => selectClaimsOf(tx, jobs)),
+  });
+  const forwarding = forwardEvents(local.events, shared.events);
+  // What cannot be delivered is tried again with the next look.
+  const unfollow = db.follow(() => void journal.delivered().catch(() => {}));
+  return {
+    ...store,
+    close: async () => {
+      unfollow();
+      await forwarding.stop();
+      await db.close();
+      await journal.ended();
+    },
+  };
+}
+
+/** The store of the database, with what is kept in the file of the host. */
+function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
   return {
     workflows: openWorkflows(db),
     jobs: jobStore(db, host),
@@ -63,7 +89,7 @@ export async function openPostgresStore(
       attempts: (uuid) => db.read((tx) => selectAttempts(tx, uuid)),
     },
     callbacks: openCallbacks(db, host),
-    events,
+    events: openEvents(db),
     index: local.index,
     images: local.images,
     media: mediaStore(local.media, db),
@@ -72,7 +98,7 @@ export async function openPostgresStore(
     measures: {
       read: async () => ({
         ...await local.measures.read(),
-        oldest_ready_at: await db.read((tx) => selectOldestReady(tx, [host])),
+        oldest_ready_at: await whileThere(db.read((tx) => selectOldestReady(tx, [host]))),
       }),
       check: async () => {
         await local.measures.check();
@@ -89,10 +115,7 @@ export async function openPostgresStore(
     kind: "postgres",
     // Its jobs are bound to this host: while the store is away, nobody takes them.
     shared: false,
-    close: async () => {
-      await forwarding.stop();
-      await db.close();
-    },
+    close: () => db.close(),
   };
 }
 
@@ -134,7 +157,11 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     release: (hold, elapsedMs) => db.write((tx) => releaseJob(tx, hold, elapsedMs)),
     abandon: (hold) => db.write((tx) => abandonJob(tx, hold)),
     rescue: (runner) => db.write((tx) => rescueJobs(tx, hosts, runner)),
-    cancel: (uuid, showing) => db.write((tx) => cancelJob(tx, uuid, showing)),
+    cancel: (uuid, showing) =>
+      db.write(async (tx, earlier) => {
+        const outcome = await cancelJob(tx, uuid, showing);
+        return outcome.kind === "made" && earlier?.kind === "changed" ? earlier : outcome;
+      }),
     // Named here where the caller does not: the transaction may run again after its commit was not answered.
     resume: (uuid, resume, showing, call = crypto.randomUUID()) =>
       db.write((tx) => resumeJob(tx, uuid, resume, showing, call)),
@@ -155,7 +182,9 @@ function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
   const settle = async () => {
     const using = await local.usingJobs();
     if (using.length === 0) return;
-    const unfinished = await db.read((tx) => selectUnfinished(tx, using));
+    const unfinished = await whileThere(db.read((tx) => selectUnfinished(tx, using)));
+    // Without the database all of them count as unfinished.
+    if (unfinished === undefined) return;
     const ended = using.filter((uuid) => !unfinished.has(uuid));
     if (ended.length > 0) await local.ended(ended);
   };

@@ -14,9 +14,9 @@ export interface SchemaSteps {
   readonly steps: readonly string[];
 }
 
-/** The steps of this program. Versions 1 to 18 were never released. */
+/** The steps of this program. Versions 1 to 19 were never released. */
 export const SCHEMA_STEPS: SchemaSteps = {
-  first: 19,
+  first: 20,
   steps: [SCHEMA],
 };
 

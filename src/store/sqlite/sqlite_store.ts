@@ -5,7 +5,7 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { ImageStore } from "../image_store.ts";
 import type { JobStore, NextDue } from "../job_store.ts";
-import type { CallbackStore, IndexStore, InfoStore, Store, WorkflowStore } from "../store.ts";
+import type { CallbackStore, IndexStore, InfoStore, LocalStore, WorkflowStore } from "../store.ts";
 import {
   deleteCallback,
   postponeCallback,
@@ -45,6 +45,7 @@ import { isCordoned, openHosts } from "./hosts.ts";
 import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./machine_claims.ts";
+import { openJournalRows } from "./local/journal.ts";
 import { openMediaStore } from "./local/media_files.ts";
 import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
@@ -76,7 +77,7 @@ export async function openSqliteStore(
   path: string,
   { now = systemNow, ...watch }: SqliteOptions = {},
   schema?: SchemaSteps,
-): Promise<Store> {
+): Promise<LocalStore> {
   if (path !== IN_MEMORY) await named(path, () => keepOlder(path, watch.migrating, schema));
   const db = await named(path, () => new Connection(path, watch, schema));
   const index = indexStore(db);
@@ -106,6 +107,7 @@ export async function openSqliteStore(
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db, now),
     hosts: openHosts(db, now),
+    journal: openJournalRows(db),
     measures: {
       read: () => db.durably(() => selectMeasures(db, now())),
       check: () => db.write("store_check", () => writeCheck(db, now())),

@@ -71,7 +71,8 @@ function textsOf(jobs: readonly Job[], showing: Showing): StoredText[] {
   return [wholeText(jobs.map((job) => jsonOfJob(job, showing)).join(","))];
 }
 
-function textOfJob(job: Job, showing: Showing): StoredText {
+/** A job as it is shown. */
+export function textOfJob(job: Job, showing: Showing): StoredText {
   const { secret_params } = job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
   return wholeText(jsonOfJob(job, showing), secrets);

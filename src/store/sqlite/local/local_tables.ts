@@ -1,7 +1,7 @@
-// The tables of the image index and of the verified files. Their rows belong to this host, wherever the
-// jobs are kept.
+// The tables of the image index, of the verified files and of the journal. Their rows belong to this host, wherever
+// the jobs are kept.
 
-/** Tables of the index, of its search and of the files of the cache. */
+/** Tables of the index, of its search, of the files of the cache, and of the journal. */
 export const LOCAL_TABLES = `
   CREATE TABLE index_documents (
     path TEXT PRIMARY KEY,
@@ -133,6 +133,13 @@ export const LOCAL_TABLES = `
     PRIMARY KEY (sha256, job_uuid)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX media_uses_job ON media_uses (job_uuid);
+  -- What runners of this host could not write into a shared database, oldest first, until it is written there.
+  CREATE TABLE journal (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    job_uuid TEXT NOT NULL,
+    -- JSON text.
+    entry TEXT NOT NULL
+  ) STRICT;
   CREATE TRIGGER media_uses_of_job AFTER DELETE ON jobs BEGIN
     DELETE FROM media_uses WHERE job_uuid = old.uuid;
   END;

@@ -1,0 +1,231 @@
+// How jobs go on while the database is away. What their runner would have written is synced to the file of this host
+// before the job goes on, and written into the database, in its order, when that answers again. Until the journal is
+// empty every write of a runner joins it, and nothing is claimed: so no task is taken for one that has not run.
+//
+//   runner ──▶ database              while it answers and nothing waits
+//   runner ──▶ journal ──▶ database  otherwise
+//
+// Each write still names its claim. Where a job was canceled meanwhile the database refuses it, and the host undoes.
+
+import { AgentError, isAway } from "../../domain/error.ts";
+import type { JobUuid, MachineUuid } from "../../domain/id.ts";
+import type { Instant } from "../../domain/instant.ts";
+import type { JsonObject } from "../../domain/json.ts";
+import type { Log } from "../../metrics/log.ts";
+import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
+import type { MachineClaim } from "../machine_claim_store.ts";
+import type { JournalRow, JournalStore, Store } from "../store.ts";
+import { isBadData } from "./server.ts";
+
+/** A write of a runner, as the journal keeps it. */
+export type JournalEntry =
+  | { readonly op: "task"; readonly record: TaskRecord }
+  | { readonly op: "attempt"; readonly record: AttemptRecord }
+  | { readonly op: "release"; readonly hold: Hold; readonly elapsed_ms: number }
+  | { readonly op: "abandon"; readonly hold: Hold }
+  | { readonly op: "note"; readonly note: JournaledNote }
+  | { readonly op: "claim"; readonly machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid"> }
+  | { readonly op: "unclaim"; readonly uuid: MachineUuid; readonly job_uuid: JobUuid };
+
+/** An entry of a job's info, and the call that appends it once. */
+interface JournaledNote {
+  readonly job_uuid: JobUuid;
+  readonly entry: JsonObject;
+  readonly at: Instant;
+  readonly entries_max: number;
+  readonly attempt: number;
+  readonly call: string;
+}
+
+/** The part of the journal that notes may fill: a task that notes much must not stop the results of others. */
+const NOTES_SHARE = 2;
+
+/** Where the journal is kept, and where it is delivered. */
+interface JournalOptions {
+  readonly rows: JournalStore;
+  readonly shared: Pick<Store, "jobs" | "info" | "machineClaims">;
+  readonly bytesMax: number;
+  /** Called when the database refused a write, since the job is not this runner's any more. */
+  readonly refused: (job: JobUuid) => void;
+  /** Called when nothing waits any more. */
+  readonly emptied: () => void;
+  readonly log: Log;
+}
+
+/** The journal of one host. */
+export class Journal {
+  readonly #options: JournalOptions;
+  /** Entries that wait, those included that are being synced. */
+  #waiting: number;
+  #bytes: number;
+  readonly #appending = new Set<Promise<void>>();
+  #delivering: Promise<void> | undefined;
+
+  private constructor(options: JournalOptions, size: { rows: number; bytes: number }) {
+    this.#options = options;
+    this.#waiting = size.rows;
+    this.#bytes = size.bytes;
+  }
+
+  /** Opens it with what an earlier agent has left. */
+  static async open(options: JournalOptions): Promise<Journal> {
+    const size = await options.rows.size();
+    if (size.rows > 0) options.log.warn("journal to be delivered", size);
+    return new Journal(options, size);
+  }
+
+  /** Whether entries wait for the database. */
+  get waits(): boolean {
+    return this.#waiting > 0;
+  }
+
+  /**
+   * Writes into the database, or into the journal while that is away.
+   * @param done what the database answers to a write that it takes
+   * @throws {AgentError} `storage_full` when the journal or its disk is full, `too_large` for a note
+   */
+  async write<T>(entry: JournalEntry, write: () => Promise<T>, done: T): Promise<T> {
+    if (!this.waits) {
+      try {
+        return await write();
+      } catch (error) {
+        if (!isAway(error)) throw error;
+      }
+    }
+    await this.#append(entry);
+    return done;
+  }
+
+  /**
+   * Delivers what waits.
+   * @throws {AgentError} `overloaded` when the database is away; what is left stays in the journal
+   */
+  async delivered(): Promise<void> {
+    if (!this.waits) return;
+    await (this.#delivering ??= this.#deliver().finally(() => this.#delivering = undefined));
+  }
+
+  /** Settles when nothing is being delivered. */
+  async ended(): Promise<void> {
+    await this.#delivering?.catch(() => {});
+  }
+
+  async #append(entry: JournalEntry): Promise<void> {
+    const { rows, bytesMax } = this.#options;
+    const text = JSON.stringify(entry);
+    const bytes = new TextEncoder().encode(text).length;
+    const isNote = entry.op === "note";
+    if (this.#bytes + bytes > (isNote ? bytesMax / NOTES_SHARE : bytesMax)) {
+      const words = `the database is away, and the journal has ${this.#bytes} of ${bytesMax} bytes`;
+      throw new AgentError(isNote ? "too_large" : "storage_full", `Cannot go on: ${words}`);
+    }
+    this.#count(1, bytes);
+    const appending = rows.append(jobOf(entry), text);
+    this.#appending.add(appending);
+    try {
+      await appending;
+    } catch (error) {
+      this.#count(-1, -bytes);
+      throw error;
+    } finally {
+      this.#appending.delete(appending);
+    }
+  }
+
+  #count(rows: number, bytes: number): void {
+    this.#waiting += rows;
+    this.#bytes += bytes;
+  }
+
+  async #deliver(): Promise<void> {
+    const { rows, emptied, log } = this.#options;
+    let total = 0;
+    while (this.waits) {
+      const page = await rows.first();
+      // What is being synced has no row yet.
+      if (page.length === 0) await Promise.allSettled(this.#appending);
+      else total += await this.#deliverPage(page);
+    }
+    log.info("journal delivered", { rows: total });
+    emptied();
+  }
+
+  /** Each job's in their order; those of several jobs share transactions. @returns how many */
+  async #deliverPage(page: readonly JournalRow[]): Promise<number> {
+    const done: JournalRow[] = [];
+    const jobs = Map.groupBy(page, ({ job_uuid }) => job_uuid);
+    const ends = await Promise.allSettled(Array.from(jobs.values(), async (ofJob) => {
+      for (const row of ofJob) {
+        await this.#deliverRow(row);
+        done.push(row);
+      }
+    }));
+    await this.#options.rows.remove(done.map(({ id }) => id));
+    for (const { entry } of done) this.#count(-1, -new TextEncoder().encode(entry).length);
+    for (const end of ends) if (end.status === "rejected") throw end.reason;
+    return done.length;
+  }
+
+  async #deliverRow({ job_uuid, entry: text }: JournalRow): Promise<void> {
+    const { shared, refused, log } = this.#options;
+    // The text was made by this class from an entry.
+    const entry = JSON.parse(text) as JournalEntry;
+    try {
+      if (await carryOut(shared, entry)) return;
+      log.warn("journal entry refused: the job was canceled", { job_uuid, op: entry.op });
+      refused(job_uuid);
+    } catch (error) {
+      if (!isAway(error)) log.error("journal entry not written", { job_uuid, op: entry.op, error });
+      // What no repetition can write would hold up all behind it.
+      if (!isBadData(error)) throw error;
+    }
+  }
+}
+
+/** The job that an entry is about. */
+function jobOf(entry: JournalEntry): JobUuid {
+  switch (entry.op) {
+    case "task":
+    case "attempt":
+      return entry.record.job_uuid;
+    case "release":
+    case "abandon":
+      return entry.hold.job_uuid;
+    case "note":
+      return entry.note.job_uuid;
+    case "claim":
+      return entry.machine.job_uuid;
+    default:
+      return entry.job_uuid;
+  }
+}
+
+/** Makes the write. @returns whether the claim that it names still held */
+async function carryOut(
+  { jobs, info, machineClaims }: JournalOptions["shared"],
+  entry: JournalEntry,
+): Promise<boolean> {
+  switch (entry.op) {
+    case "task":
+      return await jobs.recordTask(entry.record);
+    case "attempt":
+      return await jobs.recordAttempt(entry.record);
+    case "release":
+      await jobs.release(entry.hold, entry.elapsed_ms);
+      return true;
+    case "abandon":
+      await jobs.abandon(entry.hold);
+      return true;
+    case "note": {
+      const { job_uuid, entry: noted, at, entries_max, attempt, call } = entry.note;
+      await info.append(job_uuid, noted, at, entries_max, attempt, call);
+      return true;
+    }
+    case "claim":
+      await machineClaims.take(entry.machine);
+      return true;
+    default:
+      await machineClaims.release(entry.uuid, entry.job_uuid);
+      return true;
+  }
+}

@@ -1,0 +1,298 @@
+// The store of an agent whose database may be away: bound jobs go on by the journal, and reads of jobs that this host
+// runs, or has shown lately, are answered from memory.
+
+import { isAway } from "../../domain/error.ts";
+import type { JobUuid, RunnerId } from "../../domain/id.ts";
+import { type Now, systemNow } from "../../domain/instant.ts";
+import type { Job } from "../../domain/job/job.ts";
+import { isHeld, stateOf } from "../../domain/job/state.ts";
+import type { Log } from "../../metrics/log.ts";
+import type { Hold, JobNotice, JobStore } from "../job_store.ts";
+import type { MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
+import type { InfoStore, JournalStore, Store } from "../store.ts";
+import type { Showing, StoredText } from "../stored_text.ts";
+import { HeldJobs, KeptTexts } from "./held_jobs.ts";
+import { Journal, type JournalEntry } from "./journal.ts";
+import { textOfJob } from "./job/texts.ts";
+
+/** What an outage is lived through with. */
+export interface OutageOptions {
+  /** The journal in the file of this host. */
+  readonly rows: JournalStore;
+  /** What the journal may take of the disk. */
+  readonly journalBytesMax: number;
+  /** Memory for answers that are kept. */
+  readonly keptBytesMax: number;
+  readonly now?: Now;
+  readonly log: Log;
+}
+
+interface OutageParts extends OutageOptions {
+  /** Milliseconds since the database last answered. */
+  readonly silentMs: () => number;
+  /** Reads the claims of jobs on machines. */
+  readonly claimsOf: (jobs: readonly JobUuid[]) => Promise<MachineClaim[]>;
+}
+
+/**
+ * Wraps the shared store of one host.
+ * @returns the store, and the journal, to be delivered once the database answers again
+ */
+export async function openOutage(
+  shared: Store,
+  parts: OutageParts,
+): Promise<{ readonly store: Store; readonly journal: Pick<Journal, "delivered" | "ended"> }> {
+  const followers = new Set<(notice: JobNotice) => void>();
+  const held = new HeldJobs();
+  const journal = await Journal.open({
+    rows: parts.rows,
+    shared,
+    bytesMax: parts.journalBytesMax,
+    refused(job_uuid) {
+      for (const noticed of followers) noticed({ kind: "canceled", job_uuid });
+    },
+    emptied: () => held.settled(),
+    log: parts.log,
+  });
+  const outage = new Outage(shared, journal, held, parts);
+  const { jobs } = shared;
+  const store: Store = {
+    ...shared,
+    jobs: {
+      ...jobs,
+      ...outage.reads(),
+      ...outage.claims(),
+      ...outage.records(),
+      follow(noticed) {
+        followers.add(noticed);
+        const end = jobs.follow(noticed);
+        return () => {
+          followers.delete(noticed);
+          end();
+        };
+      },
+    },
+    info: { ...shared.info, append: outage.append() },
+    machineClaims: { ...shared.machineClaims, ...outage.machineClaims() },
+  };
+  return { store, journal };
+}
+
+class Outage {
+  readonly #shared: Store;
+  readonly #journal: Journal;
+  readonly #held: HeldJobs;
+  readonly #kept: KeptTexts<StoredText>;
+  readonly #parts: OutageParts;
+  readonly #now: Now;
+  #runner: RunnerId | undefined;
+
+  constructor(shared: Store, journal: Journal, held: HeldJobs, parts: OutageParts) {
+    this.#shared = shared;
+    this.#journal = journal;
+    this.#held = held;
+    this.#kept = new KeptTexts(parts.keptBytesMax);
+    this.#parts = parts;
+    this.#now = parts.now ?? systemNow;
+  }
+
+  /** Calls that show jobs, or tell of those that this host runs. */
+  reads(): Pick<JobStore, "get" | "text" | "order" | "cancel" | "resume"> {
+    const { jobs } = this.#shared;
+    return {
+      get: async (uuid) => {
+        const job = await jobs.get(uuid);
+        if (job !== undefined) this.#seen(job);
+        return job;
+      },
+      text: async (uuid, showing) => {
+        try {
+          return this.#shown(uuid, showing, await jobs.text(uuid, showing));
+        } catch (error) {
+          const stale = isAway(error) ? this.#stale(uuid, showing) : undefined;
+          if (stale === undefined) throw error;
+          return stale;
+        }
+      },
+      order: async (order, rules) => {
+        const outcome = await jobs.order(order, rules);
+        if ("text" in outcome) this.#shown(outcome.job.uuid, rules.showing, outcome.text);
+        return outcome;
+      },
+      cancel: async (uuid, showing) => {
+        const outcome = await jobs.cancel(uuid, showing);
+        if ("text" in outcome) this.#shown(uuid, showing, outcome.text);
+        return outcome;
+      },
+      resume: async (uuid, resume, showing, call) => {
+        const outcome = await jobs.resume(uuid, resume, showing, call);
+        if ("text" in outcome) this.#shown(uuid, showing, outcome.text);
+        return outcome;
+      },
+    };
+  }
+
+  /** Nothing is claimed, and no claim compared, before the journal is delivered. */
+  claims(): Pick<JobStore, "begin" | "renew" | "claim" | "ready" | "hold"> {
+    const { jobs } = this.#shared;
+    const journal = this.#journal;
+    return {
+      begin: async (life, earlier, leaseMs) => {
+        this.#runner = life.runner_id;
+        await journal.delivered();
+        return await jobs.begin(life, earlier, leaseMs);
+      },
+      renew: async (life, holds, leaseMs) => {
+        await journal.delivered();
+        const outcome = await jobs.renew(life, holds, leaseMs);
+        const gone = outcome.kind === "renewed" ? outcome.lost : holds.map((one) => one.job_uuid);
+        for (const uuid of gone) this.#held.lost(uuid);
+        if (outcome.kind === "renewed") await this.#took(outcome.unknown);
+        return outcome;
+      },
+      claim: async (life, limit) => {
+        await journal.delivered();
+        const claimed = await jobs.claim(life, limit);
+        await this.#took(claimed.jobs);
+        return claimed;
+      },
+      ready: async (life, limit, passedOver) => {
+        await journal.delivered();
+        return await jobs.ready(life, limit, passedOver);
+      },
+      hold: async (life, begun) => {
+        const uuids = new Set(await jobs.hold(life, begun));
+        await this.#took(begun.filter(({ uuid }) => uuids.has(uuid)));
+        return [...uuids];
+      },
+    };
+  }
+
+  /** What a runner writes about the jobs that it has. */
+  records(): Pick<JobStore, "recordTask" | "recordAttempt" | "release" | "abandon"> {
+    const { jobs } = this.#shared;
+    return {
+      recordTask: async (record, patient) => {
+        const entry = { op: "task", record } as const;
+        const owned = await this.#write(record, entry, () => jobs.recordTask(record, patient));
+        if (owned) this.#held.recorded(record, this.#now(), this.#journal.waits);
+        else this.#held.lost(record.job_uuid);
+        return owned;
+      },
+      recordAttempt: async (record) => {
+        const entry = { op: "attempt", record } as const;
+        const owned = await this.#write(record, entry, () => jobs.recordAttempt(record));
+        if (owned) this.#held.attempted(record, this.#now());
+        return owned;
+      },
+      release: async (hold, elapsed_ms) => {
+        const entry = { op: "release", hold, elapsed_ms } as const;
+        const owned = await this.#write(hold, entry, () => jobs.release(hold, elapsed_ms));
+        this.#held.lost(hold.job_uuid);
+        return owned;
+      },
+      abandon: async (hold) => {
+        const entry = { op: "abandon", hold } as const;
+        const owned = await this.#write(hold, entry, () => jobs.abandon(hold));
+        this.#held.lost(hold.job_uuid);
+        return owned;
+      },
+    };
+  }
+
+  /** Notes of tasks; those of callers need the database. */
+  append(): InfoStore["append"] {
+    const { info } = this.#shared;
+    return async (job_uuid, entry, at, entriesMax, attempt, call = crypto.randomUUID()) => {
+      const append = () => info.append(job_uuid, entry, at, entriesMax, attempt, call);
+      if (attempt === undefined || !this.#held.has(job_uuid)) return await append();
+      const entries_max = entriesMax ?? Number.MAX_SAFE_INTEGER;
+      const note = { job_uuid, entry, at, entries_max, attempt, call };
+      return await this.#journal.write({ op: "note", note }, append, "appended");
+    };
+  }
+
+  /** The claims of the jobs that this host runs are known here. */
+  machineClaims(): Pick<MachineClaimStore, "take" | "get" | "release"> {
+    const { machineClaims } = this.#shared;
+    const held = this.#held;
+    return {
+      take: async (machine) => {
+        const { uuid, job_uuid } = machine;
+        const take = () => machineClaims.take(machine);
+        if (!held.has(job_uuid)) return await take();
+        const taken = await this.#journal.write({ op: "claim", machine }, take, true);
+        const fresh = { claimed_at: this.#now(), tries: 0, next_try_at: null, error: null };
+        if (taken) held.claimed(uuid, { ...machine, ...fresh });
+        return taken;
+      },
+      get: async (uuid) => {
+        const known = held.claimOn(uuid);
+        if (this.#journal.waits && known !== undefined) return known ?? undefined;
+        try {
+          return await machineClaims.get(uuid);
+        } catch (error) {
+          if (!isAway(error) || !held.claimsKnown) throw error;
+          return known ?? undefined;
+        }
+      },
+      release: async (uuid, job_uuid) => {
+        const release = () => machineClaims.release(uuid, job_uuid);
+        if (!held.has(job_uuid)) return await release();
+        await this.#journal.write({ op: "unclaim", uuid, job_uuid }, release, undefined);
+        held.claimed(uuid, null);
+      },
+    };
+  }
+
+  /** A write about a claim, by the journal where it must be. */
+  #write(hold: Hold, entry: JournalEntry, write: () => Promise<boolean>): Promise<boolean> {
+    return this.#held.holds(hold) ? this.#journal.write(entry, write, true) : write();
+  }
+
+  /** Jobs of this host's runner. One that has run before may have claimed machines. */
+  async #took(jobs: readonly Job[]): Promise<void> {
+    for (const job of jobs) this.#held.took(job);
+    const before = jobs.filter((job) => job.starts > 1 || job.chain_results.length > 0)
+      .map(({ uuid }) => uuid);
+    if (before.length === 0) return;
+    try {
+      for (const claim of await this.#parts.claimsOf(before)) this.#held.claimed(claim.uuid, claim);
+    } catch (error) {
+      if (!isAway(error)) throw error;
+      this.#held.claimsUnread(before);
+    }
+  }
+
+  /** One that was canceled, and that its runner goes on to undo. */
+  #seen(job: Job): void {
+    const { uuid, runner_id, phase } = job;
+    if (runner_id !== this.#runner || phase !== "oncancel" || !isHeld(stateOf(job))) return;
+    if (!this.#held.has(uuid) || this.#held.get(uuid)?.phase !== phase) this.#held.took(job);
+  }
+
+  /** Keeps a text that is of one piece; large ones are read in parts, once. */
+  #shown<T extends StoredText | undefined>(
+    uuid: JobUuid,
+    showing: Showing | undefined,
+    text: T,
+  ): T {
+    const isWhole = text?.parts.every((part) => part instanceof Uint8Array);
+    if (text !== undefined && isWhole === true) this.#kept.put(keyOf(uuid, showing), text);
+    return text;
+  }
+
+  #stale(uuid: JobUuid, showing: Showing): StoredText | undefined {
+    const job = this.#held.get(uuid);
+    if (job !== undefined) {
+      return { ...textOfJob(job, showing), staleMs: this.#parts.silentMs() };
+    }
+    const kept = this.#kept.get(keyOf(uuid, showing));
+    return kept === undefined ? undefined : { ...kept.text, staleMs: kept.ageMs };
+  }
+}
+
+/** Secrets are left out of a text in another way when each job is a text of its own. */
+function keyOf(uuid: JobUuid, showing: Showing | undefined): string {
+  return `${uuid} ${showing?.apart === true}`;
+}

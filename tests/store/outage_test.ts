@@ -1,0 +1,363 @@
+// A store whose database goes away: what a runner writes waits in the journal of the host and is delivered once, in its
+// order; reads are answered from memory; and no call waits longer than its deadline. The server is a real one.
+
+import { assert, assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import type { Job } from "../../src/domain/job/job.ts";
+import type { TaskEvent } from "../../src/domain/job/state.ts";
+import type { JobNotice } from "../../src/store/job_store.ts";
+import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { LocalStore, Store } from "../../src/store/store.ts";
+import { lifeOf } from "../support/clocked_store.ts";
+import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { OUTAGE, postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
+import { openServerRelay, type ServerRelay } from "../support/server_relay.ts";
+import { until } from "../support/until.ts";
+import { create, holdOf, JOB, kindsOf, present, recordOf, run } from "./store_case.ts";
+
+const HOST = "33333333-0000-4000-8000-000000000001";
+const LIFE = lifeOf(RUNNER);
+/** Short, so that an outage is noticed soon; a busy machine answers in less. */
+const DEADLINE_MS = 2_000;
+const MACHINE = uuidOf<MachineUuid>(901);
+/** How a transaction ends that has written. */
+const COMMIT = "NOTIFY zonewright; COMMIT";
+const SHOWING = { wording: "document", now: T0, apart: false } as const;
+
+let folder: string;
+let server: PostgresServer;
+let made = 0;
+
+const isMissing = postgresFolder() === undefined;
+if (!isMissing) {
+  Deno.test.beforeAll(async () => {
+    folder = await Deno.makeTempDir({ prefix: "zonewright-test-" });
+    server = await startPostgres(folder);
+  });
+  Deno.test.afterAll(async () => {
+    await server.stop();
+    await Deno.remove(folder, { recursive: true });
+  });
+}
+
+/** A host that may be cut off from its database, and another one that is not. */
+interface Host {
+  readonly store: Store;
+  readonly local: LocalStore;
+  readonly relay: ServerRelay;
+  readonly other: Store;
+  /** Closes the store of the host and opens it again on the same file, as a new agent does. */
+  reopen(): Promise<Store>;
+}
+
+/** Registers a test that runs with a host of its own. */
+function outageTest(
+  name: string,
+  run: (host: Host) => Promise<void>,
+  outage: Partial<typeof OUTAGE> = {},
+): void {
+  Deno.test({
+    name: `${name} [needs postgres]`,
+    ignore: isMissing && Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all",
+    fn: async () => {
+      const database = `outage_${++made}`;
+      const sockets = `${folder}/relay_${made}`;
+      await Deno.mkdir(sockets);
+      await server.sql(`CREATE DATABASE ${database}`);
+      await migrateSharedDatabase({ url: server.url(database), deadlineMs: 60_000 });
+      const relay = openServerRelay(sockets, server.folder);
+      const [local, otherLocal] = [
+        await openSqliteStore(`${sockets}/host.db`),
+        await openSqliteStore(":memory:"),
+      ];
+      const options = { ...OUTAGE, ...outage, deadlineMs: DEADLINE_MS };
+      const open = () =>
+        openPostgresStore(local, { ...options, url: relay.url(database), host: HOST });
+      const otherOptions = { ...OUTAGE, deadlineMs: 60_000, url: server.url(database) };
+      const other = await openPostgresStore(otherLocal, { ...otherOptions, host: RUNNER });
+      let store = await open();
+      try {
+        const reopen = async () => {
+          await store.close();
+          return store = await open();
+        };
+        await run({ store, local, relay, other, reopen });
+      } finally {
+        for (const one of [store, other, local, otherLocal]) await one.close();
+        relay.close();
+      }
+    },
+  });
+}
+
+/** Writes the end of a task, as the runner of the host does. */
+async function record(store: Store, job: Job, event: TaskEvent, place: number): Promise<boolean> {
+  const entry = resultOf(`task ${place}`);
+  return await store.jobs.recordTask(recordOf(job, event, { position: place, entry }));
+}
+
+const rowsOf = async ({ local }: Host) => (await local.journal.size()).rows;
+const namesOf = ({ chain_results }: Job) => chain_results.map(({ name }) => name);
+const delivered = (host: Host) =>
+  until("the journal to be delivered", async () => await rowsOf(host) === 0);
+
+const CHAIN = workflowOf({ chain: ["a", "b", "c", "d"].map((name) => taskOf(name)) });
+
+outageTest(
+  "results wait in the journal, and are delivered once and in their order",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    assert(await record(store, job, { kind: "continue" }, 0));
+    assertEquals(await rowsOf(host), 0);
+    relay.cut();
+    assert(await record(store, job, { kind: "continue" }, 1));
+    assertEquals(await store.info.append(JOB, { line: 1 }, T0, 9, 1), "appended");
+    assert(await store.machineClaims.take({ uuid: MACHINE, host: "simulated", job_uuid: JOB }));
+    assertEquals((await store.machineClaims.get(MACHINE))?.job_uuid, JOB);
+    assert(await record(store, job, { kind: "continue" }, 2));
+    assert(await record(store, job, { kind: "succeed" }, 3));
+    assertEquals(await rowsOf(host), 5);
+    assertEquals((await present(other)).chain_results.length, 1);
+    await assertRejects(() => store.jobs.claim(LIFE, 1), AgentError, "Cannot reach the database");
+    relay.mend();
+    await delivered(host);
+    const after = await present(other);
+    assertEquals(after.execution, "succeeded");
+    assertEquals(namesOf(after), ["task 0", "task 1", "task 2", "task 3"]);
+    assertEquals(await other.info.list(JOB), [{ line: 1 }]);
+    assertEquals((await other.machineClaims.get(MACHINE))?.host, "simulated");
+  },
+);
+
+outageTest(
+  "a result whose commit was not answered is one result, whether it was delivered or not",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    const lost = relay.loseAnswer(COMMIT).then(() => relay.cut());
+    assert(await record(store, job, { kind: "continue" }, 0));
+    await lost;
+    assertEquals(await rowsOf(host), 1);
+    assertEquals(namesOf(await present(other)), ["task 0"]);
+    assert(await record(store, job, { kind: "continue" }, 1));
+    relay.mend();
+    await delivered(host);
+    assertEquals(namesOf(await present(other)), ["task 0", "task 1"]);
+  },
+);
+
+outageTest(
+  "a cancel by another host wins over what the journal holds, and the host hears of it",
+  async (host) => {
+    const { store, relay, other } = host;
+    const workflow = workflowOf({ chain: CHAIN.chain, oncancel: [taskOf("undo")] });
+    const job = await run(store, jobOf(1, { workflow }));
+    const notices: JobNotice[] = [];
+    const end = store.jobs.follow((notice) => void notices.push(notice));
+    relay.cut();
+    assert(await record(store, job, { kind: "continue" }, 0));
+    assert(await record(store, job, { kind: "succeed" }, 1));
+    assertEquals((await other.jobs.cancel(JOB)).kind, "changed");
+    relay.mend();
+    await delivered(host);
+    await until("the host to hear of it", () => notices.some(({ kind }) => kind === "canceled"));
+    end();
+    const canceled = await present(other);
+    assertEquals([canceled.execution, canceled.chain_results], ["canceled", []]);
+    // The runner has left the job: it gets it back, to undo it.
+    const renewed = await store.jobs.renew(LIFE, [], 60_000);
+    assert(renewed.kind === "renewed");
+    assertEquals(renewed.unknown.map(({ uuid, phase }) => [uuid, phase]), [[JOB, "oncancel"]]);
+    relay.cut();
+    const [undoing] = renewed.unknown;
+    assert(undoing !== undefined && await record(store, undoing, { kind: "succeed" }, 0));
+    relay.mend();
+    await delivered(host);
+    assertEquals((await present(other)).oncancel_results.map(({ name }) => name), ["task 0"]);
+  },
+);
+
+outageTest(
+  "what an ended agent has left in the journal comes before the next one begins",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    const drained = await run(store, jobOf(2, { workflow: CHAIN }));
+    relay.cut();
+    assert(await record(store, job, { kind: "continue" }, 0));
+    assert(await record(store, drained, { kind: "continue" }, 0));
+    assert(await store.jobs.release(holdOf(drained), 5));
+    const again = await host.reopen();
+    assertEquals(await rowsOf(host), 3);
+    const begin = () => again.jobs.begin(lifeOf(RUNNER, 2), [LIFE.incarnation], 60_000);
+    await assertRejects(begin, AgentError, "Cannot reach the database");
+    relay.mend();
+    const begun = await until("the runner to begin", () => begin().catch(() => undefined));
+    assertEquals([begun, await rowsOf(host)], [{ kind: "begun", rescued: 1 }, 0]);
+    const { jobs } = await again.jobs.claim(lifeOf(RUNNER, 2), 9);
+    // The interrupted task counts as started, that of the job that was given back does not.
+    const shown = jobs.map((one) => [one.uuid, namesOf(one), one.starts]);
+    assertEquals(shown.toSorted(), [[JOB, ["task 0"], 2], [drained.uuid, ["task 0"], 1]]);
+    assertEquals((await present(other)).lease, job.lease + 1);
+  },
+);
+
+outageTest(
+  "a full journal refuses the next result, and loses none that it has",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    relay.cut();
+    assert(await record(store, job, { kind: "continue" }, 0));
+    const note = () => store.info.append(JOB, { line: "x".repeat(500) }, T0, 9, 1);
+    await assertRejects(note, AgentError, "the journal has");
+    const large = { ...recordOf(job, { kind: "continue" }), position: 1 };
+    const entry = resultOf("task 1", { result: "x".repeat(2_000) });
+    const write = () => store.jobs.recordTask({ ...large, entry });
+    const refused = await assertRejects(write, AgentError);
+    assertEquals(refused.code, "storage_full");
+    assertEquals(await rowsOf(host), 1);
+    relay.mend();
+    assert(await until("the result to be taken", () => write().catch(() => false)));
+    await delivered(host);
+    assertEquals(namesOf(await present(other)), ["task 0", "task 1"]);
+  },
+  { journalBytesMax: 1_000 },
+);
+
+outageTest(
+  "jobs that run here, or were shown lately, are shown while the database is away; others are refused",
+  async ({ store, relay }) => {
+    await create(store, jobOf(2, { workflow: workflowOf({ name: "shown" }) }));
+    assert(await store.jobs.cancel(uuidOf<JobUuid>(2)));
+    await create(store, jobOf(3));
+    assert(await store.jobs.cancel(uuidOf<JobUuid>(3)));
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    await store.jobs.text(uuidOf<JobUuid>(2), SHOWING);
+    relay.cut();
+    assert(await record(store, job, { kind: "continue" }, 0));
+    const shown = async (number: number) => {
+      const text = await store.jobs.text(uuidOf<JobUuid>(number), SHOWING);
+      assert(text?.staleMs !== undefined && text.parts[0] instanceof Uint8Array);
+      return JSON.parse(new TextDecoder().decode(text.parts[0]));
+    };
+    const running = await shown(1);
+    assertEquals([running.execution, running.chain_results[0].name], ["running", "task 0"]);
+    const { name, execution } = await shown(2);
+    assertEquals([name, execution], ["shown", "canceled"]);
+    await assertRejects(() => shown(3), AgentError, "Cannot reach the database");
+    await assertRejects(() => shown(4), AgentError, "Cannot reach the database");
+    assert(await record(store, job, { kind: "cb_wait" }, 1));
+    assertEquals((await shown(1)).execution, "waiting");
+  },
+);
+
+outageTest(
+  "no call waits longer than its deadline on a server that is stopped",
+  async ({ store }) => {
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    await server.pause();
+    try {
+      const calls = callsOf(store, job);
+      const ends = await Promise.allSettled(calls.map((call) => call()));
+      const words = ends.map((end) =>
+        end.status === "fulfilled"
+          ? "answered"
+          : end.reason instanceof AgentError
+          ? end.reason.code
+          : String(end.reason)
+      );
+      assertEquals(kindsOf(words.map((kind) => ({ kind }))), { overloaded: calls.length });
+      // It counts as away now: nobody waits for it.
+      await assertRejects(() => store.jobs.get(JOB), AgentError, "Cannot reach the database");
+    } finally {
+      await server.resume();
+    }
+    await until("the server to be heard", () => store.jobs.get(JOB).catch(() => undefined));
+  },
+);
+
+/** Every call of the store that needs the database, and has no other answer. */
+function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
+  const { jobs, workflows, info, log, events, callbacks, machineClaims } = store;
+  const workflow = workflowOf({ uuid: uuidOf<WorkflowUuid>(7) });
+  const other = uuidOf<JobUuid>(7);
+  const page = { limit: 1 };
+  return [
+    () => jobs.create(jobOf(2)),
+    () => jobs.retry(JOB, jobOf(3)),
+    () => jobs.get(JOB),
+    () => jobs.text(other, SHOWING),
+    () => jobs.bytes(JOB),
+    () => jobs.execution(JOB),
+    () => jobs.list({}),
+    () => jobs.texts({}, page, SHOWING),
+    () => jobs.keys({}),
+    () => jobs.summaries({ searchesParams: false }, page),
+    () => jobs.summaryCounts({ searchesParams: false }),
+    () => jobs.summary(JOB),
+    () => jobs.ofTarget("/t", 1),
+    () => jobs.count({}),
+    () => jobs.hasParam("p"),
+    () => jobs.claim(LIFE, 1),
+    () => jobs.ready(LIFE, 1, new Set()),
+    () => jobs.hold(LIFE, []),
+    () => jobs.begin(LIFE, [], 60_000),
+    () => jobs.renew(LIFE, [holdOf(job)], 60_000),
+    () => jobs.rescue(RUNNER),
+    () => jobs.cancel(JOB),
+    () => jobs.resume(JOB, { kind: "result", result: "OK" }),
+    () => jobs.stats(),
+    () => jobs.finished(T0),
+    () => jobs.prune({ age_ms: null, finished_max: 0, limit: 1 }),
+    () => jobs.pruneKeys(1),
+    () => jobs.pruneInfo(1),
+    () => workflows.create(workflow),
+    () => workflows.replace(workflow),
+    () => workflows.remove(workflow.uuid),
+    () => workflows.get(workflow.uuid),
+    () => workflows.list({}),
+    () => workflows.text(workflow.uuid, "shown"),
+    () => workflows.count({}),
+    () => info.append(JOB, { line: 1 }, T0),
+    () => info.list(JOB),
+    () => log.lines(JOB, page),
+    () => log.attempts(JOB),
+    () => events.bounds(),
+    () => events.after(0, 1),
+    () => events.append({ kind: "host", payload: { change: "started", detail: "x" } }),
+    () => callbacks.take(1, 1),
+    () => callbacks.nextDue(),
+    () => machineClaims.left(),
+    () => machineClaims.leftover(MACHINE),
+    () => machineClaims.settle(),
+    () => machineClaims.drop(MACHINE, JOB),
+    () => store.measures.check(),
+  ];
+}
+
+outageTest(
+  "calls whose commit was not answered answer as if it had been",
+  async ({ store, relay }) => {
+    await create(store, jobOf(1));
+    const workflow = workflowOf({ uuid: uuidOf<WorkflowUuid>(7) });
+    const unanswered = async <T>(call: () => Promise<T>): Promise<T> => {
+      const lost = relay.loseAnswer(COMMIT);
+      const answer = await call();
+      await lost;
+      return answer;
+    };
+    assertEquals((await unanswered(() => store.jobs.cancel(JOB))).kind, "changed");
+    assertEquals((await store.jobs.cancel(JOB)).kind, "made");
+    const post = () => store.workflows.create(workflow);
+    assertEquals(await unanswered(post), { kind: "created" });
+    assertEquals(await post(), { kind: "uuid_taken" });
+    const remove = () => store.workflows.remove(workflow.uuid);
+    assertEquals([await unanswered(remove), await remove()], [true, false]);
+    assertEquals((await unanswered(() => store.jobs.create(jobOf(2)))).kind, "created");
+  },
+);
