@@ -1,6 +1,7 @@
 // Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
 // read at that moment.
 
+import { whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -242,32 +243,29 @@ export async function agentMetrics(sources: MetricSources): Promise<Family[]> {
 
 async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
   const at = now();
-  const [stats, measures, sync, mediaBytes, left] = await Promise.all([
-    store.jobs.stats(),
+  const [jobs, measures, sync, mediaBytes] = await Promise.all([
+    whileThere(jobFamilies(store)),
     store.measures.read(),
     store.index.lastSync(),
     store.media.bytes(),
-    store.machineClaims.left(),
   ]);
   const { oldest_ready_at, file_bytes, free_bytes } = measures;
   // After the clock was set back, an age is never negative.
-  const ageMs = oldest_ready_at === null ? 0 : Math.max(msBetween(oldest_ready_at, at), 0);
+  const ageMs = typeof oldest_ready_at === "string"
+    ? Math.max(msBetween(oldest_ready_at, at), 0)
+    : 0;
   return [
-    {
-      name: "zonewright_jobs",
-      type: "gauge",
-      help: "Jobs that are kept, by execution.",
-      samples: EXECUTIONS.map((execution) => ({
-        labels: { execution },
-        value: STATS_WINDOWS.reduce((sum, window) => sum + stats[window][execution], 0),
-      })),
-    },
     gauge(
+      "store_reachable",
+      "Whether the database of jobs answers; what it says is left out while it does not.",
+      jobs === undefined || oldest_ready_at === undefined ? 0 : 1,
+    ),
+    ...jobs ?? [],
+    ...oldest_ready_at === undefined ? [] : [gauge(
       "queue_oldest_age_seconds",
       "How long the oldest job that could run has waited; 0 without one.",
       ageMs / MS_PER_SECOND,
-    ),
-    gauge("machine_leftovers", "Machines of failed jobs that are not yet removed.", left.length),
+    )],
     gauge("store_bytes", "Size of the database, without its log.", file_bytes),
     gauge("store_free_bytes", "Part of the database that is empty, and is used first.", free_bytes),
     gauge("media_cache_bytes", "Downloaded files that are kept.", mediaBytes),
@@ -281,6 +279,25 @@ async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
       "Documents that the last sync refused or did not reach.",
       sync?.problems.length ?? 0,
     ),
+  ];
+}
+
+/** What a database that agents share says of jobs. */
+async function jobFamilies(
+  { jobs, machineClaims }: Pick<Store, "jobs" | "machineClaims">,
+): Promise<Family[]> {
+  const [stats, left] = await Promise.all([jobs.stats(), machineClaims.left()]);
+  return [
+    {
+      name: "zonewright_jobs",
+      type: "gauge",
+      help: "Jobs that are kept, by execution.",
+      samples: EXECUTIONS.map((execution) => ({
+        labels: { execution },
+        value: STATS_WINDOWS.reduce((sum, window) => sum + stats[window][execution], 0),
+      })),
+    },
+    gauge("machine_leftovers", "Machines of failed jobs that are not yet removed.", left.length),
   ];
 }
 

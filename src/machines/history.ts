@@ -1,7 +1,7 @@
 // The jobs of one machine, found by their target. Any job may have that target, but only jobs of the
 // provisioning workflow create machines and say how they were made.
 
-import { AgentError } from "../domain/error.ts";
+import { AgentError, whileThere } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isUndoing, type Job, type JobFields } from "../domain/job/job.ts";
 import { isFinal, UNFINISHED } from "../domain/job/state.ts";
@@ -50,6 +50,8 @@ export interface MachineHistory {
   readonly job: Job | undefined;
   /** Media in its zone: placed and not ejected, as paths inside the machine. */
   readonly media: readonly string[];
+  /** Whether the machine's jobs could not be read: the database is away. */
+  readonly stale: boolean;
 }
 
 /**
@@ -62,15 +64,23 @@ export async function historyOf(
   machine: JsonObject | null,
   store: JobsOnly,
 ): Promise<MachineHistory> {
-  const jobs = await jobsOf(machineTarget(uuid), store);
+  const reading = jobsOf(machineTarget(uuid), store);
+  // Without its jobs nobody knows whether a machine that is not there is being made.
+  const jobs = machine === null ? await reading : await whileThere(reading);
+  if (jobs === undefined) return staleHistory(machine ?? {});
   const making = jobs.filter(isProvisioning);
   const stands = ({ execution }: Job) => execution === "succeeded" || !isFinal(execution);
   const job = (machine === null ? undefined : making.find(stands)) ?? making[0];
-  if (machine === null) return { job, media: [] };
+  if (machine === null) return { job, media: [], stale: false };
   const placed = job === undefined || !stands(job) ? [] : placedBy(job);
   const ejected = jobs.flatMap(ejectedBy);
   const media = [...placed.filter((file) => !ejected.includes(file)), ...attachedMedia(machine)];
-  return { job, media: [...new Set(media)] };
+  return { job, media: [...new Set(media)], stale: false };
+}
+
+/** What is known of a machine of the host while its jobs cannot be read. */
+export function staleHistory(machine: JsonObject): MachineHistory {
+  return { job: undefined, media: attachedMedia(machine), stale: true };
 }
 
 /** Whether a job makes a machine. */
@@ -153,11 +163,14 @@ export function openMachineReading(
   };
 }
 
-/** Lists these machines of the host, and those that jobs are about to create. */
+/**
+ * Lists these machines of the host, and those that jobs are about to create.
+ * @returns `stale` when these jobs cannot be read, and their machines are left out
+ */
 export async function listAllMachines(
   machines: readonly JsonObject[],
   { jobs }: JobsOnly,
-): Promise<ListedMachine[]> {
+): Promise<{ readonly listed: readonly ListedMachine[]; readonly stale: boolean }> {
   const listed = new Map<string, ListedMachine>();
   for (const machine of machines) {
     const uuid = String(machine.uuid);
@@ -165,11 +178,14 @@ export async function listAllMachines(
   }
   const workflow_uuid = PROVISION_MACHINE.uuid;
   for (const execution of UNFINISHED) {
-    const making = await jobs.list({ execution, workflow_uuid }, { limit: MAKING_MAX });
+    const making = await whileThere(
+      jobs.list({ execution, workflow_uuid }, { limit: MAKING_MAX }),
+    );
+    if (making === undefined) return { listed: [...listed.values()], stale: true };
     for (const { job } of making) {
       const uuid = machineOfTarget(job.target);
       if (uuid !== undefined && !listed.has(uuid)) listed.set(uuid, { uuid, machine: null, job });
     }
   }
-  return [...listed.values()];
+  return { listed: [...listed.values()], stale: false };
 }

@@ -7,6 +7,7 @@
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { AgentError, messageOf } from "../../domain/error.ts";
+import { MS_PER_SECOND } from "../../domain/instant.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type Showing, type StoredText } from "../../store/stored_text.ts";
@@ -90,6 +91,10 @@ export async function answerText(
   options: Omit<AnswerOptions, "bytes" | "small"> & { readonly shown: Shown },
 ): Promise<Response> {
   const length = options.shown === textBytes ? { bytes: text.bytes } : {};
+  if (text.staleMs !== undefined) {
+    c.header("age", String(Math.round(text.staleMs / MS_PER_SECOND)));
+    nameStale(c);
+  }
   const small = text.bytes <= SMALL_ANSWER_BYTES;
   try {
     return await answerPieces(c, piecesOf(options.shown(text)), { ...options, ...length, small });
@@ -98,6 +103,11 @@ export async function answerText(
     closeText(text);
     throw error;
   }
+}
+
+/** Says that the database is away, and that the answer is what is known without it. */
+export function nameStale(c: Context<HttpEnv>): void {
+  c.header("x-stale", "database");
 }
 
 /** The bytes of a text. Its parts are closed, even if not all are read. */

@@ -31,6 +31,7 @@ import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../domain/job/job.ts";
+import { nameStale } from "../answer/text_answer.ts";
 import { readJson, smallBody, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import {
@@ -39,6 +40,7 @@ import {
   type MachineHistory,
   openMachineReading,
   type ReadMachines,
+  staleHistory,
 } from "../../machines/history.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
@@ -163,6 +165,7 @@ async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promis
   const { vmadm } = context.machines;
   const machine = await vmadm.get(uuid);
   const history = await historyOf(uuid, machine, context.store);
+  if (history.stale) nameStale(c);
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
   const answer: ShapeOf<typeof MACHINE_READ> = {
@@ -217,16 +220,21 @@ async function listMachines(
   const fits = filterOf(filter);
   const { machines, ageMs } = await readMachines(max_age * 1000);
   if (ageMs > 0) c.header("age", String(Math.round(ageMs / 1000)));
-  const listed = await listAllMachines(machines, context.store);
+  const { listed, stale } = await listAllMachines(machines, context.store);
+  let isStale = stale;
   const found = listed.filter(({ machine, job }) => fits(machine, job));
   c.header("x-count", String(found.length));
   const shown: ShownMachine[] = [];
   for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
     const history = machine === null
-      ? { job, media: [] }
+      ? { job, media: [], stale: false }
+      : isStale
+      ? staleHistory(machine)
       : await historyOf(uuid, machine, context.store);
+    isStale ||= history.stale;
     shown.push(shownMachine(c, machineOnWire(uuid, machine, history, context.wording)));
   }
+  if (isStale) nameStale(c);
   return c.json(shown);
 }
 

@@ -83,7 +83,6 @@ export class SharedDatabase {
   readonly #followers = new Set<Follower>();
   readonly #idle: ServerSession[] = [];
   readonly #waiting: (() => void)[] = [];
-  /** Whether the server answers. */
   readonly reach: ServerReach;
   #reading = 0;
   #writer: ServerSession | undefined;
@@ -95,10 +94,7 @@ export class SharedDatabase {
 
   constructor(options: ServerOptions) {
     this.#options = options;
-    this.reach = new ServerReach(options, {
-      returned: () => this.#look(),
-      open: () => this.#open,
-    });
+    this.reach = new ServerReach(options, { returned: () => this.#look(), open: () => this.#open });
   }
 
   /**
@@ -117,10 +113,10 @@ export class SharedDatabase {
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
-    const queued = run as QueuedWrite["run"];
-    this.#pending.push({ run: queued, resolve, reject, deadlineMs, meetings: 0 });
+    const written = { run: run as QueuedWrite["run"], meetings: 0 };
+    this.#pending.push({ ...written, resolve, reject, deadlineMs });
     this.#rounds ??= this.#runRounds();
-    // The promise is settled with what `run` returned, so its type is T; so is that of what it is given.
+    // The promise is settled with what `run` returned, and that is what it is given: the type is T.
     return await (promise as Promise<T>);
   }
 
@@ -321,9 +317,8 @@ export class SharedDatabase {
     } catch (error) {
       this.#kept.clear();
       // All have run: what broke may have been the answer to the commit.
-      if (client.broken && values.length === batch.length) {
-        batch.forEach((write, at) => write.earlier = values[at]);
-      }
+      const committing = client.broken && values.length === batch.length;
+      if (committing) batch.forEach((write, at) => write.earlier = values[at]);
       if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
       throw client.broken ? new Broken(messageOf(error)) : error;
     } finally {
@@ -382,7 +377,6 @@ export class SharedDatabase {
     return value;
   }
 
-  /** The error of a call that was not answered in time. */
   #missed(error: unknown): AgentError {
     if (this.#open) this.reach.missed();
     return away(error);

@@ -4,7 +4,7 @@
 import { type Context, Hono } from "hono";
 import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
 import { about, integer } from "../../../domain/description/value.ts";
-import { AgentError } from "../../../domain/error.ts";
+import { AgentError, whileThere } from "../../../domain/error.ts";
 import { nearName } from "../../../domain/field_check.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import {
@@ -25,6 +25,7 @@ import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, nameAnswer, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets, showingTo } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
+import type { Store } from "../../../store/store.ts";
 import {
   anyExecution,
   isParamKey,
@@ -35,8 +36,8 @@ import {
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
-import { closing } from "../../../runtime/waiting.ts";
-import { isFinal } from "../../../domain/job/state.ts";
+import { closing, pause } from "../../../runtime/waiting.ts";
+import { type Execution, isFinal } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
 
 type JobsContext = Pick<
@@ -261,7 +262,10 @@ function openJobWait(context: JobsContext): (c: Context<HttpEnv>) => Promise<Res
   };
 }
 
-/** Waits until the job is finished or waiting, or the time is up. @throws {AgentError} `not_found` */
+/**
+ * Waits until the job is finished or waiting, or the time is up; also while the database is away.
+ * @throws {AgentError} `not_found`
+ */
 async function settled(
   c: Context<HttpEnv>,
   { store, closing: ending, changes }: JobsContext,
@@ -272,14 +276,28 @@ async function settled(
   await closing(changes.listen(uuid), async (listener) => {
     let gone: AbortSignal | undefined;
     for (;;) {
-      const execution = await store.jobs.execution(uuid);
+      const execution = await executionIn(deadlineMs - performance.now(), uuid, store);
       if (execution === undefined) throw jobNotFound(uuid);
       const leftMs = deadlineMs - performance.now();
       // Ends when the job is done, the time is up, or the caller or the agent leaves.
-      if (isFinal(execution) || execution === "waiting" || leftMs <= 0) return;
+      const isSettled = execution !== "unread" && (isFinal(execution) || execution === "waiting");
+      if (isSettled || leftMs <= 0) return;
       gone ??= AbortSignal.any([c.req.raw.signal, ending]);
       if (gone.aborted) return;
       await listener.wait(Math.min(LOOK_MS_MAX, leftMs), gone);
     }
   });
+}
+
+/** The execution of a job; `unread` when it is not read in time, or the database is away. */
+async function executionIn(
+  ms: number,
+  uuid: JobUuid,
+  { jobs }: Pick<Store, "jobs">,
+): Promise<Execution | "unread" | undefined> {
+  const over = new AbortController();
+  const late = pause(ms, over.signal).then(() => "unread" as const);
+  const reading = whileThere(jobs.execution(uuid).then((execution) => ({ execution })));
+  const read = await Promise.race([reading, late]).finally(() => over.abort());
+  return read === undefined || read === "unread" ? "unread" : read.execution;
 }
