@@ -329,7 +329,8 @@ function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
     () => log.attempts(JOB),
     () => events.bounds(),
     () => events.after(0, 1),
-    () => events.append({ kind: "host", payload: { change: "started", detail: "x" } }),
+    () =>
+      events.append({ kind: "host", payload: { host_uuid: HOST, change: "started", detail: "x" } }),
     () => callbacks.take(1, 1),
     () => callbacks.nextDue(),
     () => machineClaims.left(),

@@ -11,7 +11,8 @@ import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
 import { otherSchemaOf, requireUsable, VERSION_OF_TABLES } from "./migrations.ts";
-import { noticesOf, wordsOf } from "./notices.ts";
+import { CHANNEL, type Follower, Listening } from "./listening.ts";
+import { noticesOf } from "./notices.ts";
 import { ServerReach } from "./reach.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import {
@@ -27,9 +28,6 @@ import {
   type ServerSession,
 } from "./server.ts";
 
-/** Called after commits, with the words that were said with them. */
-type Follower = (words: readonly string[]) => void;
-
 /** Writes in one transaction: it holds the locks of their rows. */
 const WRITES_AT_ONCE = 100;
 /** Sessions that read at the same time. */
@@ -39,10 +37,6 @@ const MEETINGS_MAX = 20;
 const MEETING_PAUSE_MS = 5;
 /** The part of the deadline after which a write stops waiting for a lock, so that those behind it have theirs. */
 const LOCK_SHARE = 5;
-/** Milliseconds between two looks without a notice of the server, and before it is asked again. */
-const POLL_MS = 5_000;
-/** The channel on which agents learn that something was committed. */
-const CHANNEL = "zonewright";
 
 /** What the statements of one transaction run on. */
 export interface Transaction {
@@ -80,21 +74,24 @@ interface QueuedWrite {
 export class SharedDatabase {
   readonly #options: ServerOptions;
   readonly #kept = new Map<string, unknown>();
-  readonly #followers = new Set<Follower>();
+  readonly #listening: Listening;
   readonly #idle: ServerSession[] = [];
   readonly #waiting: (() => void)[] = [];
   readonly reach: ServerReach;
   #reading = 0;
   #writer: ServerSession | undefined;
-  #listener: ServerSession | undefined;
   #pending: QueuedWrite[] = [];
   #rounds: Promise<void> | undefined;
-  #poll: ReturnType<typeof setInterval> | undefined;
   #open = true;
 
   constructor(options: ServerOptions) {
     this.#options = options;
-    this.reach = new ServerReach(options, { returned: () => this.#look(), open: () => this.#open });
+    this.#listening = new Listening(
+      options.deadlineMs,
+      (deadlineMs, noticed) => this.#connect(deadlineMs, noticed),
+    );
+    const returned = () => this.#listening.look();
+    this.reach = new ServerReach(options, { returned, open: () => this.#open });
   }
 
   /**
@@ -161,67 +158,17 @@ export class SharedDatabase {
    * without one. @returns ends that
    */
   follow(committed: Follower): () => void {
-    this.#followers.add(committed);
-    this.#poll ??= setInterval(() => this.#look(), POLL_MS);
-    void this.#listen();
-    return () => this.#followers.delete(committed);
+    return this.#listening.follow(committed);
   }
 
   /** Ends the pending writes and the sessions. */
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
+    this.#listening.close();
     await this.#rounds;
     await this.reach.ended();
-    clearInterval(this.#poll);
-    for (const client of [this.#writer, this.#listener, ...this.#idle]) client?.destroy();
-  }
-
-  #look(): void {
-    void this.#listen();
-    this.#called([]);
-  }
-
-  #called(words: readonly string[]): void {
-    // Followers read, and a closed store refuses that.
-    if (!this.#open) return;
-    for (const call of this.#followers) call(words);
-  }
-
-  /** Opens the session that listens, unless there is one. */
-  async #listen(): Promise<void> {
-    if (this.#followers.size === 0 || !this.#open) return;
-    const standing = this.#listener;
-    // Said again, it shows whether the server still answers.
-    if (standing !== undefined && !standing.broken) return await this.#listenOn(standing);
-    // Holds the place while it connects.
-    const none = () => new Promise<never>(() => {});
-    this.#listener = { broken: false, query: none, script: none, destroy: () => {} };
-    try {
-      const client = await this.#connect(
-        performance.now() + this.#options.deadlineMs,
-        (notice) => this.#called(wordsOf(notice)),
-      );
-      this.#listener = client;
-      if (!this.#open) return client.destroy();
-      await this.#listenOn(client);
-      // What was committed before it listened.
-      this.#called([]);
-    } catch {
-      // Without it, followers are called every POLL_MS, and then it is tried again.
-      this.#listener = undefined;
-    }
-  }
-
-  async #listenOn(client: ServerSession): Promise<void> {
-    const timer = setTimeout(() => client.destroy(), this.#options.deadlineMs);
-    try {
-      await client.script(`LISTEN ${CHANNEL}`);
-    } catch {
-      client.destroy();
-    } finally {
-      clearTimeout(timer);
-    }
+    for (const client of [this.#writer, ...this.#idle]) client?.destroy();
   }
 
   /** Waits for a place among the readers. */
