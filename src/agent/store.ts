@@ -20,6 +20,7 @@ import { untilDone } from "../runtime/waiting.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
+import { requireJobsHere } from "../state_dir/move_mark.ts";
 import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ServerOptions } from "../store/postgres/server.ts";
@@ -102,6 +103,8 @@ async function openStore(
   const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
   const path = join(state.path, DATABASE_NAME);
   removeUnfinishedRestore(path);
+  const stored = config.store.value;
+  await requireJobsHere(state.path, stored.kind === "postgres" ? stored.url : undefined);
   const file = await openSqliteStore(path, {
     broken,
     ...(committing === undefined ? {} : { committing, migrating: committing }),
@@ -137,7 +140,7 @@ async function openSharedStore(
   const { openPostgresStore } = await import("../store/postgres/postgres_store.ts");
   const { journalBytesMax, keptAnswersBytesMax: keptBytesMax } = limits;
   const shared = await openPostgresStore(local, {
-    ...await serverOf(config),
+    ...await sharedServer(config),
     ...{ host, journalBytesMax, keptBytesMax, log },
     unusable: broken,
   });
@@ -151,7 +154,7 @@ async function openSharedStore(
  */
 export async function migrateSharedStore(config: Config, roles: StoreRoles): Promise<Migrated> {
   const { migrateSharedDatabase } = await import("../store/postgres/migrations.ts");
-  return await migrateSharedDatabase(await serverOf(config), roles);
+  return await migrateSharedDatabase(await sharedServer(config), roles);
 }
 
 /**
@@ -198,16 +201,19 @@ export function sharedConditionReader(
   if (config.store.value.kind === "sqlite") return undefined;
   return async () => {
     const { readCondition } = await import("../store/postgres/condition.ts");
-    return await readCondition(await serverOf(config), systemNow);
+    return await readCondition(await sharedServer(config), systemNow);
   };
 }
 
-/** How the configured database is reached. */
-async function serverOf(
+/**
+ * How the configured database is reached.
+ * @throws {AgentError} `invalid_argument` when the store is none
+ */
+export async function sharedServer(
   { store, store_notices, store_password_file, store_ca_file, store_deadline }: Config,
 ): Promise<ServerOptions> {
   if (store.value.kind !== "postgres") {
-    throw invalidArgument("store", "Cannot migrate the store: expected a store postgres://");
+    throw invalidArgument("store", "Cannot use the store: expected a store postgres://");
   }
   const password = store_password_file.value;
   const noticesUrl = store_notices.value;

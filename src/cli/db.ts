@@ -138,6 +138,45 @@ const MIGRATE: Command = {
   },
 };
 
+const MOVE: Command = {
+  summary: "move this host's jobs into the database that agents share, or back",
+  operands: "",
+  examples: [
+    ["db move --store postgres://agent@db.example.org/fleet", "with the agent stopped"],
+    ["db move --store postgres://agent@db.example.org/fleet --back", "until the first new job"],
+  ],
+  flags: [
+    {
+      name: "back",
+      help: "remove from the database what was moved; the state folder has it still",
+    },
+    ...configFlags().filter(({ name }) =>
+      PLACE_FLAGS.some((flag) => flag.name === name) || name.startsWith("store")
+    ),
+  ],
+  notes: [
+    "It copies workflows, jobs with results, log and keys, and claims of machines. The state folder keeps\n" +
+    "them, and an agent does not start on them there. A move that was cut off goes on when it is called\n" +
+    "again. The way back is open until a job of this host is new, or has gone on.",
+  ],
+  shared: "output",
+  async run(call) {
+    const config = await loadConfig(configSources(call));
+    const { moveStore } = await import("../agent/store_move.ts");
+    const back = call.args.has("back");
+    const report = await moveStore(config, back ? "back" : "there");
+    if (call.printer.json) call.printer.document(report);
+    else {
+      const { workflows, jobs, claims, passed } = report;
+      const deed = back ? "moved back" : "moved";
+      call.printer.data(
+        `${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims; ${passed} were in place`,
+      );
+    }
+    return EXIT.ok;
+  },
+};
+
 const PRUNE: Command = {
   summary: "remove old finished jobs now",
   examples: [["db prune --older-than 30d --yes", "what keep_finished does automatically, sooner"]],
@@ -179,5 +218,12 @@ const PRUNE: Command = {
 export const DB: Noun = {
   kind: "verbs",
   summary: "back up, restore, check and prune the agent's database",
-  verbs: { backup: BACKUP, restore: RESTORE, check: CHECK, migrate: MIGRATE, prune: PRUNE },
+  verbs: {
+    backup: BACKUP,
+    restore: RESTORE,
+    check: CHECK,
+    migrate: MIGRATE,
+    move: MOVE,
+    prune: PRUNE,
+  },
 };

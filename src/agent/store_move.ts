@@ -1,0 +1,56 @@
+// The way of a host from its own database to one that hosts share, and back, while its agent is stopped.
+
+import { join } from "@std/path";
+import type { Config } from "../config/settings.ts";
+import { AgentError } from "../domain/error.ts";
+import { randomUuid } from "../domain/id.ts";
+import {
+  type MoveMark,
+  readMoveMark,
+  removeMoveMark,
+  writeMoveMark,
+} from "../state_dir/move_mark.ts";
+import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
+import type { MoveReport } from "../store/postgres/move.ts";
+import { openMovedRows } from "../store/sqlite/moved_rows.ts";
+import { sharedServer } from "./store.ts";
+
+/**
+ * Moves the jobs of a state folder into the configured database, or back.
+ * @throws {AgentError} `conflict` while an agent runs, when the jobs are elsewhere, or as moveToShared() and
+ * moveBack(); `invalid_argument` when the configured store is no shared one
+ */
+export async function moveStore(config: Config, way: "there" | "back"): Promise<MoveReport> {
+  const server = await sharedServer(config);
+  const { moveBack, moveToShared } = await import("../store/postgres/move.ts");
+  const state = await takeStateDir(config.state_dir.value, randomUuid);
+  try {
+    const found = await readMoveMark(state.path);
+    if (found !== undefined && found.url !== server.url) {
+      throw new AgentError("conflict", `Cannot move: the jobs went to ${found.url} before`);
+    }
+    const from = openMovedRows(join(state.path, DATABASE_NAME));
+    const mark = (word: MoveMark["word"]) => writeMoveMark(state.path, { word, url: server.url });
+    try {
+      const host = state.runner.life.runner_id;
+      if (way === "back") {
+        if (found === undefined) {
+          throw new AgentError("conflict", "Cannot move back: the jobs are in the state folder");
+        }
+        const report = await moveBack(server, host, from, () => mark("returning"));
+        await removeMoveMark(state.path);
+        return report;
+      }
+      if (found?.word === "moved") {
+        throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
+      }
+      const report = await moveToShared(server, host, from, () => mark("moving"));
+      await mark("moved");
+      return report;
+    } finally {
+      from.close();
+    }
+  } finally {
+    state.release();
+  }
+}

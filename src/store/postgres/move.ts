@@ -1,0 +1,251 @@
+// Moves what a host's own database holds into a shared one, and back. Both go in batches, each one transaction, and
+// both may be cut off and begun again: what is there already is passed over.
+
+import { AgentError } from "../../domain/error.ts";
+import type { WorkflowUuid } from "../../domain/id.ts";
+import type { Task, Workflow } from "../../domain/job/workflow.ts";
+import { type MovedJob, type MovedRow, type MovedRows, STANDING } from "../sqlite/moved_rows.ts";
+import { SharedDatabase, type Transaction } from "./connection.ts";
+import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";
+import type { BoundValue, ServerOptions } from "./server.ts";
+
+/** Jobs in one transaction. */
+const JOBS_AT_ONCE = 50;
+/** Milliseconds for one transaction, since a job may be large. */
+const BATCH_MS = 60_000;
+
+/** What a move has done. */
+export interface MoveReport {
+  readonly workflows: number;
+  readonly jobs: number;
+  /** Claims of machines. */
+  readonly claims: number;
+  /** Of these, what was in its place before, such as after a move that was cut off. */
+  readonly passed: number;
+}
+
+/**
+ * Copies workflows, jobs with all that belongs to them, and claims of machines into a shared database. The jobs are
+ * bound to the host.
+ * @param host the uuid of the host
+ * @param begun called before the first write
+ * @throws {AgentError} `conflict` for a job that cannot be beside one of another host; `overloaded`; `other_schema`
+ */
+export async function moveToShared(
+  server: ServerOptions,
+  host: string,
+  from: MovedRows,
+  begun: () => Promise<void>,
+): Promise<MoveReport> {
+  return await withDatabase(server, async (db) => {
+    const columns = await db.read(columnsOf);
+    await begun();
+    const insert = inserter(columns, { host, queue: host, owner: host });
+    const workflows = from.workflows();
+    const claims = from.claims();
+    let [made, jobs] = [0, 0];
+    made += await db.write(async (tx) => {
+      let count = 0;
+      for (const row of workflows) count += await insert(tx, "workflows", row, "uuid");
+      for (const row of claims) count += await insert(tx, "machine_claims", row, "uuid");
+      return count;
+    });
+    for (let after = 0;;) {
+      const batch = from.jobs(after, JOBS_AT_ONCE);
+      const last = batch.at(-1);
+      if (last === undefined) break;
+      made += await db.write((tx) => insertJobs(tx, batch, insert));
+      jobs += batch.length;
+      after = last.id;
+    }
+    const whole = { workflows: workflows.length, jobs, claims: claims.length };
+    return { ...whole, passed: whole.workflows + whole.jobs + whole.claims - made };
+  });
+}
+
+/**
+ * Removes what was moved, so that the host's own database is the only one again.
+ * @param begun called before the first write
+ * @throws {AgentError} `conflict` when the host has new jobs here, or one that was moved has gone on
+ */
+export async function moveBack(
+  server: ServerOptions,
+  host: string,
+  to: MovedRows,
+  begun: () => Promise<void>,
+): Promise<MoveReport> {
+  return await withDatabase(server, async (db) => {
+    await requireUnchanged(db, host, to);
+    await begun();
+    let [jobs, removed] = [0, 0];
+    for (let after = 0;;) {
+      const batch = to.jobs(after, JOBS_AT_ONCE);
+      const last = batch.at(-1);
+      if (last === undefined) break;
+      removed += await db.write((tx) => deleteJobs(tx, host, batch));
+      jobs += batch.length;
+      after = last.id;
+    }
+    const claims = to.claims();
+    removed += await db.write((tx) =>
+      tx.run(
+        "DELETE FROM machine_claims WHERE uuid = ANY($1)",
+        claims.map(({ uuid }) => String(uuid)),
+      )
+    );
+    const whole = { workflows: 0, jobs, claims: claims.length };
+    return { ...whole, passed: jobs + claims.length - removed };
+  });
+}
+
+async function withDatabase<T>(
+  server: ServerOptions,
+  run: (db: SharedDatabase) => Promise<T>,
+): Promise<T> {
+  const db = new SharedDatabase({ ...server, deadlineMs: BATCH_MS });
+  try {
+    return await run(db);
+  } finally {
+    await db.close();
+  }
+}
+
+/** The columns of each table that the caller must or may give. */
+type SharedColumns = ReadonlyMap<string, readonly string[]>;
+
+async function columnsOf(tx: Transaction): Promise<SharedColumns> {
+  const found = await tx.rows<{ table: string; names: string }>(
+    `SELECT table_name::text AS table, string_agg(column_name, ' ') AS names FROM information_schema.columns
+      WHERE table_schema = 'public' AND is_identity = 'NO' GROUP BY table_name`,
+  );
+  return new Map(found.map(({ table, names }) => [table, names.split(" ")]));
+}
+
+/** Inserts a row unless there is one of its key. @returns how many were inserted */
+type Insert = (tx: Transaction, table: string, row: MovedRow, key: string) => Promise<number>;
+
+/** @param added what the shared tables have besides, wherever a row has it not */
+function inserter(columns: SharedColumns, added: MovedRow): Insert {
+  return async (tx, table, row, key) => {
+    const whole: MovedRow = { ...added, ...row };
+    const names = (columns.get(table) ?? []).filter((name) => Object.hasOwn(whole, name));
+    const values: BoundValue[] = names.map((name) => whole[name] ?? null);
+    const places = names.map((_, index) => `$${index + 1}`).join(", ");
+    return await tx.run(
+      `INSERT INTO ${table} (${
+        names.join(", ")
+      }) VALUES (${places}) ON CONFLICT (${key}) DO NOTHING`,
+      ...values,
+    );
+  };
+}
+
+async function insertJobs(
+  tx: Transaction,
+  batch: readonly MovedJob[],
+  insert: Insert,
+): Promise<number> {
+  const made: number[] = [];
+  for (const job of batch) made.push(...await insertJob(tx, job, insert));
+  // They have happened elsewhere, and long ago: nobody waits for them.
+  await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", made);
+  return made.length;
+}
+
+/** @returns its id, or nothing when it is there already */
+async function insertJob(tx: Transaction, job: MovedJob, insert: Insert): Promise<number[]> {
+  const { uuid, row, definition } = job;
+  const definition_id = await definitionFor(tx, workflowOf(definition));
+  // What keeps it is counted as it is inserted.
+  const moved = { ...row, definition_id, kept: 0 };
+  await requireAlone(tx, row);
+  if (await insert(tx, "jobs", moved, "uuid") === 0) return [];
+  const job_id = (await tx.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = $1", uuid))?.id;
+  if (job_id === undefined) throw new Error(`Cannot move job ${uuid}: no row came`);
+  for (const part of job.results) {
+    await insert(tx, "task_results", { ...part, job_id }, "job_id, phase, position");
+  }
+  for (const line of job.lines) await insert(tx, "job_log", { ...line, job_id }, "seq");
+  for (const part of job.callbacks) await insert(tx, "callbacks", { ...part, job_id }, "job_id");
+  for (const key of job.keys) {
+    // Another host may have used it.
+    const made = await insert(tx, "idempotency_keys", { ...key, job_id }, "key");
+    await tx.run("UPDATE jobs SET kept = kept + $2 WHERE id = $1", job_id, made);
+  }
+  return [job_id];
+}
+
+/** Refuses a job beside an equal one of another host, in words. */
+async function requireAlone(tx: Transaction, row: MovedRow): Promise<void> {
+  if (row.finished_at !== null) return;
+  const other = await tx.row<{ uuid: string }>(
+    `SELECT uuid FROM jobs WHERE uuid <> $1 AND finished_at IS NULL
+        AND (machine_uuid = $2 OR (target = $3 AND params_sha256 = $4)) LIMIT 1`,
+    row.uuid ?? null,
+    row.machine_uuid ?? null,
+    row.target ?? null,
+    row.params_sha256 ?? null,
+  );
+  if (other === undefined) return;
+  throw new AgentError(
+    "conflict",
+    `Cannot move job ${row.uuid}: the database has the unfinished job ${other.uuid} of its target`,
+  );
+}
+
+/** The part of a workflow that a definition keeps; its texts were made by this store. */
+function workflowOf(definition: MovedRow): Workflow {
+  const tasks = (name: string) => JSON.parse(String(definition[name])) as Task[];
+  return {
+    uuid: String(definition.workflow_uuid) as WorkflowUuid,
+    name: String(definition.name),
+    chain: tasks("chain"),
+    onerror: tasks("onerror"),
+    oncancel: tasks("oncancel"),
+    timeout: Number(definition.timeout),
+  };
+}
+
+/** Looks at every job that the host has in the shared database. */
+async function requireUnchanged(db: SharedDatabase, host: string, to: MovedRows): Promise<void> {
+  for (let after = 0;;) {
+    const rows = await db.read((tx) =>
+      tx.rows<{ id: number; uuid: string; standing: string }>(
+        `SELECT id, uuid, ${STANDING} AS standing FROM jobs WHERE host = $1 AND id > $2
+          ORDER BY id LIMIT $3`,
+        host,
+        after,
+        JOBS_AT_ONCE,
+      )
+    );
+    for (const { uuid, standing } of rows) {
+      const before = to.standing(uuid);
+      if (before === standing) continue;
+      const why = before === undefined ? "is new" : "has gone on since";
+      const words = `job ${uuid} of this host ${why}, and the state folder does not have that`;
+      throw new AgentError("conflict", `Cannot move back: ${words}`);
+    }
+    const last = rows.at(-1);
+    if (last === undefined) return;
+    after = last.id;
+  }
+}
+
+async function deleteJobs(
+  tx: Transaction,
+  host: string,
+  batch: readonly MovedJob[],
+): Promise<number> {
+  const rows = await tx.rows<{ id: number; definition_id: number }>(
+    "SELECT id, definition_id FROM jobs WHERE uuid = ANY($1) AND host = $2",
+    batch.map(({ uuid }) => uuid),
+    host,
+  );
+  const ids = rows.map(({ id }) => id);
+  await tx.run("DELETE FROM jobs WHERE id = ANY($1::bigint[])", ids);
+  await tx.run("DELETE FROM job_log WHERE job_id = ANY($1::bigint[])", ids);
+  // They are where they were.
+  await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", ids);
+  await deleteUnusedDefinitions(tx, rows.map(({ definition_id }) => definition_id));
+  return ids.length;
+}

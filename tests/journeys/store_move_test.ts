@@ -1,0 +1,254 @@
+// A host that has worked alone joins others on one database: its jobs are moved there by the command, which is killed
+// on its way once, and back again.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { SharedDatabase } from "../../src/store/postgres/connection.ts";
+import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
+import {
+  type AgentProcess,
+  programOfRun,
+  runProgram,
+  startAgentProcess,
+} from "../support/agent_process.ts";
+import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
+import { until, withFolder } from "../support/until.ts";
+
+/** Two transactions of a move, and more. */
+const JOBS = 60;
+const NOOP = {
+  name: "noop",
+  chain: [{ body: "async (job, cb) => { await info({ n: job.params.n }); cb(null, 'done') }" }],
+};
+const WAITS = {
+  name: "waits",
+  chain: [{ body: "(job, cb) => cb('wait')" }, { body: "(job, cb) => cb()" }],
+};
+
+const SLEEPS = { name: "sleeps", chain: [{ body: "(job, cb) => sleep(600000).then(() => cb())" }] };
+
+interface Move {
+  readonly server: PostgresServer;
+  readonly store: readonly string[];
+  /** Runs `zonewright db move`. */
+  move(...flags: string[]): ReturnType<typeof runProgram>;
+  /** Starts the agent of the state folder, on its own database unless flags say otherwise. */
+  start(...flags: string[]): Promise<AgentProcess>;
+  /** Tries that, and returns why it does not come up. */
+  refused(...flags: string[]): Promise<string>;
+}
+
+async function withMove(run: (move: Move) => Promise<void>): Promise<void> {
+  await withFolder(async (folder) => {
+    const server = await startPostgres(folder);
+    const agents: AgentProcess[] = [];
+    const state = `${folder}/agent`;
+    const place = ["--host", "simulated", "--state-dir", state];
+    try {
+      await server.sql("CREATE ROLE runs LOGIN");
+      await server.sql("CREATE DATABASE fleet");
+      const owner = { url: server.url("fleet"), deadlineMs: 60_000 };
+      await migrateSharedDatabase(owner, { agent: "runs" });
+      const store = ["--store", server.url("fleet", "runs")];
+      await run({
+        server,
+        store,
+        move: (...flags) =>
+          runProgram(programOfRun(), [
+            ...["db", "move", "--json", "--state-dir", state, ...store, ...flags],
+          ]),
+        start: async (...flags) => {
+          const args = ["--host", "simulated", ...flags];
+          const agent = await startAgentProcess(programOfRun(), state, args);
+          agents.push(agent);
+          return agent;
+        },
+        refused: async (...flags) => {
+          const listen = ["--listen", "127.0.0.1:0"];
+          const args = ["serve", ...place, ...listen, ...flags];
+          const { code, stderr } = await runProgram(programOfRun(), args);
+          assertEquals(code, 6, stderr);
+          return stderr;
+        },
+      });
+    } finally {
+      for (const agent of agents) await agent.stop();
+      await server.stop();
+    }
+  });
+}
+
+/** Makes jobs on an agent of its own, the last of which waits. @returns their uuids, and what is said of them */
+async function work(agent: AgentProcess) {
+  const noop = String((await agent.post("/workflows", NOOP)).body.uuid);
+  const waits = String((await agent.post("/workflows", WAITS)).body.uuid);
+  const jobs: string[] = [];
+  for (let n = 0; n < JOBS; n++) {
+    const { body } = await agent.post("/jobs", {
+      workflow: noop,
+      params: { n },
+      target: `/t/${n}`,
+    });
+    jobs.push(String(body.uuid));
+  }
+  for (const job of jobs) await agent.job(job, "success");
+  const held = String((await agent.post("/jobs", { workflow: waits })).body.uuid);
+  await agent.job(held, "waiting");
+  const once = await keyed(agent, noop);
+  await agent.job(once, "success");
+  return { jobs, held, once, said: await saidOf(agent, jobs), noop };
+}
+
+/** All that an agent says of jobs, their info and the statistics. */
+async function saidOf(agent: AgentProcess, jobs: readonly string[]): Promise<unknown> {
+  const said: unknown[] = [];
+  for (const job of jobs) {
+    const { body } = await agent.get(`/jobs/${job}`);
+    said.push([body, (await agent.get(`/jobs/${job}/info`)).body]);
+  }
+  const { windows: _, ...stats } = (await agent.get("/stats")).body;
+  return [said, stats];
+}
+
+/** A keyed request. */
+async function keyed(agent: AgentProcess, workflow: string): Promise<string> {
+  const response = await fetch(`${agent.url}/jobs`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "idempotency-key": "one" },
+    body: JSON.stringify({ workflow, params: { keyed: true } }),
+  });
+  return String((await response.json()).uuid);
+}
+
+postgresTest(
+  "a move that is killed goes on when it is called again, and all is there as it was",
+  () =>
+    withMove(async ({ server, store, move, start, refused }) => {
+      const alone = await start();
+      const { jobs, held, once, said, noop } = await work(alone);
+      assertStringIncludes((await move()).stderr, "is using it");
+      await alone.stop();
+
+      // A row with the uuid of a job of the second transaction, not committed: the move waits for it.
+      const db = new SharedDatabase({ url: server.url("fleet"), deadlineMs: 60_000 });
+      const [holding, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const blocking = db.write(async (tx) => {
+        await tx.run("SELECT pg_advisory_xact_lock(1)");
+        await tx.script(
+          `INSERT INTO definitions (workflow_uuid, name, sha256, chain, onerror, oncancel, timeout)
+             VALUES ('x', 'x', 'x', '[]', '[]', '[]', 1);
+           INSERT INTO jobs (uuid, host, workflow_uuid, definition_id, execution, phase, undoable, exec_after,
+             claimable_at, created_at, elapsed_ms, phases_ms, lease, starts, params, props)
+           SELECT '${
+            jobs[55]
+          }', 'x', 'x', id, 'queued', 'chain', false, 'x', 'x', 'x', 0, 0, 0, 0, '{}', '{}'
+             FROM definitions WHERE workflow_uuid = 'x'`,
+        );
+        holding.resolve();
+        await release.promise;
+        throw new Error("not to be committed");
+      });
+      blocking.catch(() => {});
+      await holding.promise;
+      const killed = await killedMove(server, alone.stateDir, store);
+      release.resolve();
+      await blocking.catch(() => {});
+      await db.close();
+      assertEquals(killed, 50);
+      for (const flags of [[], store]) {
+        assertStringIncludes(await refused(...flags), "a move of the jobs was cut off");
+      }
+
+      const moved = await move();
+      assertEquals(moved.code, 0, moved.stderr);
+      const whole = JSON.parse(moved.stdout);
+      assertEquals(whole, { workflows: 2, jobs: JOBS + 2, claims: 0, passed: 50 + 2 });
+      assertStringIncludes(await refused(), "the jobs were moved to");
+      assertStringIncludes((await move()).stderr, "already");
+
+      const shared = await start(...store);
+      assertEquals(await saidOf(shared, jobs), said);
+      assertEquals(await keyed(shared, noop), once);
+      assertEquals((await shared.post(`/jobs/${held}/resume`)).status, 200);
+      await shared.job(held, "success");
+      await shared.stop();
+      const back = await move("--back");
+      assertEquals(back.code, 6, back.stderr);
+      assertStringIncludes(back.stderr, "has gone on since");
+    }),
+);
+
+/** Starts a move, and kills it as soon as it waits. @returns how many jobs are there */
+async function killedMove(
+  server: PostgresServer,
+  stateDir: string,
+  store: readonly string[],
+): Promise<number> {
+  const { program, args, env } = programOfRun();
+  const child = new Deno.Command(program, {
+    args: [...args, "db", "move", "--state-dir", stateDir, ...store],
+    env,
+    clearEnv: true,
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  const waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+  await until("the move to wait", async () => await server.sql(waits) !== "0");
+  child.kill("SIGKILL");
+  await child.status;
+  return Number(await server.sql("SELECT count(*) FROM jobs WHERE host <> 'x'", "fleet"));
+}
+
+postgresTest(
+  "the way back is open until the first new job",
+  () =>
+    withMove(async ({ server, store, move, start, refused }) => {
+      const alone = await start();
+      const { jobs, held, said } = await work(alone);
+      await alone.stop();
+      const none = await move("--back");
+      assertStringIncludes(none.stderr, "the jobs are in the state folder");
+      assertEquals((await move()).code, 0);
+      // An agent that only looks changes nothing.
+      const shared = await start(...store);
+      assertEquals(await saidOf(shared, jobs), said);
+      await shared.stop();
+
+      const back = await move("--back");
+      assertEquals(back.code, 0, back.stderr);
+      assertEquals(await server.sql("SELECT count(*) FROM jobs", "fleet"), "0");
+      const again = await start();
+      assertEquals(await saidOf(again, jobs), said);
+      assertEquals((await again.post(`/jobs/${held}/resume`)).status, 200);
+      await again.job(held, "success");
+      await again.stop();
+
+      assertEquals((await move()).code, 0);
+      const later = await start(...store);
+      const workflow = String((await later.post("/workflows", WAITS)).body.uuid);
+      await later.post("/jobs", { workflow });
+      await later.stop();
+      const late = await move("--back");
+      assertEquals(late.code, 6, late.stderr);
+      assertStringIncludes(late.stderr, "is new");
+      assertStringIncludes(await refused(), "the jobs were moved to");
+      assertEquals(await (await start(...store)).stop(), 0);
+    }),
+);
+
+postgresTest(
+  "a job that ran as its agent was killed goes on after the move",
+  () =>
+    withMove(async ({ store, move, start }) => {
+      const alone = await start();
+      const workflow = String((await alone.post("/workflows", SLEEPS)).body.uuid);
+      const job = String((await alone.post("/jobs", { workflow })).body.uuid);
+      await alone.job(job, "running");
+      await alone.kill();
+      assertEquals((await move()).code, 0);
+      const shared = await start(...store);
+      await shared.said('"jobs rescued"');
+      await shared.job(job, "running");
+      assertEquals((await shared.post(`/jobs/${job}/cancel`)).status, 200);
+      await shared.said(`"job finished","job_uuid":"${job}"`);
+    }),
+);
