@@ -119,7 +119,6 @@ function artifactJson(found: FoundArtifact): JsonValue {
 
 /** Jobs remembered; the oldest find is forgotten first. */
 const JOBS_MAX = 512;
-/** Media remembered for one job. */
 const MEDIA_PER_JOB_MAX = 16;
 
 /** Distinguishes versions of a file without reading it. */

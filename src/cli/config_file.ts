@@ -20,7 +20,6 @@ import { cannot, type Flag } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { CHECK, SHOW } from "./config.ts";
 
-/** Most values of one setting. */
 const VALUES_MAX = 1024;
 
 const HEAD = `# zonewright: the settings of this agent. A line that begins with # shows a default.

@@ -23,7 +23,6 @@ import { printable } from "./output/terminal.ts";
 
 const FIND_LIMIT = 100;
 const PAGE_MAX = 1000;
-/** Most words of a search. */
 const WORDS_MAX = 8;
 
 /** Filters with a value, named as in the HTTP interface. */
@@ -104,7 +103,6 @@ const FIND: Command = {
   },
 };
 
-/** Searches and shows the result. */
 async function findImages(call: Invocation, query: URLSearchParams): Promise<ExitCode> {
   const { args, client, printer } = call;
   const limit = limitOf(args) ?? FIND_LIMIT;

@@ -20,7 +20,6 @@ import { typedDigest } from "./medium.ts";
 import { sizeText } from "./output/printer.ts";
 import { bar, canMove, CLEAR_LINE, type Terminal } from "./output/terminal.ts";
 
-/** Bytes read at a time. */
 const READ_BYTES = 256 * 1024;
 /** Attempts in a row without progress. */
 const TRIES_MAX = 5;
@@ -31,7 +30,6 @@ const PROGRESS_MS = 200;
 /** Milliseconds for one request; the agent ends one that stalls much earlier. */
 const REQUEST_MS_MAX = 24 * 3600 * 1000;
 
-/** The file that is uploaded. */
 interface LocalFile {
   readonly path: string;
   readonly name: string;

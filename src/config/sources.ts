@@ -26,7 +26,6 @@ import { nearest } from "../domain/field_check.ts";
 import { isLoopback } from "../domain/ip_address.ts";
 import { syntaxText } from "./config_text.ts";
 
-/** A file that was read. */
 interface ConfigFile {
   readonly path: string;
   readonly text: string;

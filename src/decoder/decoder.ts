@@ -129,7 +129,6 @@ function answerFrame(answer: DecoderAnswer, bytesMax: number): Uint8Array {
 
 // The kinds of work. Each is loaded on first use: a decoder starts with only its framing.
 
-/** Loads a kind of work. */
 const LOAD_WORK: Readonly<Record<WorkName, () => Promise<DecoderWork>>> = {
   hashes: async () => (await import("./work/hashes.ts")).hashesWork,
   checksums: async () => (await import("./work/checksums.ts")).checksumsWork,

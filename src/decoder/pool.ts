@@ -61,7 +61,6 @@ export interface Decoders {
   ): DecoderStream;
   /** Starts a decoder ahead of the first piece of work. */
   warm(): void;
-  /** Process ids of all decoders. */
   pids(): number[];
   /** Kills every decoder and waits until all have exited. */
   close(): Promise<void>;

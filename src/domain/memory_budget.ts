@@ -80,7 +80,6 @@ export interface MemoryBudget {
   ): Promise<Reservation>;
   /** Reserves memory only if it is free now and nobody is waiting for it. */
   tryReserve(account: Account, bytes: number): Reservation | undefined;
-  /** Bytes that are reserved now. */
   used(account: Account): number;
 }
 

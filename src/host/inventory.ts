@@ -114,7 +114,6 @@ async function answerOf(
 
 /** Most networks of one host. */
 const NETWORKS_MAX = 1000;
-/** Networks listed in an error. */
 const NAMED_MAX = 32;
 /**
  * The kind of network, in nictagadm's words, whose nics have an mtu of {@linkcode PHYSICAL_MTU_MIN} or more.

@@ -202,7 +202,6 @@ function feed(
 // milliseconds at each start. A plain start does not, so setsid(1) of util-linux, if present, makes the group
 // and then becomes the program.
 
-/** How a program is started. */
 interface ProgramOptions {
   /** Whether the caller writes to standard input; empty by default. */
   stdin?: unknown;

@@ -59,7 +59,6 @@ export interface Transport {
   sysinfo(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
   /** Absolute folder of all zonepaths, such as `/zones`. */
   readonly zonesRoot: string;
-  /** Files of the managed host. */
   readonly files: HostFiles;
   /** Orders calls that touch the same machine or file of the managed host. */
   readonly locks: Locks;

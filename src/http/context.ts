@@ -37,7 +37,6 @@ export interface HttpContext {
   readonly now: Now;
   readonly newUuid: NewUuid;
   readonly limits: HttpLimits;
-  /** Checks the sources of tasks. */
   readonly checkSources: CheckSources;
   readonly wording: Wording;
   readonly log: Log;

@@ -53,7 +53,6 @@ import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
-/** What jobs of machines need. */
 interface MachineJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly vmadm: MachineLookup;

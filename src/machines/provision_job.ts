@@ -288,7 +288,6 @@ export const DRY_RUN = whole("What a request would do.", {
 
 type DryRun = ShapeOf<typeof DRY_RUN>;
 
-/** What a dry run needs. */
 interface DryRunChecks extends Omit<RequestChecks, "now"> {
   readonly payloadChecks: readonly PayloadCheck[];
 }

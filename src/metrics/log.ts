@@ -202,7 +202,6 @@ interface LogBudgetOptions {
   readonly hourBytes?: number;
 }
 
-/** Decides which lines are written. */
 interface LogBudget {
   /** Whether a line may be written; it is counted either way. */
   takes(level: keyof typeof LEFT_TO_OTHERS, message: string, bytes: number): boolean;

@@ -296,7 +296,6 @@ export class Histogram {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  /** Notes one duration, in seconds. */
   observe(seconds: number): void {
     const bounds = this.#bounds;
     let at = 0;

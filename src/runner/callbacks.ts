@@ -13,7 +13,6 @@ import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
 const TOGETHER_MAX = 8;
-/** Concurrent callbacks to one host. */
 const OF_A_HOST_MAX = 2;
 /** Time for a receiver to answer. */
 const DEADLINE_MS = 10_000;

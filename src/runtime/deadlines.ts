@@ -1,7 +1,6 @@
 // Deadlines that are mostly called off: the time of a task, the wait of a loop. They share one timer of the
 // platform, which stays at the nearest of them: to set a timer and to clear it costs some 4 us each time.
 
-/** A call at some time. */
 interface DueCall {
   /** Milliseconds, as performance.now() counts them. */
   readonly atMs: number;

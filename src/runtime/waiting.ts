@@ -54,7 +54,6 @@ export class Notifier {
   }
 }
 
-/** A subscription to one key. */
 interface Listener extends Disposable {
   /** Like Notifier.wait; notifications since the listener was made are kept. */
   wait(ms: number, signal: AbortSignal): Promise<void>;

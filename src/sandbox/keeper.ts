@@ -26,14 +26,12 @@ export interface Keeper {
   close(): Promise<void>;
 }
 
-/** What it is made with. */
 interface KeeperTools {
   readonly setpriv?: string;
   readonly sh?: string;
   readonly ps?: string;
 }
 
-/** What it depends on besides. */
 interface KeeperPlace {
   readonly log: Log;
   /** Where the ids are found by the next agent; a program that keeps no state has none. */

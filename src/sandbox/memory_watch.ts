@@ -7,7 +7,6 @@ import type { Log } from "../metrics/log.ts";
 
 /** Memory of a guest, MiB: about 60 for itself, the rest for its task. */
 const RESIDENT_MIB_MAX = 320;
-/** Interval between two readings, milliseconds. */
 const LOOK_MS = 250;
 const KIB_PER_MIB = 1024;
 

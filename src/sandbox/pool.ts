@@ -82,7 +82,6 @@ export interface GuestPool {
   readonly checkSource: SourceCheck;
   /** Takes a guest back; a dead one is replaced. */
   release(guest: GuestProcess): void;
-  /** Process ids of all guests. */
   pids(): number[];
   /** What the guests do now, and totals since the start. */
   counts(): GuestCounts;

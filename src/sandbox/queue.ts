@@ -66,7 +66,6 @@ export class GuestQueue {
     }
   }
 
-  /** Rejects every task that waits. */
   refuse(error: AgentError): void {
     for (const waiter of this.#waiters.splice(0)) waiter.refuse(error);
   }

@@ -24,7 +24,6 @@ const ENTER = 0o1;
 export interface GuestUserPlace {
   readonly self: SelfCommand;
   readonly os: HostSystem;
-  /** Whether the agent is root. */
   readonly root: boolean;
   readonly log: Log;
   /** The list of users, in the form of passwd(5). */

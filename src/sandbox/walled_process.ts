@@ -80,7 +80,6 @@ export class ProcessOutput {
     this.#tooMuch = tooMuch;
   }
 
-  /** The end of the output. */
   get tail(): string {
     return this.#tail;
   }

@@ -34,7 +34,6 @@ interface InstallRequest {
   readonly runtime?: readonly string[];
 }
 
-/** What the installation works with. */
 interface InstallTools {
   /** The file that holds this program. */
   readonly program: string;

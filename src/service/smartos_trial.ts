@@ -25,13 +25,11 @@ const PPRIV = "/usr/bin/ppriv";
 
 /** What the trial is run with. */
 interface TrialPlace {
-  /** The vmadm of this host. */
   readonly vmadm: string;
   /** Says what is being done. */
   readonly progress: (line: string) => void;
 }
 
-/** One command of the trial. */
 interface TrialStep {
   readonly title: string;
   readonly program: string;
@@ -168,7 +166,6 @@ function installedBelow(root: string): readonly string[] {
   return [...installableSelf().runtime, join(root, SERVICE_PATHS.smf.binary)];
 }
 
-/** A command of this program. */
 function ofProgram(
   [program = "", ...self]: readonly string[],
   title: string,

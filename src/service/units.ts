@@ -50,7 +50,6 @@ SystemCallFilter=~@obsolete @swap @reboot @raw-io @cpu-emulation @debug @module 
 SystemCallErrorNumber=EPERM
 `;
 
-/** How the unit is written. */
 interface UnitOptions {
   readonly paths: ServicePaths;
   /** Runs as this user instead of root; guests then run as it too. */

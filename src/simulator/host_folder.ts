@@ -80,7 +80,6 @@ interface Host {
 
 /** A simulated host on disk. */
 export interface State {
-  /** Absolute path of the folder. */
   readonly dir: string;
   readonly host: Host;
 }

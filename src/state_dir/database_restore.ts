@@ -30,7 +30,6 @@ interface RestoreReport {
   readonly replaced: string | null;
 }
 
-/** What a restore works with. */
 interface RestoreTools {
   readonly now: Now;
   /** Called at each step, for a test that ends the process there. */

@@ -17,9 +17,7 @@ export interface ImageFilter {
   readonly format?: string;
   readonly variant?: string;
   readonly compression?: string;
-  /** One of the artifact's datasources. */
   readonly datasource?: string;
-  /** One of the artifact's firmwares. */
   readonly firmware?: string;
   /** Each must occur somewhere in what names the artifact; case does not count. */
   readonly words?: readonly string[];

@@ -97,7 +97,6 @@ export interface WorkflowFilter {
   readonly name?: string;
   /** Prefix of the uuid, in lower case. */
   readonly uuid?: string;
-  /** Whether it is built in. */
   readonly builtin?: boolean;
 }
 

@@ -110,7 +110,6 @@ function parsed(text: string): unknown {
   }
 }
 
-/** A block of the stream. */
 interface EventBlock {
   /** Whether it is the first of its connection. */
   readonly first: boolean;

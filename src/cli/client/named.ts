@@ -15,7 +15,6 @@ import type { Client } from "./client.ts";
 const SHOWN_CHARS = 8;
 /** Characters of a uuid that are enough to delete or cancel without confirmation. */
 const SURE_CHARS_MIN = 8;
-/** Characters of a whole uuid. */
 const UUID_CHARS = 36;
 /** Candidates listed for an ambiguous word. */
 export const CANDIDATES_MAX = 10;

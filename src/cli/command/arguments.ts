@@ -30,7 +30,6 @@ export interface Arguments {
   text(flag: string): string | undefined;
   /** Values of a flag that may be given several times. */
   texts(flag: string): readonly string[];
-  /** Whether a switch is given. */
   has(flag: string): boolean;
   /** Everything given, by the name of the flag. */
   readonly given: ReadonlyMap<string, readonly string[]>;

@@ -116,7 +116,6 @@ async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCod
   return await show(call, change, filter, report);
 }
 
-/** The result of all rounds. */
 interface Report {
   readonly changed: JsonObject[];
   /** By the uuid of the job, since the next round meets a refused one again. */

@@ -22,7 +22,6 @@ import { nearest } from "../../domain/field_check.ts";
 export interface JobSelection {
   readonly execution?: string;
   readonly workflow_uuid?: string;
-  /** Name of the job's workflow. */
   readonly name?: string;
   readonly target?: string;
   readonly since?: string;

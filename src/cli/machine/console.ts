@@ -192,7 +192,6 @@ const INCOMING_BYTES_MAX = 64 * 1024 * 1024;
 const DRAIN_MS = 10;
 const NORMAL = 1000;
 
-/** Where viewers are connected to. */
 interface RelayOptions {
   readonly url: string;
   /** Sent with each WebSocket: the token, if there is one. */
@@ -205,7 +204,6 @@ interface RelayOptions {
   readonly note: (line: string) => void;
 }
 
-/** A relay that accepts connections. */
 interface Relay {
   readonly port: number;
   /** Settles once the listener and every connection are closed. */

@@ -41,7 +41,6 @@ import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
 // `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: actions on an existing machine. Each is
 // a job, which can be left alone, waited for or followed.
 
-/** What differs between the actions. */
 interface Action {
   readonly summary: string;
   readonly examples: Command["examples"];

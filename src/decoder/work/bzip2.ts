@@ -87,7 +87,6 @@ function blockBytes(level: number): number {
   return BLOCK_HEAD_BYTES + BLOCK_BYTES * level;
 }
 
-/** The header of a block. */
 function openBlock(): { add(byte: number): void; parts(): Iterable<Uint8Array> } {
   const full: Uint8Array[] = [];
   let part = new Uint8Array(OUTPUT_PART_BYTES);

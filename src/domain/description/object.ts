@@ -29,7 +29,6 @@ export interface Relation {
   readonly schema?: JsonObject;
 }
 
-/** What else describes an object. */
 interface ObjectOptions<R> {
   readonly required?: readonly R[];
   /** Why a known name is refused, in words that follow the field's path. */

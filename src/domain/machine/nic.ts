@@ -81,7 +81,6 @@ const primary: Description<boolean> = kept(
 
 const anyTag = text(NIC_TAG, "a name of at most 64 letters, digits, underscores and slashes");
 
-/** Every field of a nic. */
 function nicFields(policy: Policy): Fields {
   return {
     nic_tag: allowedNicTag(policy, anyTag),

@@ -47,7 +47,6 @@ function settingsOf(limits: TaskLimits, rules: boolean, shared: boolean): RealmS
   };
 }
 
-/** A place for one execution. */
 interface TaskRealm {
   readonly port: RealmPort;
   /** From now on the realm's requests go to `host`; until then they are dropped. */

@@ -110,7 +110,6 @@ export interface Realm {
   job: Record<string, unknown>;
   /** Names of job fields that are not sent back. */
   engineFields: readonly string[];
-  /** The outcome has been sent. */
   ended: boolean;
   /** The promise of an async body has been kept. */
   returned: boolean;

@@ -208,7 +208,6 @@ const CONNECT_SECONDS = 10;
 const ALIVE_SECONDS = 5;
 const ALIVE_COUNT = 3;
 
-/** The options of every call. */
 function sshOptions(host: SshHost): string[] {
   const options = [
     "BatchMode=yes",

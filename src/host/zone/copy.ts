@@ -21,7 +21,6 @@ export interface MediaCopy extends PromisedDigests {
   name: string;
   /** File on the agent's own host; a link as the last component is refused. */
   source: string;
-  /** Bytes that the file has. */
   size: number;
   /** Called at most every 100 ms, and once when all bytes are written. */
   onProgress?: (done: number, total: number) => void;

@@ -25,7 +25,6 @@ export interface DocumentContent {
 /** Accounts for the memory of a document. */
 interface DocumentMemory {
   grown(bytes: number): void;
-  /** The last user has ended. */
   unused(): void;
 }
 

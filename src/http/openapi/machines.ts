@@ -1,4 +1,4 @@
-// Machines in the OpenAPI document.
+// Machines in the OpenAPI document: making, changing and deleting them, their consoles, and what was left of them.
 
 import { DRY_RUN } from "../../machines/provision_job.ts";
 import { MACHINE } from "../../domain/machine/shown.ts";

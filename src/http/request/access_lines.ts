@@ -10,7 +10,6 @@ import type { HttpEnv } from "../context.ts";
 
 /** Requests of one caller in a window that get their own line. */
 export const CALLER_LINES_MAX = 600;
-/** Length of a window, milliseconds. */
 const WINDOW_MS = 60_000;
 /** Callers that are counted separately; all others count as one. */
 const CALLERS_MAX = 256;

@@ -14,7 +14,6 @@ const HEADER_CHARS_SHOWN = 200;
 
 const JSON_TYPE = /^application\/(?:json|[\w.!#$&^+-]+\+json)$/;
 
-/** Limits of one route's body. */
 interface BodyLimit {
   readonly bytesMax: number;
   readonly depthMax: number;

@@ -19,7 +19,6 @@ type EventContext = Pick<
   "store" | "now" | "machines" | "log" | "limits" | "closing" | "access"
 >;
 
-/** Uuids that one filter names. */
 const UUIDS_MAX = 16;
 /** 36 characters and a comma for each. */
 const LIST_CHARS_MAX = 37 * UUIDS_MAX;

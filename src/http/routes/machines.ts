@@ -322,7 +322,6 @@ function isRunningHvm({ brand, state }: JsonObject): boolean {
 /** States are vmadm's words; there is no complete list of them. */
 const word = text(/^[a-z_]{1,32}$/, "a word such as running");
 
-/** Query keys that select machines. */
 const MACHINE_FILTER_FIELDS = {
   state: about("Only machines in this state.", word),
   brand: about("Only machines of this brand.", word),

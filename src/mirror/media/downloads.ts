@@ -70,7 +70,6 @@ interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies 
 /** The downloads under way, by key. */
 interface Works {
   readonly shared: SharedWork<CachedFile, ObtainProgress>;
-  /** The address of each download. */
   readonly asked: Map<string, string>;
   /** The first bytes of each, once received. */
   readonly begun: Map<string, FirstBytes>;

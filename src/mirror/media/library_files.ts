@@ -25,7 +25,6 @@ const LOOKS_KEPT = LIBRARY_FILES_MAX;
 /** Where a file is from: a media folder of the operator's, an upload, or a download. */
 type MediaPlace = "folder" | "upload" | "cache";
 
-/** A folder that is listed. */
 interface MediaFolder {
   readonly path: string;
   readonly place: Exclude<MediaPlace, "cache">;

@@ -132,7 +132,6 @@ interface KeyFile {
   readonly bytes: Uint8Array;
 }
 
-/** What the key folder contains. */
 interface KeyFolder {
   /** Names of the key files at the top, sorted. */
   readonly files: readonly string[];

@@ -6,7 +6,6 @@ import { type EventPayload, ownText, PROGRESS_EVENT_MS } from "../../domain/even
 /** The payload of these events. */
 export type MediaEvent = Omit<EventPayload<"media">, "time">;
 
-/** The progress of a transfer. */
 interface Transferred {
   readonly key: string;
   readonly name: string;

@@ -109,7 +109,6 @@ interface UploadsDependencies {
   readonly freeBytes: FreeBytes;
   readonly now: Now;
   readonly log: Log;
-  /** Receives the events of uploads. */
   readonly emit?: (event: MediaEvent) => void;
 }
 

@@ -57,7 +57,6 @@ interface SyncOptions {
   readonly onProgress?: (progress: SyncProgress) => void;
 }
 
-/** What a sync would change. */
 interface IndexPreview {
   readonly dry_run: true;
   readonly upstream: string;
@@ -75,7 +74,6 @@ interface IndexPreview {
   readonly problems: readonly IndexProblem[];
 }
 
-/** A document that would change. */
 interface PreviewedChange {
   readonly change: "+" | "~" | "-";
   readonly document: string;

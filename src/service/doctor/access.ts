@@ -186,7 +186,6 @@ function wordsOf(error: unknown): string {
 
 // What the doctor needs to know of a certificate: when it expires, and which names it covers.
 
-/** One certificate of a chain. */
 interface CertificateFacts {
   readonly subject: string;
   /** When it becomes valid, milliseconds since 1970. */

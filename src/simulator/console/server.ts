@@ -16,7 +16,6 @@ interface Behaviour {
   /** Accepts and closes at once, before the first byte. */
   readonly closes: boolean;
   readonly old: boolean;
-  /** Milliseconds before the first byte. */
   readonly delayMs: number;
 }
 

@@ -177,7 +177,6 @@ const VNC_SOCKET = "vm.vnc";
 const QMP_SOCKET = "vm.qmp";
 
 interface DriveFiles {
-  /** The file of a volume. */
   volume(name: string): string;
   /** A file in the zone, by its path as the machine sees it. */
   inZone(path: string): string;

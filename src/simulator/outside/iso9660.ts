@@ -164,7 +164,6 @@ interface FolderEntry {
   readonly extent: Extent;
 }
 
-/** One folder of the image. */
 interface Folder {
   readonly name: string;
   readonly extent: Extent;

@@ -264,7 +264,6 @@ export function parseByteRange(header: string | null, size: number): ByteRange {
 // A file that is generated once and kept across starts, but never trusted: its bytes are compared with the
 // digest every time.
 
-/** Bytes read at a time. */
 const KEPT_READ_BYTES = 256 << 10; // 256 KiB
 
 /** An open file with verified bytes. */

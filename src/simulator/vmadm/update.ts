@@ -145,7 +145,6 @@ function memoryAfter({ vm, brand }: Machine, changes: JsonObject, ram: number): 
   return memoryOf({ ...vm, ...limits }, ram, brand);
 }
 
-/** The nics after the change. */
 function nicsAfter(machine: Machine, changes: JsonObject): JsonObject[] {
   const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
   const updates = objectsIn(changes.update_nics);

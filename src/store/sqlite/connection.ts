@@ -126,7 +126,6 @@ export class Connection {
     return Promise.reject(new AgentError("aborted", "Cannot write: the store is closed"));
   }
 
-  /** Commits the waiting writes now. */
   hurry(): void {
     this.#commits.hurry();
   }
@@ -216,7 +215,6 @@ class RowReaders {
     };
   }
 
-  /** Whether there are no readers. */
   get idle(): boolean {
     return this.#open.size === 0;
   }

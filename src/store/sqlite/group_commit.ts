@@ -119,7 +119,6 @@ export class GroupCommit {
     return value;
   }
 
-  /** Commits the patient writes now. */
   hurry(): void {
     this.#prompt = this.#pending.length > 0;
     this.#gathered?.();

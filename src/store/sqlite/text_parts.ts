@@ -16,7 +16,6 @@ const encoder = new TextEncoder();
 export interface TextPlace {
   /** Id of the row, for writers that change it. */
   readonly row: string;
-  /** SQL expression of the text. */
   readonly sql: string;
   /** What follows FROM, with one question mark for each of `values`. */
   readonly from: string;

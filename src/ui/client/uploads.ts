@@ -185,7 +185,6 @@ async function readFile(name: string): Promise<LibraryFile> {
   return await send({ method: "GET", path: libraryPath(name) }) as LibraryFile;
 }
 
-/** The result of one request. */
 type PutAnswer =
   | { readonly kind: "arrived"; readonly file: LibraryFile }
   | { readonly kind: "cut" }

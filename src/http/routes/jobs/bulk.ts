@@ -252,7 +252,6 @@ async function selectJobs(
 // POST /agent/v1/jobs/prune: removes finished jobs by age now. The agent itself does so by the setting
 // `keep_finished`.
 
-/** Jobs that one call removes. */
 const PRUNED_OF_A_CALL_MAX = 1000;
 /** A hundred years, the most that the agent's calendar holds, in seconds. */
 const AGE_SECONDS_MAX = 100 * 365 * DAY_SECONDS;

@@ -58,7 +58,6 @@ const SUMMARY_HEAP_BYTES = 32 * 1024;
 /** Lines per page of a log. */
 const LINES_DEFAULT = 100;
 const LINES_MAX = 1000;
-/** Characters of a search text. */
 const SEARCH_CHARS_MAX = 200;
 /** Characters of a list that names each state once. */
 const STATES_CHARS_MAX = EXECUTION_WORDS.join(",").length;
@@ -79,7 +78,6 @@ export function jobViewRoutes(context: JobViewContext): Hono<HttpEnv> {
 
 const WORD = `(?:${EXECUTION_WORDS.join("|")})`;
 
-/** A comma-separated list of states. */
 const states = kept(
   atMostChars(
     STATES_CHARS_MAX,
@@ -219,7 +217,6 @@ function cursorOf({ order, at, id }: SummaryPlace): string {
 
 const PLACE = /^([a-z]+) (\d{1,16}) ([0-9TZ:.-]{0,24})$/;
 
-/** @throws {AgentError} `invalid_argument` naming `cursor` */
 function placeOf(cursor: string): SummaryPlace {
   const [, word, id, at = ""] = PLACE.exec(decoded(cursor)) ?? [];
   const order = SUMMARY_ORDERS.find((one) => one === word);

@@ -170,7 +170,6 @@ interface WalkedPart {
   /** Jobs read from indexes; not all of them were examined. */
   readonly jobs: number;
   readonly bytes: number;
-  /** Whether the walk is finished. */
   readonly last: boolean;
 }
 

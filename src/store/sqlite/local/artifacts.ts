@@ -212,14 +212,12 @@ interface DistroRow {
   readonly words: string;
 }
 
-/** One release of a distro. */
 interface ReleaseRow {
   readonly release: string;
   readonly aliases: readonly string[];
   readonly words: string;
 }
 
-/** One artifact of a build. */
 interface ArtifactRow {
   readonly build_place: number;
   readonly place: number;

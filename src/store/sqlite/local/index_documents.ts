@@ -10,7 +10,6 @@ const SYNC_REPORTS_MAX = 100;
 /** Documents below this size are not compressed, bytes. */
 const COMPRESSED_BYTES_MIN = 512;
 
-/** A document as a row. */
 interface StoredBody extends IndexDocument {
   readonly encoding: "identity" | "gzip";
 }

@@ -115,7 +115,6 @@ const CHECKS: Readonly<Record<string, string>> = {
   signature: "It is checked against the vendor's signature, by a key of the host.",
 };
 
-/** An artifact with its actions. */
 function ArtifactCard({ image, view }: { image: Image; view: OpenRelease }): JSX.Element {
   const asks = useSignal(false);
   const job = useSignal<string | undefined>(undefined);

@@ -103,7 +103,6 @@ function followJob(uuid: string, handlers: EventHandlers) {
   };
 }
 
-/** The log of a job. */
 function openLogPart(uuid: string, closing: AbortSignal) {
   const part = signal<LogPart | undefined>(undefined);
   /** Lines that came since a read began: its page may have been made before them. */

@@ -5,7 +5,6 @@ import type { JSX } from "preact";
 /** Comments, texts, numbers, and words, in the order in which they are tried. */
 const TOKEN =
   /(\/\/[^\n]*|\/\*[\s\S]*?\*\/)|("(?:[^"\\\n]|\\.)*"(?=\s*:))|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|\b(\d[\w.]*)\b|\b(async|await|break|case|catch|class|const|continue|default|delete|do|else|false|finally|for|function|if|in|instanceof|let|new|null|of|return|switch|this|throw|true|try|typeof|undefined|var|void|while|yield)\b/g;
-/** The groups of the pattern. */
 const KINDS = ["comment", "key", "text", "number", "keyword"] as const;
 /** Characters beyond which a text stays plain. */
 const COLOURED_CHARS_MAX = 200_000;

@@ -224,7 +224,6 @@ function fits(job: JobSummary, query: URLSearchParams): boolean {
   return texts.some((text) => text?.toLowerCase().includes(search) ?? false);
 }
 
-/** Numbers of jobs by state. */
 interface StateCounts {
   readonly of: Readonly<Record<string, number>>;
   /** Whether all jobs were looked at; else there may be more. */

@@ -11,7 +11,6 @@ import { Banner } from "../../part/message.tsx";
 import { canCancel, canRetry } from "../job/actions.tsx";
 import { type JobSummary, readFitting } from "./job_list.ts";
 
-/** A change to many jobs. */
 interface Change {
   readonly verb: "Cancel" | "Retry";
   readonly jobs: readonly JobSummary[];

@@ -100,7 +100,6 @@ export function openLibrary() {
 /** What openLibrary() returns. @see openLibrary */
 export type OpenLibrary = ReturnType<typeof openLibrary>;
 
-/** The checks of a page. */
 function openChecks(closing: AbortSignal) {
   const checks = signal<readonly FileCheck[]>([]);
   const take = (event: JobEvent) => checks.value = checked(checks.value, event);

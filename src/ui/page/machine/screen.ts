@@ -3,7 +3,6 @@
 // @ts-types="../../../../vendors/novnc.d.ts"
 import RFB from "@novnc/novnc";
 
-/** What happens to a screen. */
 interface ScreenEvents {
   readonly onConnected: () => void;
   /** The last one. @param refusal what the machine's console said, where it refused */

@@ -330,7 +330,6 @@ function Sparkline({ hours }: { hours: Hours }): JSX.Element {
 interface HourBarProps {
   readonly hour: Hours[number];
   readonly left: number;
-  /** Jobs of the tallest bar. */
   readonly most: number;
 }
 
