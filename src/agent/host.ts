@@ -42,7 +42,7 @@ export function hostName(host: HostSetting): string {
     case "local":
       return Deno.hostname();
     case "simulated":
-      return "simulated";
+      return host.name;
     case "ssh":
       return host.destination.replace(/^.*@/, "");
     default:
@@ -65,7 +65,7 @@ export function openTransport(
       const simulator = join(stateDir, "simulator");
       opened("simulated host", () => powerOffSimulator(self, simulator));
       log.warn("host simulated", { folder: simulator });
-      return simulatedTransport({ self, stateDir: simulator });
+      return simulatedTransport({ self, stateDir: simulator, name: host.name });
     }
     case "ssh":
       return openSshHost({ config, opened, log }, host, join(stateDir, "ssh"));

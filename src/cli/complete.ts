@@ -201,6 +201,8 @@ async function valuesOf(
         "/agent/v1/machines",
         (one) => candidate(one.uuid, `${one.state} ${one.alias ?? ""}`),
       );
+    case "HOST":
+      return await ask("/agent/v1/hosts", (host) => candidate(host.name, String(host.state)));
     case "DISTRO":
       return await distros(ask, "");
     case "DISTRO/RELEASE":

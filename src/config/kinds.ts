@@ -232,7 +232,7 @@ export const FOLDERS: Kind<readonly string[]> = list("DIR", {
   what: "paths",
 });
 
-const HOST_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
+export const HOST_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /** Host names without ports. */
 export const HOST_NAMES: Kind<readonly string[]> = list("NAME", {

@@ -2,39 +2,42 @@
 
 import { nearest } from "../domain/field_check.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
-import { type Kind, type Reader, readPath, shown, unexpected } from "./kinds.ts";
+import { HOST_NAME, type Kind, type Reader, readPath, shown, unexpected } from "./kinds.ts";
 
 /** Which host the agent manages. */
 export type HostSetting =
   | { readonly kind: "local" }
-  | { readonly kind: "simulated" }
-  | {
-    readonly kind: "ssh";
-    /** `host` or `user@host`. */
-    readonly destination: string;
-    readonly port: number;
-  };
+  /** `name`: what it is called, where there are several. */
+  | { readonly kind: "simulated"; readonly name: string }
+  /** `destination` is `host` or `user@host`. */
+  | { readonly kind: "ssh"; readonly destination: string; readonly port: number };
 
 const SSH_PORT = 22;
 
 /** The host that is managed: this one, a simulated one, or another one by its ssh address. */
 export const MANAGED_HOST: Kind<HostSetting> = {
-  placeholder: "HOST",
-  text: (value) => value.kind === "ssh" ? `ssh://${value.destination}:${value.port}` : value.kind,
+  placeholder: "ADDRESS",
+  text(value) {
+    if (value.kind === "ssh") return `ssh://${value.destination}:${value.port}`;
+    const named = value.kind === "simulated" && value.name !== value.kind;
+    return named ? `${value.kind}:${value.name}` : value.kind;
+  },
   read(raw) {
-    if (raw === "local" || raw === "simulated") return { kind: raw };
+    if (raw === "local") return { kind: raw };
+    const text = typeof raw === "string" ? raw : "";
+    const [, kind, name = "simulated"] = /^(simulated)(?::(.*))?$/.exec(text) ?? [];
+    if (kind !== undefined && HOST_NAME.test(name)) return { kind: "simulated", name };
     // No user or host may begin like an option of ssh.
     const address =
       /^ssh:\/\/((?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?\/?$/;
-    const ssh = typeof raw === "string" ? address.exec(raw) : null;
-    const port = Number(ssh?.[2] ?? SSH_PORT);
-    if (ssh === null || port < 1 || port > PORT_MAX) {
-      const near = typeof raw === "string" ? nearest(raw, ["local", "simulated"]) : "";
-      throw new Error(
-        `${shown(raw)} is none of local, simulated and ssh://[user@]host[:port]${near}`,
-      );
+    const [, destination, digits = SSH_PORT] = address.exec(text) ?? [];
+    const port = Number(digits);
+    if (destination !== undefined && port >= 1 && port <= PORT_MAX) {
+      return { kind: "ssh", destination, port };
     }
-    return { kind: "ssh", destination: ssh[1] as string, port };
+    const near = nearest(text, ["local", "simulated"]);
+    const words = "local, simulated, simulated:NAME and ssh://[user@]host[:port]";
+    throw new Error(`${shown(raw)} is none of ${words}${near}`);
   },
 };
 

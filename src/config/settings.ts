@@ -153,8 +153,8 @@ export const SETTINGS = {
   ),
   host: define<HostSetting>(
     MANAGED_HOST,
-    ({ dev }) => ({ kind: dev ? "simulated" : "local" }),
-    "managed host: local, simulated, or ssh://[user@]host[:port]",
+    ({ dev }) => dev ? { kind: "simulated", name: "simulated" } : { kind: "local" },
+    "managed host: local, simulated, simulated:NAME, or ssh://[user@]host[:port]",
   ),
   ssh_identity: define<string | null>(
     path("FILE"),

@@ -107,11 +107,14 @@ export function localTransport(options: { vmadm: string; zonesRoot: string }): T
 
 /**
  * A host simulated by `zonewright simulate`, with real processes and listeners.
- * @param options `stateDir`: absolute folder of the simulated host, which holds `zones`
+ * @param options `stateDir`: absolute folder of the simulated host, which holds `zones`; `name`: where there
+ * are several
  * @throws {AgentError} `invalid_argument` when the folder is not absolute
  */
-export function simulatedTransport(options: { self: SelfCommand; stateDir: string }): Transport {
-  const { self } = options;
+export function simulatedTransport(
+  options: { self: SelfCommand; stateDir: string; name?: string },
+): Transport {
+  const { self, name = "simulated" } = options;
   const stateDir = absoluteFolder(options.stateDir);
   const simulate = (program: string): Transport["vmadm"] => (args, o) => {
     const words = [...self.args, "simulate", "--state", stateDir, program, ...args];
@@ -119,7 +122,7 @@ export function simulatedTransport(options: { self: SelfCommand; stateDir: strin
   };
   return {
     kind: "simulated",
-    host: "simulated",
+    host: name,
     vmadm: simulate("vmadm"),
     zfs: simulate("zfs"),
     nictagadm: simulate("nictagadm"),

@@ -47,7 +47,10 @@ Deno.test("readConfig() keeps state where illumos keeps files over a reboot", ()
 
 Deno.test("readConfig() with dev simulates the host and works below the present folder", () => {
   const config = read({ flags: { dev: true } });
-  assertEquals(config.host, { value: { kind: "simulated" }, origin: { kind: "default" } });
+  assertEquals(config.host, {
+    value: { kind: "simulated", name: "simulated" },
+    origin: { kind: "default" },
+  });
   assertEquals(config.state_dir.value, "/here/run");
 });
 
@@ -130,7 +133,7 @@ Deno.test("readConfig() names the nearest key, variable and flag for an unknown 
     'unknown flag "--slot": did you mean "--slots"?',
   ]);
   assertEquals(problems({ flags: { host: "simulate" } }), [
-    '--host: "simulate" is none of local, simulated and ssh://[user@]host[:port]: ' +
+    '--host: "simulate" is none of local, simulated, simulated:NAME and ssh://[user@]host[:port]: ' +
     'did you mean "simulated"?',
   ]);
 });

@@ -60,7 +60,7 @@ export const OTHERS = {
   index_token_file: { smallest: left, largest: below("secret"), refused: "" },
   host: {
     smallest: always("simulated"),
-    largest: always("simulated"),
+    largest: always(`simulated:${"g".repeat(253)}`),
     refused: "ssh://host:65536",
   },
   ssh_identity: { smallest: left, largest: below("secret"), refused: "" },

@@ -38,7 +38,7 @@ export interface NamedThing {
   readonly shortened: boolean;
 }
 
-type NounOfThings = "job" | "leftover" | "machine" | "workflow";
+type NounOfThings = "host" | "job" | "leftover" | "machine" | "workflow";
 
 /** A whole uuid, whether it exists or not; undefined for another word. */
 function wholeUuid(word: string): NamedThing | undefined {
@@ -84,6 +84,24 @@ export async function machineNamed(call: Invocation, word: string): Promise<Name
     ? machines.filter((machine) => textIn(machine, "uuid")?.startsWith(folded))
     : [];
   return onlyOne(call, "machine", word, begun);
+}
+
+/**
+ * The host that a word names: its uuid, its name or the beginning of its uuid. The name of a forgotten one
+ * stands for none.
+ * @throws {AgentError} as jobNamed()
+ */
+export async function namedHost(call: Invocation, word: string): Promise<NamedThing> {
+  const whole = wholeUuid(word);
+  if (whole !== undefined) return whole;
+  const folded = word.toLowerCase();
+  const hosts = readObjects(await call.client.get("/agent/v1/hosts"), "the hosts");
+  const named = hosts.filter((host) => textIn(host, "name") === word && host.forgotten !== true);
+  if (named.length > 0) return onlyOne(call, "host", word, named, "name");
+  const begun = isBeginning(folded)
+    ? hosts.filter((host) => textIn(host, "uuid")?.startsWith(folded))
+    : [];
+  return onlyOne(call, "host", word, begun);
 }
 
 /** The leftover that a word names: the uuid of its machine. @throws {AgentError} as jobNamed() */
@@ -150,7 +168,7 @@ function isBeginning(word: string): boolean {
 }
 
 function unknown(kind: NounOfThings, word: string): AgentError {
-  const known = kind === "machine" ? "an alias, a uuid" : "a uuid";
+  const known = `${kind === "machine" ? "an alias, " : kind === "host" ? "a name, " : ""}a uuid`;
   const message = `Cannot find ${kind} ${JSON.stringify(word)}: expected ${known} or its first ` +
     `${UUID_BEGINNING_CHARS_MIN} characters or more`;
   return new AgentError("not_found", message);

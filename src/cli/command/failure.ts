@@ -97,6 +97,7 @@ const LISTED_BY: Readonly<Record<string, NextCommand>> = {
   job: ["job list", "shows the jobs"],
   workflow: ["workflow list --all", "shows the workflows"],
   machine: ["machine list", "shows the machines"],
+  host: ["host list", "shows the hosts"],
   media: ["media list", "shows the media"],
   image: ["image list", "shows the distros of the index"],
   token: ["token list", "shows the tokens"],

@@ -135,20 +135,24 @@ export type Style = keyof typeof STYLES;
 /** Styles a text, or leaves it alone. */
 export type Paint = (style: Style, text: string) => string;
 
-/** The style of a state, in lists of jobs and of machines. */
+/** The style of a state, in lists of jobs, of machines and of hosts. */
 export function stateStyle(state: string): Style | undefined {
   switch (state) {
     case "failed":
+    case "away":
       return "red";
     case "running":
+    case "connected":
     case "succeeded":
       return "green";
     case "queued":
     case "waiting":
+    case "cordoned":
       return "yellow";
     case "canceled":
     case "retried":
     case "stopped":
+    case "forgotten":
       return "dim";
     default:
       return undefined;

@@ -1,0 +1,332 @@
+// `zonewright host`: the hosts of the store. What this agent says of its own host is in `zonewright status`.
+
+import { AgentError } from "../domain/error.ts";
+import type { HostState } from "../domain/host.ts";
+import type { JsonObject } from "../domain/json.ts";
+import { pause } from "../runtime/waiting.ts";
+import { type ApiCall, numberIn, readObject, readObjects, textIn } from "./client/api_call.ts";
+import { AWAY_MS_MAX } from "./client/events.ts";
+import { announceNamed, namedHost, type NamedThing, shortUuids } from "./client/named.ts";
+import {
+  type Command,
+  confirmed,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+  type Noun,
+  YES_FLAG,
+} from "./command/command.ts";
+import { reportOutcome } from "./command/failure.ts";
+import { TIMEOUT_FLAG, timeoutMsOf } from "./follow/follow.ts";
+import { ageText } from "./output/printer.ts";
+import { canMove, CLEAR_LINE, printable, stateStyle } from "./output/terminal.ts";
+
+const PATH = "/agent/v1/hosts";
+/** Milliseconds between two looks at a host that is drained. */
+const LOOK_MS = 1_000;
+
+/** When the agent was heard last, whatever the clock here says. */
+function heardText(host: JsonObject, nowMs: number): string {
+  const ms = (numberIn(host, "age_seconds") ?? 0) * 1000;
+  return ageText(new Date(nowMs - ms).toISOString(), nowMs);
+}
+
+const LIST: Command = {
+  summary: "list the hosts of the store, with their states and jobs",
+  examples: [
+    ["host list", "with SQLite it is one"],
+    ["host list --json", "whole, for scripts"],
+  ],
+  flags: [],
+  notes: [
+    "connected: heard within its lease; away: not heard, its jobs wait for it; cordoned: claims nothing\n" +
+    "new; forgotten: given up, acts on nothing.",
+  ],
+  shared: "agent",
+  async run({ client, printer, terminal }) {
+    const sent = await client.send({ method: "GET", path: PATH });
+    if (sent.kind === "printed") return EXIT.ok;
+    const hosts = readObjects(sent.body, "the hosts");
+    if (printer.json) {
+      printer.document(hosts);
+      return EXIT.ok;
+    }
+    const uuids = shortUuids(hosts.map((host) => textIn(host, "uuid") ?? ""));
+    printer.table(
+      [
+        { head: "UUID" },
+        { head: "NAME", flexible: true },
+        { head: "STATE", styleOf: stateStyle },
+        { head: "HEARD", right: true },
+        { head: "RUNNING", right: true },
+        { head: "QUEUED", right: true },
+        { head: "SLOTS", right: true },
+        { head: "VERSION", wide: true },
+        { head: "THIS", wide: true },
+      ],
+      hosts.map((host, at) => [
+        uuids[at] ?? "",
+        textIn(host, "name") ?? "-",
+        textIn(host, "state") ?? "-",
+        heardText(host, terminal.nowMs()),
+        ...["running", "queued", "slots"].map((name) => String(numberIn(host, name) ?? "-")),
+        textIn(host, "version") ?? "-",
+        host.this_host === true ? "yes" : "-",
+      ]),
+    );
+    return EXIT.ok;
+  },
+};
+
+const SHOW: Command = {
+  summary: "show one host",
+  operands: "HOST",
+  examples: [["host show gz01", "state, jobs, slots, version, brands"]],
+  flags: [],
+  shared: "agent",
+  async run(call) {
+    const { args, client, printer, terminal } = call;
+    const { uuid } = await namedHost(call, args.operands[0] ?? "");
+    const sent = await client.send({ method: "GET", path: `${PATH}/${uuid}` });
+    if (sent.kind === "printed") return EXIT.ok;
+    const host = readObject(sent.body, "the host");
+    if (printer.json) {
+      printer.document(host);
+      return EXIT.ok;
+    }
+    const words = (name: string) =>
+      printable(Array.isArray(host[name]) ? host[name].join(", ") || "-" : "-");
+    const text = (name: string): [string, string] => [name, printable(textIn(host, name) ?? "-")];
+    const count = (name: string): [string, string] => [name, String(numberIn(host, name) ?? "-")];
+    printer.pairs([
+      text("uuid"),
+      text("name"),
+      text("state"),
+      ["heard", `${heardText(host, terminal.nowMs())} ago`],
+      ["this host", host.this_host === true ? "yes" : "no"],
+      count("running"),
+      count("queued"),
+      count("slots"),
+      ["brands", words("brands")],
+      ["capabilities", words("capabilities")],
+      text("address"),
+      text("version"),
+      ["starts", String(numberIn(host, "generation") ?? "-")],
+    ]);
+    return EXIT.ok;
+  },
+};
+
+/** A command that changes whether a host claims jobs. */
+function admission(
+  verb: "cordon" | "uncordon",
+  rest: Pick<Command, "summary" | "examples" | "notes">,
+): Command {
+  return {
+    ...rest,
+    operands: "HOST",
+    flags: [],
+    shared: "agent",
+    async run(call) {
+      const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
+      const sent = await call.client.send(changeCall(uuid, verb));
+      if (sent.kind === "printed") return EXIT.ok;
+      showChanged(call, readObject(sent.body, "the host"));
+      return EXIT.ok;
+    },
+  };
+}
+
+function changeCall(uuid: string, verb: "cordon" | "uncordon"): ApiCall {
+  return { method: "POST", path: `${PATH}/${uuid}/${verb}`, body: {} };
+}
+
+function showChanged({ printer }: Invocation, host: JsonObject): void {
+  if (printer.json) printer.document(host);
+  else printer.data(`${nameOf(host)} ${textIn(host, "state") ?? "-"}`);
+}
+
+function nameOf(host: JsonObject): string {
+  return textIn(host, "name") ?? textIn(host, "uuid") ?? "-";
+}
+
+const CORDON = admission("cordon", {
+  summary: "let a host claim no new jobs; what runs there goes on",
+  examples: [["host cordon gz01", "before maintenance; its queued jobs wait for it"]],
+});
+
+const UNCORDON = admission("uncordon", {
+  summary: "let a host claim jobs again, also one that was forgotten",
+  examples: [["host uncordon gz01", "after maintenance"]],
+});
+
+const DRAIN: Command = {
+  summary: "cordon a host, and wait until nothing runs there",
+  operands: "HOST",
+  examples: [
+    ["host drain gz01", "shows how many jobs still run"],
+    ["host drain gz01 --timeout 10m", "exits 124 then, and leaves those that run"],
+  ],
+  flags: [TIMEOUT_FLAG],
+  notes: [
+    "Nothing is stopped. Jobs that wait, for their turn or for `job resume`, do not count. The host stays\n" +
+    "cordoned, also after the time is over or after Ctrl-C.",
+  ],
+  shared: "agent",
+  async run(call) {
+    const timeoutMs = timeoutMsOf(call);
+    const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
+    const sent = await call.client.send(changeCall(uuid, "cordon"));
+    if (sent.kind === "printed") return EXIT.ok;
+    return await drained(call, readObject(sent.body, "the host"), timeoutMs);
+  },
+};
+
+/** Waits until nothing runs on a cordoned host. @throws {AgentError} `conflict` when it was uncordoned */
+async function drained(
+  call: Invocation,
+  cordoned: JsonObject,
+  timeoutMs = Number.POSITIVE_INFINITY,
+): Promise<ExitCode> {
+  const { client, terminal, printer } = call;
+  const stop = new AbortController();
+  const takeBack = terminal.onInterrupt(() => stop.abort());
+  const view = drainView(call);
+  const startMs = terminal.nowMs();
+  let [host, answeredMs] = [cordoned, startMs];
+  try {
+    // Ends with the last job, the deadline or Ctrl-C, or when the agent stays away.
+    for (;;) {
+      if (host.cordoned !== true) throw uncordoned(host);
+      const running = numberIn(host, "running") ?? 0;
+      if (running === 0) break;
+      view.show(host, running);
+      const leftMs = startMs + timeoutMs - terminal.nowMs();
+      if (leftMs <= 0) return leftRunning(call, "timeout", host, running);
+      await pause(Math.min(leftMs, LOOK_MS), stop.signal);
+      if (stop.signal.aborted) return leftRunning(call, "interrupted", host, running);
+      try {
+        host = readObject(await client.get(`${PATH}/${textIn(host, "uuid")}`), "the host");
+        answeredMs = terminal.nowMs();
+      } catch (error) {
+        const passing = error instanceof AgentError &&
+          (error.code === "unreachable" || error.code === "overloaded");
+        if (!passing || terminal.nowMs() - answeredMs > AWAY_MS_MAX) throw error;
+      }
+    }
+  } finally {
+    view.close();
+    takeBack();
+  }
+  if (printer.json) printer.document(host);
+  else printer.data(`${nameOf(host)} drained`);
+  printer.next(`host uncordon ${nameOf(host)}`, "let it claim jobs again");
+  return EXIT.ok;
+}
+
+function uncordoned(host: JsonObject): AgentError {
+  const message = `Cannot drain host ${nameOf(host)}: it was uncordoned meanwhile`;
+  return new AgentError("conflict", message);
+}
+
+/** The end of a wait while jobs still run. */
+function leftRunning(
+  { terminal, printer }: Invocation,
+  code: "timeout" | "interrupted",
+  host: JsonObject,
+  running: number,
+): ExitCode {
+  const name = nameOf(host);
+  const how = code === "timeout" ? "Gave up waiting for" : "Stopped waiting for";
+  return reportOutcome(terminal, code, {
+    message: `${how} host ${name}: ${jobsText(host, running)}; it stays cordoned`,
+    hints: [
+      `zonewright host drain ${name}  to wait on`,
+      `zonewright host uncordon ${name}  to let it claim jobs again`,
+    ],
+    json: printer.json,
+  });
+}
+
+/** `3 jobs run`. A host that is away says nothing of its jobs. */
+function jobsText(host: JsonObject, running: number): string {
+  const away: HostState = "away";
+  const jobs = `${running} ${running === 1 ? "job runs" : "jobs run"}`;
+  return textIn(host, "state") === away ? `it is away, and ${jobs} there` : jobs;
+}
+
+/** Shows how many jobs run: in one line of a terminal, or a line for each change. */
+function drainView(
+  { terminal, printer }: Invocation,
+): { show(host: JsonObject, running: number): void; close(): void } {
+  let shown = "";
+  const moves = canMove(terminal);
+  return {
+    show(host, running) {
+      const line = printable(`${nameOf(host)}: ${jobsText(host, running)}`);
+      if (printer.json || line === shown) return;
+      shown = line;
+      terminal.err(moves ? CLEAR_LINE + line : `${line}\n`);
+    },
+    close() {
+      if (moves && shown !== "") terminal.err(CLEAR_LINE);
+    },
+  };
+}
+
+const FORGET: Command = {
+  summary: "give up a host that will not come back",
+  operands: "HOST",
+  examples: [
+    ["host forget gz01", "asks first"],
+    ["host forget gz01 --yes --json", "in scripts"],
+  ],
+  flags: [YES_FLAG],
+  notes: [
+    "Its unfinished jobs fail as host_lost, and their targets and machines are free. A host that was heard\n" +
+    "within its lease is refused: cordon it instead. One that returns acts on nothing until `host uncordon`.",
+  ],
+  shared: "agent",
+  async run(call) {
+    const { args, client, printer } = call;
+    const host = await namedHost(call, args.operands[0] ?? "");
+    if (!args.has("curl")) {
+      announceNamed(call, "host", "forget", host);
+      if (!await confirmed(call, forgetText(host))) {
+        printer.note("nothing changed");
+        return EXIT.failure;
+      }
+    }
+    const sent = await client.send({ method: "DELETE", path: `${PATH}/${host.uuid}` });
+    if (sent.kind === "printed") return EXIT.ok;
+    const answer = readObject(sent.body, "what was given up");
+    if (printer.json) {
+      printer.document(answer);
+      return EXIT.ok;
+    }
+    const failed = numberIn(answer, "failed_jobs") ?? 0;
+    const jobs = `${failed} ${failed === 1 ? "job" : "jobs"} failed`;
+    printer.data(`${nameOf(readObject(answer.host, "the host"))} forgotten, ${jobs}`);
+    return EXIT.ok;
+  },
+  hint: ({ code }) =>
+    code === "conflict" ? "zonewright host list  shows when each host was heard" : undefined,
+};
+
+function forgetText({ uuid, about }: NamedThing): string {
+  return `forget host ${uuid}${about === undefined ? "" : ` (${about})`} and fail its jobs`;
+}
+
+/** The commands about the hosts of the store. @see docs/scale.md, Hosts */
+export const HOST: Noun = {
+  kind: "verbs",
+  summary: "list, cordon, drain and forget the hosts that share the store",
+  verbs: {
+    list: LIST,
+    show: SHOW,
+    cordon: CORDON,
+    drain: DRAIN,
+    uncordon: UNCORDON,
+    forget: FORGET,
+  },
+};
