@@ -11,13 +11,16 @@ UI_SOURCES := $(shell find src/ui -type f 2>/dev/null) src/domain/job/state.ts s
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-full test-node check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-console bench-cpu ui release build build-node clean
+.PHONY: help run fleet test test-full test-node check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-console bench-cpu ui release build build-node clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 run: .toolchain/ready dist/ui.json ## start a development agent and create a first machine on it
 	@$(DENO) run --quiet --cached-only --no-prompt $(ALLOW) main.ts demo
+
+fleet: .toolchain/ready dist/zonewright ## start three agents with simulated hosts on one PostgreSQL database
+	@ZONEWRIGHT_TEST_PROGRAM=binary $(DENO) run --quiet --cached-only -A tests/fleet.ts
 
 test: .toolchain/ready dist/zonewright check ## run the checks and the tests (some 6 minutes); names what was skipped
 	@$(DENO) run --quiet --cached-only -A tests/run.ts

@@ -41,6 +41,7 @@ const LONG: readonly string[] = [
   "tests/journeys/console_secrets_test.ts",
   "tests/journeys/demo_test.ts",
   "tests/journeys/events_test.ts",
+  "tests/journeys/fleet_run_test.ts",
   "tests/journeys/fleet_test.ts",
   "tests/journeys/host_test.ts",
   "tests/journeys/hygiene_test.ts",

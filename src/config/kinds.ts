@@ -232,6 +232,7 @@ export const FOLDERS: Kind<readonly string[]> = list("DIR", {
   what: "paths",
 });
 
+/** The name of a host without a port. */
 export const HOST_NAME = /^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$/;
 
 /** Host names without ports. */

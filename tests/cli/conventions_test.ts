@@ -8,7 +8,9 @@ import { type Command, flagsOf, operandCounts } from "../../src/cli/command/comm
 import { BODY, type HttpAgent, jobIn, newWorkflow, withHttpAgent } from "../http/http_agent.ts";
 import { withIndex } from "../http/openapi_agent.ts";
 import { openScreen, screenFor, type ScreenOptions } from "./screen.ts";
+import { register } from "../store/host_suite.ts";
 import { CLOSED_ADDRESS } from "../support/closed_port.ts";
+import { RUNNER } from "../support/job.ts";
 
 const MACHINE = "00000000-0000-4000-8000-00000000000a";
 const DIGEST = "a".repeat(64);
@@ -35,6 +37,7 @@ const OF_AGENT = COMMANDS.filter(({ command }) => command.shared === "agent");
 
 /** A word for each operand of the help. */
 const OPERANDS: Readonly<Record<string, string>> = {
+  HOST: RUNNER,
   MACHINE,
   WORKFLOW: "sample",
   MEDIUM: "https://images.example.com/a.iso",
@@ -48,6 +51,7 @@ const OPERANDS: Readonly<Record<string, string>> = {
 /** What else a command needs to have something to do. */
 const FLAGS: Readonly<Record<string, readonly string[]>> = {
   "machine create": ["--file", "-"],
+  "host forget": ["--yes"],
   "machine delete": ["--yes"],
   "workflow create": ["--file", "-"],
   "workflow apply": ["--file", "-"],
@@ -101,6 +105,7 @@ async function eachOfAgent(
     for (const named of OF_AGENT) {
       await withHttpAgent(async (agent) => {
         await newWorkflow(agent, { name: "sample" });
+        await register(agent.store);
         const line = await lineOf(agent, named);
         agent.log.length = 0;
         const screen = screenFor(agent.url, { input: inputOf(named.name), ...options });

@@ -138,12 +138,16 @@ export async function runProgram(
   return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
 }
 
-/** Starts an agent, on a free port unless the flags name one, and waits until it says where it listens. */
+/**
+ * Starts an agent, on a free port unless the flags name one, and waits until it says where it listens.
+ * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it in order
+ */
 export async function startAgentProcess(
   program: Program,
   stateDir: string,
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
+  { detached = false }: { readonly detached?: boolean } = {},
 ): Promise<AgentProcess> {
   const process = new Deno.Command(program.program, {
     args: [
@@ -158,6 +162,7 @@ export async function startAgentProcess(
     ],
     env: { ...program.env, ...env },
     clearEnv: true,
+    detached,
     cwd: "/",
     stdin: "null",
     stdout: "null",

@@ -76,11 +76,13 @@ export function postgresFolder(): string | undefined {
  * @param parent an empty folder, which the server may enter
  * @param settings further ones of the server, as `name=value`
  * @param address for TCP; none unless given
+ * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it last
  */
 export async function startPostgres(
   parent: string,
   settings: readonly string[] = ["fsync=off"],
   address?: ServerAddress,
+  { detached = false }: { readonly detached?: boolean } = {},
 ): Promise<PostgresServer> {
   const programs = postgresFolder();
   if (programs === undefined) throw new Error("Cannot start PostgreSQL: it is not installed");
@@ -106,14 +108,19 @@ export async function startPostgres(
     await runAs(user, "psql", ["-qtAX", "-v", "ON_ERROR_STOP=1", "-c", text, database]);
   const start = () =>
     startServer(
-      command(`${programs}/postgres`, [
-        "-D",
-        data,
-        // Nowhere else: two servers never meet.
-        ...[`listen_addresses=${address?.hostname ?? ""}`, `port=${port}`, ...settings]
-          .flatMap((setting) => ["-c", setting]),
-        ...["-c", `unix_socket_directories=${folder}`],
-      ], folder),
+      command(
+        `${programs}/postgres`,
+        [
+          "-D",
+          data,
+          // Nowhere else: two servers never meet.
+          ...[`listen_addresses=${address?.hostname ?? ""}`, `port=${port}`, ...settings]
+            .flatMap((setting) => ["-c", setting]),
+          ...["-c", `unix_socket_directories=${folder}`],
+        ],
+        folder,
+        detached,
+      ),
       () => sql("SELECT 1"),
     );
   let running = await start();
@@ -168,8 +175,14 @@ async function signalAll(pid: number, signal: Deno.Signal): Promise<void> {
   for (const one of [pid, ...children.trim().split(" ").map(Number)]) Deno.kill(one, signal);
 }
 
-function command(program: string, args: readonly string[], cwd: string): Deno.Command {
+function command(
+  program: string,
+  args: readonly string[],
+  cwd: string,
+  detached = false,
+): Deno.Command {
   return new Deno.Command(program, {
+    detached,
     args: [...args],
     cwd,
     clearEnv: true,
