@@ -7,7 +7,7 @@ import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
-import { readWorkflow, type WorkflowLimits } from "../domain/job/workflow.ts";
+import { readWorkflow, type Workflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
 import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
@@ -49,10 +49,11 @@ export async function openWatchedStore(
 > {
   const counted = countedStore(await openStore(context, state, broken), meters);
   const { events, followed } = withFollowers(counted.events);
-  const store = { ...counted, events };
+  const own = builtinWorkflows(context);
+  const store = withOwnWorkflows({ ...counted, events }, own);
   const join = async () => {
     const admission = await registerHost(context, store, state);
-    await putBuiltinWorkflows(context, store);
+    for (const workflow of own.values()) await store.workflows.putBuiltin(workflow);
     return admission;
   };
   const admission = await whileThere(join()) ?? joinLater(context, join, broken);
@@ -238,18 +239,24 @@ const BUILTIN_LIMITS: WorkflowLimits = {
   timeoutSecondsMax: DAY_SECONDS,
 };
 
-async function putBuiltinWorkflows({ newUuid }: AgentContext, store: Store): Promise<void> {
-  for (
-    const { uuid, definition } of [
-      PROVISION_MACHINE,
-      FETCH_MEDIUM_WORKFLOW,
-      ...Object.values(MACHINE_LIFE),
-    ]
-  ) {
-    // The agent's own sources, read by a test.
-    const builtin = readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]);
-    await store.workflows.putBuiltin(builtin);
-  }
+/** The built-in workflows of this version, by their uuids. */
+function builtinWorkflows({ newUuid }: AgentContext): ReadonlyMap<string, Workflow> {
+  const sources = [PROVISION_MACHINE, FETCH_MEDIUM_WORKFLOW, ...Object.values(MACHINE_LIFE)];
+  // The agent's own sources, read by a test.
+  return new Map(sources.map(({ uuid, definition }) => [
+    uuid,
+    readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]),
+  ]));
+}
+
+/** The store with the workflows of this version, also when an agent of another one has written them since. */
+function withOwnWorkflows(store: Store, own: ReadonlyMap<string, Workflow>): Store {
+  const get: Store["workflows"]["get"] = async (uuid) => {
+    const stored = await store.workflows.get(uuid);
+    const workflow = own.get(uuid);
+    return stored === undefined || workflow === undefined ? stored : { ...stored, workflow };
+  };
+  return { ...store, workflows: { ...store.workflows, get } };
 }
 
 /** Stores events about the agent; one that cannot be written is logged. */

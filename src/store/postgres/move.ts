@@ -208,6 +208,10 @@ function workflowOf(definition: MovedRow): Workflow {
 
 /** Looks at every job that the host has in the shared database. */
 async function requireUnchanged(db: SharedDatabase, host: string, to: MovedRows): Promise<void> {
+  if (to.undelivered() > 0) {
+    const words = "the journal has results of an outage: start the agent once to deliver them";
+    throw new AgentError("conflict", `Cannot move back: ${words}`);
+  }
   for (let after = 0;;) {
     const rows = await db.read((tx) =>
       tx.rows<{ id: number; uuid: string; standing: string }>(

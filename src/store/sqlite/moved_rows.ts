@@ -32,6 +32,8 @@ export interface MovedRows {
   jobs(after: number, limit: number): readonly MovedJob[];
   /** How a job stands here, in one text; undefined when there is none. */
   standing(uuid: string): string | undefined;
+  /** Results of shared jobs in the journal, which the shared database does not have yet. */
+  undelivered(): number;
   close(): void;
 }
 
@@ -80,6 +82,7 @@ export function openMovedRows(path: string): MovedRows {
     standing: (uuid) =>
       rows(`SELECT ${STANDING} AS standing FROM jobs WHERE uuid = ?`, uuid)
         .map(({ standing }) => String(standing))[0],
+    undelivered: () => Number(rows("SELECT count(*) AS n FROM journal")[0]?.n),
     close: () => db.close(),
   };
 }
