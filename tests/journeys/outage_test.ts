@@ -5,6 +5,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { withCutAgent } from "../support/cut_agent.ts";
+import { isoBytes } from "../support/medium.ts";
 import { postgresTest } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
 
@@ -174,5 +175,43 @@ postgresTest(
         const whole = await agent.job(job, "success");
         assertEquals([namesOf(whole).length, whole.ran], [6, "024"]);
       }
+    }),
+);
+
+postgresTest(
+  "a machine is made to its end while the database is away, and belongs to its job afterwards",
+  () =>
+    withCutAgent(async ({ relay, media, start, startOther }) => {
+      const [agent, other] = [await start(), await startOther()];
+      const path = `${media}/installer.iso`;
+      await Deno.writeFile(path, isoBytes(64 * 2048));
+      const machine = {
+        brand: "kvm",
+        ram: 512,
+        disks: [{ boot: true, model: "virtio", size: 1024 }],
+        nics: [{ nic_tag: "external", model: "virtio", ip: "dhcp", primary: true }],
+      };
+      const posted = await agent.post("/agent/v1/machines", { machine, media: { path } });
+      assertEquals(posted.status, 202, JSON.stringify(posted.body));
+      const { job_uuid: job, uuid } = posted.body;
+      // Each call of vmadm takes longer: the job is at one of its first.
+      await agent.simulate("fault", "slow", "500");
+      await until("the job to run", async () => {
+        return (await jobAt(other, String(job))).execution === "running";
+      });
+      relay.cut();
+      await agent.simulate("fault", "--clear", "slow");
+      await until("the job to end", async () => {
+        const { headers, body } = await agent.get(`/jobs/${job}`);
+        return headers.get("x-stale") === "database" && body.execution === "success";
+      });
+      assertEquals((await jobAt(other, String(job))).execution, "running");
+      const shown = await agent.get(`/agent/v1/machines/${uuid}`);
+      assertEquals([shown.headers.get("x-stale"), shown.body.state], ["database", "running"]);
+      relay.mend();
+      await other.job(String(job), "success");
+      const known = await agent.get(`/agent/v1/machines/${uuid}`);
+      assertEquals([known.headers.get("x-stale"), known.body.job_uuid], [null, job]);
+      assertEquals((await agent.get("/agent/v1/leftovers")).body.items, []);
     }),
 );

@@ -281,6 +281,35 @@ outageTest(
   },
 );
 
+outageTest(
+  "a session that is stopped costs one call its deadline, and the next has another session",
+  async (host) => {
+    const { store, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    await store.jobs.get(JOB);
+    const stopped = (await server.sql(
+      `SELECT pid FROM pg_stat_activity WHERE datname = 'outage_${made}'`,
+    )).split("\n").map(Number);
+    for (const pid of stopped) Deno.kill(pid, "SIGSTOP");
+    try {
+      const [read, written] = await Promise.allSettled([
+        store.jobs.get(JOB),
+        store.jobs.cancel(uuidOf<JobUuid>(9)),
+        record(store, job, { kind: "continue" }, 0),
+      ]);
+      for (const end of [read, written]) {
+        assert(end?.status === "rejected" && end.reason instanceof AgentError);
+        assertEquals(end.reason.code, "overloaded");
+      }
+      await until("another session", () => store.jobs.get(JOB).catch(() => undefined));
+      await delivered(host);
+    } finally {
+      for (const pid of stopped) Deno.kill(pid, "SIGCONT");
+    }
+    assertEquals(namesOf(await present(other)), ["task 0"]);
+  },
+);
+
 /** Every call of the store that needs the database, and has no other answer. */
 function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
   const { jobs, workflows, info, log, events, callbacks, machineClaims } = store;

@@ -13,6 +13,8 @@ export interface CutAgent {
   readonly server: PostgresServer;
   /** Between the server and the agents that start() starts. */
   readonly relay: ServerRelay;
+  /** A folder of media of all agents. */
+  readonly media: string;
   /** Starts the agent of the host that may be cut off, and again after it has ended. */
   start(...flags: readonly string[]): Promise<AgentProcess>;
   /** Starts the agent of another host. */
@@ -44,6 +46,7 @@ export async function withCutAgent(run: (cut: CutAgent) => Promise<void>): Promi
       await run({
         server,
         relay,
+        media,
         start: (...flags) => start("cut", relay.url(DATABASE), flags),
         startOther: () => start("other", server.url(DATABASE), []),
         gate: (name) =>

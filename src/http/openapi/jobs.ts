@@ -252,13 +252,16 @@ const COLLECTION: Record<string, JsonObject> = {
   },
 };
 
+/** Headers of a job that was kept in memory, and how long ago it was true. */
+const STALE = ["Age", "X-Stale"];
+
 const SINGLE: Record<string, JsonObject> = {
   get: {
     operationId: "job_get",
     summary: "Get a job",
     parameters: BY_UUID,
     responses: {
-      "200": jsonAnswer("The job.", JOB, FINISHED_JOB, ["Request-Id"]),
+      "200": jsonAnswer("The job.", JOB, FINISHED_JOB, ["Request-Id", ...STALE]),
       ...refusals("404"),
     },
   },
@@ -285,7 +288,10 @@ const WAIT: Record<string, JsonObject> = {
       ...BY_UUID,
       ...queryParameters(WAIT_FIELDS, { timeout: 5 }),
     ],
-    responses: { "200": jsonAnswer("The job.", JOB, FINISHED_JOB), ...refusals("404", "409") },
+    responses: {
+      "200": jsonAnswer("The job.", JOB, FINISHED_JOB, STALE),
+      ...refusals("404", "409"),
+    },
   },
 };
 

@@ -294,6 +294,7 @@ export const MACHINES: OpenapiPart = {
             [
               "X-Count",
               "Age",
+              "X-Stale",
             ],
           ),
           ...refusals("409", "502", "504"),
@@ -351,7 +352,7 @@ export const MACHINES: OpenapiPart = {
             ...LISTED_MACHINE,
             vnc: { host: "127.0.0.1", port: 5901, display: 1 },
             console: `/agent/v1/machines/${MACHINE_UUID}/console`,
-          }),
+          }, ["X-Stale"]),
           ...refusals("404", "502", "504"),
         },
       },

@@ -110,6 +110,11 @@ export const HEADERS: JsonObject = {
     description: "Seconds since this was read; absent if it was read for this answer.",
     schema: { type: "integer", minimum: 0 },
   },
+  "X-Stale": {
+    description:
+      "Present while the database that agents share is away: the answer is what the host knows without it.",
+    schema: { type: "string", enum: ["database"] },
+  },
   "Upload-Offset": {
     required: true,
     description: "Bytes received: where the next part begins.",
