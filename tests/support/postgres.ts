@@ -172,7 +172,14 @@ async function startServer(
 /** To a server and the processes that it started. */
 async function signalAll(pid: number, signal: Deno.Signal): Promise<void> {
   const children = await Deno.readTextFile(`/proc/${pid}/task/${pid}/children`);
-  for (const one of [pid, ...children.trim().split(" ").map(Number)]) Deno.kill(one, signal);
+  for (const one of [pid, ...children.trim().split(" ").map(Number)]) {
+    try {
+      Deno.kill(one, signal);
+    } catch (error) {
+      // A session that has just ended.
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
 }
 
 function command(
