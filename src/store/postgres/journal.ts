@@ -59,6 +59,8 @@ export class Journal {
   #waiting: number;
   #bytes: number;
   readonly #appending = new Set<Promise<void>>();
+  /** Rows that are delivered, and could not be removed yet: a full disk refuses that too. */
+  readonly #delivered = new Set<number>();
   #delivering: Promise<void> | undefined;
 
   private constructor(options: JournalOptions, size: { rows: number; bytes: number }) {
@@ -152,16 +154,19 @@ export class Journal {
 
   /** Each job's in their order; those of several jobs share transactions. @returns how many */
   async #deliverPage(page: readonly JournalRow[]): Promise<number> {
-    const done: JournalRow[] = [];
     const jobs = Map.groupBy(page, ({ job_uuid }) => job_uuid);
     const ends = await Promise.allSettled(Array.from(jobs.values(), async (ofJob) => {
       for (const row of ofJob) {
-        await this.#deliverRow(row);
-        done.push(row);
+        if (!this.#delivered.has(row.id)) await this.#deliverRow(row);
+        this.#delivered.add(row.id);
       }
     }));
+    const done = page.filter(({ id }) => this.#delivered.has(id));
     await this.#options.rows.remove(done.map(({ id }) => id));
-    for (const { entry } of done) this.#count(-1, -new TextEncoder().encode(entry).length);
+    for (const { id, entry } of done) {
+      this.#delivered.delete(id);
+      this.#count(-1, -new TextEncoder().encode(entry).length);
+    }
     for (const end of ends) if (end.status === "rejected") throw end.reason;
     return done.length;
   }
