@@ -281,6 +281,20 @@ outageTest(
   },
 );
 
+outageTest("nothing of a job that any host may run waits in the journal", async (host) => {
+  const { store, relay } = host;
+  const job = await run(store, jobOf(1, { workflow: CHAIN, props: { placement: "any" } }));
+  relay.cut();
+  await assertRejects(
+    () => record(store, job, { kind: "continue" }, 0),
+    AgentError,
+    "Cannot reach the database",
+  );
+  const note = () => store.info.append(JOB, { line: 1 }, T0, 9, 1);
+  await assertRejects(note, AgentError, "Cannot reach the database");
+  assertEquals(await rowsOf(host), 0);
+});
+
 outageTest(
   "a session that is stopped costs one call its deadline, and the next has another session",
   async (host) => {

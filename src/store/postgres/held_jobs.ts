@@ -11,8 +11,13 @@ import type { MachineClaim } from "../machine_claim_store.ts";
 /** Bytes of a job that is known here; of a larger one only its claim is, or it would take the memory of running jobs. */
 const KNOWN_BYTES_MAX = 512 * 1024;
 
+/** The placement of a job, in its props, that any host may run. */
+const FREE_PLACEMENT = "any";
+
 interface HeldJob {
   readonly lease: number;
+  /** Whether any host may run it: another one may have it already, so that nothing of it waits in the journal. */
+  readonly free: boolean;
   /** Undefined for a large one. */
   readonly job: Job | undefined;
   /** Whether it has left its runner, and the journal has yet to say so. */
@@ -32,15 +37,16 @@ export class HeldJobs {
     this.#put(job, false);
   }
 
-  /** Whether a claim stands, as far as this host knows. */
+  /** Whether the claim of a bound job stands, as far as this host knows. */
   holds({ job_uuid, lease }: Hold): boolean {
     const held = this.#jobs.get(job_uuid);
-    return held?.lease === lease && !held.left;
+    return held?.lease === lease && !held.left && !held.free;
   }
 
-  /** Whether the runner has the job. */
+  /** Whether the runner has the job, and no other can have it. */
   has(uuid: JobUuid): boolean {
-    return this.#jobs.get(uuid)?.left === false;
+    const held = this.#jobs.get(uuid);
+    return held !== undefined && !held.left && !held.free;
   }
 
   get(uuid: JobUuid): Job | undefined {
@@ -118,7 +124,8 @@ export class HeldJobs {
     const { uuid, lease, params, props, chain_results, onerror_results } = job;
     let bytes = valueWeight(params) + valueWeight(props);
     for (const { result } of [...chain_results, ...onerror_results]) bytes += valueWeight(result);
-    this.#jobs.set(uuid, { lease, job: bytes <= KNOWN_BYTES_MAX ? job : undefined, left });
+    const free = props.placement === FREE_PLACEMENT;
+    this.#jobs.set(uuid, { lease, free, job: bytes <= KNOWN_BYTES_MAX ? job : undefined, left });
   }
 }
 
