@@ -14,6 +14,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   Library: ".drop",
   Images: ".distro",
   Workflows: ".workflows li",
+  Hosts: ".hosts li",
   System: ".policy",
 };
 

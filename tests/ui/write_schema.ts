@@ -10,6 +10,7 @@ const OPERATIONS = [
   "GET /agent/v1/config",
   "GET /agent/v1/doctor",
   "GET /agent/v1/host",
+  "GET /agent/v1/hosts",
   "GET /agent/v1/images",
   "GET /agent/v1/index",
   "GET /agent/v1/jobs",

@@ -374,6 +374,25 @@ export interface Schemas {
     readonly level: "none" | "index" | "vendor" | "signature" | null;
     readonly used_by: readonly (string)[];
   };
+  readonly ListedHost: {
+    readonly uuid: string;
+    readonly name: string;
+    readonly state: "connected" | "away" | "cordoned" | "forgotten";
+    readonly this_host: boolean;
+    readonly version: string;
+    readonly slots: number;
+    readonly running: number;
+    readonly queued: number;
+    readonly capabilities: readonly (string)[];
+    readonly brands: readonly (string)[];
+    readonly address: string | null;
+    readonly generation: number;
+    readonly seen_at: string;
+    readonly age_seconds: number;
+    readonly lease_seconds: number;
+    readonly cordoned: boolean;
+    readonly forgotten: boolean;
+  };
   readonly ListedImage: {
     readonly distro: string;
     readonly release: string;
@@ -640,6 +659,7 @@ export interface Answers {
     readonly checks: readonly (Schemas["Diagnosis"])[];
   };
   readonly "GET /agent/v1/host": Schemas["Host"];
+  readonly "GET /agent/v1/hosts": readonly (Schemas["ListedHost"])[];
   readonly "GET /agent/v1/images": Schemas["ImagePage"];
   readonly "GET /agent/v1/index": Schemas["IndexStatus"];
   readonly "GET /agent/v1/jobs": {

@@ -3,6 +3,7 @@
 
 import type { ComponentType } from "preact";
 import type { PageProps } from "../browser/route.ts";
+import { HostsPage } from "./hosts/hosts.tsx";
 import { ImagesPage } from "./images/images.tsx";
 import { ReleasePage } from "./images/release.tsx";
 import { JobPage } from "./job/job.tsx";
@@ -40,6 +41,7 @@ export const PAGES: readonly PageEntry[] = [
   { path: "/images/:distro/:release", title: "Release", inMenu: false, Page: ReleasePage },
   { path: "/workflows", title: "Workflows", inMenu: true, Page: WorkflowsPage },
   { path: "/workflows/:uuid", title: "Workflow", inMenu: false, Page: WorkflowPage },
+  { path: "/hosts", title: "Hosts", inMenu: true, Page: HostsPage },
   { path: "/system", title: "System", inMenu: true, Page: SystemPage },
 ];
 
