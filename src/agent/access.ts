@@ -1,26 +1,35 @@
-// Access to this agent: tokens, certificate, socket permissions and the audit file. Reading the
+// Access to this agent: tokens, certificate, socket permissions, the audit file, and the agents of other hosts. Reading the
 // configuration again also reopens certificate and audit file, whether their names changed or not.
 
 import type { Config } from "../config/settings.ts";
-import { AgentError } from "../domain/error.ts";
+import { AgentError, systemReason } from "../domain/error.ts";
 import { isLoopback } from "../domain/ip_address.ts";
 import type { Token } from "../domain/token.ts";
 import type { Access } from "../http/request/caller.ts";
 import type { AuditTrail } from "../http/context.ts";
+import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
+import { openPeers, type Peers } from "../http/peers/forward.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
 import { groupNumber, type SocketRights } from "../http/listen/listener.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { reportMachines } from "../machines/reports.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
+import { Notifier } from "../runtime/waiting.ts";
+import type { HostKey } from "../state_dir/host_key.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
+import type { Store } from "../store/store.ts";
 import type { AgentContext } from "./context.ts";
+import { withChanges } from "./host_watch.ts";
+import type { OwnHost } from "./store.ts";
 
 /** Access rules for the application and the server. */
 interface AgentAccess {
   readonly access: Access;
   readonly auditTrail: AuditTrail;
-  /** Host names besides loopback: the configured ones, and the listening address. */
+  /** Host names besides loopback: the configured ones, the listening address, and that for other agents. */
   readonly allowedHosts: readonly string[];
   readonly listening: Omit<ListenOptions, "log">;
   /** Reopens certificate and audit file. */
@@ -42,6 +51,7 @@ export async function openAccess(
   const tcp = config.listen.value;
   const beyond = tcp !== null && !isLoopback(tcp.hostname);
   const tls = await tlsOf(config);
+  const address = config.address.value;
   if (beyond) await refuseUnknownCallers(tcp.hostname, tokenFile, tls);
   const socketRights = await socketRightsOf(config);
   const audit = openAuditFile({ log, lost: (entries) => void (counts.lost += entries) });
@@ -63,6 +73,7 @@ export async function openAccess(
     allowedHosts: [
       ...config.allow_host.value,
       ...beyond ? [tcp.hostname.includes(":") ? `[${tcp.hostname}]` : tcp.hostname] : [],
+      ...address === null ? [] : [new URL(address).hostname],
     ],
     listening: {
       tcp,
@@ -140,4 +151,49 @@ function readableTokens(
       return [];
     }
   };
+}
+
+// The agents of other hosts.
+
+/** This host, and what it reports. */
+interface CallingHost {
+  readonly own: OwnHost;
+  /** Undefined where nobody calls. */
+  readonly key: HostKey | undefined;
+  readonly vmadm: Vmadm;
+}
+
+/**
+ * Opens calls from and to the agents of other hosts, and reports the machines of this one.
+ * @returns what reports the machines that it changes; `peers` is undefined for a store that no other agent shares
+ * @throws {AgentError} `invalid_argument` for an unusable authority
+ */
+export async function openAgentPeers(
+  { config, log, opened }: Pick<AgentContext, "config" | "log" | "opened">,
+  { machineReports: reports }: Pick<Store, "machineReports">,
+  { own, key, vmadm }: CallingHost,
+): Promise<{ readonly vmadm: Vmadm; readonly peers: Peers | undefined }> {
+  if (reports === null || key === undefined) return { vmadm, peers: undefined };
+  const changed = new Notifier();
+  const authority = config.peer_ca_file.value;
+  const authorities = authority === null ? [] : [await readAuthority(authority)];
+  const book = openPeerBook(() => reports.hosts(), () => performance.now());
+  const check = openCallCheck({ own, scope: config.peer_scope.value, book });
+  const reporting = reportMachines({ reports, vmadm, changed, log });
+  opened("reports of machines", () => reporting.stop());
+  const peers = openPeers({ own, privateKey: key.privateKey, authorities, book, reports, check });
+  return { vmadm: withChanges(vmadm, () => changed.notify()), peers };
+}
+
+async function readAuthority(path: string): Promise<string> {
+  try {
+    const pem = await Deno.readTextFile(path);
+    if (pem.includes("-----BEGIN CERTIFICATE-----")) return pem;
+    throw new Error("it contains no certificate");
+  } catch (cause) {
+    const message = `Cannot use peer_ca_file ${path}: ${
+      systemReason(cause)
+    }: expected certificates (PEM)`;
+    throw new AgentError("invalid_argument", message, { cause });
+  }
 }

@@ -2,15 +2,9 @@
 // them; it decides nothing that a part could decide.
 
 import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
-import { openAccess } from "./access.ts";
+import { openAccess, openAgentPeers } from "./access.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
-import {
-  chooseSimulatedEngine,
-  countedConsoles,
-  hostName,
-  openTransport,
-  warnOfMissing,
-} from "./host.ts";
+import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
 import { openAgentLibrary, openIndex, openIndexRoutes, openMediaFolders } from "./mirror.ts";
 import { takeStateDir } from "../state_dir/state_dir.ts";
 import { watchRoutes } from "./overview.ts";
@@ -31,11 +25,11 @@ import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../runtime/waiting.ts";
 import type { MachineAccess } from "../http/context.ts";
-import type { Policy } from "../domain/policy.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
 import { syncRegularly } from "../mirror/sync/sync_loop.ts";
+import type { Policy } from "../domain/policy.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import { VERSION } from "../runtime/version.ts";
@@ -156,12 +150,13 @@ async function assemble(
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
   const context = await withDecoders(started, { meters, stateDir: state.path });
-  const { store, followed, admission } = await openWatchedStore(context, state, meters, broken);
+  const opened = await openWatchedStore(context, state, meters, broken);
+  const { store, followed, admission, own, key } = opened;
   const emit = openEmitter(store, log);
-  const host = state.runner.life.runner_id;
-  const emitHost: EmitHost = (change, detail) => emit(hostEvent(host, change, detail));
+  const emitHost: EmitHost = (change, detail) => emit(hostEvent(own.uuid, change, detail));
   const transport = await openHost(context, state.path);
-  const vmadm = withSeenStates(openVmadm(transport), emit);
+  const seen = withSeenStates(openVmadm(transport), emit);
+  const { vmadm, peers } = await openAgentPeers(context, store, { own, key, vmadm: seen });
   const folders = openMediaFolders(context, state.path);
   const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
@@ -185,8 +180,9 @@ async function assemble(
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
     checkSources: context.sources.acceptable,
     wording: config.compat.value,
-    machines: openMachineAccess({ ...context, policy }, transport, vmadm, mirror, meters),
-    hostUuid: host,
+    peers,
+    machines: openMachineAccess({ ...rooms, config, policy, meters, name: own.name }),
+    hostUuid: own.uuid,
     hostChanged: () => runner.hostChanged(),
     mediaFiles: mirror.files,
     library: openAgentLibrary(context, store, mirror, folders, emit),
@@ -202,8 +198,7 @@ async function assemble(
     await stopTogether(server, runner);
   });
   beginBackground(context, mirror);
-  const refresh = (next: Config) => gate.refresh(next, server);
-  return { urls: server.urls, refresh, emit: emitHost };
+  return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
 /** Acts on what other agents do to jobs of a shared store. @returns ends that */
@@ -250,18 +245,22 @@ function openChanges(
 
 /** What requests may do with machines. Their limits are separate: callers must not delay tasks. */
 function openMachineAccess(
-  { config, policy }: Pick<AgentContext, "config"> & { readonly policy: Policy },
-  transport: Transport,
-  vmadm: Vmadm,
-  media: Mirror,
-  meters: Meters,
+  { config, policy, name, transport, vmadm, mirror: media, meters }: {
+    readonly config: Config;
+    readonly policy: Policy;
+    readonly name: string;
+    readonly transport: Transport;
+    readonly vmadm: Vmadm;
+    readonly mirror: Mirror;
+    readonly meters: Meters;
+  },
 ): MachineAccess {
   const inTurn = withReadTurns(vmadm, config.slots.value);
   return {
     vmadm: countedConsoles(inTurn, meters),
     policy,
     media,
-    host: hostName(config.host.value),
+    host: name,
     payloadChecks: [
       (payload) => inTurn.validateCreate(payload).then(() => []),
       (payload) => requireNetworks(transport, nicsOf(payload, "machine")),

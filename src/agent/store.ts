@@ -6,6 +6,7 @@ import { policyOf } from "../config/policy.ts";
 import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
+import type { HostUuid } from "../domain/id.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
@@ -19,10 +20,12 @@ import { VERSION } from "../runtime/version.ts";
 import { untilDone } from "../runtime/waiting.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
+import { type HostKey, openHostKey } from "../state_dir/host_key.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
 import { requireJobsHere } from "../state_dir/move_mark.ts";
 import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
+import type { ListedHost } from "../store/host_store.ts";
 import type { ServerOptions } from "../store/postgres/server.ts";
 import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
@@ -36,7 +39,7 @@ import { withFollowers } from "./host_watch.ts";
 
 /**
  * Opens the store with its built-in workflows, counted writes and counted readers of its events, and registers
- * the host in it. `admission` is what the host may claim.
+ * the host in it. `key` signs calls of the agents that share the store.
  * @throws {AgentError} as registerHost()
  */
 export async function openWatchedStore(
@@ -45,19 +48,38 @@ export async function openWatchedStore(
   meters: Meters,
   broken: (error: unknown) => void,
 ): Promise<
-  { readonly store: Store; readonly followed: () => boolean; readonly admission: Admission }
+  {
+    readonly store: Store;
+    readonly followed: () => boolean;
+    readonly admission: Admission;
+    readonly own: OwnHost;
+    readonly key: HostKey | undefined;
+  }
 > {
   const counted = countedStore(await openStore(context, state, broken), meters);
   const { events, followed } = withFollowers(counted.events);
-  const own = builtinWorkflows(context);
-  const store = withOwnWorkflows({ ...counted, events }, own);
+  const builtin = builtinWorkflows(context);
+  const store = withOwnWorkflows({ ...counted, events }, builtin);
+  // Nobody calls the agent of a store of its own.
+  const key = store.machineReports === null ? undefined : await openHostKey(state.path);
+  const { runner_id: uuid } = state.runner.life;
+  const own = { uuid, name: hostName(context.config.host.value), generation: 0 };
   const join = async () => {
-    const admission = await registerHost(context, store, state);
-    for (const workflow of own.values()) await store.workflows.putBuiltin(workflow);
-    return admission;
+    const host = await registerHost(context, store, state, key?.publicKey ?? null);
+    own.generation = host.generation;
+    for (const workflow of builtin.values()) await store.workflows.putBuiltin(workflow);
+    return admissionOf(host);
   };
   const admission = await whileThere(join()) ?? joinLater(context, join, broken);
-  return { store, followed, admission };
+  return { store, followed, admission, own, key };
+}
+
+/** This host, as the others know it. */
+export interface OwnHost {
+  readonly uuid: HostUuid;
+  readonly name: string;
+  /** Number of starts of its agent; 0 before it has registered. */
+  readonly generation: number;
 }
 
 /**
@@ -160,14 +182,14 @@ export async function migrateSharedStore(config: Config, roles: StoreRoles): Pro
 
 /**
  * Registers the host of this agent in its store.
- * @returns what it may claim
  * @throws {AgentError} `conflict` while another agent with its uuid lives
  */
 async function registerHost(
   { config, log }: Pick<AgentContext, "config" | "log">,
   { hosts }: Pick<Store, "hosts">,
   { runner: { life, earlier } }: Pick<StateDir, "runner">,
-): Promise<Admission> {
+  publicKey: string | null,
+): Promise<ListedHost> {
   const { lease, slots, host, policy } = config;
   const outcome = await hosts.register({
     life,
@@ -179,7 +201,8 @@ async function registerHost(
       capabilities: [...new Set(CAPABILITIES.map((name) => name.split(".", 1)[0] ?? name))],
       slots: slots.value,
       brands: policyOf(policy).brands,
-      address: null,
+      address: config.address.value,
+      public_key: publicKey,
     },
   });
   const { uuid, name, version, seen_at, generation } = outcome.host;
@@ -192,7 +215,7 @@ async function registerHost(
   }
   const admission = admissionOf(outcome.host);
   log.info("host registered", { host: uuid, name, generation, admission });
-  return admission;
+  return outcome.host;
 }
 
 /** Reads in what condition the database is that agents share. @returns undefined when the store is none */

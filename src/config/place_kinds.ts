@@ -2,6 +2,7 @@
 
 import { nearest } from "../domain/field_check.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
+import { peerAddress } from "../domain/peer.ts";
 import { HOST_NAME, type Kind, type Reader, readPath, shown, unexpected } from "./kinds.ts";
 
 /** Which host the agent manages. */
@@ -38,6 +39,16 @@ export const MANAGED_HOST: Kind<HostSetting> = {
     const near = nearest(text, ["local", "simulated"]);
     const words = "local, simulated, simulated:NAME and ssh://[user@]host[:port]";
     throw new Error(`${shown(raw)} is none of ${words}${near}`);
+  },
+};
+
+/** Where agents of other hosts reach this one. */
+export const PEER_ADDRESS: Kind<string> = {
+  placeholder: "URL",
+  read(raw) {
+    const url = typeof raw === "string" ? peerAddress(raw) : undefined;
+    if (url !== undefined) return url.origin;
+    throw unexpected(raw, "an address such as https://host3.example.org:8780; http on loopback");
   },
 };
 

@@ -26,6 +26,7 @@ import {
   DATABASE,
   type HostSetting,
   MANAGED_HOST,
+  PEER_ADDRESS,
   STORE,
   type StoreSetting,
   UPSTREAM,
@@ -37,6 +38,7 @@ import type { Wording } from "../domain/job/wire.ts";
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { LOG_LEVELS, type LogLevel } from "../domain/job/job.ts";
 import { DAY_SECONDS } from "../domain/instant.ts";
+import { PEER_SCOPES, type PeerScope } from "../domain/peer.ts";
 
 function stateDir({ dev, cwd, os }: DefaultsFor): string {
   if (dev) return `${cwd === "/" ? "" : cwd}/run`;
@@ -133,6 +135,21 @@ export const SETTINGS = {
     integer("SECONDS", 5, 600),
     30,
     "seconds after which a host of a store postgres:// that was not heard counts as away",
+  ),
+  address: define<string | null>(
+    PEER_ADDRESS,
+    null,
+    "address at which agents of other hosts reach this one; without it they forward nothing here",
+  ),
+  peer_ca_file: define<string | null>(
+    path("FILE"),
+    null,
+    "certificate (PEM) of an authority of your own for the agents of other hosts",
+  ),
+  peer_scope: define<PeerScope>(
+    choice("SCOPE", PEER_SCOPES),
+    "admin",
+    "what callers of other hosts may do at most on this one: admin, read, or off",
   ),
   index: define<string | null>(
     UPSTREAM,

@@ -31,6 +31,8 @@ export interface HostFacts {
   readonly brands: readonly string[];
   /** Where other agents reach it; null when they do not. */
   readonly address: string | null;
+  /** The key with which it signs calls of other agents, as domain/peer.ts writes it; null when it makes none. */
+  readonly public_key: string | null;
 }
 
 /** A host that has registered in a store. */

@@ -28,6 +28,7 @@ import { leftoverRoutes, machineRoutes } from "./routes/machines.ts";
 import { headChecked } from "./request/head_check.ts";
 import { openMachineJobs } from "../machines/machine_jobs.ts";
 import { counted, statsRoutes } from "./routes/metrics.ts";
+import { forwarding } from "./peers/forwarding.ts";
 import { mediaRoutes } from "./routes/media.ts";
 import { mediaLibraryRoutes } from "./routes/media_library.ts";
 import { openapiRoutes } from "./openapi/openapi.ts";
@@ -55,8 +56,9 @@ export function createApp(context: HttpContext): Hono<HttpEnv> {
   const access = context.access ?? OPEN_ACCESS;
   const tickets = openConsoleTickets(context.limits, access.nowMs);
   const sessions = openSessions(access.nowMs);
-  app.use(admitted(access, tickets, sessions, context.log));
+  app.use(admitted(access, tickets, sessions, context));
   app.use(jsonOnly);
+  app.use(forwarding(context));
   app.use(strictQuery);
   const { unfinishedJobsMax } = context.limits;
   const machineJobs = openMachineJobs({ ...context, ...context.machines, unfinishedJobsMax });

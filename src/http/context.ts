@@ -19,6 +19,7 @@ import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./request/caller.ts";
+import type { Peers } from "./peers/forward.ts";
 import type { RawBytes } from "./listen/runtime_connection.ts";
 
 /** What the application is made of. */
@@ -45,6 +46,8 @@ export interface HttpContext {
   readonly hostUuid: HostUuid;
   /** Hints to the runner that a request has cordoned or admitted this host. */
   readonly hostChanged: () => void;
+  /** The other hosts of a shared store. */
+  readonly peers?: Peers | undefined;
   readonly mediaFiles: KnownFiles;
   readonly library: MediaLibrary;
   /** Host names, without ports, that requests may use besides the loopback ones. */
@@ -162,7 +165,8 @@ export interface AuditEntry {
   readonly ts: string;
   readonly request_id: string;
   /**
-   * `socket`, `loopback`, `token:NAME`, `ticket:` and its maker, or `refused` for a caller without access.
+   * `socket`, `loopback`, `token:NAME`, `ticket:` and its maker, `host:NAME:` and the caller of the agent of that host,
+   * or `refused` for a caller without access.
    */
   readonly who: string;
   /** The address of the caller, or `socket`. */

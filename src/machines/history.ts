@@ -2,7 +2,7 @@
 // provisioning workflow create machines and say how they were made.
 
 import { AgentError, whileThere } from "../domain/error.ts";
-import type { JobUuid } from "../domain/id.ts";
+import type { HostUuid, JobUuid } from "../domain/id.ts";
 import { isUndoing, type Job, type JobFields } from "../domain/job/job.ts";
 import { isFinal, UNFINISHED } from "../domain/job/state.ts";
 import { machineOfTarget, machineTarget } from "../domain/job/summary.ts";
@@ -119,9 +119,19 @@ export function otherJob({ uuid, name, workflow_uuid }: Job, target: string): Ag
   return new AgentError("conflict", message);
 }
 
-/** A machine of the host, or the job that is about to create one. */
-interface ListedMachine {
+/** Where a machine is, and how old that is what is said of it. */
+interface MachinePlace {
+  readonly host: HostUuid;
+  /** The name of the host. */
+  readonly name: string;
+  readonly ageMs: number;
+}
+
+/** A machine of a host, or the job that is about to create one. */
+export interface ListedMachine {
   readonly uuid: string;
+  /** Undefined while there is only a job. */
+  readonly place: MachinePlace | undefined;
   readonly machine: JsonObject | null;
   readonly job: Job | undefined;
 }
@@ -163,18 +173,24 @@ export function openMachineReading(
   };
 }
 
+/** Machines with their places. */
+export type PlacedMachines = readonly {
+  readonly machine: JsonObject;
+  readonly place: MachinePlace;
+}[];
+
 /**
- * Lists these machines of the host, and those that jobs are about to create.
+ * Lists these machines, and those that jobs are about to create. Of two with one uuid the first counts.
  * @returns `stale` when these jobs cannot be read, and their machines are left out
  */
 export async function listAllMachines(
-  machines: readonly JsonObject[],
+  machines: PlacedMachines,
   { jobs }: JobsOnly,
 ): Promise<{ readonly listed: readonly ListedMachine[]; readonly stale: boolean }> {
   const listed = new Map<string, ListedMachine>();
-  for (const machine of machines) {
+  for (const { machine, place } of machines) {
     const uuid = String(machine.uuid);
-    listed.set(uuid, { uuid, machine, job: undefined });
+    if (!listed.has(uuid)) listed.set(uuid, { uuid, place, machine, job: undefined });
   }
   const workflow_uuid = PROVISION_MACHINE.uuid;
   for (const execution of UNFINISHED) {
@@ -184,7 +200,9 @@ export async function listAllMachines(
     if (making === undefined) return { listed: [...listed.values()], stale: true };
     for (const { job } of making) {
       const uuid = machineOfTarget(job.target);
-      if (uuid !== undefined && !listed.has(uuid)) listed.set(uuid, { uuid, machine: null, job });
+      if (uuid !== undefined && !listed.has(uuid)) {
+        listed.set(uuid, { uuid, place: undefined, machine: null, job });
+      }
     }
   }
   return { listed: [...listed.values()], stale: false };

@@ -10,7 +10,14 @@ import { dirname, join } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 
 /** What the names of these files begin with; SQLite and restores add their own ends to some. */
-const OWN_FILES = ["agent.lock", "agent.pid", "runner_id", "tokens.json", "zonewright.db"] as const;
+const OWN_FILES = [
+  "agent.lock",
+  "agent.pid",
+  "host.key",
+  "runner_id",
+  "tokens.json",
+  "zonewright.db",
+] as const;
 const FILE_MODE = 0o600;
 /** More than the largest of those that are read whole, the tokens. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;

@@ -23,9 +23,9 @@ export function consoleUrl(agentUrl: string, uuid: string): string {
 /** Opens a console, or waits until it is refused. */
 export async function openConsole(
   url: string,
-  protocols: string[] = ["binary"],
+  options: string[] | WebSocketOptions = ["binary"],
 ): Promise<ConsoleClient> {
-  const socket = new WebSocket(url, protocols);
+  const socket = new WebSocket(url, options);
   socket.binaryType = "arraybuffer";
   let waiting: Uint8Array<ArrayBuffer>[] = [];
   let received = 0;

@@ -21,9 +21,12 @@ import {
 import { assertDescribed, operation } from "./openapi_operations.ts";
 import { ADMIN, bearer, READ, withTokens } from "./token_agent.ts";
 
+/** A key is for agents. */
+const { public_key: _key, ...SHOWN_FACTS } = FACTS;
+
 const PATH = "/agent/v1/hosts";
 const SHOWN = {
-  ...FACTS,
+  ...SHOWN_FACTS,
   capabilities: [...FACTS.capabilities],
   brands: [...FACTS.brands],
   uuid: RUNNER,

@@ -171,6 +171,7 @@ export async function withExample(
     wording,
     routes,
     limits,
+    hostUuid: HOST_UUID as HostUuid,
     ...(machines === undefined ? {} : { machines }),
   };
   await withFolder(async (uploads) => {

@@ -8,6 +8,7 @@ import { openFindings } from "../../src/domain/description/findings.ts";
 import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";
+import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
 import { readQuery } from "../../src/http/request/query.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events.ts";
@@ -54,9 +55,22 @@ const READ: Readonly<Record<string, Reading>> = {
   "GET /agent/v1/stats/hourly": { fields: HOURLY_QUERY_FIELDS },
   "GET /agent/v1/machines": { fields: MACHINE_QUERY_FIELDS },
   "GET /agent/v1/machines/{uuid}/console": { fields: CONSOLE_QUERY_FIELDS },
-  "GET /agent/v1/media/library": { fields: LIBRARY_QUERY_FIELDS },
+  // The host is read before the route is found.
+  ...Object.fromEntries(
+    [
+      "GET /agent/v1/media",
+      "POST /agent/v1/media",
+      "GET /agent/v1/media/{digest}",
+      "DELETE /agent/v1/media/{digest}",
+      "POST /agent/v1/media/{digest}/verify",
+      "GET /agent/v1/media/library/{name}",
+    ].map((operation) => [operation, { fields: MEDIA_HOST_FIELDS }]),
+  ),
+  "GET /agent/v1/media/library": { fields: { ...LIBRARY_QUERY_FIELDS, ...MEDIA_HOST_FIELDS } },
   "PUT /agent/v1/media/library/{name}": { fields: UPLOAD_QUERY_FIELDS },
-  "DELETE /agent/v1/media/library/{name}": { fields: LIBRARY_REMOVAL_FIELDS },
+  "DELETE /agent/v1/media/library/{name}": {
+    fields: { ...LIBRARY_REMOVAL_FIELDS, ...MEDIA_HOST_FIELDS },
+  },
   "GET /agent/v1/images": { fields: IMAGE_QUERY_FIELDS },
   "GET /agent/v1/index/artifacts": { fields: ARTIFACT_FIELDS, required: ["distro", "release"] },
   "POST /agent/v1/index/sync": { fields: SYNC_QUERY_FIELDS },

@@ -55,6 +55,12 @@ export const OTHERS = {
   store_notices: { smallest: left, largest: left, refused: "sqlite" },
   store_password_file: { smallest: left, largest: left, refused: "" },
   store_ca_file: { smallest: left, largest: left, refused: "" },
+  address: {
+    smallest: left,
+    largest: always("https://host3.example.org:8780"),
+    refused: "http://host3.example.org:8780",
+  },
+  peer_ca_file: { smallest: left, largest: left, refused: "" },
   index: { smallest: left, largest: always("https://127.0.0.1:9"), refused: "ftp://127.0.0.1" },
   allow_http_index: oneSwitch,
   index_token_file: { smallest: left, largest: below("secret"), refused: "" },

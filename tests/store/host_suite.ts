@@ -23,6 +23,7 @@ export const FACTS: HostFacts = {
   slots: 4,
   brands: ["bhyve"],
   address: null,
+  public_key: null,
 };
 
 /** Registers a host in one of the lives of its agent. */

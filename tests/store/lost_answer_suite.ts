@@ -375,13 +375,14 @@ const CALLS = [...HOST_CALLS, ...RUNNER_CALLS, ...CALLER_CALLS, ...LOOP_CALLS, .
 
 /**
  * Reads; the claim, whose lost answer renew() tells; and events that stand by themselves, which say that
- * something has changed: one that stands twice has readers look twice.
+ * something has changed: one that stands twice has readers look twice. Reports are of shared stores alone, whose tests
+ * repeat them.
  */
 const OTHERS = new Set(
   ("jobs.follow jobs.claim jobs.ready jobs.hurry jobs.creating jobs.earlier jobs.get jobs.text jobs.bytes jobs.execution jobs.list jobs.texts jobs.keys " +
     "jobs.ofTarget jobs.count jobs.stats jobs.finished jobs.hasParam jobs.summaries jobs.summaryCounts jobs.summary info.list info.texts workflows.get workflows.bytes " +
     "workflows.list workflows.text workflows.texts workflows.count callbacks.nextDue " +
-    "hosts.list hosts.find hosts.jobs machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +
+    "hosts.list hosts.find hosts.jobs machineReports.report machineReports.list machineReports.hosts machineReports.ownerOf machineClaims.get machineClaims.left machineClaims.leftover log.lines log.attempts index.get index.list index.lastSync " +
     "index.pins images.search images.count media.usingJobs media.find media.get media.list media.users media.bytes " +
     "media.unused media.copies measures.read events.append events.bounds events.after events.follow " +
     "journal.append journal.first journal.remove journal.size")
@@ -423,7 +424,7 @@ export function lostAnswerTests(test: Test): void {
     const { close: _close, shared: _shared, ...rooms } = store;
     const methods = Object.entries(rooms).flatMap(([room, part]) =>
       // The clock of a test's store has no methods.
-      Object.entries(part).flatMap(([name, method]) =>
+      Object.entries(part ?? {}).flatMap(([name, method]) =>
         typeof method === "function" ? [`${room}.${name}`] : []
       )
     );

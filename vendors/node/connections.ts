@@ -338,3 +338,23 @@ export function connect(
     });
   });
 }
+
+/** Deno.connectTls(): resolves when the certificate was verified. */
+export function connectTls(
+  { hostname = "127.0.0.1", port, caCerts = [] }: Deno.ConnectTlsOptions,
+): Promise<Conn> {
+  const tls = process.getBuiltinModule("node:tls");
+  return new Promise((resolve, reject) => {
+    const socket = tls.connect({
+      host: hostname,
+      port,
+      ...(net.isIP(hostname) === 0 ? { servername: hostname } : {}),
+      ca: [...tls.rootCertificates, ...caCerts],
+    });
+    const failed = (error: unknown) => reject(denoError(error));
+    socket.once("error", failed).once("secureConnect", () => {
+      socket.off("error", failed);
+      resolve(new Conn(socket, undefined));
+    });
+  });
+}

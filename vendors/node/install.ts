@@ -3,7 +3,7 @@
 import fs from "node:fs";
 import process from "node:process";
 import os from "node:os";
-import { connect, listen, listenTls } from "./connections.ts";
+import { connect, connectTls, listen, listenTls } from "./connections.ts";
 import { asDeno, asDenoLater, called, errors } from "./errors.ts";
 import { files, SeekMode } from "./files.ts";
 import { OTHER_RUNTIME, type OtherRuntime } from "../../src/runtime/other_runtime.ts";
@@ -158,6 +158,7 @@ const deno = {
   SeekMode,
   ...files,
   connect,
+  connectTls,
   listen,
   listenTls,
   get Command() {

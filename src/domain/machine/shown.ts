@@ -6,6 +6,7 @@ import {
   ANY_OBJECT,
   FLAG,
   listOf,
+  NULLABLE_COUNT,
   NULLABLE_INSTANT,
   NULLABLE_TEXT,
   NULLABLE_UUID,
@@ -56,6 +57,16 @@ export const MACHINE_NIC = whole("A nic of a machine.", {
 /** The fields of a machine in lists. */
 export const MACHINE_FIELDS = {
   uuid: UUID,
+  host: {
+    ...NULLABLE_TEXT,
+    description: "The name of its host; null while there is only a job.",
+  },
+  host_uuid: NULLABLE_UUID,
+  age_seconds: {
+    ...NULLABLE_COUNT,
+    description: "Seconds since its host reported it; 0 for a machine of the host that answers, " +
+      "null while there is only a job.",
+  },
   alias: NULLABLE_TEXT,
   brand: NULLABLE_TEXT,
   state: {
@@ -125,6 +136,46 @@ export function shownProperties(described: (name: string) => JsonValue) {
     disks: objectsIn(described("disks")).map(shownDisk),
     nics: objectsIn(described("nics")).map(shownNic),
   };
+}
+
+/** The properties of a machine that its host reports to others. None of them is a secret. */
+const REPORTED = [
+  "uuid",
+  "alias",
+  "brand",
+  "state",
+  "zone_state",
+  "ram",
+  "vcpus",
+  "create_timestamp",
+  "owner_uuid",
+] as const;
+const REPORTED_DISK = ["path", "media", "model", "size", "boot"] as const;
+const REPORTED_NIC = [
+  "interface",
+  "mac",
+  "nic_tag",
+  "vlan_id",
+  "model",
+  "gateway",
+  "primary",
+  "ip",
+  "ips",
+] as const;
+
+/** What a host reports of a machine: the part of vmadm's description that lists show. */
+export function reportedMachine(machine: JsonObject): JsonObject {
+  return {
+    ...picked(machine, REPORTED),
+    disks: objectsIn(machine.disks).map((disk) => picked(disk, REPORTED_DISK)),
+    nics: objectsIn(machine.nics).map((nic) => picked(nic, REPORTED_NIC)),
+  };
+}
+
+function picked(object: JsonObject, names: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    names.flatMap((name) => object[name] === undefined ? [] : [[name, object[name]]]),
+  );
 }
 
 function shownDisk({ path, media, model, size, boot }: JsonObject): ShapeOf<typeof MACHINE_DISK> {

@@ -11,7 +11,7 @@ import { CLOSE, FrameError } from "./frames.ts";
 import { LOST_ACCESS } from "../request/caller.ts";
 
 /** Bytes of one read from a console. */
-const READ_BYTES = 64 * 1024;
+export const READ_BYTES = 64 * 1024;
 /** Bytes from a client that the console has not taken yet. */
 const INCOMING_BYTES_MAX = 1024 * 1024;
 /** Counted for each piece besides its bytes, so that many small ones are bounded too. */

@@ -1,4 +1,4 @@
-// The frames of a WebSocket on the server's side (RFC 6455, section 5). Data is passed on as it arrives, so
+// The frames of a WebSocket (RFC 6455, section 5): those of a client are masked, those of a server are not. Data is passed on as it arrives, so
 // neither long frames nor messages of many frames take memory. Only the payload of a control frame, at most
 // 125 bytes, is collected.
 
@@ -24,14 +24,16 @@ const LENGTH_BITS = 0x7f;
 /** From this value on, the length is in the next two or eight bytes. */
 const LENGTH_16 = 126;
 const LENGTH_64 = 127;
-const MASK_BYTES = 4;
+/** Random bytes in the mask of a frame. */
+export const MASK_BYTES = 4;
+const UNMASKED = new Uint8Array(0);
 const HEAD_BYTES_MAX = 14;
 /** Payload of a control frame, bytes. */
 const CONTROL_BYTES_MAX = 125;
 /** Bytes of the reason in a close frame, after its code. */
 const REASON_BYTES_MAX = CONTROL_BYTES_MAX - 2;
 
-/** A violation of the protocol by a client. `code` goes into the close frame. */
+/** A violation of the protocol by the other side. `code` goes into the close frame. */
 export class FrameError extends Error {
   constructor(readonly code: number, message: string) {
     super(message);
@@ -61,11 +63,14 @@ interface WebSocketFrame {
   readonly gathered: Uint8Array<ArrayBuffer> | undefined;
 }
 
+/** Who sends frames. */
+type FrameSender = "client" | "server";
+
 /**
- * Reads a client's frames from pieces, which are unmasked in place.
+ * Reads frames from pieces, which are unmasked in place.
  * @throws {FrameError} while reading a piece
  */
-export function openFrameReader(): (
+export function openFrameReader(from: FrameSender = "client"): (
   piece: Uint8Array<ArrayBuffer>,
 ) => Generator<FramePart, void, void> {
   const head = new Uint8Array(HEAD_BYTES_MAX);
@@ -78,7 +83,7 @@ export function openFrameReader(): (
       if (frame === undefined) {
         head[headSize++] = piece[at++] ?? 0;
         if (headSize < headLength(head, headSize)) continue;
-        frame = parseHead(head, within);
+        frame = parseHead(head, within, from);
         headSize = 0;
       }
       const size = Math.min(frame.left, piece.length - at);
@@ -101,16 +106,23 @@ export function openFrameReader(): (
 function headLength([, second = 0]: Uint8Array, known: number): number {
   if (known < 2) return 2;
   const length = second & LENGTH_BITS;
-  return 2 + (length === LENGTH_64 ? 8 : length === LENGTH_16 ? 2 : 0) + MASK_BYTES;
+  return 2 + (length === LENGTH_64 ? 8 : length === LENGTH_16 ? 2 : 0) + maskLength(second);
 }
 
-function parseHead(head: Uint8Array, within: boolean): WebSocketFrame {
+function maskLength(second: number): number {
+  return (second & MASKED) === 0 ? 0 : MASK_BYTES;
+}
+
+function parseHead(head: Uint8Array, within: boolean, from: FrameSender): WebSocketFrame {
   const [first = 0, second = 0] = head;
   const opcode = opcodeOf(first & OPCODE_BITS, within);
   const last = (first & FIN) !== 0;
   const control = opcode !== OPCODE.binary;
   if ((first & RESERVED) !== 0) throw new FrameError(CLOSE.protocol, "a frame has reserved bits");
-  if ((second & MASKED) === 0) throw new FrameError(CLOSE.protocol, "a frame is not masked");
+  if (((second & MASKED) !== 0) !== (from === "client")) {
+    const words = from === "client" ? "not masked" : "masked";
+    throw new FrameError(CLOSE.protocol, `a frame is ${words}`);
+  }
   const short = second & LENGTH_BITS;
   if (control && (!last || short > CONTROL_BYTES_MAX)) {
     throw new FrameError(CLOSE.protocol, "a control frame is too long or in parts");
@@ -123,7 +135,7 @@ function parseHead(head: Uint8Array, within: boolean): WebSocketFrame {
     : short;
   if (!Number.isSafeInteger(left)) throw new FrameError(CLOSE.tooLarge, "a frame is too long");
   const end = headLength(head, 2);
-  const mask = head.slice(end - MASK_BYTES, end);
+  const mask = head.slice(end - maskLength(second), end);
   return { opcode, last, mask, left, at: 0, gathered: control ? new Uint8Array(left) : undefined };
 }
 
@@ -147,22 +159,33 @@ function opcodeOf(opcode: number, within: boolean): FramePart["opcode"] {
 
 function unmask(bytes: Uint8Array, frame: WebSocketFrame): void {
   const { mask } = frame;
+  if (mask.length === 0) return;
   for (let at = 0; at < bytes.length; at++) {
     bytes[at] = (bytes[at] ?? 0) ^ (mask[(frame.at + at) % MASK_BYTES] ?? 0);
   }
   frame.at = (frame.at + bytes.length) % MASK_BYTES;
 }
 
-/** One whole unmasked frame of a server. */
-export function frameBytes(opcode: number, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+/** One whole frame of a server, unmasked, or of a client, with this mask of four bytes. */
+export function frameBytes(
+  opcode: number,
+  bytes: Uint8Array,
+  mask: Uint8Array = UNMASKED,
+): Uint8Array<ArrayBuffer> {
   const long = bytes.length > 0xffff ? 8 : bytes.length >= LENGTH_16 ? 2 : 0;
-  const frame = new Uint8Array(2 + long + bytes.length);
+  const start = 2 + long + mask.length;
+  const frame = new Uint8Array(start + bytes.length);
   const view = new DataView(frame.buffer);
   frame[0] = FIN | opcode;
-  frame[1] = long === 8 ? LENGTH_64 : long === 2 ? LENGTH_16 : bytes.length;
+  const short = long === 8 ? LENGTH_64 : long === 2 ? LENGTH_16 : bytes.length;
+  frame[1] = short | (mask.length === 0 ? 0 : MASKED);
   if (long === 8) view.setBigUint64(2, BigInt(bytes.length));
   if (long === 2) view.setUint16(2, bytes.length);
-  frame.set(bytes, 2 + long);
+  frame.set(mask, 2 + long);
+  for (let at = 0; at < bytes.length && mask.length > 0; at++) {
+    frame[start + at] = (bytes[at] ?? 0) ^ (mask[at % MASK_BYTES] ?? 0);
+  }
+  if (mask.length === 0) frame.set(bytes, start);
   return frame;
 }
 

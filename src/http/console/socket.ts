@@ -66,9 +66,14 @@ export async function shakeHands(
   const key = headers.get("sec-websocket-key") ?? "";
   if (!KEY.test(key)) throw refuse("Sec-WebSocket-Key");
   if (headers.get("sec-websocket-version") !== VERSION) throw refuse("Sec-WebSocket-Version");
+  return { accept: await acceptOf(key), protocol };
+}
+
+/** The answer to the key of a handshake (RFC 6455, section 4.2.2). */
+export async function acceptOf(key: string): Promise<string> {
   const bytes = new TextEncoder().encode(key + KEY_SUFFIX);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-1", bytes));
-  return { accept: btoa(String.fromCharCode(...digest)), protocol };
+  return btoa(String.fromCharCode(...digest));
 }
 
 /** Opens a WebSocket on a connection, beginning with the answer to the handshake. */

@@ -30,6 +30,8 @@ interface RefusalExample<Code extends ErrorCode> {
   readonly errors?: JsonObject[];
 }
 
+/** Another host. */
+const HOST = "6d1e1e3a-8f5b-4f8e-9a5e-0d7f7a1f4b11";
 const JOB = "job 51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
 /** The errors of each status. */
@@ -172,9 +174,16 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
   },
   "502": {
     name: "BadGateway",
-    description: "A program of the host, or the upstream of the index, failed.",
+    description:
+      "A program of the host, or the upstream of the index, failed; or the agent of another " +
+      "host does not accept the call of this one.",
     headers: ["Retry-After"],
     examples: {
+      host: {
+        error_code: "host_refused",
+        message: `Cannot have host gz03 (${HOST}) answer: it answers 302, ` +
+          "expected no redirect",
+      },
       upstream: {
         error_code: "upstream",
         message: "Cannot read v1/index.json: it is not there",
@@ -185,9 +194,14 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     name: "ServiceUnavailable",
     description:
       "Too many requests are active, a limit is reached, or the agent is stopping: try " +
-      "again later.",
+      "again later. For what another host answers: it is away, and the message names it.",
     headers: ["Retry-After"],
     examples: {
+      host: {
+        error_code: "host_away",
+        message: `Cannot reach host gz03 (${HOST}): it was last heard at ` +
+          "2026-11-20T12:00:00.000Z",
+      },
       overload: {
         error_code: "overloaded",
         message: tooManyRequests(256).message,

@@ -1,5 +1,6 @@
 // The schemas of machines in responses, and the machine of the examples.
 
+import { HOST_UUID } from "./hosts.ts";
 import { DRY_RUN } from "../../machines/provision_job.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE, MACHINE_DISK, MACHINE_NIC } from "../../domain/machine/shown.ts";
@@ -44,6 +45,9 @@ export const STARTED: ShapeOf<typeof MACHINE_STARTED> = {
 /** A machine as lists show it. */
 export const LISTED_MACHINE: ShapeOf<typeof MACHINE> = {
   uuid: MACHINE_UUID,
+  host: "gz-7.example.com",
+  host_uuid: HOST_UUID,
+  age_seconds: 12,
   alias: "web1",
   brand: "kvm",
   state: "running",

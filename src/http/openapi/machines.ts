@@ -1,5 +1,6 @@
 // Machines in the OpenAPI document: making, changing and deleting them, their consoles, and what was left of them.
 
+import { HOST_UUID } from "./hosts.ts";
 import { DRY_RUN } from "../../machines/provision_job.ts";
 import { MACHINE } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
@@ -277,11 +278,15 @@ export const MACHINES: OpenapiPart = {
     "/agent/v1/machines": {
       get: {
         operationId: "machine_list",
-        summary: "Every machine of the host, and those that a job is about to create",
+        summary: "Every machine of the hosts, and those that a job is about to create",
+        description:
+          "Where hosts share a database, the machines of the others are as each last reported them: " +
+          "`age_seconds` says how long ago. Requests about one machine are answered by its host.",
         parameters: queryParameters(MACHINE_QUERY_FIELDS, {
           state: "running",
           brand: "kvm",
           alias: "web1",
+          host: HOST_UUID,
           limit: 50,
           offset: 0,
           max_age: 60,
@@ -297,7 +302,7 @@ export const MACHINES: OpenapiPart = {
               "X-Stale",
             ],
           ),
-          ...refusals("409", "502", "504"),
+          ...refusals("404", "409", "502", "504"),
         },
       },
       post: {

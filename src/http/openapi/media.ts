@@ -1,8 +1,11 @@
-// The verified files of this host in the OpenAPI document.
+// The verified files of hosts in the OpenAPI document.
 
+import { HOST_UUID } from "./hosts.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { JOB_UUID } from "./job_schemas.ts";
+import { MEDIA_HOST_FIELDS } from "../peers/forwarding.ts";
+import { queryParameters } from "./requests.ts";
 import {
   listOf,
   schemaRef,
@@ -54,6 +57,9 @@ const REQUESTS: Record<string, JsonObject> = {
   path: { path: "/media/installer.iso" },
 };
 
+/** The parameter that names another host. */
+export const OF_HOST: JsonObject[] = queryParameters(MEDIA_HOST_FIELDS, { host: HOST_UUID });
+
 const STARTED: ShapeOf<typeof MEDIUM_STARTED> = { job_uuid: JOB_UUID };
 const started = (description: string) =>
   jsonAnswer(description, shapeRef("MediumStarted", MEDIUM_STARTED), STARTED, ["Location"]);
@@ -62,8 +68,7 @@ const started = (description: string) =>
 export const MEDIA_FILES: OpenapiPart = {
   tag: {
     name: "Media",
-    description:
-      "Verified files of this host, identified by digest. A job of the built-in workflow " +
+    description: "Verified files of a host, identified by digest. A job of the built-in workflow " +
       "`fetch-medium` fetches one and reports its progress.",
   },
   parameters: {
@@ -80,9 +85,10 @@ export const MEDIA_FILES: OpenapiPart = {
       get: {
         operationId: "media_list",
         summary: "Every verified file, most recently used first",
+        parameters: OF_HOST,
         responses: {
           "200": jsonAnswer("The files.", listOf(SHOWN), [EXAMPLE]),
-          ...refusals(),
+          ...refusals("404", "409", "502"),
         },
       },
       post: {
@@ -91,10 +97,11 @@ export const MEDIA_FILES: OpenapiPart = {
         description:
           "Answered once the job is stored. An equal request joins the unfinished job. The job's " +
           "result is the medium.",
+        parameters: OF_HOST,
         requestBody: jsonBody("The file.", schemaRef("MediumRequest"), REQUESTS),
         responses: {
           "202": started("The job was stored."),
-          ...refusals("404", ...BODY_REFUSALS, "507"),
+          ...refusals("404", ...BODY_REFUSALS, "502", "507"),
         },
       },
     },
@@ -102,10 +109,10 @@ export const MEDIA_FILES: OpenapiPart = {
       get: {
         operationId: "medium_get",
         summary: "Get a verified file",
-        parameters: [parameterRef("MediumDigest")],
+        parameters: [parameterRef("MediumDigest"), ...OF_HOST],
         responses: {
           "200": jsonAnswer("The file.", SHOWN, EXAMPLE),
-          ...refusals("404"),
+          ...refusals("404", "409", "502"),
         },
       },
       delete: {
@@ -114,10 +121,10 @@ export const MEDIA_FILES: OpenapiPart = {
         description:
           "403 for a file of the operator's media folders; 409 while an unfinished job uses the " +
           "file.",
-        parameters: [parameterRef("MediumDigest")],
+        parameters: [parameterRef("MediumDigest"), ...OF_HOST],
         responses: {
           "204": emptyAnswer("The file was removed."),
-          ...refusals("404", "409", "507"),
+          ...refusals("404", "409", "502", "507"),
         },
       },
     },
@@ -127,7 +134,7 @@ export const MEDIA_FILES: OpenapiPart = {
         summary: "Verify a file again",
         description:
           "If the file is damaged, the job fails and the file is removed from the cache.",
-        parameters: [parameterRef("MediumDigest")],
+        parameters: [parameterRef("MediumDigest"), ...OF_HOST],
         requestBody: jsonBody(
           "An empty object.",
           schemaRef("MediumVerification"),
@@ -135,7 +142,7 @@ export const MEDIA_FILES: OpenapiPart = {
         ),
         responses: {
           "202": started("The job was stored."),
-          ...refusals("404", ...BODY_REFUSALS, "507"),
+          ...refusals("404", ...BODY_REFUSALS, "502", "507"),
         },
       },
     },

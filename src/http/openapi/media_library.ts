@@ -13,6 +13,7 @@ import {
 } from "../routes/media_library.ts";
 import { refusals } from "./errors.ts";
 import { schemaRef, type ShapeOf, TEXT } from "../../domain/description/answer.ts";
+import { OF_HOST } from "./media.ts";
 import { headerRef, inPath, jsonAnswer, type OpenapiPart, parameterRef } from "./operation.ts";
 import { queryParameters } from "./requests.ts";
 
@@ -136,7 +137,10 @@ export const MEDIA_LIBRARY: OpenapiPart = {
       get: {
         operationId: "media_library",
         summary: "The files of all media folders and the cache",
-        parameters: queryParameters(LIBRARY_QUERY_FIELDS, { limit: 100, offset: 0 }),
+        parameters: [
+          ...queryParameters(LIBRARY_QUERY_FIELDS, { limit: 100, offset: 0 }),
+          ...OF_HOST,
+        ],
         responses: {
           "200": jsonAnswer("The library.", schemaRef("MediaLibrary"), {
             folders: [{ path: FOLDER, place: "upload", problem: null }],
@@ -144,7 +148,7 @@ export const MEDIA_LIBRARY: OpenapiPart = {
             truncated: false,
             cache: { bytes: 1048576, bytes_max: 68719476736 },
           }, ["X-Count"]),
-          ...refusals("409"),
+          ...refusals("404", "409", "502"),
         },
       },
     },
@@ -154,7 +158,7 @@ export const MEDIA_LIBRARY: OpenapiPart = {
         summary: "Get a file, or the progress of its upload",
         description:
           "HEAD answers the same without a body; the next part begins at `Upload-Offset`.",
-        parameters: [parameterRef("MediumName")],
+        parameters: [parameterRef("MediumName"), ...OF_HOST],
         responses: {
           "200": {
             description: "The file, or its unfinished upload.",
@@ -168,7 +172,7 @@ export const MEDIA_LIBRARY: OpenapiPart = {
               },
             },
           },
-          ...refusals("404", "409"),
+          ...refusals("404", "409", "502"),
         },
       },
       put: UPLOAD,
@@ -181,10 +185,11 @@ export const MEDIA_LIBRARY: OpenapiPart = {
         parameters: [
           parameterRef("MediumName"),
           ...queryParameters(LIBRARY_REMOVAL_FIELDS, { unfinished: false }),
+          ...OF_HOST,
         ],
         responses: {
           "200": jsonAnswer("The file was removed.", schemaRef("RemovedMedium"), REMOVED),
-          ...refusals("404", "409", "507"),
+          ...refusals("404", "409", "502", "507"),
         },
       },
     },

@@ -2,12 +2,14 @@
 // administrator unless the agent requires a token. A token that is sent always counts, so a caller may choose
 // to have fewer rights.
 
-import type { MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler } from "hono";
 import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { AgentError } from "../../domain/error.ts";
 import { isTokenText, type Token } from "../../domain/token.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { HttpEnv } from "../context.ts";
+import type { HttpContext, HttpEnv, HttpLimits } from "../context.ts";
+import { type AcceptedCall, withSignedBody } from "../peers/check.ts";
+import { readBytes } from "./json_body.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/tickets.ts";
 import { asksForPage } from "../routes/ui.ts";
@@ -41,11 +43,19 @@ export function admitted(
   access: Access,
   tickets: ConsoleTickets,
   sessions: Sessions,
-  log: Log,
+  { log, peers, limits }: Pick<HttpContext, "log" | "peers" | "limits">,
 ): MiddlewareHandler<HttpEnv> {
   const logFailure = openFailureLog(access, log);
   return async (c, next) => {
     const remote = c.env?.remote;
+    const call = await peers?.check(c.req.raw).catch((error: unknown) => {
+      if (error instanceof AgentError) logFailure(remote, error.message);
+      throw error;
+    });
+    if (call !== undefined) {
+      await acceptCall(c, call, limits);
+      return await next();
+    }
     const shown = BEARER.exec(c.req.header("authorization")?.trim() ?? "");
     const ticket = shownTicket(c.req.raw, c.req.path);
     const session = shown === null
@@ -84,6 +94,21 @@ export function admitted(
     }
     await next();
   };
+}
+
+/** The call of another agent, for one of its callers. */
+async function acceptCall(
+  c: Context<HttpEnv>,
+  { from, sha256 }: AcceptedCall,
+  { bodySeconds: secondsMax }: Pick<HttpLimits, "bodySeconds">,
+): Promise<void> {
+  c.set("caller", { kind: "host", from });
+  refuseBeyond({ name: `of host ${from.host.name}`, scope: from.scope }, c.req.raw, c.req.path);
+  c.req.raw = await withSignedBody(
+    c.req.raw,
+    sha256,
+    ({ body }, bytesMax) => readBytes(body, { bytesMax, secondsMax, keeps: true }),
+  );
 }
 
 /** Whether a caller without a token is answered: probes, the page of the console, and its sign-in. */

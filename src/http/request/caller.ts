@@ -4,6 +4,7 @@ import { unreachable } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import type { Wording } from "../../domain/job/wire.ts";
 import type { Token, TokenScope } from "../../domain/token.ts";
+import type { PeerCaller } from "../peers/check.ts";
 import type { Showing } from "../../store/stored_text.ts";
 
 /** A caller who shows a token, or has shown it to begin a session. */
@@ -21,7 +22,9 @@ export type Caller =
   | { readonly kind: "loopback" }
   | TokenCaller
   /** With a ticket for one console, requested by that caller. */
-  | { readonly kind: "ticket"; readonly maker: Caller };
+  | { readonly kind: "ticket"; readonly maker: Caller }
+  /** Of the agent of another host, which has forwarded the request. */
+  | { readonly kind: "host"; readonly from: PeerCaller };
 
 /** When a caller must show a token, and which tokens count. */
 export interface Access {
@@ -51,6 +54,8 @@ export async function isStillGood(caller: Caller, access: Access): Promise<boole
       return true;
     case "ticket":
       return await isStillGood(caller.maker, access);
+    case "host":
+      return await caller.from.stands();
     case "token":
       return (caller.stands?.() ?? true) && (await access.tokens())
         .some(({ name, scope }) => name === caller.name && scope === caller.scope);
@@ -60,7 +65,8 @@ export async function isStillGood(caller: Caller, access: Access): Promise<boole
 }
 
 /** Why a stream or console ends when its caller loses access. */
-export const LOST_ACCESS = "the token was revoked, or the session has ended";
+export const LOST_ACCESS =
+  "the token was revoked, the session has ended, or the host was forgotten";
 
 /** Whether a caller may see secrets; others see them masked. */
 export function seesSecrets(caller: Caller | undefined): boolean {
@@ -73,6 +79,8 @@ export function seesSecrets(caller: Caller | undefined): boolean {
       return true;
     case "token":
       return caller.scope === "admin";
+    case "host":
+      return caller.from.scope === "admin";
     default:
       return unreachable(caller);
   }
@@ -101,6 +109,8 @@ export function callerText(caller: Caller | undefined): string {
       return `token:${caller.name}`;
     case "ticket":
       return `ticket:${callerText(caller.maker)}`;
+    case "host":
+      return `host:${caller.from.host.name}:${caller.from.caller}`;
     case "socket":
     case "loopback":
       return caller.kind;

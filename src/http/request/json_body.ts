@@ -190,10 +190,11 @@ interface Reading {
   readonly keeps: boolean;
 }
 
-async function readBytes(
+/** The bytes of a body. @throws {AgentError} `too_large`, `malformed` */
+export async function readBytes(
   body: ReadableStream<Uint8Array> | null,
   { bytesMax, secondsMax, keeps }: Reading,
-): Promise<Uint8Array> {
+): Promise<Uint8Array<ArrayBuffer>> {
   if (body === null) return new Uint8Array();
   const reader = body.getReader();
   let late = false;
@@ -215,7 +216,7 @@ async function readAll(
   reader: ReadableStreamDefaultReader<Uint8Array>,
   bytesMax: number,
   keeps: boolean,
-): Promise<Uint8Array> {
+): Promise<Uint8Array<ArrayBuffer>> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for (let part = await readPart(reader); !part.done; part = await readPart(reader)) {

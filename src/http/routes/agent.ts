@@ -121,9 +121,9 @@ export function agentRoutes(sources: AgentSources): Hono<HttpEnv> {
 /** How a caller was identified, and what it may do. */
 export const CALLER = whole("The caller.", {
   authenticated_by: {
-    ...wordOf(["token", "loopback", "socket", "ticket"]),
+    ...wordOf(["token", "loopback", "socket", "ticket", "host"]),
     description: "Callers on loopback and on the unix socket need no token, unless the agent " +
-      "requires one.",
+      "requires one. `host` is the agent of another host.",
   },
   token: { ...NULLABLE_TEXT, description: "Name of the token, if one was sent." },
   scope: { ...wordOf(TOKEN_SCOPES), description: "What the caller may do: look, or everything." },
@@ -139,6 +139,8 @@ function identityOf(caller: Caller): Omit<ShapeOf<typeof CALLER>, "request_id"> 
       return { authenticated_by: "token", token: caller.name, scope: caller.scope };
     case "ticket":
       return { ...identityOf(caller.maker), authenticated_by: "ticket" };
+    case "host":
+      return { authenticated_by: "host", token: null, scope: caller.from.scope };
     default:
       return unreachable(caller);
   }

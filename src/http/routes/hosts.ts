@@ -93,9 +93,16 @@ export function hostsRoutes(context: HostsContext): Hono<HttpEnv> {
   return app;
 }
 
-/** The host that the path names. @throws {AgentError} `not_found`; `invalid_argument` for several */
-async function hostOf(c: Context<HttpEnv>, { store }: HostsContext): Promise<ListedHost> {
-  const name = c.req.param("host") ?? "";
+/** The host that the path names. @throws {AgentError} as hostNamedBy() */
+function hostOf(c: Context<HttpEnv>, { store }: HostsContext): Promise<ListedHost> {
+  return hostNamedBy(c.req.param("host") ?? "", store);
+}
+
+/** The host that a caller names. @throws {AgentError} `not_found`; `invalid_argument` for several */
+export async function hostNamedBy(
+  name: string,
+  store: Pick<HttpContext["store"], "hosts">,
+): Promise<ListedHost> {
   const found = await store.hosts.find(name);
   const shown = JSON.stringify(name.slice(0, SHOWN_CHARS_MAX));
   switch (found.kind) {

@@ -23,18 +23,21 @@ import {
   switchedAnswer,
 } from "../console/socket.ts";
 import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
+import { forwardTo, ownerOf } from "../peers/forwarding.ts";
+import { openRemoteConsole } from "../peers/remote_console.ts";
 import { hostOf } from "../request/head_check.ts";
 import { readQuery } from "../request/query.ts";
 import { object } from "../../domain/description/object.ts";
 import { about, anyText, parse } from "../../domain/description/value.ts";
 import { instantAfter } from "../../domain/instant.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { machineNotFound, requireConsole } from "../../domain/machine/action.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 
 /** The part of the context that consoles use. */
 export type ConsoleContext = Pick<
   HttpContext,
-  "machines" | "limits" | "now" | "log" | "closing" | "access"
+  "machines" | "limits" | "now" | "log" | "closing" | "access" | "peers"
 >;
 
 /** The subprotocol that VNC clients in browsers use. */
@@ -62,7 +65,7 @@ export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => 
     try {
       const offered = c.req.header("sec-websocket-protocol") !== undefined;
       const handshake = await shakeHands(c.req.raw, offered ? PROTOCOL : undefined);
-      stream = await connect(uuid, context, c.req.raw.signal);
+      stream = await connect(c, uuid, context);
       refuseGone(c.req.raw.signal, uuid);
       return upgrade(c, uuid, { stream, handshake, leave }, context);
     } catch (error) {
@@ -82,18 +85,40 @@ export const CONSOLE = whole("The console as a WebSocket.", {
 async function answerUrl(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
-  { machines }: ConsoleContext,
+  context: ConsoleContext,
 ): Promise<Response> {
-  if (await machines.vmadm.get(uuid) === null) {
-    throw machineNotFound(uuid);
-  }
+  await machineOf(c, uuid, context);
   const answer: ShapeOf<typeof CONSOLE> = { url: consoleUrl(c, uuid), protocol: PROTOCOL };
   return c.json(answer);
 }
 
+/**
+ * A machine, as its host describes it.
+ * @throws {AgentError} `not_found`; what another host answers
+ */
+async function machineOf(
+  c: Context<HttpEnv>,
+  uuid: MachineUuid,
+  { machines, peers, limits }: ConsoleContext,
+): Promise<JsonObject> {
+  const owner = await ownerOf(uuid, c.get("caller"), { machines, peers });
+  if (owner !== undefined) {
+    const head = { method: "GET", target: machinePath(uuid) };
+    const described: unknown = await (await forwardTo(c, owner, { peers, limits }, head)).json();
+    return isJsonObject(described) ? described : {};
+  }
+  const machine = await machines.vmadm.get(uuid);
+  if (machine === null) throw machineNotFound(uuid);
+  return machine;
+}
+
+function machinePath(uuid: string): string {
+  return `/agent/v1/machines/${uuid}`;
+}
+
 /** The path of a machine's console. */
 export function consolePath(uuid: string): string {
-  return `/agent/v1/machines/${uuid}/console`;
+  return `${machinePath(uuid)}/console`;
 }
 
 /** The URL of a console, at the address by which the caller reached the agent. */
@@ -120,12 +145,21 @@ function refuseOtherProtocol(offered: string | undefined): void {
   });
 }
 
-/** @throws {AgentError} `conflict` without a console; `not_found`, `host`, `timeout` */
+/** @throws {AgentError} `conflict` without a console; `not_found`, `host`, `timeout`; what another host answers */
 async function connect(
+  c: Context<HttpEnv>,
   uuid: MachineUuid,
-  { machines: { vmadm } }: ConsoleContext,
-  signal: AbortSignal,
+  { machines, peers }: ConsoleContext,
 ): Promise<ConsoleStream> {
+  const { vmadm } = machines;
+  const { signal } = c.req.raw;
+  const caller = callerOf(c);
+  const owner = await ownerOf(uuid, caller, { machines, peers });
+  if (peers !== undefined && owner !== undefined) {
+    const request_id = c.get("request_id");
+    const path = consolePath(uuid);
+    return await openRemoteConsole(peers, owner, { uuid, path, caller, request_id, signal });
+  }
   const address = await vmadm.infoVnc(uuid, { signal });
   if (address !== null) return await vmadm.connectVnc(address, { signal });
   const message =
@@ -232,14 +266,13 @@ export const CONSOLE_TICKET = whole("A ticket that opens a console once.", {
  */
 export async function postTicket(
   c: Context<HttpEnv>,
-  { machines, limits, now }: ConsoleContext,
+  context: ConsoleContext,
   tickets: ConsoleTickets,
 ): Promise<Response> {
+  const { limits, now } = context;
   const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
   parse(ticketRequest, await readJson(c, smallBody(limits)), "", "request for a ticket");
-  const machine = await machines.vmadm.get(uuid);
-  if (machine === null) throw machineNotFound(uuid);
-  requireConsole(uuid, machine);
+  requireConsole(uuid, await machineOf(c, uuid, context));
   const expires_at = instantAfter(now(), limits.consoleTicketSeconds * 1000);
   const ticket = await tickets.issue(uuid, callerOf(c));
   const url = `${consoleUrl(c, uuid)}?${TICKET_KEY}=${ticket}`;

@@ -15,8 +15,9 @@ import {
 import { type Context, Hono } from "hono";
 import { object, type ObjectOf } from "../../domain/description/object.ts";
 import { about, anyText, integer, parse, text } from "../../domain/description/value.ts";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, whileThere } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
+import { msBetween } from "../../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { parseMachineBody } from "../../domain/machine/machine.ts";
 import { dryRun } from "../../machines/provision_job.ts";
@@ -27,7 +28,9 @@ import {
   parseActionOptions,
   requireConsole,
 } from "../../domain/machine/action.ts";
+import type { ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
+import { otherHost } from "../peers/forwarding.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../domain/job/job.ts";
@@ -37,8 +40,10 @@ import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./ma
 import {
   historyOf,
   listAllMachines,
+  type ListedMachine,
   type MachineHistory,
   openMachineReading,
+  type PlacedMachines,
   type ReadMachines,
   staleHistory,
 } from "../../machines/history.ts";
@@ -55,7 +60,10 @@ import {
 import { BRANDS } from "../../domain/policy.ts";
 import { MASK } from "../../domain/masking.ts";
 
-type MachinesContext = Pick<HttpContext, "store" | "limits" | "wording" | "machines">;
+type MachinesContext = Pick<
+  HttpContext,
+  "store" | "limits" | "wording" | "machines" | "hostUuid" | "peers"
+>;
 
 /** Routes of machines. @see docs/machines.md */
 export function machineRoutes(
@@ -168,8 +176,9 @@ async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promis
   if (history.stale) nameStale(c);
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
+  const place = machine === null ? undefined : { ...here(context), ageMs: 0 };
   const answer: ShapeOf<typeof MACHINE_READ> = {
-    ...shownMachine(c, machineOnWire(uuid, machine, history, context.wording)),
+    ...shownMachine(c, machineOnWire({ uuid, machine, place }, history, context.wording)),
     vnc,
     console: vnc === null ? null : consolePath(uuid),
   };
@@ -207,35 +216,65 @@ async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promi
   return c.json(answer);
 }
 
-/** Every machine of the host, and those that jobs are about to create. */
+/** Every machine of the hosts, and those that jobs are about to create. */
 async function listMachines(
   c: Context<HttpEnv>,
   context: MachinesContext,
   readMachines: ReadMachines,
 ): Promise<Response> {
-  const { limit = PAGE_MAX, offset = 0, max_age = 0, ...filter } = readQuery(
+  const { limit = PAGE_MAX, offset = 0, max_age = 0, host, ...filter } = readQuery(
     c.req.url,
     MACHINE_QUERY_FIELDS,
   );
   const fits = filterOf(filter);
-  const { machines, ageMs } = await readMachines(max_age * 1000);
-  if (ageMs > 0) c.header("age", String(Math.round(ageMs / 1000)));
-  const { listed, stale } = await listAllMachines(machines, context.store);
-  let isStale = stale;
-  const found = listed.filter(({ machine, job }) => fits(machine, job));
+  const other = host === undefined ? undefined : await otherHost(host, context);
+  const own = other === undefined ? await readMachines(max_age * 1000) : NO_MACHINES;
+  if (own.ageMs > 0) c.header("age", String(Math.round(own.ageMs / 1000)));
+  const place = { ...here(context), ageMs: own.ageMs };
+  const isOwn = host !== undefined && other === undefined;
+  const reported = isOwn ? [] : await whileThere(reportedBy(other, context));
+  const { listed, stale } = await listAllMachines([
+    ...own.machines.map((machine) => ({ machine, place })),
+    ...reported ?? [],
+  ], context.store);
+  let isStale = stale || reported === undefined;
+  const found = listed.filter(({ machine, job, place }) =>
+    fits(machine, job) && (host === undefined || place !== undefined)
+  );
   c.header("x-count", String(found.length));
   const shown: ShownMachine[] = [];
-  for (const { uuid, machine, job } of found.slice(offset, offset + limit)) {
+  for (const { uuid, machine, job, place } of found.slice(offset, offset + limit)) {
     const history = machine === null
       ? { job, media: [], stale: false }
       : isStale
       ? staleHistory(machine)
       : await historyOf(uuid, machine, context.store);
     isStale ||= history.stale;
-    shown.push(shownMachine(c, machineOnWire(uuid, machine, history, context.wording)));
+    shown.push(shownMachine(c, machineOnWire({ uuid, machine, place }, history, context.wording)));
   }
   if (isStale) nameStale(c);
   return c.json(shown);
+}
+
+/** The host of this agent. */
+function here({ machines: { host: name }, hostUuid: host }: MachinesContext) {
+  return { host, name };
+}
+
+const NO_MACHINES = { machines: [], ageMs: 0 };
+
+/** What other hosts last reported. @param host only this one */
+async function reportedBy(
+  host: ListedHost | undefined,
+  { peers }: MachinesContext,
+): Promise<PlacedMachines> {
+  if (peers === undefined) return [];
+  const { now, hosts, machines } = await peers.reports.list(host?.uuid);
+  const names = new Map(hosts.map(({ uuid, name }) => [uuid, name]));
+  return machines.map(({ machine, host, reported_at }) => {
+    const ageMs = Math.max(msBetween(reported_at, now), 0);
+    return { machine, place: { host, name: names.get(host) ?? host, ageMs } };
+  });
 }
 
 /** A machine as the caller may see it. Its `media` is a param of its job. */
@@ -290,14 +329,16 @@ function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string)
 
 /** `state` is vmadm's, or `absent` while there is only a job. */
 function machineOnWire(
-  uuid: string,
-  machine: JsonObject | null,
+  { uuid, machine, place }: Omit<ListedMachine, "job">,
   { job, media }: MachineHistory,
   wording: Wording,
 ): ShownMachine {
   const { media: asked } = job?.params ?? {};
   return {
     uuid,
+    host: place?.name ?? null,
+    host_uuid: place?.host ?? null,
+    age_seconds: place === undefined ? null : Math.round(place.ageMs / 1000),
     state: textOf(machine?.state) ?? ABSENT,
     zone_state: textOf(machine?.zone_state),
     ...shownProperties((name) => fieldOf(machine, job, name)),
@@ -333,9 +374,11 @@ const MAX_AGE_MAX = 86_400;
 /** The query of GET /agent/v1/machines. */
 export const MACHINE_QUERY_FIELDS = {
   ...MACHINE_FILTER_FIELDS,
+  host: about("Only machines of this host, by its uuid or its name.", anyText()),
   ...PAGE_FIELDS,
   max_age: about(
-    "Accepts vmadm's last answer if it is at most this many seconds old; `Age` is its age.",
+    "Accepts vmadm's last answer if it is at most this many seconds old; `Age` is its age. Other hosts " +
+      "report by themselves: see `age_seconds`.",
     integer(0, MAX_AGE_MAX),
     { default: 0 },
   ),

@@ -110,6 +110,7 @@ function scopeOf(caller: Caller | undefined): SessionAnswer["scope"] {
     case "token":
       return caller.scope;
     case "ticket":
+    case "host":
     case undefined:
       return null;
     default:

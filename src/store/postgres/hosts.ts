@@ -3,11 +3,12 @@
 
 import { hostEvent } from "../../domain/event.ts";
 import { type Admission, admissionOf, isHeard, type RegisteredHost } from "../../domain/host.ts";
-import type { HostUuid, RunnerId } from "../../domain/id.ts";
+import type { HostUuid, MachineUuid, RunnerId } from "../../domain/id.ts";
 import { type Instant, notBefore } from "../../domain/instant.ts";
 import { HOST_LOST, phaseOf } from "../../domain/job/job.ts";
 import { isHeld, moveOf } from "../../domain/job/state.ts";
 import { taskName } from "../../domain/job/workflow.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import {
   type ForgetOutcome,
   type HostJobs,
@@ -18,6 +19,11 @@ import {
   listedHost,
   type RegisterOutcome,
 } from "../host_store.ts";
+import type {
+  MachineReport,
+  MachineReportStore,
+  ReportedMachines,
+} from "../machine_report_store.ts";
 import { standingOf } from "../rules.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
@@ -25,12 +31,13 @@ import { insertCallback } from "./job/callbacks.ts";
 import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./job/moves.ts";
 import { insertResult, selectJob, updateWaitingResult } from "./job/rows.ts";
 import { hostWord } from "./notices.ts";
+import { HOLDS_TARGET } from "./schema.ts";
 import { Changed } from "./server.ts";
 
 /** Jobs of forgotten hosts that fail in one write. */
 const LOST_AT_ONCE = 100;
-const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, generation,
-  seen_at, lease_ms, cordoned, forgotten`;
+const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, public_key,
+  generation, seen_at, lease_ms, cordoned, forgotten`;
 
 /** A row of COLUMNS. */
 interface HostRow extends Omit<RegisteredHost, "capabilities" | "brands"> {
@@ -71,6 +78,7 @@ function listed(
   return listedHost({ ...row, capabilities: words(capabilities), brands: words(brands) }, now);
 }
 
+/** All hosts, in the order of their names. */
 async function selectHosts(tx: Transaction): Promise<ListedHost[]> {
   const rows = await tx.rows<HostRow>(`SELECT ${COLUMNS} FROM hosts ORDER BY name, uuid`);
   return rows.map((row) => listed(row, tx.now));
@@ -106,12 +114,12 @@ async function register(
   if (!known && isHeard(found, tx.now)) return { kind: "held", host: listed(found, tx.now) };
   const written = await tx.run(
     `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
-                        generation, seen_at, lease_ms)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10)
+                        generation, seen_at, lease_ms, public_key)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $12)
      ON CONFLICT (uuid) DO UPDATE
         SET incarnation = $2, name = $3, version = $4, capabilities = $5, slots = $6, brands = $7,
             address = $8, generation = hosts.generation + (hosts.incarnation <> $2)::int,
-            seen_at = $9, lease_ms = $10
+            seen_at = $9, lease_ms = $10, public_key = $12
       WHERE hosts.incarnation = $11`,
     runner_id,
     incarnation,
@@ -124,6 +132,7 @@ async function register(
     tx.now,
     Math.round(lease_ms),
     found?.incarnation ?? incarnation,
+    facts.public_key,
   );
   const row = written === 1 ? await lockHost(tx, runner_id) : undefined;
   if (row === undefined) throw new Changed(`Cannot register host ${runner_id}: it has just been`);
@@ -242,4 +251,86 @@ async function insertLostResult(
     finished_at: notBefore(started_at, outcome.finished_at),
     attempts: job.starts + job.failures,
   });
+}
+
+// What hosts report of their machines, as rows.
+
+/** The part of the store about reported machines. @param own the host of this agent */
+export function openMachineReports(db: SharedDatabase, own: string): MachineReportStore {
+  return {
+    report: (report) => db.write((tx) => writeReport(tx, own, report)),
+    list: (host) => db.read((tx) => selectReported(tx, own, host)),
+    hosts: () => db.read(async (tx) => ({ now: tx.now, hosts: await selectHosts(tx) })),
+    ownerOf: (uuid) => db.read((tx) => selectOwner(tx, own, uuid)),
+  };
+}
+
+async function writeReport(
+  tx: Transaction,
+  own: string,
+  { machines, gone }: MachineReport,
+): Promise<void> {
+  const uuids = machines.map(({ uuid }) => String(uuid));
+  if (gone === null) {
+    const sql = "DELETE FROM reported_machines WHERE host = $1 AND uuid <> ALL($2)";
+    await tx.run(sql, own, uuids);
+  } else if (gone.length > 0) {
+    await tx.run("DELETE FROM reported_machines WHERE host = $1 AND uuid = ANY($2)", own, gone);
+  }
+  if (machines.length > 0) {
+    await tx.run(
+      `INSERT INTO reported_machines (host, uuid, machine)
+       SELECT $1, uuid, machine FROM unnest($2::text[], $3::text[]) AS reported (uuid, machine)
+       ON CONFLICT (host, uuid) DO UPDATE SET machine = excluded.machine`,
+      own,
+      uuids,
+      machines.map((machine) => JSON.stringify(machine)),
+    );
+  }
+  await tx.run(
+    `INSERT INTO machine_reports (host, reported_at) VALUES ($1, $2)
+     ON CONFLICT (host) DO UPDATE SET reported_at = $2`,
+    own,
+    tx.now,
+  );
+}
+
+async function selectReported(
+  tx: Transaction,
+  own: string,
+  host: HostUuid | undefined,
+): Promise<ReportedMachines> {
+  const hosts = await selectHosts(tx);
+  const rows = await tx.rows<{ host: HostUuid; reported_at: Instant; machine: string }>(
+    `SELECT m.host, r.reported_at, m.machine
+       FROM reported_machines m JOIN machine_reports r USING (host) JOIN hosts h ON h.uuid = m.host
+      WHERE m.host <> $1 AND ($2::text IS NULL OR m.host = $2) AND NOT h.forgotten
+      ORDER BY h.name, m.host, m.uuid`,
+    own,
+    host ?? null,
+  );
+  const machines = rows.map(({ machine, ...row }) => ({
+    ...row,
+    // The text was made by an agent from an object.
+    machine: JSON.parse(machine) as JsonObject,
+  }));
+  return { now: tx.now, hosts, machines };
+}
+
+async function selectOwner(
+  tx: Transaction,
+  own: string,
+  uuid: MachineUuid,
+): Promise<HostUuid | undefined> {
+  // A report says more than the job that is to make the machine.
+  const row = await tx.row<{ host: HostUuid }>(
+    `SELECT found.host FROM (
+       SELECT host, 1 AS place FROM reported_machines WHERE uuid = $2
+       UNION ALL SELECT host, 2 FROM jobs WHERE machine_uuid = $2 AND ${HOLDS_TARGET}
+     ) AS found LEFT JOIN machine_reports r ON r.host = found.host
+      ORDER BY found.host <> $1, found.place, r.reported_at DESC NULLS LAST LIMIT 1`,
+    own,
+    uuid,
+  );
+  return row?.host;
 }

@@ -8,7 +8,7 @@ import type { JobStore } from "../job_store.ts";
 import type { MediaStore } from "../media_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
-import { openHosts } from "./hosts.ts";
+import { openHosts, openMachineReports } from "./hosts.ts";
 import { isUnanswered, type ServerOptions } from "./server.ts";
 import { numberEvents, openEvents } from "./events.ts";
 import { recordAttempt } from "./job/attempts.ts";
@@ -94,6 +94,7 @@ function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
     images: local.images,
     media: mediaStore(local.media, db),
     machineClaims: openMachineClaims(db),
+    machineReports: openMachineReports(db, host),
     hosts: openHosts(db, host),
     measures: {
       read: async () => ({

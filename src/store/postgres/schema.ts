@@ -152,12 +152,24 @@ const JOB_TABLES = `
     slots BIGINT NOT NULL CHECK (slots > 0),
     brands ${TEXT} NOT NULL,
     address ${TEXT},
+    public_key ${TEXT},
     generation BIGINT NOT NULL CHECK (generation > 0),
     seen_at ${TEXT} NOT NULL,
     lease_ms BIGINT NOT NULL CHECK (lease_ms > 0),
     cordoned BOOLEAN NOT NULL DEFAULT false,
     forgotten BOOLEAN NOT NULL DEFAULT false
   );
+
+  -- What hosts last reported of their machines. One row of a host says when, so that machines that stay as they are
+  -- are not written again.
+  CREATE TABLE machine_reports (host ${TEXT} PRIMARY KEY, reported_at ${TEXT} NOT NULL);
+  CREATE TABLE reported_machines (
+    host ${TEXT} NOT NULL,
+    uuid ${TEXT} NOT NULL,
+    machine ${TEXT} NOT NULL,
+    PRIMARY KEY (host, uuid)
+  );
+  CREATE INDEX reported_machines_uuid ON reported_machines (uuid);
 
   CREATE TABLE idempotency_keys (
     key ${TEXT} PRIMARY KEY,

@@ -21,8 +21,11 @@ import { countsOfAll } from "./job/counts.ts";
 const CORDON = "cordon of the host";
 
 /** A host as a row. */
-interface LocalHostRow
-  extends Omit<RegisteredHost, "capabilities" | "brands" | "seen_at" | "cordoned" | "forgotten"> {
+interface LocalHostRow extends
+  Omit<
+    RegisteredHost,
+    "capabilities" | "brands" | "seen_at" | "cordoned" | "forgotten" | "public_key"
+  > {
   /** Lists, as JSON. */
   readonly capabilities: string;
   readonly brands: string;
@@ -73,6 +76,8 @@ function selectHosts(db: Connection, now: Instant): ListedHost[] {
       seen_at: now,
       cordoned: cordoned === 1,
       forgotten: false,
+      // Nobody else reads this store.
+      public_key: null,
     };
     return listedHost(host, now);
   });

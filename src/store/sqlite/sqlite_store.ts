@@ -107,6 +107,7 @@ export async function openSqliteStore(
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db, now),
     hosts: openHosts(db, now),
+    machineReports: null,
     journal: openJournalRows(db),
     measures: {
       read: () => db.durably(() => selectMeasures(db, now())),

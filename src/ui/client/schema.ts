@@ -422,6 +422,9 @@ export interface Schemas {
   };
   readonly Machine: {
     readonly uuid: string;
+    readonly host: string | null;
+    readonly host_uuid: string | null;
+    readonly age_seconds: number | null;
     readonly alias: string | null;
     readonly brand: string | null;
     readonly state: string;
@@ -476,6 +479,9 @@ export interface Schemas {
   };
   readonly MachineRead: {
     readonly uuid: string;
+    readonly host: string | null;
+    readonly host_uuid: string | null;
+    readonly age_seconds: number | null;
     readonly alias: string | null;
     readonly brand: string | null;
     readonly state: string;

@@ -1,0 +1,183 @@
+// Calls from one agent to another: what is signed, and how it is written. The agent that a caller reached signs what it
+// forwards with the key of its host; the one that owns the machine knows the key by the row of that host.
+
+import { isDigestValue } from "./digest.ts";
+import type { RegisteredHost } from "./host.ts";
+import { type HostUuid, isUuid } from "./id.ts";
+import { type Instant, instantOf } from "./instant.ts";
+import { isJsonObject } from "./json.ts";
+import { isLoopback } from "./ip_address.ts";
+import { secretText, type TokenScope, tokenScopeOf } from "./token.ts";
+
+/** The header with what is signed besides the head of the request, as base64url of JSON. */
+export const CALL_HEADER = "zonewright-call";
+/** The header with the signature, as base64url. */
+const SIGNATURE_HEADER = "zonewright-signature";
+/** How long a call is accepted after, or before, the time that it carries, milliseconds. */
+export const CALL_FRESH_MS = 30_000;
+/** Bytes of the body of a call. */
+export const CALL_BYTES_MAX = 64 * 1024;
+
+/** What WebCrypto calls the algorithm of keys and signatures. */
+export const KEY_ALGORITHM = "Ed25519";
+/** Signed first, so that the signature stands for nothing else. */
+const PURPOSE = "zonewright call 1";
+const CALL_CHARS_MAX = 2048;
+const BASE64URL = /^[A-Za-z0-9_-]+$/;
+/** 16 random bytes, as secretText() writes them. */
+const NONCE = /^[A-Za-z0-9_-]{22}$/;
+const NONCE_BYTES = 16;
+/** The text that records give a caller; it ends a field of the audit file. */
+const CALLER = /^[\x21-\x7e]{1,200}$/;
+
+/** What a host lets callers of other hosts do at most. */
+export const PEER_SCOPES = ["admin", "read", "off"] as const;
+export type PeerScope = typeof PEER_SCOPES[number];
+
+/** One start of the agent of a host. */
+export type HostStart = Pick<RegisteredHost, "uuid" | "generation">;
+
+/** What a call says of itself. */
+export interface PeerCall {
+  /** The host whose agent calls. */
+  readonly from: HostStart;
+  /** The host that is to answer. */
+  readonly to: HostStart;
+  /** By the clock of the database. */
+  readonly at: Instant;
+  /** Never the same in two calls. */
+  readonly nonce: string;
+  /** SHA-256 of the body, 64 hexadecimal digits. */
+  readonly sha256: string;
+  /** The caller of that agent, as its records name it. */
+  readonly caller: string;
+  /** What that caller may do. */
+  readonly scope: TokenScope;
+}
+
+/** The part of a request that is signed with it. */
+export interface SignedHead {
+  readonly method: string;
+  /** Path and query, as sent. */
+  readonly target: string;
+}
+
+/** A text that no other call has. */
+export function newNonce(): string {
+  return secretText(crypto.getRandomValues(new Uint8Array(NONCE_BYTES)));
+}
+
+/** The headers of a call. @param key the private key of the host that calls */
+export async function signedHeaders(
+  call: PeerCall,
+  head: SignedHead,
+  key: CryptoKey,
+): Promise<Record<string, string>> {
+  const text = secretText(new TextEncoder().encode(JSON.stringify(call)));
+  const signature = await crypto.subtle.sign(KEY_ALGORITHM, key, signedBytes(head, text));
+  return { [CALL_HEADER]: text, [SIGNATURE_HEADER]: secretText(new Uint8Array(signature)) };
+}
+
+/**
+ * Whether the agent with a public key has signed these headers for this request.
+ * @param publicKey its 32 bytes as base64url
+ */
+export async function isSignedBy(
+  publicKey: string,
+  head: SignedHead,
+  { text, signature }: CallHeaders,
+): Promise<boolean> {
+  const raw = bytesOf(publicKey);
+  const signed = bytesOf(signature);
+  if (raw === undefined || signed === undefined) return false;
+  try {
+    const key = await crypto.subtle.importKey("raw", raw, KEY_ALGORITHM, false, ["verify"]);
+    return await crypto.subtle.verify(KEY_ALGORITHM, key, signed, signedBytes(head, text));
+  } catch {
+    // It is no key: no agent has written the row.
+    return false;
+  }
+}
+
+function signedBytes({ method, target }: SignedHead, text: string): Uint8Array<ArrayBuffer> {
+  // None of them has an end of line: HTTP allows none.
+  return new TextEncoder().encode([PURPOSE, method, target, text].join("\n"));
+}
+
+/** Both headers of a call, not yet read. */
+interface CallHeaders {
+  readonly text: string;
+  readonly signature: string;
+}
+
+/** The headers of a call; undefined for a request that is none. */
+export function callHeaders(headers: Headers): CallHeaders | undefined {
+  const text = headers.get(CALL_HEADER);
+  const signature = headers.get(SIGNATURE_HEADER);
+  if (text === null && signature === null) return undefined;
+  return { text: text ?? "", signature: signature ?? "" };
+}
+
+/** What a call says of itself; undefined when it is not as an agent writes it. */
+export function parseCall(text: string): PeerCall | undefined {
+  const bytes = text.length <= CALL_CHARS_MAX ? bytesOf(text) : undefined;
+  if (bytes === undefined) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+  } catch {
+    return undefined;
+  }
+  if (!isJsonObject(value)) return undefined;
+  const [from, to] = [startOf(value.from), startOf(value.to)];
+  const at = typeof value.at === "string" ? instantOf(value.at) : undefined;
+  const nonce = textOf(value.nonce, NONCE);
+  const { sha256 } = value;
+  const caller = textOf(value.caller, CALLER);
+  const scope = tokenScopeOf(value.scope);
+  if (from === undefined || to === undefined || at === undefined) return undefined;
+  if (nonce === undefined || !isDigest(sha256)) return undefined;
+  if (caller === undefined || scope === undefined) return undefined;
+  return { from, to, at, nonce, sha256, caller, scope };
+}
+
+function startOf(value: unknown): HostStart | undefined {
+  if (!isJsonObject(value)) return undefined;
+  const { uuid, generation } = value;
+  if (!isUuid(uuid) || !Number.isSafeInteger(generation)) return undefined;
+  return { uuid: uuid as string as HostUuid, generation: generation as number };
+}
+
+function isDigest(value: unknown): value is string {
+  return typeof value === "string" && isDigestValue("sha256", value);
+}
+
+function textOf(value: unknown, form: RegExp): string | undefined {
+  return typeof value === "string" && form.test(value) ? value : undefined;
+}
+
+/** Bytes of base64url without padding, as secretText() writes it; undefined for another text. */
+function bytesOf(text: string): Uint8Array<ArrayBuffer> | undefined {
+  if (!BASE64URL.test(text)) return undefined;
+  try {
+    const binary = atob(text.replaceAll("-", "+").replaceAll("_", "/"));
+    return Uint8Array.from(binary, (letter) => letter.charCodeAt(0));
+  } catch {
+    return undefined;
+  }
+}
+
+// Addresses of agents.
+
+/**
+ * The address of an agent as a URL; undefined for what no call is sent to: another scheme than https, or http beyond
+ * loopback, or anything behind the port.
+ */
+export function peerAddress(text: string): URL | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url === undefined || url.pathname !== "/" || /[?#@]/.test(text)) return undefined;
+  const name = url.hostname.replace(/^\[|\]$/g, "");
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopback(name))
+    ? url
+    : undefined;
+}

@@ -1,0 +1,218 @@
+// Calls of other agents, on the side that answers. Deno's servers cannot ask a client for a certificate, so the agent that
+// calls proves by a signature which host it is, and what it calls for. docs/scale.md says what that is worth.
+
+import { sha256Hex } from "../../domain/digest.ts";
+import { AgentError } from "../../domain/error.ts";
+import { type Instant, instantAfter, msBetween } from "../../domain/instant.ts";
+import type { HostUuid } from "../../domain/id.ts";
+import {
+  CALL_BYTES_MAX,
+  CALL_FRESH_MS,
+  callHeaders,
+  type HostStart,
+  isSignedBy,
+  parseCall,
+  type PeerCall,
+  type PeerScope,
+  type SignedHead,
+} from "../../domain/peer.ts";
+import type { TokenScope } from "../../domain/token.ts";
+import type { ListedHost } from "../../store/host_store.ts";
+import type { HostReading } from "../../store/machine_report_store.ts";
+
+/** How long the rows of the hosts are kept: a key that was replaced, or a host that was forgotten, counts that long. */
+const HOSTS_KEPT_MS = 5_000;
+/** After how long they are read again for a host that they do not know, or know by another start. */
+const HOSTS_AGAIN_MS = 1_000;
+/** Calls whose nonces are remembered. */
+const NONCES_MAX = 10_000;
+/** What agents call each other for; consoles and actions are below the machines. */
+const CALLABLE = /^\/agent\/v1\/(?:machines|media)(?:\/|$)/;
+
+/** The hosts of the store, and its clock. */
+export interface PeerBook {
+  /**
+   * All hosts, read at most `maxAgeMs` milliseconds ago, and the time by the store's clock now.
+   * @throws what reading the store throws
+   */
+  read(maxAgeMs: number): Promise<HostReading>;
+}
+
+/** Keeps what was read. @param nowMs a monotonic clock, milliseconds */
+export function openPeerBook(
+  readHosts: () => Promise<HostReading>,
+  nowMs: () => number,
+): PeerBook {
+  let kept: { readonly reading: HostReading; readonly atMs: number } | undefined;
+  let pending: Promise<HostReading> | undefined;
+  const look = async () => {
+    const reading = await readHosts();
+    kept = { reading, atMs: nowMs() };
+    return reading;
+  };
+  return {
+    async read(maxAgeMs) {
+      if (kept !== undefined) {
+        const ageMs = nowMs() - kept.atMs;
+        const { hosts, now } = kept.reading;
+        if (ageMs < maxAgeMs) return { hosts, now: instantAfter(now, ageMs) };
+      }
+      return await (pending ??= look().finally(() => pending = undefined));
+    },
+  };
+}
+
+/** A caller of another agent. */
+export interface PeerCaller {
+  readonly host: Pick<ListedHost, "uuid" | "name">;
+  /** As the records of that agent name it. */
+  readonly caller: string;
+  /** What it may do here. */
+  readonly scope: TokenScope;
+  /** Whether its host may still call. */
+  readonly stands: () => Promise<boolean>;
+}
+
+/** A call that was accepted. */
+export interface AcceptedCall {
+  readonly from: PeerCaller;
+  /** What its body must be. */
+  readonly sha256: string;
+}
+
+/** What calls are checked against. */
+interface CallRules {
+  readonly own: HostStart;
+  /** What callers of other hosts may do at most. */
+  readonly scope: PeerScope;
+  readonly book: PeerBook;
+}
+
+/** Checks the head of a request. @returns undefined when it is no call of another agent */
+export type CallCheck = (request: Request) => Promise<AcceptedCall | undefined>;
+
+/**
+ * Makes the check, which remembers the nonces of calls.
+ * The check throws AgentError `unauthorized` saying what is wrong with a call, `forbidden` when the host takes none,
+ * `overloaded` when too many nonces are remembered, and what reading the store throws.
+ */
+export function openCallCheck({ own, scope, book }: CallRules): CallCheck {
+  const nonces = openNonces();
+  return async (request) => {
+    const headers = callHeaders(request.headers);
+    if (headers === undefined) return undefined;
+    const call = parseCall(headers.text);
+    if (call === undefined) throw refused("its header is not as an agent writes it");
+    if (scope === "off") {
+      const words = "this host takes none of other hosts (peer_scope is off)";
+      throw new AgentError("forbidden", `Cannot accept the call: ${words}`);
+    }
+    if (call.to.uuid !== own.uuid) throw refused("it is for another host");
+    if (call.to.generation !== own.generation) {
+      throw refused("it is for another start of this host");
+    }
+    const { host, now } = await callerOf(call, book);
+    const head = headOf(request);
+    if (!CALLABLE.test(head.target.replace(/\?.*$/s, ""))) throw refused("agents do not call this");
+    if (host.public_key === null || !await isSignedBy(host.public_key, head, headers)) {
+      throw refused(`its signature is not that of host ${host.name}`);
+    }
+    if (host.generation !== call.from.generation) {
+      throw refused(`it comes from another start of host ${host.name}`);
+    }
+    refuseStale(call.at, now);
+    // Nothing awaits from here on, so only one of two equal calls finds its nonce new.
+    nonces.take(call, now);
+    const { uuid, name } = host;
+    const from: PeerCaller = {
+      host: { uuid, name },
+      caller: call.caller,
+      scope: scope === "read" ? "read" : call.scope,
+      stands: () => mayCall(uuid, book),
+    };
+    return { from, sha256: call.sha256 };
+  };
+}
+
+/** What of a request is signed. The runtime has written its URL in one form, as the agent that calls has. */
+export function headOf({ method, url }: Pick<Request, "method" | "url">): SignedHead {
+  const { pathname, search } = new URL(url);
+  return { method, target: pathname + search };
+}
+
+async function callerOf(
+  { from }: PeerCall,
+  book: PeerBook,
+): Promise<{ readonly host: ListedHost; readonly now: Instant }> {
+  let reading = await book.read(HOSTS_KEPT_MS);
+  let host = reading.hosts.find(({ uuid }) => uuid === from.uuid);
+  if (host?.generation !== from.generation) {
+    reading = await book.read(HOSTS_AGAIN_MS);
+    host = reading.hosts.find(({ uuid }) => uuid === from.uuid);
+  }
+  if (host === undefined) throw refused("its host is not registered");
+  if (host.forgotten) throw refused(`host ${host.name} was forgotten`);
+  return { host, now: reading.now };
+}
+
+/** While the database is away, what has begun goes on. */
+async function mayCall(uuid: HostUuid, book: PeerBook): Promise<boolean> {
+  try {
+    const { hosts } = await book.read(HOSTS_KEPT_MS);
+    return hosts.some((host) => host.uuid === uuid && !host.forgotten);
+  } catch {
+    return true;
+  }
+}
+
+function refuseStale(at: Instant, now: Instant): void {
+  if (Math.abs(msBetween(at, now)) <= CALL_FRESH_MS) return;
+  const most = CALL_FRESH_MS / 1000;
+  throw refused(`it was made at ${at}, and it is ${now}: expected at most ${most} s between`);
+}
+
+function refused(why: string): AgentError {
+  return new AgentError("unauthorized", `Cannot accept the call of another host: ${why}`);
+}
+
+/** Remembers nonces for as long as their calls would be accepted. Only hosts that have signed can fill it. */
+function openNonces(): { take(call: PeerCall, now: Instant): void } {
+  /** The time of each call, by its nonce; the order is that of arrival. */
+  const seen = new Map<string, Instant>();
+  const forgetOld = (now: Instant) => {
+    for (const [nonce, at] of seen) {
+      // A call that arrived later may be older: it is remembered a little longer than it must be.
+      if (msBetween(at, now) <= CALL_FRESH_MS) return;
+      seen.delete(nonce);
+    }
+  };
+  return {
+    take({ nonce, at }, now) {
+      forgetOld(now);
+      if (seen.has(nonce)) throw refused("it was sent before");
+      if (seen.size >= NONCES_MAX) {
+        const words = `${NONCES_MAX} calls came lately, the maximum`;
+        throw new AgentError("overloaded", `Cannot accept the call of another host: ${words}`);
+      }
+      seen.set(nonce, at);
+    },
+  };
+}
+
+/**
+ * Reads the body of a call and compares it with what was signed.
+ * @param read reads at most CALL_BYTES_MAX bytes of the body
+ * @returns the request with the body that was read
+ * @throws {AgentError} `unauthorized`; what `read` throws
+ */
+export async function withSignedBody(
+  request: Request,
+  sha256: string,
+  read: (request: Request, bytesMax: number) => Promise<Uint8Array<ArrayBuffer>>,
+): Promise<Request> {
+  const body = request.body === null ? new Uint8Array() : await read(request, CALL_BYTES_MAX);
+  if (sha256 !== await sha256Hex(body)) throw refused("its body is not what was signed");
+  if (request.body === null) return request;
+  const { url, method, headers, signal } = request;
+  return new Request(url, { method, headers, signal, body });
+}

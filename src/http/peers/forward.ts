@@ -1,0 +1,281 @@
+// Calls of other agents, on the side that a caller reached: a request about a machine of another host goes to the agent of
+// that host, which answers it as if the caller had asked there. Nothing is forwarded twice.
+
+import { sha256Hex } from "../../domain/digest.ts";
+import {
+  abortedError,
+  AgentError,
+  codeOfStatus,
+  ERROR_CODES,
+  type ErrorCode,
+  FIELD_ERROR_CODES,
+  type FieldError,
+  messageOf,
+} from "../../domain/error.ts";
+import type { MachineUuid } from "../../domain/id.ts";
+import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
+import {
+  type HostStart,
+  newNonce,
+  peerAddress,
+  type SignedHead,
+  signedHeaders,
+} from "../../domain/peer.ts";
+import type { ListedHost } from "../../store/host_store.ts";
+import type { MachineReportStore } from "../../store/machine_report_store.ts";
+import { type Caller, callerText, seesSecrets } from "../request/caller.ts";
+import { type CallCheck, headOf, type PeerBook } from "./check.ts";
+
+/** How long an answer may take, to its last byte, milliseconds: longer than vmadm may take to describe a machine. */
+const ANSWER_MS_MAX = 120_000;
+/** Lists of media are the longest answers. */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
+/** A longer error is not shown. */
+export const ERROR_BYTES_MAX = 64 * 1024;
+/** Headers of a request that its answer depends on. */
+const SENT_HEADERS = ["content-type", "idempotency-key"] as const;
+/** Headers of an answer that mean the same to the caller. */
+const KEPT_HEADERS = [
+  "content-type",
+  "location",
+  "retry-after",
+  "cache-control",
+  "x-count",
+  "age",
+  "idempotency-replayed",
+  "allow",
+  "upload-offset",
+  "upload-complete",
+] as const;
+
+/** A call to be made, and for whom. */
+interface OutgoingCall extends SignedHead {
+  readonly caller: Caller;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/** What makes calls: the key and the start of this host, and whom it trusts. */
+interface PeerOptions {
+  readonly own: HostStart;
+  readonly privateKey: CryptoKey;
+  /** Certificates (PEM) of authorities that count besides those of the system. */
+  readonly authorities: readonly string[];
+  readonly book: PeerBook;
+  readonly reports: MachineReportStore;
+  readonly check: CallCheck;
+}
+
+/** The other hosts of a shared store. */
+export interface Peers {
+  readonly own: HostStart;
+  readonly reports: MachineReportStore;
+  readonly check: CallCheck;
+  readonly authorities: readonly string[];
+  /** The other host that has a machine; undefined when this one has it, or no host is known to. */
+  ownerOf(uuid: MachineUuid): Promise<ListedHost | undefined>;
+  /**
+   * Where a call goes, and the headers that sign it.
+   * @throws {AgentError} `host_away` for a host that cannot be called; `host_refused` for one that must not be
+   */
+  sign(host: ListedHost, call: OutgoingCall): Promise<SignedCall>;
+  /**
+   * Has another host answer a request. An error that it answers names it.
+   * @throws {AgentError} as sign(); `aborted` when the caller gives up
+   */
+  forward(host: ListedHost, request: ForwardedRequest): Promise<Response>;
+}
+
+/** A call with its signature. */
+interface SignedCall {
+  readonly url: URL;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** A request to be forwarded. */
+interface ForwardedRequest extends OutgoingCall {
+  /** Those of the caller's request. */
+  readonly headers: Headers;
+  readonly request_id: string;
+  /** Of the caller: it may give up. */
+  readonly signal: AbortSignal;
+}
+
+/** The other hosts, and how they are called. */
+export function openPeers(options: PeerOptions): Peers {
+  const { own, privateKey, authorities, book, reports, check } = options;
+  // A connection that is kept could end just as it is used again.
+  const client = Deno.createHttpClient({ caCerts: [...authorities], poolMaxIdlePerHost: 0 });
+  const find = async (uuid: string) =>
+    (await book.read(0)).hosts.find((host) => host.uuid === uuid);
+  const sign = async (host: ListedHost, { method, target, caller, body }: OutgoingCall) => {
+    const url = new URL(target, callable(host));
+    const head = headOf({ method, url: url.href });
+    const { now } = await book.read(0);
+    const call = {
+      from: { uuid: own.uuid, generation: own.generation },
+      to: { uuid: host.uuid, generation: host.generation },
+      at: now,
+      nonce: newNonce(),
+      sha256: await sha256Hex(body),
+      caller: callerText(caller),
+      // A ticket is for the one console that the signed path names.
+      scope: caller.kind === "ticket" || seesSecrets(caller) ? "admin" : "read",
+    } as const;
+    return { url, headers: await signedHeaders(call, head, privateKey) };
+  };
+  return {
+    own,
+    reports,
+    check,
+    authorities,
+    async ownerOf(uuid) {
+      const owner = await reports.ownerOf(uuid);
+      return owner === undefined || owner === own.uuid ? undefined : await find(owner);
+    },
+    sign,
+    async forward(host, request) {
+      const { url, headers } = await sign(host, request);
+      const answer = await fetchAnswer(host, url, {
+        method: request.method,
+        headers: { ...sentHeaders(request), ...headers },
+        body: request.body.length === 0 ? null : request.body,
+        client,
+        redirect: "manual",
+        signal: AbortSignal.any([request.signal, AbortSignal.timeout(ANSWER_MS_MAX)]),
+      }, request.signal);
+      return await shownAnswer(host, answer, request.method);
+    },
+  };
+}
+
+/** The host as errors name it. */
+function named({ name, uuid }: ListedHost): string {
+  return `host ${name} (${uuid})`;
+}
+
+/** The address of a host that can be called. @throws {AgentError} `host_away`, `host_refused` */
+function callable(host: ListedHost): URL {
+  const away = (why: string) =>
+    new AgentError("host_away", `Cannot reach ${named(host)}: ${why}`, { retryAfterSeconds: 10 });
+  if (host.forgotten) throw away("it was forgotten");
+  if (host.state === "away") throw away(`it was last heard at ${host.seen_at}`);
+  if (host.address === null) throw away("its agent has no address for other agents (address)");
+  const url = peerAddress(host.address);
+  if (url !== undefined) return url;
+  // The row may be of anyone who writes to the database.
+  const words = "its address is neither one of https nor of http on loopback";
+  throw new AgentError("host_refused", `Cannot call ${named(host)}: ${words}`);
+}
+
+function sentHeaders({ headers, request_id }: ForwardedRequest): Record<string, string> {
+  const sent = SENT_HEADERS.flatMap((name) => {
+    const value = headers.get(name);
+    return value === null ? [] : [[name, value]];
+  });
+  return { ...Object.fromEntries(sent), "accept-encoding": "identity", "x-request-id": request_id };
+}
+
+async function fetchAnswer(
+  host: ListedHost,
+  url: URL,
+  init: RequestInit & { client: Deno.HttpClient },
+  gaveUp: AbortSignal,
+): Promise<Response> {
+  try {
+    return await fetch(url, init);
+  } catch (error) {
+    if (gaveUp.aborted) throw abortedError(`Cannot have ${named(host)} answer`, gaveUp);
+    throw notReached(host, url, error);
+  }
+}
+
+/** The error for an agent that does not answer. */
+export function notReached(host: ListedHost, url: URL, error: unknown): AgentError {
+  const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+  const message = `Cannot reach ${named(host)} at ${url.origin}: ${messageOf(cause)}`;
+  return new AgentError("host_away", message, { cause: error });
+}
+
+/** The answer for the caller. @throws {AgentError} the error that it answers; `host_refused` */
+async function shownAnswer(host: ListedHost, answer: Response, method: string): Promise<Response> {
+  const { status } = answer;
+  if (status >= 400 && method !== "HEAD") {
+    throw await errorOf(host, status, answer.headers, answer.body);
+  }
+  if (status >= 300 && status < 400) {
+    await answer.body?.cancel();
+    throw refusedBy(host, `it answers ${status}, expected no redirect`);
+  }
+  const headers = new Headers();
+  for (const name of KEPT_HEADERS) {
+    const value = answer.headers.get(name);
+    if (value !== null) headers.set(name, value);
+  }
+  if (method === "HEAD") await answer.body?.cancel();
+  const body = method === "HEAD" ? null : answer.body?.pipeThrough(bounded(ANSWER_BYTES_MAX));
+  return new Response(body ?? null, { status, headers });
+}
+
+/** The error for an agent that does not do what was asked of it. */
+export function refusedBy(host: ListedHost, why: string): AgentError {
+  return new AgentError("host_refused", `Cannot have ${named(host)} answer: ${why}`);
+}
+
+/**
+ * An error of another agent, which names its host; `host_refused` when it is about the call and not about the request of
+ * the caller.
+ */
+export async function errorOf(
+  host: ListedHost,
+  status: number,
+  headers: Headers,
+  body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
+): Promise<AgentError> {
+  const error = await parsedError(body);
+  if (typeof error?.message !== "string") {
+    return refusedBy(host, `it answers ${status} without an error of an agent`);
+  }
+  // The caller's own token was accepted here.
+  if (status === ERROR_CODES.unauthorized.status) return refusedBy(host, error.message);
+  const known = typeof error.error_code === "string" &&
+    Object.hasOwn(ERROR_CODES, error.error_code);
+  const code = known ? error.error_code as ErrorCode : codeOfStatus(status);
+  const seconds = Number(headers.get("retry-after") ?? Number.NaN);
+  return new AgentError(code, `Host ${host.name}: ${error.message}`, {
+    errors: fieldErrorsOf(error.errors),
+    ...(Number.isSafeInteger(seconds) ? { retryAfterSeconds: seconds } : {}),
+  });
+}
+
+async function parsedError(
+  body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
+): Promise<JsonObject | undefined> {
+  if (body === null) return undefined;
+  try {
+    const value: unknown = await new Response(body.pipeThrough(bounded(ERROR_BYTES_MAX))).json();
+    return isJsonObject(value) ? value : undefined;
+  } catch {
+    // It is no JSON, too long, or broke off.
+    return undefined;
+  }
+}
+
+function fieldErrorsOf(errors: JsonValue | undefined): FieldError[] {
+  return objectsIn(errors ?? null).flatMap(({ field, code, message }) => {
+    const known = FIELD_ERROR_CODES.find((one) => one === code);
+    if (known === undefined || typeof field !== "string" || typeof message !== "string") return [];
+    return [{ field, code: known, message }];
+  });
+}
+
+/** Ends a stream with an error beyond a number of bytes. */
+function bounded(bytesMax: number) {
+  let bytes = 0;
+  return new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+    transform(piece, controller) {
+      bytes += piece.length;
+      if (bytes <= bytesMax) controller.enqueue(piece);
+      else controller.error(new Error(`the answer is over ${bytesMax} bytes`));
+    },
+  });
+}

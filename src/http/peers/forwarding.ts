@@ -1,0 +1,125 @@
+// Which requests are forwarded: what only the host of a machine can answer, and what is about media of a host that the
+// query names.
+
+import type { Context, MiddlewareHandler } from "hono";
+import { about, anyText } from "../../domain/description/value.ts";
+import { AgentError, isAway } from "../../domain/error.ts";
+import { isUuid, type MachineUuid } from "../../domain/id.ts";
+import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
+import type { ListedHost } from "../../store/host_store.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
+import type { Caller } from "../request/caller.ts";
+import { readBytes } from "../request/json_body.ts";
+import { hostNamedBy } from "../routes/hosts.ts";
+import { headOf } from "./check.ts";
+
+/** What only the host of the machine can answer. Consoles and their tickets are of the agent that the caller reached. */
+const OF_MACHINE = /^\/agent\/v1\/machines\/([^/]+)(?:\/(?:vnc|boot|stop|reboot|eject))?$/;
+/** Media of another host, where the query names it; a file is uploaded to its own agent. */
+const OF_MEDIA = /^\/agent\/v1\/media(?:\/|$)/;
+const HOST_KEY = "host";
+
+/** The query of a request about media, besides what its route reads. */
+export const MEDIA_HOST_FIELDS = {
+  [HOST_KEY]: about(
+    "The host that answers, by its uuid or its name; the one of this agent unless given.",
+    anyText(),
+  ),
+};
+
+/** What forwarding needs of the agent. */
+type ForwardingContext = Pick<HttpContext, "peers" | "store" | "limits" | "machines" | "hostUuid">;
+
+/** Forwards requests about machines and media of other hosts. */
+export function forwarding(context: ForwardingContext): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    const { path, method } = c.req;
+    const host = OF_MEDIA.test(path) && method !== "PUT" && c.req.url.includes("?")
+      ? await hostOfMedia(c, context)
+      : await hostOfMachine(c, context);
+    if (host === undefined) return await next();
+    return await forwardTo(c, host, context);
+  };
+}
+
+async function hostOfMachine(
+  c: Context<HttpEnv>,
+  { peers, machines }: ForwardingContext,
+): Promise<ListedHost | undefined> {
+  const text: string | undefined = OF_MACHINE.exec(c.req.path)?.[1]?.toLowerCase();
+  return isUuid(text)
+    ? await ownerOf(text as MachineUuid, c.get("caller"), { peers, machines })
+    : undefined;
+}
+
+/**
+ * The other host that has a machine; undefined where this one answers.
+ * @throws {AgentError} `overloaded` when the database is away, and the machine is not one of this host
+ */
+export async function ownerOf(
+  uuid: MachineUuid,
+  caller: Caller | undefined,
+  { peers, machines }: Pick<HttpContext, "peers" | "machines">,
+): Promise<ListedHost | undefined> {
+  // The agent that has forwarded a request has found the host.
+  if (peers === undefined || caller?.kind === "host") return undefined;
+  try {
+    return await peers.ownerOf(uuid);
+  } catch (error) {
+    // The machines of this host can be acted on without the database.
+    if (isAway(error) && await machines.vmadm.get(uuid) !== null) return undefined;
+    throw error;
+  }
+}
+
+/** Takes the name of the host out of the query. */
+async function hostOfMedia(
+  c: Context<HttpEnv>,
+  context: ForwardingContext,
+): Promise<ListedHost | undefined> {
+  const url = new URL(c.req.url);
+  const [name, ...others] = url.searchParams.getAll(HOST_KEY);
+  // A key that is given twice is refused as in every query, and so is one in a call that has been forwarded.
+  const isForwarded = c.get("caller")?.kind === "host";
+  if (name === undefined || others.length > 0 || isForwarded) return undefined;
+  url.searchParams.delete(HOST_KEY);
+  c.req.raw = new Request(url, c.req.raw);
+  return await otherHost(name, context);
+}
+
+/** The host that a caller names; undefined for the one of this agent. @throws {AgentError} as hostNamedBy() */
+export async function otherHost(
+  name: string,
+  { store, hostUuid }: Pick<HttpContext, "store" | "hostUuid">,
+): Promise<ListedHost | undefined> {
+  const host = await hostNamedBy(name, store);
+  return host.uuid === hostUuid ? undefined : host;
+}
+
+/**
+ * Has another host answer a request, or another path of that host.
+ * @throws {AgentError} what it answers, naming it; `host_away`, `host_refused`, `too_large`; `internal` without a caller,
+ *   which access.ts rules out
+ */
+export async function forwardTo(
+  c: Context<HttpEnv>,
+  host: ListedHost,
+  { peers, limits }: Pick<HttpContext, "peers" | "limits">,
+  other?: SignedHead,
+): Promise<Response> {
+  const caller = c.get("caller");
+  if (peers === undefined || caller === undefined) {
+    throw new AgentError("internal", "Cannot forward the request: it has no caller or no host");
+  }
+  const { raw } = c.req;
+  const reading = { bytesMax: CALL_BYTES_MAX, secondsMax: limits.bodySeconds, keeps: true };
+  const body = other === undefined ? await readBytes(raw.body, reading) : new Uint8Array();
+  return await peers.forward(host, {
+    ...(other ?? headOf(raw)),
+    caller,
+    body,
+    headers: other === undefined ? raw.headers : new Headers(),
+    request_id: c.get("request_id"),
+    signal: raw.signal,
+  });
+}
