@@ -45,6 +45,7 @@ const LONG: readonly string[] = [
   "tests/journeys/fleet_run_test.ts",
   "tests/journeys/fleet_test.ts",
   "tests/journeys/host_test.ts",
+  "tests/journeys/hosts_test.ts",
   "tests/journeys/hygiene_test.ts",
   "tests/journeys/machine_test.ts",
   "tests/journeys/own_index_test.ts",
