@@ -15,7 +15,8 @@ import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, resultOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { OUTAGE, postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { openServerRelay, type ServerRelay } from "../support/server_relay.ts";
-import { until } from "../support/until.ts";
+import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
+import { until, withFolder } from "../support/until.ts";
 import { create, holdOf, JOB, kindsOf, present, recordOf, run } from "./store_case.ts";
 
 const HOST = "33333333-0000-4000-8000-000000000001";
@@ -62,35 +63,41 @@ function outageTest(
   Deno.test({
     name: `${name} [needs postgres]`,
     ignore: isMissing && Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") !== "all",
-    fn: async () => {
-      const database = `outage_${++made}`;
-      const sockets = `${folder}/relay_${made}`;
-      await Deno.mkdir(sockets);
-      await server.sql(`CREATE DATABASE ${database}`);
-      await migrateSharedDatabase({ url: server.url(database), deadlineMs: 60_000 });
-      const relay = openServerRelay(sockets, server.folder);
-      const [local, otherLocal] = [
-        await openSqliteStore(`${sockets}/host.db`),
-        await openSqliteStore(":memory:"),
-      ];
-      const options = { ...OUTAGE, ...outage, deadlineMs: DEADLINE_MS };
-      const open = () =>
-        openPostgresStore(local, { ...options, url: relay.url(database), host: HOST });
-      const otherOptions = { ...OUTAGE, deadlineMs: 60_000, url: server.url(database) };
-      const other = await openPostgresStore(otherLocal, { ...otherOptions, host: RUNNER });
-      let store = await open();
-      try {
-        const reopen = async () => {
-          await store.close();
-          return store = await open();
-        };
-        await run({ store, local, relay, other, reopen });
-      } finally {
-        for (const one of [store, other, local, otherLocal]) await one.close();
-        relay.close();
-      }
-    },
+    fn: () => withHost(run, outage),
   });
+}
+
+/** @param file the folder of the host's file; one of its own unless given */
+async function withHost(
+  run: (host: Host) => Promise<void>,
+  outage: Partial<typeof OUTAGE> = {},
+  file?: string,
+): Promise<void> {
+  const database = `outage_${++made}`;
+  const sockets = `${folder}/relay_${made}`;
+  await Deno.mkdir(sockets);
+  await server.sql(`CREATE DATABASE ${database}`);
+  await migrateSharedDatabase({ url: server.url(database), deadlineMs: 60_000 });
+  const relay = openServerRelay(sockets, server.folder);
+  const [local, otherLocal] = [
+    await openSqliteStore(`${file ?? sockets}/host.db`),
+    await openSqliteStore(":memory:"),
+  ];
+  const options = { ...OUTAGE, ...outage, deadlineMs: DEADLINE_MS };
+  const open = () => openPostgresStore(local, { ...options, url: relay.url(database), host: HOST });
+  const otherOptions = { ...OUTAGE, deadlineMs: 60_000, url: server.url(database) };
+  const other = await openPostgresStore(otherLocal, { ...otherOptions, host: RUNNER });
+  let store = await open();
+  try {
+    const reopen = async () => {
+      await store.close();
+      return store = await open();
+    };
+    await run({ store, local, relay, other, reopen });
+  } finally {
+    for (const one of [store, other, local, otherLocal]) await one.close();
+    relay.close();
+  }
 }
 
 /** Writes the end of a task, as the runner of the host does. */
@@ -228,6 +235,36 @@ outageTest(
   },
   { journalBytesMax: 1_000 },
 );
+
+const FULL_DISK = "a full disk refuses the next result, and what is kept comes once there is room";
+if (isMissing) outageTest(FULL_DISK, () => Promise.resolve());
+else {smallDiskTest(FULL_DISK, () =>
+    withFolder((disk) =>
+      withSmallDisk(disk, 6, () =>
+        withHost(
+          async (host) => {
+            const { store, relay, other } = host;
+            const job = await run(store, jobOf(1, { workflow: CHAIN }));
+            relay.cut();
+            assert(await record(store, job, { kind: "continue" }, 0));
+            const filler = `${disk}/filler`;
+            await assertRejects(() => Deno.writeFile(filler, new Uint8Array(8 << 20)));
+            const large = { ...recordOf(job, { kind: "continue" }), position: 1 };
+            const entry = resultOf("task 1", { result: "x".repeat(500_000) });
+            const write = () => store.jobs.recordTask({ ...large, entry });
+            const refused = await assertRejects(write, AgentError);
+            assertEquals(refused.code, "storage_full");
+            await Deno.remove(filler);
+            assert(await write());
+            assertEquals(await rowsOf(host), 2);
+            relay.mend();
+            await delivered(host);
+            assertEquals(namesOf(await present(other)), ["task 0", "task 1"]);
+          },
+          {},
+          disk,
+        ))
+    ));}
 
 outageTest(
   "jobs that run here, or were shown lately, are shown while the database is away; others are refused",
