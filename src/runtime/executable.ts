@@ -32,6 +32,8 @@ export interface WalledSelf {
   /** Arguments instead of those of the agent. */
   readonly guest: readonly string[];
   readonly decoder: readonly string[];
+  /** Data segment of a fresh process, bytes: its memory limit is added to that. */
+  readonly reservedDataBytes: number;
   /** Names of the checks that the runtime cannot pass by itself: the kernel may, and doctor says so. */
   readonly cannotRefuse: readonly string[];
 }
@@ -40,7 +42,7 @@ export interface WalledSelf {
 export function selfCommand(): SelfCommand {
   const other = otherRuntime();
   if (other !== undefined) {
-    const { program, file, options, cannotRefuse } = other;
+    const { program, file, options, reservedDataBytes, cannotRefuse } = other;
     return {
       program,
       args: [...options.agent, file],
@@ -50,6 +52,7 @@ export function selfCommand(): SelfCommand {
       walled: {
         guest: [...options.guest, file],
         decoder: [...options.decoder, file],
+        reservedDataBytes,
         cannotRefuse,
       },
     };

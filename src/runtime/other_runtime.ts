@@ -21,6 +21,8 @@ export interface OtherRuntime {
   readonly file: string;
   /** Options of the runtime for the agent, and for what it shuts in. */
   readonly options: Readonly<Record<"agent" | "guest" | "decoder", readonly string[]>>;
+  /** Data segment of a fresh process, bytes. */
+  readonly reservedDataBytes: number;
   /** Names of the checks that it cannot pass by itself: the kernel may, and doctor says so. */
   readonly cannotRefuse: readonly string[];
   /** Gives up what it can, unless `keep`, and tries everything. */

@@ -16,13 +16,8 @@ const SOURCE_HEAP_MIB = 128;
 export const AGENT_HEAP_MIB = 320;
 /** Memory of a guest or a decoder, MiB: its heap and its buffers together. */
 export const WALLED_MEMORY_MIB = 256;
-/** Data segment of a fresh process, bytes: V8 reserves room for code. */
+/** Data segment of a fresh process of Deno, bytes: V8 reserves room for code. */
 const RESERVED_DATA_BYTES = 560_000_000;
-/**
- * Data segment of a guest or a decoder, bytes. A task that fills it slowly may meet the limit of
- * memory_watch.ts first.
- */
-export const DATA_BYTES_MAX = RESERVED_DATA_BYTES + WALLED_MEMORY_MIB * 1024 * 1024;
 /**
  * Address space of a guest or a decoder on illumos, KiB, where Node runs it: Node 26 starts with 1,400,000 on
  * Linux, and a task needs room besides. Deno reserves more than any limit could allow.
@@ -173,6 +168,8 @@ export interface WalledCommand {
   readonly takesRest?: readonly string[];
   /** Memory limit, MiB. */
   readonly memoryMib: number;
+  /** Limit of its data segment on Linux, bytes. A task that fills it slowly may meet the limit of memory_watch.ts first. */
+  readonly dataBytesMax: number;
   /** Limit of its address space on illumos, KiB; undefined where its runtime reserves more than any limit allows. */
   readonly addressKibMax?: number;
   /** Checks that the runtime cannot pass; see WalledSelf. */
@@ -262,6 +259,7 @@ function walledCommand(
       takesRest: [tools.ppriv, "-s", ILLUMOS_TAKEN_LATER.map((name) => `A-${name}`).join(",")],
     }),
     memoryMib: memoryMib(face, self, tools),
+    dataBytesMax: dataBytesMax(self),
     ...(tools.sh === undefined || self.walled === undefined
       ? {}
       : { addressKibMax: ADDRESS_KIB_MAX }),
@@ -279,11 +277,15 @@ function memoryMib(
   return prlimit === undefined ? AGENT_HEAP_MIB : WALLED_MEMORY_MIB;
 }
 
+function dataBytesMax({ walled }: SelfCommand): number {
+  return (walled?.reservedDataBytes ?? RESERVED_DATA_BYTES) + WALLED_MEMORY_MIB * 1024 * 1024;
+}
+
 function limits(self: SelfCommand, { slots, user }: GuestPlace): string[] {
   const guests = slots + SPARES + WARM_BESIDE_SLOTS + DYING_GUESTS;
   const tasks = (guests + decodersMax()) * TASKS_PER_GUEST;
   return [
-    `--data=${DATA_BYTES_MAX}`,
+    `--data=${dataBytesMax(self)}`,
     `--nofile=${FILES_MAX}`,
     "--core=0",
     // Other processes of a shared user would count too, and keep guests from starting.

@@ -2,7 +2,6 @@
 // only with all permissions, so `cat` reads it; on illumos what ps, ppriv and plimit report.
 
 import {
-  DATA_BYTES_MAX,
   FILES_MAX,
   type GuestPlace,
   ILLUMOS_LACKING,
@@ -25,7 +24,7 @@ const LOOPBACK = /\b127\.0\.0\.1$/m;
 export async function processChecks(
   pid: number,
   place: GuestPlace,
-  { addressKibMax }: Pick<WalledCommand, "addressKibMax">,
+  { addressKibMax, dataBytesMax }: Pick<WalledCommand, "addressKibMax" | "dataBytesMax">,
 ): Promise<GuestCheck[]> {
   const { cat, ppriv, ps } = place.tools;
   if (cat === undefined) {
@@ -63,7 +62,7 @@ export async function processChecks(
       ok: ["CapEff", "CapPrm"].every((name) => /^0+$/.test(field(name))),
       detail: capabilities.join(", "),
     },
-    limitsCheck(await read("limits")),
+    limitsCheck(await read("limits"), dataBytesMax),
     networkCheck(await read("net/fib_trie")),
     await namespaceCheck("ipc", pid, "System V IPC"),
     await namespaceCheck("uts", pid, "host name"),
@@ -146,9 +145,9 @@ async function namespaceCheck(
   return { check, ok, detail: ok ? `a ${what} of its own` : `it shares the ${what} of the agent` };
 }
 
-function limitsCheck(limits: string): GuestCheck {
+function limitsCheck(limits: string, dataBytesMax: number): GuestCheck {
   const wanted: readonly (readonly [name: string, value: number])[] = [
-    ["Max data size", DATA_BYTES_MAX],
+    ["Max data size", dataBytesMax],
     ["Max open files", FILES_MAX],
     ["Max core file size", 0],
   ];

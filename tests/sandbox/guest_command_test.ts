@@ -71,6 +71,7 @@ Deno.test("guestCommand() starts the program itself where the host has no tools"
     ...USER,
     // Without prlimit it is that of the binary.
     memoryMib: 320,
+    dataBytesMax: 828_435_456,
     cannotRefuse: [],
     limits: DEFAULT_LIMITS,
   });
@@ -158,7 +159,7 @@ Deno.test("guestCommand() limits a guest on illumos by a shell, its address spac
   assertEquals(args.slice(0, 3), ["-c", 'ulimit -n 64 && ulimit -c 0 && exec "$@"', "sh"]);
   // The shell's own answer, where the program is a shell that is asked for its limits.
   const guest = ["-c", "ulimit -n; ulimit -c; ulimit -v"];
-  const walled = { guest, decoder: guest, cannotRefuse: [] };
+  const walled = { guest, decoder: guest, reservedDataBytes: 1, cannotRefuse: [] };
   const self = { ...COMPILED, program: "/bin/sh", walled };
   const command = guestCommand(self, place);
   assertEquals([command.addressKibMax, guestCommand(COMPILED, place).addressKibMax], [

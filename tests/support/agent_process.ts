@@ -6,7 +6,7 @@ import { fromFileUrl, isAbsolute, join } from "@std/path";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { type SelfCommand, selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
-import { cannotRefuse, majorOf, optionsOf } from "../../vendors/node/options.ts";
+import { cannotRefuse, majorOf, optionsOf, reservedDataBytes } from "../../vendors/node/options.ts";
 import { until, withDeadline } from "./until.ts";
 
 /** A way to start the program. */
@@ -74,6 +74,7 @@ export function nodeProgram(node: string): Program | undefined {
     walled: {
       guest: [...guest, NODE_FILE],
       decoder: [...decoder, NODE_FILE],
+      reservedDataBytes: reservedDataBytes(major),
       cannotRefuse: cannotRefuse(major),
     },
   };

@@ -7,7 +7,7 @@ import { connect, connectTls, listen, listenTls } from "./connections.ts";
 import { asDeno, asDenoLater, called, errors } from "./errors.ts";
 import { files, SeekMode } from "./files.ts";
 import { OTHER_RUNTIME, type OtherRuntime } from "../../src/runtime/other_runtime.ts";
-import { cannotRefuse, majorOf, NO_CODE, optionsOf, WALL } from "./options.ts";
+import { cannotRefuse, majorOf, NO_CODE, optionsOf, reservedDataBytes, WALL } from "./options.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 
 // Evaluated when they are first used: they load much of Node, and guests, decoders and most commands do without.
@@ -223,6 +223,7 @@ const runtime: OtherRuntime = {
   program: process.execPath,
   file: self,
   options: optionsOf(self, major, { agent: AGENT_HEAP_MIB, walled: WALLED_MEMORY_MIB }),
+  reservedDataBytes: reservedDataBytes(major),
   cannotRefuse: cannotRefuse(major),
   revoke: (keep) => require("./wall.ts").revoke(keep),
   beside: (name) => require(name),

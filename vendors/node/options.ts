@@ -16,6 +16,14 @@ export function cannotRefuse(major: number): readonly string[] {
   return major >= NETWORK_MAJOR ? ["sys"] : ["sys", "net"];
 }
 
+/** The V8 of this and later ones reserves room for code. */
+const RESERVING_MAJOR = 24;
+
+/** Data segment of a fresh process, bytes: measured on Linux, with the stacks of all its threads. */
+export function reservedDataBytes(major: number): number {
+  return major >= RESERVING_MAJOR ? 630_000_000 : 90_000_000;
+}
+
 export const NO_CODE = "--disallow-code-generation-from-strings";
 /** V8 writes files for some of its flags, and asks no permission model. */
 const NO_FLAGS = "--freeze-flags-after-init";
