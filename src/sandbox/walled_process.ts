@@ -12,7 +12,10 @@ export interface ProcessEnd {
 
 /** Starts a process with nothing but its arguments, its own environment, and three pipes. */
 export function spawnWalled(
-  { program, args, env, uid, gid, ownSession = false, keeper }: Omit<WalledCommand, "memoryMib" | "dataBytesMax">,
+  { program, args, env, uid, gid, ownSession = false, keeper }: Omit<
+    WalledCommand,
+    "memoryMib" | "dataBytesMax"
+  >,
 ): Deno.ChildProcess {
   const child = new Deno.Command(program, {
     args: [...args],

@@ -116,8 +116,8 @@ eachProgram(
       for (const { name, parts = [] } of found) {
         // From source guests stay root's: nobody may not read a source tree.
         const user = program.name === "source" ? ["user"] : [];
-        // No Node keeps the name of the host from a guest; a decoder is not asked for what it cannot refuse.
-        const told = program.name === "node" && name === "guests" ? ["permissions"] : [];
+        // No Node keeps the name of the host from what it runs.
+        const told = program.name === "node" ? ["permissions"] : [];
         const broken = parts.filter(({ ok }) => !ok).map((part) => part.name);
         assertEquals([name, broken], [name, [...user, ...told]]);
         const within = name === "guests" ? ["realm", "primordials"] : [];
