@@ -12,6 +12,8 @@ import type { MachineReportStore } from "../store/machine_report_store.ts";
 const REPORT_MS = 60_000;
 /** Milliseconds from a change to its report, in which others may follow. */
 const SETTLE_MS = 500;
+/** Reports after which all is reported again: the database may have been restored from a backup. */
+const WHOLE_EVERY = 60;
 /** Machines of one host that are reported. */
 const MACHINES_MAX = 2_000;
 
@@ -32,6 +34,7 @@ export function reportMachines(
   /** What the store has, by uuid; undefined when that is not known. */
   let reported: ReadonlyMap<string, string> | undefined;
   let left = 0;
+  let count = 0;
   const report = async () => {
     const all = await vmadm.list({ detailed: true, signal });
     const machines = all.slice(0, MACHINES_MAX).map(reportedMachine);
@@ -39,7 +42,7 @@ export function reportMachines(
       left = all.length - machines.length;
       log.warn("machines not reported", { count: left, maximum: MACHINES_MAX });
     }
-    const before = reported;
+    const before = count++ % WHOLE_EVERY === 0 ? undefined : reported;
     // Should the write fail, the next report is whole.
     reported = undefined;
     const now = new Map(machines.map((one) => [String(one.uuid), JSON.stringify(one)]));
