@@ -14,8 +14,8 @@ const DATABASE = "fleet";
 const HOSTS = ["gz01", "gz02", "gz03"];
 /** Short, so that a host that was killed is soon away. */
 const LEASE_SECONDS = 10;
-/** Where the first agent listens, unless that is taken. */
-const ADDRESS = "127.0.0.1:8780";
+/** Where the first agent listens, and the others behind it, unless that is taken. */
+const FIRST_PORT = 8780;
 /** A job that runs for a while. */
 const NAP = {
   name: "nap",
@@ -40,7 +40,7 @@ async function openDatabase(server: PostgresServer): Promise<string> {
   return server.url(DATABASE, "agent");
 }
 
-/** Starts the agent of a host; the first one where people look for it. */
+/** Starts the agent of a host; the first one where people look for it. One on another port is not called by the others. */
 async function startHost(name: string, folder: string, store: string): Promise<AgentProcess> {
   const settings = { host: `simulated:${name}`, store, lease: String(LEASE_SECONDS) };
   const flags = [
@@ -51,8 +51,8 @@ async function startHost(name: string, folder: string, store: string): Promise<A
     startAgentProcess(programOfRun(), `${folder}/${name}`, [...flags, ...more], {}, {
       detached: true,
     });
-  if (name !== HOSTS[0]) return await start();
-  return await start("--listen", ADDRESS).catch(() => start());
+  const place = `127.0.0.1:${FIRST_PORT + HOSTS.indexOf(name)}`;
+  return await start("--listen", place, "--address", `http://${place}`).catch(() => start());
 }
 
 /** What to look at and to try. */
