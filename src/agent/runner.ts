@@ -17,7 +17,7 @@ import type { AgentContext, BareContext, Reloads } from "./context.ts";
 import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
 import { openGuestOwners } from "../sandbox/owner.ts";
-import { openPool } from "../sandbox/pool.ts";
+import { type GuestPool, openPool } from "../sandbox/pool.ts";
 import { type Perform, runTask } from "../sandbox/run_task.ts";
 import { isJsonObject } from "../domain/json.ts";
 import type { StateDir } from "../state_dir/state_dir.ts";
@@ -78,10 +78,11 @@ export async function openRunner(
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
     budget: context.budget,
-    runTask: async (run, { job_uuid, task, attempt }, signal) => {
-      const taskContext = { job_uuid, task_name: taskName(task), attempt, signal };
+    runTask: async (run, { job_uuid, task, attempt, free }, signal) => {
+      const taskContext = { job_uuid, task_name: taskName(task), attempt, free, signal };
       const perform = performFor(taskContext);
-      const calls = watchCalls(countedPerform(perform, meters));
+      const heard: Perform = (...call) => runner.mayAct(free).then(() => perform(...call));
+      const calls = watchCalls(countedPerform(heard, meters));
       const beganMs = performance.now();
       const outcome = await runTask(pool, run, calls.perform, signal);
       meters?.tasks[outcome.kind].observe((performance.now() - beganMs) / 1000);
@@ -96,12 +97,15 @@ export async function openRunner(
     changed: rooms.changed,
     log,
   });
-  if (meters !== undefined) {
-    meters.now.guests = () => pool.counts();
-    meters.now.slotsBusy = () => runner.busy;
-  }
+  measure(meters, pool, runner);
   await runner.start();
   return runner;
+}
+
+function measure(meters: Meters | undefined, pool: GuestPool, runner: Runner): void {
+  if (meters === undefined) return;
+  meters.now.guests = () => pool.counts();
+  meters.now.slotsBusy = () => runner.busy;
 }
 
 // Callbacks, as far as the configuration allows them.

@@ -192,7 +192,8 @@ async function registerHost(
 ): Promise<ListedHost> {
   const { lease, slots, host, policy } = config;
   const outcome = await hosts.register({
-    life,
+    uuid: life.runner_id,
+    incarnation: life.incarnation,
     earlier,
     lease_ms: lease.value * MS_PER_SECOND,
     facts: {

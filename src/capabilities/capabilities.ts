@@ -4,6 +4,7 @@
 
 import { AgentError, invalidArgument, messageOf } from "../domain/error.ts";
 import type { Now } from "../domain/instant.ts";
+import { ANY_HOST } from "../domain/job/workflow.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import { orAborted } from "../host/abort.ts";
@@ -110,6 +111,7 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
     if (!Object.hasOwn(shared.table, name)) {
       throw new AgentError("forbidden", `Cannot call ${JSON.stringify(name)}: no such capability`);
     }
+    if (context.free === true && OF_HOST.test(name)) throw notOfHost(name);
     if (gate.closed || over.aborted || signal.aborted) throw overAlready(name);
     const progress = openProgress(deps, of);
     const both = AbortSignal.any([over, signal]);
@@ -194,6 +196,18 @@ async function run(
     // Waits for the real end, so that no undo overtakes it.
     return await performed;
   });
+}
+
+/** What acts on one host, or reads what one has. */
+const OF_HOST = /^(?:vmadm|media|images|vnc)\./;
+
+function notOfHost(name: string): AgentError {
+  const message =
+    `Cannot call ${name}: its workflow has placement ${
+      JSON.stringify(ANY_HOST)
+    }, so that every host may ` +
+    "run this job: expected a job of one host";
+  return new AgentError("forbidden", message);
 }
 
 function overAlready(name: string): AgentError {

@@ -18,6 +18,8 @@ export interface TaskContext {
   readonly task_name: string;
   /** Number of this attempt of the task, for the log of the job. */
   readonly attempt?: number | undefined;
+  /** Whether any host may run the job: its tasks touch no host. */
+  readonly free?: boolean;
   /** Aborted when the execution ends: canceled, timed out, or lost. */
   readonly signal: AbortSignal;
 }

@@ -50,13 +50,22 @@ export interface RegisteredHost extends HostFacts {
   readonly forgotten: boolean;
 }
 
+/** Characters of a text that names a host. */
+export const HOST_CHARS_MAX = 255;
+
 /** What may be expected of a host. One that is cordoned and away is away. */
 export const HOST_STATES = ["connected", "away", "cordoned", "forgotten"] as const;
 /** One of HOST_STATES. */
 export type HostState = typeof HOST_STATES[number];
 
+/** The host of a job, as answers show it. */
+export type JobHost = Pick<RegisteredHost, "uuid" | "name"> & { readonly state: HostState };
+
 /** The state of a host. @param now by the store's clock */
-export function hostState(host: RegisteredHost, now: Instant): HostState {
+export function hostState(
+  host: Pick<RegisteredHost, "seen_at" | "lease_ms" | "cordoned" | "forgotten">,
+  now: Instant,
+): HostState {
   if (host.forgotten) return "forgotten";
   if (!isHeard(host, now)) return "away";
   return host.cordoned ? "cordoned" : "connected";

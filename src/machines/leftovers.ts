@@ -10,6 +10,7 @@ import {
   INSTANT,
   NULLABLE_INSTANT,
   NULLABLE_TEXT,
+  NULLABLE_UUID,
   type ShapeOf,
   shapeRef,
   TEXT,
@@ -63,6 +64,7 @@ export const LEFTOVER = whole("What a job could not remove.", {
     ...TEXT,
     description: "The managed host that has it: an agent removes nothing from another one.",
   },
+  host_uuid: { ...NULLABLE_UUID, description: "Of the agent that has it." },
   job_uuid: { ...UUID, description: "Of the job, which may have been removed." },
   job_execution: shapeRef("Execution", EXECUTION),
   claimed_at: { ...INSTANT, description: "When the job began to create the machine." },
@@ -79,9 +81,10 @@ export const LEFTOVER = whole("What a job could not remove.", {
 
 /** The answer about a leftover. */
 export function leftoverOnWire(left: Leftover, wording: Wording): ShapeOf<typeof LEFTOVER> {
-  const { uuid, host, job_uuid, execution, claimed_at, tries, next_try_at, error } = left;
+  const { uuid, host, host_uuid, job_uuid, execution, claimed_at, tries, next_try_at, error } =
+    left;
   const job_execution = executionOnWire(execution, wording);
-  return { uuid, host, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
+  return { uuid, host, host_uuid, job_uuid, job_execution, claimed_at, tries, next_try_at, error };
 }
 
 interface Leftovers {

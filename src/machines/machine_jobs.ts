@@ -5,13 +5,14 @@
 import { type ShapeOf, UUID, whole } from "../domain/description/answer.ts";
 import { invalidArgument } from "../domain/error.ts";
 import {
+  type HostUuid,
   type JobUuid,
   type MachineUuid,
   type NewUuid,
   parseUuid,
   type WorkflowUuid,
 } from "../domain/id.ts";
-import type { Idempotency, JobFields, NewJob } from "../domain/job/job.ts";
+import { type Idempotency, type JobFields, type NewJob, placeOf } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject } from "../domain/json.ts";
 import type { MachineRequest } from "../domain/machine/machine.ts";
 import {
@@ -54,7 +55,9 @@ import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
 interface MachineJobsContext {
-  readonly store: Pick<Store, "jobs" | "workflows">;
+  readonly store: Pick<Store, "jobs" | "workflows" | "hosts">;
+  /** This host among those of the store. */
+  readonly hostUuid: HostUuid;
   readonly vmadm: MachineLookup;
   readonly media: MediumLookup;
   readonly policy: Policy;
@@ -75,6 +78,14 @@ export interface MachineStart {
   readonly replayed: boolean;
 }
 
+/** The host of a new machine. */
+interface NamedServer {
+  /** As the request names it; that of this agent unless given. */
+  readonly server: string | undefined;
+  /** Whether it is another host: what cannot be asked from here is left to its tasks. */
+  readonly elsewhere: boolean;
+}
+
 /** Creates the jobs of machines, so that each machine has at most one unfinished job. */
 export interface MachineJobs {
   /** Whether jobs of this workflow must be created here. */
@@ -85,7 +96,11 @@ export interface MachineJobs {
    * @throws {AgentError} `conflict` naming another unfinished job of the machine, or the machine that
    * has the uuid; for its medium see Mirror.expect(); `not_found`
    */
-  start(request: MachineRequest, idempotency?: Idempotency): Promise<MachineStart>;
+  start(
+    request: MachineRequest,
+    idempotency?: Idempotency,
+    place?: NamedServer,
+  ): Promise<MachineStart>;
   /**
    * Starts an action on a machine, or joins an equal unfinished one.
    * @throws {AgentError} `not_found`; `conflict` for another unfinished job of the machine, and for a
@@ -127,17 +142,22 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
     store.jobs.create({ ...job, workflow }, unfinishedJobsMax);
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
-    start: async (request, idempotency) => {
+    start: async (
+      request,
+      idempotency,
+      { server, elsewhere } = { server: undefined, elsewhere: false },
+    ) => {
       const uuid = request.uuid ?? context.newUuid<MachineUuid>();
       const outcome = await unlessRepeated(idempotency, store, async () => {
-        const holder = request.uuid === undefined ? FREE_UUID : await holderOfUuid(uuid, context);
+        const asks = request.uuid !== undefined && !elsewhere;
+        const holder = asks ? await holderOfUuid(uuid, context) : FREE_UUID;
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
-        const job = newJob(paramsOf(request, uuid), uuid, idempotency, context);
+        const job = newJob(paramsOf(request, uuid, server), uuid, idempotency, context);
         const claims = () => claimToStart(request, job, holder, store);
         // The job of an equal request is joined whether its medium is still there or not.
         const first = await claims();
         if (first.kind === "duplicate") return first;
-        await requireMedium(request, context);
+        if (!elsewhere) await requireMedium(request, context);
         return await placed(claims, createOf(workflow));
       });
       return await startOf(outcome, uuid, context);
@@ -186,11 +206,22 @@ async function claimsOf(
 ): Promise<() => Promise<Claim>> {
   const action = actionOf(workflow);
   if (action === undefined) {
-    await requireMakeable(job, context);
+    if (!await isElsewhere(job.params, context)) await requireMakeable(job, context);
     return () => claimMachine(job, context, replaces);
   }
   const request = await prepareAction(action, job, context);
   return () => claimForAction(request, job, context);
+}
+
+/** Whether the params of a job name another host; the store refuses one that is not registered. */
+async function isElsewhere(
+  params: JsonObject,
+  { store, hostUuid }: MachineJobsContext,
+): Promise<boolean> {
+  const { server } = placeOf(params);
+  if (server === undefined) return false;
+  const found = await store.hosts.find(server);
+  return found.kind !== "found" || found.host.uuid !== hostUuid;
 }
 
 /**

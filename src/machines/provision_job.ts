@@ -20,7 +20,7 @@ import {
 import { AgentError, ERROR_CODES, type ErrorCode, invalidArgument } from "../domain/error.ts";
 import { type JobUuid, type MachineUuid, parseUuid, randomUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
-import type { Job, JobFields } from "../domain/job/job.ts";
+import { type Job, type JobFields, SERVER_PARAM } from "../domain/job/job.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
   MACHINE_REQUEST_KEYS,
@@ -232,10 +232,15 @@ function keptRequest(request: JsonObject): JsonObject {
   }
 }
 
-/** The params of the job for a request. */
-export function paramsOf({ machine, media, boot }: MachineRequest, uuid: MachineUuid): JsonObject {
+/** The params of the job for a request. @param server the host that it names */
+export function paramsOf(
+  { machine, media, boot }: MachineRequest,
+  uuid: MachineUuid,
+  server?: string,
+): JsonObject {
   // Through JSON, so that optional keys are absent rather than undefined.
-  return { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
+  const described = { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
+  return server === undefined ? described : { ...described, [SERVER_PARAM]: server };
 }
 
 // The dry run of a request for a machine: makes every check that is possible now, and changes nothing. No job

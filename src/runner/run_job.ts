@@ -7,6 +7,7 @@ import { notBefore } from "../domain/instant.ts";
 import {
   errorLine,
   INTERRUPTED,
+  isFree,
   type Job,
   jobAfter,
   type NewJob,
@@ -60,6 +61,7 @@ export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJ
   const { signal } = stops.lost;
   return {
     uuid: job.uuid,
+    free: isFree(job.props),
     get lost() {
       return signal.aborted;
     },
@@ -191,8 +193,7 @@ class JobRun {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
     const answer = await this.#insist(read, "workflow not read");
-    if (answer === undefined) return undefined;
-    if (answer.found === undefined) return null;
+    if (answer?.found === undefined) return answer === undefined ? undefined : null;
     return successorOf(this.#job, answer.found.workflow, newUuid<JobUuid>());
   }
 
@@ -202,12 +203,12 @@ class JobRun {
   }
 
   async #attempt(task: Task): Promise<Attempts> {
-    const { uuid: job_uuid } = this.#job;
+    const { uuid: job_uuid, props, starts, failures: attempts } = this.#job;
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
       run: (run, attempt, signal) => {
         const gated = this.#claim === undefined ? run : { ...run, mayAct: () => this.#mayAct() };
-        return this.#deps.runTask(gated, { job_uuid, task, attempt }, signal);
+        return this.#deps.runTask(gated, { job_uuid, task, attempt, free: isFree(props) }, signal);
       },
       failed: (attempt, data) => this.#recordAttempt(attempt, data),
       now: this.#deps.now,
@@ -216,7 +217,6 @@ class JobRun {
       signal: this.#signal(),
       drain: this.#stops.drain.signal,
     };
-    const { starts, failures: attempts } = this.#job;
     if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
     const end = { kind: "failure", error: INTERRUPTED } as const;
     const failed = { end, attempts, data: this.#data, failed: [] };

@@ -1,13 +1,14 @@
 // The runner: one job in each of its slots. It claims due jobs, woken by a hint when a job was
 // written, and otherwise by a timer at the next due instant; the rows decide.
 
-import { unreachable, whileThere } from "../domain/error.ts";
+import { AgentError, unreachable, whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import { runJob } from "./run_job.ts";
+import { Standstill } from "./standstill.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
 /** Wait after a claim that failed, or that found a job ready and got none. */
@@ -74,6 +75,9 @@ export class Runner {
   /** The same for the look at expired leases of others. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   #unheard: ReturnType<typeof setTimeout> | undefined;
+  /** Whether a free job gets the next slot that a job of this host wants too. */
+  #freeFirst = false;
+  readonly #standstill: Standstill;
   readonly #renewMs: number;
   readonly #unheardMs: number;
   #admission: Admission;
@@ -81,6 +85,7 @@ export class Runner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#admission = options.admission ?? "open";
+    this.#standstill = new Standstill({ ...options, stood: () => this.#stood() });
     this.#renewMs = options.leaseMs * RENEW_SHARE;
     this.#unheardMs = options.leaseMs * UNHEARD_SHARE;
   }
@@ -99,6 +104,7 @@ export class Runner {
   async start(): Promise<void> {
     // Begun later, it asks what its host may claim before it claims.
     this.#unsure = await whileThere(this.#begin()) === undefined;
+    if (this.#options.store.shared) this.#standstill.start();
     this.#loop = this.#claimUntilStopped();
   }
 
@@ -129,14 +135,37 @@ export class Runner {
     this.#stopAll("drain");
     const timer = setTimeout(() => this.#stopAll("shutdown"), drainMs);
     await Promise.all(Array.from(this.#running.values(), (job) => job.done));
-    clearTimeout(timer);
-    clearTimeout(this.#unheard);
+    for (const one of [timer, this.#unheard]) clearTimeout(one);
+    this.#standstill.stop();
+  }
+
+  /**
+   * To be called before a task acts on anything. After the process stood still, it waits until the store was
+   * asked whose the jobs are now.
+   * @param free whether the job may be another host's after the lease
+   * @throws {AgentError} `aborted` when the store was not heard for too long
+   */
+  async mayAct(free: boolean): Promise<void> {
+    if (!this.#options.store.shared) return;
+    this.#standstill.look();
+    await this.#standstill.asked();
+    if (!free || !this.#isUnheard()) return;
+    this.#endUnheard();
+    throw new AgentError("aborted", "Cannot act for the job: the database does not answer");
+  }
+
+  #stood(): void {
+    this.#options.log.warn("process stood still: the lease is renewed first");
+    this.#renewedAtMs = Number.NEGATIVE_INFINITY;
+    this.#endUnheard();
+    this.#notifier.notify();
   }
 
   async #claimUntilStopped(): Promise<void> {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       let waitMs: number;
+      const asked = this.#standstill.asking();
       if (this.#backlog && this.#options.store.jobs.creating() >= CREATING_MANY) {
         await pause(CREATING_MS, signal);
       }
@@ -148,6 +177,7 @@ export class Runner {
         this.#unsure = true;
         waitMs = CLAIM_RETRY_MS;
       }
+      asked();
       if (waitMs > 0) await this.#notifier.wait(waitMs, signal);
     }
   }
@@ -161,7 +191,7 @@ export class Runner {
       if (waitMs > 0) return waitMs;
     }
     // Where other hosts share the store, an idle one shows that it lives.
-    const holds = this.#running.size > 0 || this.#unsure || this.#options.store.kind === "postgres";
+    const holds = this.#running.size > 0 || this.#unsure || this.#options.store.shared;
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
     const free = slots - this.#running.size + Math.min(this.#leaving.size, UNWRITTEN_MAX);
     if (!this.#begun || free <= 0) return LOOK_MS_MAX;
@@ -185,22 +215,40 @@ export class Runner {
    * and its claim comes with the next commit: a crash before leaves it queued, as if it had never begun.
    */
   async #take(limit: number): Promise<Claimed> {
-    const { store: { jobs, shared }, life } = this.#options;
-    if (shared || this.#writtenFirst) {
+    const { store: { jobs }, life } = this.#options;
+    if (this.#writtenFirst) {
       const claimed = await jobs.claim(life, limit);
       if (claimed.jobs.length > 0) this.#writtenFirst = false;
       for (const job of claimed.jobs) this.#run(job);
       return claimed;
     }
     const ready = await jobs.ready(life, limit, this.#claiming);
-    if (ready.jobs.length === 0) return ready;
-    for (const { uuid } of ready.jobs) this.#claiming.add(uuid);
-    const held = this.#hold(ready.jobs);
-    for (const job of ready.jobs) {
+    const free = await this.#takeFree(ready, limit);
+    const begun = ready.jobs.slice(0, limit - free.length);
+    if (begun.length > 0) this.#runAhead(begun);
+    return { jobs: [...free, ...begun], due: ready.due };
+  }
+
+  /** Claims free jobs for the slots that those of this host leave, and for every second slot that both want. */
+  async #takeFree({ jobs: own, free = false }: Claimed, limit: number): Promise<readonly Job[]> {
+    if (!free) return [];
+    this.#freeFirst = !this.#freeFirst;
+    const room = Math.max(limit - own.length, this.#freeFirst ? 1 : 0);
+    if (room === 0) return [];
+    const { store: { jobs }, life } = this.#options;
+    const claimed = await jobs.claim(life, room, "free");
+    for (const job of claimed.jobs) this.#run(job);
+    return claimed.jobs;
+  }
+
+  #runAhead(ready: readonly Job[]): void {
+    const { store: { jobs } } = this.#options;
+    for (const { uuid } of ready) this.#claiming.add(uuid);
+    const held = this.#hold(ready);
+    for (const job of ready) {
       const stands = held.then((uuids) => uuids.has(job.uuid));
       this.#run(job, { stands, hurry: () => jobs.hurry() });
     }
-    return ready;
   }
 
   /** Writes the claims of jobs that have begun; those that are not this runner's end. Never rejects. */
@@ -287,17 +335,22 @@ export class Runner {
     this.#unheard = setTimeout(() => this.#endUnheard(), this.#unheardMs);
   }
 
+  #isUnheard(): boolean {
+    return this.#options.monotonicMs() >= this.#renewedAtMs + this.#unheardMs;
+  }
+
   /**
-   * Ends the guests when the store has not been heard for too long: others may take the jobs. Those that
+   * Ends the guests of free jobs when the store has not been heard for too long: others may take them. Those that
    * nobody took are reported by the next renewal, and their tasks begin again without another start.
    */
   #endUnheard(): void {
-    const { store, monotonicMs, log } = this.#options;
-    if (!store.shared || this.#running.size === 0) return;
-    if (monotonicMs() < this.#renewedAtMs + this.#unheardMs) return;
-    log.error("tasks ended: the store does not answer", { jobs: this.#running.size });
+    const { store, log } = this.#options;
+    if (!store.shared || !this.#isUnheard()) return;
+    const free = [...this.#running.values()].filter((job) => job.free && !job.lost);
+    if (free.length === 0) return;
+    log.error("tasks ended: the store does not answer", { jobs: free.length });
     this.#unsure = true;
-    this.#stopAll("lost");
+    for (const job of free) job.stop("lost");
   }
 
   #stopAll(reason: StopReason): void {

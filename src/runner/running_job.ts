@@ -26,7 +26,7 @@ export interface JobDeps {
   /** Runs one body or fallback in a guest, with the capabilities of this job and task. */
   readonly runTask: (
     run: TaskRun,
-    of: { job_uuid: JobUuid; task: Task; attempt: number },
+    of: { job_uuid: JobUuid; task: Task; attempt: number; free: boolean },
     signal: AbortSignal,
   ) => Promise<TaskOutcome>;
   readonly now: Now;
@@ -58,6 +58,8 @@ export interface ClaimUnderWay {
 /** A running job, as the runner controls it. */
 export interface RunningJob {
   readonly uuid: JobUuid;
+  /** Whether any host may run it. */
+  readonly free: boolean;
   /** Whether it was stopped since the job is another runner's, or may be. */
   readonly lost: boolean;
   /** The claim under which it runs. */

@@ -25,7 +25,7 @@ type ResultLists = "chain_results" | "onerror_results" | "oncancel_results";
 
 /** A row of JOB_COLUMNS; the schema's CHECKs guarantee the unions. */
 export interface JobRow
-  extends Omit<Job, keyof JobDefinition | keyof JobTexts | ResultLists>, JobTexts {
+  extends Omit<Job, keyof JobDefinition | keyof JobTexts | ResultLists | "host">, JobTexts {
   readonly id: number;
   readonly definition_id: number;
 }
@@ -69,7 +69,7 @@ export interface RecordedRow {
 /** Outcome of inserting a new job. */
 export type InsertOutcome = Extract<
   CreateJobOutcome,
-  { kind: "created" | "duplicate" | "machine_taken" }
+  { kind: "created" | "duplicate" | "machine_taken" | "no_host" }
 >;
 
 /** The checks made before the write for the job that replaces another. */

@@ -2,9 +2,8 @@
 // Whether a host lives is judged by the store's clock; its signs of life come with JobStore.renew().
 
 import { type HostFacts, type HostState, hostState, type RegisteredHost } from "../domain/host.ts";
-import type { HostUuid, Incarnation } from "../domain/id.ts";
+import type { HostUuid, Incarnation, JobUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
-import type { RunnerLife } from "./job_store.ts";
 
 /** A host and its state at the time of the answer. */
 export interface ListedHost extends RegisteredHost {
@@ -29,8 +28,10 @@ export interface HostJobs {
 
 /** What an agent registers when it starts. */
 export interface HostRegistration {
-  /** Its uuid is that of the runner. */
-  readonly life: RunnerLife;
+  /** That of the runner. */
+  readonly uuid: HostUuid;
+  /** The life of the runner that registers. */
+  readonly incarnation: Incarnation;
   /** Earlier lives of the runner that the caller knows to have ended. */
   readonly earlier: readonly Incarnation[];
   readonly facts: HostFacts;
@@ -45,7 +46,7 @@ export type RegisterOutcome =
   | { readonly kind: "held"; readonly host: ListedHost };
 
 /** The host that a uuid or a name stands for. */
-type FoundHost =
+export type FoundHost =
   | { readonly kind: "found"; readonly host: ListedHost }
   | { readonly kind: "not_found" }
   /** Several hosts have the name. */
@@ -79,6 +80,24 @@ export interface HostStore {
    */
   forget(uuid: HostUuid): Promise<ForgetOutcome>;
 }
+
+/** No host can run a job. `host`: as it was named */
+export interface NoHost {
+  readonly kind: "no_host";
+  readonly host: string;
+  readonly reason: "unknown" | "ambiguous" | "forgotten";
+}
+
+/** What another agent has done to the jobs of a shared store. */
+export type JobNotice =
+  /** A job became ready for the runner of this host, or for any. */
+  | { readonly kind: "queued" }
+  /** A job that a runner holds was canceled. */
+  | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
+  /** This host was cordoned, admitted or forgotten: renew() says which. */
+  | { readonly kind: "host" }
+  /** A job has ended, or waits. */
+  | { readonly kind: "changed"; readonly job_uuid: JobUuid };
 
 /** The host of a uuid or a name among all; a uuid stands for one host, a name for those not forgotten. */
 export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost {

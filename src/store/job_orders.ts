@@ -3,8 +3,9 @@
 
 import { AgentError, invalidArgument, type NamedRefusal, unreachable } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
-import { type Idempotency, IDEMPOTENCY_KEY } from "../domain/job/job.ts";
+import { type Idempotency, IDEMPOTENCY_KEY, SERVER_PARAM } from "../domain/job/job.ts";
 import type { RequestMemory } from "../domain/memory_budget.ts";
+import type { ListedHost, NoHost } from "./host_store.ts";
 import type {
   CreateJobOutcome,
   EarlierOutcome,
@@ -13,6 +14,7 @@ import type {
   OrderOutcome,
   OrderRules,
 } from "./job_store.ts";
+import type { Store } from "./store.ts";
 
 /** Bytes of a workflow from which on memory is reserved. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
@@ -90,11 +92,47 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
         "overloaded",
         `Cannot create a job: there are ${outcome.limit} ${outcome.what}, the maximum`,
       );
+    case "no_host":
+      return noHost(outcome, "Cannot create a job", SERVER_PARAM);
     case "key_reused":
       return keyReused(outcome);
     default:
       return unreachable(outcome);
   }
+}
+
+/**
+ * The host of a uuid or a name.
+ * @param action such as `Cannot list jobs`
+ * @throws {AgentError} `conflict` naming `field`
+ */
+export async function hostOf(
+  name: string,
+  { hosts }: Pick<Store, "hosts">,
+  action: string,
+  field: string,
+): Promise<ListedHost> {
+  const found = await hosts.find(name);
+  if (found.kind === "found") return found.host;
+  const reason = found.kind === "ambiguous" ? "ambiguous" : "unknown";
+  throw noHost({ host: name, reason }, action, field);
+}
+
+/** The error for a host that cannot be found. */
+function noHost(
+  { host, reason }: Omit<NoHost, "kind">,
+  action: string,
+  field: string,
+): AgentError {
+  const named = `${action}: host ${JSON.stringify(host)}`;
+  const message = reason === "unknown"
+    ? `${named} is not registered: expected the uuid or the name of a host`
+    : reason === "ambiguous"
+    ? `${named} is the name of several hosts: expected a uuid`
+    : `${named} was forgotten: it takes no job until it is uncordoned`;
+  return new AgentError("conflict", message, {
+    errors: [{ field, code: "Invalid", message }],
+  });
 }
 
 function targetTaken(message: string, named: { readonly refusal?: NamedRefusal } = {}): AgentError {

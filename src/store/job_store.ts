@@ -1,8 +1,9 @@
 // The jobs in the store. Methods take and give whole values and answer after their effect is durable;
 // callers may be many processes on one store.
 
-import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
+import type { HostUuid, Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Admission } from "../domain/host.ts";
+import type { JobNotice, NoHost } from "./host_store.ts";
 import type { Instant } from "../domain/instant.ts";
 import type {
   FailedAttempt,
@@ -36,6 +37,8 @@ export type PlaceJobOutcome =
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
   /** Another unfinished job has the machine. */
   | { readonly kind: "machine_taken"; readonly job_uuid: JobUuid }
+  /** The params name a host that is not registered, several of one name, or a forgotten one. */
+  | NoHost
   /** The limit of unfinished jobs, or of jobs with locks, is reached. */
   | { readonly kind: "full"; readonly what: "unfinished jobs" | "locks"; readonly limit: number };
 
@@ -73,6 +76,8 @@ export interface JobFilter {
   readonly target?: string;
   readonly name?: string;
   readonly workflow_uuid?: WorkflowUuid;
+  /** The host that runs it, or has run it. */
+  readonly host?: HostUuid;
   /** Created at this time or later. */
   readonly since?: Instant;
   /** Created before this time. */
@@ -228,18 +233,9 @@ export type RenewOutcome =
 export interface Claimed {
   readonly jobs: readonly Job[];
   readonly due: NextDue;
+  /** Whether free jobs are ready, which ready() leaves to claim(). */
+  readonly free?: boolean;
 }
-
-/** What another agent has done to the jobs of a shared store. */
-export type JobNotice =
-  /** A job became ready for the runner of this host, or for any. */
-  | { readonly kind: "queued" }
-  /** A job that a runner holds was canceled. */
-  | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
-  /** This host was cordoned, admitted or forgotten: renew() says which. */
-  | { readonly kind: "host" }
-  /** A job has ended, or waits. */
-  | { readonly kind: "changed"; readonly job_uuid: JobUuid };
 
 /** Which finished jobs may be removed. */
 export interface Retention {
@@ -296,11 +292,12 @@ export interface JobStore {
    * conditional update that names the runner gives each job to one caller. After a lost answer,
    * renew() reports the claimed jobs; another claim takes different ones. An ended life gets none.
    * @param limit 0 to ask only when there is something to claim
+   * @param which `free` for none but free jobs, where hosts share the store
    */
-  claim(life: RunnerLife, limit: number): Promise<Claimed>;
+  claim(life: RunnerLife, limit: number, which?: "all" | "free"): Promise<Claimed>;
   /**
    * The jobs that claim() would take, as claim() would return them. Nothing is written or reserved:
-   * hold() claims them in a later commit. For a store that no other agent shares.
+   * hold() claims them in a later commit. Where hosts share the store, free jobs are left to claim().
    * @param passedOver jobs to skip because hold() was already called for them
    */
   ready(life: RunnerLife, limit: number, passedOver: ReadonlySet<JobUuid>): Promise<Claimed>;

@@ -2,7 +2,7 @@
 // nothing on the host has the machine's uuid. Whatever has that uuid later was created by the job, which may
 // remove it, even after a crash of agent and vmadm or a failed undo.
 
-import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
+import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Execution } from "../domain/job/state.ts";
 
@@ -11,6 +11,8 @@ export interface MachineClaim {
   readonly uuid: MachineUuid;
   /** The managed host of the machine, as Transport names it. */
   readonly host: string;
+  /** The host whose agent has claimed it; null where it has not registered. */
+  readonly host_uuid: HostUuid | null;
   readonly job_uuid: JobUuid;
   readonly claimed_at: Instant;
   /** Attempts to remove the leftovers since the job ended. */

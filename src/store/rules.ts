@@ -3,7 +3,7 @@
 import { sha256Hex } from "../domain/digest.ts";
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
-import type { NewJob } from "../domain/job/job.ts";
+import { type NewJob, SERVER_PARAM } from "../domain/job/job.ts";
 import { type LockPattern, parseLockPattern } from "../domain/job/lock_pattern.ts";
 import { type Execution, type Phase, type Standing, stateOf } from "../domain/job/state.ts";
 import { canonicalJson } from "../domain/json.ts";
@@ -176,10 +176,14 @@ export function isUnread(outcome: unknown): outcome is Unread {
 
 // The digest by which params of jobs with equal targets are compared, ignoring the order of keys.
 
-/** Lower-case hex SHA-256 of the canonical params that were asked for; null without a target. */
+/**
+ * Lower-case hex SHA-256 of the canonical params that were asked for, without the host that they name; null
+ * without a target.
+ */
 async function paramsDigest(
   { target, params, requested_params = params }: NewJob | JobOrder,
 ): Promise<string | null> {
   if (target === null) return null;
-  return await sha256Hex(new TextEncoder().encode(canonicalJson(requested_params)));
+  const { [SERVER_PARAM]: _host, ...compared } = requested_params;
+  return await sha256Hex(new TextEncoder().encode(canonicalJson(compared)));
 }

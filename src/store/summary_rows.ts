@@ -1,5 +1,6 @@
 // Summaries of jobs as rows of the store, and what is made of them.
 
+import type { JobHost } from "../domain/host.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { Phase } from "../domain/job/state.ts";
@@ -18,7 +19,15 @@ export const PROGRESS_LINES_MAX = 20;
 export type SummaryRow =
   & Omit<
     JobSummary,
-    "name" | "task" | "tasks_done" | "tasks_total" | "progress" | "params" | "secrets"
+    | "name"
+    | "task"
+    | "tasks_done"
+    | "tasks_total"
+    | "progress"
+    | "params"
+    | "secrets"
+    | "host"
+    | "free"
   >
   & {
     readonly id: number;
@@ -29,16 +38,22 @@ export type SummaryRow =
     readonly phase_ended: number;
     readonly params: string | null;
     readonly secrets: string | null;
+    /** JSON of the workflow's `placement`. */
+    readonly placement: string | null;
   };
 
 /** What the summary of a job needs of its definition. */
 type SummaryDefinition = Pick<Job, Phase | "name">;
 
-/** @param progress the latest report of its present task */
+/**
+ * @param progress the latest report of its present task
+ * @param host where one is known
+ */
 export function summaryFromRow(
   row: SummaryRow,
   definition: SummaryDefinition,
   progress: JsonObject | null,
+  host: JobHost | undefined,
 ): JobSummary {
   const {
     id: _id,
@@ -46,6 +61,7 @@ export function summaryFromRow(
     phase: _phase,
     chain_ended,
     phase_ended: _ended,
+    placement,
     ...columns
   } = row;
   return {
@@ -56,6 +72,8 @@ export function summaryFromRow(
     tasks_done: chain_ended - Number(row.execution === "waiting" && row.phase === "chain"),
     tasks_total: definition.chain.length,
     progress,
+    host: host ?? null,
+    free: placement !== null,
     // The texts were made by this store from values of these types.
     params: row.params === null ? null : JSON.parse(row.params) as JsonObject,
     secrets: row.secrets === null ? [] : JSON.parse(row.secrets) as string[],

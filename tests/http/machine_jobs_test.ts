@@ -14,7 +14,7 @@ import { parseMachineRequest } from "../../src/domain/machine/machine.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { openMachineJobs } from "../../src/machines/machine_jobs.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
-import { uuidOf } from "../support/job.ts";
+import { RUNNER, uuidOf } from "../support/job.ts";
 import {
   assertRefused,
   claimAll,
@@ -181,6 +181,7 @@ Deno.test("of different requests that two agents on one store get together one g
   await withMachines(async ({ store, clock }) => {
     const agents = [1, 2].map(() =>
       openMachineJobs({
+        hostUuid: RUNNER,
         ...MACHINE_DEPS,
         store,
         vmadm: NO_MACHINES,

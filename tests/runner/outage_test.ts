@@ -12,6 +12,20 @@ import { Clock, type ClockedRunner, openClockedRunner, success } from "./clocked
 
 const LEASE_MS = 60_000;
 
+/** The store as one that agents share, whose jobs are all free. */
+function withFreeJobs(store: ClockedStore): ClockedStore {
+  const { jobs } = store;
+  return {
+    ...store,
+    shared: true,
+    jobs: {
+      ...jobs,
+      create: (job, max) => jobs.create({ ...job, props: { ...job.props, placement: "any" } }, max),
+      ready: async (life) => ({ ...await jobs.claim(life, 0), free: true }),
+    },
+  };
+}
+
 /** Runs a test with a store that agents share; runners that it has opened are stopped afterwards. */
 function test(
   name: string,
@@ -23,7 +37,7 @@ function test(
 ): void {
   Deno.test(name, async () => {
     const clock = new Clock();
-    const store = { ...await openClockedStore(":memory:", clock), shared: true };
+    const store = withFreeJobs(await openClockedStore(":memory:", clock));
     const opened: ClockedRunner[] = [];
     try {
       await run(store, clock, (through, id = RUNNER, slots = 1) => {

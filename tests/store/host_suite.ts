@@ -34,7 +34,8 @@ export function register(
   facts: Partial<HostFacts> = {},
 ): Promise<RegisterOutcome> {
   return store.hosts.register({
-    life,
+    uuid: life.runner_id,
+    incarnation: life.incarnation,
     earlier: earlier.map(({ incarnation }) => incarnation),
     facts: { ...FACTS, ...facts },
     lease_ms: LEASE,

@@ -6,7 +6,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
-import type { JobNotice } from "../../src/store/job_store.ts";
+import type { JobNotice } from "../../src/store/host_store.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";

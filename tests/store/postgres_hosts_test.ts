@@ -3,12 +3,13 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
-import type { JobNotice } from "../../src/store/job_store.ts";
+import type { JobNotice } from "../../src/store/host_store.ts";
 import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
 import { LEASE, register } from "./host_suite.ts";
+import { FREE, shown } from "./place_suite.ts";
 import { create, holdOf, JOB, present, recordOf } from "./store_case.ts";
 
 const fleetTest = fleetTests();
@@ -169,3 +170,178 @@ fleetTest(
     assertEquals((await present(other)).execution, "failed");
   },
 );
+
+/** Registers both hosts of a test; the second one is called gz02. */
+async function registerBoth({ one, other }: { one: ClockedStore; other: ClockedStore }) {
+  await register(one, lifeOf(ONE));
+  await register(other, lifeOf(OTHER), [], { name: "gz02" });
+}
+
+fleetTest(
+  "a job is bound to the host that it names, wherever it is accepted, and no other claims it",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const job = await create(one, jobOf(1, { params: { server_uuid: "gz02" } }));
+    assertEquals(job.host, OTHER);
+    assertEquals((await one.jobs.claim(lifeOf(ONE), 9)).jobs, []);
+    assertEquals((await one.jobs.ready(lifeOf(ONE), 9, new Set())).jobs, []);
+    assertEquals((await other.jobs.claim(lifeOf(OTHER), 9)).jobs.map(({ uuid }) => uuid), [JOB]);
+    // However long that host is silent.
+    const later = instantAfter(T0, 3_600_000);
+    await at(one, later).jobs.renew(lifeOf(ONE), [], LEASE);
+    assertEquals(await at(one, instantAfter(later, 2 * LEASE)).jobs.rescue(ONE), 0);
+    assertEquals((await present(one)).runner_id, OTHER);
+  },
+);
+
+fleetTest(
+  "a job for a host that is away is accepted, and its answer says so",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    await at(one, GONE).jobs.renew(lifeOf(ONE), [], LEASE);
+    await create(one, jobOf(1, { params: { server_uuid: OTHER } }));
+    assertEquals((await shown(one)).host_state, "away");
+    const texts = await one.jobs.texts({ host: OTHER }, { limit: 5 }, {
+      wording: "document",
+      now: GONE,
+      apart: true,
+    });
+    assertEquals(texts.entries, 1);
+    assertEquals(
+      (await one.jobs.summaries({ host: OTHER, searchesParams: true }, { limit: 5 })).summaries
+        .length,
+      1,
+    );
+    assertEquals(
+      (await one.jobs.summaries({ host: ONE, searchesParams: true }, { limit: 5 })).summaries
+        .length,
+      0,
+    );
+    await other.jobs.renew(lifeOf(OTHER), [], LEASE);
+    assertEquals((await shown(one)).host_state, undefined);
+  },
+);
+
+fleetTest("a name of several hosts and a forgotten host take no job", async ({ one, other }) => {
+  await register(one, lifeOf(ONE));
+  await register(other, lifeOf(OTHER));
+  const named = (server_uuid: string) => one.jobs.create(jobOf(1, { params: { server_uuid } }));
+  assertEquals(await named("gz01"), { kind: "no_host", host: "gz01", reason: "ambiguous" });
+  await at(one, GONE).jobs.renew(lifeOf(ONE), [], LEASE);
+  await one.hosts.forget(OTHER);
+  assertEquals(await named(OTHER), { kind: "no_host", host: OTHER, reason: "forgotten" });
+  // It accepts none for itself either.
+  const own = await other.jobs.create(jobOf(2));
+  assertEquals(own, { kind: "no_host", host: OTHER, reason: "forgotten" });
+});
+
+fleetTest(
+  "a job of a machine is bound to the host that has the machine",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const machine = uuidOf<MachineUuid>(70);
+    const ofMachine = { target: `/machines/${machine}`, machine_uuid: machine };
+    const making = await runOn(other, OTHER, jobOf(1, { ...ofMachine, params: { uuid: machine } }));
+    const hostOf = async (number: number, params: Record<string, string>) =>
+      (await create(one, jobOf(number, { params }))).host;
+    assertEquals(await hostOf(2, { vm_uuid: machine }), OTHER);
+    assertEquals(await hostOf(3, { uuid: machine }), OTHER);
+    assertEquals(await hostOf(4, { uuid: uuidOf<MachineUuid>(71) }), ONE);
+    assertEquals(await hostOf(5, { uuid: machine, server_uuid: "gz01" }), ONE);
+    await other.machineClaims.take({ uuid: machine, host: "simulated", job_uuid: making.uuid });
+    await other.jobs.recordTask(
+      recordOf(making, { kind: "fail", onerror: false }, { runner_id: OTHER }),
+    );
+    // What is left of it is there, and its own agent alone acts on it.
+    assertEquals(await hostOf(6, { uuid: machine }), OTHER);
+    const [left] = await one.machineClaims.left();
+    assertEquals(left?.host_uuid, OTHER);
+    assertEquals(await one.machineClaims.left(9, "simulated"), []);
+    assertEquals((await other.machineClaims.left(9, "simulated")).length, 1);
+  },
+);
+
+fleetTest(
+  "a free job is claimed by one host, and runs on another once its lease is over",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const ms = (at_ms: number) => instantAfter(T0, at_ms);
+    await one.jobs.begin(lifeOf(ONE), [], LEASE);
+    await other.jobs.begin(lifeOf(OTHER), [], LEASE);
+    await create(other, jobOf(1, FREE));
+    assertEquals((await present(one)).host, null);
+    const both = await Promise.all([
+      one.jobs.claim(lifeOf(ONE), 1),
+      other.jobs.claim(lifeOf(OTHER), 1),
+    ]);
+    const [job] = both.flatMap(({ jobs }) => jobs);
+    assert(job !== undefined);
+    assertEquals(both.flatMap(({ jobs }) => jobs).length, 1);
+    const [holder, next] = job.runner_id === ONE ? [one, other] : [other, one];
+    const nextId = next === one ? ONE : OTHER;
+    for (let beat = 1; beat <= 3; beat++) {
+      await at(next, ms(beat * LEASE / 3)).jobs.renew(lifeOf(nextId), [], LEASE);
+      if (beat < 3) assertEquals(await next.jobs.rescue(nextId), 0);
+    }
+    assertEquals(await next.jobs.rescue(nextId), 1);
+    const [again] = (await next.jobs.claim(lifeOf(nextId), 1)).jobs;
+    assertEquals([again?.uuid, again?.host, again?.starts], [JOB, nextId, 2]);
+    // The first one records nothing any more.
+    const late = recordOf(job, { kind: "continue" }, { runner_id: job.runner_id as RunnerId });
+    assertEquals(await holder.jobs.recordTask(late), false);
+    assert(again !== undefined);
+    assert(
+      await next.jobs.recordTask(recordOf(again, { kind: "continue" }, { runner_id: nextId })),
+    );
+    assertEquals((await present(one)).chain_results.length, 1);
+  },
+);
+
+fleetTest(
+  "no lease passes while the database is away, and holders have one lease time when it is back",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const ms = (at_ms: number) => instantAfter(T0, at_ms);
+    await one.jobs.begin(lifeOf(ONE), [], LEASE);
+    await create(one, jobOf(1, FREE));
+    assertEquals((await one.jobs.claim(lifeOf(ONE), 1)).jobs.length, 1);
+    // Nobody reached it for an hour; the other host is the first one that does.
+    const back = 3_600_000;
+    assertEquals(await at(other, ms(back)).jobs.rescue(OTHER), 0);
+    await other.jobs.renew(lifeOf(OTHER), [], LEASE);
+    for (let beat = 1; beat < 3; beat++) {
+      await at(other, ms(back + beat * LEASE / 3)).jobs.renew(lifeOf(OTHER), [], LEASE);
+      assertEquals(await other.jobs.rescue(OTHER), 0);
+    }
+    const renewed = await one.jobs.renew(lifeOf(ONE), [holdOf(await present(one), ONE)], LEASE);
+    assert(renewed.kind === "renewed");
+    assertEquals(renewed.lost, []);
+    // The holder is heard no more: its lease counts from its renewal.
+    for (let beat = 3; beat < 6; beat++) {
+      await at(other, ms(back + beat * LEASE / 3)).jobs.renew(lifeOf(OTHER), [], LEASE);
+    }
+    assertEquals(await other.jobs.rescue(OTHER), 1);
+  },
+);
+
+fleetTest(
+  "the backlog of one host, and that of free jobs, delay no other",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    for (let number = 1; number <= 50; number++) {
+      await create(one, jobOf(number, number % 2 === 0 ? FREE : {}));
+    }
+    await create(other, jobOf(99));
+    const ready = await other.jobs.ready(lifeOf(OTHER), 4, new Set());
+    assertEquals(ready.jobs.map(({ uuid }) => uuid), [uuidOf<JobUuid>(99)]);
+    assertEquals(ready.free, true);
+  },
+);
+
+fleetTest("a callback of a free job is taken by one host", async ({ one, other }) => {
+  await registerBoth({ one, other });
+  await create(one, jobOf(1, { ...FREE, callback_url: "http://x.test/y" }));
+  await one.jobs.cancel(JOB);
+  const taken = await Promise.all([one.callbacks.take(1000, 9), other.callbacks.take(1000, 9)]);
+  assertEquals(taken.flat().length, 1);
+});

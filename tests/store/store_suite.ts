@@ -23,6 +23,7 @@ import { measureTests } from "./measure_suite.ts";
 import { mediaTests } from "./media_suite.ts";
 import { orderTests } from "./order_suite.ts";
 import { paramsTests } from "./params_suite.ts";
+import { placeTests } from "./place_suite.ts";
 import { pruneTests } from "./prune_suite.ts";
 import { readyTests } from "./ready_suite.ts";
 import { recordTests } from "./record_suite.ts";
@@ -62,6 +63,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>, missing?: s
   readyTests(test);
   leaseTests(test);
   hostTests(test);
+  placeTests(test);
   recordTests(test);
   lostAnswerTests(test);
   successorTests(test);

@@ -77,6 +77,7 @@ export function storedJob(fields: Partial<Job> = {}): Job {
     locks: null,
     callback_url: null,
     machine_uuid: null,
+    host: null,
     params: {},
     requested_params: fields.params ?? {},
     props: {},

@@ -118,6 +118,13 @@ export function cannot(what: string): Error {
   return invalidArgument("arguments", `Cannot ${what}`);
 }
 
+/** The flag that names the host of a new job. */
+export const ON_FLAG: Flag = {
+  name: "on",
+  placeholder: "HOST",
+  help: "the host that does it, by name or uuid; the agent's own unless given",
+};
+
 /** The flag that makes a call safe to repeat. */
 export const IDEMPOTENCY_FLAG: Flag = {
   name: "idempotency-key",

@@ -5,9 +5,12 @@ import {
   IDEMPOTENCY_FLAG,
   idempotencyHeaders,
   isReplayed,
+  ON_FLAG,
   typedFuture,
+  usageError,
 } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
+import { SERVER_PARAM } from "../../domain/job/job.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
@@ -50,6 +53,7 @@ export const RUN: Command = {
       placeholder: "URL",
       help: "gets the job when it has ended; the agent's callback_host must allow its host",
     },
+    ON_FLAG,
     IDEMPOTENCY_FLAG,
     ...FOLLOW_FLAGS,
   ],
@@ -91,6 +95,10 @@ function requestFields({ args, terminal, printer }: Invocation): JsonObject {
       throw cannot(`set --param ${name}: it is not a parameter of a job: ${instead}`);
     }
   }
+  const on = args.text("on");
+  if (on !== undefined && Object.hasOwn(params, SERVER_PARAM)) {
+    throw usageError(`--on and --param ${SERVER_PARAM} are both given: expected one of them`);
+  }
   const target = args.text("target");
   const at = args.text("at");
   const nowMs = terminal.nowMs();
@@ -102,6 +110,7 @@ function requestFields({ args, terminal, printer }: Invocation): JsonObject {
   const callback_url = args.text("callback-url");
   return {
     ...params,
+    ...(on === undefined ? {} : { [SERVER_PARAM]: on }),
     ...(target === undefined ? {} : { target }),
     ...(exec_after === undefined ? {} : { exec_after }),
     ...(locks === undefined ? {} : { locks }),

@@ -24,6 +24,8 @@ export interface JobSelection {
   readonly workflow_uuid?: string;
   readonly name?: string;
   readonly target?: string;
+  /** A host by its uuid or its name. */
+  readonly host?: string;
   readonly since?: string;
   readonly until?: string;
   readonly params?: Readonly<Record<string, string>>;
@@ -41,6 +43,7 @@ export const FILTER_FLAGS: readonly Flag[] = [
   { name: "failed", help: "the same as --execution failed" },
   { name: "workflow", placeholder: "WORKFLOW", help: "only jobs of this workflow: name or uuid" },
   { name: "target", placeholder: "TARGET", help: "only jobs with this target" },
+  { name: "host", placeholder: "HOST", help: "only jobs that this host runs or has run" },
   {
     name: "since",
     placeholder: "TIME",
@@ -69,6 +72,7 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
   const execution = args.has("failed") ? "failed" : args.text("execution");
   const workflow = args.text("workflow");
   const target = args.text("target");
+  const host = args.text("host");
   const since = args.has("today")
     ? typedPast("today", "--today", terminal.nowMs())
     : instantOf(args, "since", terminal.nowMs());
@@ -84,6 +88,7 @@ export async function filterOf(call: Invocation, deed?: string): Promise<JobSele
     ...(execution === undefined ? {} : { execution }),
     ...(workflow === undefined ? {} : await workflowFilter(call, workflow, deed)),
     ...(target === undefined ? {} : { target }),
+    ...(host === undefined ? {} : { host }),
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
     ...(params.length === 0 ? {} : { params: Object.fromEntries(params) }),
@@ -126,6 +131,7 @@ const LIST_KEYS: readonly string[] = [
   "target",
   "name",
   "workflow_uuid",
+  "host",
 ];
 
 /** Names of params by which the list cannot filter, since its own keys have these names. */

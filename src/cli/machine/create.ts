@@ -24,9 +24,11 @@ import {
   IDEMPOTENCY_FLAG,
   idempotencyHeaders,
   isReplayed,
+  ON_FLAG,
   usageError,
 } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
+import { SERVER_PARAM } from "../../domain/job/job.ts";
 import { SHA512_FLAG, typedArtifact, typedDigest, typedMedium } from "../medium.ts";
 import { readJsonFile, sizeText } from "../output/printer.ts";
 import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
@@ -133,6 +135,7 @@ async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObj
     : { machine: content };
   refuseTwice(request, args, where);
   const brand = args.text("brand");
+  const on = args.text("on");
   const { machine } = request;
   return {
     ...request,
@@ -140,6 +143,7 @@ async function machineRequestOf({ args, terminal }: Invocation): Promise<JsonObj
     ...(brand === undefined || !isJsonObject(machine) ? {} : { machine: { ...machine, brand } }),
     ...(request.media === undefined ? mediaFields(args, terminal.cwd) : bootOf(args, undefined)),
     ...(uuid === undefined ? {} : { uuid }),
+    ...(on === undefined ? {} : { [SERVER_PARAM]: on }),
   };
 }
 
@@ -224,6 +228,7 @@ export const CREATE: Command = {
       placeholder: "UUID",
       help: "the machine's uuid; makes the call safe to repeat",
     },
+    ON_FLAG,
     IDEMPOTENCY_FLAG,
     {
       name: "dry-run",

@@ -7,7 +7,14 @@
 
 import { sha256Hex } from "../digest.ts";
 import { invalidArgument, unreachable } from "../error.ts";
-import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../id.ts";
+import {
+  type HostUuid,
+  isUuid,
+  type JobUuid,
+  type MachineUuid,
+  type RunnerId,
+  type WorkflowUuid,
+} from "../id.ts";
 import type { Instant } from "../instant.ts";
 import {
   type Execution,
@@ -34,7 +41,7 @@ import {
 } from "../description/answer.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { maskedJson } from "../masking.ts";
-import { DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
+import { ANY_HOST, DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
 /** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
 export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran have one.", {
@@ -104,6 +111,46 @@ const ATTEMPT_ERROR_CHARS_MAX = 4096;
 export function secretNames({ secret_params }: JsonObject): ReadonlySet<string> {
   // Checked when the workflow was accepted.
   return new Set(secret_params as readonly string[] | undefined);
+}
+
+/** Whether any host may run a job, by the `props` of the job. */
+export function isFree({ placement }: JsonObject): boolean {
+  return placement === ANY_HOST;
+}
+
+/** What the engine keeps of its workflow with a new job: the workflow may change later. */
+export function propsOf(
+  { props = {}, workflow: { secret_params, placement } }: Pick<NewJob, "props" | "workflow">,
+): JsonObject {
+  return {
+    ...props,
+    ...(secret_params === undefined ? {} : { secret_params: [...secret_params] }),
+    ...(placement === undefined ? {} : { placement }),
+  };
+}
+
+/** Where a job goes that is not free. */
+interface JobPlace {
+  /** A host by its uuid or its name; undefined when the request names none. */
+  readonly server: string | undefined;
+  /** Else the host that has this machine. */
+  readonly machine: MachineUuid | undefined;
+}
+
+/** The param that names the host of a job. */
+export const SERVER_PARAM = "server_uuid";
+
+/** The place that the params of a job ask for. */
+export function placeOf({ vm_uuid, uuid, [SERVER_PARAM]: server }: JsonObject): JobPlace {
+  const machine = vm_uuid ?? uuid;
+  return {
+    server: server === undefined || server === null
+      ? undefined
+      : typeof server === "string"
+      ? server
+      : JSON.stringify(server),
+    machine: isUuid(machine) ? machine as MachineUuid : undefined,
+  };
 }
 
 /**
@@ -191,6 +238,8 @@ export interface Job {
   readonly callback_url: string | null;
   /** The machine that the job makes or acts on, when it is a job of a machine. */
   readonly machine_uuid: MachineUuid | null;
+  /** The host that alone runs it; of a free job, the one that has taken it. Null where none is known. */
+  readonly host: HostUuid | null;
   readonly params: JsonObject;
   /** The params of the request; tasks change `params`. Equal requests have equal ones. */
   readonly requested_params: JsonObject;

@@ -1,7 +1,7 @@
 // Summaries of jobs, their failed attempts and the lines of their logs, as they are sent: without the sources of
 // tasks and without secrets. Each has its shape here, which /openapi.json shows.
 
-import { isUuid, type JobUuid, type MachineUuid, type WorkflowUuid } from "../id.ts";
+import { type HostUuid, isUuid, type JobUuid, type MachineUuid, type WorkflowUuid } from "../id.ts";
 import { type Instant, msBetween } from "../instant.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
 import { MASK, maskedJson } from "../masking.ts";
@@ -24,6 +24,7 @@ import {
   whole,
   wordOf,
 } from "../description/answer.ts";
+import { HOST_STATES, type JobHost } from "../host.ts";
 import { elapsedMs, waitOf } from "./wire.ts";
 
 /** The present or failed task of a job. */
@@ -73,6 +74,10 @@ export interface JobSummary extends
   readonly secrets: readonly string[];
   /** The name that the machine of the job was given, as far as jobs say it. */
   readonly alias: string | null;
+  /** The host that runs it, or has run it; null where none is known. */
+  readonly host: JobHost | null;
+  /** Whether any host may run it. */
+  readonly free: boolean;
   readonly prev_attempt: JobUuid | null;
   readonly next_attempt: JobUuid | null;
 }
@@ -80,7 +85,7 @@ export interface JobSummary extends
 /** What a summary is made with. */
 export interface SummaryView {
   readonly now: Instant;
-  /** The name that answers give the managed host. */
+  /** The managed host, for jobs of a store that knows no host. */
   readonly host: string;
   /** Whether the caller is shown params; other callers see their names. */
   readonly showsParams: boolean;
@@ -132,7 +137,17 @@ export const SUMMARY_FIELDS = {
   machine: orNull(
     whole("The machine that the target names.", { uuid: UUID, alias: NULLABLE_TEXT }),
   ),
-  host: { ...TEXT, description: "Names the managed host." },
+  host: {
+    ...NULLABLE_TEXT,
+    description:
+      "Name of the host that runs it, or has run it. Null for a job that any host may run and " +
+      "none has taken.",
+  },
+  host_uuid: { ...NULLABLE_UUID, description: "The uuid of that host." },
+  host_state: {
+    ...orNull(wordOf(HOST_STATES)),
+    description: "Whether that host takes jobs: it does when `connected`.",
+  },
   created_at: INSTANT,
   started_at: NULLABLE_INSTANT,
   finished_at: NULLABLE_INSTANT,
@@ -208,7 +223,9 @@ export function summaryOnWire(job: JobSummary, view: SummaryView): SummaryOnWire
     error: job.error,
     target: job.target,
     machine: machine === undefined ? null : { uuid: machine, alias: job.alias },
-    host,
+    host: job.host?.name ?? (job.free ? null : host),
+    host_uuid: job.host?.uuid ?? null,
+    host_state: job.host?.state ?? null,
     created_at: job.created_at,
     started_at: job.started_at,
     finished_at: job.finished_at,
@@ -358,6 +375,7 @@ export interface SummaryFilter {
   /** Whose jobs: those that have its target. */
   readonly machine?: MachineUuid;
   readonly workflow_uuid?: WorkflowUuid;
+  readonly host?: HostUuid;
   /** Created at this time or later. */
   readonly since?: Instant;
   /** Created before this time. */

@@ -2,9 +2,11 @@
 
 import { invalidArgument } from "../error.ts";
 import { type Instant, msBetween } from "../instant.ts";
+import { HOST_STATES, type JobHost } from "../host.ts";
 import { type Job, TASK_RESULT } from "./job.ts";
-import { TASK } from "./workflow.ts";
+import { ANY_HOST, TASK } from "./workflow.ts";
 import {
+  always,
   ANY_OBJECT,
   COUNT,
   INSTANT,
@@ -94,7 +96,7 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
     "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
     "finished_at elapsed elapsed_ms runner_id starts lease props locks callback_url reason " +
     "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid " +
-    "secret_params")
+    "secret_params placement host host_uuid host_state")
     .split(" "),
   ...ATTEMPT_FIELDS,
 ]);
@@ -190,6 +192,22 @@ export const JOB = objectOf(
     finished_at: INSTANT,
     elapsed: { ...SECONDS, description: "Seconds that its tasks have run so far." },
     runner_id: { ...UUID, description: "The runner that is running the job." },
+    host: {
+      ...TEXT,
+      description:
+        "Name of the host that runs the job, or has run it. Absent for a job that any host " +
+        "may run and none has taken.",
+    },
+    host_uuid: { ...UUID, description: "The uuid of that host." },
+    host_state: {
+      ...wordOf(HOST_STATES),
+      description: "Whether that host takes jobs: `away` if it was not heard within its lease, " +
+        "`cordoned` or `forgotten`. Absent for a connected one.",
+    },
+    placement: {
+      ...always(ANY_HOST),
+      description: "Any host may run the job: its workflow says so.",
+    },
     num_attempts: { ...COUNT, description: "How many times the job was repeated." },
     prev_attempt: { ...UUID, description: "The job that this one repeats." },
     next_attempt_refused: {
@@ -208,11 +226,21 @@ export const JOB = objectOf(
 );
 type JobOnWire = ShapeOf<typeof JOB>;
 
-/** A job as a response shows it; what means nothing to a caller is left out. */
-export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject {
-  const shown: readonly string[] = ATTEMPT_FIELDS;
+/** Fields of the engine that answers show. */
+export const SHOWN_FIELDS: readonly string[] = [...ATTEMPT_FIELDS, "placement"];
+
+/**
+ * A job as a response shows it; what means nothing to a caller is left out.
+ * @param host the host of the job, where one is known
+ */
+export function jobOnWire(
+  job: Job,
+  wording: Wording,
+  now: Instant,
+  host?: JobHost,
+): JsonObject {
   const set = Object.entries(job.props).filter(([name]) =>
-    !ENGINE_FIELDS.has(name) || shown.includes(name)
+    !ENGINE_FIELDS.has(name) || SHOWN_FIELDS.includes(name)
   );
   const fields: JobOnWire = {
     uuid: job.uuid,
@@ -237,6 +265,9 @@ export function jobOnWire(job: Job, wording: Wording, now: Instant): JsonObject 
     ...given("started_at", job.started_at),
     ...given("finished_at", job.finished_at),
     ...given("runner_id", job.runner_id),
+    ...given("host", host?.name ?? null),
+    ...given("host_uuid", host?.uuid ?? null),
+    ...(host === undefined || host.state === "connected" ? {} : { host_state: host.state }),
     elapsed: (job.phases_ms + elapsedMs(job, now)) / 1000,
   };
   const wire: Record<string, unknown> = {

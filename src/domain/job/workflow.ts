@@ -3,6 +3,7 @@
 // clients can compare what they sent with what they read.
 
 import {
+  always,
   COUNT,
   listOf as shapeListOf,
   objectOf,
@@ -23,6 +24,7 @@ import {
   integer,
   listOf,
   named,
+  oneOf,
   refused,
   wholeText,
 } from "../description/value.ts";
@@ -55,6 +57,9 @@ export function taskName({ name, uuid }: Pick<Task, "name" | "uuid">): string {
   return name ?? uuid;
 }
 
+/** The `placement` of a workflow whose jobs any host may run. */
+export const ANY_HOST = "any";
+
 const TASKS = shapeListOf(shapeRef<Task>("Task", TASK));
 
 /** What answers show of a workflow. */
@@ -67,6 +72,8 @@ export const WORKFLOW_FIELDS = {
   oncancel: TASKS,
   /** Seconds for the execution of the chain. */
   timeout: WHOLE_SECONDS,
+  /** Whether any host may run its jobs; an extension. */
+  placement: always(ANY_HOST),
   /** Names of fields whose values only administrators may see; an extension. */
   secret_params: shapeListOf(TEXT),
 };
@@ -205,6 +212,11 @@ export function workflowRequest(limits: WorkflowLimits) {
       `Seconds for the chain, ${DEFAULT_TIMEOUT_SECONDS} by default. Time spent queued or waiting does not ` +
         "count.",
       integer(1, limits.timeoutSecondsMax),
+    ),
+    placement: about(
+      "Whether any host of a shared store may run its jobs. Their tasks cannot call `vmadm`, `media`, " +
+        "`images` and `vnc`. Without it a job runs on one host.",
+      oneOf([ANY_HOST]),
     ),
     secret_params: about(
       "Names of further secret fields of jobs, results and info; only administrators see " +

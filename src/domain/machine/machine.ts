@@ -14,9 +14,12 @@ import {
   oneOf,
   only,
   parse,
+  wholeText,
   worded,
 } from "../description/value.ts";
+import { HOST_CHARS_MAX } from "../host.ts";
 import type { MachineUuid } from "../id.ts";
+import { SERVER_PARAM } from "../job/job.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
 import {
   allowedBrand,
@@ -148,8 +151,16 @@ const MEDIUM_FITS: Relation = {
 
 /** The body of POST /agent/v1/machines. @see document 3, Machine description */
 export function machineRequest(policy: Policy) {
-  return object({ ...requestFields(policy), dry_run: DRY_RUN }, REQUEST_RULES);
+  return object(
+    { ...requestFields(policy), [SERVER_PARAM]: SERVER, dry_run: DRY_RUN },
+    REQUEST_RULES,
+  );
 }
+
+const SERVER = about(
+  "The host that makes the machine, by its uuid or its name; the host of this agent unless given.",
+  wholeText(1, HOST_CHARS_MAX),
+);
 
 /** Only in a body: an agent that does not know it refuses it, and makes nothing. */
 const DRY_RUN = about(
@@ -190,16 +201,25 @@ export function parseMachineRequest(body: unknown, policy: Policy): MachineReque
 
 /**
  * Reads the body of POST /agent/v1/machines.
- * @returns the request, and whether it is only to be checked
+ * @returns the request, the host that it names, and whether it is only to be checked
  * @throws {AgentError} as parseMachineRequest()
  */
 export function parseMachineBody(
   body: unknown,
   policy: Policy,
-): { readonly request: MachineRequest; readonly dryRun: boolean } {
-  const { dry_run = false } = parse(machineRequest(policy), body, "", "machine");
-  const { dry_run: _, ...described } = isJsonObject(body) ? body : {};
-  return { request: parseMachineRequest(described, policy), dryRun: dry_run };
+): {
+  readonly request: MachineRequest;
+  readonly server: string | undefined;
+  readonly dryRun: boolean;
+} {
+  const { dry_run = false, [SERVER_PARAM]: server } = parse(
+    machineRequest(policy),
+    body,
+    "",
+    "machine",
+  );
+  const { dry_run: _, [SERVER_PARAM]: _server, ...described } = isJsonObject(body) ? body : {};
+  return { request: parseMachineRequest(described, policy), server, dryRun: dry_run };
 }
 
 /**

@@ -44,6 +44,8 @@ const SUMMARY_EXAMPLE: ShapeOf<typeof SUMMARY> = {
   target: `/machines/${MACHINE_UUID}`,
   machine: { uuid: MACHINE_UUID, alias: "web-1" },
   host: "gz-7.example.com",
+  host_uuid: "6f3bd7a0-2f6c-4f0e-9a51-8d1d6a3c0b11",
+  host_state: "connected",
   created_at: "2026-01-31T18:29:12.345Z",
   started_at: STARTED_AT,
   finished_at: null,

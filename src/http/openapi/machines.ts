@@ -201,6 +201,7 @@ const MACHINE_ACTION_PATHS: Record<string, Record<string, JsonObject>> = {
 const EXAMPLE: ShapeOf<typeof LEFTOVER> = {
   uuid: MACHINE_UUID,
   host: "root@smartos.example.com",
+  host_uuid: "6f3bd7a0-2f6c-4f0e-9a51-8d1d6a3c0b11",
   job_uuid: MACHINE_JOB,
   job_execution: "failure",
   claimed_at: "2026-11-20T12:00:00.000Z",

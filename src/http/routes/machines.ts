@@ -15,7 +15,7 @@ import {
 import { type Context, Hono } from "hono";
 import { object, type ObjectOf } from "../../domain/description/object.ts";
 import { about, anyText, integer, parse, text } from "../../domain/description/value.ts";
-import { AgentError, whileThere } from "../../domain/error.ts";
+import { AgentError, invalidArgument, whileThere } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { msBetween } from "../../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
@@ -33,7 +33,6 @@ import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { otherHost } from "../peers/forwarding.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
-import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../domain/job/job.ts";
 import { nameStale } from "../answer/text_answer.ts";
 import { readJson, smallBody, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
@@ -50,14 +49,22 @@ import {
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
-import type { Job } from "../../domain/job/job.ts";
+import {
+  IDEMPOTENCY_KEY,
+  IDEMPOTENCY_REPLAYED,
+  idempotencyOf,
+  type Job,
+  placeOf,
+  SERVER_PARAM,
+} from "../../domain/job/job.ts";
+import { hostOf } from "../../store/job_orders.ts";
 import {
   MACHINE_FIELDS,
   type ShownMachine,
   shownProperties,
   textOf,
 } from "../../domain/machine/shown.ts";
-import { BRANDS } from "../../domain/policy.ts";
+import { BRANDS, WIDEST_POLICY } from "../../domain/policy.ts";
 import { MASK } from "../../domain/masking.ts";
 
 type MachinesContext = Pick<
@@ -100,13 +107,36 @@ async function postMachine(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
-  const { request, dryRun: isDry } = parseMachineBody(body, context.machines.policy);
+  const { request, server, dryRun: isDry, elsewhere } = await readMachineBody(body, context);
   if (isDry) {
+    if (elsewhere) throw checkedElsewhere();
     return c.json(await dryRun(request, { ...context.machines, store: context.store }));
   }
   // parseMachineBody accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
-  return started(c, await machineJobs.start(request, idempotency));
+  return started(c, await machineJobs.start(request, idempotency, { server, elsewhere }));
+}
+
+/**
+ * Reads the body of a request for a machine. One for another host is left to that host: its policy, its media
+ * and its space are not those of this one.
+ * @throws {AgentError} as parseMachineBody(); `conflict` for a host that is not registered
+ */
+async function readMachineBody(
+  body: unknown,
+  { store, machines, hostUuid }: MachinesContext,
+): Promise<ReturnType<typeof parseMachineBody> & { readonly elsewhere: boolean }> {
+  const { server } = placeOf(isJsonObject(body) ? body : {});
+  const action = "Cannot create a machine";
+  const host = server === undefined ? undefined : await hostOf(server, store, action, SERVER_PARAM);
+  const elsewhere = host !== undefined && host.uuid !== hostUuid;
+  return { ...parseMachineBody(body, elsewhere ? WIDEST_POLICY : machines.policy), elsewhere };
+}
+
+function checkedElsewhere(): AgentError {
+  const message =
+    `Cannot check a machine of another host: expected the agent of that host, or no dry_run`;
+  return invalidArgument(SERVER_PARAM, message);
 }
 
 async function postAction(

@@ -4,13 +4,14 @@
 import { hostEvent } from "../../domain/event.ts";
 import { type Admission, admissionOf, isHeard, type RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid, MachineUuid, RunnerId } from "../../domain/id.ts";
-import { type Instant, notBefore } from "../../domain/instant.ts";
+import { type Instant, msBetween, notBefore } from "../../domain/instant.ts";
 import { HOST_LOST, phaseOf } from "../../domain/job/job.ts";
 import { isHeld, moveOf } from "../../domain/job/state.ts";
-import { taskName } from "../../domain/job/workflow.ts";
+import { ANY_HOST, taskName } from "../../domain/job/workflow.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import {
   type ForgetOutcome,
+  type FoundHost,
   type HostJobs,
   hostNamed,
   type HostRegistration,
@@ -52,7 +53,7 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
   return {
     register: (registration) => db.write((tx) => register(tx, registration)),
     list: () => db.read(selectHosts),
-    find: async (name) => hostNamed(await db.read(selectHosts), name),
+    find: (name) => db.read((tx) => findHost(tx, name)),
     jobs: () => db.read(countHostJobs),
     cordon: (uuid) => db.write((tx) => admit(tx, uuid, "cordoned")),
     uncordon: (uuid) => db.write((tx) => admit(tx, uuid, "open")),
@@ -90,13 +91,26 @@ async function countHostJobs(tx: Transaction): Promise<ReadonlyMap<HostUuid, Hos
        SELECT runner_id AS host, count(*) AS running, 0 AS queued
          FROM jobs WHERE runner_id IS NOT NULL GROUP BY runner_id
        UNION ALL
-       SELECT host, 0, count(*) FROM jobs WHERE turn IS NOT NULL GROUP BY host
+       SELECT queue, 0, count(*) FROM jobs
+        WHERE turn IS NOT NULL AND queue <> '${ANY_HOST}' GROUP BY queue
        UNION ALL
-       SELECT host, 0, count(*) FROM jobs
-        WHERE claimable_at IS NOT NULL AND turn IS NULL GROUP BY host) AS counted
+       SELECT queue, 0, count(*) FROM jobs
+        WHERE claimable_at IS NOT NULL AND turn IS NULL AND queue <> '${ANY_HOST}' GROUP BY queue) AS counted
       GROUP BY host`,
   );
   return new Map(rows.map(({ host, ...jobs }) => [host, jobs]));
+}
+
+/** The host of a uuid or a name. */
+export async function findHost(tx: Transaction, name: string): Promise<FoundHost> {
+  // No stored text has NUL, and the server takes none.
+  if (name.includes("\0")) return { kind: "not_found" };
+  const rows = await tx.rows<HostRow>(
+    `SELECT ${COLUMNS} FROM hosts WHERE uuid = $1 OR name = $2 ORDER BY uuid`,
+    name.toLowerCase(),
+    name,
+  );
+  return hostNamed(rows.map((row) => listed(row, tx.now)), name);
 }
 
 /** The host, which no other agent changes before the transaction ends. */
@@ -106,12 +120,13 @@ function lockHost(tx: Transaction, uuid: HostUuid): Promise<HostRow | undefined>
 
 async function register(
   tx: Transaction,
-  { life: { runner_id, incarnation }, earlier, facts, lease_ms }: HostRegistration,
+  { uuid, incarnation, earlier, facts, lease_ms }: HostRegistration,
 ): Promise<RegisterOutcome> {
-  const found = await lockHost(tx, runner_id);
+  const found = await lockHost(tx, uuid);
   const known = found === undefined || found.incarnation === incarnation ||
     earlier.some((life) => life === found.incarnation);
   if (!known && isHeard(found, tx.now)) return { kind: "held", host: listed(found, tx.now) };
+  await noteOutage(tx);
   const written = await tx.run(
     `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
                         generation, seen_at, lease_ms, public_key)
@@ -121,7 +136,7 @@ async function register(
             address = $8, generation = hosts.generation + (hosts.incarnation <> $2)::int,
             seen_at = $9, lease_ms = $10, public_key = $12
       WHERE hosts.incarnation = $11`,
-    runner_id,
+    uuid,
     incarnation,
     facts.name,
     facts.version,
@@ -134,8 +149,8 @@ async function register(
     found?.incarnation ?? incarnation,
     facts.public_key,
   );
-  const row = written === 1 ? await lockHost(tx, runner_id) : undefined;
-  if (row === undefined) throw new Changed(`Cannot register host ${runner_id}: it has just been`);
+  const row = written === 1 ? await lockHost(tx, uuid) : undefined;
+  if (row === undefined) throw new Changed(`Cannot register host ${uuid}: it has just been`);
   if (found === undefined) await insertEvent(tx, hostEvent(row.uuid, "registered", row.name));
   return { kind: "registered", host: listed(row, tx.now) };
 }
@@ -195,19 +210,64 @@ export async function writeSign(
   return row === undefined ? "open" : admissionOf(row);
 }
 
+/** The part of a lease without a sign of life of any host after which the database counts as away meanwhile. */
+const OUTAGE_SHARE = 1 / 2;
+
+/** What is known of the last outage of the database. */
+interface HeardHosts {
+  /** The last sign of life of any host; null when none has registered. */
+  readonly heard_at: Instant | null;
+  /** The longest lease of a host. */
+  readonly lease_ms: number;
+  readonly back_at: Instant | null;
+}
+
+async function heardHosts(tx: Transaction): Promise<HeardHosts> {
+  const row = await tx.row<HeardHosts>(
+    `SELECT max(seen_at) AS heard_at, coalesce(max(lease_ms), 0) AS lease_ms,
+            (SELECT back_at FROM outages) AS back_at FROM hosts WHERE NOT forgotten`,
+  );
+  if (row === undefined) throw new Error("Cannot read the signs of life: no row came");
+  return row;
+}
+
+function wasAway({ heard_at, lease_ms }: HeardHosts, now: Instant): boolean {
+  return heard_at !== null && msBetween(heard_at, now) >= lease_ms * OUTAGE_SHARE;
+}
+
+/** Notes when the database came back, if nobody has reached it for a while. Call it before a sign of life. */
+export async function noteOutage(tx: Transaction): Promise<void> {
+  if (!wasAway(await heardHosts(tx), tx.now)) return;
+  await tx.run(
+    `INSERT INTO outages (one, back_at) VALUES (true, $1)
+     ON CONFLICT (one) DO UPDATE SET back_at = $1`,
+    tx.now,
+  );
+}
+
+/**
+ * Whether a lease that is over has ended. After an outage of the database, each runner has one lease time to
+ * renew: nobody could while it was away.
+ */
+export async function doLeasesEnd(tx: Transaction): Promise<boolean> {
+  const heard = await heardHosts(tx);
+  if (wasAway(heard, tx.now)) return false;
+  return heard.back_at === null || msBetween(heard.back_at, tx.now) >= heard.lease_ms;
+}
+
 /** Fails jobs that only forgotten hosts could run. @param own calls back for them @returns how many */
 export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
   const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
   if (hosts.length === 0) return 0;
   const rows = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (
-       SELECT id FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL
+       SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
        UNION ALL
-       SELECT id FROM jobs WHERE host = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
+       SELECT id FROM jobs WHERE queue = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
        UNION ALL
-       SELECT id FROM jobs WHERE host = ANY($1) AND runner_id = ANY($1)
+       SELECT id FROM jobs WHERE queue = ANY($1) AND runner_id = ANY($1)
        UNION ALL
-       SELECT id FROM jobs WHERE host = ANY($1) AND execution = 'waiting')
+       SELECT id FROM jobs WHERE queue = ANY($1) AND execution = 'waiting')
       ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
     hosts.map(({ uuid }) => uuid),
   );

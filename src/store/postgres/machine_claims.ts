@@ -13,19 +13,20 @@ import { insertEvent } from "./events.ts";
 const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid
       WHERE coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
         AND j.runner_id IS NULL AND j.claimable_at IS NULL`;
-const COLUMNS = "c.uuid, c.host, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
+const COLUMNS =
+  "c.uuid, c.host, c.owner AS host_uuid, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
 const LEFTOVER_COLUMNS =
   `${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid`;
 
-/** The part of the store about claims. */
-export function openMachineClaims(db: SharedDatabase): MachineClaimStore {
+/** The part of the store about claims. @param own the uuid of the host of this agent */
+export function openMachineClaims(db: SharedDatabase, own: string): MachineClaimStore {
   return {
-    take: (machine) => db.write((tx) => upsertClaim(tx, machine)),
+    take: (machine) => db.write((tx) => upsertClaim(tx, machine, own)),
     get: (uuid) => db.read((tx) => selectClaim(tx, uuid)),
     release: (uuid, job) => db.write((tx) => deleteClaim(tx, { uuid, job }, "leftover_removed")),
     drop: (uuid, job) => db.write((tx) => deleteClaim(tx, { uuid, job }, "leftover_dropped")),
     settle: () => db.write((tx) => deleteSettled(tx)),
-    left: (limit, host) => db.read((tx) => selectLeft(tx, limit ?? null, host ?? null)),
+    left: (limit, host) => db.read((tx) => selectLeft(tx, limit ?? null, host ?? null, own)),
     leftover: (uuid) => db.read((tx) => selectLeftover(tx, uuid)),
     postpone: (claim, wait_ms, error) => db.write((tx) => updateClaim(tx, claim, wait_ms, error)),
   };
@@ -34,19 +35,21 @@ export function openMachineClaims(db: SharedDatabase): MachineClaimStore {
 async function upsertClaim(
   tx: Transaction,
   { uuid, host, job_uuid }: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
+  own: string,
 ): Promise<boolean> {
   // Locked, so that retention of another agent does not remove the job before it knows of the claim.
   const written = await tx.run(
-    `INSERT INTO machine_claims (uuid, host, job_uuid, workflow_uuid, claimed_at)
-     SELECT $1, $2, uuid, workflow_uuid, $4 FROM jobs WHERE uuid = $3 FOR KEY SHARE
+    `INSERT INTO machine_claims (uuid, host, owner, job_uuid, workflow_uuid, claimed_at)
+     SELECT $1, $2, $5, uuid, workflow_uuid, $4 FROM jobs WHERE uuid = $3 FOR KEY SHARE
      ON CONFLICT (uuid) DO UPDATE
-        SET host = excluded.host, job_uuid = excluded.job_uuid,
+        SET host = excluded.host, owner = excluded.owner, job_uuid = excluded.job_uuid,
             workflow_uuid = excluded.workflow_uuid, claimed_at = excluded.claimed_at,
             execution = NULL, tries = 0, next_try_at = NULL, error = NULL`,
     uuid,
     host,
     job_uuid,
     tx.now,
+    own,
   );
   return written > 0;
 }
@@ -113,12 +116,14 @@ async function selectLeft(
   tx: Transaction,
   limit: number | null,
   host: string | null,
+  own: string,
 ): Promise<Leftover[]> {
   return await tx.rows<Leftover>(
-    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND ($2::text IS NULL OR c.host = $2)
+    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND ($2::text IS NULL OR (c.host = $2 AND c.owner = $3))
       ORDER BY c.claimed_at, c.uuid LIMIT $1`,
     limit,
     host,
+    own,
   );
 }
 

@@ -1,7 +1,7 @@
 // What agents learn of each other's jobs, with the commit that changed them: single words, in notices of the server.
 
 import type { JobUuid } from "../../domain/id.ts";
-import type { JobNotice } from "../job_store.ts";
+import type { JobNotice } from "../host_store.ts";
 
 /** Characters of words in one notice; the server takes 8,000 bytes. */
 const NOTICE_CHARS_MAX = 4_000;

@@ -7,7 +7,8 @@ import { type Now, systemNow } from "../../domain/instant.ts";
 import type { Job } from "../../domain/job/job.ts";
 import { isHeld, stateOf } from "../../domain/job/state.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { Hold, JobNotice, JobStore } from "../job_store.ts";
+import type { JobNotice } from "../host_store.ts";
+import type { Hold, JobStore } from "../job_store.ts";
 import type { MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
 import type { InfoStore, JournalStore, Store } from "../store.ts";
 import type { Showing, StoredText } from "../stored_text.ts";
@@ -150,9 +151,9 @@ class Outage {
         if (outcome.kind === "renewed") await this.#took(outcome.unknown);
         return outcome;
       },
-      claim: async (life, limit) => {
+      claim: async (life, limit, which) => {
         await journal.delivered();
-        const claimed = await jobs.claim(life, limit);
+        const claimed = await jobs.claim(life, limit, which);
         await this.#took(claimed.jobs);
         return claimed;
       },
@@ -223,7 +224,8 @@ class Outage {
         if (!held.has(job_uuid)) return await take();
         const taken = await this.#journal.write({ op: "claim", machine }, take, true);
         const fresh = { claimed_at: this.#now(), tries: 0, next_try_at: null, error: null };
-        if (taken) held.claimed(uuid, { ...machine, ...fresh });
+        const named = { ...machine, host_uuid: null };
+        if (taken) held.claimed(uuid, { ...named, ...fresh });
         return taken;
       },
       get: async (uuid) => {
@@ -285,7 +287,7 @@ class Outage {
   #stale(uuid: JobUuid, showing: Showing): StoredText | undefined {
     const job = this.#held.get(uuid);
     if (job !== undefined) {
-      return { ...textOfJob(job, showing), staleMs: this.#parts.silentMs() };
+      return { ...textOfJob({ job, host: undefined }, showing), staleMs: this.#parts.silentMs() };
     }
     const kept = this.#kept.get(keyOf(uuid, showing));
     return kept === undefined ? undefined : { ...kept.text, staleMs: kept.ageMs };

@@ -3,6 +3,7 @@
 
 import { messageOf, whileThere } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
+import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { EventStore } from "../event_store.ts";
 import type { JobStore } from "../job_store.ts";
 import type { MediaStore } from "../media_store.ts";
@@ -33,7 +34,7 @@ import { openWorkflows } from "./workflows.ts";
 
 /** The database, whose jobs are run, and how long this host goes on without it. */
 interface SharedStoreOptions extends ServerOptions, Omit<OutageOptions, "rows"> {
-  /** The uuid of this host: it runs its own jobs alone. */
+  /** The uuid of this host. */
   readonly host: string;
 }
 
@@ -88,18 +89,18 @@ function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
       lines: (uuid, page) => db.read((tx) => selectLog(tx, uuid, page)),
       attempts: (uuid) => db.read((tx) => selectAttempts(tx, uuid)),
     },
-    callbacks: openCallbacks(db, host),
+    callbacks: openCallbacks(db, [host, ANY_HOST]),
     events: openEvents(db),
     index: local.index,
     images: local.images,
     media: mediaStore(local.media, db),
-    machineClaims: openMachineClaims(db),
+    machineClaims: openMachineClaims(db, host),
     machineReports: openMachineReports(db, host),
     hosts: openHosts(db, host),
     measures: {
       read: async () => ({
         ...await local.measures.read(),
-        oldest_ready_at: await whileThere(db.read((tx) => selectOldestReady(tx, [host]))),
+        oldest_ready_at: await whileThere(db.read((tx) => selectOldestReady(tx, [host, ANY_HOST]))),
       }),
       check: async () => {
         await local.measures.check();
@@ -114,14 +115,13 @@ function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
       },
     },
     kind: "postgres",
-    // Its jobs are bound to this host: while the store is away, nobody takes them.
-    shared: false,
+    shared: true,
     close: () => db.close(),
   };
 }
 
 function jobStore(db: SharedDatabase, host: string): JobStore {
-  const hosts = [host];
+  const queues = [host, ANY_HOST];
   return {
     ...openJobCreation(db, host),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
@@ -138,17 +138,18 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     ofTarget: (target, limit) => db.read((tx) => selectJobsOfTarget(tx, target, limit)),
     count: (filter) => db.read((tx) => countJobs(tx, filter)),
     hasParam: (name) => db.read((tx) => hasParam(tx, name)),
-    claim: async (life, limit) => {
-      const due = await db.read((tx) => selectNextDue(tx, hosts, life));
+    claim: async (life, limit, which = "all") => {
+      const from = which === "free" ? [ANY_HOST] : queues;
+      const due = await db.read((tx) => selectNextDue(tx, from, life));
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
-      return await db.write((tx) => claimJobs(tx, hosts, life, limit));
+      return await db.write((tx) => claimJobs(tx, from, life, limit));
     },
     ready: (life, limit, passedOver) =>
-      db.read((tx) => readyJobs(tx, hosts, life, limit, passedOver)),
-    hold: (life, jobs) => db.write((tx) => holdJobs(tx, hosts, life, jobs)),
+      db.read((tx) => readyJobs(tx, host, life, limit, passedOver)),
+    hold: (life, jobs) => db.write((tx) => holdJobs(tx, host, life, jobs)),
     follow: (noticed) =>
       db.follow((words) => {
-        for (const notice of words.flatMap((word) => noticeOf(word, hosts))) noticed(notice);
+        for (const notice of words.flatMap((word) => noticeOf(word, queues))) noticed(notice);
       }),
     // Every write is committed with the next transaction.
     hurry: () => {},
@@ -157,7 +158,7 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     recordAttempt: (record) => db.write((tx) => recordAttempt(tx, record)),
     release: (hold, elapsedMs) => db.write((tx) => releaseJob(tx, hold, elapsedMs)),
     abandon: (hold) => db.write((tx) => abandonJob(tx, hold)),
-    rescue: (runner) => db.write((tx) => rescueJobs(tx, hosts, runner)),
+    rescue: (runner) => db.write((tx) => rescueJobs(tx, queues, runner)),
     cancel: (uuid, showing) =>
       db.write(async (tx, earlier) => {
         const outcome = await cancelJob(tx, uuid, showing);

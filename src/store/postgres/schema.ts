@@ -42,8 +42,10 @@ const JOB_TABLES = `
   CREATE TABLE jobs (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid ${TEXT} NOT NULL UNIQUE,
-    -- The uuid of the host that alone may run the job.
-    host ${TEXT} NOT NULL,
+    -- The uuid of the host that alone may run the job, or the word for any host.
+    queue ${TEXT} NOT NULL,
+    -- The host that runs the job or has run it; null for a free job that none has taken.
+    host ${TEXT},
     workflow_uuid ${TEXT} NOT NULL,
     definition_id BIGINT NOT NULL REFERENCES definitions (id),
     execution ${TEXT} NOT NULL CHECK (${oneOf("execution", EXECUTIONS)}),
@@ -89,10 +91,11 @@ const JOB_TABLES = `
     CHECK ((finished_at IS NULL) = (${IS_UNFINISHED}))
   );
   CREATE INDEX jobs_definition ON jobs (definition_id, id);
-  CREATE INDEX jobs_ready ON jobs (host, turn, id) WHERE turn IS NOT NULL;
-  CREATE INDEX jobs_ready_of_workflow ON jobs (host, workflow_uuid, turn) WHERE turn IS NOT NULL;
-  CREATE INDEX jobs_delayed ON jobs (host, claimable_at, id)
+  CREATE INDEX jobs_ready ON jobs (queue, turn, id) WHERE turn IS NOT NULL;
+  CREATE INDEX jobs_ready_of_workflow ON jobs (queue, workflow_uuid, turn) WHERE turn IS NOT NULL;
+  CREATE INDEX jobs_delayed ON jobs (queue, claimable_at, id)
     WHERE claimable_at IS NOT NULL AND turn IS NULL;
+  CREATE INDEX jobs_host ON jobs (host, id);
   CREATE INDEX jobs_owned ON jobs (runner_id) WHERE runner_id IS NOT NULL;
   CREATE INDEX jobs_execution ON jobs (execution, id);
   CREATE INDEX jobs_created ON jobs (created_at, id);
@@ -171,6 +174,9 @@ const JOB_TABLES = `
   );
   CREATE INDEX reported_machines_uuid ON reported_machines (uuid);
 
+  -- When the database was last heard again after nobody had reached it for a while.
+  CREATE TABLE outages (one BOOLEAN PRIMARY KEY CHECK (one), back_at ${TEXT} NOT NULL);
+
   CREATE TABLE idempotency_keys (
     key ${TEXT} PRIMARY KEY,
     request_sha256 ${TEXT} NOT NULL,
@@ -183,7 +189,7 @@ const JOB_TABLES = `
   CREATE TABLE callbacks (
     job_id BIGINT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     host ${TEXT} NOT NULL,
-    -- The host that calls back: that of its job.
+    -- Who calls back: the host of its job, or any.
     owner ${TEXT} NOT NULL,
     due_at ${TEXT} NOT NULL,
     attempts BIGINT NOT NULL CHECK (attempts >= 0)
@@ -193,6 +199,8 @@ const JOB_TABLES = `
   CREATE TABLE machine_claims (
     uuid ${TEXT} PRIMARY KEY,
     host ${TEXT} NOT NULL,
+    -- The uuid of the host whose agent has claimed it.
+    owner ${TEXT} NOT NULL,
     job_uuid ${TEXT} NOT NULL,
     workflow_uuid ${TEXT} NOT NULL,
     execution ${TEXT} CHECK (${oneOf("execution", EXECUTIONS.filter(isFinal))}),

@@ -13,7 +13,8 @@ import { insertEvent } from "./events.ts";
 export const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid
       WHERE coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
         AND j.runner_id IS NULL AND j.claimable_at IS NULL`;
-const COLUMNS = "c.uuid, c.host, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
+const COLUMNS = `c.uuid, c.host, (SELECT uuid FROM hosts) AS host_uuid, c.job_uuid,
+  c.claimed_at, c.tries, c.next_try_at, c.error`;
 
 /** The part of the store about claims. */
 export function openMachineClaims(db: Connection, now: Now): MachineClaimStore {

@@ -3,6 +3,15 @@
 // has seen can be lost.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
+import { hostEvent } from "../../domain/event.ts";
+import type { HostUuid } from "../../domain/id.ts";
+import {
+  type HostJobs,
+  hostNamed,
+  type HostRegistration,
+  type HostStore,
+  type ListedHost,
+} from "../host_store.ts";
 import type { ImageStore } from "../image_store.ts";
 import type { JobStore, NextDue } from "../job_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, LocalStore, WorkflowStore } from "../store.ts";
@@ -15,7 +24,7 @@ import {
 import { Connection, IN_MEMORY } from "./connection.ts";
 import { insertEvent, selectEventBounds, selectEvents } from "./events.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
-import { instantAfter, type Now, systemNow } from "../../domain/instant.ts";
+import { type Instant, instantAfter, type Now, systemNow } from "../../domain/instant.ts";
 import {
   changePins,
   deleteDocument,
@@ -29,6 +38,7 @@ import {
   upsertDocument,
 } from "./local/index_documents.ts";
 import { recordAttempt } from "./job/attempts.ts";
+import { countsOfAll } from "./job/counts.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
 import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
@@ -41,7 +51,7 @@ import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";
 import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
-import { isCordoned, openHosts } from "./hosts.ts";
+import { forgetHost, isCordoned, selectHosts } from "./host_rows.ts";
 import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineClaims } from "./machine_claims.ts";
@@ -106,7 +116,7 @@ export async function openSqliteStore(
     images: imageStore(db),
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db, now),
-    hosts: openHosts(db, now),
+    hosts: hostStore(db, now),
     machineReports: null,
     journal: openJournalRows(db),
     measures: {
@@ -218,6 +228,88 @@ function callbackStore(db: Connection, now: Now): CallbackStore {
       return db.write("callback_postpone", () => postponeCallback(db, uuid, due));
     },
   };
+}
+
+/** Its host: who asks the store has heard of it, so that it is never away and cannot be forgotten. */
+function hostStore(db: Connection, now: Now): HostStore {
+  const list = () => db.durably(() => selectHosts(db, now()));
+  const cordon = (uuid: HostUuid, cordoned: boolean) =>
+    db.write("host_cordon", () => writeCordon(db, uuid, cordoned, now()));
+  return {
+    register: async (registration) => ({
+      kind: "registered",
+      host: await db.write("host_register", () => registerHost(db, registration, now())),
+    }),
+    list,
+    find: async (name) => hostNamed(await list(), name),
+    jobs: () => db.durably(() => countHostJobs(db)),
+    cordon: (uuid) => cordon(uuid, true),
+    uncordon: (uuid) => cordon(uuid, false),
+    forget: async (uuid) => {
+      const host = (await list()).find((one) => one.uuid === uuid);
+      return host === undefined ? { kind: "not_found" } : { kind: "heard", host };
+    },
+  };
+}
+
+/** Every job is one of the host. */
+function countHostJobs(db: Connection): ReadonlyMap<HostUuid, HostJobs> {
+  const rows = db.rows<{ readonly uuid: HostUuid; readonly running: number }>(
+    "SELECT uuid, (SELECT count(*) FROM jobs WHERE runner_id IS NOT NULL) AS running FROM hosts",
+  );
+  const { queued } = countsOfAll(db);
+  return new Map(rows.map(({ uuid, running }) => [uuid, { running, queued }]));
+}
+
+/** Replaces the host of another runner, as after the state folder was copied. */
+function registerHost(
+  db: Connection,
+  { uuid, incarnation, facts, lease_ms }: HostRegistration,
+  now: Instant,
+): ListedHost {
+  db.run("DELETE FROM hosts WHERE uuid <> ?", uuid);
+  const isNew = db.row("SELECT 1 FROM hosts") === undefined;
+  db.run(
+    `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
+                        generation, lease_ms)
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9)
+     ON CONFLICT (uuid) DO UPDATE
+        SET incarnation = ?2, name = ?3, version = ?4, capabilities = ?5, slots = ?6, brands = ?7,
+            address = ?8, generation = generation + (incarnation <> ?2), lease_ms = ?9`,
+    uuid,
+    incarnation,
+    facts.name,
+    facts.version,
+    JSON.stringify(facts.capabilities),
+    facts.slots,
+    JSON.stringify(facts.brands),
+    facts.address,
+    Math.round(lease_ms),
+  );
+  forgetHost(db);
+  const [host] = selectHosts(db, now);
+  if (host === undefined) throw new Error(`Cannot register host ${uuid}: its row is missing`);
+  if (isNew) insertEvent(db, hostEvent(host.uuid, "registered", host.name), now);
+  return host;
+}
+
+function writeCordon(
+  db: Connection,
+  uuid: HostUuid,
+  cordoned: boolean,
+  now: Instant,
+): ListedHost | undefined {
+  const changed = db.run(
+    "UPDATE hosts SET cordoned = ?1 WHERE uuid = ?2 AND cordoned <> ?1",
+    Number(cordoned),
+    uuid,
+  );
+  forgetHost(db);
+  const host = selectHosts(db, now).find((one) => one.uuid === uuid);
+  if (host === undefined || changed === 0) return host;
+  const change = cordoned ? "cordoned" : "uncordoned";
+  insertEvent(db, hostEvent(uuid, change, host.name), now);
+  return host;
 }
 
 function indexStore(db: Connection): IndexStore {

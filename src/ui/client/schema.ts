@@ -301,6 +301,10 @@ export interface Schemas {
     readonly finished_at?: string;
     readonly elapsed: number;
     readonly runner_id?: string;
+    readonly host?: string;
+    readonly host_uuid?: string;
+    readonly host_state?: "connected" | "away" | "cordoned" | "forgotten";
+    readonly placement?: "any";
     readonly num_attempts?: number;
     readonly prev_attempt?: string;
     readonly next_attempt_refused?: string;
@@ -349,7 +353,9 @@ export interface Schemas {
       readonly uuid: string;
       readonly alias: string | null;
     } | null;
-    readonly host: string;
+    readonly host: string | null;
+    readonly host_uuid: string | null;
+    readonly host_state: "connected" | "away" | "cordoned" | "forgotten" | null;
     readonly created_at: string;
     readonly started_at: string | null;
     readonly finished_at: string | null;
@@ -632,6 +638,7 @@ export interface Schemas {
     readonly onerror: readonly (Schemas["Task"])[];
     readonly oncancel?: readonly (Schemas["Task"])[];
     readonly timeout?: number;
+    readonly placement?: "any";
     readonly secret_params?: readonly (string)[];
   };
   readonly WorkflowRead: {
@@ -641,6 +648,7 @@ export interface Schemas {
     readonly onerror: readonly (Schemas["Task"])[];
     readonly oncancel?: readonly (Schemas["Task"])[];
     readonly timeout?: number;
+    readonly placement?: "any";
     readonly secret_params?: readonly (string)[];
     readonly wf_uuid: string;
   };
@@ -703,7 +711,9 @@ export interface Answers {
       readonly uuid: string;
       readonly alias: string | null;
     } | null;
-    readonly host: string;
+    readonly host: string | null;
+    readonly host_uuid: string | null;
+    readonly host_state: "connected" | "away" | "cordoned" | "forgotten" | null;
     readonly created_at: string;
     readonly started_at: string | null;
     readonly finished_at: string | null;

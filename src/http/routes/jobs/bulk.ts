@@ -32,7 +32,7 @@ import {
   isRetryable,
 } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
-import { executionIn, JOB_FILTER_FIELDS, paramFilter } from "./filter.ts";
+import { executionIn, JOB_FILTER_FIELDS, paramFilter, withHost } from "./filter.ts";
 import { DAY_SECONDS, MS_PER_SECOND } from "../../../domain/instant.ts";
 
 type BulkContext =
@@ -139,8 +139,9 @@ async function changeMany<Done>(
   context: BulkContext,
 ): Promise<ManyJobsChanged<Done>> {
   const body = await readJson(c, smallBody(context.limits));
-  const selection = parseSelection(body, bulk.executions);
-  const { uuids, more } = await selectJobs(selection, bulk.fits, context);
+  const { filter, ...selection } = parseSelection(body, bulk.executions);
+  const named = { ...selection, filter: await withHost(filter, context.store) };
+  const { uuids, more } = await selectJobs(named, bulk.fits, context);
   const done = new Map<JobUuid, Done>();
   const refused = new Map<JobUuid, ShapeOf<typeof REFUSED_JOB>>();
   await mapLimited(uuids, CHANGES_AT_A_TIME, async (uuid) => {
@@ -165,7 +166,7 @@ const JOBS_OF_A_CALL_MAX = 1000;
 const JOBS_AT_A_TIME = 100;
 
 interface Selection {
-  readonly filter: Omit<JobFilter, "execution">;
+  readonly filter: Omit<JobFilter, "execution" | "host"> & { readonly host?: string };
   readonly executions: readonly Execution[];
   readonly limit: number;
 }
@@ -226,7 +227,7 @@ function parseSelection(body: unknown, words: readonly string[]): Selection {
  * @param fits a further condition for a job
  */
 async function selectJobs(
-  { filter, executions, limit }: Selection,
+  { filter, executions, limit }: Omit<Selection, "filter"> & { readonly filter: JobFilter },
   fits: (key: JobKey) => boolean,
   { store, closing }: Pick<HttpContext, "store" | "closing">,
 ): Promise<Selected> {

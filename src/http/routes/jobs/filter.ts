@@ -10,9 +10,13 @@ import {
   scalar,
   text,
   WHOLE_TEXT,
+  wholeText,
 } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
-import type { WorkflowUuid } from "../../../domain/id.ts";
+import { HOST_CHARS_MAX } from "../../../domain/host.ts";
+import type { HostUuid, WorkflowUuid } from "../../../domain/id.ts";
+import { hostOf } from "../../../store/job_orders.ts";
+import type { Store } from "../../../store/store.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Execution } from "../../../domain/job/state.ts";
@@ -39,7 +43,23 @@ export const JOB_FILTER_FIELDS = {
   target: about("Only jobs of this target.", storable),
   name: about("Only jobs of workflows of this name.", storable),
   workflow_uuid: about("Only jobs of this workflow.", uuidOf<WorkflowUuid>()),
+  host: about(
+    "Only jobs that this host runs or has run, by its uuid or its name.",
+    wholeText(1, HOST_CHARS_MAX),
+  ),
 };
+
+/**
+ * A filter whose host is its uuid.
+ * @throws {AgentError} `conflict` for a host that is not registered
+ */
+export async function withHost<Filter extends { readonly host?: string | undefined }>(
+  { host, ...others }: Filter,
+  store: Pick<Store, "hosts">,
+): Promise<Omit<Filter, "host"> & { readonly host?: HostUuid }> {
+  if (host === undefined) return others;
+  return { ...others, host: (await hostOf(host, store, "Cannot filter jobs", "host")).uuid };
+}
 
 /** An execution in the words of either convention, limited to these. */
 export function executionIn(words: readonly string[]): Description<Execution> {

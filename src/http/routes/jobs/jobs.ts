@@ -33,6 +33,7 @@ import {
   PARAM_KEYS_MAX,
   paramFilter,
   paramsForbidden,
+  withHost,
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
@@ -149,7 +150,7 @@ async function listJobs(c: Context<HttpEnv>, context: JobsContext): Promise<Resp
   if (name !== undefined && !seesSecrets(c.get("caller"))) throw paramsForbidden(name);
   const { limit, offset, ...filter } = readTexts(known, JOB_QUERY_FIELDS);
   const wanted = params.size === 0 ? {} : { params: paramsOf(params) };
-  const fitting = { ...filter, ...wanted };
+  const fitting = { ...await withHost(filter, context.store), ...wanted };
   const count = await context.store.jobs.count(fitting);
   if (count === 0) await refuseMisspelt(params, context);
   c.header("x-count", String(count));

@@ -6,7 +6,7 @@ import { AgentError, invalidArgument, unreachable } from "../../../domain/error.
 import { object } from "../../../domain/description/object.ts";
 import { about, either, integer, parse, text } from "../../../domain/description/value.ts";
 import type { JobUuid } from "../../../domain/id.ts";
-import type { Job, NewJob, TaskResult } from "../../../domain/job/job.ts";
+import { isFree, type Job, type NewJob, type TaskResult } from "../../../domain/job/job.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import { HEAP_BYTES_MAX } from "../../../domain/json_text.ts";
 import { denialOf, stateOf } from "../../../domain/job/state.ts";
@@ -21,7 +21,7 @@ import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob } from "../../answer/text_answer.ts";
 import { showingTo } from "../../request/caller.ts";
-import { taskName, type Workflow } from "../../../domain/job/workflow.ts";
+import { ANY_HOST, taskName, type Workflow } from "../../../domain/job/workflow.ts";
 
 /** The part of the context that a retry uses. */
 export type RetryContext = Pick<
@@ -152,6 +152,7 @@ function refusalOf(
     case "duplicate":
     case "locked":
     case "machine_taken":
+    case "no_host":
     case "full":
       return jobRefusal(outcome);
     default:
@@ -229,7 +230,8 @@ function attemptOf(
 /** The job's own copy of its workflow, which may have changed. */
 function ownWorkflow(job: Job): Workflow {
   const { workflow_uuid, name, chain, onerror, oncancel, timeout } = job;
-  return { uuid: workflow_uuid, name, chain, onerror, oncancel, timeout };
+  const workflow = { uuid: workflow_uuid, name, chain, onerror, oncancel, timeout };
+  return isFree(job.props) ? { ...workflow, placement: ANY_HOST } : workflow;
 }
 
 function taskIndex({ uuid, chain }: Job, from: From): number {

@@ -47,7 +47,7 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import { readQuery } from "../../request/query.ts";
 import { jobUuidOf } from "./change.ts";
-import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden } from "./filter.ts";
+import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden, withHost } from "./filter.ts";
 
 type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
 
@@ -146,7 +146,7 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
     SUMMARY_QUERY_FIELDS,
   );
   const filter: SummaryFilter = {
-    ...filterOf(c, others),
+    ...await filterOf(c, others, context),
     ...(state === undefined ? {} : { states: state }),
   };
   const after = cursor === undefined ? undefined : placeOf(cursor);
@@ -167,7 +167,7 @@ export const JOB_COUNTS = whole("Numbers of matching jobs.", {
 
 /** Matching jobs by state. `whole` is false if there were too many jobs to count all of them. */
 async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Promise<Response> {
-  const filter = filterOf(c, readQuery(c.req.url, COUNT_QUERY_FIELDS));
+  const filter = await filterOf(c, readQuery(c.req.url, COUNT_QUERY_FIELDS), context);
   const { counts, whole: isWhole } = await context.store.jobs.summaryCounts(filter);
   c.header("cache-control", "no-store");
   const answer: ShapeOf<typeof JOB_COUNTS> = {
@@ -180,12 +180,17 @@ async function countSummaries(c: Context<HttpEnv>, context: JobViewContext): Pro
 type CountQuery = ObjectOf<typeof COUNT_QUERY_FIELDS, never>;
 
 /** @throws {AgentError} `forbidden` for a filter by a param that the caller may not see */
-function filterOf(c: Context<HttpEnv>, { params: json, ...others }: CountQuery): SummaryFilter {
+async function filterOf(
+  c: Context<HttpEnv>,
+  { params: json, ...others }: CountQuery,
+  { store }: Pick<JobViewContext, "store">,
+): Promise<SummaryFilter> {
   const params = json === undefined ? undefined : paramsOf(json);
   const [name] = Object.keys(params ?? {});
   const sees = seesSecrets(c.get("caller"));
   if (name !== undefined && !sees) throw paramsForbidden(name);
-  return { ...others, ...(params === undefined ? {} : { params }), searchesParams: sees };
+  const named = await withHost(others, store);
+  return { ...named, ...(params === undefined ? {} : { params }), searchesParams: sees };
 }
 
 /** @throws {AgentError} `invalid_argument` naming the mistake in the JSON */

@@ -7,17 +7,16 @@ import { dueFrom } from "../../rules.ts";
 import type { NextDue } from "../../job_store.ts";
 import type { CallbackStore, DueCallback } from "../../store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
-import { jobsFromRows } from "./rows.ts";
-import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
+import { jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 
-/** The part of the store about callbacks. @param owner the uuid of the host of this agent */
-export function openCallbacks(db: SharedDatabase, owner: string): CallbackStore {
+/** The part of the store about callbacks. @param owners the host of this agent, and the word for any */
+export function openCallbacks(db: SharedDatabase, owners: readonly string[]): CallbackStore {
   return {
     take: (againMs, limit, passedOver = []) =>
-      db.write((tx) => takeCallbacks(tx, owner, againMs, limit, passedOver)),
-    nextDue: (passedOver = []) => db.read((tx) => selectNextCallback(tx, owner, passedOver)),
-    done: (uuid) => db.write((tx) => deleteCallback(tx, owner, uuid)),
-    postpone: (uuid, waitMs) => db.write((tx) => postponeCallback(tx, owner, uuid, waitMs)),
+      db.write((tx) => takeCallbacks(tx, owners, againMs, limit, passedOver)),
+    nextDue: (passedOver = []) => db.read((tx) => selectNextCallback(tx, owners, passedOver)),
+    done: (uuid) => db.write((tx) => deleteCallback(tx, owners, uuid)),
+    postpone: (uuid, waitMs) => db.write((tx) => postponeCallback(tx, owners, uuid, waitMs)),
   };
 }
 
@@ -40,7 +39,7 @@ export async function insertCallback(
 /** Takes the due callbacks and postpones each. */
 async function takeCallbacks(
   tx: Transaction,
-  owner: string,
+  owners: readonly string[],
   againMs: number,
   limit: number,
   passedOver: readonly string[],
@@ -48,20 +47,20 @@ async function takeCallbacks(
   const taken = await tx.rows<{ job_id: number; attempts: number }>(
     `WITH due AS (
        SELECT job_id FROM callbacks
-        WHERE owner = $1 AND due_at <= $2 AND host <> ALL($5::text[])
+        WHERE owner = ANY($1) AND due_at <= $2 AND host <> ALL($5::text[])
         ORDER BY due_at LIMIT $4 FOR UPDATE SKIP LOCKED)
      UPDATE callbacks SET due_at = $3, attempts = attempts + 1
        FROM due WHERE callbacks.job_id = due.job_id
      RETURNING callbacks.job_id, attempts`,
-    owner,
+    owners,
     tx.now,
     instantAfter(tx.now, againMs),
     limit,
     passedOver,
   );
   const attemptsOf = new Map(taken.map(({ job_id, attempts }) => [job_id, attempts]));
-  const rows = await tx.rows<JobRow>(
-    `SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ANY($1::bigint[]) ORDER BY id`,
+  const rows = await tx.rows<SharedJobRow>(
+    `SELECT ${SHARED_COLUMNS} FROM jobs WHERE id = ANY($1::bigint[]) ORDER BY id`,
     [...attemptsOf.keys()],
   );
   const jobs = await jobsFromRows(tx, rows);
@@ -75,31 +74,35 @@ async function takeCallbacks(
 /** When the first callback is due. */
 async function selectNextCallback(
   tx: Transaction,
-  owner: string,
+  owners: readonly string[],
   passedOver: readonly string[],
 ): Promise<NextDue> {
   const row = await tx.row<{ due: Instant | null }>(
-    "SELECT min(due_at) AS due FROM callbacks WHERE owner = $1 AND host <> ALL($2::text[])",
-    owner,
+    "SELECT min(due_at) AS due FROM callbacks WHERE owner = ANY($1) AND host <> ALL($2::text[])",
+    owners,
     passedOver,
   );
   return dueFrom(tx.now, row?.due ?? null);
 }
 
-const OF_JOB = "owner = $1 AND job_id = (SELECT id FROM jobs WHERE uuid = $2)";
+const OF_JOB = "owner = ANY($1) AND job_id = (SELECT id FROM jobs WHERE uuid = $2)";
 
 /** Removes a callback that was delivered or abandoned. */
-async function deleteCallback(tx: Transaction, owner: string, uuid: JobUuid): Promise<void> {
-  await tx.run(`DELETE FROM callbacks WHERE ${OF_JOB}`, owner, uuid);
+async function deleteCallback(
+  tx: Transaction,
+  owners: readonly string[],
+  uuid: JobUuid,
+): Promise<void> {
+  await tx.run(`DELETE FROM callbacks WHERE ${OF_JOB}`, owners, uuid);
 }
 
 /** Sets when the next attempt is due. */
 async function postponeCallback(
   tx: Transaction,
-  owner: string,
+  owners: readonly string[],
   uuid: JobUuid,
   waitMs: number,
 ): Promise<void> {
   const due = instantAfter(tx.now, waitMs);
-  await tx.run(`UPDATE callbacks SET due_at = $3 WHERE ${OF_JOB}`, owner, uuid, due);
+  await tx.run(`UPDATE callbacks SET due_at = $3 WHERE ${OF_JOB}`, owners, uuid, due);
 }

@@ -48,18 +48,18 @@ export async function recordTask(
   const move = moveOf(heldIn(record.phase), record.event);
   const row = await writeTask(tx, record, move);
   if (row === undefined) return await isRecorded(tx, record, move);
-  const { id, host } = row;
-  noteMove(tx, { uuid: record.job_uuid, host }, move);
+  const { id, queue } = row;
+  noteMove(tx, { uuid: record.job_uuid, queue }, move);
   if (entry !== undefined) await insertResult(tx, id, record.phase, record.position, entry);
   for (const attempt of record.attempts ?? []) {
     await insertAttempt(tx, id, record.phase, attempt);
   }
   if (isClaimable(move.to)) {
-    await writeTurn(tx, id, await nextTurn(tx, host, row.workflow_uuid));
+    await writeTurn(tx, id, await nextTurn(tx, queue, row.workflow_uuid));
   }
   const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
     await goesOnAs(tx, row, successor, ready);
-  if (move.ends && !goesOn) await insertCallback(tx, row, row.host);
+  if (move.ends && !goesOn) await insertCallback(tx, row, row.queue);
   return true;
 }
 
@@ -69,14 +69,14 @@ export async function recordTask(
  */
 async function goesOnAs(
   tx: Transaction,
-  { id, host }: SharedRecordedRow,
+  { id, queue }: SharedRecordedRow,
   successor: NewJob,
   { lock, paramsSha256 }: ReadySuccessor,
 ): Promise<boolean> {
   // A lock accepted in the meantime guarantees that no new job gets the target.
   const outcome = lock.kind === "locked"
     ? lock
-    : await insertJob(tx, successor, host, paramsSha256);
+    : await insertJob(tx, successor, { own: queue, before: queue }, paramsSha256);
   switch (outcome.kind) {
     case "created":
       await nameNextAttempt(tx, id, outcome.job.uuid);
@@ -89,6 +89,9 @@ async function goesOnAs(
       return false;
     case "machine_taken":
       await nameRefusedAttempt(tx, id, `job ${outcome.job_uuid} has the machine`);
+      return false;
+    case "no_host":
+      await nameRefusedAttempt(tx, id, `host ${outcome.host} is ${outcome.reason}`);
       return false;
     default:
       return unreachable(outcome);
@@ -110,7 +113,7 @@ async function isRecorded(tx: Transaction, record: TaskRecord, move: Move): Prom
 }
 
 interface SharedRecordedRow extends RecordedRow {
-  readonly host: string;
+  readonly queue: string;
 }
 
 function writeTask(
@@ -133,7 +136,7 @@ function writeTask(
                           ELSE finished_at END
       WHERE uuid = $12 AND runner_id = $13 AND lease = $14 AND execution = $15 AND phase = $16
         AND $18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = $16)
-     RETURNING id, host, workflow_uuid, callback_host`,
+     RETURNING id, queue, workflow_uuid, callback_host`,
     executionOf(move.to),
     move.phase,
     isHeld(move.to),
@@ -262,7 +265,7 @@ async function change(
   const error = await also(row);
   await writeMove(tx, row, decision, ran, error);
   if (row.runner_id !== null) tx.tell(canceledWord(uuid));
-  if (decision.ends) await insertCallback(tx, row, row.host);
+  if (decision.ends) await insertCallback(tx, row, row.queue);
   return await changedOf(tx, { uuid, execution: executionOf(decision.to) }, showing);
 }
 

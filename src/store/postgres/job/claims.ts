@@ -5,38 +5,46 @@ import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
+import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { CLAIM_BYTES, dueFrom } from "../../rules.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
-import { BYTES, jobsFromRows } from "./rows.ts";
+import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 import { readyDelayedJobs } from "./turns.ts";
-import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
+import type { ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
 export async function claimJobs(
   tx: Transaction,
-  hosts: readonly string[],
+  queues: readonly string[],
   life: RunnerLife,
   limit: number,
 ): Promise<Claimed> {
   if (!await mayClaim(tx, life)) return { jobs: [], due: { kind: "none" } };
-  await readyDelayedJobs(tx, hosts);
-  const ready = await tx.rows<ReadyRow & { readonly bytes: number }>(
-    `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
-       FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL
-      ORDER BY turn, id LIMIT $2 FOR UPDATE SKIP LOCKED`,
-    hosts,
-    limit,
-  );
+  await readyDelayedJobs(tx, queues);
+  const ready: (ReadyRow & { readonly bytes: number })[] = [];
+  // By itself each queue is in the order of its index.
+  for (const queue of queues) {
+    ready.push(
+      ...await tx.rows<ReadyRow & { readonly bytes: number }>(
+        `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
+           FROM jobs WHERE queue = $1 AND turn IS NOT NULL
+          ORDER BY turn, id LIMIT $2 FOR UPDATE SKIP LOCKED`,
+        queue,
+        limit - ready.length,
+      ),
+    );
+    if (ready.length === limit) break;
+  }
   const fit = ready.slice(0, fitting(ready, 0, CLAIM_BYTES));
   const rows = await updateClaimed(tx, fit, life.runner_id);
   const jobs = await jobsFromRows(tx, rows);
   // A runner whose slots are full claims again when one is free.
   return {
     jobs,
-    due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, hosts, life),
+    due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, queues, life),
   };
 }
 
@@ -45,17 +53,17 @@ async function updateClaimed(
   tx: Transaction,
   ready: readonly ReadyRow[],
   runner: RunnerId,
-): Promise<JobRow[]> {
+): Promise<SharedJobRow[]> {
   if (ready.length === 0) return [];
   const moves = ready.map((row) => moveOf(standingOf(row), { kind: "claim" }));
-  const rows = await tx.rows<JobRow>(
+  const rows = await tx.rows<SharedJobRow>(
     `UPDATE jobs
         SET execution = claim.execution, runner_id = $4, lease = lease + 1, claimable_at = NULL,
             turn = NULL, starts = claim.starts, started_at = coalesce(started_at, $5),
-            elapsed_at = $5
+            elapsed_at = $5, host = CASE WHEN queue = '${ANY_HOST}' THEN $4 ELSE host END
        FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS claim (id, execution, starts)
       WHERE jobs.id = claim.id
-     RETURNING ${JOB_COLUMNS.replaceAll(/\b(id|execution|starts)\b/g, "jobs.$1")}`,
+     RETURNING ${SHARED_COLUMNS.replaceAll(/\b(id|execution|starts)\b/g, "jobs.$1")}`,
     ready.map(({ id }) => id),
     moves.map((move) => executionOf(move.to)),
     moves.map((move, at) => startsAfter(move, ready[at]?.starts ?? 0)),
@@ -94,29 +102,33 @@ async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
 }
 
 /**
- * The jobs that claimJobs() would take, as it would return them; nothing is written.
+ * The jobs of one host that claimJobs() would take, as it would return them; nothing is written.
  * @param passedOver jobs to skip because their claim is being written
  */
 export async function readyJobs(
   tx: Transaction,
-  hosts: readonly string[],
+  host: string,
   life: RunnerLife,
   limit: number,
   passedOver: ReadonlySet<JobUuid>,
 ): Promise<Claimed> {
-  const barred = await tx.row(
-    `SELECT 1 AS found FROM runners WHERE runner_id = $1 AND incarnation <> $2
-      UNION ALL SELECT 1 FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)`,
+  const found = await tx.row<{ barred: boolean; free: boolean; free_due: Instant | null }>(
+    `SELECT EXISTS (
+         SELECT 1 FROM runners WHERE runner_id = $1 AND incarnation <> $2
+         UNION ALL SELECT 1 FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)) AS barred,
+       EXISTS (SELECT 1 FROM jobs WHERE queue = '${ANY_HOST}' AND turn IS NOT NULL) AS free,
+       (SELECT min(claimable_at) FROM jobs
+         WHERE queue = '${ANY_HOST}' AND claimable_at IS NOT NULL AND turn IS NULL) AS free_due`,
     life.runner_id,
     life.incarnation,
   );
-  if (barred !== undefined) return { jobs: [], due: { kind: "none" } };
-  const rows = await tx.rows<JobRow & { readonly bytes: number }>(
-    `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs
-      WHERE host = ANY($1) AND claimable_at IS NOT NULL AND (turn IS NOT NULL OR claimable_at <= $2)
+  if (found === undefined || found.barred) return { jobs: [], due: { kind: "none" } };
+  const rows = await tx.rows<SharedJobRow & { readonly bytes: number }>(
+    `SELECT ${SHARED_COLUMNS}, ${BYTES} AS bytes FROM jobs
+      WHERE queue = $1 AND claimable_at IS NOT NULL AND (turn IS NOT NULL OR claimable_at <= $2)
         AND NOT uuid = ANY($3)
       ORDER BY turn NULLS LAST, claimable_at, id LIMIT $4`,
-    hosts,
+    host,
     tx.now,
     [...passedOver],
     limit + 1,
@@ -125,17 +137,21 @@ export async function readyJobs(
   const taken = fit.slice(0, fitting(fit, 0, CLAIM_BYTES))
     .map(({ bytes: _bytes, ...row }) => claimedRow(row, life.runner_id, tx.now));
   const jobs = await jobsFromRows(tx, taken);
-  if (rows.length > jobs.length) return { jobs, due: { kind: "ready" } };
+  const { free_due } = found;
+  const free = found.free || free_due !== null && free_due <= tx.now;
+  if (rows.length > jobs.length) return { jobs, due: { kind: "ready" }, free };
   const row = await tx.row<{ due: Instant | null }>(
-    `SELECT min(claimable_at) AS due FROM jobs
-      WHERE host = ANY($1) AND claimable_at > $2 AND turn IS NULL`,
-    hosts,
+    `SELECT least(min(claimable_at), $3::text COLLATE "C") AS due FROM jobs
+      WHERE queue = $1 AND claimable_at > $2 AND turn IS NULL`,
+    host,
     tx.now,
+    free_due,
   );
-  return { jobs, due: dueFrom(tx.now, row?.due ?? null) };
+  const due = free ? { kind: "ready" } as const : dueFrom(tx.now, row?.due ?? null);
+  return { jobs, due, free };
 }
 
-function claimedRow(row: JobRow, runner_id: RunnerId, now: Instant): JobRow {
+function claimedRow(row: SharedJobRow, runner_id: RunnerId, now: Instant): SharedJobRow {
   const move = moveOf(standingOf(row), { kind: "claim" });
   return {
     ...row,
@@ -152,7 +168,7 @@ function claimedRow(row: JobRow, runner_id: RunnerId, now: Instant): JobRow {
 /** Claims the jobs that readyJobs() returned, except any that has changed since. @returns those it holds */
 export async function holdJobs(
   tx: Transaction,
-  hosts: readonly string[],
+  host: string,
   life: RunnerLife,
   jobs: readonly Job[],
 ): Promise<JobUuid[]> {
@@ -163,7 +179,7 @@ export async function holdJobs(
       held.push(job.uuid);
     }
   }
-  await readyDelayedJobs(tx, hosts);
+  await readyDelayedJobs(tx, [host]);
   return held;
 }
 
@@ -199,18 +215,20 @@ async function isHeldBy(
   return row !== undefined;
 }
 
-/** Whether a job of these hosts is ready for the runner, or when the first one will be. */
+/** Whether a job of these queues is ready for the runner, or when the first one will be. */
 export async function selectNextDue(
   tx: Transaction,
-  hosts: readonly string[],
+  queues: readonly string[],
   life: RunnerLife,
 ): Promise<NextDue> {
   if (await isClosed(tx, life)) return { kind: "none" };
   const row = await tx.row<{ ready: boolean; due: Instant | null }>(
-    `SELECT EXISTS (SELECT 1 FROM jobs WHERE host = ANY($1) AND turn IS NOT NULL) AS ready,
-            (SELECT min(claimable_at) FROM jobs
-              WHERE host = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL) AS due`,
-    hosts,
+    `SELECT EXISTS (SELECT 1 FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL) AS ready,
+            (SELECT min(first.due) FROM unnest($1::text[]) AS own (queue) CROSS JOIN LATERAL (
+               SELECT min(claimable_at) AS due FROM jobs
+                WHERE jobs.queue = own.queue AND claimable_at IS NOT NULL AND turn IS NULL
+             ) AS first) AS due`,
+    queues,
   );
   return row?.ready === true ? { kind: "ready" } : dueFrom(tx.now, row?.due ?? null);
 }

@@ -34,6 +34,7 @@ import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
 import { insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { lockState } from "./moves.ts";
+import type { PlaceHosts } from "./place.ts";
 import { jobText } from "./texts.ts";
 import type { JobCreation } from "../../columns.ts";
 
@@ -79,19 +80,19 @@ export function openJobCreation(
       created(
         job,
         unfinishedMax,
-        (ready) => db.write((tx) => createJob(tx, job, host, ready)),
+        (ready) => db.write((tx) => createJob(tx, job, { own: host }, ready)),
       ),
     order: (order, rules) =>
       created(
         order,
         rules.unfinishedMax,
-        (ready) => db.write((tx) => orderJob(tx, order, rules, host, ready)),
+        (ready) => db.write((tx) => orderJob(tx, order, rules, { own: host }, ready)),
       ),
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       created(
         successor,
         unfinishedMax,
-        (ready) => db.write((tx) => retryJob(tx, uuid, successor, ready)),
+        (ready) => db.write((tx) => retryJob(tx, uuid, successor, host, ready)),
       ),
   };
 }
@@ -99,13 +100,13 @@ export function openJobCreation(
 async function createJob(
   tx: Transaction,
   job: NewJob,
-  host: string,
+  hosts: PlaceHosts,
   ready: PreparedWrite,
 ): Promise<CreateJobOutcome | Unread> {
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : await earlierJob(tx, idempotency);
   if (earlier !== undefined) return await writtenBefore(tx, job.uuid) ?? earlier;
-  const outcome = await placeJob(tx, job, host, ready);
+  const outcome = await placeJob(tx, job, hosts, ready);
   if (isUnread(outcome)) return outcome;
   if (outcome.kind !== "created") return await writtenBefore(tx, job.uuid) ?? outcome;
   if (idempotency !== undefined) await insertKey(tx, idempotency, job.uuid);
@@ -129,7 +130,7 @@ async function orderJob(
   tx: Transaction,
   whole: JobOrder,
   { workflowBytesMax, needsTasks, showing }: OrderRules,
-  host: string,
+  hosts: PlaceHosts,
   ready: PreparedWrite,
 ): Promise<OrderOutcome | Unread> {
   const { workflow_uuid, ...order } = whole;
@@ -147,7 +148,7 @@ async function orderJob(
   if (found.kind === "missing") return await unlessMade({ kind: "no_workflow" });
   const { workflow } = found;
   if (needsTasks && workflow.chain.length === 0) return await unlessMade({ kind: "no_tasks" });
-  const outcome = await createJob(tx, { ...order, workflow }, host, ready);
+  const outcome = await createJob(tx, { ...order, workflow }, hosts, ready);
   if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
   const { kind, job: { uuid } } = outcome;
   return { kind, job: { uuid }, text: await shownJob(tx, uuid, showing) };
@@ -162,7 +163,7 @@ async function shownJob(tx: Transaction, uuid: JobUuid, showing: Showing): Promi
 async function placeJob(
   tx: Transaction,
   job: NewJob,
-  host: string,
+  hosts: PlaceHosts,
   { unfinishedMax, verdicts, paramsSha256 }: PreparedWrite,
 ): Promise<PlaceJobOutcome | Unread> {
   if (await countUnfinished(tx) >= unfinishedMax) {
@@ -174,7 +175,7 @@ async function placeJob(
     return { kind: "full", what: "locks", limit: LOCKS_MAX };
   }
   const lock = job.target === null ? FREE : lockOn(held, verdicts);
-  return lock.kind === "free" ? await insertJob(tx, job, host, paramsSha256) : lock;
+  return lock.kind === "free" ? await insertJob(tx, job, hosts, paramsSha256) : lock;
 }
 
 /** Of a new lock and new targets, one is written and seen before the other is judged. */
@@ -218,6 +219,7 @@ async function retryJob(
   tx: Transaction,
   uuid: JobUuid,
   successor: NewJob,
+  own: string,
   ready: PreparedWrite,
 ): Promise<RetryOutcome | Unread> {
   const row = await lockState(tx, uuid);
@@ -235,7 +237,7 @@ async function retryJob(
     }
     return { kind: "denied", reason: "retried", next_attempt: next };
   }
-  const outcome = await placeJob(tx, successor, row.host, ready);
+  const outcome = await placeJob(tx, successor, { own, before: row.queue }, ready);
   if (!isUnread(outcome) && outcome.kind === "created") {
     await nameNextAttempt(tx, row.id, outcome.job.uuid);
   }

@@ -2,13 +2,14 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { instantAfter } from "../../../domain/instant.ts";
-import type { NewJob } from "../../../domain/job/job.ts";
+import { type NewJob, propsOf } from "../../../domain/job/job.ts";
 import { CREATED, executionOf } from "../../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../../domain/json.ts";
 import type { Transaction } from "../connection.ts";
 import { Changed } from "../server.ts";
 import { queuedWord } from "../notices.ts";
 import { HOLDS_TARGET } from "../schema.ts";
+import { type PlaceHosts, queueFor } from "./place.ts";
 import { definitionFor, insertResult, selectJob } from "./rows.ts";
 import { nextTurn } from "./turns.ts";
 import type { InsertOutcome } from "../../columns.ts";
@@ -16,26 +17,31 @@ import type { InsertOutcome } from "../../columns.ts";
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
  * repeated after a lost answer returns the job of the first call, as it is now.
- * @param host the one that alone may run it
+ * @param hosts those that take it where its params name none
  * @throws {Changed} when the job that prevented it has just ended
  */
 export async function insertJob(
   tx: Transaction,
   job: NewJob,
-  host: string,
+  hosts: PlaceHosts,
   paramsSha256: string | null,
 ): Promise<InsertOutcome> {
   const { now } = tx;
+  const place = await queueFor(tx, job, hosts);
+  if (place.kind === "no_host") return await writtenBefore(tx, job.uuid) ?? place;
+  const { queue, host } = place;
   const definition = await definitionFor(tx, job.workflow);
   const execAfter = job.exec_after ?? instantAfter(now, job.delay_ms ?? 0);
-  const turn = execAfter <= now ? await nextTurn(tx, host, job.workflow.uuid) : null;
+  const turn = execAfter <= now ? await nextTurn(tx, queue, job.workflow.uuid) : null;
   const row = await tx.row<{ id: number }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
-       requested_params, machine_uuid, kept, host, elapsed_ms, phases_ms, lease, starts)
-     VALUES ($1, $2, $3, '${executionOf(CREATED.state)}', '${CREATED.phase}', $4, $5, $5, $6, $7,
-             $8, $9, $10, $11, $12, $13, $14, nullif($15, $8), $16, $17, $18, 0, 0, 0, 0)
+       requested_params, machine_uuid, kept, queue, host, elapsed_ms, phases_ms, lease, starts)
+     SELECT $1, $2, $3::bigint, '${executionOf(CREATED.state)}', '${CREATED.phase}', $4::boolean,
+            $5::text, $5::text, $6::bigint, $7, $8::text, $9, $10, $11, $12, $13, $14,
+            nullif($15::text, $8::text), $16, $17::bigint, $18::text, $19::text, 0, 0, 0, 0
+      WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE uuid = $18::text AND forgotten)
      ON CONFLICT DO NOTHING RETURNING id`,
     job.uuid,
     job.workflow.uuid,
@@ -54,23 +60,20 @@ export async function insertJob(
     job.requested_params === undefined ? null : JSON.stringify(job.requested_params),
     job.machine_uuid ?? null,
     Number(job.idempotency !== undefined),
+    queue,
     host,
   );
   if (row === undefined) {
-    return await writtenBefore(tx, job.uuid) ?? await holderOf(tx, job, paramsSha256);
+    return await writtenBefore(tx, job.uuid) ?? await forgottenOf(tx, queue) ??
+      await holderOf(tx, job, paramsSha256);
   }
-  if (turn !== null) tx.tell(queuedWord(host));
+  if (turn !== null) tx.tell(queuedWord(queue));
   for (const [at, entry] of (job.chain_results ?? []).entries()) {
     await insertResult(tx, row.id, "chain", at, entry);
   }
   const created = await writtenBefore(tx, job.uuid);
   if (created === undefined) throw new Error(`Cannot read job ${job.uuid}: its row is missing`);
   return created;
-}
-
-/** Fields of the engine, including the names of secrets: the workflow may change later. */
-function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObject {
-  return secret_params === undefined ? props : { ...props, secret_params: [...secret_params] };
 }
 
 /** The job of an earlier call of the same request, whose answer was lost. */
@@ -80,6 +83,12 @@ export async function writtenBefore(
 ): Promise<Extract<InsertOutcome, { kind: "created" }> | undefined> {
   const job = await selectJob(tx, uuid);
   return job === undefined ? undefined : { kind: "created", job };
+}
+
+/** Whether the host of a queue was forgotten, which prevented the insert. */
+async function forgottenOf(tx: Transaction, queue: string): Promise<InsertOutcome | undefined> {
+  const row = await tx.row("SELECT 1 AS found FROM hosts WHERE uuid = $1 AND forgotten", queue);
+  return row === undefined ? undefined : { kind: "no_host", host: queue, reason: "forgotten" };
 }
 
 /** The unfinished job that prevented the insert. */

@@ -10,11 +10,11 @@ import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_sto
 import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
-import { failLostJobs, writeSign } from "../hosts.ts";
+import { doLeasesEnd, failLostJobs, noteOutage, writeSign } from "../hosts.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
-import { BYTES, jobsFromRows } from "./rows.ts";
-import { JOB_COLUMNS, type JobRow, type LeaseRow } from "../../columns.ts";
+import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
+import type { LeaseRow } from "../../columns.ts";
 
 /** Gives the lease to a life of a runner, and queues the jobs of its earlier lives again. */
 export async function beginLife(
@@ -49,6 +49,7 @@ export async function renewLease(
   const lease = await lockLease(tx, life.runner_id);
   if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
   await upsertLease(tx, life, leaseMs);
+  await noteOutage(tx);
   const admission = await writeSign(tx, life);
   const own = await lockOwn(tx, life.runner_id);
   const isOf = (hold: Hold, row: SharedStateRow) =>
@@ -73,8 +74,8 @@ export async function renewLease(
 /** Whole jobs, as many as fit; the others follow with the next renewal. */
 async function selectUnknown(tx: Transaction, rows: readonly SharedStateRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
-  const found = await tx.rows<JobRow & { readonly bytes: number }>(
-    `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs WHERE id = ANY($1) ORDER BY id`,
+  const found = await tx.rows<SharedJobRow & { readonly bytes: number }>(
+    `SELECT ${SHARED_COLUMNS}, ${BYTES} AS bytes FROM jobs WHERE id = ANY($1) ORDER BY id`,
     rows.map(({ id }) => id),
   );
   const fit = found.slice(0, fitting(found, 0, CLAIM_BYTES));
@@ -124,17 +125,18 @@ async function selectExecutions(
  */
 export async function rescueJobs(
   tx: Transaction,
-  hosts: readonly string[],
+  queues: readonly string[],
   runner: RunnerId,
 ): Promise<number> {
   await failLostJobs(tx, runner);
+  if (!await doLeasesEnd(tx)) return 0;
   const held = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs
-      WHERE host = ANY($1) AND runner_id IS NOT NULL AND runner_id <> $2
+      WHERE queue = ANY($1) AND runner_id IS NOT NULL AND runner_id <> $2
         AND NOT EXISTS (SELECT 1 FROM runners
                          WHERE runners.runner_id = jobs.runner_id AND leased_until > $3)
       ORDER BY id FOR UPDATE SKIP LOCKED`,
-    hosts,
+    queues,
     runner,
     tx.now,
   );

@@ -12,8 +12,7 @@ import {
 import type { Transaction } from "../connection.ts";
 import { fieldNamed, fieldOf, isText, readable, Values, whereOf } from "../statements.ts";
 import { countsOfAll } from "./counts.ts";
-import { jobsFromRows } from "./rows.ts";
-import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
+import { jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 
 /** Jobs whose results are read at once. */
 const READ_AT_ONCE = 100;
@@ -24,7 +23,7 @@ export async function listJobs(
   filter: JobFilter,
   page: JobPage,
 ): Promise<ListedJob[]> {
-  const rows = await listRows<JobRow>(tx, JOB_COLUMNS, filter, page);
+  const rows = await listRows<SharedJobRow>(tx, SHARED_COLUMNS, filter, page);
   const listed: ListedJob[] = [];
   for (let at = 0; at < rows.length; at += READ_AT_ONCE) {
     const part = rows.slice(at, at + READ_AT_ONCE);
@@ -112,7 +111,7 @@ export async function listRows<Row extends object>(
 
 /** The conditions of the keys that are given; each value is added to those of the statement. */
 export function conditionsOf(filter: JobFilter, values: Values): string[] {
-  const { execution, target, name, workflow_uuid, since, until, params = {} } = filter;
+  const { execution, target, name, workflow_uuid, host, since, until, params = {} } = filter;
   const ofDefinition = (column: string, text: string) =>
     `definition_id IN (SELECT id FROM definitions WHERE ${isText(column, text, values)})`;
   const conditions: string[] = [];
@@ -120,6 +119,7 @@ export function conditionsOf(filter: JobFilter, values: Values): string[] {
   if (target !== undefined) conditions.push(isText("target", target, values));
   if (name !== undefined) conditions.push(ofDefinition("name", name));
   if (workflow_uuid !== undefined) conditions.push(ofDefinition("workflow_uuid", workflow_uuid));
+  if (host !== undefined) conditions.push(isText("host", host, values));
   if (since !== undefined) conditions.push(`created_at >= ${values.add(since)}`);
   if (until !== undefined) conditions.push(`created_at < ${values.add(until)}`);
   for (const [key, value] of Object.entries(params)) {

@@ -17,12 +17,12 @@ import { nextTurn } from "./turns.ts";
 
 /** The columns of SharedStateRow, for SELECT on `jobs`. */
 export const STATE_COLUMNS =
-  `id, uuid, host, workflow_uuid, execution, phase, undoable, claimable_at,
+  `id, uuid, queue, workflow_uuid, execution, phase, undoable, claimable_at,
   started_at, elapsed_ms, elapsed_at, runner_id, lease, starts, callback_host`;
 
-/** A job before a decision, and its host. */
+/** A job before a decision, and its queue. */
 export interface SharedStateRow extends Omit<StateRow, "undoable"> {
-  readonly host: string;
+  readonly queue: string;
   readonly undoable: boolean;
 }
 
@@ -73,7 +73,7 @@ export async function writeMove(
     isHeld(move.to),
     claimable,
     tx.now,
-    claimable ? await nextTurn(tx, row.host, row.workflow_uuid) : null,
+    claimable ? await nextTurn(tx, row.queue, row.workflow_uuid) : null,
     startsAfter(move, row.starts),
     move.ends,
     elapsed_ms === null ? null : Math.round(elapsed_ms),
@@ -96,9 +96,9 @@ export function ranMs(
 /** Notifies other agents of a move: those that may claim the job, and those that wait for it. */
 export function noteMove(
   tx: Transaction,
-  { uuid, host }: Pick<SharedStateRow, "uuid" | "host">,
+  { uuid, queue }: Pick<SharedStateRow, "uuid" | "queue">,
   move: Move,
 ): void {
-  if (isClaimable(move.to)) tx.tell(queuedWord(host));
+  if (isClaimable(move.to)) tx.tell(queuedWord(queue));
   if (move.ends || move.to === "waiting") tx.tell(changedWord(uuid));
 }

@@ -1,7 +1,9 @@
 // Converts between jobs and rows of the shared database, as sqlite/job/rows.ts does for a file.
 
 import { sha256Hex } from "../../../domain/digest.ts";
-import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import { hostState, type JobHost, type RegisteredHost } from "../../../domain/host.ts";
+import type { HostUuid, JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
 import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
 import type { Execution, Phase } from "../../../domain/job/state.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
@@ -9,6 +11,33 @@ import type { JsonObject } from "../../../domain/json.ts";
 import type { Transaction } from "../connection.ts";
 import { Changed } from "../server.ts";
 import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
+
+/** The columns of a job of a shared store. */
+export const SHARED_COLUMNS = `${JOB_COLUMNS}, host`;
+
+/** A row of SHARED_COLUMNS. */
+export interface SharedJobRow extends JobRow {
+  readonly host: HostUuid | null;
+}
+
+/** A column with what is shown of the host of a job. @param jobs what the statement calls the table of jobs */
+export const hostOf = (jobs: string): string =>
+  `(SELECT json_build_object('uuid', uuid, 'name', name, 'seen_at', seen_at,
+  'lease_ms', lease_ms, 'cordoned', cordoned, 'forgotten', forgotten)::text
+    FROM hosts WHERE hosts.uuid = ${jobs}.host) AS host_facts`;
+
+/** A row with that column; null for a job without a registered host. */
+export interface HostOfJob {
+  readonly host_facts: string | null;
+}
+
+/** What answers show of it. */
+export function hostOfJob({ host_facts }: HostOfJob, now: Instant): JobHost | undefined {
+  if (host_facts === null) return undefined;
+  // The text was made by hostOf().
+  const host = JSON.parse(host_facts) as RegisteredHost;
+  return { uuid: host.uuid, name: host.name, state: hostState(host, now) };
+}
 
 /** Approximate bytes of a job, without reading its texts. */
 export const BYTES =
@@ -19,7 +48,7 @@ export const BYTES =
   coalesce((SELECT sum(octet_length(entry)) FROM task_results WHERE job_id = jobs.id), 0))::bigint`;
 
 /** Parses rows into jobs, in their order; the results of all are read at once. */
-export async function jobsFromRows(tx: Transaction, rows: readonly JobRow[]): Promise<Job[]> {
+export async function jobsFromRows(tx: Transaction, rows: readonly SharedJobRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
   const results = await selectResults(tx, rows.map(({ id }) => id));
   const jobs: Job[] = [];
@@ -46,8 +75,8 @@ export async function jobsFromRows(tx: Transaction, rows: readonly JobRow[]): Pr
 
 /** The whole job; undefined when it is missing. */
 export async function selectJob(tx: Transaction, uuid: JobUuid): Promise<Job | undefined> {
-  const rows = await tx.rows<JobRow>(
-    `SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = $1`,
+  const rows = await tx.rows<SharedJobRow>(
+    `SELECT ${SHARED_COLUMNS} FROM jobs WHERE uuid = $1`,
     uuid,
   );
   return (await jobsFromRows(tx, rows))[0];

@@ -26,22 +26,22 @@ export async function selectFinished(tx: Transaction, since: Instant): Promise<H
   return hoursOf(rows);
 }
 
-/** Since when the oldest ready job of these hosts has been waiting; null when none is ready. */
+/** Since when the oldest ready job of these queues has been waiting; null when none is ready. */
 export async function selectOldestReady(
   tx: Transaction,
-  hosts: readonly string[],
+  queues: readonly string[],
 ): Promise<Instant | null> {
   const row = await tx.row<{ oldest: Instant | null }>(
     `SELECT min(ready.claimable_at) AS oldest
-       FROM unnest($1::text[]) AS own (host) CROSS JOIN LATERAL (
-         (SELECT claimable_at FROM jobs WHERE jobs.host = own.host AND turn IS NOT NULL
+       FROM unnest($1::text[]) AS own (queue) CROSS JOIN LATERAL (
+         (SELECT claimable_at FROM jobs WHERE jobs.queue = own.queue AND turn IS NOT NULL
            ORDER BY turn, id LIMIT ${TURNS_MAX})
          UNION ALL
          -- Their time has come, but no runner has looked yet.
          (SELECT claimable_at FROM jobs
-           WHERE jobs.host = own.host AND claimable_at <= $2 AND turn IS NULL
+           WHERE jobs.queue = own.queue AND claimable_at <= $2 AND turn IS NULL
            ORDER BY claimable_at, id LIMIT 1)) AS ready`,
-    hosts,
+    queues,
     tx.now,
   );
   return row?.oldest ?? null;

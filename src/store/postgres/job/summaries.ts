@@ -146,13 +146,14 @@ async function laneOf(
   after: SummaryPlace | undefined,
   values: Values,
 ): Promise<string> {
-  const { uuid, states, target, machine, since, until, finished_since } = filter;
+  const { uuid, states, target, machine, host, since, until, finished_since } = filter;
   const conditions = conditionsOf({
     ...(target === undefined ? {} : { target }),
     ...(since === undefined ? {} : { since }),
     ...(until === undefined ? {} : { until }),
   }, values);
   conditions.push(...await ofDefinitions(tx, filter, values));
+  if (host !== undefined) conditions.push(isText("host", host, values));
   if (machine !== undefined) conditions.push(isText("target", machineTarget(machine), values));
   if (uuid !== undefined) conditions.push(...beginsWith("uuid", uuid, values));
   if (states !== undefined) conditions.push(`execution = ANY(${values.add(states)}::text[])`);

@@ -12,13 +12,14 @@ import {
   summaryFromRow,
   type SummaryRow,
 } from "../../summary_rows.ts";
+import type { JobHost } from "../../../domain/host.ts";
 import type { Transaction } from "../connection.ts";
 import { fieldOf, readable, secretsFrom, secretsOf } from "../statements.ts";
-import { definitionOf } from "./rows.ts";
+import { definitionOf, hostOf, type HostOfJob, hostOfJob } from "./rows.ts";
 import type { JobDefinition } from "../../columns.ts";
 
 /** A row, with the params of the first job of its machine. */
-type SelectedRow = Omit<SummaryRow, "alias"> & { readonly first_params: string | null };
+type SelectedRow = Omit<SummaryRow, "alias"> & HostOfJob & { readonly first_params: string | null };
 
 const SMALL_PARAMS = (row: string) =>
   `CASE WHEN octet_length(${row}.params) <= ${SUMMARY_PARAMS_BYTES_MAX} THEN ${row}.params END`;
@@ -31,6 +32,7 @@ const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.
   octet_length(j.params) AS params_bytes,
   ${SMALL_PARAMS("j")} AS params,
   ${secretsOf("j.props")} AS secrets,
+  ${fieldOf("j.props", "placement")} AS placement, ${hostOf("j")},
   ${fieldOf("j.props", "prev_attempt")} AS prev_attempt,
   ${fieldOf("j.props", "next_attempt")} AS next_attempt,
   CASE WHEN starts_with(j.target, '${MACHINE_TARGET}') THEN (
@@ -49,9 +51,14 @@ export async function summariesById(
        JOIN jobs AS j ON j.id = listed.id ORDER BY listed.place`,
     ids,
   );
-  const read: { readonly row: SummaryRow; readonly definition: JobDefinition }[] = [];
+  const read: {
+    readonly row: SummaryRow;
+    readonly definition: JobDefinition;
+    readonly host: JobHost | undefined;
+  }[] = [];
   for (const row of rows) {
-    read.push({ row: readRow(row), definition: await definitionOf(tx, row.definition_id) });
+    const definition = await definitionOf(tx, row.definition_id);
+    read.push({ row: readRow(row), definition, host: hostOfJob(row, tx.now) });
   }
   const progress = await selectProgress(
     tx,
@@ -60,13 +67,13 @@ export async function summariesById(
       return task === null ? [] : [{ id: row.id, task: task.name }];
     }),
   );
-  for (const { row, definition } of read) {
-    summaries.set(row.id, summaryFromRow(row, definition, progress.get(row.id) ?? null));
+  for (const { row, definition, host } of read) {
+    summaries.set(row.id, summaryFromRow(row, definition, progress.get(row.id) ?? null, host));
   }
   return summaries;
 }
 
-function readRow({ first_params, ...row }: SelectedRow): SummaryRow {
+function readRow({ first_params, host_facts: _, ...row }: SelectedRow): SummaryRow {
   const isOfMachine = row.target?.startsWith(MACHINE_TARGET) === true;
   const alias = isOfMachine ? aliasIn(row.params) ?? aliasIn(first_params) : null;
   return {

@@ -1,6 +1,7 @@
 // Jobs as JSON texts, in parts of bounded size.
 
 import type { JobUuid } from "../../../domain/id.ts";
+import type { JobHost } from "../../../domain/host.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { jobOnWire } from "../../../domain/job/wire.ts";
 import type { JobFilter, JobPage } from "../../job_store.ts";
@@ -13,9 +14,17 @@ import {
 } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
 import { wholeText } from "../held_text.ts";
+import type { BoundValue } from "../server.ts";
 import { listRows } from "./lists.ts";
-import { BYTES, jobsFromRows, selectJob } from "./rows.ts";
-import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
+import {
+  BYTES,
+  hostOf,
+  type HostOfJob,
+  hostOfJob,
+  jobsFromRows,
+  SHARED_COLUMNS,
+  type SharedJobRow,
+} from "./rows.ts";
 
 /** One job; undefined when it is missing. */
 export async function jobText(
@@ -23,8 +32,8 @@ export async function jobText(
   uuid: JobUuid,
   showing: Showing,
 ): Promise<StoredText | undefined> {
-  const job = await selectJob(tx, uuid);
-  return job === undefined ? undefined : textOfJob(job, showing);
+  const [shown] = await selectShown(tx, "uuid = $1", uuid);
+  return shown === undefined ? undefined : textOfJob(shown, showing);
 }
 
 /** Approximate bytes of a job; undefined when it is missing. */
@@ -47,7 +56,7 @@ export async function jobTexts(
     limit,
   });
   const fit = rows.slice(0, fitting(rows));
-  const jobs = await selectJobs(tx, fit.map(({ id }) => id));
+  const jobs = await selectShown(tx, "id = ANY($1::bigint[])", fit.map(({ id }) => id));
   return {
     texts: textsOf(jobs, showing),
     entries: fit.length,
@@ -56,31 +65,42 @@ export async function jobTexts(
   };
 }
 
-/** The jobs of these places, newest first. */
-async function selectJobs(tx: Transaction, ids: readonly number[]): Promise<Job[]> {
-  const rows = await tx.rows<JobRow>(
-    `SELECT ${JOB_COLUMNS} FROM jobs WHERE id = ANY($1::bigint[]) ORDER BY id DESC`,
-    ids,
-  );
-  return await jobsFromRows(tx, rows);
+/** A job, and the host of it. */
+interface ShownJob {
+  readonly job: Job;
+  readonly host: JobHost | undefined;
 }
 
-function textsOf(jobs: readonly Job[], showing: Showing): StoredText[] {
+/** The jobs that fit a condition, newest first, with their hosts. @param value the only one of the condition */
+async function selectShown(
+  tx: Transaction,
+  condition: string,
+  value: BoundValue,
+): Promise<ShownJob[]> {
+  const rows = await tx.rows<SharedJobRow & HostOfJob>(
+    `SELECT ${SHARED_COLUMNS}, ${hostOf("jobs")} FROM jobs WHERE ${condition} ORDER BY id DESC`,
+    value,
+  );
+  const jobs = await jobsFromRows(tx, rows.map(({ host_facts: _, ...row }) => row));
+  return jobs.map((job, at) => ({ job, host: rows[at] && hostOfJob(rows[at], tx.now) }));
+}
+
+function textsOf(jobs: readonly ShownJob[], showing: Showing): StoredText[] {
   if (jobs.length === 0) return [];
   if (showing.apart) return jobs.map((job) => textOfJob(job, showing));
   return [wholeText(jobs.map((job) => jsonOfJob(job, showing)).join(","))];
 }
 
 /** A job as it is shown. */
-export function textOfJob(job: Job, showing: Showing): StoredText {
-  const { secret_params } = job.props;
+export function textOfJob(shown: ShownJob, showing: Showing): StoredText {
+  const { secret_params } = shown.job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
-  return wholeText(jsonOfJob(job, showing), secrets);
+  return wholeText(jsonOfJob(shown, showing), secrets);
 }
 
 /** Masking finds params by their member, so masked jobs show them nowhere else. */
-function jsonOfJob(job: Job, { wording, now, apart }: Showing): string {
-  if (!apart) return JSON.stringify(jobOnWire(job, wording, now));
-  const wire = jobOnWire({ ...job, params: {} }, wording, now);
+function jsonOfJob({ job, host }: ShownJob, { wording, now, apart }: Showing): string {
+  if (!apart) return JSON.stringify(jobOnWire(job, wording, now, host));
+  const wire = jobOnWire({ ...job, params: {} }, wording, now, host);
   return JSON.stringify({ ...wire, params: job.params });
 }

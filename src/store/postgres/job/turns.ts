@@ -1,4 +1,4 @@
-// Turns: the order in which the ready jobs of one host are claimed, fair between workflows. How they are given is
+// Turns: the order in which the ready jobs of one queue are claimed, fair between workflows. How they are given is
 // described in sqlite/job/turns.ts. Agents that give turns at the same time may give one twice: then the older job is
 // claimed first.
 
@@ -9,31 +9,31 @@ import type { Transaction } from "../connection.ts";
 /** The turn of a job of this workflow that becomes ready now. */
 export async function nextTurn(
   tx: Transaction,
-  host: string,
+  queue: string,
   workflow: WorkflowUuid,
 ): Promise<number> {
   const row = await tx.row<{ turn: number }>(
     `SELECT coalesce(
-       (SELECT max(turn) + 1 FROM jobs WHERE host = $1 AND workflow_uuid = $2 AND turn IS NOT NULL),
-       (SELECT min(turn) + 1 FROM jobs WHERE host = $1 AND turn IS NOT NULL),
+       (SELECT max(turn) + 1 FROM jobs WHERE queue = $1 AND workflow_uuid = $2 AND turn IS NOT NULL),
+       (SELECT min(turn) + 1 FROM jobs WHERE queue = $1 AND turn IS NOT NULL),
        0) AS turn`,
-    host,
+    queue,
     workflow,
   );
   return row?.turn ?? 0;
 }
 
-/** Gives turns to the delayed jobs of some hosts that have become due, longest overdue first. */
-export async function readyDelayedJobs(tx: Transaction, hosts: readonly string[]): Promise<void> {
-  const due = await tx.rows<{ id: number; host: string; workflow_uuid: WorkflowUuid }>(
-    `SELECT id, host, workflow_uuid FROM jobs
-      WHERE host = ANY($1) AND claimable_at <= $2 AND turn IS NULL
+/** Gives turns to the delayed jobs of some queues that have become due, longest overdue first. */
+export async function readyDelayedJobs(tx: Transaction, queues: readonly string[]): Promise<void> {
+  const due = await tx.rows<{ id: number; queue: string; workflow_uuid: WorkflowUuid }>(
+    `SELECT id, queue, workflow_uuid FROM jobs
+      WHERE queue = ANY($1) AND claimable_at <= $2 AND turn IS NULL
       ORDER BY claimable_at, id LIMIT ${READY_MAX} FOR UPDATE SKIP LOCKED`,
-    hosts,
+    queues,
     tx.now,
   );
-  for (const { id, host, workflow_uuid } of due) {
-    await writeTurn(tx, id, await nextTurn(tx, host, workflow_uuid));
+  for (const { id, queue, workflow_uuid } of due) {
+    await writeTurn(tx, id, await nextTurn(tx, queue, workflow_uuid));
   }
 }
 

@@ -84,6 +84,9 @@ function goesOnAs(
     case "machine_taken":
       nameRefusedAttempt(db, id, `job ${outcome.job_uuid} has the machine`, now);
       return false;
+    case "no_host":
+      nameRefusedAttempt(db, id, `host ${outcome.host} is ${outcome.reason}`, now);
+      return false;
     default:
       return unreachable(outcome);
   }

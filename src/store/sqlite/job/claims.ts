@@ -10,7 +10,7 @@ import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { CLAIM_BYTES, dueFrom, standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
-import { isCordoned } from "../hosts.ts";
+import { isCordoned } from "../host_rows.ts";
 import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";

@@ -156,7 +156,7 @@ function orderJob(
   if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
   const { kind, job: { uuid } } = outcome;
   const text = outcome.kind === "created"
-    ? createdText(outcome.job, found.bytes, showing)
+    ? createdText(db, outcome.job, found.bytes, showing)
     : undefined;
   return { kind, job: { uuid }, text: text ?? shownJob(db, uuid, showing) };
 }

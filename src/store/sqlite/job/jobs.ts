@@ -2,10 +2,11 @@
 
 import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import type { Job, NewJob } from "../../../domain/job/job.ts";
+import { isFree, type Job, type NewJob, placeOf, propsOf } from "../../../domain/job/job.ts";
 import { CREATED, type Execution, executionOf } from "../../../domain/job/state.ts";
-import type { JsonObject } from "../../../domain/json.ts";
+import type { NoHost } from "../../host_store.ts";
 import type { Connection } from "../connection.ts";
+import { ownHost } from "../host_rows.ts";
 import { HOLDS_TARGET } from "../words.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
 import { jobRow } from "./texts.ts";
@@ -23,6 +24,8 @@ export function insertJob(
   paramsSha256: string | null,
   now: Instant,
 ): InsertOutcome {
+  const missing = missingHost(db, job);
+  if (missing !== undefined) return writtenBefore(db, job.uuid) ?? missing;
   const definition = definitionFor(db, job.workflow);
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
@@ -56,7 +59,18 @@ export function insertJob(
   const { id } = inserted;
   traceCreated(db, { id, definition_id: definition, created_at: now });
   insertFirstResults(db, id, job);
-  return { kind: "created", job: { ...queuedJob(job, now), ...definitionAt(job.workflow) } };
+  return { kind: "created", job: { ...queuedJob(db, job, now), ...definitionAt(job.workflow) } };
+}
+
+/** The host that the params of a job name, when it is not that of the store; a free job may name any. */
+function missingHost(db: Connection, job: NewJob): NoHost | undefined {
+  const { server } = placeOf(job.params);
+  if (server === undefined || isFree(propsOf(job))) return undefined;
+  const own = ownHost(db);
+  if (own !== undefined && (own.uuid === server.toLowerCase() || own.name === server)) {
+    return undefined;
+  }
+  return { kind: "no_host", host: server, reason: "unknown" };
 }
 
 function execAfterOf({ exec_after, delay_ms = 0 }: NewJob, now: Instant): Instant {
@@ -68,13 +82,8 @@ function insertFirstResults(db: Connection, id: number, { chain_results = [] }: 
   for (const [at, entry] of chain_results.entries()) insertResult(db, id, "chain", at, entry);
 }
 
-/** Fields of the engine, including the names of secrets: the workflow may change later. */
-function propsOf({ props = {}, workflow: { secret_params } }: NewJob): JsonObject {
-  return secret_params === undefined ? props : { ...props, secret_params: [...secret_params] };
-}
-
 /** The inserted job, without the parts in its definition. */
-function queuedJob(job: NewJob, now: Instant): Omit<Job, keyof JobDefinition> {
+function queuedJob(db: Connection, job: NewJob, now: Instant): Omit<Job, keyof JobDefinition> {
   const exec_after = execAfterOf(job, now);
   return {
     uuid: job.uuid,
@@ -87,6 +96,7 @@ function queuedJob(job: NewJob, now: Instant): Omit<Job, keyof JobDefinition> {
     locks: job.locks ?? null,
     callback_url: job.callback_url ?? null,
     machine_uuid: job.machine_uuid ?? null,
+    host: ownHost(db)?.uuid ?? null,
     params: job.params,
     requested_params: job.requested_params ?? job.params,
     props: propsOf(job),

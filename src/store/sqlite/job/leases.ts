@@ -9,7 +9,7 @@ import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_sto
 import { CLAIM_BYTES, standingOf, type StateRow } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
-import { isCordoned } from "../hosts.ts";
+import { isCordoned } from "../host_rows.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { selectExecution } from "./jobs.ts";
 import { STATE_COLUMNS, writeMove } from "./moves.ts";

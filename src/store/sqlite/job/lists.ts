@@ -13,6 +13,7 @@ import {
   PARAM_LOOKED_AT_MAX,
 } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
+import { isOtherHost } from "../host_rows.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Stretch, walkPlaces } from "./places.ts";
 import { jobFromRow } from "./rows.ts";
@@ -55,7 +56,9 @@ export function selectJobsOfTarget(db: Connection, target: string, limit: number
 }
 
 /** How many jobs match, by the counters where the filter allows it. */
-export async function countJobs(db: Connection, filter: JobFilter): Promise<number> {
+export async function countJobs(db: Connection, asked: JobFilter): Promise<number> {
+  const { host, ...filter } = asked;
+  if (isOtherHost(db, host)) return 0;
   const { execution, ...others } = filter;
   if (Object.values(others).every((value) => value === undefined)) {
     return await db.durably(() => countByExecution(db, execution));
@@ -90,9 +93,10 @@ export async function hasParam(db: Connection, name: string): Promise<boolean> {
 export async function listRows<Row extends { readonly id: number }>(
   db: Connection,
   columns: string,
-  filter: JobFilter,
+  { host, ...filter }: JobFilter,
   { limit, offset = 0, before }: JobPage,
 ): Promise<Row[]> {
+  if (isOtherHost(db, host)) return [];
   const conditions = conditionsOf(filter);
   if (isOneIndex(filter) && offset <= OFFSET_AT_ONCE_MAX) {
     const all = before === undefined ? conditions : [...conditions, below(before)];

@@ -6,6 +6,7 @@ import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../doma
 import type { Phase } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
+import { ownHost } from "../host_rows.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 import type { JobDefinition, JobRow } from "../../columns.ts";
 
@@ -57,6 +58,7 @@ export function jobFromRow(
     locks: row.locks,
     callback_url: row.callback_url,
     machine_uuid: row.machine_uuid,
+    host: ownHost(db)?.uuid ?? null,
     params,
     requested_params: row.requested_params === null
       ? params

@@ -8,6 +8,7 @@ import type { JobSummary, SummaryFilter, SummaryPlace } from "../../../domain/jo
 import type { SummaryCounts, SummaryPage, SummaryPart } from "../../job_store.ts";
 import { SUMMARIES_LOOKED_AT_MAX } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
+import { isOtherHost } from "../host_rows.ts";
 import { otherWork } from "../../rules.ts";
 import { selectSummaries } from "./summary_rows.ts";
 import { lookAt, PART_BYTES, walkOf } from "./summary_walk.ts";
@@ -23,6 +24,7 @@ export async function listSummaries(
   filter: SummaryFilter,
   { limit, after }: SummaryPage,
 ): Promise<SummaryPart> {
+  if (isOtherHost(db, filter.host)) return { summaries: [] };
   const walk = await db.durably(() => walkOf(db, filter, after?.order));
   const found: number[] = [];
   let place = after;
@@ -62,6 +64,7 @@ export async function countSummaries(
 ): Promise<SummaryCounts> {
   const walk = await db.durably(() => walkOf(db, filter, undefined));
   const counts = new Map<Execution, number>(EXECUTIONS.map((execution) => [execution, 0]));
+  if (isOtherHost(db, filter.host)) return { counts, whole: true };
   let place: SummaryPlace | undefined;
   let jobs = 0;
   let bytes = 0;

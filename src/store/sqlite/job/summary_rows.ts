@@ -12,6 +12,7 @@ import {
   type SummaryRow,
 } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
+import { ownHost } from "../host_rows.ts";
 import { definitionOf } from "./rows.ts";
 
 const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.phase,
@@ -21,7 +22,7 @@ const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.
   (SELECT count(*) FROM task_results WHERE job_id = j.id AND phase = j.phase) AS phase_ended,
   octet_length(j.params) AS params_bytes,
   CASE WHEN octet_length(j.params) <= ${SUMMARY_PARAMS_BYTES_MAX} THEN j.params END AS params,
-  j.props -> '$.secret_params' AS secrets,
+  j.props -> '$.secret_params' AS secrets, j.props -> '$.placement' AS placement,
   j.props ->> '$.prev_attempt' AS prev_attempt, j.props ->> '$.next_attempt' AS next_attempt`;
 
 /** The name of its machine, from this job or from the first one with its target. */
@@ -51,7 +52,7 @@ export function summariesById(
     const definition = definitionOf(db, row.definition_id);
     const task = runningTask(row, definition);
     const progress = task === null ? null : selectProgress(db, row.id, task.name);
-    return [row.id, summaryFromRow(row, definition, progress)];
+    return [row.id, summaryFromRow(row, definition, progress, ownHost(db))];
   }));
 }
 

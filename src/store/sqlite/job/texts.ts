@@ -5,12 +5,12 @@
 import type { JobUuid } from "../../../domain/id.ts";
 import { EXECUTIONS, type Phase, PHASES } from "../../../domain/job/state.ts";
 import {
-  ATTEMPT_FIELDS,
   ENGINE_FIELDS,
   executionOnWire,
   EXTRA_FIELDS_BYTES_MAX,
   jobOnWire,
   NO_EXTRA_FIELDS,
+  SHOWN_FIELDS,
   type Wording,
 } from "../../../domain/job/wire.ts";
 import type { JobFilter, JobPage } from "../../job_store.ts";
@@ -24,6 +24,7 @@ import {
   type TextPage,
 } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
+import { ownHost } from "../host_rows.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { notBefore } from "../../../domain/instant.ts";
 import { valueWeight } from "../../../domain/json_text.ts";
@@ -36,7 +37,7 @@ const SMALL_BYTES = 16 * 1024;
 const JOBS = "jobs AS j JOIN definitions AS d ON d.id = j.definition_id";
 
 /** Members of `props` that responses leave out. */
-const HIDDEN = [...ENGINE_FIELDS].filter((name) => !ATTEMPT_FIELDS.some((shown) => shown === name));
+const HIDDEN = [...ENGINE_FIELDS].filter((name) => !SHOWN_FIELDS.includes(name));
 const SHOWN_PROPS = `json_remove(j.props, ${HIDDEN.map((name) => `'$.${name}'`).join(", ")})`;
 /** Properties set by tasks, as members with a trailing comma. */
 const PROPS = `CASE WHEN j.props = '{}' OR ${SHOWN_PROPS} = '{}' THEN ''
@@ -96,6 +97,10 @@ const WAIT = `CASE
   WHEN j.claimable_at <= ?1 THEN ',"reason":"waiting_for_slot"'
   ELSE ',"reason":"scheduled","next_run_at":"' || j.claimable_at || '"' END`;
 
+/** The host of every job of this store. */
+const HOST = `(SELECT concat(',"host":', json_quote(name), ',"host_uuid":"', uuid, '"',
+  CASE cordoned WHEN 1 THEN ',"host_state":"cordoned"' END) FROM hosts)`;
+
 type ShownAs = Pick<Showing, "wording" | "apart">;
 
 /** Masking finds params by their member, so masked jobs show them nowhere else. */
@@ -128,7 +133,7 @@ function piecesOf(showing: ShownAs): readonly [sql: string, large?: Large][] {
       ',"exec_after":"', j.exec_after, '","params":'`],
     ["j.params", "params"],
     [`${given("target")}, ${given("locks")}, ${given("callback_url")}, ${plain("created_at")},
-      ${plain("started_at")}, ${plain("finished_at")}, ${plain("runner_id")},
+      ${plain("started_at")}, ${plain("finished_at")}, ${plain("runner_id")}, ${HOST},
       ',"elapsed":', ${ELAPSED}, '}'`],
   ];
 }
@@ -201,6 +206,7 @@ export function jobText(
  * @param workflowBytes bytes of the workflow, whose tasks are in the text
  */
 export function createdText(
+  db: Connection,
   job: Job,
   workflowBytes: number,
   showing: Showing,
@@ -211,7 +217,7 @@ export function createdText(
   const { secret_params } = job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
   // The request came before its job was written: a job that is ready would seem to be delayed.
-  const shown = jobOnWire(job, wording, notBefore(job.created_at, now));
+  const shown = jobOnWire(job, wording, notBefore(job.created_at, now), ownHost(db));
   return textOf([JSON.stringify(shown)], secrets);
 }
 

@@ -1,0 +1,71 @@
+// Where a new job goes: into the queue of the one host that may run it, or into that of the free jobs.
+
+import type { HostUuid } from "../../../domain/id.ts";
+import { isFree, type NewJob, placeOf, propsOf } from "../../../domain/job/job.ts";
+import { machineTarget } from "../../../domain/job/summary.ts";
+import { ANY_HOST } from "../../../domain/job/workflow.ts";
+import type { NoHost } from "../../host_store.ts";
+import type { Transaction } from "../connection.ts";
+import { findHost } from "../hosts.ts";
+import { HOLDS_TARGET } from "../schema.ts";
+
+/** Hosts that take a job which names none and has no machine. */
+export interface PlaceHosts {
+  /** The host of the agent that accepts it. */
+  readonly own: string;
+  /** The queue of the job that it repeats. */
+  readonly before?: string;
+}
+
+/** The queue of a job, and the host that alone may run it; null for a free job. */
+type JobQueue = { readonly kind: "queue"; readonly queue: string; readonly host: string | null };
+
+/** The queue of a new job, or why no host can run it. */
+export async function queueFor(
+  tx: Transaction,
+  job: NewJob,
+  { own, before }: PlaceHosts,
+): Promise<JobQueue | NoHost> {
+  if (isFree(propsOf(job))) return { kind: "queue", queue: ANY_HOST, host: null };
+  const { server, machine } = placeOf(job.params);
+  if (server !== undefined) return await queueOfHost(tx, server);
+  const owner = machine === undefined ? undefined : await ownerOf(tx, machine);
+  const host = owner ?? (await isUsable(tx, before) ? before : undefined) ?? own;
+  return { kind: "queue", queue: host, host };
+}
+
+async function queueOfHost(tx: Transaction, name: string): Promise<JobQueue | NoHost> {
+  const found = await findHost(tx, name);
+  if (found.kind !== "found") {
+    const reason = found.kind === "ambiguous" ? "ambiguous" : "unknown";
+    return { kind: "no_host", host: name, reason };
+  }
+  const { uuid, forgotten } = found.host;
+  if (forgotten) return { kind: "no_host", host: name, reason: "forgotten" };
+  return { kind: "queue", queue: uuid, host: uuid };
+}
+
+/** The host that a machine was claimed on, or whose job was the last one that acted on it. */
+async function ownerOf(tx: Transaction, machine: string): Promise<string | undefined> {
+  const row = await tx.row<{ host: HostUuid }>(
+    `SELECT host FROM (
+       (SELECT owner AS host FROM machine_claims WHERE uuid = $1)
+       UNION ALL
+       (SELECT host FROM jobs
+         WHERE target = $2 AND machine_uuid = $1 AND (execution = 'succeeded' OR ${HOLDS_TARGET})
+         ORDER BY id DESC LIMIT 1)) AS owners
+      WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = owners.host AND forgotten) LIMIT 1`,
+    machine,
+    machineTarget(machine),
+  );
+  return row?.host;
+}
+
+/** Whether the queue of an earlier job is that of a host that may still run jobs. */
+async function isUsable(tx: Transaction, queue: string | undefined): Promise<boolean> {
+  if (queue === undefined || queue === ANY_HOST) return false;
+  return await tx.row(
+    "SELECT 1 AS found FROM hosts WHERE uuid = $1 AND forgotten",
+    queue,
+  ) === undefined;
+}
