@@ -6,6 +6,7 @@ import { messageOf } from "../../src/domain/error.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import type { JsonObject } from "../../src/domain/json.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { OUTAGE, type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
@@ -59,7 +60,7 @@ async function withFleet(run: (fleet: Fleet) => Promise<void>): Promise<void> {
   });
 }
 
-async function workflowOf(agent: AgentProcess, definition: typeof WAITS): Promise<string> {
+async function workflowOf(agent: AgentProcess, definition: JsonObject): Promise<string> {
   return String((await agent.post("/workflows", definition)).body.uuid);
 }
 
@@ -113,6 +114,81 @@ postgresTest(
       assertEquals(await executionAt(other, held), "running");
       const again = await start("one");
       await again.said('"jobs rescued"');
+    }),
+);
+
+/** A workflow whose jobs any host may run, for this long. */
+const FREE = (ms: number) => ({
+  name: "free",
+  placement: "any",
+  chain: [{
+    body: `(job, cb) => sleep(${ms}).then(() => info({ done: true })).then(() => cb())`,
+  }],
+});
+
+postgresTest(
+  "a job that names a host is run there, wherever it is sent; an unknown host is refused by name",
+  () =>
+    withFleet(async ({ one, other, store }) => {
+      const [host] = (await store.hosts.list()).filter(({ uuid }) => other.log().includes(uuid));
+      assert(host !== undefined);
+      const workflow = await workflowOf(one, WAITS);
+      const sent = await one.post("/jobs", { workflow, server_uuid: host.uuid });
+      assertEquals([sent.status, sent.body.host_uuid], [201, host.uuid]);
+      const job = String(sent.body.uuid);
+      await until("the job to wait", async () => await executionAt(one, job) === "waiting");
+      assertStringIncludes(other.log(), job);
+      const listed = await one.get(`/jobs?host=${host.uuid}`);
+      assertEquals(listed.headers.get("x-count"), "1");
+      const refused = await one.post("/jobs", { workflow, server_uuid: "nowhere" });
+      assertEquals(refused.status, 409);
+      assertStringIncludes(String(refused.body.message), '"nowhere"');
+      await other.kill();
+      const away = await until("the host to be away", async () => {
+        const { body } = await one.post("/jobs", { workflow, server_uuid: host.uuid, n: 1 });
+        return body.host_state === "away" ? body : undefined;
+      });
+      assertEquals(away.execution, "queued");
+    }),
+);
+
+postgresTest(
+  "a free job touches no host, and goes to another one when its agent stands still",
+  () =>
+    withFleet(async ({ one, other }) => {
+      const touching = {
+        name: "touching",
+        placement: "any",
+        chain: [{
+          body: "(job, cb) => vmadm.list().then(() => cb(), (error) => cb(error.message))",
+        }],
+      };
+      const touched = await one.post("/jobs", { workflow: await workflowOf(one, touching) });
+      const refused = await until("the job to end", async () => {
+        const { body } = await other.get(`/jobs/${touched.body.uuid}/wait?timeout=60`);
+        return body.execution === "failure" ? body : undefined;
+      });
+      assertStringIncludes(JSON.stringify(refused.chain_results), "Cannot call vmadm.list");
+
+      const workflow = await workflowOf(one, FREE(2_000));
+      const job = String((await one.post("/jobs", { workflow })).body.uuid);
+      const runner = await until("the job to run", async () => {
+        const { body } = await one.get(`/jobs/${job}`);
+        return body.execution === "running" ? String(body.host_uuid) : undefined;
+      });
+      const [holder, next] = one.log().includes(runner) ? [one, other] : [other, one];
+      holder.signal("SIGSTOP");
+      const ended = await until("the other host to end it", async () => {
+        const { body } = await next.get(`/jobs/${job}/wait?timeout=60`);
+        return body.execution === "success" ? body : undefined;
+      });
+      holder.signal("SIGCONT");
+      await holder.said("process stood still");
+      assertEquals(ended.host_uuid === runner, false);
+      // What the first one did is not recorded: neither its result nor what it would have reported.
+      assertEquals((await next.get(`/jobs/${job}/info`)).body, { items: [{ done: true }] });
+      const { body } = await holder.get(`/jobs/${job}`);
+      assertEquals((body.chain_results as readonly unknown[]).length, 1);
     }),
 );
 

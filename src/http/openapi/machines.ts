@@ -6,12 +6,8 @@ import { MACHINE } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import {
-  LEFTOVER_DROPPED,
-  MACHINE_QUERY_FIELDS,
-  MACHINE_READ,
-  VNC_INFO,
-} from "../routes/machines.ts";
+import { LEFTOVER_DROPPED } from "../routes/leftovers.ts";
+import { MACHINE_QUERY_FIELDS, MACHINE_READ, VNC_INFO } from "../routes/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
   DESCRIPTION,

@@ -13,15 +13,14 @@ import {
   whole,
 } from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
-import { object, type ObjectOf } from "../../domain/description/object.ts";
-import { about, anyText, integer, parse, text } from "../../domain/description/value.ts";
+import type { ObjectOf } from "../../domain/description/object.ts";
+import { about, anyText, integer, text } from "../../domain/description/value.ts";
 import { AgentError, invalidArgument, whileThere } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { msBetween } from "../../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { parseMachineBody } from "../../domain/machine/machine.ts";
 import { dryRun } from "../../machines/provision_job.ts";
-import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../machines/leftovers.ts";
 import {
   type MachineAction,
   machineNotFound,
@@ -34,7 +33,7 @@ import { otherHost } from "../peers/forwarding.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
-import { readJson, smallBody, wholeBody } from "../request/json_body.ts";
+import { readJson, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import {
   historyOf,
@@ -310,40 +309,6 @@ async function reportedBy(
 /** A machine as the caller may see it. Its `media` is a param of its job. */
 function shownMachine(c: Context<HttpEnv>, machine: ShownMachine): ShownMachine {
   return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
-}
-
-// /agent/v1/leftovers: what jobs should have removed from the host and could not. The agent keeps trying. The list shows what is pending, and an operator may drop what no attempt can remove.
-
-/** The body of a request to drop one, which has no options. */
-const dropRequest = object({});
-
-export const LEFTOVER_DROPPED = whole("What the agent no longer tries to remove.", {
-  dropped: shapeRef("Leftover", LEFTOVER),
-  note: { ...TEXT, description: "A sentence for people." },
-});
-
-/** The route of leftovers. @see docs/machines.md, Leftovers */
-export function leftoverRoutes(
-  { store, wording, limits, log }: Pick<HttpContext, "store" | "wording" | "limits" | "log">,
-): Hono<HttpEnv> {
-  const app = new Hono<HttpEnv>();
-  app.get("/agent/v1/leftovers", async (c) => {
-    const left = await store.machineClaims.left(PAGE_MAX);
-    return c.json(left.map((leftover) => leftoverOnWire(leftover, wording)));
-  });
-  app.delete("/agent/v1/leftovers/:uuid", async (c) => {
-    const uuid = machineUuid(c);
-    parse(dropRequest, await readJson(c, smallBody(limits)), "", "request to drop a leftover");
-    const dropped = await dropLeftover(uuid, { store, log });
-    const note = `The agent does not try again to remove machine ${uuid} from host ` +
-      `${JSON.stringify(dropped.host)}. What is left there stays.`;
-    const answer: ShapeOf<typeof LEFTOVER_DROPPED> = {
-      dropped: leftoverOnWire(dropped, wording),
-      note,
-    };
-    return c.json(answer);
-  });
-  return app;
 }
 
 // A machine in answers: what vmadm reports, and what its jobs add.

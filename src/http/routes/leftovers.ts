@@ -1,0 +1,44 @@
+// /agent/v1/leftovers: what jobs should have removed from the host and could not. The agent keeps trying. The list
+// shows what is pending, and an operator may drop what no attempt can remove.
+
+import { Hono } from "hono";
+import { type ShapeOf, shapeRef, TEXT, whole } from "../../domain/description/answer.ts";
+import { object } from "../../domain/description/object.ts";
+import { parse } from "../../domain/description/value.ts";
+import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
+import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../machines/leftovers.ts";
+import type { HttpContext, HttpEnv } from "../context.ts";
+import { readJson, smallBody } from "../request/json_body.ts";
+import { PAGE_MAX } from "../request/query.ts";
+
+/** The body of a request to drop one, which has no options. */
+const dropRequest = object({});
+
+export const LEFTOVER_DROPPED = whole("What the agent no longer tries to remove.", {
+  dropped: shapeRef("Leftover", LEFTOVER),
+  note: { ...TEXT, description: "A sentence for people." },
+});
+
+/** The route of leftovers. @see docs/machines.md, Leftovers */
+export function leftoverRoutes(
+  { store, wording, limits, log }: Pick<HttpContext, "store" | "wording" | "limits" | "log">,
+): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  app.get("/agent/v1/leftovers", async (c) => {
+    const left = await store.machineClaims.left(PAGE_MAX);
+    return c.json(left.map((leftover) => leftoverOnWire(leftover, wording)));
+  });
+  app.delete("/agent/v1/leftovers/:uuid", async (c) => {
+    const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid"), "machine");
+    parse(dropRequest, await readJson(c, smallBody(limits)), "", "request to drop a leftover");
+    const dropped = await dropLeftover(uuid, { store, log });
+    const note = `The agent does not try again to remove machine ${uuid} from host ` +
+      `${JSON.stringify(dropped.host)}. What is left there stays.`;
+    const answer: ShapeOf<typeof LEFTOVER_DROPPED> = {
+      dropped: leftoverOnWire(dropped, wording),
+      note,
+    };
+    return c.json(answer);
+  });
+  return app;
+}
