@@ -30,6 +30,7 @@ export class Standstill {
   }
 
   start(): void {
+    this.look();
     this.#looks = setInterval(() => this.look(), CLOCK_LOOK_MS);
   }
 
