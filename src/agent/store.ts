@@ -127,7 +127,8 @@ async function openStore(
   const path = join(state.path, DATABASE_NAME);
   removeUnfinishedRestore(path);
   const stored = config.store.value;
-  await requireJobsHere(state.path, stored.kind === "postgres" ? stored.url : undefined);
+  const url = stored.kind === "postgres" ? stored.url : undefined;
+  await requireJobsHere(state.path, state.runner.life.runner_id, url);
   const file = await openSqliteStore(path, {
     broken,
     ...(committing === undefined ? {} : { committing, migrating: committing }),

@@ -8,6 +8,7 @@ import {
   type MoveMark,
   readMoveMark,
   removeMoveMark,
+  requireMoved,
   writeMoveMark,
 } from "../state_dir/move_mark.ts";
 import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
@@ -29,10 +30,12 @@ export async function moveStore(config: Config, way: "there" | "back"): Promise<
     if (found !== undefined && found.url !== server.url) {
       throw new AgentError("conflict", `Cannot move: the jobs went to ${found.url} before`);
     }
+    const host = state.runner.life.runner_id;
+    if (found !== undefined) requireMoved(found, host);
     const from = openMovedRows(join(state.path, DATABASE_NAME));
-    const mark = (word: MoveMark["word"]) => writeMoveMark(state.path, { word, url: server.url });
+    const mark = (word: MoveMark["word"]) =>
+      writeMoveMark(state.path, { word, url: server.url, host });
     try {
-      const host = state.runner.life.runner_id;
       if (way === "back") {
         if (found === undefined) {
           throw new AgentError("conflict", "Cannot move back: the jobs are in the state folder");

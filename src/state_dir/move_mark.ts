@@ -13,11 +13,16 @@ export interface MoveMark {
   readonly word: "moving" | "moved" | "returning";
   /** The address of the shared database. */
   readonly url: string;
+  /** The uuid by which the jobs are bound there: a copy of the folder has another one, and none of them. */
+  readonly host: string;
 }
 
 /** Writes the mark. @throws {AgentError} as replaceOwnFile() */
-export async function writeMoveMark(stateDir: string, { word, url }: MoveMark): Promise<void> {
-  await replaceOwnFile(join(stateDir, NAME), `${word}\n${url}\n`);
+export async function writeMoveMark(
+  stateDir: string,
+  { word, url, host }: MoveMark,
+): Promise<void> {
+  await replaceOwnFile(join(stateDir, NAME), `${word}\n${url}\n${host}\n`);
 }
 
 /** Removes the mark: the jobs are in the state folder alone. */
@@ -32,22 +37,25 @@ export async function removeMoveMark(stateDir: string): Promise<void> {
 export async function readMoveMark(stateDir: string): Promise<MoveMark | undefined> {
   const text = (await readOwnFile(join(stateDir, NAME)))?.text;
   if (text === undefined) return undefined;
-  const [word = "", url = ""] = text.split("\n");
-  if (word === "moving" || word === "moved" || word === "returning") return { word, url };
+  const [word, url = "", host = ""] = text.split("\n");
+  if (word === "moving" || word === "moved" || word === "returning") return { word, url, host };
   throw new AgentError("conflict", `Cannot read ${NAME} of ${stateDir}: it is no mark of a move`);
 }
 
 /**
  * Refuses to start an agent whose jobs are elsewhere.
+ * @param host its uuid
  * @param shared the address of its shared database, if it has one
  * @throws {AgentError} `conflict`
  */
 export async function requireJobsHere(
   stateDir: string,
+  host: string,
   shared: string | undefined,
 ): Promise<void> {
   const mark = await readMoveMark(stateDir);
   if (mark === undefined) return;
+  requireMoved(mark, host);
   if (mark.word === "moved" && shared === mark.url) return;
   const why = {
     moving: "a move of the jobs was cut off: go on with `zonewright db move`, or add --back",
@@ -56,4 +64,13 @@ export async function requireJobsHere(
     returning: "a move of the jobs was cut off: go on with `zonewright db move --back`",
   }[mark.word];
   throw new AgentError("conflict", `Cannot use the store: ${why}`);
+}
+
+/** @throws {AgentError} `conflict` when the jobs were moved for another host, in whose folder's copy this one is */
+export function requireMoved(mark: MoveMark, host: string): void {
+  if (mark.host === host) return;
+  const message =
+    `Cannot use the store: this folder is a copy, whose jobs were moved to ${mark.url} for ` +
+    `host ${mark.host}, and this is host ${host}: expected an empty state folder`;
+  throw new AgentError("conflict", message);
 }

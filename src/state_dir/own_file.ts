@@ -134,7 +134,7 @@ export async function readOwnFile(
 }
 
 /**
- * Writes a file of a state folder: a new one, on the disk before it has the name. What a kill has left
+ * Writes a file of a state folder: a new one, on the disk before it has the name, as is the name at the end. What a kill has left
  * under the unfinished name is removed and never written to.
  * @throws {AgentError} as stateFolderError(), and `forbidden` for anything but a file of the owner
  */
@@ -147,6 +147,8 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
     using file = await Deno.open(unfinished, { write: true, createNew: true, mode: FILE_MODE });
     await writeWhole(file, text);
     await Deno.rename(unfinished, path);
+    using folder = await Deno.open(dirname(path));
+    await folder.sync();
   } catch (error) {
     throw stateFolderError(dirname(path), error);
   }

@@ -139,8 +139,8 @@ const LIVES_MAX = 64;
  */
 async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runner"]> {
   const file = join(path, "runner_id");
-  const { dev, ino } = await Deno.stat(path);
-  const here = `${dev}:${ino}`;
+  // The inode alone: some systems number their devices again at each boot.
+  const here = `inode ${(await Deno.stat(path)).ino}`;
   const [id, folder, ...lives] = (await readOwnFile(file))?.text.trim().split("\n") ?? [];
   const known = isUuid(id) && folder === here;
   const runner_id = known ? id as RunnerId : newUuid<RunnerId>();

@@ -118,10 +118,13 @@ postgresTest(
       const again = await start("gz01");
       const unready = async () => JSON.stringify((await again.get("/readyz")).body);
       await until("the host to say so", async () => (await unready()).includes("was forgotten"));
-      const waits = await newJob(again, "/b", "queued");
+      const workflow = String(body.workflow_uuid);
+      const refused = await again.post("/jobs", { workflow, target: "/b" });
+      assertEquals(refused.status, 409);
+      assertStringIncludes(String(refused.body.message), `"${uuid}" was forgotten`);
       assertEquals((await hostAt(other, "gz01")).state, "forgotten");
       assertEquals((await cli(other, "host", "uncordon", uuid)).stdout, "gz01 connected\n");
-      await other.job(waits, "running");
-      await other.post(`/jobs/${waits}/cancel`);
+      const next = await newJob(again, "/b", "running");
+      await other.post(`/jobs/${next}/cancel`);
     }),
 );

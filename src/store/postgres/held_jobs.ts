@@ -2,7 +2,7 @@
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
-import { type Job, jobAfter } from "../../domain/job/job.ts";
+import { isFree, type Job, jobAfter } from "../../domain/job/job.ts";
 import { afterTask, heldIn, isClaimable, isHeld } from "../../domain/job/state.ts";
 import { valueWeight } from "../../domain/json_text.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
@@ -10,9 +10,6 @@ import type { MachineClaim } from "../machine_claim_store.ts";
 
 /** Bytes of a job that is known here; of a larger one only its claim is, or it would take the memory of running jobs. */
 const KNOWN_BYTES_MAX = 512 * 1024;
-
-/** The placement of a job, in its props, that any host may run. */
-const FREE_PLACEMENT = "any";
 
 interface HeldJob {
   readonly lease: number;
@@ -124,7 +121,7 @@ export class HeldJobs {
     const { uuid, lease, params, props, chain_results, onerror_results } = job;
     let bytes = valueWeight(params) + valueWeight(props);
     for (const { result } of [...chain_results, ...onerror_results]) bytes += valueWeight(result);
-    const free = props.placement === FREE_PLACEMENT;
+    const free = isFree(props);
     this.#jobs.set(uuid, { lease, free, job: bytes <= KNOWN_BYTES_MAX ? job : undefined, left });
   }
 }

@@ -7,7 +7,7 @@
 //
 // Each write still names its claim. Where a job was canceled meanwhile the database refuses it, and the host undoes.
 
-import { AgentError, isAway } from "../../domain/error.ts";
+import { AgentError, isAway, unreachable } from "../../domain/error.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -229,8 +229,10 @@ async function carryOut(
     case "claim":
       await machineClaims.take(entry.machine);
       return true;
-    default:
+    case "unclaim":
       await machineClaims.release(entry.uuid, entry.job_uuid);
       return true;
+    default:
+      return unreachable(entry);
   }
 }

@@ -39,6 +39,7 @@ export async function moveToShared(
 ): Promise<MoveReport> {
   return await withDatabase(server, async (db) => {
     const columns = await db.read(columnsOf);
+    await requireAdmitted(db, host);
     await begun();
     const insert = inserter(columns, { host, queue: host, owner: host });
     const workflows = from.workflows();
@@ -89,13 +90,23 @@ export async function moveBack(
     const claims = to.claims();
     removed += await db.write((tx) =>
       tx.run(
-        "DELETE FROM machine_claims WHERE uuid = ANY($1)",
+        "DELETE FROM machine_claims WHERE uuid = ANY($1) AND owner = $2",
         claims.map(({ uuid }) => String(uuid)),
+        host,
       )
     );
     const whole = { workflows: 0, jobs, claims: claims.length };
     return { ...whole, passed: jobs + claims.length - removed };
   });
+}
+
+/** @throws {AgentError} `conflict` for a forgotten host, whose jobs would fail as they come */
+async function requireAdmitted(db: SharedDatabase, host: string): Promise<void> {
+  const sql = "SELECT 1 AS found FROM hosts WHERE uuid = $1 AND forgotten";
+  if (await db.read((tx) => tx.row(sql, host)) === undefined) return;
+  const message =
+    `Cannot move: host ${host} was forgotten, expected \`zonewright host uncordon\` first`;
+  throw new AgentError("conflict", message);
 }
 
 async function withDatabase<T>(

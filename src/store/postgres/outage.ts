@@ -266,9 +266,17 @@ class Outage {
     }
   }
 
-  /** One that was canceled, and that its runner goes on to undo. */
+  /** One that was canceled: its runner goes on to undo it, or has left it. */
   #seen(job: Job): void {
-    const { uuid, runner_id, phase } = job;
+    const { uuid, runner_id, phase, lease } = job;
+    if (runner_id === null) {
+      const known = this.#held.get(uuid);
+      // A read that began before a claim says less than the claim.
+      if (known !== undefined && known.lease <= lease && !this.#journal.waits) {
+        this.#held.lost(uuid);
+      }
+      return;
+    }
     if (runner_id !== this.#runner || phase !== "oncancel" || !isHeld(stateOf(job))) return;
     if (!this.#held.has(uuid) || this.#held.get(uuid)?.phase !== phase) this.#held.took(job);
   }
