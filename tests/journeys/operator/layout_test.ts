@@ -197,6 +197,17 @@ const BUILDS: JsonValue = {
   }],
 };
 
+const HOSTS: JsonValue = ([
+  ["gz01", "connected", 3, 12, 1],
+  ["gz02.rack-4.example.org", "cordoned", 1, 0, 4],
+  ["gz03", "away", 2, 7, 86_400],
+] as const).map(([name, state, running, queued, age_seconds], at) => ({
+  ...{ uuid: `${at}f1c2e4a-0b3d-4c5e-8f6a-2b1d3c4e5f6a`, name, state, this_host: at === 0 },
+  ...{ version: "0.1.0", slots: 8, running, queued, capabilities: ["vmadm"], brands: ["bhyve"] },
+  ...{ address: null, generation: 3, seen_at: "2026-01-31T18:20:00.000Z", age_seconds },
+  ...{ lease_seconds: 30, cordoned: state === "cordoned", forgotten: false },
+}));
+
 /** Each list with the path that it asks for, and the document that it gets. */
 const LISTS: readonly (readonly [line: string, path: string, answer: JsonValue])[] = [
   ["job list", "/agent/v1/jobs", { jobs: JOBS, next: null }],
@@ -204,6 +215,7 @@ const LISTS: readonly (readonly [line: string, path: string, answer: JsonValue])
   ["workflow list", "/workflows", WORKFLOWS],
   ["machine leftovers", "/agent/v1/leftovers", LEFTOVERS],
   ["media list", "/agent/v1/media/library", LIBRARY],
+  ["host list", "/agent/v1/hosts", HOSTS],
   ["image find", "/agent/v1/images", IMAGES],
   ["image list", "/v1/index.json", DISTROS],
   ["image list debian", "/v1/distros/debian/index.json", RELEASES],
