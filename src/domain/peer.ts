@@ -21,7 +21,7 @@ export const CALL_BYTES_MAX = 64 * 1024;
 /** What WebCrypto calls the algorithm of keys and signatures. */
 export const KEY_ALGORITHM = "Ed25519";
 /** Signed first, so that the signature stands for nothing else. */
-const PURPOSE = "zonewright call 1";
+const PURPOSE = "zonewright-call-1";
 const CALL_CHARS_MAX = 2048;
 const BASE64URL = /^[A-Za-z0-9_-]+$/;
 /** 16 random bytes, as secretText() writes them. */

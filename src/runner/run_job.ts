@@ -2,7 +2,7 @@
 // starts. runner.ts claims.
 
 import type { JobUuid } from "../domain/id.ts";
-import { AgentError } from "../domain/error.ts";
+import { AgentError, isAway } from "../domain/error.ts";
 import { notBefore } from "../domain/instant.ts";
 import {
   errorLine,
@@ -148,7 +148,7 @@ class JobRun {
       this.#phaseBeganMs += monotonicMs() - beganMs;
     }
     if (!(await this.#claimed())) return "stopped";
-    const job = await this.#insist(() => store.jobs.get(this.#job.uuid), "job not read");
+    const job = await this.#insist(() => store.jobs.get(this.#job.uuid), "job not read", isAway);
     if (this.#stops.shutdown.signal.aborted) return await this.#stopped();
     if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
       return "stopped";
@@ -192,7 +192,7 @@ class JobRun {
   async #successor(): Promise<NewJob | null | undefined> {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
-    const answer = await this.#insist(read, "workflow not read");
+    const answer = await this.#insist(read, "workflow not read", isAway);
     if (answer?.found === undefined) return answer === undefined ? undefined : null;
     return successorOf(this.#job, answer.found.workflow, newUuid<JobUuid>());
   }
@@ -332,11 +332,10 @@ class JobRun {
   /** After losing the job: whether it was canceled and left its oncancel chain to this runner. */
   async #takeUpCancel(): Promise<boolean> {
     const claimed = await this.#claimed();
-    const read = () => this.#deps.store.jobs.get(this.#job.uuid);
-    const job = await this.#insist(read, "job not read");
+    const { jobs } = this.#deps.store;
+    const job = await this.#insist(() => jobs.get(this.#job.uuid), "job not read", isAway);
     if (job?.execution === "canceled") this.#logEnd(job);
-    if (!claimed || job === undefined || job.phase !== "oncancel") return false;
-    if (!this.#isStillOurs(job)) return false;
+    if (!claimed || job?.phase !== "oncancel" || !this.#isStillOurs(job)) return false;
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
     // Discards what the canceled task set.
@@ -368,24 +367,25 @@ class JobRun {
     return await this.#insist(writeOwn, failure);
   }
 
-  /** Repeats a call until the store answers; undefined when the agent stops first. */
-  async #insist<T>(call: () => Promise<T>, failure: string): Promise<T | undefined> {
+  /** Repeats a call while it fails so; undefined when the agent stops first. */
+  async #insist<T>(call: () => Promise<T>, failure: string, so = (_error: unknown) => true) {
     return await untilDone(call, {
       firstMs: WRITE_AGAIN_FIRST_MS,
       longestMs: WRITE_AGAIN_LONGEST_MS,
       signal: this.#stops.shutdown.signal,
-      onFailure: (error) => this.#deps.log.error(failure, { job_uuid: this.#job.uuid, error }),
+      onFailure: (error) => {
+        if (!so(error)) throw error;
+        this.#deps.log.error(failure, { job_uuid: this.#job.uuid, error });
+      },
     });
   }
 
   #logEnd(job: Job): void {
     const end = { job_uuid: job.uuid, workflow: job.name, execution: job.execution };
     const failed = job.execution === "failed" ? job.chain_results.at(-1) : undefined;
-    if (failed === undefined) this.#deps.log.info("job finished", end);
-    else {
-      const { name: task, attempts, error } = failed;
-      this.#deps.log.warn("job finished", { ...end, task, attempts, error: this.#lineOf(error) });
-    }
+    if (failed === undefined) return this.#deps.log.info("job finished", end);
+    const { name: task, attempts, error } = failed;
+    this.#deps.log.warn("job finished", { ...end, task, attempts, error: this.#lineOf(error) });
   }
 
   #lineOf(error: JsonValue): string {
@@ -394,7 +394,7 @@ class JobRun {
 
   #logTask(entry: TaskResult): void {
     const { uuid, phase } = this.#job;
-    const failed = entry.error === "" ? {} : { error: this.#lineOf(entry.error) };
-    this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...failed });
+    const error = entry.error === "" ? {} : { error: this.#lineOf(entry.error) };
+    this.#deps.log.info("task ended", { job_uuid: uuid, phase, task: entry.name, ...error });
   }
 }

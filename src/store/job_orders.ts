@@ -114,7 +114,7 @@ export async function hostOf(
 ): Promise<ListedHost> {
   const found = await hosts.find(name);
   if (found.kind === "found") return found.host;
-  const reason = found.kind === "ambiguous" ? "ambiguous" : "unknown";
+  const reason = found.kind === "ambiguous" ? found.kind : "unknown";
   throw noHost({ host: name, reason }, action, field);
 }
 
@@ -124,12 +124,12 @@ function noHost(
   action: string,
   field: string,
 ): AgentError {
-  const named = `${action}: host ${JSON.stringify(host)}`;
-  const message = reason === "unknown"
-    ? `${named} is not registered: expected the uuid or the name of a host`
-    : reason === "ambiguous"
-    ? `${named} is the name of several hosts: expected a uuid`
-    : `${named} was forgotten: it takes no job until it is uncordoned`;
+  const why = {
+    unknown: "is not registered: expected the uuid or the name of a host",
+    ambiguous: "is the name of several hosts: expected a uuid",
+    forgotten: "was forgotten: it takes no job until it is uncordoned",
+  }[reason];
+  const message = `${action}: host ${JSON.stringify(host)} ${why}`;
   return new AgentError("conflict", message, {
     errors: [{ field, code: "Invalid", message }],
   });

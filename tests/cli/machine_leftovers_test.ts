@@ -41,6 +41,7 @@ Deno.test("machine leftovers lists what failed jobs have left, and says when not
     assertEquals(JSON.parse(json.out()), [{
       uuid: MACHINE,
       host: "simulated",
+      host_uuid: null,
       job_uuid,
       job_execution: "failure",
       claimed_at: T0,

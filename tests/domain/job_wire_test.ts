@@ -3,11 +3,11 @@ import { AgentError } from "../../src/domain/error.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { EXECUTIONS } from "../../src/domain/job/state.ts";
 import {
-  ATTEMPT_FIELDS,
   ENGINE_FIELDS,
   executionOnWire,
   jobOnWire,
   parseExecutionFilter,
+  SHOWN_FIELDS,
 } from "../../src/domain/job/wire.ts";
 import { RUNNER, storedJob, T0, taskOf } from "../support/job.ts";
 
@@ -74,8 +74,7 @@ Deno.test("jobOnWire() counts the time of a running job until now", () => {
 
 Deno.test("jobOnWire() shows what tasks set, but never over a field of the engine", () => {
   // These only the engine writes into the props: jobData() keeps those of tasks out.
-  const kept: readonly string[] = ATTEMPT_FIELDS;
-  const owned = [...ENGINE_FIELDS].filter((name) => !kept.includes(name));
+  const owned = [...ENGINE_FIELDS].filter((name) => !SHOWN_FIELDS.includes(name));
   const set = Object.fromEntries(owned.map((name) => [name, "forged"]));
   const props = { ...set, found: { a: 1 }, error: "mine" };
   const wire = jobOnWire(storedJob({ props }), "document", T0);

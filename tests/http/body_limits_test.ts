@@ -36,6 +36,8 @@ const SIZES: Readonly<Record<string, number>> = {
   "POST /agent/v1/machines/{uuid}/console-tickets": 100,
   "POST /agent/v1/media": 1000,
   "POST /agent/v1/media/{digest}/verify": 1000,
+  "POST /agent/v1/hosts/{host}/cordon": 100,
+  "POST /agent/v1/hosts/{host}/uncordon": 100,
   "POST /agent/v1/index/sync": 100,
   "POST /agent/v1/session": 100,
 };

@@ -110,7 +110,7 @@ Deno.test("an error of another agent keeps its code and fields, and names its ho
   await withOther(() => Response.json(refusal, { status: 409 }), async ({ agent }) => {
     const answer = await agent.call("POST", `${PATH}/stop`, {});
     assertEquals([answer.status, objectOf(answer).error_code], [409, "invalid_argument"]);
-    assertEquals(objectOf(answer).message, "Host gz2: Cannot read stop");
+    assertEquals(objectOf(answer).message, "Cannot do this on host gz2: Cannot read stop");
     assertEquals(fieldsOf(answer), ["force"]);
   });
 });

@@ -92,9 +92,9 @@ const UPLOADS_OF_PARTS: Readonly<Record<string, readonly string[]>> = {
 const UNSEEN = new RegExp(
   "^(\\w+Event|FieldError|Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature|UnfinishedUpload)\\b|" +
     "\\.(changes|problems)\\.items$|^IndexSync\\.retry_after_seconds$|" +
-    "^Job\\.(next_attempt|next_attempt_refused|oncancel|oncancel_results|runner_id)$|" +
+    "^Job\\.(next_attempt|next_attempt_refused|oncancel|oncancel_results|runner_id|host_state|placement)$|" +
     "^TaskResult\\.properties\\.error|^VncInfo\\.properties\\.vnc\\.password$|" +
-    "^Workflow(Read)?\\.(oncancel|secret_params)$",
+    "^Workflow(Read)?\\.(oncancel|placement|secret_params)$",
 );
 
 /** Properties of successful answers that none had so far, so that none is described without being there. */

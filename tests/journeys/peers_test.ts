@@ -138,7 +138,7 @@ postgresTest(
       await one.job(String(boot.body.job_uuid), "success");
       const refused = await one.post(`${path}/stop`, { force: "no" });
       assertEquals(refused.status, 409);
-      assertStringIncludes(String(refused.body.message), "Host simulated: ");
+      assertStringIncludes(String(refused.body.message), "Cannot do this on host simulated: ");
       assertEquals((refused.body.errors as JsonObject[])[0]?.field, "force");
       const deleted = await remove(one, path);
       await one.job(String(deleted.job_uuid), "success");
@@ -250,13 +250,13 @@ postgresTest(
       await until("its host to answer", async () => (await one.get(path)).status === 200);
       const refused = await one.post(`${path}/stop`, { force: true });
       assertEquals(refused.status, 403);
-      assertMatch(String(refused.body.message), /^Host simulated: .*"read"/);
+      assertMatch(String(refused.body.message), /^Cannot do this on host simulated: .*"read"/);
       assertEquals((await one.get(`${path}/vnc`)).status, 403);
       await reading.stop();
       await start("other", ["--peer-scope", "off"]);
       await until("its host to refuse", async () => (await one.get(path)).status === 403);
       const { body } = await one.get(path);
-      assertMatch(String(body.message), /^Host simulated: .*peer_scope is off/);
+      assertMatch(String(body.message), /^Cannot do this on host simulated: .*peer_scope is off/);
     }),
 );
 

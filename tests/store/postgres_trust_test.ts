@@ -37,8 +37,10 @@ async function withTrusted(
   await withFolder(async (folder) => {
     const address = freeAddress(admits);
     const { certPath, keyPath } = await makeCertificate(folder, "server", wishes(address));
-    // The server takes no key of another user.
-    if (Deno.uid() === 0) await Deno.chown(keyPath, NOBODY, NOBODY);
+    // The server takes no key of another user, and reads a certificate of its own under any umask.
+    if (Deno.uid() === 0) {
+      for (const path of [certPath, keyPath]) await Deno.chown(path, NOBODY, NOBODY);
+    }
     const tls = ["ssl=on", `ssl_cert_file=${certPath}`, `ssl_key_file=${keyPath}`];
     await Deno.chmod(folder, 0o711);
     const server = await startPostgres(folder, ["fsync=off", ...tls], address);

@@ -59,7 +59,11 @@ default_pool_size = ${SESSIONS}
 `,
   );
   const asNobody = Deno.uid() === 0 ? { uid: NOBODY, gid: NOBODY } : {};
-  if (Deno.uid() === 0) await Deno.chown(folder, NOBODY, NOBODY);
+  if (Deno.uid() === 0) {
+    for (const path of [folder, `${folder}/users`, `${folder}/pgbouncer.ini`]) {
+      await Deno.chown(path, NOBODY, NOBODY);
+    }
+  }
   const child = new Deno.Command(PROGRAM, {
     args: ["-q", `${folder}/pgbouncer.ini`],
     cwd: folder,

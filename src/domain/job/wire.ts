@@ -79,7 +79,7 @@ export function parseExecutionFilter(word: string): Execution {
  * why cb('retry') made none; `params_from` names the job whose params, as its tasks left them, a job
  * begins with: others begin with those that were asked for.
  */
-export const ATTEMPT_FIELDS = [
+const ATTEMPT_FIELDS = [
   "num_attempts",
   "prev_attempt",
   "next_attempt",

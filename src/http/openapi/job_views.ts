@@ -13,6 +13,7 @@ import {
   SUMMARY_QUERY_FIELDS,
 } from "../routes/jobs/view.ts";
 import { refusals } from "./errors.ts";
+import { HOST_UUID } from "./hosts.ts";
 import { JOB_REQUEST, JOB_UUID, STARTED_AT } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import { type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
@@ -100,6 +101,7 @@ const COUNT_EXAMPLES: JsonObject = {
   machine: MACHINE_UUID,
   name: "stop-machine",
   workflow_uuid: WORKFLOW_UUID,
+  host: HOST_UUID,
   params: JSON.stringify({ machine: MACHINE_UUID }),
   finished_since: "2026-01-31T00:00:00Z",
 };

@@ -15,6 +15,7 @@ import {
   QUEUED_JOB,
   RESUMED_JOB,
 } from "./job_schemas.ts";
+import { HOST_UUID } from "./hosts.ts";
 import { JOB_VIEWS } from "./job_views.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
@@ -209,6 +210,7 @@ const FILTERS: JsonObject[] = [
     target: JOB_REQUEST.target ?? "",
     name: "stop-machine",
     workflow_uuid: WORKFLOW_UUID,
+    host: HOST_UUID,
     limit: 50,
     offset: 0,
   }),

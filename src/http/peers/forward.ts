@@ -241,7 +241,8 @@ export async function errorOf(
     Object.hasOwn(ERROR_CODES, error.error_code);
   const code = known ? error.error_code as ErrorCode : codeOfStatus(status);
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
-  return new AgentError(code, `Host ${host.name}: ${error.message}`, {
+  const message = `Cannot do this on host ${host.name}: ${error.message}`;
+  return new AgentError(code, message, {
     errors: fieldErrorsOf(error.errors),
     ...(Number.isSafeInteger(seconds) ? { retryAfterSeconds: seconds } : {}),
   });

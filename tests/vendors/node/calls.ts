@@ -185,6 +185,12 @@ const CONNECTIONS: Readonly<Record<string, Call>> = {
     listener.close();
     return await caught(() => Deno.connect({ hostname: "127.0.0.1", port: listener.addr.port }));
   },
+  "TLS to a port where nobody listens": async () => {
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    listener.close();
+    const { port } = listener.addr;
+    return await caught(() => Deno.connectTls({ hostname: "127.0.0.1", port }));
+  },
   "a socket that is not there": () => Deno.connect({ transport: "unix", path: at("none") }),
   "read when closed": async () => {
     const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
