@@ -139,8 +139,9 @@ const LIVES_MAX = 64;
  */
 async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runner"]> {
   const file = join(path, "runner_id");
-  // The inode alone: some systems number their devices again at each boot.
-  const here = `inode ${(await Deno.stat(path)).ino}`;
+  // Not the device: some systems number theirs again at each boot. A copy on another machine may have the inode.
+  const { ino } = await Deno.stat(path);
+  const here = `${ino} on ${Deno.hostname()}`;
   const [id, folder, ...lives] = (await readOwnFile(file))?.text.trim().split("\n") ?? [];
   const known = isUuid(id) && folder === here;
   const runner_id = known ? id as RunnerId : newUuid<RunnerId>();

@@ -103,4 +103,13 @@ export function placeTests(test: Test): void {
     assert(outcome.kind === "created");
     assertEquals(outcome.job.host, host);
   });
+  test("the successor of a free job whose workflow is bound meanwhile is that of the host that ran it", async (store) => {
+    await register(store);
+    await create(store, jobOf(1, FREE));
+    const [job] = (await store.jobs.claim(lifeOf(RUNNER), 1)).jobs;
+    assert(job !== undefined);
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor: jobOf(2) }));
+    const { host, props } = await present(store, uuidOf<JobUuid>(2));
+    assertEquals([host, props.placement], [RUNNER, undefined]);
+  });
 }

@@ -17,6 +17,7 @@ import {
   moveOf,
   startsAfter,
 } from "../../../domain/job/state.ts";
+import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { standingOf } from "../../rules.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { Showing } from "../../stored_text.ts";
@@ -58,7 +59,7 @@ export async function recordTask(
     await writeTurn(tx, id, await nextTurn(tx, queue, row.workflow_uuid));
   }
   const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
-    await goesOnAs(tx, row, successor, ready);
+    await goesOnAs(tx, row, successor, { ...ready, runner: record.runner_id });
   if (move.ends && !goesOn) await insertCallback(tx, row, row.queue);
   return true;
 }
@@ -71,12 +72,14 @@ async function goesOnAs(
   tx: Transaction,
   { id, queue }: SharedRecordedRow,
   successor: NewJob,
-  { lock, paramsSha256 }: ReadySuccessor,
+  { lock, paramsSha256, runner }: ReadySuccessor & { readonly runner: string },
 ): Promise<boolean> {
+  // The workflow of a free job may have lost its placement: the host that ran the job gets the next one.
+  const own = queue === ANY_HOST ? runner : queue;
   // A lock accepted in the meantime guarantees that no new job gets the target.
   const outcome = lock.kind === "locked"
     ? lock
-    : await insertJob(tx, successor, { own: queue, before: queue }, paramsSha256);
+    : await insertJob(tx, successor, { own, before: queue }, paramsSha256);
   switch (outcome.kind) {
     case "created":
       await nameNextAttempt(tx, id, outcome.job.uuid);
