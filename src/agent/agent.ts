@@ -128,6 +128,10 @@ function endOf(error: unknown, log: Log): AgentError {
     log.error("database of another version", { error });
     return error;
   }
+  if (error instanceof AgentError && error.code === "conflict") {
+    log.error("host of another agent", { error });
+    return error;
+  }
   const message = `Cannot continue: the disk of the store failed: ${messageOf(error)}`;
   log.error("store broken", { error });
   // The state of the disk is unknown: only a new process reads it again.

@@ -85,7 +85,7 @@ export interface OwnHost {
 /**
  * Does what an agent does with its shared store at its start once that is back; the runner hears then what it may
  * claim.
- * @param broken called when another agent with the host's uuid lives
+ * @param broken called when another agent with the host's uuid lives, or the tables cannot be used
  */
 function joinLater(
   { log, opened }: AgentContext,
@@ -100,7 +100,9 @@ function joinLater(
     onFailure(error) {
       if (isAway(error)) return;
       log.error("host not registered", { error });
-      if (error instanceof AgentError && error.code === "conflict") broken(error);
+      const isFinal = error instanceof AgentError &&
+        (error.code === "conflict" || error.code === "other_schema");
+      if (isFinal) broken(error);
     },
   });
   opened("host registration", async () => {
