@@ -134,8 +134,10 @@ const ALSO_ON_NODE: readonly string[] = [
 const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
-/** Longest time in which no test may end, milliseconds: a run that hangs says so, and fails. */
-const STALLED_MS = 600_000;
+/** Longest time in which no test may end, milliseconds: a run that hangs says so, names what hangs, and fails. */
+const STALLED_MS = 300_000;
+/** Time for Deno to name the tests that had not ended, milliseconds. */
+const NAMING_MS = 10_000;
 /** What hardly ever comes, and should be seen when it does: an agent that ends badly, and the errors that it logged. */
 const STRANGE = /The agent ended with code|"level":"error"|^error: |panicked/;
 /** Files that are named with their time at the end. */
@@ -193,7 +195,7 @@ function plain(text: string): string {
 
 /** Reads the lines of Deno's report, says now and then how far it is, and notes where time goes. */
 async function follow(
-  { stdout, kill }: { stdout: ReadableStream<Uint8Array>; kill: () => void },
+  { stdout, interrupt }: { stdout: ReadableStream<Uint8Array>; interrupt: () => void },
   files: readonly string[],
   words: string,
 ): Promise<Map<string, number>> {
@@ -201,17 +203,16 @@ async function follow(
   const seconds = new Map<string, number>();
   let tests = 0;
   let lastMs = began;
+  let hangs = false;
   const timer = setInterval(() => {
     const so = secondsSince(began);
     console.log(
       `${seconds.size} of ${files.length} files begun, ${tests} tests ended after ${so} s${words}`,
     );
-    if (performance.now() - lastMs < STALLED_MS) return;
-    const unseen = files.filter((file) => !seconds.has(`./${file}`));
-    console.log(
-      `FAILED: no test has ended in ${secondsSince(lastMs)} s; none of ${unseen.join(", ")}`,
-    );
-    kill();
+    if (hangs || performance.now() - lastMs < STALLED_MS) return;
+    hangs = true;
+    console.log(`FAILED: no test has ended in ${secondsSince(lastMs)} s`);
+    interrupt();
   }, PROGRESS_MS);
   let rest = "";
   for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
@@ -219,7 +220,7 @@ async function follow(
     rest = lines.pop() ?? "";
     for (const line of lines) {
       // Of an agent that ended all the same, see support/agent_process.ts.
-      if (STRANGE.test(line)) console.log(line);
+      if (hangs || STRANGE.test(line)) console.log(line);
       // ./tests/metrics/log_test.ts => a line is JSON ... ok (12ms); a step stands behind its test and another ...
       const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
       if (file === undefined || words.split(" ... ").length > 2) continue;
@@ -267,10 +268,16 @@ async function run(
       stdout: "piped",
       stderr: "inherit",
     }).spawn();
-    const kill = () => child.kill("SIGKILL");
+    // Deno names the tests that had not ended, and writes its report.
+    let killer: ReturnType<typeof setTimeout> | undefined;
+    const interrupt = () => {
+      child.kill("SIGINT");
+      killer = setTimeout(() => child.kill("SIGKILL"), NAMING_MS);
+    };
     const words = suffix === "" && filter !== undefined ? ` ${filter}` : suffix;
-    const seconds = await follow({ stdout: child.stdout, kill }, files, words);
+    const seconds = await follow({ stdout: child.stdout, interrupt }, files, words);
     const { code } = await child.status;
+    clearTimeout(killer);
     console.log(`${files.length} files ended after ${secondsSince(began)} s${words}`);
     // What the filter left out is in the report as skipped.
     const cases = casesOf(await Deno.readTextFile(report))

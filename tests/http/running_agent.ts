@@ -12,7 +12,7 @@ import { Runner } from "../../src/runner/runner.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { runTask } from "../../src/sandbox/run_task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
-import { withPool } from "../runner/runner_under_test.ts";
+import { withPool } from "../runner/with_runner.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, newJob, newWorkflow, objectOf, withHttpAgent } from "./http_agent.ts";
 import { openGuestOwners } from "../../src/sandbox/owner.ts";

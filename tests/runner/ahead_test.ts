@@ -16,7 +16,7 @@ import {
   type OpenTask,
   success,
 } from "./clocked_runner.ts";
-import { withPool, withRunner } from "./runner_under_test.ts";
+import { withPool, withRunner } from "./with_runner.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 
 /** A job of one task. */

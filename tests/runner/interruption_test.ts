@@ -8,7 +8,7 @@ import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { OTHER_RUNNER } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
-import { withPool, withRunner } from "./runner_under_test.ts";
+import { withPool, withRunner } from "./with_runner.ts";
 import { claimJobs, openClockedStore, rescueAt } from "../support/clocked_store.ts";
 
 const OK = "function (job, cb) { cb(); }";

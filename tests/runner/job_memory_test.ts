@@ -6,7 +6,7 @@ import { isFinal } from "../../src/domain/job/state.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { until } from "../support/until.ts";
-import { withPool, withRunner } from "./runner_under_test.ts";
+import { withPool, withRunner } from "./with_runner.ts";
 
 const MIB = 1024 * 1024;
 const LARGE = { text: "x".repeat(MIB) };

@@ -4,7 +4,7 @@ import type { Job } from "../../src/domain/job/job.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { until } from "../support/until.ts";
-import { withPool, withRunner } from "./runner_under_test.ts";
+import { withPool, withRunner } from "./with_runner.ts";
 
 const OK = "function (job, cb) { cb(); }";
 const FAIL = "function (job, cb) { cb('no such disk'); }";
