@@ -174,11 +174,11 @@ const DRAIN: Command = {
   ],
   shared: "agent",
   async run(call) {
-    const timeoutMs = timeoutMsOf(call);
+    const untilMs = call.terminal.nowMs() + (timeoutMsOf(call) ?? Number.POSITIVE_INFINITY);
     const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
     const sent = await call.client.send(changeCall(uuid, "cordon"));
     if (sent.kind === "printed") return EXIT.ok;
-    return await drained(call, readObject(sent.body, "the host"), timeoutMs);
+    return await drained(call, readObject(sent.body, "the host"), untilMs);
   },
 };
 
@@ -186,14 +186,13 @@ const DRAIN: Command = {
 async function drained(
   call: Invocation,
   cordoned: JsonObject,
-  timeoutMs = Number.POSITIVE_INFINITY,
+  untilMs: number,
 ): Promise<ExitCode> {
   const { client, terminal, printer } = call;
   const stop = new AbortController();
   const takeBack = terminal.onInterrupt(() => stop.abort());
   const view = drainView(call);
-  const startMs = terminal.nowMs();
-  let [host, answeredMs] = [cordoned, startMs];
+  let [host, answeredMs] = [cordoned, terminal.nowMs()];
   try {
     // Ends with the last job, the deadline or Ctrl-C, or when the agent stays away.
     for (;;) {
@@ -201,7 +200,7 @@ async function drained(
       const running = numberIn(host, "running") ?? 0;
       if (running === 0) break;
       view.show(host, running);
-      const leftMs = startMs + timeoutMs - terminal.nowMs();
+      const leftMs = untilMs - terminal.nowMs();
       if (leftMs <= 0) return leftRunning(call, "timeout", host, running);
       await pause(Math.min(leftMs, LOOK_MS), stop.signal);
       if (stop.signal.aborted) return leftRunning(call, "interrupted", host, running);
