@@ -53,7 +53,7 @@ const LONG: readonly string[] = [
   "tests/journeys/shared_secrets_test.ts",
   "tests/journeys/ssh_test.ts",
   "tests/journeys/stop_test.ts",
-  "tests/journeys/store_move_test.ts",
+  "tests/journeys/store_transfer_test.ts",
   "tests/journeys/tail_test.ts",
   "tests/journeys/upload_test.ts",
   "tests/limits/",

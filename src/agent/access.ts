@@ -8,7 +8,7 @@ import type { Token } from "../domain/token.ts";
 import type { Access } from "../http/request/caller.ts";
 import type { AuditTrail } from "../http/context.ts";
 import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
-import { openPeers, type Peers } from "../http/peers/forward.ts";
+import { openPeers, type Peers } from "../http/peers/peers.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";

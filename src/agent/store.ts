@@ -22,7 +22,7 @@ import { watchForDeath } from "../runtime/failpoint.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { type HostKey, openHostKey } from "../state_dir/host_key.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
-import { requireJobsHere } from "../state_dir/move_mark.ts";
+import { requireJobsHere } from "../state_dir/transfer_mark.ts";
 import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ListedHost } from "../store/host_store.ts";

@@ -162,7 +162,7 @@ const MOVE: Command = {
   shared: "output",
   async run(call) {
     const config = await loadConfig(configSources(call));
-    const { moveStore } = await import("../agent/store_move.ts");
+    const { moveStore } = await import("../agent/store_transfer.ts");
     const back = call.args.has("back");
     const report = await moveStore(config, back ? "back" : "there");
     if (call.printer.json) call.printer.document(report);

@@ -19,7 +19,7 @@ import type { KnownFiles } from "../mirror/media/known_files.ts";
 import type { RequestCount } from "../metrics/meters.ts";
 import type { Store } from "../store/store.ts";
 import type { Access, Caller } from "./request/caller.ts";
-import type { Peers } from "./peers/forward.ts";
+import type { Peers } from "./peers/peers.ts";
 import type { RawBytes } from "./listen/runtime_connection.ts";
 
 /** What the application is made of. */

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { callHeaders, parseCall } from "../../src/domain/peer.ts";
 import { openCallCheck } from "../../src/http/peers/check.ts";
-import { openPeers } from "../../src/http/peers/forward.ts";
+import { openPeers } from "../../src/http/peers/peers.ts";
 import type { ListedHost } from "../../src/store/host_store.ts";
 import { TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";

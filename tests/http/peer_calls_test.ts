@@ -5,7 +5,7 @@ import { instantAfter } from "../../src/domain/instant.ts";
 import type { PeerCall, PeerScope, SignedHead } from "../../src/domain/peer.ts";
 import type { AuditEntry } from "../../src/http/context.ts";
 import { openCallCheck } from "../../src/http/peers/check.ts";
-import { openPeers } from "../../src/http/peers/forward.ts";
+import { openPeers } from "../../src/http/peers/peers.ts";
 import { T0 } from "../support/job.ts";
 import { type Answer, type HttpAgent, JSON_TYPE, withHttpAgent } from "./http_agent.ts";
 import {

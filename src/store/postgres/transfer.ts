@@ -4,7 +4,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { WorkflowUuid } from "../../domain/id.ts";
 import type { Task, Workflow } from "../../domain/job/workflow.ts";
-import { type MovedJob, type MovedRow, type MovedRows, STANDING } from "../sqlite/moved_rows.ts";
+import { type MovedJob, type MovedRow, type MovedRows, STANDING } from "../sqlite/transfer_rows.ts";
 import { SharedDatabase, type Transaction } from "./connection.ts";
 import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";
 import type { BoundValue, ServerOptions } from "./server.ts";

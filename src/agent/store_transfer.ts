@@ -10,10 +10,10 @@ import {
   removeMoveMark,
   requireMoved,
   writeMoveMark,
-} from "../state_dir/move_mark.ts";
+} from "../state_dir/transfer_mark.ts";
 import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
-import type { MoveReport } from "../store/postgres/move.ts";
-import { openMovedRows } from "../store/sqlite/moved_rows.ts";
+import type { MoveReport } from "../store/postgres/transfer.ts";
+import { openMovedRows } from "../store/sqlite/transfer_rows.ts";
 import { sharedServer } from "./store.ts";
 
 /**
@@ -23,7 +23,7 @@ import { sharedServer } from "./store.ts";
  */
 export async function moveStore(config: Config, way: "there" | "back"): Promise<MoveReport> {
   const server = await sharedServer(config);
-  const { moveBack, moveToShared } = await import("../store/postgres/move.ts");
+  const { moveBack, moveToShared } = await import("../store/postgres/transfer.ts");
   const state = await takeStateDir(config.state_dir.value, randomUuid);
   try {
     const found = await readMoveMark(state.path);
