@@ -63,9 +63,9 @@ browserTest(
       await page.keyboard.press("Enter");
       const retry = page.getByRole("button", { name: "Retry", exact: true });
       await retry.focus();
-      // Escape closes, and the focus is where it was.
+      // Escape closes, and the focus is where it was. The dialog is hidden a moment before it is gone.
       await page.keyboard.press("Escape");
-      await retry.waitFor({ state: "detached" });
+      await page.locator(".dialog").waitFor({ state: "detached" });
       assertEquals(
         await page.evaluate("document.activeElement.textContent"),
         "Retry from here…",
