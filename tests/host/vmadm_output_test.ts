@@ -14,7 +14,7 @@ import {
   parseVnc,
   stateBeforeStop,
   withoutSecrets,
-} from "../../src/host/vmadm/call.ts";
+} from "../../src/host/vmadm/output.ts";
 import {
   describeResult,
   masked,

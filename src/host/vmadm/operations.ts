@@ -4,22 +4,17 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import { callVmadm, commandOf, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
-  callVmadm,
-  commandOf,
   createdUuid,
-  failureOf,
   isDone,
   isNotAnsweringYet,
   isValid,
-  parsed,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
-  type VmadmCall,
-  type VmadmHost,
-} from "./call.ts";
+} from "./output.ts";
 import type { CommandResult } from "../program.ts";
 import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
 import { DETAIL_PROPERTIES } from "../../domain/machine/shown.ts";

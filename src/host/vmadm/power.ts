@@ -5,14 +5,8 @@
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import { endOfLog } from "../zone/machine_log.ts";
-import {
-  callVmadm,
-  isDone,
-  isRunningAlready,
-  stateBeforeStop,
-  type VmadmCall,
-  type VmadmHost,
-} from "./call.ts";
+import { callVmadm, type VmadmCall, type VmadmHost } from "./call.ts";
+import { isDone, isRunningAlready, stateBeforeStop } from "./output.ts";
 import { explained, lookUp } from "./operations.ts";
 import { BOOT_ORDER_WORDS } from "../../domain/machine/action.ts";
 import { isMediaName } from "../../domain/machine/media.ts";

@@ -7,7 +7,8 @@ import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { orAborted, waitOrAbort } from "../abort.ts";
 import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords } from "./power.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";
+import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
+import { withoutSecrets } from "./output.ts";
 import type { Transport } from "../transport.ts";
 import { openTurns } from "../turns.ts";
 import {
