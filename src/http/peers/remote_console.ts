@@ -11,7 +11,8 @@ import { acceptOf } from "../console/socket.ts";
 import { SWITCHING } from "../listen/listener.ts";
 import type { Caller } from "../request/caller.ts";
 import { READ_BYTES } from "../console/bridge.ts";
-import { ERROR_BYTES_MAX, errorOf, notReached, type Peers, refusedBy } from "./peers.ts";
+import type { Peers } from "./peers.ts";
+import { ERROR_BYTES_MAX, errorOf, notReached, refusedBy } from "./answer.ts";
 
 /** How long the other agent may take to open the console, milliseconds: longer than its host may. */
 const OPEN_MS_MAX = 45_000;
