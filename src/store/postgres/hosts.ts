@@ -1,13 +1,10 @@
-// The hosts of a shared store, as rows. The jobs of a host that is given up fail some at a time, so that no other
-// write waits long; should that agent end meanwhile, the next look of any agent fails the rest.
+// The hosts of a shared store and what they report of their machines, as rows.
 
 import { hostEvent } from "../../domain/event.ts";
-import { type Admission, admissionOf, isHeard, type RegisteredHost } from "../../domain/host.ts";
-import type { HostUuid, MachineUuid, RunnerId } from "../../domain/id.ts";
-import { type Instant, msBetween, notBefore } from "../../domain/instant.ts";
-import { HOST_LOST, phaseOf } from "../../domain/job/job.ts";
-import { isHeld, moveOf } from "../../domain/job/state.ts";
-import { ANY_HOST, taskName } from "../../domain/job/workflow.ts";
+import { isHeard, type RegisteredHost } from "../../domain/host.ts";
+import type { HostUuid, MachineUuid } from "../../domain/id.ts";
+import type { Instant } from "../../domain/instant.ts";
+import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import {
   type ForgetOutcome,
@@ -25,18 +22,14 @@ import type {
   MachineReportStore,
   ReportedMachines,
 } from "../machine_report_store.ts";
-import { standingOf } from "../rules.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
-import { insertCallback } from "./job/callbacks.ts";
-import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./job/moves.ts";
-import { insertResult, selectJob, updateWaitingResult } from "./job/rows.ts";
 import { hostWord } from "./notices.ts";
 import { HOLDS_TARGET } from "./schema.ts";
 import { Changed } from "./server.ts";
+import { failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
+import { noteOutage } from "./job/leases.ts";
 
-/** Jobs of forgotten hosts that fail in one write. */
-const LOST_AT_ONCE = 100;
 const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, public_key,
   generation, seen_at, lease_ms, cordoned, forgotten`;
 
@@ -195,123 +188,6 @@ async function change(
   if (changed > 0) await insertEvent(tx, hostEvent(row.uuid, said, row.name));
   tx.tell(hostWord(row.uuid));
   return listed({ ...row, ...to }, tx.now);
-}
-
-/** Writes a sign of life of a host. @returns what it may claim; everything when it has not registered */
-export async function writeSign(
-  tx: Transaction,
-  { runner_id }: { readonly runner_id: RunnerId },
-): Promise<Admission> {
-  const row = await tx.row<Pick<HostRow, "cordoned" | "forgotten">>(
-    "UPDATE hosts SET seen_at = $2 WHERE uuid = $1 RETURNING cordoned, forgotten",
-    runner_id,
-    tx.now,
-  );
-  return row === undefined ? "open" : admissionOf(row);
-}
-
-/** The part of a lease without a sign of life of any host after which the database counts as away meanwhile. */
-const OUTAGE_SHARE = 1 / 2;
-
-/** What is known of the last outage of the database. */
-interface HeardHosts {
-  /** The last sign of life of any host; null when none has registered. */
-  readonly heard_at: Instant | null;
-  /** The longest lease of a host. */
-  readonly lease_ms: number;
-  readonly back_at: Instant | null;
-}
-
-async function heardHosts(tx: Transaction): Promise<HeardHosts> {
-  const row = await tx.row<HeardHosts>(
-    `SELECT max(seen_at) AS heard_at, coalesce(max(lease_ms), 0) AS lease_ms,
-            (SELECT back_at FROM outages) AS back_at FROM hosts WHERE NOT forgotten`,
-  );
-  if (row === undefined) throw new Error("Cannot read the signs of life: no row came");
-  return row;
-}
-
-function wasAway({ heard_at, lease_ms }: HeardHosts, now: Instant): boolean {
-  return heard_at !== null && msBetween(heard_at, now) >= lease_ms * OUTAGE_SHARE;
-}
-
-/** Notes when the database came back, if nobody has reached it for a while. Call it before a sign of life. */
-export async function noteOutage(tx: Transaction): Promise<void> {
-  if (!wasAway(await heardHosts(tx), tx.now)) return;
-  await tx.run(
-    `INSERT INTO outages (one, back_at) VALUES (true, $1)
-     ON CONFLICT (one) DO UPDATE SET back_at = $1`,
-    tx.now,
-  );
-}
-
-/**
- * Whether a lease that is over has ended. After an outage of the database, each runner has one lease time to
- * renew: nobody could while it was away.
- */
-export async function doLeasesEnd(tx: Transaction): Promise<boolean> {
-  const heard = await heardHosts(tx);
-  if (wasAway(heard, tx.now)) return false;
-  return heard.back_at === null || msBetween(heard.back_at, tx.now) >= heard.lease_ms;
-}
-
-/** Fails jobs that only forgotten hosts could run. @param own calls back for them @returns how many */
-export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
-  const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
-  // A forgotten host acts on nothing, and sends nothing for itself.
-  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) return 0;
-  const rows = await tx.rows<SharedStateRow>(
-    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (
-       SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
-       UNION ALL
-       SELECT id FROM jobs WHERE queue = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
-       UNION ALL
-       SELECT id FROM jobs WHERE queue = ANY($1) AND runner_id = ANY($1)
-       UNION ALL
-       SELECT id FROM jobs WHERE queue = ANY($1) AND execution = 'waiting')
-      ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
-    hosts.map(({ uuid }) => uuid),
-  );
-  for (const row of rows) await failLost(tx, row, own);
-  await tx.run(
-    "UPDATE callbacks SET owner = $1 WHERE owner = ANY($2)",
-    own,
-    hosts.map(({ uuid }) => uuid),
-  );
-  return rows.length;
-}
-
-async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {
-  const standing = standingOf(row);
-  const move = moveOf(standing, { kind: "host_lost" });
-  const outcome = { result: "", error: HOST_LOST, finished_at: tx.now };
-  if (row.execution === "waiting") {
-    await updateWaitingResult(tx, row.id, row.phase, outcome, null);
-  } else if (isHeld(standing.state)) await insertLostResult(tx, row, outcome);
-  await writeMove(tx, row, move, ranMs(row, tx.now), HOST_LOST);
-  if (move.ends) await insertCallback(tx, row, own);
-}
-
-/** The entry of the task that a forgotten host was running. */
-async function insertLostResult(
-  tx: Transaction,
-  { id, uuid, phase }: SharedStateRow,
-  outcome: { readonly result: string; readonly error: string; readonly finished_at: Instant },
-): Promise<void> {
-  const job = await selectJob(tx, uuid);
-  if (job === undefined) throw new Changed(`Cannot fail job ${uuid}: it is missing`);
-  const { tasks, results } = phaseOf(job);
-  const task = tasks[results.length];
-  // The phase was complete, but its end not yet recorded.
-  if (task === undefined) return;
-  const started_at = job.elapsed_at ?? tx.now;
-  await insertResult(tx, id, phase, results.length, {
-    ...outcome,
-    name: taskName(task),
-    started_at,
-    finished_at: notBefore(started_at, outcome.finished_at),
-    attempts: job.starts + job.failures,
-  });
 }
 
 // What hosts report of their machines, as rows.

@@ -1,16 +1,16 @@
 // Leases: until when the jobs of a runner are its own although nothing is heard of it. A job of a host is queued
-// again by that host alone, however long it is away.
+// again by that host alone, however long it is away. Signs of life of hosts come with renewals.
 
+import { type Admission, admissionOf, type RegisteredHost } from "../../../domain/host.ts";
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
-import { instantAfter, msBetween } from "../../../domain/instant.ts";
+import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { type Execution, heldIn, moveOf } from "../../../domain/job/state.ts";
-import { CLAIM_BYTES } from "../../rules.ts";
+import { CLAIM_BYTES, standingOf } from "../../rules.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
-import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
-import { doLeasesEnd, failLostJobs, noteOutage, writeSign } from "../hosts.ts";
+import { failLostJobs } from "./lost.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
@@ -157,4 +157,62 @@ async function queueAgain(tx: Transaction, held: readonly SharedStateRow[]): Pro
     );
   }
   return held.length;
+}
+
+/** The part of a lease without a sign of life of any host after which the database counts as away meanwhile. */
+const OUTAGE_SHARE = 1 / 2;
+
+/** What is known of the last outage of the database. */
+interface HeardHosts {
+  /** The last sign of life of any host; null when none has registered. */
+  readonly heard_at: Instant | null;
+  /** The longest lease of a host. */
+  readonly lease_ms: number;
+  readonly back_at: Instant | null;
+}
+
+async function heardHosts(tx: Transaction): Promise<HeardHosts> {
+  const row = await tx.row<HeardHosts>(
+    `SELECT max(seen_at) AS heard_at, coalesce(max(lease_ms), 0) AS lease_ms,
+            (SELECT back_at FROM outages) AS back_at FROM hosts WHERE NOT forgotten`,
+  );
+  if (row === undefined) throw new Error("Cannot read the signs of life: no row came");
+  return row;
+}
+
+function wasAway({ heard_at, lease_ms }: HeardHosts, now: Instant): boolean {
+  return heard_at !== null && msBetween(heard_at, now) >= lease_ms * OUTAGE_SHARE;
+}
+
+/** Notes when the database came back, if nobody has reached it for a while. Call it before a sign of life. */
+export async function noteOutage(tx: Transaction): Promise<void> {
+  if (!wasAway(await heardHosts(tx), tx.now)) return;
+  await tx.run(
+    `INSERT INTO outages (one, back_at) VALUES (true, $1)
+     ON CONFLICT (one) DO UPDATE SET back_at = $1`,
+    tx.now,
+  );
+}
+
+/**
+ * Whether a lease that is over has ended. After an outage of the database, each runner has one lease time to
+ * renew: nobody could while it was away.
+ */
+async function doLeasesEnd(tx: Transaction): Promise<boolean> {
+  const heard = await heardHosts(tx);
+  if (wasAway(heard, tx.now)) return false;
+  return heard.back_at === null || msBetween(heard.back_at, tx.now) >= heard.lease_ms;
+}
+
+/** Writes a sign of life of a host. @returns what it may claim; everything when it has not registered */
+async function writeSign(
+  tx: Transaction,
+  { runner_id }: { readonly runner_id: RunnerId },
+): Promise<Admission> {
+  const row = await tx.row<Pick<RegisteredHost, "cordoned" | "forgotten">>(
+    "UPDATE hosts SET seen_at = $2 WHERE uuid = $1 RETURNING cordoned, forgotten",
+    runner_id,
+    tx.now,
+  );
+  return row === undefined ? "open" : admissionOf(row);
 }

@@ -1,0 +1,75 @@
+// The jobs of hosts that were given up: they fail some at a time, so that no other write waits long. Should an
+// agent end meanwhile, the next look of any agent fails the rest.
+
+import { type Instant, notBefore } from "../../../domain/instant.ts";
+import { HOST_LOST, phaseOf } from "../../../domain/job/job.ts";
+import { isHeld, moveOf } from "../../../domain/job/state.ts";
+import { taskName } from "../../../domain/job/workflow.ts";
+import { standingOf } from "../../rules.ts";
+import type { Transaction } from "../connection.ts";
+import { insertCallback } from "./callbacks.ts";
+import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
+import { insertResult, selectJob, updateWaitingResult } from "./rows.ts";
+import { Changed } from "../server.ts";
+
+/** Jobs of forgotten hosts that fail in one write. */
+export const LOST_AT_ONCE = 100;
+
+/** Fails jobs that only forgotten hosts could run. @param own calls back for them @returns how many */
+export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
+  const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
+  // A forgotten host acts on nothing, and sends nothing for itself.
+  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) return 0;
+  const rows = await tx.rows<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (
+       SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
+       UNION ALL
+       SELECT id FROM jobs WHERE queue = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
+       UNION ALL
+       SELECT id FROM jobs WHERE queue = ANY($1) AND runner_id = ANY($1)
+       UNION ALL
+       SELECT id FROM jobs WHERE queue = ANY($1) AND execution = 'waiting')
+      ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
+    hosts.map(({ uuid }) => uuid),
+  );
+  for (const row of rows) await failLost(tx, row, own);
+  await tx.run(
+    "UPDATE callbacks SET owner = $1 WHERE owner = ANY($2)",
+    own,
+    hosts.map(({ uuid }) => uuid),
+  );
+  return rows.length;
+}
+
+async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {
+  const standing = standingOf(row);
+  const move = moveOf(standing, { kind: "host_lost" });
+  const outcome = { result: "", error: HOST_LOST, finished_at: tx.now };
+  if (row.execution === "waiting") {
+    await updateWaitingResult(tx, row.id, row.phase, outcome, null);
+  } else if (isHeld(standing.state)) await insertLostResult(tx, row, outcome);
+  await writeMove(tx, row, move, ranMs(row, tx.now), HOST_LOST);
+  if (move.ends) await insertCallback(tx, row, own);
+}
+
+/** The entry of the task that a forgotten host was running. */
+async function insertLostResult(
+  tx: Transaction,
+  { id, uuid, phase }: SharedStateRow,
+  outcome: { readonly result: string; readonly error: string; readonly finished_at: Instant },
+): Promise<void> {
+  const job = await selectJob(tx, uuid);
+  if (job === undefined) throw new Changed(`Cannot fail job ${uuid}: it is missing`);
+  const { tasks, results } = phaseOf(job);
+  const task = tasks[results.length];
+  // The phase was complete, but its end not yet recorded.
+  if (task === undefined) return;
+  const started_at = job.elapsed_at ?? tx.now;
+  await insertResult(tx, id, phase, results.length, {
+    ...outcome,
+    name: taskName(task),
+    started_at,
+    finished_at: notBefore(started_at, outcome.finished_at),
+    attempts: job.starts + job.failures,
+  });
+}
