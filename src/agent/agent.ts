@@ -171,8 +171,8 @@ async function assemble(
   removeLeftovers(context, store, vmadm, transport.host, runner);
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
-  const [policy, closing] = [openPolicy(context), new AbortController()];
-  const watched = { inForce, stateDir: state.path, emit: emitHost, followed, runner };
+  const [policy, closing, hostUuid] = [openPolicy(context), new AbortController(), own.uuid];
+  const watched = { inForce, stateDir: state.path, emit: emitHost, hostUuid, followed, runner };
   const app = createApp({
     ...context,
     access: gate.access,
@@ -186,7 +186,7 @@ async function assemble(
     wording: config.compat.value,
     peers,
     machines: openMachineAccess({ ...rooms, config, policy, meters, name: own.name }),
-    hostUuid: own.uuid,
+    hostUuid,
     hostChanged: () => runner.hostChanged(),
     mediaFiles: mirror.files,
     library: openAgentLibrary(context, store, mirror, folders, emit),

@@ -3,6 +3,7 @@
 
 import { whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
+import type { HostUuid } from "../domain/id.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import {
@@ -173,11 +174,11 @@ function indexCheck(
 export function monitoringRoutes(
   context: Pick<AgentContext, "config" | "now">,
   meters: Meters,
-  store: Store,
+  places: Pick<MetricSources, "store" | "hostUuid">,
   readiness: () => Promise<ReadinessReport>,
 ): Hono<HttpEnv>[] {
   return [
-    metricsRoutes(openAgentMetrics(context, store, meters)),
+    metricsRoutes(openAgentMetrics(context, places, meters)),
     readinessRoutes(readiness),
   ];
 }
@@ -185,7 +186,7 @@ export function monitoringRoutes(
 /** Returns the reader of all metrics. */
 function openAgentMetrics(
   { config, now }: Pick<AgentContext, "config" | "now">,
-  store: Store,
+  places: Pick<MetricSources, "store" | "hostUuid">,
   meters: Meters,
 ): () => Promise<readonly Family[]> {
   const startedAt = now();
@@ -200,7 +201,7 @@ function openAgentMetrics(
   return async () => {
     build ??= readBuild();
     const slots = config.slots.value;
-    return await agentMetrics({ meters, store, slots, build: await build, startedAt, now });
+    return await agentMetrics({ meters, ...places, slots, build: await build, startedAt, now });
   };
 }
 
@@ -208,6 +209,8 @@ function openAgentMetrics(
 interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
+  /** This host among those of the store. */
+  readonly hostUuid: HostUuid;
   readonly slots: number;
   /** Versions that the program is built from; each becomes a label. */
   readonly build: Readonly<Record<string, string>>;
@@ -241,10 +244,11 @@ export async function agentMetrics(sources: MetricSources): Promise<Family[]> {
   ];
 }
 
-async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
+async function storeFamilies(sources: MetricSources): Promise<Family[]> {
+  const { store, now } = sources;
   const at = now();
   const [jobs, measures, sync, mediaBytes] = await Promise.all([
-    whileThere(jobFamilies(store)),
+    whileThere(jobFamilies(sources)),
     store.measures.read(),
     store.index.lastSync(),
     store.media.bytes(),
@@ -284,9 +288,12 @@ async function storeFamilies({ store, now }: MetricSources): Promise<Family[]> {
 
 /** What a database that agents share says of jobs. */
 async function jobFamilies(
-  { jobs, machineClaims }: Pick<Store, "jobs" | "machineClaims">,
+  { store: { jobs, machineClaims }, hostUuid: host_uuid }: Pick<
+    MetricSources,
+    "store" | "hostUuid"
+  >,
 ): Promise<Family[]> {
-  const [stats, left] = await Promise.all([jobs.stats(), machineClaims.left()]);
+  const [stats, left] = await Promise.all([jobs.stats(), machineClaims.left({ host_uuid })]);
   return [
     {
       name: "zonewright_jobs",

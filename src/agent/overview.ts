@@ -5,6 +5,7 @@ import type { Hono } from "hono";
 import { type Config, RELOADED_SETTINGS, valueText } from "../config/settings.ts";
 import { type ConfigLine, configLines, flagWords } from "../config/sources.ts";
 import { AgentError } from "../domain/error.ts";
+import type { HostUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { runCommand } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
@@ -61,6 +62,8 @@ interface WatchPlaces {
   /** Counts the readers of events. */
   readonly followed: () => boolean;
   readonly runner: Pick<Runner, "admission">;
+  /** This host among those of the store. */
+  readonly hostUuid: HostUuid;
 }
 
 /**
@@ -83,9 +86,10 @@ export function watchRoutes(
   context.opened("watch of the walls", repeatedly(readings.walls, WALLS_FIRST_MS, WALLS_KEEP_MS));
   return [
     agentRoutes(openSelfDescription(context, inForce)),
-    ...monitoringRoutes(context, meters, store, readiness),
+    ...monitoringRoutes(context, meters, places, readiness),
     hostRoutes({
       store,
+      hostUuid: places.hostUuid,
       now,
       policy,
       readiness,

@@ -3,7 +3,7 @@
 // nothing is left, even if the job itself is no longer kept.
 
 import { AgentError, messageOf } from "../domain/error.ts";
-import type { JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
+import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import { msBetween, type Now } from "../domain/instant.ts";
 import {
   COUNT,
@@ -120,13 +120,15 @@ export function openLeftovers(options: LeftoverOptions, admitted: () => boolean)
  * Drops the record of a leftover, for example on a host that no longer exists, and ends all attempts to
  * remove it. The host is not asked, and whatever it has stays there.
  * @returns what was dropped
- * @throws {AgentError} `not_found`; `conflict` while the machine belongs to a job that has not failed
+ * @param left `host_uuid`: whose it is, needed where several hosts have one
+ * @throws {AgentError} `not_found`; `conflict` for several, and while the machine belongs to a job that has not failed
  */
 export async function dropLeftover(
-  uuid: MachineUuid,
+  { uuid, host_uuid }: { readonly uuid: MachineUuid; readonly host_uuid?: HostUuid | undefined },
   { store: { machineClaims }, log }: Pick<LeftoverOptions, "store" | "log">,
 ): Promise<Leftover> {
-  const leftover = await machineClaims.leftover(uuid);
+  const [leftover, ...others] = await machineClaims.left({ uuid, host_uuid });
+  if (others.length > 0) throw leftOnSeveral(uuid, others.length + 1);
   if (leftover !== undefined) {
     const { host, job_uuid, tries } = leftover;
     await machineClaims.drop(uuid, job_uuid);
@@ -142,11 +144,17 @@ export async function dropLeftover(
   throw new AgentError("conflict", message);
 }
 
+function leftOnSeveral(uuid: MachineUuid, hosts: number): AgentError {
+  const message =
+    `Cannot drop leftover ${uuid}: ${hosts} hosts have one, expected \`host\` in the query`;
+  return new AgentError("conflict", message);
+}
+
 /** Makes every due attempt, one after another, so that a failing host is not flooded. */
 export async function removeDue(options: LeftoverOptions, signal: AbortSignal): Promise<void> {
   const { store: { machineClaims }, hostName, now } = options;
   await machineClaims.settle();
-  for (const leftover of await machineClaims.left(undefined, hostName)) {
+  for (const leftover of await machineClaims.left({ host: hostName })) {
     if (signal.aborted) return;
     const { next_try_at } = leftover;
     const at = now();

@@ -32,13 +32,24 @@ export interface Leftover extends MachineClaim {
   readonly workflow_uuid: WorkflowUuid;
 }
 
-/** The claims; each machine has at most one. */
+/** Which leftovers are meant. */
+export interface LeftFilter {
+  readonly uuid?: MachineUuid | undefined;
+  /** Only those of this managed host that the agent has claimed itself. */
+  readonly host?: string | undefined;
+  /** Only those of the agent of this host. */
+  readonly host_uuid?: HostUuid | undefined;
+  readonly limit?: number;
+}
+
+/** The claims; each host has at most one of a machine, and its agent alone takes, releases and postpones it. */
 export interface MachineClaimStore {
   /**
-   * Assigns the machine to this job, replacing any earlier claim.
+   * Assigns the machine to this job, replacing any earlier claim of this host.
    * @returns whether there is such a job; nothing is claimed for another
    */
   take(machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">): Promise<boolean>;
+  /** The claim of this host. */
   get(uuid: MachineUuid): Promise<MachineClaim | undefined>;
   /** Drops the claim of this job, when nothing is left or the machine belongs to another. */
   release(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
@@ -46,13 +57,8 @@ export interface MachineClaimStore {
   drop(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
   /** Drops the claims of jobs that succeeded. */
   settle(): Promise<void>;
-  /**
-   * Claims of jobs that ended otherwise, including their last task; oldest first.
-   * @param host only those of this host
-   */
-  left(limit?: number, host?: string): Promise<Leftover[]>;
-  /** The claim of a machine, if it is one of those; undefined for any other. */
-  leftover(uuid: MachineUuid): Promise<Leftover | undefined>;
+  /** Claims of jobs that ended otherwise, including their last task; oldest first. */
+  left(filter?: LeftFilter): Promise<Leftover[]>;
   /**
    * Sets when the next attempt is due.
    * @param claim as it was read: the attempt counts once, also when the call is repeated

@@ -12,7 +12,7 @@ import { expositionText, type Meters, openMeters } from "../../src/metrics/meter
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { readExposition, type ReadFamily, valueOf } from "../metrics/exposition_reader.ts";
-import { jobOf, T0 } from "../support/job.ts";
+import { jobOf, RUNNER, T0 } from "../support/job.ts";
 import { findProgram, programTest } from "../support/program.ts";
 import { type HttpAgent, jobIn, newJob, NO_MACHINES, withHttpAgent } from "./http_agent.ts";
 
@@ -33,6 +33,7 @@ async function withMeasured(run: (measured: Measured) => Promise<void>): Promise
     agentMetrics({
       meters,
       store,
+      hostUuid: RUNNER,
       slots: 4,
       build: { version: "0.1.0" },
       startedAt: T0,

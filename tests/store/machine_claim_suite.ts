@@ -96,7 +96,7 @@ export function machineClaimTests(test: Test): void {
       await finish(store, job, "failed");
     }
     const hostsOf = async (host?: string) =>
-      (await store.machineClaims.left(undefined, host)).map((left) => left.host);
+      (await store.machineClaims.left({ host })).map((left) => left.host);
     assertEquals(await hostsOf("two"), ["two"]);
     assertEquals(await hostsOf("three"), []);
     assertEquals(await hostsOf(), ["one", "two"]);
@@ -122,14 +122,15 @@ export function machineClaimTests(test: Test): void {
     }]);
   });
 
-  test("leftover() finds a machine that is left, and no other", async (store) => {
+  test("left() finds the leftover of one machine, and no other", async (store) => {
     const job = await run(store);
     await take(store, MACHINE, JOB, T0);
-    assertEquals(await store.machineClaims.leftover(MACHINE), undefined);
+    assertEquals(await store.machineClaims.left({ uuid: MACHINE }), []);
     await finish(store, job, "failed");
-    const [left] = await store.machineClaims.left();
-    assertEquals(await store.machineClaims.leftover(MACHINE), left);
-    assertEquals(await store.machineClaims.leftover(uuidOf<MachineUuid>(999)), undefined);
+    const left = await store.machineClaims.left();
+    assertEquals(left.length, 1);
+    assertEquals(await store.machineClaims.left({ uuid: MACHINE }), left);
+    assertEquals(await store.machineClaims.left({ uuid: uuidOf<MachineUuid>(999) }), []);
   });
 
   test("a machine is left when its canceled job has run its last task", async (store) => {

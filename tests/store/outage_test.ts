@@ -136,7 +136,7 @@ outageTest(
     assertEquals(after.execution, "succeeded");
     assertEquals(namesOf(after), ["task 0", "task 1", "task 2", "task 3"]);
     assertEquals(await other.info.list(JOB), [{ line: 1 }]);
-    assertEquals((await other.machineClaims.get(MACHINE))?.host, "simulated");
+    assertEquals((await store.machineClaims.get(MACHINE))?.host, "simulated");
   },
 );
 
@@ -414,7 +414,6 @@ function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
     () => callbacks.take(1, 1),
     () => callbacks.nextDue(),
     () => machineClaims.left(),
-    () => machineClaims.leftover(MACHINE),
     () => machineClaims.settle(),
     () => machineClaims.drop(MACHINE, JOB),
     () => store.measures.check(),

@@ -1,7 +1,7 @@
 // Several hosts in one shared database: which of them live, and what becomes of one that is given up.
 
 import { assert, assertEquals } from "@std/assert";
-import type { JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
+import type { HostUuid, JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { JobNotice } from "../../src/store/host_store.ts";
 import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
@@ -256,8 +256,42 @@ fleetTest(
     assertEquals(await hostOf(6, { uuid: machine }), OTHER);
     const [left] = await one.machineClaims.left();
     assertEquals(left?.host_uuid, OTHER);
-    assertEquals(await one.machineClaims.left(9, "simulated"), []);
-    assertEquals((await other.machineClaims.left(9, "simulated")).length, 1);
+    assertEquals(await one.machineClaims.left({ host: "simulated" }), []);
+    assertEquals((await other.machineClaims.left({ host: "simulated" })).length, 1);
+  },
+);
+
+fleetTest(
+  "a leftover stays that of its host when another one claims the machine, and is not acted on by it",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const uuid = uuidOf<MachineUuid>(70);
+    const machine = { target: `/machines/${uuid}`, machine_uuid: uuid, params: { uuid } };
+    const failed = await runOn(one, ONE, jobOf(1, machine));
+    await one.machineClaims.take({ uuid, host: "simulated", job_uuid: failed.uuid });
+    await one.jobs.recordTask(
+      recordOf(failed, { kind: "fail", onerror: false }, { runner_id: ONE }),
+    );
+    const [left] = await one.machineClaims.left();
+    if (left === undefined) throw new Error("Nothing is left");
+    await one.machineClaims.postpone(left, 60_000, "busy");
+
+    const params = { uuid, server_uuid: OTHER };
+    const made = await runOn(other, OTHER, jobOf(2, { ...machine, params }));
+    await other.machineClaims.take({ uuid, host: "simulated", job_uuid: made.uuid });
+    assertEquals((await one.machineClaims.get(uuid))?.job_uuid, failed.uuid);
+    assertEquals((await other.machineClaims.get(uuid))?.job_uuid, made.uuid);
+    const leftOn = async (host_uuid?: HostUuid) =>
+      (await other.machineClaims.left({ uuid, host_uuid })).map((one) => one.host_uuid);
+    assertEquals([await leftOn(), await leftOn(ONE), await leftOn(OTHER)], [[ONE], [ONE], []]);
+    // A job about the machine goes to the host that makes it, not to the one with its remains.
+    assertEquals((await create(one, jobOf(3, { params: { vm_uuid: uuid } }))).host, OTHER);
+    await other.machineClaims.postpone(left, 1, "not its own");
+    await other.machineClaims.release(uuid, failed.uuid);
+    assertEquals((await one.machineClaims.get(uuid))?.error, "busy");
+    await one.machineClaims.release(uuid, failed.uuid);
+    assertEquals(await one.machineClaims.get(uuid), undefined);
+    assertEquals((await other.machineClaims.get(uuid))?.job_uuid, made.uuid);
   },
 );
 

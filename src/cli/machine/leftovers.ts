@@ -2,7 +2,7 @@
 
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { announceNamed, leftoverNamed, type NamedThing, shortUuids } from "../client/named.ts";
-import { cannot } from "../command/arguments.ts";
+import { cannot, type Flag } from "../command/arguments.ts";
 import {
   type Command,
   confirmed,
@@ -12,6 +12,20 @@ import {
   YES_FLAG,
 } from "../command/command.ts";
 import { aheadText } from "../output/printer.ts";
+
+/** For machines and what is left of them, in a fleet. */
+export const HOST_FLAG: Flag = {
+  name: "host",
+  placeholder: "HOST",
+  help: "of this host, by its uuid or its name",
+};
+
+/** The query of requests about leftovers. */
+function leftoverPath({ args }: Pick<Invocation, "args">, uuid = ""): string {
+  const host = args.text(HOST_FLAG.name);
+  const query = host === undefined ? "" : `?${new URLSearchParams({ host })}`;
+  return `/agent/v1/leftovers${uuid === "" ? "" : `/${uuid}`}${query}`;
+}
 
 export const LEFTOVERS: Command = {
   summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
@@ -26,6 +40,7 @@ export const LEFTOVERS: Command = {
       placeholder: "MACHINE",
       help: "drop this one: the agent stops trying, and the host keeps what it has",
     },
+    HOST_FLAG,
     YES_FLAG,
   ],
   shared: "agent",
@@ -34,7 +49,7 @@ export const LEFTOVERS: Command = {
     const word = args.text("drop");
     if (word !== undefined) return await drop(call, word);
     if (args.has(YES_FLAG.name)) throw cannot("use --yes alone: expected --drop MACHINE with it");
-    const sent = await client.send({ method: "GET", path: "/agent/v1/leftovers" });
+    const sent = await client.send({ method: "GET", path: leftoverPath(call) });
     if (sent.kind === "printed") return EXIT.ok;
     const left = readObjects(sent.body, "what is left");
     if (printer.json) {
@@ -76,7 +91,7 @@ async function drop(call: Invocation, word: string): Promise<ExitCode> {
       return EXIT.failure;
     }
   }
-  const sent = await client.send({ method: "DELETE", path: `/agent/v1/leftovers/${uuid}` });
+  const sent = await client.send({ method: "DELETE", path: leftoverPath(call, uuid) });
   if (sent.kind === "printed") return EXIT.ok;
   const answer = readObject(sent.body, "what was dropped");
   if (printer.json) printer.document(answer);

@@ -24,7 +24,7 @@ import {
 } from "../client/named.ts";
 import { CONSOLE, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
-import { LEFTOVERS } from "./leftovers.ts";
+import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { executionWord } from "../job/answer.ts";
 import { ageText, sizeText } from "../output/printer.ts";
 import { printable, stateStyle } from "../output/terminal.ts";
@@ -212,6 +212,7 @@ const FILTERS: readonly Flag[] = [
   },
   { name: "brand", placeholder: "BRAND", words: BRANDS, help: "kvm or bhyve" },
   { name: "alias", placeholder: "NAME", help: "with this name" },
+  HOST_FLAG,
   { name: "limit", placeholder: "N", help: "at most this many" },
   { name: "offset", placeholder: "N", help: "skip this many" },
 ];
@@ -223,7 +224,7 @@ const NONE_YET = [
 ];
 
 const LIST: Command = {
-  summary: "list the machines of the host",
+  summary: "list the machines of the hosts",
   examples: [
     ["machine list", "with their state, disks and addresses"],
     ["machine list --state running --json", "running ones, for scripts"],
@@ -257,6 +258,7 @@ const LIST: Command = {
           // Not flexible: part of an address is useless.
           { head: "ADDRESS" },
           { head: "AGE", right: true, wide: true },
+          { head: "HOST", flexible: true, wide: true },
           { head: "JOB", wide: true },
         ],
         machines.map((machine, at) => [
@@ -268,6 +270,7 @@ const LIST: Command = {
           disksText(machine),
           addressText(machine),
           ageText(textIn(machine, "created_at"), terminal.nowMs()),
+          textIn(machine, "host") ?? "-",
           executionWord(textIn(machine, "job_execution") ?? "-"),
         ]),
       );

@@ -6,7 +6,7 @@ import { MACHINE } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { LEFTOVER_DROPPED } from "../routes/leftovers.ts";
+import { LEFTOVER_DROPPED, LEFTOVER_QUERY_FIELDS } from "../routes/leftovers.ts";
 import { MACHINE_QUERY_FIELDS, MACHINE_READ, VNC_INFO } from "../routes/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
@@ -212,7 +212,8 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
   "/agent/v1/leftovers": {
     get: {
       operationId: "leftover_list",
-      summary: "What failed jobs left on the host, and when the agent tries again to remove it",
+      summary: "What failed jobs left on the hosts, and when each agent tries again to remove it",
+      parameters: queryParameters(LEFTOVER_QUERY_FIELDS, { host: HOST_UUID }),
       responses: {
         "200": jsonAnswer("The leftovers; usually none.", listOf(shapeRef("Leftover", LEFTOVER)), [
           EXAMPLE,
@@ -228,8 +229,9 @@ const LEFTOVER_PATHS: Readonly<Record<string, Readonly<Record<string, JsonObject
       description:
         "For one that no attempt can remove, such as on a host that is gone. The host is " +
         "not asked, and what it has stays. There are no options: a body other than an empty one, or " +
-        "`{}`, is refused. While the machine is of a job that has not failed, 409 names that job.",
-      parameters: BY_UUID,
+        "`{}`, is refused. While the machine is of a job that has not failed, 409 names that job. " +
+        "Where several hosts have one of the machine, `host` says which.",
+      parameters: [...BY_UUID, ...queryParameters(LEFTOVER_QUERY_FIELDS, { host: HOST_UUID })],
       responses: {
         "200": jsonAnswer("The leftover.", shapeRef("LeftoverDropped", LEFTOVER_DROPPED), {
           dropped: EXAMPLE,

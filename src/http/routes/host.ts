@@ -153,7 +153,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
 type HostPage = ShapeOf<typeof HOST_PAGE>;
 
 /** Where the parts of the overview come from. */
-export interface HostSources extends Pick<HttpContext, "store" | "now"> {
+export interface HostSources extends Pick<HttpContext, "store" | "now" | "hostUuid"> {
   readonly facts: () => Promise<AgentFacts>;
   readonly slots: () => { readonly total: number; readonly busy: number };
   readonly policy: Policy;
@@ -201,7 +201,7 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPa
     jobsOf(c, sources, at),
     store.index.lastSync(),
     store.media.bytes(),
-    store.machineClaims.left(PAGE_MAX),
+    store.machineClaims.left({ host_uuid: sources.hostUuid, limit: PAGE_MAX }),
     store.measures.read(),
   ]);
   const waiting = sources.settingsWaiting();

@@ -2,17 +2,23 @@
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter } from "../../domain/instant.ts";
-import type { Leftover, MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
+import type {
+  LeftFilter,
+  Leftover,
+  MachineClaim,
+  MachineClaimStore,
+} from "../machine_claim_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 
+/** Claims and their jobs. */
+export const CLAIMS_WITH_JOBS = "machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid";
 /**
- * Claims of jobs that have ended without a machine; a canceled job is final before its last task. The
+ * Whether the job of a claim has ended without a machine; a canceled job is final before its last task. The
  * row of the job says how it ended, or the claim once that row is removed.
  */
-const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid
-      WHERE coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
-        AND j.runner_id IS NULL AND j.claimable_at IS NULL`;
+export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
+        AND j.runner_id IS NULL AND j.claimable_at IS NULL)`;
 const COLUMNS =
   "c.uuid, c.host, c.owner AS host_uuid, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
 const LEFTOVER_COLUMNS =
@@ -22,13 +28,15 @@ const LEFTOVER_COLUMNS =
 export function openMachineClaims(db: SharedDatabase, own: string): MachineClaimStore {
   return {
     take: (machine) => db.write((tx) => upsertClaim(tx, machine, own)),
-    get: (uuid) => db.read((tx) => selectClaim(tx, uuid)),
-    release: (uuid, job) => db.write((tx) => deleteClaim(tx, { uuid, job }, "leftover_removed")),
-    drop: (uuid, job) => db.write((tx) => deleteClaim(tx, { uuid, job }, "leftover_dropped")),
+    get: (uuid) => db.read((tx) => selectClaim(tx, uuid, own)),
+    release: (uuid, job) =>
+      db.write((tx) => deleteClaim(tx, { uuid, job, owner: own }, "leftover_removed")),
+    drop: (uuid, job) =>
+      db.write((tx) => deleteClaim(tx, { uuid, job, owner: null }, "leftover_dropped")),
     settle: () => db.write((tx) => deleteSettled(tx)),
-    left: (limit, host) => db.read((tx) => selectLeft(tx, limit ?? null, host ?? null, own)),
-    leftover: (uuid) => db.read((tx) => selectLeftover(tx, uuid)),
-    postpone: (claim, wait_ms, error) => db.write((tx) => updateClaim(tx, claim, wait_ms, error)),
+    left: (filter = {}) => db.read((tx) => selectLeft(tx, filter, own)),
+    postpone: (claim, wait_ms, error) =>
+      db.write((tx) => updateClaim(tx, { ...claim, owner: own }, wait_ms, error)),
   };
 }
 
@@ -41,8 +49,8 @@ async function upsertClaim(
   const written = await tx.run(
     `INSERT INTO machine_claims (uuid, host, owner, job_uuid, workflow_uuid, claimed_at)
      SELECT $1, $2, $5, uuid, workflow_uuid, $4 FROM jobs WHERE uuid = $3 FOR KEY SHARE
-     ON CONFLICT (uuid) DO UPDATE
-        SET host = excluded.host, owner = excluded.owner, job_uuid = excluded.job_uuid,
+     ON CONFLICT (uuid, owner) DO UPDATE
+        SET host = excluded.host, job_uuid = excluded.job_uuid,
             workflow_uuid = excluded.workflow_uuid, claimed_at = excluded.claimed_at,
             execution = NULL, tries = 0, next_try_at = NULL, error = NULL`,
     uuid,
@@ -66,9 +74,10 @@ export async function keepEnds(tx: Transaction, jobs: readonly number[]): Promis
 async function selectClaim(
   tx: Transaction,
   uuid: MachineUuid,
+  own: string,
 ): Promise<MachineClaim | undefined> {
-  const sql = `SELECT ${COLUMNS} FROM machine_claims c WHERE c.uuid = $1`;
-  return await tx.row<MachineClaim>(sql, uuid);
+  const sql = `SELECT ${COLUMNS} FROM machine_claims c WHERE c.uuid = $1 AND c.owner = $2`;
+  return await tx.row<MachineClaim>(sql, uuid, own);
 }
 
 /** The claims of these jobs. */
@@ -79,16 +88,22 @@ export function selectClaimsOf(tx: Transaction, jobs: readonly JobUuid[]): Promi
   );
 }
 
-/** Removes a claim, with an event if it had become a leftover. */
+/** Removes a claim, with an event if it had become a leftover. `owner` null: of whatever host */
 async function deleteClaim(
   tx: Transaction,
-  { uuid, job }: { readonly uuid: MachineUuid; readonly job: JobUuid },
+  { uuid, job, owner }: {
+    readonly uuid: MachineUuid;
+    readonly job: JobUuid;
+    readonly owner: string | null;
+  },
   change: "leftover_removed" | "leftover_dropped",
 ): Promise<void> {
   const gone = await tx.row<{ next_try_at: Instant | null }>(
-    "DELETE FROM machine_claims WHERE uuid = $1 AND job_uuid = $2 RETURNING next_try_at",
+    `DELETE FROM machine_claims
+      WHERE uuid = $1 AND job_uuid = $2 AND ($3::text IS NULL OR owner = $3) RETURNING next_try_at`,
     uuid,
     job,
+    owner,
   );
   if (gone === undefined) return;
   // A leftover that no check has found was never reported.
@@ -104,32 +119,28 @@ async function deleteSettled(tx: Transaction): Promise<void> {
   );
 }
 
-async function selectLeftover(
-  tx: Transaction,
-  uuid: MachineUuid,
-): Promise<Leftover | undefined> {
-  const sql = `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND c.uuid = $1`;
-  return await tx.row<Leftover>(sql, uuid);
-}
-
 async function selectLeft(
   tx: Transaction,
-  limit: number | null,
-  host: string | null,
+  { uuid, host, host_uuid, limit }: LeftFilter,
   own: string,
 ): Promise<Leftover[]> {
   return await tx.rows<Leftover>(
-    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND ($2::text IS NULL OR (c.host = $2 AND c.owner = $3))
-      ORDER BY c.claimed_at, c.uuid LIMIT $1`,
-    limit,
-    host,
+    `SELECT ${LEFTOVER_COLUMNS} FROM ${CLAIMS_WITH_JOBS} WHERE ${IS_LEFT}
+        AND ($1::text IS NULL OR c.uuid = $1)
+        AND ($2::text IS NULL OR (c.host = $2 AND c.owner = $3))
+        AND ($4::text IS NULL OR c.owner = $4)
+      ORDER BY c.claimed_at, c.uuid, c.owner LIMIT $5`,
+    uuid ?? null,
+    host ?? null,
     own,
+    host_uuid ?? null,
+    limit ?? null,
   );
 }
 
 async function updateClaim(
   tx: Transaction,
-  { uuid, job_uuid, tries }: MachineClaim,
+  { uuid, job_uuid, tries, owner }: MachineClaim & { readonly owner: string },
   wait_ms: number,
   error: string | null,
 ): Promise<void> {
@@ -137,11 +148,12 @@ async function updateClaim(
     `UPDATE machine_claims
         SET next_try_at = $3, tries = $5::bigint + ($4::text IS NOT NULL)::int,
             error = coalesce($4, error)
-      WHERE uuid = $1 AND job_uuid = $2`,
+      WHERE uuid = $1 AND job_uuid = $2 AND owner = $6`,
     uuid,
     job_uuid,
     instantAfter(tx.now, wait_ms),
     error?.replaceAll("\0", "\ufffd") ?? null,
     tries,
+    owner,
   );
 }

@@ -197,7 +197,7 @@ const JOB_TABLES = `
   CREATE INDEX callbacks_due ON callbacks (owner, due_at);
 
   CREATE TABLE machine_claims (
-    uuid ${TEXT} PRIMARY KEY,
+    uuid ${TEXT} NOT NULL,
     host ${TEXT} NOT NULL,
     -- The uuid of the host whose agent has claimed it.
     owner ${TEXT} NOT NULL,
@@ -208,6 +208,7 @@ const JOB_TABLES = `
     tries BIGINT NOT NULL DEFAULT 0 CHECK (tries >= 0),
     next_try_at ${TEXT},
     error ${TEXT},
+    PRIMARY KEY (uuid, owner),
     CHECK ((tries = 0) = (error IS NULL))
   );
   CREATE INDEX machine_claims_job ON machine_claims (job_uuid);

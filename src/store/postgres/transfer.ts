@@ -48,7 +48,7 @@ export async function moveToShared(
     made += await db.write(async (tx) => {
       let count = 0;
       for (const row of workflows) count += await insert(tx, "workflows", row, "uuid");
-      for (const row of claims) count += await insert(tx, "machine_claims", row, "uuid");
+      for (const row of claims) count += await insert(tx, "machine_claims", row, "uuid, owner");
       return count;
     });
     for (let after = 0;;) {

@@ -2,7 +2,12 @@
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, type Now } from "../../domain/instant.ts";
-import type { Leftover, MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
+import type {
+  LeftFilter,
+  Leftover,
+  MachineClaim,
+  MachineClaimStore,
+} from "../machine_claim_store.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 
@@ -26,8 +31,7 @@ export function openMachineClaims(db: Connection, now: Now): MachineClaimStore {
     drop: (uuid, job) =>
       db.write("machine_drop", () => deleteClaim(db, { uuid, job }, "leftover_dropped", now())),
     settle: () => db.write("machine_settle", () => deleteSettled(db)),
-    left: (limit = -1, host) => db.durably(() => selectLeft(db, limit, host ?? null)),
-    leftover: (uuid) => db.durably(() => selectLeftover(db, uuid)),
+    left: (filter = {}) => db.durably(() => selectLeft(db, filter)),
     postpone: (claim, wait_ms, error) =>
       db.write(
         "machine_postpone",
@@ -99,16 +103,18 @@ function deleteSettled(db: Connection): void {
 const LEFTOVER_COLUMNS =
   `${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid`;
 
-function selectLeftover(db: Connection, uuid: MachineUuid): Leftover | undefined {
-  return db.row<Leftover>(`SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND c.uuid = ?`, uuid);
-}
-
-function selectLeft(db: Connection, limit: number, host: string | null): Leftover[] {
+/** All are of the one agent that has the file. */
+function selectLeft(
+  db: Connection,
+  { uuid, host, limit = -1 }: LeftFilter,
+): Leftover[] {
   return db.rows<Leftover>(
-    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND (?2 IS NULL OR c.host = ?2)
-      ORDER BY c.claimed_at, c.uuid LIMIT ?1`,
+    `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND (?1 IS NULL OR c.uuid = ?1)
+        AND (?2 IS NULL OR c.host = ?2)
+      ORDER BY c.claimed_at, c.uuid LIMIT ?3`,
+    uuid ?? null,
+    host ?? null,
     limit,
-    host,
   );
 }
 

@@ -7,6 +7,7 @@ import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import type { NoHost } from "../../host_store.ts";
 import type { Transaction } from "../connection.ts";
 import { findHost } from "../hosts.ts";
+import { CLAIMS_WITH_JOBS, IS_LEFT } from "../machine_claims.ts";
 import { HOLDS_TARGET } from "../schema.ts";
 
 /** Hosts that take a job which names none and has no machine. */
@@ -45,16 +46,21 @@ async function queueOfHost(tx: Transaction, name: string): Promise<JobQueue | No
   return { kind: "queue", queue: uuid, host: uuid };
 }
 
-/** The host that a machine was claimed on, or whose job was the last one that acted on it. */
+/**
+ * The host that a machine was claimed on, or whose job was the last one that acted on it; only then one that has parts
+ * of it left.
+ */
 async function ownerOf(tx: Transaction, machine: string): Promise<string | undefined> {
   const row = await tx.row<{ host: HostUuid }>(
     `SELECT host FROM (
-       (SELECT owner AS host FROM machine_claims WHERE uuid = $1)
+       (SELECT c.owner AS host, c.claimed_at AS at, CASE WHEN ${IS_LEFT} THEN 3 ELSE 1 END AS place
+          FROM ${CLAIMS_WITH_JOBS} WHERE c.uuid = $1)
        UNION ALL
-       (SELECT host FROM jobs
+       (SELECT host, created_at, 2 FROM jobs
          WHERE target = $2 AND machine_uuid = $1 AND (execution = 'succeeded' OR ${HOLDS_TARGET})
          ORDER BY id DESC LIMIT 1)) AS owners
-      WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = owners.host AND forgotten) LIMIT 1`,
+      WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = owners.host AND forgotten)
+      ORDER BY place, at DESC LIMIT 1`,
     machine,
     machineTarget(machine),
   );
