@@ -5,7 +5,6 @@ import { AgentError, invalidArgument, type NamedRefusal, unreachable } from "../
 import type { JobUuid } from "../domain/id.ts";
 import { type Idempotency, IDEMPOTENCY_KEY, SERVER_PARAM } from "../domain/job/job.ts";
 import type { RequestMemory } from "../domain/memory_budget.ts";
-import type { ListedHost, NoHost } from "./host_store.ts";
 import type {
   CreateJobOutcome,
   EarlierOutcome,
@@ -14,7 +13,7 @@ import type {
   OrderOutcome,
   OrderRules,
 } from "./job_store.ts";
-import type { Store } from "./store.ts";
+import { noHost } from "./named_host.ts";
 
 /** Bytes of a workflow from which on memory is reserved. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
@@ -99,40 +98,6 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
     default:
       return unreachable(outcome);
   }
-}
-
-/**
- * The host of a uuid or a name.
- * @param action such as `Cannot list jobs`
- * @throws {AgentError} `conflict` naming `field`
- */
-export async function hostOf(
-  name: string,
-  { hosts }: Pick<Store, "hosts">,
-  action: string,
-  field: string,
-): Promise<ListedHost> {
-  const found = await hosts.find(name);
-  if (found.kind === "found") return found.host;
-  const reason = found.kind === "ambiguous" ? found.kind : "unknown";
-  throw noHost({ host: name, reason }, action, field);
-}
-
-/** The error for a host that cannot be found. */
-function noHost(
-  { host, reason }: Omit<NoHost, "kind">,
-  action: string,
-  field: string,
-): AgentError {
-  const why = {
-    unknown: "is not registered: expected the uuid or the name of a host",
-    ambiguous: "is the name of several hosts: expected a uuid",
-    forgotten: "was forgotten: it takes no job until it is uncordoned",
-  }[reason];
-  const message = `${action}: host ${JSON.stringify(host)} ${why}`;
-  return new AgentError("conflict", message, {
-    errors: [{ field, code: "Invalid", message }],
-  });
 }
 
 function targetTaken(message: string, named: { readonly refusal?: NamedRefusal } = {}): AgentError {

@@ -10,8 +10,8 @@ import type { ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 import { readBytes } from "../request/json_body.ts";
-import { hostNamedBy } from "../routes/hosts.ts";
 import { headOf } from "./check.ts";
+import { otherHost } from "../../store/named_host.ts";
 
 /** What only the host of the machine can answer. Consoles and their tickets are of the agent that the caller reached. */
 const OF_MACHINE = /^\/agent\/v1\/machines\/([^/]+)(?:\/(?:vnc|boot|stop|reboot|eject))?$/;
@@ -85,15 +85,6 @@ async function hostOfMedia(
   url.searchParams.delete(HOST_KEY);
   c.req.raw = new Request(url, c.req.raw);
   return await otherHost(name, context);
-}
-
-/** The host that a caller names; undefined for the one of this agent. @throws {AgentError} as hostNamedBy() */
-export async function otherHost(
-  name: string,
-  { store, hostUuid }: Pick<HttpContext, "store" | "hostUuid">,
-): Promise<ListedHost | undefined> {
-  const host = await hostNamedBy(name, store);
-  return host.uuid === hostUuid ? undefined : host;
 }
 
 /**

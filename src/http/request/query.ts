@@ -8,8 +8,8 @@ import { type Fields, object, type ObjectOf } from "../../domain/description/obj
 import { about, integer } from "../../domain/description/value.ts";
 import type { HttpEnv } from "../context.ts";
 
-/** Characters of a key or a name that an error repeats. */
-export const SHOWN_CHARS_MAX = 64;
+/** Characters of a key that an error repeats. */
+const SHOWN_CHARS_MAX = 64;
 
 /**
  * Reads the fields of a query.

@@ -23,7 +23,7 @@ import { MS_PER_SECOND } from "../../domain/instant.ts";
 import type { HostJobs, ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
-import { SHOWN_CHARS_MAX } from "../request/query.ts";
+import { hostNamedBy } from "../../store/named_host.ts";
 
 /** A host of the store as it is sent. */
 export const LISTED_HOST = whole("A host that has registered in the store.", {
@@ -96,30 +96,6 @@ export function hostsRoutes(context: HostsContext): Hono<HttpEnv> {
 /** The host that the path names. @throws {AgentError} as hostNamedBy() */
 function hostOf(c: Context<HttpEnv>, { store }: HostsContext): Promise<ListedHost> {
   return hostNamedBy(c.req.param("host") ?? "", store);
-}
-
-/** The host that a caller names. @throws {AgentError} `not_found`; `invalid_argument` for several */
-export async function hostNamedBy(
-  name: string,
-  store: Pick<HttpContext["store"], "hosts">,
-): Promise<ListedHost> {
-  const found = await store.hosts.find(name);
-  const shown = JSON.stringify(name.slice(0, SHOWN_CHARS_MAX));
-  switch (found.kind) {
-    case "found":
-      return found.host;
-    case "not_found":
-      throw new AgentError("not_found", `Cannot find host ${shown}: expected a uuid or a name`);
-    case "ambiguous": {
-      const { uuids } = found;
-      const errors = uuids.map((message) => ({ field: "host", code: "Invalid" as const, message }));
-      const message = `Cannot choose host ${shown}: ${uuids.length} hosts have this name: ` +
-        `expected one of the uuids ${uuids.join(", ")}`;
-      throw new AgentError("invalid_argument", message, { errors });
-    }
-    default:
-      return unreachable(found);
-  }
 }
 
 async function readNoOptions(c: Context<HttpEnv>, { limits }: HostsContext): Promise<void> {

@@ -29,7 +29,7 @@ import {
 } from "../../domain/machine/action.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
-import { otherHost } from "../peers/forwarding.ts";
+import { hostOf, otherHost } from "../../store/named_host.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
@@ -56,7 +56,6 @@ import {
   placeOf,
   SERVER_PARAM,
 } from "../../domain/job/job.ts";
-import { hostOf } from "../../store/job_orders.ts";
 import {
   MACHINE_FIELDS,
   type ShownMachine,
