@@ -5,7 +5,7 @@ import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
 import { AgentError } from "../domain/error.ts";
 import { openAccessLines } from "./request/access_lines.ts";
-import { admitted } from "./request/access.ts";
+import { admitted, asksForPage, UI_PATH } from "./request/access.ts";
 import type { HttpContext, HttpEnv } from "./context.ts";
 import { callerRoutes } from "./routes/agent.ts";
 import { audited } from "./request/audit.ts";
@@ -36,7 +36,7 @@ import { openapiRoutes } from "./openapi/openapi.ts";
 import { identified } from "./request/request_id.ts";
 import { openSessions } from "./request/sessions.ts";
 import { sessionRoutes } from "./routes/session.ts";
-import { asksForPage, UI_PATH, uiRoutes } from "./routes/ui.ts";
+import { uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** The methods that routes use; HEAD is answered wherever GET is. */

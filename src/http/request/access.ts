@@ -12,7 +12,6 @@ import { type AcceptedCall, withSignedBody } from "../peers/check.ts";
 import { readBytes } from "./json_body.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/tickets.ts";
-import { asksForPage } from "../routes/ui.ts";
 import { type BrowserSession, CSRF_HEADER, type Sessions, showsCsrf } from "./sessions.ts";
 
 /**
@@ -22,8 +21,8 @@ const ADMIN_READ = /^\/agent\/v1\/(?:machines\/[^/]+\/(?:vnc|console)|doctor)$/;
 const READING = ["GET", "HEAD"];
 /** Paths that load balancers and supervisors may use without a token; the answer is one word. */
 const PROBES = ["/healthz", "/readyz"];
-/** The pages of the console, which hold no secret. */
-const PAGES = /^\/ui(?:\/|$)/;
+/** The path of the web console, which holds no secret; each of its views has a path below it. */
+export const UI_PATH = "/ui";
 /** The path where browsers sign in and out. */
 export const SESSION_PATH = "/agent/v1/session";
 /** Credentials of other schemes are for a proxy between the caller and the agent. */
@@ -115,8 +114,14 @@ async function acceptCall(
 function isOpen(request: Request, path: string): boolean {
   const { method, headers } = request;
   if (path === SESSION_PATH) return true;
-  const page = PAGES.test(path) || asksForPage(request, path);
+  const page = path === UI_PATH || path.startsWith(`${UI_PATH}/`) || asksForPage(request, path);
   return (page || PROBES.includes(path)) && !needsAdmin(method, path, headers);
+}
+
+/** Whether a request is a browser's for `/`: browsers list HTML among what they accept, programs do not. */
+export function asksForPage({ method, headers }: Request, path: string): boolean {
+  return method === "GET" && path === "/" &&
+    (headers.get("accept")?.includes("text/html") ?? false);
 }
 
 function callerIn({ token, stands }: BrowserSession): Caller {

@@ -7,6 +7,7 @@ import { AgentError } from "../../domain/error.ts";
 import { readBeside } from "../../runtime/other_runtime.ts";
 import { preferredEncoding } from "../answer/served_document.ts";
 import type { HttpEnv } from "../context.ts";
+import { UI_PATH } from "../request/access.ts";
 
 /** The console as `vendors/ui.ts` writes it. */
 export interface PackedUi {
@@ -26,8 +27,6 @@ interface PackedFile {
 /** In the binary, beside the program; from source, where `make` put it. */
 const PACKED = Deno.build.standalone ? "ui.json" : "../../../dist/ui.json";
 
-/** The path of the page; each of its views has a path below it. */
-export const UI_PATH = "/ui";
 const YEAR_SECONDS = 31_536_000;
 
 /** The page has no inline scripts or styles, and reaches no other host. */
@@ -161,10 +160,4 @@ function answered<T>(run: (done: (error: Error | null, value: T) => void) => voi
   const { promise, resolve, reject } = Promise.withResolvers<T>();
   run((error, value) => error === null ? resolve(value) : reject(error));
   return promise;
-}
-
-/** Whether a request is a browser's for `/`: browsers list HTML among what they accept, programs do not. */
-export function asksForPage({ method, headers }: Request, path: string): boolean {
-  return method === "GET" && path === "/" &&
-    (headers.get("accept")?.includes("text/html") ?? false);
 }
