@@ -11,10 +11,26 @@ import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
 import { checkStatements } from "./noted_statements.ts";
 import { storeSuite } from "./store_suite.ts";
-import { claimJobs, openClockedStore } from "../support/clocked_store.ts";
+import { claimJobs, lifeOf, openClockedStore } from "../support/clocked_store.ts";
+import { register } from "./host_suite.ts";
 
 checkStatements();
 storeSuite("sqlite", () => openClockedStore());
+
+Deno.test("sqlite: a claim in the commit of a cordon takes nothing", async () => {
+  const store = await openClockedStore();
+  await register(store);
+  const { uuid } = jobOf(1);
+  await store.jobs.create(jobOf(1));
+  const [host, claimed] = await Promise.all([
+    store.hosts.cordon(RUNNER),
+    store.jobs.claim(lifeOf(RUNNER), 1),
+  ]);
+  assertEquals(host?.state, "cordoned");
+  assertEquals(claimed, { jobs: [], due: { kind: "none" } });
+  assertEquals((await store.jobs.get(uuid))?.execution, "queued");
+  await store.close();
+});
 
 Deno.test("sqlite: what was acknowledged is there after the file is opened again", async () => {
   await withFolder(async (folder) => {

@@ -20,15 +20,11 @@ import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
 export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
+  if (!mayClaim(db, life)) return { jobs: [], due: { kind: "none" } };
   readyDelayedJobs(db, now);
   const ready = db.rows<ReadyRow & { readonly bytes: number }>(
     `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
-       FROM jobs
-      WHERE turn IS NOT NULL AND NOT EXISTS (
-        SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)
-      ORDER BY turn, id LIMIT ?3`,
-    life.runner_id,
-    life.incarnation,
+       FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
     limit,
   );
   const jobs = ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
@@ -60,9 +56,12 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
   return jobFromRow(db, row);
 }
 
-/** Whether the runner's life is still the latest; takes the first two parameters. */
-const LIFE_LASTS = `NOT EXISTS (
-  SELECT 1 FROM runners WHERE runner_id = ?1 AND incarnation <> ?2)`;
+/** Whether a runner may claim: its life is still the latest, and its host is not cordoned. */
+function mayClaim(db: Connection, { runner_id, incarnation }: RunnerLife): boolean {
+  if (isCordoned(db)) return false;
+  const sql = "SELECT 1 FROM runners WHERE runner_id = ? AND incarnation <> ?";
+  return db.row(sql, runner_id, incarnation) === undefined;
+}
 
 /** A job that may be claimed, at once or later. */
 interface DueRow {
@@ -81,9 +80,7 @@ export function readyJobs(
   passedOver: ReadonlySet<JobUuid>,
   now: Instant,
 ): Claimed {
-  if (isCordoned(db) || !db.row(`SELECT 1 WHERE ${LIFE_LASTS}`, life.runner_id, life.incarnation)) {
-    return { jobs: [], due: { kind: "none" } };
-  }
+  if (!mayClaim(db, life)) return { jobs: [], due: { kind: "none" } };
   const wanted = limit + passedOver.size + 1;
   const take = (from: DueRow[]) =>
     takeJobs(db, from, { limit, passedOver, runner_id: life.runner_id, now });
@@ -190,7 +187,7 @@ export function holdJobs(
   jobs: readonly Job[],
   now: Instant,
 ): JobUuid[] {
-  const claims = !isCordoned(db);
+  const claims = mayClaim(db, life);
   const held = jobs.filter((job) =>
     (claims && holdJob(db, life, job, now)) || isHeldBy(db, life, job)
   );
@@ -203,13 +200,11 @@ function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): bool
   const { phase, elapsed_at } = job;
   const held = db.row<TracedRow>(
     `UPDATE jobs
-        SET execution = ?6, runner_id = ?1, lease = ?5, claimable_at = NULL, turn = NULL,
-            starts = ?7, started_at = ?8, elapsed_at = ?9
-      WHERE uuid = ?3 AND phase = ?4 AND lease = ?5 - 1 AND claimable_at IS NOT NULL
-        AND ${LIFE_LASTS}
+        SET execution = ?5, runner_id = ?1, lease = ?4, claimable_at = NULL, turn = NULL,
+            starts = ?6, started_at = ?7, elapsed_at = ?8
+      WHERE uuid = ?2 AND phase = ?3 AND lease = ?4 - 1 AND claimable_at IS NOT NULL
      RETURNING ${TRACED_COLUMNS}`,
     life.runner_id,
-    life.incarnation,
     job.uuid,
     phase,
     job.lease,
