@@ -58,12 +58,12 @@ async function updateClaimed(
   const moves = ready.map((row) => moveOf(standingOf(row), { kind: "claim" }));
   const rows = await tx.rows<SharedJobRow>(
     `UPDATE jobs
-        SET execution = claim.execution, runner_id = $4, lease = lease + 1, claimable_at = NULL,
-            turn = NULL, starts = claim.starts, started_at = coalesce(started_at, $5),
+        SET execution = next_execution, runner_id = $4, lease = lease + 1, claimable_at = NULL,
+            turn = NULL, starts = next_starts, started_at = coalesce(started_at, $5),
             elapsed_at = $5, host = CASE WHEN queue = '${ANY_HOST}' THEN $4 ELSE host END
-       FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS claim (id, execution, starts)
-      WHERE jobs.id = claim.id
-     RETURNING ${SHARED_COLUMNS.replaceAll(/\b(id|execution|starts)\b/g, "jobs.$1")}`,
+       FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS claim (job_id, next_execution, next_starts)
+      WHERE id = job_id
+     RETURNING ${SHARED_COLUMNS}`,
     ready.map(({ id }) => id),
     moves.map((move) => executionOf(move.to)),
     moves.map((move, at) => startsAfter(move, ready[at]?.starts ?? 0)),
