@@ -149,7 +149,7 @@ export class Runner {
     if (!this.#options.store.shared) return;
     this.#standstill.look();
     await this.#standstill.asked();
-    if (!free || !this.#isUnheard()) return;
+    if (!free || this.#unheardInMs() > 0) return;
     this.#endUnheard();
     throw new AgentError("aborted", "Cannot act for the job: the database does not answer");
   }
@@ -332,11 +332,11 @@ export class Runner {
     this.#renewedAtMs = atMs;
     clearTimeout(this.#unheard);
     if (!this.#options.store.shared || this.#stopping.signal.aborted) return;
-    this.#unheard = setTimeout(() => this.#endUnheard(), this.#unheardMs);
+    this.#unheard = setTimeout(() => this.#endUnheard(), Math.max(this.#unheardInMs(), 0));
   }
 
-  #isUnheard(): boolean {
-    return this.#options.monotonicMs() >= this.#renewedAtMs + this.#unheardMs;
+  #unheardInMs(): number {
+    return this.#renewedAtMs + this.#unheardMs - this.#options.monotonicMs();
   }
 
   /**
@@ -345,7 +345,7 @@ export class Runner {
    */
   #endUnheard(): void {
     const { store, log } = this.#options;
-    if (!store.shared || !this.#isUnheard()) return;
+    if (!store.shared || this.#unheardInMs() > 0) return;
     const free = [...this.#running.values()].filter((job) => job.free && !job.lost);
     if (free.length === 0) return;
     log.error("tasks ended: the store does not answer", { jobs: free.length });

@@ -5,6 +5,8 @@ import type { Now } from "../domain/instant.ts";
 
 /** Milliseconds between two looks. */
 const CLOCK_LOOK_MS = 1_000;
+/** The part of a lease between two looks that counts: what was renewed just before the first one is over soon. */
+const STOOD_SHARE = 1 / 2;
 
 /** What a standstill is measured by. */
 interface StandstillOptions {
@@ -12,7 +14,7 @@ interface StandstillOptions {
   readonly monotonicMs: () => number;
   /** The calendar, which counts on while the host is suspended. */
   readonly now: Now;
-  /** From how many milliseconds on it matters. */
+  /** How long the store leaves the runner its jobs unheard, milliseconds. */
   readonly leaseMs: number;
   /** Called when the process has stood still. */
   readonly stood: () => void;
@@ -44,7 +46,8 @@ export class Standstill {
     const [before, ms, calendarMs] = [this.#looked, monotonicMs(), Date.parse(now())];
     this.#looked = { ms, calendarMs };
     if (before === undefined) return;
-    if (Math.max(ms - before.ms, calendarMs - before.calendarMs) < leaseMs) return;
+    const stoodMs = Math.max(ms - before.ms, calendarMs - before.calendarMs);
+    if (stoodMs < leaseMs * STOOD_SHARE) return;
     this.#waking ??= Promise.withResolvers();
     stood();
   }

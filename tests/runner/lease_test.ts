@@ -1,6 +1,6 @@
 // What the runner does for its leases, and with the time and the jobs that an earlier life left.
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Store } from "../../src/store/store.ts";
 import { claim, create, JOB, present } from "../store/store_case.ts";
@@ -91,6 +91,70 @@ test(
     mine.runner.wake();
     const { run } = await begun(mine);
     assertEquals(run.job.attempt, 2);
+  },
+);
+
+test(
+  "the time unheard counts from when a renewal was sent, not from its answer",
+  async (store, clock, open) => {
+    const asked = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<void>();
+    const closed = Promise.withResolvers<void>();
+    const { jobs } = store;
+    const slow: Store = {
+      ...store,
+      shared: true,
+      jobs: {
+        ...jobs,
+        renew: async (...call) => {
+          const outcome = await jobs.renew(...call);
+          asked.resolve();
+          await answered.promise;
+          return outcome;
+        },
+        // Nothing but the timer looks at the time from here on.
+        claim: async (life, limit, which) => {
+          if (clock.ms > 0) await closed.promise;
+          return await jobs.claim(life, limit, which);
+        },
+      },
+    };
+    await create(store, jobOf(1, { workflow: { ...workflowOf(), placement: "any" } }));
+    const mine = open(RUNNER, 2, slow);
+    await mine.runner.start();
+    await begun(mine);
+    clock.pass(LEASE_MS / 3);
+    mine.runner.wake();
+    await asked.promise;
+    for (let third = 1; third <= 2; third++) {
+      // Looks at the clocks: the process has not stood still.
+      await mine.runner.mayAct(false);
+      clock.pass(LEASE_MS / 3);
+    }
+    await mine.runner.mayAct(false);
+    const answeredMs = performance.now();
+    answered.resolve();
+    const ended = until("the guest to be ended", () => mine.tasks.length === 0);
+    await ended.finally(() => closed.resolve());
+    // Counted from the answer it would be two thirds of the lease.
+    assert(performance.now() - answeredMs < LEASE_MS / 2);
+  },
+);
+
+test(
+  "a process that stood still for half a lease asks whose its jobs are before it acts",
+  async (store, clock, open) => {
+    const mine = open(RUNNER, 1, { ...store, shared: true });
+    await create(store, jobOf(1));
+    await mine.runner.start();
+    await begun(mine);
+    const renewals = mine.renewals.length;
+    clock.pass(LEASE_MS / 2 - 1);
+    await mine.runner.mayAct(false);
+    clock.pass(LEASE_MS / 2);
+    const before = mine.renewals.length;
+    await mine.runner.mayAct(false);
+    assert(mine.renewals.length > before && before >= renewals);
   },
 );
 
