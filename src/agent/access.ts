@@ -177,8 +177,9 @@ export async function openAgentPeers(
   const changed = new Notifier();
   const authority = config.peer_ca_file.value;
   const authorities = authority === null ? [] : [await readAuthority(authority)];
-  const book = openPeerBook(() => reports.hosts(), () => performance.now());
-  const check = openCallCheck({ own, scope: config.peer_scope.value, book });
+  const nowMs = () => performance.now();
+  const book = openPeerBook(() => reports.hosts(), nowMs);
+  const check = openCallCheck({ own, scope: config.peer_scope.value, book, nowMs });
   const reporting = reportMachines({ reports, vmadm, changed, log });
   opened("reports of machines", () => reporting.stop());
   const peers = openPeers({ own, privateKey: key.privateKey, authorities, book, reports, check });

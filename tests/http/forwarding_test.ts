@@ -1,10 +1,18 @@
 // Requests about machines and media of other hosts: where they go, what is sent, and what comes back. The other agent is
 // a server of the test, or a whole agent.
 
-import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertMatch,
+  assertRejects,
+  assertStringIncludes,
+} from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import { callHeaders, parseCall } from "../../src/domain/peer.ts";
 import { openCallCheck } from "../../src/http/peers/check.ts";
 import { openPeers } from "../../src/http/peers/peers.ts";
+import { openRemoteConsole } from "../../src/http/peers/remote_console.ts";
 import type { ListedHost } from "../../src/store/host_store.ts";
 import { TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
@@ -50,7 +58,7 @@ async function withOther(
   const own = hostOf(1, { public_key: publicKey, generation: 4 });
   const other = hostOf(2, { generation: 6, ...changes(address) });
   const { book, reports } = openDirectory([own, other], other);
-  const check = openCallCheck({ own, scope: "admin", book });
+  const check = openCallCheck({ own, scope: "admin", book, nowMs: () => performance.now() });
   const peers = openPeers({ own, privateKey, authorities: [], book, reports, check });
   const access = {
     wantsToken: () => false,
@@ -121,6 +129,8 @@ Deno.test("an answer that is none of an agent, and a refused call, are errors of
     () => Response.json({ error_code: "unauthorized", message: "wrong key" }, { status: 401 }),
     () => new Response(null, { status: 302, headers: { location: "http://127.0.0.1:1/" } }),
     () => new Response("x".repeat(100_000), { status: 404 }),
+    () => new Response("<script>1</script>", { headers: { "content-type": "text/html" } }),
+    () => new Response(new Uint8Array([1])),
   ];
   for (const answer of answers) {
     await withOther(answer, async ({ agent, received }) => {
@@ -131,6 +141,18 @@ Deno.test("an answer that is none of an agent, and a refused call, are errors of
       assertEquals(received.length, 1);
     });
   }
+});
+
+Deno.test("a call that is refused without words, as HEAD is, is an error of the host", async () => {
+  for (const status of [401, 403]) {
+    await withOther(() => new Response(null, { status }), async ({ agent, received }) => {
+      assertEquals((await agent.call("HEAD", PATH)).status, 502);
+      assertEquals(received.length, 1);
+    });
+  }
+  await withOther(() => new Response(null, { status: 404 }), async ({ agent }) => {
+    assertEquals((await agent.call("HEAD", PATH)).status, 404);
+  });
 });
 
 Deno.test("a host that cannot be called is named, and is not asked", async () => {
@@ -162,6 +184,31 @@ Deno.test("an agent that does not answer is named with its address", async () =>
       assertStringIncludes(String(objectOf(answer).message), `at http://${CLOSED_ADDRESS}: `);
     }
   }, () => ({ address: `http://${CLOSED_ADDRESS}` }));
+});
+
+Deno.test("a console is not waited for longer than its viewer does, whatever the other agent accepts", async () => {
+  // It takes connections, and never begins TLS.
+  const mute = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const taken = mute.accept();
+  const address = `https://127.0.0.1:${(mute.addr as Deno.NetAddr).port}`;
+  const { privateKey } = await newKey();
+  const [own, other] = [hostOf(1), hostOf(2, { address })];
+  const { book, reports } = openDirectory([own, other], other);
+  const check = openCallCheck({ own, scope: "admin", book, nowMs: () => performance.now() });
+  const peers = openPeers({ own, privateKey, authorities: [], book, reports, check });
+  const gone = new AbortController();
+  const opening = openRemoteConsole(peers, other, {
+    uuid: MACHINE,
+    path: `${PATH}/console`,
+    caller: { kind: "loopback" },
+    request_id: "r1",
+    signal: gone.signal,
+  });
+  const connection = await taken;
+  gone.abort();
+  await assertRejects(() => opening, AgentError, "Cannot open the console of machine");
+  connection.close();
+  mute.close();
 });
 
 Deno.test("a body that is too long for a call is refused here", async () => {

@@ -46,7 +46,7 @@ async function withScene(
   // A call that is forwarded again would go to host 1.
   const directory = openDirectory([one, own], one);
   const { book, reports } = directory;
-  const check = openCallCheck({ own, scope, book });
+  const check = openCallCheck({ own, scope, book, nowMs: () => directory.ms });
   const peers = openPeers({
     own,
     privateKey: key.privateKey,
@@ -116,6 +116,20 @@ Deno.test("a call that was sent before is refused", async () => {
     const both = await headersOf(key, hosts, SHOW);
     const answers = await Promise.all([send(SHOW, both), send(SHOW, both)]);
     assertEquals(answers.map(({ status }) => status).sort(), [401, 404]);
+  });
+});
+
+Deno.test("a call that was sent before is refused, also when the clock of the store has gone back", async () => {
+  await withScene(async ({ send, call, key, directory }) => {
+    const hosts = [hostOf(1, { generation: 4 }), hostOf(2)] as const;
+    const headers = await headersOf(key, hosts, SHOW);
+    assertEquals((await send(SHOW, headers)).status, 404);
+    directory.now = instantAfter(T0, 40_000);
+    directory.ms += 40_000;
+    assertEquals((await call(SHOW, { at: directory.now })).status, 404);
+    directory.now = instantAfter(T0, 20_000);
+    directory.ms += 10_000;
+    assertRefused(await send(SHOW, headers), "it was sent before");
   });
 });
 

@@ -18,7 +18,6 @@ const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 export const ERROR_BYTES_MAX = 64 * 1024;
 /** Headers of an answer that mean the same to the caller. */
 const KEPT_HEADERS = [
-  "content-type",
   "location",
   "retry-after",
   "cache-control",
@@ -29,6 +28,11 @@ const KEPT_HEADERS = [
   "upload-offset",
   "upload-complete",
 ] as const;
+
+/** What agents answer with. Another type, such as a page with scripts, would be shown in this agent's name. */
+const KEPT_TYPES = ["application/json", "application/octet-stream"];
+/** Characters of another one that its error shows. */
+const TYPE_CHARS_MAX = 64;
 
 /** The host as errors name it. */
 export function named({ name, uuid }: ListedHost): string {
@@ -56,7 +60,17 @@ export async function shownAnswer(
     await answer.body?.cancel();
     throw refusedBy(host, `it answers ${status}, expected no redirect`);
   }
-  const headers = new Headers();
+  if (status === ERROR_CODES.unauthorized.status || status === ERROR_CODES.forbidden.status) {
+    throw refusedBy(host, `it answers ${status}`);
+  }
+  const type = typeOf(answer);
+  const isKept = KEPT_TYPES.includes(type);
+  if (answer.body !== null && !isKept) {
+    await answer.body.cancel();
+    const shown = JSON.stringify(type.slice(0, TYPE_CHARS_MAX));
+    throw refusedBy(host, `it answers with ${shown}, expected JSON or a file`);
+  }
+  const headers = new Headers(isKept ? { "content-type": type } : {});
   for (const name of KEPT_HEADERS) {
     const value = answer.headers.get(name);
     if (value !== null) headers.set(name, value);
@@ -64,6 +78,11 @@ export async function shownAnswer(
   if (method === "HEAD") await answer.body?.cancel();
   const body = method === "HEAD" ? null : answer.body?.pipeThrough(bounded(ANSWER_BYTES_MAX));
   return new Response(body ?? null, { status, headers });
+}
+
+/** The type of an answer, without its parameters. */
+function typeOf({ headers }: Response): string {
+  return (headers.get("content-type") ?? "").replace(/;.*$/s, "").trim().toLowerCase();
 }
 
 /** The error for an agent that does not do what was asked of it. */

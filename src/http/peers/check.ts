@@ -24,8 +24,10 @@ import type { HostReading } from "../../store/machine_report_store.ts";
 const HOSTS_KEPT_MS = 5_000;
 /** After how long they are read again for a host that they do not know, or know by another start. */
 const HOSTS_AGAIN_MS = 1_000;
+/** How long nonces are remembered by the clock of this process: the store's may go back by as much as calls are fresh. */
+const NONCE_KEPT_MS = 3 * CALL_FRESH_MS;
 /** Calls whose nonces are remembered. */
-const NONCES_MAX = 10_000;
+const NONCES_MAX = 30_000;
 /** What agents call each other for; consoles and actions are below the machines. */
 const CALLABLE = /^\/agent\/v1\/(?:machines|media)(?:\/|$)/;
 
@@ -86,6 +88,8 @@ interface CallRules {
   /** What callers of other hosts may do at most. */
   readonly scope: PeerScope;
   readonly book: PeerBook;
+  /** Milliseconds that never go backwards. */
+  readonly nowMs: () => number;
 }
 
 /** Checks the head of a request. @returns undefined when it is no call of another agent */
@@ -96,8 +100,8 @@ export type CallCheck = (request: Request) => Promise<AcceptedCall | undefined>;
  * The check throws AgentError `unauthorized` saying what is wrong with a call, `forbidden` when the host takes none,
  * `overloaded` when too many nonces are remembered, and what reading the store throws.
  */
-export function openCallCheck({ own, scope, book }: CallRules): CallCheck {
-  const nonces = openNonces();
+export function openCallCheck({ own, scope, book, nowMs }: CallRules): CallCheck {
+  const nonces = openNonces(nowMs);
   return async (request) => {
     const headers = callHeaders(request.headers);
     if (headers === undefined) return undefined;
@@ -122,7 +126,7 @@ export function openCallCheck({ own, scope, book }: CallRules): CallCheck {
     }
     refuseStale(call.at, now);
     // Nothing awaits from here on, so only one of two equal calls finds its nonce new.
-    nonces.take(call, now);
+    nonces.take(call.nonce);
     const { uuid, name } = host;
     const from: PeerCaller = {
       host: { uuid, name },
@@ -175,26 +179,26 @@ function refused(why: string): AgentError {
   return new AgentError("unauthorized", `Cannot accept the call of another host: ${why}`);
 }
 
-/** Remembers nonces for as long as their calls would be accepted. Only hosts that have signed can fill it. */
-function openNonces(): { take(call: PeerCall, now: Instant): void } {
-  /** The time of each call, by its nonce; the order is that of arrival. */
-  const seen = new Map<string, Instant>();
-  const forgetOld = (now: Instant) => {
-    for (const [nonce, at] of seen) {
-      // A call that arrived later may be older: it is remembered a little longer than it must be.
-      if (msBetween(at, now) <= CALL_FRESH_MS) return;
+/** Remembers nonces for longer than their calls would be accepted. Only hosts that have signed can fill it. */
+function openNonces(nowMs: () => number): { take(nonce: string): void } {
+  /** When each call arrived, by its nonce, in the order of arrival. */
+  const seen = new Map<string, number>();
+  const forgetOld = (atMs: number) => {
+    for (const [nonce, arrivedMs] of seen) {
+      if (atMs - arrivedMs <= NONCE_KEPT_MS) return;
       seen.delete(nonce);
     }
   };
   return {
-    take({ nonce, at }, now) {
-      forgetOld(now);
+    take(nonce) {
+      const atMs = nowMs();
+      forgetOld(atMs);
       if (seen.has(nonce)) throw refused("it was sent before");
       if (seen.size >= NONCES_MAX) {
         const words = `${NONCES_MAX} calls came lately, the maximum`;
         throw new AgentError("overloaded", `Cannot accept the call of another host: ${words}`);
       }
-      seen.set(nonce, at);
+      seen.set(nonce, atMs);
     },
   };
 }

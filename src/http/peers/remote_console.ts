@@ -45,7 +45,8 @@ export async function openRemoteConsole(
   const key = btoa(String.fromCharCode(...crypto.getRandomValues(new Uint8Array(KEY_BYTES))));
   const late = AbortSignal.timeout(OPEN_MS_MAX);
   const either = AbortSignal.any([signal, late]);
-  const connection = await dial(url, peers.authorities).catch((error: unknown) => {
+  const connection = await inTime(dial(url, peers.authorities), either).catch((error: unknown) => {
+    if (signal.aborted) throw abortedError(`Cannot open the console of machine ${uuid}`, signal);
     throw notReached(host, url, error);
   });
   // Only closing ends a pending read.
@@ -89,6 +90,22 @@ function dial(url: URL, authorities: readonly string[]): Promise<Deno.Conn> {
   if (url.protocol === "http:") return Deno.connect({ hostname, port: Number(url.port || 80) });
   const port = Number(url.port || 443);
   return Deno.connectTls({ hostname, port, caCerts: [...authorities] });
+}
+
+/** Waits for a connection until the signal fires: one that comes later is closed. */
+async function inTime(dialed: Promise<Deno.Conn>, signal: AbortSignal): Promise<Deno.Conn> {
+  const { promise: late, reject } = Promise.withResolvers<never>();
+  const abort = () => reject(signal.reason);
+  signal.addEventListener("abort", abort, { once: true });
+  try {
+    signal.throwIfAborted();
+    return await Promise.race([dialed, late]);
+  } catch (error) {
+    dialed.then((connection) => connection.close(), () => {});
+    throw error;
+  } finally {
+    signal.removeEventListener("abort", abort);
+  }
 }
 
 async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void> {
