@@ -103,6 +103,21 @@ export function placeTests(test: Test): void {
     assert(outcome.kind === "created");
     assertEquals(outcome.job.host, host);
   });
+  test("a job that names another host of the time before is made again here all the same", async (store) => {
+    await register(store);
+    const params = { server_uuid: "of-some-inventory" };
+    await create(store, jobOf(1, { params: { server_uuid: RUNNER } }));
+    const [job] = (await store.jobs.claim(lifeOf(RUNNER), 1)).jobs;
+    assert(job !== undefined);
+    const successor = jobOf(2, { params });
+    await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { params, successor }));
+    const next = await store.jobs.get(uuidOf<JobUuid>(2));
+    if (store.shared) return assertEquals(next, undefined);
+    assertEquals(next?.params, params);
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
+    const again = await store.jobs.retry(uuidOf<JobUuid>(2), jobOf(3, { params }));
+    assertEquals(again.kind, "created");
+  });
   test("the successor of a free job whose workflow is bound meanwhile is that of the host that ran it", async (store) => {
     await register(store);
     await create(store, jobOf(1, FREE));

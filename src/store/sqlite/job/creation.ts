@@ -33,7 +33,7 @@ import type { Connection } from "../connection.ts";
 import { HOLDS_TARGET } from "../words.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
-import { insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
+import { insertJob, missingHost, nameNextAttempt, writtenBefore } from "./jobs.ts";
 import { STATE_COLUMNS } from "./moves.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { createdText, jobText } from "./texts.ts";
@@ -112,7 +112,8 @@ function createJob(
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
   if (earlier !== undefined) return writtenBefore(db, job.uuid) ?? earlier;
-  const outcome = placeJob(db, job, ready, now);
+  // A job that goes on, or is made again, is this host's, whatever its params have meant until now.
+  const outcome = missingHost(db, job) ?? placeJob(db, job, ready, now);
   if (isUnread(outcome)) return outcome;
   if (outcome.kind !== "created") return writtenBefore(db, job.uuid) ?? outcome;
   if (idempotency !== undefined) insertKey(db, idempotency, job.uuid, now);

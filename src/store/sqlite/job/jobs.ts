@@ -24,8 +24,6 @@ export function insertJob(
   paramsSha256: string | null,
   now: Instant,
 ): InsertOutcome {
-  const missing = missingHost(db, job);
-  if (missing !== undefined) return writtenBefore(db, job.uuid) ?? missing;
   const definition = definitionFor(db, job.workflow);
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
@@ -62,8 +60,8 @@ export function insertJob(
   return { kind: "created", job: { ...queuedJob(db, job, now), ...definitionAt(job.workflow) } };
 }
 
-/** The host that the params of a job name, when it is not that of the store; a free job may name any. */
-function missingHost(db: Connection, job: NewJob): NoHost | undefined {
+/** The host that the params of a new job name, when it is not that of the store; a free job may name any. */
+export function missingHost(db: Connection, job: NewJob): NoHost | undefined {
   const { server } = placeOf(job.params);
   if (server === undefined || isFree(propsOf(job))) return undefined;
   const own = ownHost(db);
