@@ -123,10 +123,18 @@ export async function readyJobs(
     life.incarnation,
   );
   if (found === undefined || found.barred) return { jobs: [], due: { kind: "none" } };
-  const rows = await tx.rows<SharedJobRow & { readonly bytes: number }>(
-    `SELECT ${SHARED_COLUMNS}, ${BYTES} AS bytes FROM jobs
-      WHERE queue = $1 AND claimable_at IS NOT NULL AND (turn IS NOT NULL OR claimable_at <= $2)
-        AND NOT uuid = ANY($3)
+  const rows = await tx.rows<
+    SharedJobRow & { readonly bytes: number; readonly turn: number | null }
+  >(
+    // A part for each index: none has both those with a turn and those that have just become due.
+    `SELECT * FROM (
+       (SELECT ${SHARED_COLUMNS}, turn, ${BYTES} AS bytes FROM jobs
+         WHERE queue = $1 AND turn IS NOT NULL AND NOT uuid = ANY($3)
+         ORDER BY turn, id LIMIT $4)
+       UNION ALL
+       (SELECT ${SHARED_COLUMNS}, turn, ${BYTES} FROM jobs
+         WHERE queue = $1 AND claimable_at <= $2 AND turn IS NULL AND NOT uuid = ANY($3)
+         ORDER BY claimable_at, id LIMIT $4)) AS due
       ORDER BY turn NULLS LAST, claimable_at, id LIMIT $4`,
     host,
     tx.now,
@@ -135,7 +143,7 @@ export async function readyJobs(
   );
   const fit = rows.slice(0, limit);
   const taken = fit.slice(0, fitting(fit, 0, CLAIM_BYTES))
-    .map(({ bytes: _bytes, ...row }) => claimedRow(row, life.runner_id, tx.now));
+    .map(({ bytes: _bytes, turn: _turn, ...row }) => claimedRow(row, life.runner_id, tx.now));
   const jobs = await jobsFromRows(tx, taken);
   const { free_due } = found;
   const free = found.free || free_due !== null && free_due <= tx.now;

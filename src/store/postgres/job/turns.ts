@@ -25,15 +25,18 @@ export async function nextTurn(
 
 /** Gives turns to the delayed jobs of some queues that have become due, longest overdue first. */
 export async function readyDelayedJobs(tx: Transaction, queues: readonly string[]): Promise<void> {
-  const due = await tx.rows<{ id: number; queue: string; workflow_uuid: WorkflowUuid }>(
-    `SELECT id, queue, workflow_uuid FROM jobs
-      WHERE queue = ANY($1) AND claimable_at <= $2 AND turn IS NULL
-      ORDER BY claimable_at, id LIMIT ${READY_MAX} FOR UPDATE SKIP LOCKED`,
-    queues,
-    tx.now,
-  );
-  for (const { id, queue, workflow_uuid } of due) {
-    await writeTurn(tx, id, await nextTurn(tx, queue, workflow_uuid));
+  // By itself each queue is in the order of its index.
+  for (const queue of queues) {
+    const due = await tx.rows<{ id: number; workflow_uuid: WorkflowUuid }>(
+      `SELECT id, workflow_uuid FROM jobs
+        WHERE queue = $1 AND claimable_at <= $2 AND turn IS NULL
+        ORDER BY claimable_at, id LIMIT ${READY_MAX} FOR UPDATE SKIP LOCKED`,
+      queue,
+      tx.now,
+    );
+    for (const { id, workflow_uuid } of due) {
+      await writeTurn(tx, id, await nextTurn(tx, queue, workflow_uuid));
+    }
   }
 }
 

@@ -1,0 +1,108 @@
+// What the engine's statements cost in a full shared database: none reads all jobs, whoever they are of. Read from the
+// server's plans, not timed.
+
+import { assert, assertEquals } from "@std/assert";
+import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
+import { claimJobs, holdJobs, readyJobs } from "../../src/store/postgres/job/claims.ts";
+import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
+import { queueFor } from "../../src/store/postgres/job/place.ts";
+import type { BoundValue } from "../../src/store/postgres/server.ts";
+import { lifeOf } from "../support/clocked_store.ts";
+import { jobOf, T0, uuidOf } from "../support/job.ts";
+import { fleetTests, HOSTS } from "./postgres_fleet.ts";
+import { create } from "./store_case.ts";
+
+const fleetTest = fleetTests();
+const [ONE] = HOSTS;
+const LIFE = lifeOf(ONE);
+/** Jobs of each kind. */
+const JOBS = 3_000;
+/** When the jobs that are delayed for a short time are due. */
+const SOON = instantAfter(T0, -1000);
+
+/** Copies a queued job. @param changes SQL of the columns that differ */
+function copies(tx: Transaction, first: number, count: number, changes: Record<string, string>) {
+  const columns = ["execution", "claimable_at", "turn", "finished_at"];
+  const value = (name: string) => changes[name] ?? name;
+  return tx.run(
+    `INSERT INTO jobs (uuid, queue, host, workflow_uuid, definition_id, phase, undoable, exec_after, created_at,
+                       elapsed_ms, phases_ms, lease, starts, params, props, ${columns.join(", ")})
+     SELECT gen_random_uuid()::text, queue, host, workflow_uuid, definition_id, phase, undoable, exec_after, created_at,
+            0, 0, 0, 0, params, props, ${columns.map(value).join(", ")}
+       FROM jobs, generate_series($1::int, $2::int) AS n WHERE uuid = $3`,
+    first,
+    first + count - 1,
+    uuidOf<JobUuid>(1),
+  );
+}
+
+/** Finished, delayed and ready jobs, and some that have just become due. */
+async function fill(db: SharedDatabase): Promise<void> {
+  await db.write(async (tx) => {
+    await copies(tx, 1, JOBS, {
+      execution: "'succeeded'",
+      claimable_at: "NULL",
+      turn: "NULL",
+      finished_at: "created_at",
+    });
+    await copies(tx, 1, JOBS, {
+      claimable_at: `'${instantAfter(T0, 3_600_000)}'`,
+      turn: "NULL",
+    });
+    await copies(tx, 1, JOBS, { turn: "n" });
+    await copies(tx, 1, 5, { claimable_at: `'${SOON}'`, turn: "NULL" });
+  });
+  await db.write((tx) => tx.script("ANALYZE"));
+}
+
+/** Runs a part of the engine. @returns the plans of its statements */
+async function plansOf(
+  db: SharedDatabase,
+  part: (tx: Transaction) => Promise<unknown>,
+): Promise<string[]> {
+  const made: { sql: string; values: readonly BoundValue[] }[] = [];
+  const plans: string[] = [];
+  await db.write(async (tx) => {
+    const noted = new Proxy(tx, {
+      get(target, name) {
+        const found: unknown = Reflect.get(target, name, target);
+        if (name !== "row" && name !== "rows" && name !== "run") return found;
+        return (sql: string, ...values: BoundValue[]) => {
+          made.push({ sql, values });
+          return (found as (...args: unknown[]) => unknown).call(target, sql, ...values);
+        };
+      },
+    });
+    await part(noted);
+    for (const { sql, values } of made) {
+      const plan = await tx.rows<{ "QUERY PLAN": string }>(`EXPLAIN ${sql}`, ...values);
+      plans.push([sql, ...plan.map((row) => row["QUERY PLAN"])].join("\n"));
+    }
+  });
+  return plans;
+}
+
+fleetTest("no statement of the engine reads all jobs of a full database", async ({ one, db }) => {
+  await create(one, jobOf(1));
+  await fill(db);
+  const ready = await db.read((tx) => readyJobs(tx, ONE, LIFE, 4, new Set()));
+  assertEquals([ready.jobs.length, ready.due.kind], [4, "ready"]);
+  const all = await db.read((tx) => readyJobs(tx, ONE, LIFE, JOBS + 4, new Set()));
+  // Those that have just become due come last.
+  assertEquals(all.jobs.at(-1)?.exec_after, ready.jobs[0]?.exec_after);
+  const machine = uuidOf<MachineUuid>(9);
+  const parts: Record<string, (tx: Transaction) => Promise<unknown>> = {
+    ready: (tx) => readyJobs(tx, ONE, LIFE, 4, new Set([uuidOf<JobUuid>(1)])),
+    hold: (tx) => holdJobs(tx, ONE, LIFE, ready.jobs),
+    claim: (tx) => claimJobs(tx, [ONE, "any"], LIFE, 4),
+    rescue: (tx) => rescueJobs(tx, [ONE, "any"], ONE),
+    place: (tx) => queueFor(tx, jobOf(2, { params: { uuid: machine } }), { own: ONE }),
+  };
+  for (const [name, part] of Object.entries(parts)) {
+    const plans = await plansOf(db, part);
+    assert(plans.length > 0, name);
+    for (const plan of plans) assert(!/Seq Scan on jobs\b/.test(plan), `${name}: ${plan}`);
+  }
+});
