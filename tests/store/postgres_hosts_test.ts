@@ -8,6 +8,7 @@ import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
+import { DELETE_WORKFLOW } from "../../src/domain/machine/action.ts";
 import { LEASE, register } from "./host_suite.ts";
 import { FREE, shown } from "./place_suite.ts";
 import { create, holdOf, JOB, present, recordOf } from "./store_case.ts";
@@ -234,6 +235,56 @@ fleetTest("a name of several hosts and a forgotten host take no job", async ({ o
   const own = await other.jobs.create(jobOf(2));
   assertEquals(own, { kind: "no_host", host: OTHER, reason: "forgotten" });
 });
+
+fleetTest(
+  "the host of a machine is the one that says so last, a report or a job that succeeded",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const machine = uuidOf<MachineUuid>(70);
+    const ofMachine = { target: `/machines/${machine}`, machine_uuid: machine };
+    let number = 0;
+    const host = async () => {
+      const job = jobOf(++number, { params: { uuid: machine } });
+      const { host } = await create(one, job);
+      await one.jobs.cancel(job.uuid);
+      return host;
+    };
+    const report = async (store: ClockedStore, seconds: number, there: boolean) => {
+      const machines = there ? [{ uuid: machine }] : [];
+      await at(store, instantAfter(T0, seconds * 1000)).machineReports?.report({
+        machines,
+        gone: there ? null : [machine],
+      });
+    };
+    const succeed = async (store: ClockedStore, seconds: number, workflow = workflowOf()) => {
+      const uuid = store === one ? ONE : OTHER;
+      const now = at(store, instantAfter(T0, seconds * 1000));
+      const params = { uuid: machine, server_uuid: uuid };
+      const job = await runOn(store, uuid, jobOf(++number, { ...ofMachine, workflow, params }));
+      await now.jobs.recordTask(recordOf(job, { kind: "succeed" }, { runner_id: uuid }));
+    };
+    assertEquals(await host(), ONE);
+    await report(other, 1, true);
+    assertEquals(await host(), OTHER);
+    await succeed(one, 2);
+    assertEquals(await host(), ONE);
+    await report(one, 3, true);
+    await report(other, 4, true);
+    assertEquals(await host(), OTHER);
+    await succeed(other, 5, workflowOf({ uuid: DELETE_WORKFLOW, name: "machine-delete" }));
+    // The report does not know of it yet.
+    assertEquals(await host(), ONE);
+    await report(other, 6, false);
+    await report(one, 6, false);
+    assertEquals(await host(), ONE);
+    await report(other, 7, true);
+    assertEquals(await host(), OTHER);
+    await other.hosts.cordon(OTHER);
+    const acting = jobOf(++number, { ...ofMachine, params: { server_uuid: ONE } });
+    await create(one, acting);
+    assertEquals(await host(), ONE);
+  },
+);
 
 fleetTest(
   "a job of a machine is bound to the host that has the machine",

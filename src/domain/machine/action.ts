@@ -14,7 +14,7 @@ import {
   text,
 } from "../description/value.ts";
 import { AgentError, unreachable } from "../error.ts";
-import type { MachineUuid } from "../id.ts";
+import type { MachineUuid, WorkflowUuid } from "../id.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
 import { BRANDS } from "../policy.ts";
 import { IDE_PLACES } from "./disk.ts";
@@ -24,6 +24,9 @@ import { mediumPath } from "./media.ts";
 export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as const;
 /** Requests for `delete` are `DELETE /agent/v1/machines/{uuid}`; the others are a `POST` each. */
 export type MachineAction = typeof MACHINE_ACTIONS[number];
+
+/** The workflow of `delete`: once a job of it has succeeded, no host has the machine. A literal in the form of a uuid. */
+export const DELETE_WORKFLOW = "6dbf7bd5-d1b8-4a0c-9ea1-f7a6ffec10b4" as WorkflowUuid;
 
 /** Seconds that a guest may have to power off; vmadm gives it as many unless a call names fewer. */
 const STOP_SECONDS_MAX = 180;

@@ -6,7 +6,7 @@
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 import { MINUTE_SECONDS } from "../../domain/instant.ts";
-import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
+import { BOOT_OPTIONS, DELETE_WORKFLOW } from "../../domain/machine/action.ts";
 
 /**
  * Source of `settled()`, part of each task that has `uuid`: waits until the short states around a boot and a
@@ -159,7 +159,7 @@ export const MACHINE_LIFE = {
   stop: workflow("a4722fe0-43b0-45ef-9872-b63b955a5474", "machine-stop", [stop]),
   reboot: workflow("ba97d3f9-9b55-4d76-acb1-619ab237456a", "machine-reboot", [stop, boot]),
   eject: workflow("5ea5052d-40da-4330-a76c-4b5538e355c2", "machine-eject", [eject]),
-  delete: workflow("6dbf7bd5-d1b8-4a0c-9ea1-f7a6ffec10b4", "machine-delete", [remove]),
+  delete: workflow(DELETE_WORKFLOW, "machine-delete", [remove]),
 } as const;
 
 /** The uuids of those workflows, the same in every agent. */
