@@ -55,7 +55,7 @@ import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
 interface MachineJobsContext {
-  readonly store: Pick<Store, "jobs" | "workflows" | "hosts">;
+  readonly store: Pick<Store, "jobs" | "workflows" | "hosts" | "machineHistories">;
   /** This host among those of the store. */
   readonly hostUuid: HostUuid;
   readonly vmadm: MachineLookup;

@@ -5,6 +5,7 @@ import type { HostUuid, MachineUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { ListedHost } from "./host_store.ts";
+import type { MachineFilter, MachinePage } from "./history_store.ts";
 
 /** A change of what a host reports. */
 export interface MachineReport {
@@ -17,6 +18,8 @@ export interface MachineReport {
 /** A machine as its host last reported it. */
 interface ReportedMachine {
   readonly host: HostUuid;
+  /** The name of the host. */
+  readonly name: string;
   /** When its host last looked at its machines. */
   readonly reported_at: Instant;
   readonly machine: JsonObject;
@@ -29,17 +32,22 @@ export interface HostReading {
   readonly hosts: readonly ListedHost[];
 }
 
-/** A list of machines, with the hosts that they are on. */
-export interface ReportedMachines extends HostReading {
+/** A page of machines. */
+export interface ReportedMachines extends Pick<HostReading, "now"> {
   readonly machines: readonly ReportedMachine[];
+  /** How many there are on all pages. */
+  readonly count: number;
 }
 
 /** The reports. Every call may be repeated after its answer was lost. */
 export interface MachineReportStore {
   /** Writes what has changed on this host, and that it has looked. */
   report(report: MachineReport): Promise<void>;
-  /** The machines of other hosts that are not forgotten. @param host only those of this one */
-  list(host: HostUuid | undefined): Promise<ReportedMachines>;
+  /**
+   * The machines of other hosts that are not forgotten, by the names of the hosts. Of two with one uuid the first
+   * counts.
+   */
+  list(filter: MachineFilter, page: MachinePage): Promise<ReportedMachines>;
   /** The hosts, to find the one that a name stands for or that has signed a call. */
   hosts(): Promise<HostReading>;
   /**

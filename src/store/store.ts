@@ -11,6 +11,7 @@ import type { StoredWorkflow, Workflow } from "../domain/job/workflow.ts";
 import type { EventStore } from "./event_store.ts";
 import type { HostStore } from "./host_store.ts";
 import type { MachineClaimStore } from "./machine_claim_store.ts";
+import type { MachineHistoryStore } from "./history_store.ts";
 import type { MachineReportStore } from "./machine_report_store.ts";
 import type { ImageStore } from "./image_store.ts";
 import type { JobStore, NextDue } from "./job_store.ts";
@@ -32,6 +33,7 @@ export interface Store {
   readonly media: MediaStore;
   readonly images: ImageStore;
   readonly machineClaims: MachineClaimStore;
+  readonly machineHistories: MachineHistoryStore;
   readonly hosts: HostStore;
   /** What other hosts report of their machines; null for a store of one host. */
   readonly machineReports: MachineReportStore | null;

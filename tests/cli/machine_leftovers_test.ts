@@ -68,6 +68,12 @@ Deno.test("machine leftovers --drop forgets one, by the beginning of its uuid to
     assertMatch(lone.err(), /expected --drop MACHINE/);
     assertEquals((await agent.store.machineClaims.left()).length, 1);
 
+    for (const flags of [[], ["--drop", MACHINE.slice(0, 8), "--yes"]]) {
+      const elsewhere = screenFor(agent.url);
+      const args = ["machine", "leftovers", "--host", "gz 9", ...flags];
+      assertEquals(await elsewhere.run(...args), 4);
+      assertMatch(elsewhere.err(), /Cannot find host "gz 9"/);
+    }
     const drop = screenFor(agent.url);
     const args = ["machine", "leftovers", "--drop", MACHINE.slice(0, 8), "--yes", "--json"];
     assertEquals(await drop.run(...args), 0);

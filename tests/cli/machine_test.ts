@@ -267,7 +267,7 @@ Deno.test("machine list shows every machine, and its name cannot move the cursor
     assertEquals(await screen.run("machine", "list"), 0);
     assertStringIncludes(
       screen.out(),
-      `${UUID}  web\\x1b[2J  kvm    running     1024      -  -          -  -\n`,
+      `${UUID}  web\\x1b[2J  kvm    running     1024      -  -          -  gz-7  -\n`,
     );
     const json = screenFor(agent.url);
     await json.run("machine", "list", "--json");

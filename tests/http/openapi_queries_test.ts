@@ -22,6 +22,7 @@ import {
 } from "../../src/http/routes/jobs/view.ts";
 import { HOURLY_QUERY_FIELDS } from "../../src/http/routes/metrics.ts";
 import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machine_console.ts";
+import { LEFTOVER_QUERY_FIELDS } from "../../src/http/routes/leftovers.ts";
 import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines.ts";
 import {
   LIBRARY_QUERY_FIELDS,
@@ -53,6 +54,8 @@ const READ: Readonly<Record<string, Reading>> = {
   "GET /agent/v1/jobs/counts": { fields: COUNT_QUERY_FIELDS },
   "GET /agent/v1/jobs/{job_uuid}/log": { fields: LOG_QUERY_FIELDS },
   "GET /agent/v1/stats/hourly": { fields: HOURLY_QUERY_FIELDS },
+  "GET /agent/v1/leftovers": { fields: LEFTOVER_QUERY_FIELDS },
+  "DELETE /agent/v1/leftovers/{uuid}": { fields: LEFTOVER_QUERY_FIELDS },
   "GET /agent/v1/machines": { fields: MACHINE_QUERY_FIELDS },
   "GET /agent/v1/machines/{uuid}/console": { fields: CONSOLE_QUERY_FIELDS },
   // The host is read before the route is found.

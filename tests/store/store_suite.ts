@@ -19,6 +19,7 @@ import { listTests } from "./list_suite.ts";
 import { lockTests } from "./lock_suite.ts";
 import { lostAnswerTests } from "./lost_answer_suite.ts";
 import { machineClaimTests } from "./machine_claim_suite.ts";
+import { machineHistoryTests } from "./machine_history_suite.ts";
 import { measureTests } from "./measure_suite.ts";
 import { mediaTests } from "./media_suite.ts";
 import { orderTests } from "./order_suite.ts";
@@ -83,6 +84,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>, missing?: s
   indexTests(test);
   mediaTests(test);
   machineClaimTests(test);
+  machineHistoryTests(test);
   measureTests(test);
   imageTests(test);
 }

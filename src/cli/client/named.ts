@@ -104,13 +104,21 @@ export async function namedHost(call: Invocation, word: string): Promise<NamedTh
   return onlyOne(call, "host", word, begun);
 }
 
-/** The leftover that a word names: the uuid of its machine. @throws {AgentError} as jobNamed() */
-export async function leftoverNamed(call: Invocation, word: string): Promise<NamedThing> {
+/**
+ * The leftover that a word names: the uuid of its machine.
+ * @param path of those that may be meant
+ * @throws {AgentError} as jobNamed()
+ */
+export async function leftoverNamed(
+  call: Invocation,
+  word: string,
+  path: string,
+): Promise<NamedThing> {
   const whole = wholeUuid(word);
   if (whole !== undefined) return whole;
   const folded = word.toLowerCase();
   if (!isBeginning(folded)) throw unknown("leftover", word);
-  const left = readObjects(await call.client.get("/agent/v1/leftovers"), "what is left");
+  const left = readObjects(await call.client.get(path), "what is left");
   const begun = left.filter((leftover) => textIn(leftover, "uuid")?.startsWith(folded));
   return onlyOne(call, "leftover", word, begun);
 }

@@ -82,7 +82,7 @@ export const LEFTOVERS: Command = {
 
 async function drop(call: Invocation, word: string): Promise<ExitCode> {
   const { args, client, printer } = call;
-  const leftover = await leftoverNamed(call, word);
+  const leftover = await leftoverNamed(call, word, leftoverPath(call));
   const { uuid } = leftover;
   if (!args.has("curl")) {
     announceNamed(call, "leftover", "drop", leftover);

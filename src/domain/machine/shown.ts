@@ -59,7 +59,8 @@ export const MACHINE_FIELDS = {
   uuid: UUID,
   host: {
     ...NULLABLE_TEXT,
-    description: "The name of its host; null while there is only a job.",
+    description:
+      "The name of its host, while there is only a job of that of the job; null where none is known.",
   },
   host_uuid: NULLABLE_UUID,
   age_seconds: {
@@ -137,6 +138,17 @@ export function shownProperties(described: (name: string) => JsonValue) {
     nics: objectsIn(described("nics")).map(shownNic),
   };
 }
+
+/** The properties that are shown of a machine that a job is to make. */
+export const ASKED_PROPERTIES: readonly string[] = [
+  "alias",
+  "brand",
+  "ram",
+  "vcpus",
+  "owner_uuid",
+  "disks",
+  "nics",
+];
 
 /** The properties of a machine that its host reports to others. None of them is a secret. */
 const REPORTED = [

@@ -32,6 +32,8 @@ const WITH_QUERY: ReadonlySet<string> = new Set([
   "GET /agent/v1/jobs",
   "GET /agent/v1/jobs/counts",
   "GET /agent/v1/jobs/:job_uuid/log",
+  "GET /agent/v1/leftovers",
+  "DELETE /agent/v1/leftovers/:uuid",
   "GET /agent/v1/machines",
   "GET /agent/v1/machines/:uuid/console",
   "GET /agent/v1/media/library",

@@ -13,11 +13,9 @@ import {
   whole,
 } from "../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
-import type { ObjectOf } from "../../domain/description/object.ts";
 import { about, anyText, integer, text } from "../../domain/description/value.ts";
-import { AgentError, invalidArgument, whileThere } from "../../domain/error.ts";
+import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
-import { msBetween } from "../../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { parseMachineBody } from "../../domain/machine/machine.ts";
 import { dryRun } from "../../machines/provision_job.ts";
@@ -27,24 +25,23 @@ import {
   parseActionOptions,
   requireConsole,
 } from "../../domain/machine/action.ts";
-import type { ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
-import { hostOf, otherHost } from "../../store/named_host.ts";
+import { hostNamedBy, hostOf } from "../../store/named_host.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
 import { readJson, wholeBody } from "../request/json_body.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import {
-  historyOf,
+  ABSENT,
   listAllMachines,
   type ListedMachine,
-  type MachineHistory,
   openMachineReading,
-  type PlacedMachines,
+  placeOfJob,
   type ReadMachines,
-  staleHistory,
-} from "../../machines/history.ts";
+} from "../../machines/listing.ts";
+import { historyOf } from "../../machines/history.ts";
+import type { MachineJob } from "../../store/history_store.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
@@ -52,7 +49,6 @@ import {
   IDEMPOTENCY_KEY,
   IDEMPOTENCY_REPLAYED,
   idempotencyOf,
-  type Job,
   placeOf,
   SERVER_PARAM,
 } from "../../domain/job/job.ts";
@@ -204,9 +200,11 @@ async function getMachine(c: Context<HttpEnv>, context: MachinesContext): Promis
   if (history.stale) nameStale(c);
   if (machine === null && history.job === undefined) throw machineNotFound(uuid);
   const vnc = machine !== null && isRunningHvm(machine) ? await addressOf(uuid, vmadm) : null;
-  const place = machine === null ? undefined : { ...here(context), ageMs: 0 };
+  const place = machine !== null
+    ? { ...here(context), ageMs: 0 }
+    : history.job && placeOfJob(history.job);
   const answer: ShapeOf<typeof MACHINE_READ> = {
-    ...shownMachine(c, machineOnWire({ uuid, machine, place }, history, context.wording)),
+    ...shownMachine(c, machineOnWire({ uuid, machine, place, history }, context.wording)),
     vnc,
     console: vnc === null ? null : consolePath(uuid),
   };
@@ -254,34 +252,22 @@ async function listMachines(
     c.req.url,
     MACHINE_QUERY_FIELDS,
   );
-  const fits = filterOf(filter);
-  const other = host === undefined ? undefined : await otherHost(host, context);
-  const own = other === undefined ? await readMachines(max_age * 1000) : NO_MACHINES;
+  const named = host === undefined ? undefined : (await hostNamedBy(host, context.store)).uuid;
+  const hasOwn = named === undefined || named === context.hostUuid;
+  const own = hasOwn ? await readMachines(max_age * 1000) : NO_MACHINES;
   if (own.ageMs > 0) c.header("age", String(Math.round(own.ageMs / 1000)));
   const place = { ...here(context), ageMs: own.ageMs };
-  const isOwn = host !== undefined && other === undefined;
-  const reported = isOwn ? [] : await whileThere(reportedBy(other, context));
-  const { listed, stale } = await listAllMachines([
-    ...own.machines.map((machine) => ({ machine, place })),
-    ...reported ?? [],
-  ], context.store);
-  let isStale = stale || reported === undefined;
-  const found = listed.filter(({ machine, job, place }) =>
-    fits(machine, job) && (host === undefined || place !== undefined)
-  );
-  c.header("x-count", String(found.length));
-  const shown: ShownMachine[] = [];
-  for (const { uuid, machine, job, place } of found.slice(offset, offset + limit)) {
-    const history = machine === null
-      ? { job, media: [], stale: false }
-      : isStale
-      ? staleHistory(machine)
-      : await historyOf(uuid, machine, context.store);
-    isStale ||= history.stale;
-    shown.push(shownMachine(c, machineOnWire({ uuid, machine, place }, history, context.wording)));
-  }
-  if (isStale) nameStale(c);
-  return c.json(shown);
+  const { listed, count, stale } = await listAllMachines({ ...filter, host: named }, {
+    limit,
+    offset,
+  }, {
+    store: context.store,
+    own: own.machines.map((machine) => ({ machine, place })),
+    reports: named === context.hostUuid ? undefined : context.peers?.reports,
+  });
+  c.header("x-count", String(count));
+  if (stale) nameStale(c);
+  return c.json(listed.map((one) => shownMachine(c, machineOnWire(one, context.wording))));
 }
 
 /** The host of this agent. */
@@ -291,20 +277,6 @@ function here({ machines: { host: name }, hostUuid: host }: MachinesContext) {
 
 const NO_MACHINES = { machines: [], ageMs: 0 };
 
-/** What other hosts last reported. @param host only this one */
-async function reportedBy(
-  host: ListedHost | undefined,
-  { peers }: MachinesContext,
-): Promise<PlacedMachines> {
-  if (peers === undefined) return [];
-  const { now, hosts, machines } = await peers.reports.list(host?.uuid);
-  const names = new Map(hosts.map(({ uuid, name }) => [uuid, name]));
-  return machines.map(({ machine, host, reported_at }) => {
-    const ageMs = Math.max(msBetween(reported_at, now), 0);
-    return { machine, place: { host, name: names.get(host) ?? host, ageMs } };
-  });
-}
-
 /** A machine as the caller may see it. Its `media` is a param of its job. */
 function shownMachine(c: Context<HttpEnv>, machine: ShownMachine): ShownMachine {
   return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
@@ -312,27 +284,23 @@ function shownMachine(c: Context<HttpEnv>, machine: ShownMachine): ShownMachine 
 
 // A machine in answers: what vmadm reports, and what its jobs add.
 
-/** The state of a machine that exists only as a job. */
-const ABSENT = "absent";
-
 /** A field of the machine, or else of its job's request. */
-function fieldOf(machine: JsonObject | null, job: Job | undefined, name: string): JsonValue {
-  const asked = isJsonObject(job?.params.machine) ? job.params.machine : {};
+function fieldOf(machine: JsonObject | null, job: MachineJob | undefined, name: string): JsonValue {
+  const asked = isJsonObject(job?.asked.machine) ? job.asked.machine : {};
   return machine?.[name] ?? asked[name] ?? null;
 }
 
 /** `state` is vmadm's, or `absent` while there is only a job. */
 function machineOnWire(
-  { uuid, machine, place }: Omit<ListedMachine, "job">,
-  { job, media }: MachineHistory,
+  { uuid, machine, place, history: { job, media } }: ListedMachine,
   wording: Wording,
 ): ShownMachine {
-  const { media: asked } = job?.params ?? {};
+  const { media: asked } = job?.asked ?? {};
   return {
     uuid,
     host: place?.name ?? null,
     host_uuid: place?.host ?? null,
-    age_seconds: place === undefined ? null : Math.round(place.ageMs / 1000),
+    age_seconds: typeof place?.ageMs === "number" ? Math.round(place.ageMs / 1000) : null,
     state: textOf(machine?.state) ?? ABSENT,
     zone_state: textOf(machine?.zone_state),
     ...shownProperties((name) => fieldOf(machine, job, name)),
@@ -377,17 +345,3 @@ export const MACHINE_QUERY_FIELDS = {
     { default: 0 },
   ),
 };
-
-/** Whether a machine matches every key of a query. */
-function filterOf(
-  query: ObjectOf<typeof MACHINE_FILTER_FIELDS, never>,
-): (machine: JsonObject | null, job: Job | undefined) => boolean {
-  const wanted = (["state", "brand", "alias"] as const).flatMap((name) => {
-    const value = query[name];
-    return value === undefined ? [] : [[name, value] as const];
-  });
-  return (machine, job) =>
-    wanted.every(([name, value]) =>
-      (name === "state" ? machine?.state ?? ABSENT : fieldOf(machine, job, name)) === value
-    );
-}

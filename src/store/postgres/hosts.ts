@@ -6,6 +6,7 @@ import type { HostUuid, MachineUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import { textOf } from "../../domain/machine/shown.ts";
 import {
   type ForgetOutcome,
   type FoundHost,
@@ -17,6 +18,7 @@ import {
   listedHost,
   type RegisterOutcome,
 } from "../host_store.ts";
+import type { MachineFilter, MachinePage } from "../history_store.ts";
 import type {
   MachineReport,
   MachineReportStore,
@@ -27,6 +29,7 @@ import { insertEvent } from "./events.ts";
 import { hostWord } from "./notices.ts";
 import { HOLDS_TARGET } from "./schema.ts";
 import { Changed } from "./server.ts";
+import { isText, Values } from "./statements.ts";
 import { failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
 import { noteOutage } from "./job/leases.ts";
 
@@ -196,7 +199,7 @@ async function change(
 export function openMachineReports(db: SharedDatabase, own: string): MachineReportStore {
   return {
     report: (report) => db.write((tx) => writeReport(tx, own, report)),
-    list: (host) => db.read((tx) => selectReported(tx, own, host)),
+    list: (filter, page) => db.read((tx) => selectReported(tx, own, filter, page)),
     hosts: () => db.read(async (tx) => ({ now: tx.now, hosts: await selectHosts(tx) })),
     ownerOf: (uuid) => db.read((tx) => selectOwner(tx, own, uuid)),
   };
@@ -216,12 +219,16 @@ async function writeReport(
   }
   if (machines.length > 0) {
     await tx.run(
-      `INSERT INTO reported_machines (host, uuid, machine)
-       SELECT $1, uuid, machine FROM unnest($2::text[], $3::text[]) AS reported (uuid, machine)
-       ON CONFLICT (host, uuid) DO UPDATE SET machine = excluded.machine`,
+      `INSERT INTO reported_machines (host, uuid, machine, state, brand, alias)
+       SELECT $1, reported.* FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) AS reported
+       ON CONFLICT (host, uuid) DO UPDATE SET machine = excluded.machine, state = excluded.state,
+         brand = excluded.brand, alias = excluded.alias`,
       own,
       uuids,
       machines.map((machine) => JSON.stringify(machine)),
+      ...["state", "brand", "alias"].map((name) =>
+        machines.map((machine) => textOf(machine[name])?.replaceAll("\0", "\ufffd") ?? null)
+      ),
     );
   }
   await tx.run(
@@ -235,23 +242,47 @@ async function writeReport(
 async function selectReported(
   tx: Transaction,
   own: string,
-  host: HostUuid | undefined,
+  { state, brand, alias, host }: MachineFilter,
+  { limit, offset, without }: MachinePage,
 ): Promise<ReportedMachines> {
-  const hosts = await selectHosts(tx);
-  const rows = await tx.rows<{ host: HostUuid; reported_at: Instant; machine: string }>(
-    `SELECT m.host, r.reported_at, m.machine
-       FROM reported_machines m JOIN machine_reports r USING (host) JOIN hosts h ON h.uuid = m.host
-      WHERE m.host <> $1 AND ($2::text IS NULL OR m.host = $2) AND NOT h.forgotten
-      ORDER BY h.name, m.host, m.uuid`,
-    own,
-    host ?? null,
+  const values = new Values();
+  const columns = { state, brand, alias, host };
+  const found = `FROM reported_machines m JOIN hosts h ON h.uuid = m.host
+      WHERE m.host <> ${values.add(own)} AND NOT h.forgotten
+        AND m.uuid <> ALL(${values.add(without)}::text[])
+        AND NOT EXISTS (SELECT 1 FROM reported_machines n JOIN hosts g ON g.uuid = n.host
+              WHERE n.uuid = m.uuid AND n.host <> ${values.add(own)} AND NOT g.forgotten
+                AND (g.name, g.uuid) < (h.name, h.uuid))${
+    Object.entries(columns).map(([name, text]) =>
+      text === undefined ? "" : ` AND ${isText(`m.${name}`, text, values)}`
+    ).join("")
+  }`;
+  const counted = await tx.row<{ machines: number }>(
+    `SELECT count(*) AS machines ${found}`,
+    ...values.all,
+  );
+  const rows = limit === 0 ? [] : await tx.rows<ReportedRow>(
+    `SELECT host, name, machine, (SELECT reported_at FROM machine_reports r WHERE r.host = page.host)
+       FROM (SELECT m.host, h.name, m.uuid, m.machine ${found}
+              ORDER BY h.name, m.host, m.uuid LIMIT ${values.add(limit)} OFFSET ${
+      values.add(offset)
+    }) AS page ORDER BY name, host, uuid`,
+    ...values.all,
   );
   const machines = rows.map(({ machine, ...row }) => ({
     ...row,
     // The text was made by an agent from an object.
     machine: JSON.parse(machine) as JsonObject,
   }));
-  return { now: tx.now, hosts, machines };
+  return { now: tx.now, machines, count: counted?.machines ?? 0 };
+}
+
+/** A machine as a row. */
+interface ReportedRow {
+  readonly host: HostUuid;
+  readonly name: string;
+  readonly reported_at: Instant;
+  readonly machine: string;
 }
 
 async function selectOwner(

@@ -27,6 +27,7 @@ import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
 import { selectFinished, selectOldestReady, selectStats } from "./job/stats.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
+import { openMachineHistories } from "./job/machines.ts";
 import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
 import { noticeOf } from "./notices.ts";
 import { openOutage, type OutageOptions } from "./outage.ts";
@@ -95,6 +96,7 @@ function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
     images: local.images,
     media: mediaStore(local.media, db),
     machineClaims: openMachineClaims(db, host),
+    machineHistories: openMachineHistories(db),
     machineReports: openMachineReports(db, host),
     hosts: openHosts(db, host),
     measures: {

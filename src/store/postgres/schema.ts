@@ -169,6 +169,10 @@ const JOB_TABLES = `
   CREATE TABLE reported_machines (
     host ${TEXT} NOT NULL,
     uuid ${TEXT} NOT NULL,
+    -- What lists are filtered by.
+    state ${TEXT},
+    brand ${TEXT},
+    alias ${TEXT},
     machine ${TEXT} NOT NULL,
     PRIMARY KEY (host, uuid)
   );

@@ -46,7 +46,7 @@ function isOdd(column: string): string {
 }
 
 /** SQL for the JSON of a column. */
-function jsonOf(column: string): string {
+export function jsonOf(column: string): string {
   const replaced = String
     .raw`regexp_replace(${column}, '\\u(0000|d[89a-f][0-9a-f]{2})', '\\ufffd', 'g')`;
   return `(CASE WHEN ${isOdd(column)} THEN ${replaced} ELSE ${column} END)::json`;

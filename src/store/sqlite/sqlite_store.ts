@@ -54,6 +54,7 @@ import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { forgetHost, isCordoned, selectHosts } from "./host_rows.ts";
 import type { SchemaSteps } from "./migrations.ts";
 import { keepOlder } from "./older_copy.ts";
+import { openMachineHistories } from "./job/machines.ts";
 import { openMachineClaims } from "./machine_claims.ts";
 import { openJournalRows } from "./local/journal.ts";
 import { openMediaStore } from "./local/media_files.ts";
@@ -117,6 +118,7 @@ export async function openSqliteStore(
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db, now),
     hosts: hostStore(db, now),
+    machineHistories: openMachineHistories(db),
     machineReports: null,
     journal: openJournalRows(db),
     measures: {

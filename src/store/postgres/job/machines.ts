@@ -1,0 +1,98 @@
+// The jobs of machines in lists, as rows.
+
+import { machineTarget } from "../../../domain/job/summary.ts";
+import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
+import type { WorkflowUuid } from "../../../domain/id.ts";
+import {
+  HISTORY_LOOKED_AT_MAX,
+  HISTORY_READ_MAX,
+  type MachineFilter,
+  type MachineHistoryStore,
+  type MachineJob,
+  type MachineJobRow,
+  machineJobs,
+  type MachinePage,
+  type MachineWorkflows,
+} from "../../history_store.ts";
+import type { SharedDatabase, Transaction } from "../connection.ts";
+import { HOLDS_TARGET } from "../schema.ts";
+import { isText, jsonOf, Values } from "../statements.ts";
+
+/** SQL for a property of the machine that a job is to make. `read` is the JSON of its params */
+const asked = (name: string) => `read -> 'machine' -> '${name}'`;
+const ASKED = `json_build_object('media', read -> 'media', 'machine', json_build_object(${
+  ASKED_PROPERTIES.map((name) => `'${name}', ${asked(name)}`).join(", ")
+}))::text`;
+const READ = `LATERAL (SELECT ${jsonOf("params")} AS read) AS parsed`;
+const HOST_NAME = "(SELECT name FROM hosts WHERE hosts.uuid = jobs.host)";
+
+/** The part of the store about histories of machines. */
+export function openMachineHistories(db: SharedDatabase): MachineHistoryStore {
+  return {
+    of: (targets, workflows) => db.read((tx) => selectHistories(tx, targets, workflows)),
+    making: (workflow, filter, page) => db.read((tx) => selectMaking(tx, workflow, filter, page)),
+  };
+}
+
+async function selectHistories(
+  tx: Transaction,
+  targets: readonly string[],
+  { make, eject, remove }: MachineWorkflows,
+): Promise<MachineJob[]> {
+  const rows = await tx.rows<MachineJobRow>(
+    `SELECT jobs.id, jobs.uuid, substr(target, ${MACHINE_AT}) AS machine_uuid, workflow_uuid, execution,
+            host AS host_uuid, ${HOST_NAME} AS host,
+            CASE WHEN workflow_uuid = $2 THEN (SELECT ${ASKED} FROM ${READ}) END AS asked,
+            CASE WHEN workflow_uuid = $2 THEN ${jsonOf("props")} ->> 'medium_file' END AS placed
+       FROM unnest($1::text[]) AS wanted (machine) CROSS JOIN LATERAL (
+         SELECT id FROM (
+           SELECT id, workflow_uuid FROM jobs WHERE target = wanted.machine
+            ORDER BY id DESC LIMIT ${HISTORY_LOOKED_AT_MAX}) AS newest
+          WHERE workflow_uuid IN ($2, $3, $4) ORDER BY id DESC LIMIT ${HISTORY_READ_MAX}
+       ) AS found JOIN jobs USING (id)
+      ORDER BY jobs.id DESC`,
+    targets,
+    make,
+    eject,
+    remove,
+  );
+  const ejecting = rows.filter(({ workflow_uuid }) => workflow_uuid === eject);
+  if (ejecting.length === 0) return machineJobs(rows, []);
+  const entries = await tx.rows<{ job_id: number; entry: string }>(
+    `SELECT job_id, entry FROM task_results WHERE job_id = ANY($1::bigint[]) AND phase = 'chain'`,
+    ejecting.map(({ id }) => id),
+  );
+  return machineJobs(rows, entries);
+}
+
+/** Where the uuid begins in the target of a machine. */
+const MACHINE_AT = machineTarget("").length + 1;
+
+async function selectMaking(
+  tx: Transaction,
+  workflow: WorkflowUuid,
+  { brand, alias, host }: Omit<MachineFilter, "state">,
+  { limit, offset, without }: MachinePage,
+): Promise<{ jobs: MachineJob[]; count: number }> {
+  const values = new Values();
+  const askedText = (name: string) => `(${asked(name)}) #>> '{}'`;
+  const conditions = [
+    `machine_uuid IS NOT NULL AND ${HOLDS_TARGET} AND finished_at IS NULL`,
+    `workflow_uuid = ${values.add(workflow)}`,
+    `machine_uuid <> ALL(${values.add(without)}::text[])`,
+    `NOT EXISTS (SELECT 1 FROM reported_machines m JOIN hosts h ON h.uuid = m.host
+                  WHERE m.uuid = machine_uuid AND NOT h.forgotten)`,
+    ...host === undefined ? [] : [isText("host", host, values)],
+    ...brand === undefined ? [] : [isText(askedText("brand"), brand, values)],
+    ...alias === undefined ? [] : [isText(askedText("alias"), alias, values)],
+  ].join(" AND ");
+  const found = `FROM jobs CROSS JOIN ${READ} WHERE ${conditions}`;
+  const counted = await tx.row<{ jobs: number }>(`SELECT count(*) AS jobs ${found}`, ...values.all);
+  const rows = limit === 0 ? [] : await tx.rows<MachineJobRow>(
+    `SELECT id, uuid, machine_uuid, workflow_uuid, execution, host AS host_uuid, ${HOST_NAME} AS host,
+            ${ASKED} AS asked, NULL AS placed ${found}
+      ORDER BY id DESC LIMIT ${values.add(limit)} OFFSET ${values.add(offset)}`,
+    ...values.all,
+  );
+  return { jobs: machineJobs(rows, []), count: counted?.jobs ?? 0 };
+}
