@@ -27,7 +27,7 @@ import type {
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { hostWord } from "./notices.ts";
-import { HOLDS_TARGET } from "./schema.ts";
+import { HOLDS_TARGET } from "../words.ts";
 import { Changed } from "./server.ts";
 import { isText, Values } from "./statements.ts";
 import { failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";

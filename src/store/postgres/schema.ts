@@ -4,16 +4,10 @@
 //
 // Instants and JSON are texts, compared byte by byte, as the agent writes them.
 
-import { EXECUTIONS, isFinal, PHASES, UNFINISHED } from "../../domain/job/state.ts";
+import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
+import { COUNTED, HOLDS_TARGET, IS_UNFINISHED, REMOVABLE } from "../words.ts";
 import { EVENT_TABLES, oneOf, TEXT } from "./event_tables.ts";
 
-const IS_UNFINISHED = oneOf("execution", UNFINISHED);
-/** Whether a job occupies its target: it is unfinished, or its oncancel chain is pending or running. */
-export const HOLDS_TARGET = `(${IS_UNFINISHED}
-    OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
-/** Whether retention may remove a job. */
-export const REMOVABLE =
-  `(finished_at IS NOT NULL AND kept = 0 AND runner_id IS NULL AND claimable_at IS NULL)`;
 const JOB_TABLES = `
   CREATE TABLE workflows (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -88,7 +82,7 @@ const JOB_TABLES = `
       OR (claimable_at IS NULL AND runner_id IS NULL)),
     CHECK (execution <> 'canceled' OR phase = 'oncancel'
       OR (claimable_at IS NULL AND runner_id IS NULL)),
-    CHECK ((finished_at IS NULL) = (${IS_UNFINISHED}))
+    CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})
   );
   CREATE INDEX jobs_definition ON jobs (definition_id, id);
   CREATE INDEX jobs_ready ON jobs (queue, turn, id) WHERE turn IS NOT NULL;
@@ -234,9 +228,6 @@ const JOB_TABLES = `
   CREATE TRIGGER callbacks_changed AFTER INSERT OR DELETE ON callbacks
     FOR EACH ROW EXECUTE FUNCTION kept_changed();
 `;
-
-/** Executions that are counted; a running job counts as queued, see sqlite/words.ts. */
-export const COUNTED = EXECUTIONS.filter((word) => word !== "running");
 
 /** Characters of an instant to its minute. */
 export const MINUTE_CHARS = 16;

@@ -28,7 +28,7 @@ import type {
 } from "../../job_store.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
-import { HOLDS_TARGET } from "../schema.ts";
+import { HOLDS_TARGET } from "../../words.ts";
 import { workflowToRun } from "../workflows.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";

@@ -8,7 +8,7 @@ import type { JsonObject, JsonValue } from "../../../domain/json.ts";
 import type { Transaction } from "../connection.ts";
 import { Changed } from "../server.ts";
 import { queuedWord } from "../notices.ts";
-import { HOLDS_TARGET } from "../schema.ts";
+import { HOLDS_TARGET } from "../../words.ts";
 import { type PlaceHosts, queueFor } from "./place.ts";
 import { definitionFor, insertResult, selectJob } from "./rows.ts";
 import { nextTurn } from "./turns.ts";

@@ -15,7 +15,7 @@ import {
   type MachineWorkflows,
 } from "../../history_store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
-import { HOLDS_TARGET } from "../schema.ts";
+import { HOLDS_TARGET } from "../../words.ts";
 import { isText, jsonOf, Values } from "../statements.ts";
 
 /** SQL for a property of the machine that a job is to make. `read` is the JSON of its params */

@@ -10,7 +10,7 @@ import type { NoHost } from "../../host_store.ts";
 import type { Transaction } from "../connection.ts";
 import { findHost } from "../hosts.ts";
 import { CLAIMS_WITH_JOBS, IS_LEFT } from "../machine_claims.ts";
-import { HOLDS_TARGET } from "../schema.ts";
+import { HOLDS_TARGET } from "../../words.ts";
 
 /** Hosts that take a job which names none and has no machine. */
 export interface PlaceHosts {

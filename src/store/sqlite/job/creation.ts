@@ -30,7 +30,7 @@ import {
   type Unread,
 } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
-import { HOLDS_TARGET } from "../words.ts";
+import { HOLDS_TARGET } from "../../words.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
 import { insertJob, missingHost, nameNextAttempt, writtenBefore } from "./jobs.ts";

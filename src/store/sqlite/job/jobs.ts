@@ -7,7 +7,7 @@ import { CREATED, type Execution, executionOf } from "../../../domain/job/state.
 import type { NoHost } from "../../host_store.ts";
 import type { Connection } from "../connection.ts";
 import { ownHost } from "../host_rows.ts";
-import { HOLDS_TARGET } from "../words.ts";
+import { HOLDS_TARGET } from "../../words.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";

@@ -1,7 +1,7 @@
-// The closed lists of words of a job as SQL, for the CHECKs of the schema and for statements. The lists
-// themselves are in the domain.
+// The closed lists of words of a job as SQL, for the schemas and statements of both stores. The lists themselves
+// are in the domain.
 
-import { EXECUTIONS, isFinal, UNFINISHED } from "../../domain/job/state.ts";
+import { EXECUTIONS, isFinal, UNFINISHED } from "../domain/job/state.ts";
 
 /** A list in SQL. @param words must not contain quotes */
 function listed(words: readonly string[]): string {
