@@ -2,11 +2,19 @@
 
 import { sha256Hex } from "../domain/digest.ts";
 import type { JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
-import { type Instant, msBetween } from "../domain/instant.ts";
-import { type NewJob, SERVER_PARAM } from "../domain/job/job.ts";
+import { type Instant, MS_PER_SECOND, msBetween, notBefore } from "../domain/instant.ts";
+import {
+  type FailedAttempt,
+  INTERRUPTED,
+  keptError,
+  type NewJob,
+  SERVER_PARAM,
+} from "../domain/job/job.ts";
 import { type LockPattern, parseLockPattern } from "../domain/job/lock_pattern.ts";
 import { type Execution, type Phase, type Standing, stateOf } from "../domain/job/state.ts";
+import { type Task, taskName } from "../domain/job/workflow.ts";
 import { canonicalJson } from "../domain/json.ts";
+import type { BrokenOff } from "./columns.ts";
 import type { JobOrder, NextDue } from "./job_store.ts";
 
 /** The input of a decision about a job; the schema's CHECKs guarantee the unions. */
@@ -56,6 +64,42 @@ export function dueFrom(now: Instant, due: Instant | null): NextDue {
 
 /** Lifetime of an idempotency key, milliseconds: a day. */
 export const IDEMPOTENCY_MS = 86_400_000;
+
+// Failed attempts of tasks, which are lines of the job's log that are not in its info.
+
+/** The text of the line. @param secrets reads the names of the job's secrets when they are needed */
+export function attemptText(
+  { index: _index, attempt: _attempt, fallback, finished_at: _end, ...shown }: FailedAttempt,
+  secrets: () => ReadonlySet<string>,
+): string {
+  const error = keptError(shown.error, secrets);
+  return JSON.stringify({ ...shown, ...(fallback ? { fallback } : {}), error });
+}
+
+/**
+ * The attempt that was cut off with the runner of a held job; undefined while the job was waiting for its next
+ * attempt.
+ */
+export function interruptedAttempt(
+  { index, starts, failures, elapsed_at, retry_at }: BrokenOff,
+  task: Task,
+  now: Instant,
+): FailedAttempt | undefined {
+  const leftMs = retry_at === null ? 0 : msBetween(now, retry_at);
+  // More than the whole delay means that the clock was set back.
+  if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * MS_PER_SECOND) return undefined;
+  const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
+  return {
+    task: taskName(task),
+    index,
+    attempt: starts + failures,
+    fallback: false,
+    error: INTERRUPTED,
+    started_at,
+    finished_at: notBefore(started_at, now),
+    wait_seconds: 0,
+  };
+}
 
 // Locks: patterns of unfinished jobs that block the targets of others. Matching a long target may take
 // milliseconds, so a target is matched before the write, one pattern per turn of the event loop; the write

@@ -1,19 +1,14 @@
 // Failed attempts of tasks, as sqlite/job/attempts.ts keeps them.
 
-import { instantAfter, MS_PER_SECOND, msBetween, notBefore } from "../../../domain/instant.ts";
-import {
-  ATTEMPTS_KEPT,
-  type FailedAttempt,
-  INTERRUPTED,
-  keptError,
-} from "../../../domain/job/job.ts";
+import { instantAfter, MS_PER_SECOND } from "../../../domain/instant.ts";
+import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
 import { executionOf, heldIn, type Phase } from "../../../domain/job/state.ts";
-import { taskName } from "../../../domain/job/workflow.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
 import type { BoundValue } from "../server.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
 import type { BrokenOff } from "../../columns.ts";
+import { attemptText, interruptedAttempt } from "../../rules.ts";
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
@@ -65,21 +60,16 @@ export async function insertAttempt(
   phase: Phase,
   attempt: FailedAttempt,
 ): Promise<void> {
-  const { index, attempt: number, fallback, finished_at, ...shown } = attempt;
   const secrets = await secretNamesOf(tx, id);
   await tx.run(
     `INSERT INTO job_log (job_id, phase, task, attempt, entry, created_at)
      VALUES ($1, $2, $3, $4, $5, $6)`,
     id,
     phase,
-    index,
-    number,
-    JSON.stringify({
-      ...shown,
-      ...(fallback ? { fallback } : {}),
-      error: keptError(attempt.error, () => secrets),
-    }),
-    finished_at,
+    attempt.index,
+    attempt.attempt,
+    attemptText(attempt, () => secrets),
+    attempt.finished_at,
   );
   await deleteMiddleAttempt(tx, id, phase, attempt);
 }
@@ -118,20 +108,8 @@ export async function insertInterrupted(tx: Transaction, id: number): Promise<bo
   const task = (await definitionOf(tx, row.definition_id))[row.phase][row.index];
   // The phase was complete, but its end not yet recorded.
   if (task === undefined) return true;
-  const { retry_at, elapsed_at } = row;
-  const leftMs = retry_at === null ? 0 : msBetween(tx.now, retry_at);
-  // More than the whole delay means that the clock was set back.
-  if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * MS_PER_SECOND) return false;
-  const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
-  await insertAttempt(tx, id, row.phase, {
-    task: taskName(task),
-    index: row.index,
-    attempt: row.starts + row.failures,
-    fallback: false,
-    error: INTERRUPTED,
-    started_at,
-    finished_at: notBefore(started_at, tx.now),
-    wait_seconds: 0,
-  });
+  const attempt = interruptedAttempt(row, task, tx.now);
+  if (attempt === undefined) return false;
+  await insertAttempt(tx, id, row.phase, attempt);
   return true;
 }

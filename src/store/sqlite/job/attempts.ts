@@ -1,27 +1,16 @@
 // Failed attempts of tasks: lines of the job's log that are not in its info. Only the first and the last
 // attempts of each task are kept, so that a task may fail any number of times.
 
-import {
-  ATTEMPTS_KEPT,
-  type FailedAttempt,
-  INTERRUPTED,
-  keptError,
-} from "../../../domain/job/job.ts";
-import {
-  type Instant,
-  instantAfter,
-  MS_PER_SECOND,
-  msBetween,
-  notBefore,
-} from "../../../domain/instant.ts";
+import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
+import { type Instant, instantAfter, MS_PER_SECOND } from "../../../domain/instant.ts";
 import { executionOf, heldIn, type Phase } from "../../../domain/job/state.ts";
-import { taskName } from "../../../domain/job/workflow.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
 import { changingJob } from "./texts.ts";
 import { traceAttempt } from "./traces.ts";
 import type { BrokenOff } from "../../columns.ts";
+import { attemptText, interruptedAttempt } from "../../rules.ts";
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
@@ -74,20 +63,15 @@ export function insertAttempt(
   phase: Phase,
   attempt: FailedAttempt,
 ): void {
-  const { index, attempt: number, fallback, finished_at, ...shown } = attempt;
   db.run(
     `INSERT INTO job_log (job_id, phase, task, attempt, entry, created_at)
      VALUES (?, ?, ?, ?, ?, ?)`,
     id,
     phase,
-    index,
-    number,
-    JSON.stringify({
-      ...shown,
-      ...(fallback ? { fallback } : {}),
-      error: keptError(attempt.error, () => secretNamesOf(db, id)),
-    }),
-    finished_at,
+    attempt.index,
+    attempt.attempt,
+    attemptText(attempt, () => secretNamesOf(db, id)),
+    attempt.finished_at,
   );
   deleteMiddleAttempt(db, id, phase, attempt);
 }
@@ -126,20 +110,8 @@ export function insertInterrupted(db: Connection, id: number, now: Instant): boo
   const task = definitionOf(db, row.definition_id)[row.phase][row.index];
   // The phase was complete, but its end not yet recorded.
   if (task === undefined) return true;
-  const leftMs = row.retry_at === null ? 0 : msBetween(now, row.retry_at);
-  // More than the whole delay means that the clock was set back.
-  if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * 1000) return false;
-  const { retry_at, elapsed_at } = row;
-  const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
-  insertAttempt(db, id, row.phase, {
-    task: taskName(task),
-    index: row.index,
-    attempt: row.starts + row.failures,
-    fallback: false,
-    error: INTERRUPTED,
-    started_at,
-    finished_at: notBefore(started_at, now),
-    wait_seconds: 0,
-  });
+  const attempt = interruptedAttempt(row, task, now);
+  if (attempt === undefined) return false;
+  insertAttempt(db, id, row.phase, attempt);
   return true;
 }
