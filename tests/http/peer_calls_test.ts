@@ -1,6 +1,7 @@
 // Calls of the agents of other hosts: what is accepted, and everything that is refused.
 
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { PeerCall, PeerScope, SignedHead } from "../../src/domain/peer.ts";
 import type { AuditEntry } from "../../src/http/context.ts";
@@ -131,6 +132,35 @@ Deno.test("a call that was sent before is refused, also when the clock of the st
     directory.ms += 10_000;
     assertRefused(await send(SHOW, headers), "it was sent before");
   });
+});
+
+Deno.test("calls beyond those that can be remembered are refused as overload, and none is taken twice", async () => {
+  const key = await newKey();
+  const hosts = [hostOf(1, { public_key: key.publicKey }), hostOf(2)] as const;
+  const directory = openDirectory([...hosts]);
+  const { book } = directory;
+  const nowMs = () => directory.ms;
+  const check = openCallCheck({ own: hosts[1], scope: "admin", book, nowMs, noncesMax: 3 });
+  const sent = async (at = T0) => {
+    const headers = await headersOf(key, hosts, SHOW, { at });
+    return new Request(`http://127.0.0.1${SHOW.target}`, { headers });
+  };
+  const first = await sent();
+  for (const request of [first, await sent(), await sent()]) {
+    assertEquals((await check(request))?.from.host.name, "gz1");
+  }
+  const late = await sent();
+  const refused = await assertRejects(() => check(late), AgentError);
+  assertEquals([refused.code, refused.message], [
+    "overloaded",
+    "Cannot accept the call of another host: 3 calls came lately, the maximum",
+  ]);
+  await assertRejects(() => check(first), AgentError, "it was sent before");
+  // There is room again once the remembered calls would be refused as too old.
+  directory.ms += 100_000;
+  directory.now = instantAfter(T0, 100_000);
+  assertEquals((await check(await sent(directory.now)))?.from.host.name, "gz1");
+  await assertRejects(() => check(first), AgentError, "it was made at");
 });
 
 Deno.test("a call for another host, or for another start of this one, is refused", async () => {

@@ -90,6 +90,8 @@ interface CallRules {
   readonly book: PeerBook;
   /** Milliseconds that never go backwards. */
   readonly nowMs: () => number;
+  /** Calls whose nonces are remembered; for tests. */
+  readonly noncesMax?: number;
 }
 
 /** Checks the head of a request. @returns undefined when it is no call of another agent */
@@ -100,8 +102,9 @@ export type CallCheck = (request: Request) => Promise<AcceptedCall | undefined>;
  * The check throws AgentError `unauthorized` saying what is wrong with a call, `forbidden` when the host takes none,
  * `overloaded` when too many nonces are remembered, and what reading the store throws.
  */
-export function openCallCheck({ own, scope, book, nowMs }: CallRules): CallCheck {
-  const nonces = openNonces(nowMs);
+export function openCallCheck(rules: CallRules): CallCheck {
+  const { own, scope, book, nowMs, noncesMax = NONCES_MAX } = rules;
+  const nonces = openNonces(nowMs, noncesMax);
   return async (request) => {
     const headers = callHeaders(request.headers);
     if (headers === undefined) return undefined;
@@ -180,7 +183,7 @@ function refused(why: string): AgentError {
 }
 
 /** Remembers nonces for longer than their calls would be accepted. Only hosts that have signed can fill it. */
-function openNonces(nowMs: () => number): { take(nonce: string): void } {
+function openNonces(nowMs: () => number, noncesMax: number): { take(nonce: string): void } {
   /** When each call arrived, by its nonce, in the order of arrival. */
   const seen = new Map<string, number>();
   const forgetOld = (atMs: number) => {
@@ -194,8 +197,8 @@ function openNonces(nowMs: () => number): { take(nonce: string): void } {
       const atMs = nowMs();
       forgetOld(atMs);
       if (seen.has(nonce)) throw refused("it was sent before");
-      if (seen.size >= NONCES_MAX) {
-        const words = `${NONCES_MAX} calls came lately, the maximum`;
+      if (seen.size >= noncesMax) {
+        const words = `${noncesMax} calls came lately, the maximum`;
         throw new AgentError("overloaded", `Cannot accept the call of another host: ${words}`);
       }
       seen.set(nonce, atMs);

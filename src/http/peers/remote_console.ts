@@ -147,8 +147,8 @@ async function refusalOf(
   { status, headers, rest }: AnswerHead,
   connection: Deno.Conn,
 ): Promise<AgentError> {
-  const length = Number(headers.get("content-length") ?? Number.NaN);
-  const body = new Uint8Array(Math.min(Number.isNaN(length) ? 0 : length, ERROR_BYTES_MAX));
+  const length = /^\d{1,9}$/.exec(headers.get("content-length") ?? "")?.[0] ?? "0";
+  const body = new Uint8Array(Math.min(Number(length), ERROR_BYTES_MAX));
   let size = Math.min(rest.length, body.length);
   body.set(rest.subarray(0, size));
   while (size < body.length) {
