@@ -27,36 +27,19 @@ export const DLADM = "/usr/sbin/dladm";
 /** Prints the resources of the host, from a cache of its own. */
 export const SYSINFO = "/usr/bin/sysinfo";
 
+/** Runs a program of the managed host with these arguments. @throws {AgentError} as runCommand() */
+type HostProgram = (args: readonly string[], options: CommandOptions) => Promise<CommandResult>;
+
 /** What the agent uses of the managed host. */
 export interface Transport {
   readonly kind: "local" | "simulated" | "ssh";
   /** Names the host in records about its machines, since the agent may manage another host later. */
   readonly host: string;
-  /**
-   * Runs vmadm with these arguments.
-   * @throws {AgentError} see runCommand()
-   */
-  vmadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
-  /**
-   * Runs zfs with these arguments.
-   * @throws {AgentError} see runCommand()
-   */
-  zfs(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
-  /**
-   * Runs nictagadm with these arguments.
-   * @throws {AgentError} see runCommand()
-   */
-  nictagadm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
-  /**
-   * Runs dladm with these arguments.
-   * @throws {AgentError} see runCommand()
-   */
-  dladm(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
-  /**
-   * Runs sysinfo with these arguments.
-   * @throws {AgentError} see runCommand()
-   */
-  sysinfo(args: readonly string[], options: CommandOptions): Promise<CommandResult>;
+  readonly vmadm: HostProgram;
+  readonly zfs: HostProgram;
+  readonly nictagadm: HostProgram;
+  readonly dladm: HostProgram;
+  readonly sysinfo: HostProgram;
   /** Absolute folder of all zonepaths, such as `/zones`. */
   readonly zonesRoot: string;
   readonly files: HostFiles;
@@ -116,7 +99,7 @@ export function simulatedTransport(
 ): Transport {
   const { self, name = "simulated" } = options;
   const stateDir = absoluteFolder(options.stateDir);
-  const simulate = (program: string): Transport["vmadm"] => (args, o) => {
+  const simulate = (program: string): HostProgram => (args, o) => {
     const words = [...self.args, "simulate", "--state", stateDir, program, ...args];
     return runCommand(self.program, words, { ...o, env: { ...self.env, ...o.env } });
   };

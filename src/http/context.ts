@@ -75,12 +75,17 @@ export interface MachineAccess {
   readonly payloadChecks: readonly PayloadCheck[];
 }
 
-/** The reading side of vmadm: requests look at machines, only jobs change them. */
+/** The reading side of vmadm: requests look at machines, only jobs change them. Errors are those of Vmadm. */
 export interface MachineReader {
+  /** A machine as vmadm describes it, without passwords; null when there is none. */
   get(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<JsonObject | null>;
+  /** All machines. @param options `detailed`: with all properties, which takes vmadm longer */
   list(options?: { signal?: AbortSignal; detailed?: boolean }): Promise<JsonObject[]>;
+  /** Where the console of a running machine is; null while it has none. */
   infoVnc(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<VncAddress | null>;
+  /** The same with the password of the console. */
   vncConsole(uuid: MachineUuid, options?: { signal?: AbortSignal }): Promise<VncConsole | null>;
+  /** Connects to a console that infoVnc() has named. */
   connectVnc(address: VncAddress, options?: { signal?: AbortSignal }): Promise<ConsoleStream>;
 }
 

@@ -8,6 +8,7 @@
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 import { HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
+import { QUOTA_GIB_USUAL } from "../../domain/policy.ts";
 
 /**
  * Source of `settled(appear_seconds)`, part of create_machine and undo; the task has `uuid`. vmadm keeps
@@ -139,9 +140,9 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
   if (payload.vnc_password === undefined) payload.vnc_password = true;
   // Without UEFI firmware the screen of a bhyve machine stays empty, and so does its console.
   if (payload.brand === "bhyve" && payload.bootrom === undefined) payload.bootrom = "uefi";
-  // The medium is copied into the zone, whose quota is 10 GiB for kvm and 1 GiB for bhyve.
+  // The medium is copied into the zone, whose quota is ${QUOTA_GIB_USUAL.kvm} GiB for kvm and ${QUOTA_GIB_USUAL.bhyve} GiB for bhyve.
   const quota = Math.ceil(job.medium.size / 1073741824) + 1;
-  const usual = payload.brand === "bhyve" ? 1 : 10;
+  const usual = payload.brand === "bhyve" ? ${QUOTA_GIB_USUAL.bhyve} : ${QUOTA_GIB_USUAL.kvm};
   if (payload.quota === undefined && quota > usual) payload.quota = quota;
 
   // What exists decides, since the answer may be lost and an earlier create may have come first.
