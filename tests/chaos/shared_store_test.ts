@@ -3,13 +3,14 @@
 // tasks, and a canceled one stays canceled. No task starts again because of the database; where agents are killed,
 // each kill may repeat one.
 
-import { assert, assertEquals } from "@std/assert";
-import type { JsonObject } from "../../src/domain/json.ts";
+import { assertEquals } from "@std/assert";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
-import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
+import { openServerRelay, type ServerRelay } from "../support/server_relay.ts";
 import { until, withFolder } from "../support/until.ts";
 import { length } from "./agent_under_chaos.ts";
+import { CHAIN, FleetBook, type FleetHost, hostOf } from "./fleet_book.ts";
 import { type Random, randomOf } from "./random.ts";
 
 const DATABASE = "fleet";
@@ -19,38 +20,23 @@ const ROUNDS = length({ quick: 4, full: 40 });
 const POSTERS = 4;
 /** Jobs that are acknowledged between two faults. */
 const JOBS_BETWEEN = 12;
-/** One of so many jobs is canceled once it is acknowledged. */
-const CANCEL_EVERY = 4;
-/** Tasks that end by themselves, and one that a fault may meet while it runs. */
-const CHAIN = {
-  name: "chain",
-  chain: [
-    { name: "first", body: "(job, cb) => cb(null, job.params.n)" },
-    { name: "long", body: "(job, cb) => sleep(200).then(() => cb(null, job.params.n))" },
-    { name: "last", body: "(job, cb) => cb(null, job.params.n)" },
-  ],
-};
+const LEASE_SECONDS = 5;
+/** The longest time for which an agent or a session of the server is stopped. */
+const STANDSTILL_SECONDS_MAX = length({ quick: 2, full: 40 });
+/** Statements whose answers are lost: to a claim or an end of a task, a renewal, a result, and a commit. */
+const LOST_ANSWERS = ["UPDATE jobs", "UPDATE hosts", "INSERT INTO task_results", "COMMIT"];
 
-/** After which a request to an agent that stands still is sent to another. */
-const ANSWER_MS_MAX = 20_000;
-
-interface Host {
-  readonly uuid: string;
+interface Host extends FleetHost {
   readonly folder: string;
-  readonly kills: number;
-  readonly agent: AgentProcess;
-  /** What its earlier agents have logged. */
-  readonly logged: string;
+  /** Between its agent and the server. */
+  readonly relay: ServerRelay;
 }
 
 interface Fleet {
   readonly server: PostgresServer;
   readonly hosts: Host[];
   readonly random: Random;
-  /** The number of each acknowledged job. */
-  readonly acknowledged: Map<string, number>;
-  /** Jobs whose cancel was acknowledged. */
-  readonly canceled: Set<string>;
+  readonly book: FleetBook;
   kill(at: number): Promise<void>;
 }
 
@@ -59,37 +45,42 @@ async function withFleet(seed: number, run: (fleet: Fleet) => Promise<void>): Pr
     // As in use: what was acknowledged is on the disk when the server is killed.
     const server = await startPostgres(folder, ["fsync=on"]);
     const hosts: Host[] = [];
-    const start = (folder: string) =>
+    const relays: ServerRelay[] = [];
+    const start = (folder: string, relay: ServerRelay) =>
       startAgentProcess(programOfRun(), folder, [
-        ...["--host", "simulated", "--store", server.url(DATABASE, userOf(folder))],
-        ...["--lease", "5", "--store-deadline", "1"],
+        ...["--host", "simulated", "--store", relay.url(DATABASE, userOf(folder))],
+        ...["--lease", `${LEASE_SECONDS}`, "--store-deadline", "1"],
       ]);
     try {
       await server.sql(`CREATE DATABASE ${DATABASE}`);
       await migrateSharedDatabase({ url: server.url(DATABASE), deadlineMs: 60_000 });
       for (let at = 0; at < AGENTS; at++) {
-        const user = userOf(`${folder}/${at}`);
-        await server.sql(`CREATE ROLE ${user} LOGIN IN ROLE owner`);
-        const agent = await start(`${folder}/${at}`);
-        const own = (await agent.get("/agent/v1/hosts")).body.items as JsonObject[];
-        const uuid = String(own.find(({ this_host }) => this_host)?.uuid);
-        hosts.push({ uuid, folder: `${folder}/${at}`, kills: 0, agent, logged: "" });
+        const state = `${folder}/${at}`;
+        await server.sql(`CREATE ROLE ${userOf(state)} LOGIN IN ROLE owner`);
+        await Deno.mkdir(`${folder}/relay_${at}`);
+        const relay = openServerRelay(`${folder}/relay_${at}`, server.folder);
+        relays.push(relay);
+        const agent = await start(state, relay);
+        const begun = { folder: state, relay, agent, kills: 0, logged: "" };
+        hosts.push({ ...begun, uuid: await hostOf(agent) });
       }
+      const random = randomOf(seed);
       await run({
         server,
         hosts,
-        random: randomOf(seed),
-        acknowledged: new Map(),
-        canceled: new Set(),
+        random,
+        book: new FleetBook(random, () => hosts),
         async kill(at) {
           const host = hosts[at] as Host;
           await host.agent.kill();
           const logged = host.logged + host.agent.log();
-          hosts[at] = { ...host, kills: host.kills + 1, logged, agent: await start(host.folder) };
+          const agent = await start(host.folder, host.relay);
+          hosts[at] = { ...host, kills: host.kills + 1, logged, agent };
         },
       });
     } finally {
       for (const { agent } of hosts) await agent.stop();
+      for (const relay of relays) relay.close();
       await server.stop();
     }
   });
@@ -100,41 +91,29 @@ function userOf(folder: string): string {
   return `host_${folder.at(-1)}`;
 }
 
-/** Posts a job until it is acknowledged, always with one key, and cancels some. */
-async function post(fleet: Fleet, workflow: string, n: number): Promise<void> {
-  const { status, text } = await ask(fleet, "/jobs", { workflow, n }, `job-${n}`);
-  assertEquals(status, 201, text);
-  const job = String(JSON.parse(text).uuid);
-  fleet.acknowledged.set(job, n);
-  if (n % CANCEL_EVERY > 0) return;
-  const cancel = await ask(fleet, `/jobs/${job}/cancel`, {}, `cancel-${n}`);
-  // It had ended before.
-  if (cancel.status === 409) return;
-  assertEquals(cancel.status, 200, cancel.text);
-  fleet.canceled.add(job);
+/** The process of a session that an agent has with the server. */
+async function backendOf({ server, random }: Fleet): Promise<number> {
+  return await until("a session of an agent", async () => {
+    const pids = await server.sql(
+      `SELECT pid FROM pg_stat_activity WHERE usename LIKE 'host\\_%' AND query NOT LIKE 'LISTEN%'`,
+    );
+    return pids === "" ? undefined : Number(random.pick(pids.split("\n")));
+  });
 }
 
-/** Asks any agent, again and again, until one has answered. */
-async function ask(
+/** Stops something for a while. @param stop returns what lets it go on */
+async function standStill(
   fleet: Fleet,
-  path: string,
-  body: JsonObject,
-  key: string,
-): Promise<{ readonly status: number; readonly text: string }> {
-  return await until(`an answer to ${path}`, async () => {
-    const { url } = fleet.random.pick(fleet.hosts).agent;
-    const response = await fetch(url + path, {
-      method: "POST",
-      headers: { "content-type": "application/json", "idempotency-key": key },
-      body: JSON.stringify(body),
-      signal: AbortSignal.timeout(ANSWER_MS_MAX),
-    }).catch(() => undefined);
-    const text = await response?.text().catch(() => undefined);
-    if (response === undefined || text === undefined) return undefined;
-    if (response.status !== 503) return { status: response.status, text };
-    assert(response.headers.has("retry-after"), text);
-    return undefined;
-  });
+  stop: () => Promise<() => void>,
+): Promise<void> {
+  const seconds = fleet.random.integer(1, STANDSTILL_SECONDS_MAX);
+  const goOn = await stop();
+  try {
+    // The database's own clock says when it is over, by a session that nothing stops.
+    await fleet.server.sql(`SELECT pg_sleep(${seconds})`);
+  } finally {
+    goOn();
+  }
 }
 
 type Fault = (fleet: Fleet) => Promise<void>;
@@ -168,7 +147,6 @@ const OUTAGES: Readonly<Record<string, Fault>> = {
   "an agent is cut off": async (fleet) => {
     const { folder, agent } = fleet.random.pick(fleet.hosts);
     const user = userOf(folder);
-    const before = fleet.acknowledged.size;
     await fleet.server.sql(`ALTER ROLE ${user} NOLOGIN`);
     try {
       await fleet.server.sql(
@@ -176,8 +154,7 @@ const OUTAGES: Readonly<Record<string, Fault>> = {
       );
       const refused = async () => (await agent.post("/workflows", CHAIN)).status === 503;
       await until("a change to be refused", refused);
-      const goOn = () => fleet.acknowledged.size >= before + JOBS_BETWEEN;
-      await until("the others to go on", goOn);
+      await fleet.book.more(JOBS_BETWEEN, "the others go on");
     } finally {
       await fleet.server.sql(`ALTER ROLE ${user} LOGIN`);
     }
@@ -194,6 +171,28 @@ const OUTAGES: Readonly<Record<string, Fault>> = {
     } finally {
       agent.signal("SIGCONT");
     }
+  },
+  "an agent stands still for a while": (fleet) =>
+    standStill(fleet, () => {
+      const { agent } = fleet.random.pick(fleet.hosts);
+      agent.signal("SIGSTOP");
+      return Promise.resolve(() => agent.signal("SIGCONT"));
+    }),
+
+  "a session of the server stands still": (fleet) =>
+    standStill(fleet, async () => {
+      const pid = await backendOf(fleet);
+      Deno.kill(pid, "SIGSTOP");
+      return () => Deno.kill(pid, "SIGCONT");
+    }),
+  "a session of the server is killed": async (fleet) => {
+    // The server ends all of them, and recovers.
+    Deno.kill(await backendOf(fleet), "SIGKILL");
+    const answers = () => fleet.server.sql("SELECT 1").then(() => true, () => false);
+    await until("the server to recover", answers);
+  },
+  "answers are lost": async (fleet) => {
+    for (const text of LOST_ANSWERS) await fleet.random.pick(fleet.hosts).relay.loseAnswer(text);
   },
 };
 
@@ -212,61 +211,20 @@ const KILLS: Readonly<Record<string, Fault>> = {
 async function chaos(fleet: Fleet, faults: Readonly<Record<string, Fault>>): Promise<void> {
   const [first] = fleet.hosts;
   const workflow = String((await first?.agent.post("/workflows", CHAIN))?.body.uuid);
-  let next = 1;
-  let posting = true;
-  const poster = async () => {
-    while (posting) await post(fleet, workflow, next++);
-  };
-  const posters = Promise.all(Array.from({ length: POSTERS }, poster));
+  const end = fleet.book.postAll(workflow, POSTERS);
   try {
     // Each at least once, in any order, as far as the rounds go.
     const names = Array.from({ length: ROUNDS }).flatMap(() =>
       fleet.random.shuffled(Object.keys(faults))
     );
     for (const name of names.slice(0, Math.max(ROUNDS, Object.keys(faults).length))) {
-      const before = fleet.acknowledged.size;
       await faults[name]?.(fleet);
-      await until(
-        `jobs to be acknowledged after: ${name}`,
-        () => fleet.acknowledged.size >= before + JOBS_BETWEEN,
-      );
+      await fleet.book.more(JOBS_BETWEEN, name);
     }
   } finally {
-    posting = false;
-    await posters;
+    await end();
   }
-  await check(fleet, next - 1);
-}
-
-async function check(
-  { hosts, acknowledged, canceled, server }: Fleet,
-  posted: number,
-): Promise<void> {
-  assertEquals(acknowledged.size, posted, "a key made two jobs, or a job is missing");
-  const bound = await server.sql("SELECT uuid || ' ' || host FROM jobs", DATABASE);
-  const hostOf = new Map(bound.split("\n").map((line) => line.split(" ") as [string, string]));
-  assertEquals(hostOf.size, posted, "a refused post has left a job");
-  for (const [job, n] of acknowledged) {
-    const host = hosts.find(({ uuid }) => uuid === hostOf.get(job));
-    assert(host !== undefined, `job ${job} has no host`);
-    const end = canceled.has(job) ? "canceled" : "success";
-    const { chain_results } = await host.agent.job(job, end);
-    const results = chain_results as JsonObject[];
-    const ended = end === "success" ? CHAIN.chain : CHAIN.chain.slice(0, results.length);
-    assertEquals(
-      results.map(({ name, result }) => ({ name, result })),
-      ended.map(({ name }) => ({ name, result: n })),
-    );
-    for (const { name, attempts } of results) {
-      const most = 1 + host.kills;
-      assert(Number(attempts) <= most, `task ${name} of job ${job} was run ${attempts} times`);
-    }
-    for (const other of hosts) {
-      const said = `"job finished","job_uuid":"${job}"`;
-      const elsewhere = other !== host && (other.logged + other.agent.log()).includes(said);
-      assert(!elsewhere, `job ${job} of host ${host.uuid} was run by ${other.uuid}`);
-    }
-  }
+  await fleet.book.check(fleet.hosts, (text) => fleet.server.sql(text, DATABASE));
 }
 
 const SEED = Number(Deno.env.get("ZONEWRIGHT_CHAOS_SEED") ?? Date.now() % 1_000_000);

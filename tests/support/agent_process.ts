@@ -110,6 +110,8 @@ export interface AgentProcess {
   said(words: string): Promise<string>;
   get(path: string): Promise<Answer>;
   post(path: string, body?: JsonObject): Promise<Answer>;
+  /** Sends any request; its answer may be anything. */
+  fetch(path: string, init?: RequestInit): Promise<Response>;
   /** The job when its execution is one of these. */
   job(uuid: string, ...executions: readonly string[]): Promise<JsonObject>;
   /** Runs the simulator on this agent's host. @returns exit code and standard output */
@@ -141,14 +143,15 @@ export async function runProgram(
 
 /**
  * Starts an agent, on a free port unless the flags name one, and waits until it says where it listens.
- * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it in order
+ * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it in order; `socket`: the path of
+ * a socket by which alone it can be asked, since it is in a network of its own
  */
 export async function startAgentProcess(
   program: Program,
   stateDir: string,
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
-  { detached = false }: { readonly detached?: boolean } = {},
+  { detached = false, socket }: { readonly detached?: boolean; readonly socket?: string } = {},
 ): Promise<AgentProcess> {
   const process = new Deno.Command(program.program, {
     args: [
@@ -159,6 +162,7 @@ export async function startAgentProcess(
       stateDir,
       "--log-format",
       "json",
+      ...(socket === undefined ? [] : ["--socket", socket]),
       ...flags,
     ],
     env: { ...program.env, ...env },
@@ -174,6 +178,7 @@ export async function startAgentProcess(
     new WritableStream({ write: (text) => void (logged += text) }),
   );
   let exited = false;
+  let isClosed = false;
   const ended = process.status.then(async ({ code }) => {
     await reading;
     exited = true;
@@ -183,8 +188,15 @@ export async function startAgentProcess(
     if (exited) throw new Error(`The agent ended before it listened:\n${logged}`);
     return /"agent started".*"urls":"(https?:[^" ]+)/.exec(logged)?.[1];
   });
+  const client = socket === undefined
+    ? undefined
+    : Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
+  const ask: Ask = (path, init = {}) =>
+    fetch(url + path, { ...init, ...(client === undefined ? {} : { client }) });
   const end = async (signal: Deno.Signal) => {
     if (!exited) process.kill(signal);
+    if (!isClosed) client?.close();
+    isClosed = true;
     try {
       const code = await withDeadline(ended, END_DEADLINE_MS, () => `the agent to end:\n${logged}`);
       // Hardly ever; then whoever runs the tests should see why, also where no test compares the code.
@@ -208,9 +220,10 @@ export async function startAgentProcess(
         // What follows the last line feed is no whole line yet.
         () => logged.split("\n").slice(0, -1).find((line) => line.includes(words)),
       ),
-    get: (path) => call(url, "GET", path),
-    post: (path, body = {}) => call(url, "POST", path, body),
-    job: (uuid, ...executions) => jobWhen(url, uuid, executions, () => logged),
+    get: (path) => call(ask, "GET", path),
+    post: (path, body = {}) => call(ask, "POST", path, body),
+    fetch: ask,
+    job: (uuid, ...executions) => jobWhen(ask, uuid, executions, () => logged),
     simulate: (...args) =>
       runProgram(program, ["simulate", "--state", join(stateDir, "simulator"), ...args]),
     kill: async () => void await end("SIGKILL"),
@@ -226,8 +239,10 @@ const LOG_SHOWN = 4_000;
 /** Longer than any answer may take; a request that hangs is reported by its path. */
 const ANSWER_DEADLINE_MS = 180_000;
 
+type Ask = AgentProcess["fetch"];
+
 async function call(
-  url: string,
+  ask: Ask,
   method: string,
   path: string,
   body?: JsonObject,
@@ -236,7 +251,7 @@ async function call(
   const reported = new Error(`No answer to ${method} ${path} in ${ANSWER_DEADLINE_MS} ms`);
   const timer = setTimeout(() => late.abort(reported), ANSWER_DEADLINE_MS);
   try {
-    const response = await fetch(url + path, {
+    const response = await ask(path, {
       method,
       signal: late.signal,
       ...(body === undefined
@@ -256,14 +271,14 @@ async function call(
 }
 
 async function jobWhen(
-  url: string,
+  ask: Ask,
   uuid: string,
   executions: readonly string[],
   log: () => string,
 ): Promise<JsonObject> {
   try {
     return await until(`job ${uuid} to be ${executions.join(" or ")}`, async () => {
-      const { body } = await call(url, "GET", `/jobs/${uuid}`);
+      const { body } = await call(ask, "GET", `/jobs/${uuid}`);
       return executions.includes(String(body.execution)) ? body : undefined;
     });
   } catch (error) {

@@ -24,6 +24,15 @@ export interface CutAgent {
   open(name: string): Promise<void>;
 }
 
+/** The body of a task that ends once a file is there. @param path in a folder of media */
+export function gateOf(path: string): string {
+  return `async (job, cb) => {
+    const file = { path: ${JSON.stringify(path)}, any_format: true };
+    while (await media.find(file).then(() => false, () => true)) await sleep(100);
+    cb();
+  }`;
+}
+
 /** Runs with a server of its own, and ends whatever was started. */
 export async function withCutAgent(run: (cut: CutAgent) => Promise<void>): Promise<void> {
   await withFolder(async (folder) => {
@@ -49,12 +58,7 @@ export async function withCutAgent(run: (cut: CutAgent) => Promise<void>): Promi
         media,
         start: (...flags) => start("cut", relay.url(DATABASE), flags),
         startOther: () => start("other", server.url(DATABASE), []),
-        gate: (name) =>
-          `async (job, cb) => {
-            const file = { path: ${JSON.stringify(`${media}/${name}`)}, any_format: true };
-            while (await media.find(file).then(() => false, () => true)) await sleep(100);
-            cb();
-          }`,
+        gate: (name) => gateOf(`${media}/${name}`),
         open: (name) => Deno.writeTextFile(`${media}/${name}`, "open"),
       });
     } finally {

@@ -71,18 +71,25 @@ export function postgresFolder(): string | undefined {
   }
 }
 
+/** How a server is started. */
+interface ServerOptions {
+  readonly detached?: boolean;
+  readonly around?: readonly string[];
+}
+
 /**
  * Starts a server without data.
  * @param parent an empty folder, which the server may enter
  * @param settings further ones of the server, as `name=value`
  * @param address for TCP; none unless given
- * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it last
+ * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it last; `around`: a program with
+ * its arguments, run by this user, that runs the server
  */
 export async function startPostgres(
   parent: string,
   settings: readonly string[] = ["fsync=off"],
   address?: ServerAddress,
-  { detached = false }: { readonly detached?: boolean } = {},
+  { detached = false, around = [] }: ServerOptions = {},
 ): Promise<PostgresServer> {
   const programs = postgresFolder();
   if (programs === undefined) throw new Error("Cannot start PostgreSQL: it is not installed");
@@ -119,7 +126,7 @@ export async function startPostgres(
           ...["-c", `unix_socket_directories=${folder}`],
         ],
         folder,
-        detached,
+        { detached, around },
       ),
       () => sql("SELECT 1"),
     );
@@ -186,17 +193,18 @@ function command(
   program: string,
   args: readonly string[],
   cwd: string,
-  detached = false,
+  { detached = false, around = [] }: ServerOptions = {},
 ): Deno.Command {
-  return new Deno.Command(program, {
+  const [first = "", ...more] = [...around, program, ...args];
+  return new Deno.Command(first, {
     detached,
-    args: [...args],
+    args: more,
     cwd,
     clearEnv: true,
     stdin: "null",
     stdout: "piped",
     stderr: "piped",
-    ...(Deno.uid() === 0 ? { uid: NOBODY, gid: NOBODY } : {}),
+    ...(Deno.uid() === 0 && around.length === 0 ? { uid: NOBODY, gid: NOBODY } : {}),
   });
 }
 

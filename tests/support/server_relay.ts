@@ -2,8 +2,8 @@
 
 /** A relay that passes on what both sides send. */
 export interface ServerRelay {
-  /** The address of a database behind it, as `--store` takes it. */
-  url(database: string): string;
+  /** The address of a database behind it, as `--store` takes it. @param user the owner of all unless given */
+  url(database: string, user?: string): string;
   /** Breaks every connection, and takes no new one. */
   cut(): void;
   /** Takes connections again. */
@@ -81,7 +81,8 @@ export function openServerRelay(folder: string, server: string): ServerRelay {
   };
   mend();
   return {
-    url: (database) => `postgres://owner@localhost/${database}?host=${encodeURIComponent(folder)}`,
+    url: (database, user = "owner") =>
+      `postgres://${user}@localhost/${database}?host=${encodeURIComponent(folder)}`,
     cut,
     mend,
     loseAnswer: (text) => new Promise((done) => lost = { text, done }),
