@@ -106,7 +106,7 @@ export function placeTests(test: Test): void {
   test("a job that names another host of the time before is made again here all the same", async (store) => {
     await register(store);
     const params = { server_uuid: "of-some-inventory" };
-    await create(store, jobOf(1, { params: { server_uuid: RUNNER } }));
+    await create(store, jobOf(1));
     const [job] = (await store.jobs.claim(lifeOf(RUNNER), 1)).jobs;
     assert(job !== undefined);
     const successor = jobOf(2, { params });
