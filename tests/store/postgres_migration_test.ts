@@ -158,7 +158,7 @@ postgresTest(
       await server.sql(`UPDATE schema_version SET version = ${USABLE.newest + 1}`, "fleet");
       // The next transaction finds it.
       await agent.said("database of another version");
-      assertEquals(await agent.stop(), 8);
+      assertEquals(await agent.ended(), 8);
       await serve("a newer program has migrated it, so upgrade this one");
       const { code, stderr } = await migrate(server);
       assertEquals(code, 8, stderr);

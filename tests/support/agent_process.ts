@@ -122,6 +122,8 @@ export interface AgentProcess {
   signal(signal: Deno.Signal): void;
   /** Asks the process to end, and answers its exit code. */
   stop(): Promise<number>;
+  /** Waits until it has ended by itself. @returns its exit code */
+  ended(): Promise<number>;
 }
 
 /** Runs one command of the program to its end. */
@@ -193,8 +195,8 @@ export async function startAgentProcess(
     : Deno.createHttpClient({ proxy: { transport: "unix", path: socket } });
   const ask: Ask = (path, init = {}) =>
     fetch(url + path, { ...init, ...(client === undefined ? {} : { client }) });
-  const end = async (signal: Deno.Signal) => {
-    if (!exited) process.kill(signal);
+  const end = async (signal?: Deno.Signal) => {
+    if (!exited && signal !== undefined) process.kill(signal);
     if (!isClosed) client?.close();
     isClosed = true;
     try {
@@ -229,6 +231,7 @@ export async function startAgentProcess(
     kill: async () => void await end("SIGKILL"),
     signal: (signal) => process.kill(signal),
     stop: () => end("SIGTERM"),
+    ended: () => end(),
   };
 }
 
