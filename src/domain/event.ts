@@ -143,7 +143,7 @@ export const EVENT_PAYLOADS = {
     change: about(
       "`started`: a runner took the job and a task begins; `task`: a task has ended and the next one " +
         "begins; `attempt`: an attempt failed and another one follows; `queued`: the job waits for a " +
-        "slot again; `undone`: the `oncancel` chain has ended; `updated`: a finished job names another " +
+        "slot again; `undone`: the `oncancel` chain of a canceled job has ended, or its host confirmed that its task has; `updated`: a finished job names another " +
         "attempt; `removed`: the job was removed with its log.",
       oneOf(JOB_CHANGES),
     ),

@@ -3,8 +3,8 @@
 
 import { AgentError, whileThere } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
-import { isUndoing, type Job, type JobFields } from "../domain/job/job.ts";
-import { isFinal, UNFINISHED } from "../domain/job/state.ts";
+import type { Job, JobFields } from "../domain/job/job.ts";
+import { isFinal, isUndoing, UNFINISHED } from "../domain/job/state.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { attachedMedia } from "../domain/machine/action.ts";

@@ -171,7 +171,6 @@ class JobRun {
     const started_at = this.#deps.now();
     const { end, attempts, data, failed } = await this.#attempt(task);
     if (end.kind === "aborted") return await this.#stopped();
-    // The next turn gives the job back.
     if (end.kind === "left") return "goes_on";
     this.#data = data;
     const now = this.#deps.now();
@@ -329,13 +328,14 @@ class JobRun {
     return isHeld(move.to) ? "goes_on" : "left";
   }
 
-  /** After losing the job: whether it was canceled and left its oncancel chain to this runner. */
+  /** After losing the job: whether it was canceled and left its oncancel chain to this runner. Confirms the stop. */
   async #takeUpCancel(): Promise<boolean> {
     const claimed = await this.#claimed();
     const { jobs } = this.#deps.store;
     const job = await this.#insist(() => jobs.get(this.#job.uuid), "job not read", isAway);
     if (job?.execution === "canceled") this.#logEnd(job);
-    if (!claimed || job?.phase !== "oncancel" || !this.#isStillOurs(job)) return false;
+    if (!claimed || job?.execution !== "canceled" || !this.#isStillOurs(job)) return false;
+    if (job.phase !== "oncancel") return await this.#release().then(() => false);
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
     // Discards what the canceled task set.

@@ -176,7 +176,10 @@ export interface AttemptRecord extends Hold {
 }
 
 /** The job of a change request, without its contents. */
-export type ChangedJob = Pick<Job, "uuid" | "execution">;
+export interface ChangedJob extends Pick<Job, "uuid" | "execution"> {
+  /** Whether the runner of another host still has the canceled job, and is to end its task. */
+  readonly held?: boolean;
+}
 
 /** Outcome of a change request; `text` is set when the caller asked for the job. */
 export type ChangeOutcome =

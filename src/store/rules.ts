@@ -11,7 +11,13 @@ import {
   SERVER_PARAM,
 } from "../domain/job/job.ts";
 import { type LockPattern, parseLockPattern } from "../domain/job/lock_pattern.ts";
-import { type Execution, type Phase, type Standing, stateOf } from "../domain/job/state.ts";
+import {
+  type Execution,
+  type KeptState,
+  type Phase,
+  type Standing,
+  stateOf,
+} from "../domain/job/state.ts";
 import { type Task, taskName } from "../domain/job/workflow.ts";
 import { canonicalJson } from "../domain/json.ts";
 import type { BrokenOff } from "./columns.ts";
@@ -38,9 +44,7 @@ export interface StateRow {
 }
 
 /** The state of a row, as decide() takes it. */
-export function standingOf(
-  row: Pick<StateRow, "execution" | "phase" | "runner_id" | "claimable_at">,
-): Standing {
+export function standingOf(row: KeptState): Standing {
   return { state: stateOf(row), phase: row.phase };
 }
 

@@ -58,7 +58,6 @@ export function summaryFromRow(
   const {
     id: _id,
     definition_id: _definition,
-    phase: _phase,
     chain_ended,
     phase_ended: _ended,
     placement,

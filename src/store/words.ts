@@ -22,7 +22,7 @@ export const IS_UNFINISHED = isOneOf("execution", UNFINISHED);
 /** Executions of finished jobs, as a list in SQL. */
 export const FINISHED = listed(EXECUTIONS.filter(isFinal));
 /**
- * Whether a job occupies its target: it is unfinished, or canceled with its oncancel chain pending or
+ * Whether a job occupies its target: it is unfinished, or canceled with its stop or its oncancel chain pending or
  * running. Partial indexes and the statements that use them need exactly the same text.
  */
 export const HOLDS_TARGET = `(${IS_UNFINISHED}

@@ -45,9 +45,10 @@ const EVENTS = {
   "rescue, between attempts": { kind: "rescue", lapsed: true, attempting: false },
   "rescue, lease": { kind: "rescue", lapsed: false, attempting: true },
   host_lost: { kind: "host_lost" },
-  cancel: { kind: "cancel", oncancel: false, begun: true },
-  "cancel, oncancel": { kind: "cancel", oncancel: true, begun: true },
-  "cancel, not begun": { kind: "cancel", oncancel: true, begun: false },
+  cancel: { kind: "cancel", oncancel: false, begun: true, elsewhere: false },
+  "cancel, elsewhere": { kind: "cancel", oncancel: false, begun: true, elsewhere: true },
+  "cancel, oncancel": { kind: "cancel", oncancel: true, begun: true, elsewhere: true },
+  "cancel, not begun": { kind: "cancel", oncancel: true, begun: false, elsewhere: false },
   resume: { kind: "resume" },
   resume_failed: { kind: "resume_failed" },
   retry: { kind: "retry", retried: false },
@@ -58,32 +59,38 @@ type EventName = keyof typeof EVENTS;
 
 /** What stands for each decision: the state that a job goes to, a minus and the reason, a plus when it was made. */
 const TABLE: Readonly<Record<EventName, string>> = {
-  // queued running waiting | succeeded failed canceled retried | undo_queued undoing
-  claim: "running -not_queued -not_queued  @finalized  undoing -not_queued",
-  continue: "-not_running running -not_running  @finalized  -not_running undoing",
-  succeed: "-not_running succeeded -not_running  @finalized  -not_running canceled",
-  fail: "-not_running failed -not_running  @finalized  -not_running canceled",
-  "fail, onerror": "-not_running running -not_running  @finalized  -not_running canceled",
-  cb_queue: "-not_running queued -not_running  @finalized  -not_running canceled",
-  cb_wait: "-not_running waiting -not_running  @finalized  -not_running canceled",
-  cb_retry: "-not_running retried -not_running  @finalized  -not_running canceled",
-  cb_cancel: "-not_running canceled -not_running  @finalized  -not_running canceled",
-  "cb_cancel, oncancel": "-not_running undoing -not_running  @finalized  -not_running canceled",
-  release: "-not_running queued -not_running  @finalized  -not_running undo_queued",
-  abandon: "-not_running queued -not_running  @finalized  -not_running undo_queued",
-  rescue: "-not_running queued -not_running  @finalized  -not_running undo_queued",
+  // queued running waiting | succeeded failed canceled retried | stopping undo_queued undoing
+  claim: "running -not_queued -not_queued  @finalized  -not_queued undoing -not_queued",
+  continue: "-not_running running -not_running  @finalized  -not_running -not_running undoing",
+  succeed: "-not_running succeeded -not_running  @finalized  -not_running -not_running canceled",
+  fail: "-not_running failed -not_running  @finalized  -not_running -not_running canceled",
+  "fail, onerror":
+    "-not_running running -not_running  @finalized  -not_running -not_running canceled",
+  cb_queue: "-not_running queued -not_running  @finalized  -not_running -not_running canceled",
+  cb_wait: "-not_running waiting -not_running  @finalized  -not_running -not_running canceled",
+  cb_retry: "-not_running retried -not_running  @finalized  -not_running -not_running canceled",
+  cb_cancel: "-not_running canceled -not_running  @finalized  -not_running -not_running canceled",
+  "cb_cancel, oncancel":
+    "-not_running undoing -not_running  @finalized  -not_running -not_running canceled",
+  release: "-not_running queued -not_running  @finalized  canceled -not_running undo_queued",
+  abandon: "-not_running queued -not_running  @finalized  canceled -not_running undo_queued",
+  rescue: "-not_running queued -not_running  @finalized  canceled -not_running undo_queued",
   "rescue, between attempts":
-    "-not_running queued -not_running  @finalized  -not_running undo_queued",
-  "rescue, lease": "-not_running -lease_holds -not_running  @finalized  -not_running -lease_holds",
-  host_lost: "failed failed failed  @finalized  canceled canceled",
-  cancel: "canceled canceled canceled  -finalized -finalized + -finalized  + +",
-  "cancel, oncancel": "undo_queued undoing undo_queued  -finalized -finalized + -finalized  + +",
-  "cancel, not begun": "canceled canceled canceled  -finalized -finalized + -finalized  + +",
-  resume: "-not_waiting -not_waiting queued  @not_waiting  -not_waiting -not_waiting",
-  resume_failed: "-not_waiting -not_waiting failed  @not_waiting  -not_waiting -not_waiting",
-  retry: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
-  "retry, retried": "-unfinished -unfinished -unfinished  @retried  -unfinished -unfinished",
-  prune: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished",
+    "-not_running queued -not_running  @finalized  canceled -not_running undo_queued",
+  "rescue, lease":
+    "-not_running -lease_holds -not_running  @finalized  -lease_holds -not_running -lease_holds",
+  host_lost: "failed failed failed  @finalized  canceled canceled canceled",
+  cancel: "canceled canceled canceled  -finalized -finalized + -finalized  + + +",
+  "cancel, elsewhere": "canceled stopping canceled  -finalized -finalized + -finalized  + + +",
+  "cancel, oncancel": "undo_queued undoing undo_queued  -finalized -finalized + -finalized  + + +",
+  "cancel, not begun": "canceled canceled canceled  -finalized -finalized + -finalized  + + +",
+  resume: "-not_waiting -not_waiting queued  @not_waiting  -not_waiting -not_waiting -not_waiting",
+  resume_failed:
+    "-not_waiting -not_waiting failed  @not_waiting  -not_waiting -not_waiting -not_waiting",
+  retry: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished -unfinished",
+  "retry, retried":
+    "-unfinished -unfinished -unfinished  @retried  -unfinished -unfinished -unfinished",
+  prune: "-unfinished -unfinished -unfinished  =  -unfinished -unfinished -unfinished",
 };
 const AT_REST: readonly JobState[] = ["succeeded", "failed", "canceled", "retried"];
 
@@ -205,7 +212,8 @@ Deno.test("whatever has happened, a job is in its oncancel phase when it undoes,
   fc.assert(fc.property(anyEvents, (names) => {
     for (const { move: { to, phase } } of movesOf(names)) {
       const undoes = isFinal(executionOf(to)) && !isAtRest(to);
-      if (undoes) assertEquals(phase, "oncancel");
+      if (to === "stopping") assert(phase !== "oncancel");
+      else if (undoes) assertEquals(phase, "oncancel");
       if (!isFinal(executionOf(to))) assert(phase !== "oncancel");
     }
   }));
@@ -241,6 +249,7 @@ Deno.test("a state is known by what is kept of a job, and shown as its execution
   for (const state of JOB_STATES) {
     const kept = {
       execution: executionOf(state),
+      phase: standing(state).phase,
       runner_id: isHeld(state) ? "runner" : null,
       claimable_at: isClaimable(state) ? "2026-01-01T00:00:00.000Z" : null,
     };

@@ -2,72 +2,9 @@
 // job, killed and forgotten, and admitted again.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
-import {
-  type AgentProcess,
-  programOfRun,
-  runProgram,
-  startAgentProcess,
-} from "../support/agent_process.ts";
-import { postgresTest, startPostgres } from "../support/postgres.ts";
-import { until, withFolder } from "../support/until.ts";
-
-const DATABASE = "fleet";
-const SLEEPS = { name: "sleeps", chain: [{ body: "(job, cb) => sleep(600000).then(() => cb())" }] };
-/** Seconds. */
-const LEASE = "5";
-
-interface Hosts {
-  readonly one: AgentProcess;
-  readonly other: AgentProcess;
-  /** Starts the agent of a host, in the state folder that it had. */
-  start(name: string): Promise<AgentProcess>;
-}
-
-async function withHosts(run: (hosts: Hosts) => Promise<void>): Promise<void> {
-  await withFolder(async (folder) => {
-    const server = await startPostgres(folder);
-    const started = new Set<AgentProcess>();
-    try {
-      await server.sql(`CREATE DATABASE ${DATABASE}`);
-      await migrateSharedDatabase({ url: server.url(DATABASE), deadlineMs: 60_000 });
-      const start = async (name: string) => {
-        const host = ["--host", `simulated:${name}`, "--lease", LEASE];
-        const flags = [...host, "--store", server.url(DATABASE)];
-        const agent = await startAgentProcess(programOfRun(), `${folder}/${name}`, flags);
-        started.add(agent);
-        return agent;
-      };
-      await run({ one: await start("gz01"), other: await start("gz02"), start });
-    } finally {
-      for (const agent of started) {
-        const answers = await agent.get("/healthz").then(() => true, () => false);
-        await (answers ? agent.stop() : agent.kill());
-      }
-      await server.stop();
-    }
-  });
-}
-
-/** A command that asks an agent. */
-const cli = ({ url }: AgentProcess, ...words: string[]) =>
-  runProgram(programOfRun(), [...words, "--url", url]);
-
-/** A host as an agent shows it. */
-async function hostAt(agent: AgentProcess, name: string): Promise<JsonObject> {
-  const { body } = await agent.get("/agent/v1/hosts");
-  const hosts = Array.isArray(body.items) ? body.items : [];
-  return hosts.filter(isJsonObject).find((host) => host.name === name) ?? {};
-}
-
-/** Makes a job with a target, and waits until it is where it should be. */
-async function newJob(agent: AgentProcess, target: string, execution: string): Promise<string> {
-  const workflow = String((await agent.post("/workflows", SLEEPS)).body.uuid);
-  const { body } = await agent.post("/jobs", { workflow, target });
-  await agent.job(String(body.uuid), execution);
-  return String(body.uuid);
-}
+import { cli, hostAt, newJob, untilHost, withHosts } from "../support/hosts.ts";
+import { postgresTest } from "../support/postgres.ts";
+import { until } from "../support/until.ts";
 
 postgresTest(
   "a host is drained through another agent, with its running job",
@@ -103,10 +40,7 @@ postgresTest(
       const early = await cli(other, "host", "forget", "gz01", "--yes");
       assertEquals(early.code, 6);
       await one.kill();
-      await until(
-        "the host to be away",
-        async () => (await hostAt(other, "gz01")).state === "away",
-      );
+      await untilHost(other, "gz01", "away");
       const uuid = String((await hostAt(other, "gz01")).uuid);
       const forgotten = await cli(other, "host", "forget", "gz01", "--yes");
       assertEquals([forgotten.code, forgotten.stdout], [0, "gz01 forgotten, 1 job failed\n"]);

@@ -4,14 +4,13 @@ import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres_store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { ClockedStore } from "../support/clocked_store.ts";
-import { T0 } from "../support/job.ts";
+import { RUNNER, T0 } from "../support/job.ts";
 import { OUTAGE, postgresFolder, type PostgresServer, startPostgres } from "../support/postgres.ts";
 import { storeSuite } from "./store_suite.ts";
 
 /** A machine with other work takes its time. */
 const DEADLINE_MS = 60_000;
 const TEMPLATE = "empty";
-const HOST = "33333333-0000-4000-8000-000000000001";
 
 let folder: string;
 let server: PostgresServer;
@@ -38,7 +37,7 @@ async function openEmptyStore(): Promise<ClockedStore> {
   const url = server.url(database);
   // Some tests make thousands of jobs at once, on a machine that is busy with others.
   const options = { url, deadlineMs: DEADLINE_MS, now: () => clock.now };
-  const store = await openPostgresStore(local, { ...options, ...OUTAGE, host: HOST });
+  const store = await openPostgresStore(local, { ...options, ...OUTAGE, host: RUNNER });
   return { ...store, clock };
 }
 

@@ -289,6 +289,8 @@ export const CANCEL: Command = {
     "Given filters instead of a JOB, the command cancels every matching unfinished job. On a terminal it\n" +
     "shows the count and asks; in scripts, pass --yes. It also asks when fewer than 8 characters of a\n" +
     "uuid name the JOB, which --yes does not accept.",
+    "A job of a host that is away is canceled at once. Its host hears of it first when it returns; until it\n" +
+    "confirms that the task has ended, or is forgotten, the job keeps its target and its machine.",
   ],
   shared: "agent",
   async run(call) {
@@ -307,8 +309,17 @@ const CANCEL_JOBS: JobsChange = {
   verb: "cancel",
   done: "canceled",
   touches: UNFINISHED,
-  line: (changed) => `${textIn(changed, "uuid") ?? ""} canceled`,
+  line: (changed) => `${textIn(changed, "uuid") ?? ""} canceled${unconfirmedText(changed)}`,
 };
+
+/** What is still to come of a canceled job whose host has not confirmed that its task has ended. */
+function unconfirmedText(job: JsonObject): string {
+  if (job.stop_confirmed !== false) return "";
+  const host = textIn(job, "host") ?? "its host";
+  return job.host_state === "away"
+    ? `: ${host} is away and hears of it first when it returns; until then the job keeps its target and machine`
+    : `: ${host} has not yet confirmed that its task has ended`;
+}
 
 export const RESUME: Command = {
   summary: "continue a waiting job with the result of its task",
@@ -344,6 +355,6 @@ async function change(call: Invocation, path: string, body: JsonObject): Promise
   if (sent.kind === "printed") return EXIT.ok;
   const job = readJob(sent.body);
   if (call.printer.json) call.printer.document(await changedDocument(call.client, job));
-  else call.printer.data(`${job.uuid} ${job.execution}`);
+  else call.printer.data(`${job.uuid} ${job.execution}${unconfirmedText(job.raw)}`);
   return EXIT.ok;
 }

@@ -336,6 +336,8 @@ function waitText(job: JsonObject, nowMs: number): string | undefined {
       return "waits for a slot";
     case "waiting_for_resume":
       return "waits for job resume";
+    case "stopping":
+      return textIn(job, "host_state") === "away" ? "stops when its host returns" : "is stopping";
     case "undoing":
       return "is being undone";
     default:

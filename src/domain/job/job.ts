@@ -19,13 +19,10 @@ import type { Instant } from "../instant.ts";
 import {
   type Execution,
   executionOf,
-  isAtRest,
-  isFinal,
   type Move,
   type Phase,
   PHASES,
   startsAfter,
-  stateOf,
 } from "./state.ts";
 import {
   ANY_VALUE,
@@ -338,13 +335,6 @@ export async function idempotencyOf(
 /** Seconds that a job of the workflow may run. */
 export function timeoutOf(workflow: Workflow): number {
   return workflow.timeout ?? DEFAULT_TIMEOUT_SECONDS;
-}
-
-/** Whether a job is canceled and its oncancel chain has not come to its end. */
-export function isUndoing(
-  job: Pick<Job, "execution" | "runner_id" | "claimable_at">,
-): boolean {
-  return isFinal(job.execution) && !isAtRest(stateOf(job));
 }
 
 /** The tasks and the results of the phase that a job is in. */

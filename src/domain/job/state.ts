@@ -30,6 +30,11 @@
 //   queued, waiting ── cancel ──▶ undo_queued
 //   undo_queued, undoing ── host_lost ──▶ canceled
 //
+//   Where agents share a store, one cancels what a runner of another agent holds. Without an oncancel chain the job
+//   then keeps its target and its machine until that runner has ended the guest, or can have none any more:
+//
+//   running ── cancel ─────▶ stopping ── release, abandon, rescue, host_lost ──▶ canceled
+//
 //   succeeded, failed, retried, canceled: at rest. `retry` makes another job and leaves this one as it
 //   is; `prune` removes it.
 //
@@ -39,6 +44,7 @@
 // Whether a job may be created at all depends on other jobs: see CreateJobOutcome.
 
 import { AgentError, unreachable } from "../error.ts";
+import type { HostState } from "../host.ts";
 
 /** Every execution of a job, as document 2 and the store spell it. */
 export const EXECUTIONS = [
@@ -69,9 +75,9 @@ export const PHASES = ["chain", "onerror", "oncancel"] as const;
 /** Which of its chains a job is in. */
 export type Phase = typeof PHASES[number];
 
-/** Every state: a canceled job may still have its oncancel chain before it, or be running it. */
-export const JOB_STATES = [...EXECUTIONS, "undo_queued", "undoing"] as const;
-/** An execution, or one of the two states of a canceled job whose oncancel chain is not done. */
+/** Every state: a canceled job may still be stopping, have its oncancel chain before it, or be running it. */
+export const JOB_STATES = [...EXECUTIONS, "stopping", "undo_queued", "undoing"] as const;
+/** An execution, or one of the three states of a canceled job that is not at rest. */
 export type JobState = typeof JOB_STATES[number];
 
 /** Everything that happens to a job after it was created, with the facts that decide. */
@@ -90,8 +96,8 @@ export type JobEvent =
   | { readonly kind: "rescue"; readonly lapsed: boolean; readonly attempting: boolean }
   /** The host that alone may run the job was forgotten: none of its chains runs any more. */
   | { readonly kind: "host_lost" }
-  /** A caller cancels the job. `begun`: it was claimed before. */
-  | { readonly kind: "cancel"; readonly oncancel: boolean; readonly begun: boolean }
+  /** A caller cancels the job. */
+  | CancelEvent
   /** A caller reports the outcome of the waiting task: a result, or an error. */
   | { readonly kind: "resume" }
   | { readonly kind: "resume_failed" }
@@ -99,6 +105,14 @@ export type JobEvent =
   | { readonly kind: "retry"; readonly retried: boolean }
   /** The job is old. Retention asks the store whether a callback or an idempotency key still needs it. */
   | { readonly kind: "prune" };
+
+/** `begun`: the job was claimed before. `elsewhere`: a runner that holds it is that of another agent. */
+interface CancelEvent {
+  readonly kind: "cancel";
+  readonly oncancel: boolean;
+  readonly begun: boolean;
+  readonly elsewhere: boolean;
+}
 
 /** The end of a task, or of a phase that has no further one. */
 export type TaskEvent =
@@ -121,7 +135,7 @@ export type DenialReason =
   | "not_running"
   | "not_waiting"
   | "lease_holds" // the runner is alive as far as is known
-  | "unfinished" // it is not final, or its oncancel chain is not done
+  | "unfinished" // it is not final, or not at rest
   | "retried"; // another job was made of it
 
 /** Where a job is when an event happens. */
@@ -166,6 +180,8 @@ export function decide(at: Standing, event: JobEvent): Decision {
     case "rescue":
       if (!isHeld(state)) return denied(isAtRest(state) ? "finalized" : "not_running");
       if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
+      // A runner that gives it back runs nothing of it any more.
+      if (state === "stopping") return moved(at, "canceled", "none");
       return moved(at, state === "undoing" ? "undo_queued" : "queued", startsOf(event));
     case "host_lost":
       if (isAtRest(state)) return denied("finalized");
@@ -174,7 +190,8 @@ export function decide(at: Standing, event: JobEvent): Decision {
       // The caller may not have heard the answer to its first call.
       if (executionOf(state) === "canceled") return { kind: "made" };
       if (isFinal(executionOf(state))) return denied("finalized");
-      return canceled(at, event.oncancel && event.begun);
+      if (event.oncancel && event.begun) return undoing(at);
+      return moved(at, event.elsewhere && isHeld(state) ? "stopping" : "canceled", "none");
     // Document 2 refuses a finalized job with the same words as a queued one.
     case "resume":
       return state === "waiting" ? moved(at, "queued", "kept") : denied("not_waiting");
@@ -187,7 +204,7 @@ export function decide(at: Standing, event: JobEvent): Decision {
       if (!isAtRest(state)) return denied("unfinished");
       return moved(at, state, "kept");
     default:
-      return isHeld(state)
+      return isHeld(state) && state !== "stopping"
         ? afterTask(at, event)
         : denied(isAtRest(state) ? "finalized" : "not_running");
   }
@@ -208,7 +225,7 @@ export function denialOf(state: JobState, event: JobEvent): DenialReason | undef
 
 /** Whether a cancel changes a job in this state; one that is canceled already stays as it is. */
 export function isCancelable(state: JobState): boolean {
-  const event: JobEvent = { kind: "cancel", oncancel: false, begun: false };
+  const event: JobEvent = { kind: "cancel", oncancel: false, begun: false, elsewhere: false };
   return decide({ state, phase: "chain" }, event).kind === "move";
 }
 
@@ -236,14 +253,13 @@ export function afterTask(at: Standing, event: TaskEvent): Move {
     case "cb_retry":
       return moved(at, "retried", "none");
     case "cb_cancel":
-      return canceled(at, event.oncancel);
+      return event.oncancel ? undoing(at) : moved(at, "canceled", "none");
     default:
       return unreachable(event);
   }
 }
 
-function canceled(at: Standing, undoes: boolean): Move {
-  if (!undoes) return moved(at, "canceled", "none");
+function undoing(at: Standing): Move {
   const move = isHeld(at.state) ? moved(at, "undoing", "one") : moved(at, "undo_queued", "none");
   return { ...move, phase: "oncancel" };
 }
@@ -275,22 +291,43 @@ export function startsAfter({ starts: effect }: Move, starts: number): number {
   }
 }
 
+/** What is kept of a job, from which its state is known. */
+export interface KeptState {
+  readonly execution: Execution;
+  readonly phase: Phase;
+  readonly runner_id: string | null;
+  readonly claimable_at: string | null;
+}
+
 /** The state of a job, from what is kept of it. */
-export function stateOf(
-  { execution, runner_id, claimable_at }: {
-    readonly execution: Execution;
-    readonly runner_id: string | null;
-    readonly claimable_at: string | null;
-  },
-): JobState {
+export function stateOf({ execution, phase, runner_id, claimable_at }: KeptState): JobState {
   if (execution !== "canceled") return execution;
-  if (runner_id !== null) return "undoing";
+  if (runner_id !== null) return phase === "oncancel" ? "undoing" : "stopping";
   return claimable_at === null ? "canceled" : "undo_queued";
+}
+
+/** Whether a job is canceled and not at rest. */
+export function isUndoing(job: KeptState): boolean {
+  return isFinal(job.execution) && !isAtRest(stateOf(job));
+}
+
+/**
+ * Whether nothing of what was canceled of a job runs any more. A host that is away may not have heard of it.
+ * @param host the host of the job, where one is known
+ */
+export function isStopConfirmed(
+  job: KeptState,
+  host: { readonly state: HostState } | undefined,
+): boolean {
+  const state = stateOf(job);
+  return state !== "stopping" && (state !== "undoing" || host?.state !== "away");
 }
 
 /** The execution by which a state is shown and stored. */
 export function executionOf(state: JobState): Execution {
-  return state === "undo_queued" || state === "undoing" ? "canceled" : state;
+  return state === "stopping" || state === "undo_queued" || state === "undoing"
+    ? "canceled"
+    : state;
 }
 
 /** The standing of a job that a runner holds in a phase. */
@@ -300,7 +337,7 @@ export function heldIn(phase: Phase): Standing {
 
 /** Whether a runner holds a job in this state, so that no other may claim it. */
 export function isHeld(state: JobState): boolean {
-  return state === "running" || state === "undoing";
+  return state === "running" || state === "stopping" || state === "undoing";
 }
 
 /** Whether a runner may claim a job in this state. */

@@ -6,7 +6,7 @@ import { type Instant, msBetween } from "../instant.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";
 import { MASK, maskedJson } from "../masking.ts";
 import { errorLine, type Job, LOG_LEVELS, TASK_INDEX } from "./job.ts";
-import { type Execution, EXECUTIONS, type Phase, PHASES } from "./state.ts";
+import { type Execution, EXECUTIONS, isUndoing, type Phase, PHASES, stateOf } from "./state.ts";
 import {
   ANY_OBJECT,
   COUNT,
@@ -55,6 +55,7 @@ export interface JobSummary extends
     | "failures"
     | "retry_at"
     | "runner_id"
+    | "phase"
     | "starts"
   > {
   /** Why it failed, in one line. */
@@ -97,6 +98,7 @@ const WAIT_REASONS = [
   "waiting_for_slot",
   "waiting_for_resume",
   "waiting_for_retry",
+  "stopping",
   "undoing",
 ] as const;
 type SummaryReason = SummaryOnWire["reason"];
@@ -120,8 +122,9 @@ export const SUMMARY_FIELDS = {
   reason: {
     ...orNull(wordOf(WAIT_REASONS)),
     description: "Why the job is not running: `scheduled` until `next_run_at`, " +
-      "`waiting_for_retry` until `task.next_retry_at`; `undoing` is a canceled job whose " +
-      "`oncancel` chain has not ended.",
+      "`waiting_for_retry` until `task.next_retry_at`; `stopping` is a canceled job whose host " +
+      "has not yet said that its task has ended; `undoing` is one whose `oncancel` chain has " +
+      "not ended.",
   },
   next_run_at: NULLABLE_INSTANT,
   task: orNull(shapeRef("SummaryTask", SUMMARY_TASK)),
@@ -239,8 +242,8 @@ export function summaryOnWire(job: JobSummary, view: SummaryView): SummaryOnWire
 }
 
 function reasonOf(job: JobSummary, now: Instant): SummaryReason {
-  const { execution, retry_at, runner_id, claimable_at } = job;
-  if (execution === "canceled" && (runner_id !== null || claimable_at !== null)) return "undoing";
+  const { retry_at, runner_id } = job;
+  if (isUndoing(job)) return stateOf(job) === "stopping" ? "stopping" : "undoing";
   if (runner_id !== null && retry_at !== null && retry_at > now) return "waiting_for_retry";
   return waitOf(job, now).reason ?? null;
 }

@@ -22,7 +22,7 @@ import {
   WHOLE_SECONDS,
   wordOf,
 } from "../description/answer.ts";
-import type { Execution } from "./state.ts";
+import { type Execution, isStopConfirmed } from "./state.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 
 /** The words of a response, and which of them change for clients of node-workflow. */
@@ -96,7 +96,7 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
     "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
     "finished_at elapsed elapsed_ms runner_id starts lease props locks callback_url reason " +
     "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid " +
-    "secret_params placement host host_uuid host_state")
+    "secret_params placement host host_uuid host_state stop_confirmed")
     .split(" "),
   ...ATTEMPT_FIELDS,
 ]);
@@ -204,6 +204,12 @@ export const JOB = objectOf(
       description: "Whether that host takes jobs: `away` if it was not heard within its lease, " +
         "`cordoned` or `forgotten`. Absent for a connected one.",
     },
+    stop_confirmed: {
+      ...always(false),
+      description:
+        "The job is canceled, and its host has not yet said that the task has ended: its " +
+        "target and its machine stay claimed. Absent otherwise.",
+    },
     placement: {
       ...always(ANY_HOST),
       description: "Any host may run the job: its workflow says so.",
@@ -268,6 +274,7 @@ export function jobOnWire(
     ...given("host", host?.name ?? null),
     ...given("host_uuid", host?.uuid ?? null),
     ...(host === undefined || host.state === "connected" ? {} : { host_state: host.state }),
+    ...(isStopConfirmed(job, host) ? {} : { stop_confirmed: false }),
     elapsed: (job.phases_ms + elapsedMs(job, now)) / 1000,
   };
   const wire: Record<string, unknown> = {

@@ -162,7 +162,8 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
     post: {
       operationId: "jobs_cancel",
       summary: "Cancel many jobs that are not finished",
-      description: "Each job is canceled separately, as `POST /jobs/{job_uuid}/cancel` does.",
+      description:
+        "Each job is canceled separately, as `POST /jobs/{job_uuid}/cancel` does; the call waits for other hosts once, at most two seconds.",
       requestBody: jsonBody("Which jobs.", schemaRef("CancelSelection"), {
         workflow: { filter: { workflow_uuid: WORKFLOW_UUID }, limit: 100 },
         param: { filter: { execution: "queued", params: { machine: MACHINE_UUID } } },
@@ -170,7 +171,7 @@ const JOB_BULK_PATHS: OpenapiPart["paths"] = {
       responses: {
         "200": jsonAnswer("The outcome for each job.", shapeRef("CanceledJobs", CANCELED_JOBS), {
           matched: 2,
-          canceled: [{ uuid: JOB_UUID }],
+          canceled: [{ uuid: JOB_UUID, stop_confirmed: true, host: null, host_state: null }],
           refused: [REFUSED],
           more: false,
         }),
@@ -301,7 +302,9 @@ const CANCEL: Record<string, JsonObject> = {
   post: {
     operationId: "job_cancel",
     summary: "Cancel a job that is not finished",
-    description: "A running task is stopped. A finished job answers 409.",
+    description:
+      "A running task is stopped. If another host runs it, the answer waits up to two seconds for it " +
+      "to end, unless that host is away. A finished job answers 409.",
     parameters: BY_UUID,
     requestBody: jsonBody("An empty object.", schemaRef("CancelRequest"), { empty: {} }),
     responses: {

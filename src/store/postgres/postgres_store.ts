@@ -163,7 +163,7 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     rescue: (runner) => db.write((tx) => rescueJobs(tx, queues, runner)),
     cancel: (uuid, showing) =>
       db.write(async (tx, earlier) => {
-        const outcome = await cancelJob(tx, uuid, showing);
+        const outcome = await cancelJob(tx, host, uuid, showing);
         return outcome.kind === "made" && earlier?.kind === "changed" ? earlier : outcome;
       }),
     // Named here where the caller does not: the transaction may run again after its commit was not answered.

@@ -80,8 +80,7 @@ const JOB_TABLES = `
     CHECK (phase <> 'oncancel' OR undoable),
     CHECK (execution IN ('queued', 'running', 'canceled')
       OR (claimable_at IS NULL AND runner_id IS NULL)),
-    CHECK (execution <> 'canceled' OR phase = 'oncancel'
-      OR (claimable_at IS NULL AND runner_id IS NULL)),
+    CHECK (execution <> 'canceled' OR phase = 'oncancel' OR claimable_at IS NULL),
     CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})
   );
   CREATE INDEX jobs_definition ON jobs (definition_id, id);

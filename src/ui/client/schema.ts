@@ -304,6 +304,7 @@ export interface Schemas {
     readonly host?: string;
     readonly host_uuid?: string;
     readonly host_state?: "connected" | "away" | "cordoned" | "forgotten";
+    readonly stop_confirmed?: false;
     readonly placement?: "any";
     readonly num_attempts?: number;
     readonly prev_attempt?: string;
@@ -340,6 +341,7 @@ export interface Schemas {
       | "waiting_for_slot"
       | "waiting_for_resume"
       | "waiting_for_retry"
+      | "stopping"
       | "undoing"
       | null;
     readonly next_run_at: string | null;
@@ -698,6 +700,7 @@ export interface Answers {
       | "waiting_for_slot"
       | "waiting_for_resume"
       | "waiting_for_retry"
+      | "stopping"
       | "undoing"
       | null;
     readonly next_run_at: string | null;

@@ -19,6 +19,7 @@ export const REASONS: Readonly<Record<string, string>> = {
   waiting_for_slot: "waiting for a slot",
   waiting_for_resume: "waiting for resume",
   waiting_for_retry: "waiting for its next attempt",
+  stopping: "its host has not confirmed that its task has ended",
   undoing: "undoing what it did",
 };
 

@@ -5,20 +5,24 @@ import {
   COUNT,
   FLAG,
   listOf,
+  NULLABLE_TEXT,
+  orNull,
   type ShapeOf,
   shapeRef,
   TEXT,
   UUID,
   whole,
+  wordOf,
 } from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
+import { HOST_STATES } from "../../../domain/host.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import { mapLimited, pause } from "../../../runtime/waiting.ts";
 import { INFO_BATCH, type JobFilter, type JobKey } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { errorWords } from "../../answer/error_response.ts";
-import { cancelUnseen, type JobChangeContext } from "./change.ts";
+import { cancelUnseen, type JobChangeContext, stopDeadline } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
 import { readJson, smallBody } from "../../request/json_body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
@@ -69,7 +73,15 @@ const CHANGE_FIELDS = {
   },
   more: { ...FLAG, description: "Whether more jobs match, beyond the limit." },
 };
-const CANCELED_JOB = whole("A changed job.", { uuid: UUID });
+const CANCELED_JOB = whole("A canceled job, and whether its task has ended.", {
+  uuid: UUID,
+  stop_confirmed: {
+    ...FLAG,
+    description: "False while the host of the job has not said that its task has ended.",
+  },
+  host: { ...NULLABLE_TEXT, description: "That host, otherwise null." },
+  host_state: { ...orNull(wordOf(HOST_STATES)), description: "`away` if it was not heard lately." },
+});
 const RETRIED_JOB = whole("A changed job.", {
   uuid: UUID,
   next_attempt: { ...UUID, description: "The job that repeats it." },
@@ -91,8 +103,11 @@ interface ManyJobsChange<Done> {
   readonly executions: readonly string[];
   /** A further condition on a job. */
   readonly fits: (key: JobKey) => boolean;
-  /** @returns what the answer says of the job */
-  readonly change: (uuid: JobUuid) => Promise<Done>;
+  /**
+   * @param untilMs when waits for other hosts end, for all jobs of the call
+   * @returns what the answer says of the job
+   */
+  readonly change: (uuid: JobUuid, untilMs: number) => Promise<Done>;
 }
 
 /** What a call has done; see CANCELED_JOBS. */
@@ -105,9 +120,15 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
   const cancel: ManyJobsChange<ShapeOf<typeof CANCELED_JOB>> = {
     executions: CANCELABLE,
     fits: () => true,
-    change: async (uuid) => {
-      await cancelUnseen(uuid, context);
-      return { uuid };
+    change: async (uuid, untilMs) => {
+      const job = await cancelUnseen(uuid, context, untilMs);
+      const host = job?.host ?? undefined;
+      return {
+        uuid,
+        stop_confirmed: job === undefined,
+        host: host?.name ?? null,
+        host_state: host?.state ?? null,
+      };
     },
   };
   const retry: ManyJobsChange<ShapeOf<typeof RETRIED_JOB>> = {
@@ -144,9 +165,10 @@ async function changeMany<Done>(
   const { uuids, more } = await selectJobs(named, bulk.fits, context);
   const done = new Map<JobUuid, Done>();
   const refused = new Map<JobUuid, ShapeOf<typeof REFUSED_JOB>>();
+  const untilMs = stopDeadline();
   await mapLimited(uuids, CHANGES_AT_A_TIME, async (uuid) => {
     try {
-      done.set(uuid, await bulk.change(uuid));
+      done.set(uuid, await bulk.change(uuid, untilMs));
     } catch (error) {
       // Any other error is a defect, and ends the call.
       if (!(error instanceof AgentError)) throw error;

@@ -1,4 +1,5 @@
-// Cancels and resumes jobs. The row is changed first; the runner and waiting requests then get hints.
+// Cancels and resumes jobs. The row is changed first; the runner and waiting requests then get hints. Where another
+// host has the job, the answer waits a moment for that host to end the task.
 
 import type { Context } from "hono";
 import { accepted, openFindings } from "../../../domain/description/findings.ts";
@@ -6,8 +7,10 @@ import type { Description } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";
-import { decide, type JobEvent } from "../../../domain/job/state.ts";
+import { decide, isStopConfirmed, type JobEvent } from "../../../domain/job/state.ts";
+import type { JobSummary } from "../../../domain/job/summary.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
+import { closing } from "../../../runtime/waiting.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";
@@ -16,13 +19,18 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 /** The part of the context that cancel and resume use. */
 export type JobChangeContext = Pick<
   HttpContext,
-  "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed"
+  "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed" | "changes" | "closing"
 >;
+
+/** Milliseconds that a cancel waits for a host that is connected. */
+const STOP_MS_MAX = 2_000;
+/** Between two looks at the row, if no hint comes. */
+const STOP_LOOK_MS = 500;
 
 type ChangeVerb = "cancel" | "resume";
 /** As events of the state machine. Whether a cancel is refused does not depend on the oncancel chain. */
 const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {
-  cancel: { kind: "cancel", oncancel: false, begun: false },
+  cancel: { kind: "cancel", oncancel: false, begun: false, elsewhere: false },
   resume: { kind: "resume" },
 };
 
@@ -55,13 +63,54 @@ export async function cancelJob(
   const outcome = await context.store.jobs.cancel(uuid, showing);
   const text = changedText(outcome, "cancel", uuid, context);
   canceled(uuid, context);
-  return text ?? await jobText(uuid, showing, context);
+  const seen = await untilStopped(outcome, context, stopDeadline());
+  return seen === undefined && text !== undefined ? text : await jobText(uuid, showing, context);
 }
 
-/** Cancels a job without reading it. @throws {AgentError} `not_found`, `conflict` */
-export async function cancelUnseen(uuid: JobUuid, context: JobChangeContext): Promise<void> {
-  changedText(await context.store.jobs.cancel(uuid), "cancel", uuid, context);
+/** Until when cancels that begin now wait for other hosts. */
+export function stopDeadline(): number {
+  return performance.now() + STOP_MS_MAX;
+}
+
+/**
+ * Cancels a job without reading it, unless another host has it.
+ * @param untilMs when the wait for that host ends, by performance.now()
+ * @returns the job, if another host has not confirmed by then that its task has ended
+ * @throws {AgentError} `not_found`, `conflict`
+ */
+export async function cancelUnseen(
+  uuid: JobUuid,
+  context: JobChangeContext,
+  untilMs: number,
+): Promise<JobSummary | undefined> {
+  const outcome = await context.store.jobs.cancel(uuid);
+  changedText(outcome, "cancel", uuid, context);
   canceled(uuid, context);
+  const seen = await untilStopped(outcome, context, untilMs);
+  return seen === undefined || isStopConfirmed(seen, seen.host ?? undefined) ? undefined : seen;
+}
+
+/**
+ * Waits until the host that has a canceled job says that its task has ended, unless that host is away.
+ * @returns the job then; undefined when no host had it
+ */
+async function untilStopped(
+  outcome: ChangeOutcome,
+  { store, changes, closing: ending }: JobChangeContext,
+  untilMs: number,
+): Promise<JobSummary | undefined> {
+  if (outcome.kind !== "changed" || outcome.job.held !== true) return undefined;
+  const { uuid } = outcome.job;
+  return await closing(changes.listen(uuid), async (listener) => {
+    for (;;) {
+      const job = await store.jobs.summary(uuid);
+      const host = job?.host ?? undefined;
+      const leftMs = untilMs - performance.now();
+      const isOver = job === undefined || isStopConfirmed(job, host) || host?.state === "away";
+      if (isOver || leftMs <= 0 || ending.aborted) return job;
+      await listener.wait(Math.min(STOP_LOOK_MS, leftMs), ending);
+    }
+  });
 }
 
 function canceled(uuid: JobUuid, context: JobChangeContext): void {

@@ -201,9 +201,13 @@ function lockHeld(
   );
 }
 
-/** Cancels an unfinished job; its runner, or the next one, continues with the oncancel chain. */
+/**
+ * Cancels an unfinished job; its runner, or the next one, continues with the oncancel chain.
+ * @param own the runner of this agent, which stops the task at once
+ */
 export function cancelJob(
   tx: Transaction,
+  own: string,
   uuid: JobUuid,
   showing: Showing | undefined,
 ): Promise<ChangeOutcome> {
@@ -211,6 +215,7 @@ export function cancelJob(
     kind: "cancel",
     oncancel: row.undoable,
     begun: row.started_at !== null,
+    elsewhere: row.runner_id !== own,
   }), showing);
 }
 
@@ -228,7 +233,7 @@ export async function resumeJob(
   const failed = resume.kind === "error";
   const row = call === null ? undefined : await lockState(tx, uuid);
   if (row !== undefined && call !== null && await isResumedBy(tx, row.id, call)) {
-    return await changedOf(tx, row, showing);
+    return await changedOf(tx, { uuid, execution: row.execution }, showing);
   }
   return await change(
     tx,
@@ -259,7 +264,8 @@ async function change(
 ): Promise<ChangeOutcome> {
   const row = await lockState(tx, uuid);
   if (row === undefined) return { kind: "not_found" };
-  const decision = decide(standingOf(row), eventOf(row));
+  const event = eventOf(row);
+  const decision = decide(standingOf(row), event);
   if (decision.kind !== "move") {
     return { ...decision, job: { uuid, execution: row.execution } };
   }
@@ -269,15 +275,17 @@ async function change(
   await writeMove(tx, row, decision, ran, error);
   if (row.runner_id !== null) tx.tell(canceledWord(uuid));
   if (decision.ends) await insertCallback(tx, row, row.queue);
-  return await changedOf(tx, { uuid, execution: executionOf(decision.to) }, showing);
+  const held = event.kind === "cancel" && event.elsewhere && isHeld(decision.to);
+  const changed = { uuid, execution: executionOf(decision.to) };
+  return await changedOf(tx, held ? { ...changed, held } : changed, showing);
 }
 
 /** The outcome of a change: the job as it is now, and its text if requested. */
 async function changedOf(
   tx: Transaction,
-  { uuid, execution }: ChangedJob,
+  job: ChangedJob,
   showing: Showing | undefined,
 ): Promise<ChangeOutcome> {
-  const text = showing === undefined ? undefined : await jobText(tx, uuid, showing);
-  return { kind: "changed", job: { uuid, execution }, ...(text === undefined ? {} : { text }) };
+  const text = showing === undefined ? undefined : await jobText(tx, job.uuid, showing);
+  return { kind: "changed", job, ...(text === undefined ? {} : { text }) };
 }

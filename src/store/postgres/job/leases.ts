@@ -67,7 +67,9 @@ export async function renewLease(
     }
   }
   const unnamed = own.filter((row) => !held.some((hold) => isOf(hold, row)));
-  const unknown = await selectUnknown(tx, unnamed);
+  const ended = unnamed.filter((row) => standingOf(row).state === "stopping");
+  for (const row of ended) await writeMove(tx, row, moveOf(standingOf(row), { kind: "release" }));
+  const unknown = await selectUnknown(tx, unnamed.filter((row) => !ended.includes(row)));
   return { kind: "renewed", lost, canceled, unknown, admission };
 }
 
@@ -149,12 +151,9 @@ export async function rescueJobs(
  */
 async function queueAgain(tx: Transaction, held: readonly SharedStateRow[]): Promise<number> {
   for (const row of held) {
-    const attempting = await insertInterrupted(tx, row.id);
-    await writeMove(
-      tx,
-      row,
-      moveOf(standingOf(row), { kind: "rescue", lapsed: true, attempting }),
-    );
+    const standing = standingOf(row);
+    const attempting = standing.state !== "stopping" && await insertInterrupted(tx, row.id);
+    await writeMove(tx, row, moveOf(standing, { kind: "rescue", lapsed: true, attempting }));
   }
   return held.length;
 }

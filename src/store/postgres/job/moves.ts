@@ -11,7 +11,7 @@ import {
 } from "../../../domain/job/state.ts";
 import type { Transaction } from "../connection.ts";
 import { Changed } from "../server.ts";
-import type { StateRow } from "../../rules.ts";
+import { standingOf, type StateRow } from "../../rules.ts";
 import { changedWord, queuedWord } from "../notices.ts";
 import { nextTurn } from "./turns.ts";
 
@@ -83,6 +83,8 @@ export async function writeMove(
     throw new Changed(`Cannot move job ${row.uuid}: it is not as it was read`);
   }
   noteMove(tx, row, move);
+  // The request that has canceled it waits for that.
+  if (standingOf(row).state === "stopping") tx.tell(changedWord(row.uuid));
 }
 
 /** Milliseconds that the phase of a held job has run; null for one that nobody holds. */

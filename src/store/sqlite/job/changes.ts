@@ -191,6 +191,7 @@ export function cancelJob(
     kind: "cancel",
     oncancel: row.undoable === 1,
     begun: row.started_at !== null,
+    elsewhere: false,
   }), showing);
 }
 

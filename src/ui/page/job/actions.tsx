@@ -14,9 +14,9 @@ import type { JobView } from "./job_view.ts";
 /** What the agent's rules look at. */
 type ChangedJob = Pick<JobView, "state" | "reason" | "next_attempt">;
 
-/** A canceled job whose oncancel chain is not done has a state of its own, which summaries call a reason. */
+/** A canceled job that is not at rest has a state of its own, which summaries call a reason. */
 function stateOf({ state, reason }: ChangedJob): JobState {
-  return reason === "undoing" ? reason : state;
+  return reason === "undoing" || reason === "stopping" ? reason : state;
 }
 
 /** Whether the agent would cancel a job. */

@@ -47,11 +47,27 @@ function reasonOf(job: JobView): Said | undefined {
         title: job.attempts.at(-1)?.message ?? `${task} failed`,
         text: nextText("The next attempt starts", job.task?.next_retry_at ?? null),
       };
+    case "stopping":
+      return job.host_state === "away" ? awayText(job, "") : {
+        kind: "info",
+        title: "Canceled",
+        text: "Its host has yet to confirm that its task has ended.",
+      };
     case "undoing":
-      return { kind: "info", title: "Canceled", text: "Its oncancel chain undoes what it did." };
+      return job.host_state === "away"
+        ? awayText(job, " Then its oncancel chain undoes what it did.")
+        : { kind: "info", title: "Canceled", text: "Its oncancel chain undoes what it did." };
     default:
       return undefined;
   }
+}
+
+/** A canceled job whose host is away. @param then what follows its return */
+function awayText({ host }: JobView, then: string): Said {
+  const text =
+    `${host} hears of it first when it returns. Until it confirms that the task has ended, or is ` +
+    `forgotten, the job keeps its target and its machine.${then}`;
+  return { kind: "warn", title: "Canceled, but its host is away", text };
 }
 
 function failedText({ task, attempts }: JobView): string {

@@ -1,0 +1,84 @@
+// Two hosts, gz01 and gz02, with an agent each on one database, on a server of their own.
+
+import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
+import { type AgentProcess, programOfRun, runProgram, startAgentProcess } from "./agent_process.ts";
+import { type PostgresServer, startPostgres } from "./postgres.ts";
+import { until, withFolder } from "./until.ts";
+
+const DATABASE = "fleet";
+/** Seconds. */
+const LEASE = "5";
+/** A workflow whose only task sleeps for ten minutes. */
+export const SLEEPS = {
+  name: "sleeps",
+  chain: [{ body: "(job, cb) => sleep(600000).then(() => cb())" }],
+};
+
+interface Hosts {
+  readonly one: AgentProcess;
+  readonly other: AgentProcess;
+  readonly server: PostgresServer;
+  /** Starts the agent of a host, in the state folder that it had. */
+  start(name: string): Promise<AgentProcess>;
+}
+
+/** @param flags further ones of the agent of gz01 */
+export async function withHosts(
+  run: (hosts: Hosts) => Promise<void>,
+  flags: readonly string[] = [],
+): Promise<void> {
+  await withFolder(async (folder) => {
+    const server = await startPostgres(folder);
+    const started = new Set<AgentProcess>();
+    try {
+      await server.sql(`CREATE DATABASE ${DATABASE}`);
+      await migrateSharedDatabase({ url: server.url(DATABASE), deadlineMs: 60_000 });
+      const start = async (name: string) => {
+        const host = ["--host", `simulated:${name}`, "--lease", LEASE];
+        const own = name === "gz01" ? flags : [];
+        const words = [...host, "--store", server.url(DATABASE), ...own];
+        const agent = await startAgentProcess(programOfRun(), `${folder}/${name}`, words);
+        started.add(agent);
+        return agent;
+      };
+      await run({ one: await start("gz01"), other: await start("gz02"), server, start });
+    } finally {
+      for (const agent of started) {
+        const answers = await agent.get("/healthz").then(() => true, () => false);
+        await (answers ? agent.stop() : agent.kill());
+      }
+      await server.stop();
+    }
+  });
+}
+
+/** A command that asks an agent. */
+export function cli({ url }: AgentProcess, ...words: string[]): ReturnType<typeof runProgram> {
+  return runProgram(programOfRun(), [...words, "--url", url]);
+}
+
+/** A host as an agent shows it. */
+export async function hostAt(agent: AgentProcess, name: string): Promise<JsonObject> {
+  const { body } = await agent.get("/agent/v1/hosts");
+  const hosts = Array.isArray(body.items) ? body.items : [];
+  return hosts.filter(isJsonObject).find((host) => host.name === name) ?? {};
+}
+
+/** Waits until a host is in a state, as an agent sees it. */
+export async function untilHost(agent: AgentProcess, name: string, state: string): Promise<void> {
+  await until(`${name} to be ${state}`, async () => (await hostAt(agent, name)).state === state);
+}
+
+/** Makes a job with a target, and waits until it is where it should be. */
+export async function newJob(
+  agent: AgentProcess,
+  target: string,
+  execution: string,
+  definition: JsonObject = SLEEPS,
+): Promise<string> {
+  const workflow = String((await agent.post("/workflows", definition)).body.uuid);
+  const { body } = await agent.post("/jobs", { workflow, target });
+  await agent.job(String(body.uuid), execution);
+  return String(body.uuid);
+}
