@@ -70,6 +70,8 @@ export interface JournalStore {
   /** The oldest rows, as many as fit into memory for one go; none when the journal is empty. */
   first(): Promise<JournalRow[]>;
   remove(ids: readonly number[]): Promise<void>;
+  /** The jobs that the rows are about. */
+  jobs(): Promise<readonly JobUuid[]>;
   size(): Promise<{ readonly rows: number; readonly bytes: number }>;
 }
 

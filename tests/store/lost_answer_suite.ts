@@ -385,7 +385,7 @@ const OTHERS = new Set(
     "hosts.list hosts.find hosts.jobs machineReports.report machineReports.list machineReports.hosts machineReports.ownerOf machineHistories.of machineHistories.making machineClaims.get machineClaims.left log.lines log.attempts index.get index.list index.lastSync " +
     "index.pins images.search images.count media.usingJobs media.find media.get media.list media.users media.bytes " +
     "media.unused media.copies measures.read events.append events.bounds events.after events.follow " +
-    "journal.append journal.first journal.remove journal.size")
+    "journal.append journal.first journal.remove journal.jobs journal.size")
     .split(" "),
 );
 

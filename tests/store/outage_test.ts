@@ -236,6 +236,108 @@ outageTest(
   { journalBytesMax: 1_000 },
 );
 
+/** Has the database refuse rows of a table whose entry has a word. @returns has it take them again */
+async function refuse(table: string, word: string, state: string): Promise<() => Promise<unknown>> {
+  const database = `outage_${made}`;
+  await server.sql(
+    `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+       IF NEW.entry LIKE '%${word}%' THEN RAISE 'no room for it' USING ERRCODE = '${state}'; END IF;
+       RETURN NEW; END $$;
+     CREATE TRIGGER refuse BEFORE INSERT ON ${table} FOR EACH ROW EXECUTE FUNCTION refuse()`,
+    database,
+  );
+  return () => server.sql(`DROP TRIGGER refuse ON ${table}`, database);
+}
+
+outageTest(
+  "a result that the database can never take fails its job once, as any other failure does",
+  async (host) => {
+    const { store, relay, other } = host;
+    const undone = workflowOf({ chain: CHAIN.chain, onerror: [taskOf("undo")] });
+    const job = await run(store, jobOf(1, { workflow: CHAIN, target: "/t" }));
+    const undoing = await run(store, jobOf(2, { workflow: undone }));
+    const notices: JobNotice[] = [];
+    const end = store.jobs.follow((notice) => void notices.push(notice));
+    await refuse("task_results", "odd", "22P05");
+    relay.cut();
+    for (const one of [job, undoing]) {
+      assert(await record(store, one, { kind: "continue" }, 0));
+      const odd = resultOf("odd", { result: "odd" });
+      const position = 1;
+      assert(
+        await store.jobs.recordTask(recordOf(one, { kind: "continue" }, { position, entry: odd })),
+      );
+      await store.machineClaims.take({
+        uuid: one === job ? MACHINE : uuidOf<MachineUuid>(902),
+        host: "simulated",
+        job_uuid: one.uuid,
+      });
+      assert(await record(store, one, { kind: "succeed" }, 2));
+    }
+    relay.mend();
+    await delivered(host);
+    await until("the host to hear of both", () => notices.length >= 2);
+    end();
+    const failed = await present(other);
+    const error = "Cannot write the end of the task: no room for it";
+    assertEquals(failed.execution, "failed");
+    assertEquals((await other.jobs.summary(JOB))?.error, error);
+    assertEquals(failed.chain_results.map(({ name, error }) => [name, error]), [
+      ["task 0", ""],
+      ["b", error],
+    ]);
+    // Its target and its machine are free for others, and what it left is looked for.
+    assertEquals((await other.machineClaims.left()).map(({ uuid }) => uuid), [MACHINE]);
+    await create(other, jobOf(3, { workflow: CHAIN, target: "/t" }));
+    // The other one goes on to undo, once its runner asks.
+    const renewed = await store.jobs.renew(LIFE, [], 60_000);
+    assert(renewed.kind === "renewed");
+    assertEquals(renewed.unknown.map(({ uuid, phase }) => [uuid, phase]), [
+      [undoing.uuid, "onerror"],
+    ]);
+    const claimed = await store.jobs.claim(LIFE, 9);
+    assertEquals(claimed.jobs, []);
+  },
+);
+
+outageTest(
+  "an entry that the database does not take now stops no renewal, and loses nothing",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    await create(store, jobOf(2));
+    const take = await refuse("task_results", "task 1", "P0001");
+    relay.cut();
+    assert(await record(store, job, { kind: "continue" }, 0));
+    assert(await record(store, job, { kind: "continue" }, 1));
+    const again = await host.reopen();
+    relay.mend();
+    const life = lifeOf(RUNNER, 2);
+    const begin = () => again.jobs.begin(life, [LIFE.incarnation], 60_000);
+    const begun = await until("the runner to begin", () => begin().catch(() => undefined));
+    // The job stays as it is, or what it did would be done again.
+    assertEquals([begun, await rowsOf(host)], [{ kind: "begun", rescued: 0 }, 1]);
+    const renewed = await again.jobs.renew(life, [], 60_000);
+    assert(renewed.kind === "renewed");
+    assertEquals(renewed.unknown, []);
+    assertEquals(await again.jobs.claim(life, 9), { jobs: [], due: { kind: "none" } });
+    assertEquals((await again.jobs.ready(life, 9, new Set())).jobs, []);
+    const words = "does not take an entry of the journal: no room for it";
+    await assertRejects(() => again.measures.check(), AgentError, words);
+    assertEquals(namesOf(await present(other)), ["task 0"]);
+    await take();
+    const after = await again.jobs.renew(life, [], 60_000);
+    assertEquals([after.kind === "renewed" && after.unknown, await rowsOf(host)], [[], 0]);
+    await again.measures.check();
+    const { jobs } = await again.jobs.claim(life, 9);
+    const shown = jobs.map((one) => [one.uuid, namesOf(one), one.starts]);
+    assertEquals(shown.toSorted(), [
+      [JOB, ["task 0", "task 1"], 2],
+      [uuidOf<JobUuid>(2), [], 1],
+    ]);
+  },
+);
+
 const FULL_DISK = "a full disk refuses the next result, and what is kept comes once there is room";
 if (isMissing) outageTest(FULL_DISK, () => Promise.resolve());
 else {smallDiskTest(FULL_DISK, () =>

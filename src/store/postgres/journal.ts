@@ -7,7 +7,7 @@
 //
 // Each write still names its claim. Where a job was canceled meanwhile the database refuses it, and the host undoes.
 
-import { AgentError, isAway, unreachable } from "../../domain/error.ts";
+import { AgentError, isAway, messageOf, unreachable } from "../../domain/error.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -15,6 +15,7 @@ import type { Log } from "../../metrics/log.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
 import type { MachineClaim } from "../machine_claim_store.ts";
 import type { JournalRow, JournalStore, Store } from "../store.ts";
+import type { UnwrittenHold } from "./job/lost.ts";
 import { isBadData } from "./server.ts";
 
 /** A write of a runner, as the journal keeps it. */
@@ -45,8 +46,10 @@ interface JournalOptions {
   readonly rows: JournalStore;
   readonly shared: Pick<Store, "jobs" | "info" | "machineClaims">;
   readonly bytesMax: number;
-  /** Called when the database refused a write, since the job is not this runner's any more. */
+  /** Called when the database refused a write, since the job is not this runner's any more, or has failed. */
   readonly refused: (job: JobUuid) => void;
+  /** Fails the task that a job is at. @returns whether the runner still had the job */
+  readonly fail: (hold: UnwrittenHold, error: string) => Promise<boolean>;
   /** Called when nothing waits any more. */
   readonly emptied: () => void;
   readonly log: Log;
@@ -62,6 +65,8 @@ export class Journal {
   /** Rows that are delivered, and could not be removed yet: a full disk refuses that too. */
   readonly #delivered = new Set<number>();
   #delivering: Promise<void> | undefined;
+  /** Why an entry is not taken although the database answers. */
+  #untaken: string | undefined;
 
   private constructor(options: JournalOptions, size: { rows: number; bytes: number }) {
     this.#options = options;
@@ -107,6 +112,28 @@ export class Journal {
     await (this.#delivering ??= this.#deliver().finally(() => this.#delivering = undefined));
   }
 
+  /**
+   * Delivers what waits, if it can be.
+   * @returns the jobs whose entries the database does not take although it answers
+   * @throws {AgentError} `overloaded` when the database is away
+   */
+  async undelivered(): Promise<readonly JobUuid[]> {
+    try {
+      await this.delivered();
+      return [];
+    } catch (error) {
+      if (isAway(error)) throw error;
+      return await this.#options.rows.jobs();
+    }
+  }
+
+  /** @throws {AgentError} `internal` while the database does not take an entry although it answers */
+  requireTaken(): void {
+    if (this.#untaken === undefined) return;
+    const words = `the database does not take an entry of the journal: ${this.#untaken}`;
+    throw new AgentError("internal", `Cannot claim jobs: ${words}`);
+  }
+
   /** Settles when nothing is being delivered. */
   async ended(): Promise<void> {
     await this.#delivering?.catch(() => {});
@@ -148,6 +175,7 @@ export class Journal {
       if (page.length === 0) await Promise.allSettled(this.#appending);
       else total += await this.#deliverPage(page);
     }
+    this.#untaken = undefined;
     log.info("journal delivered", { rows: total });
     emptied();
   }
@@ -172,18 +200,69 @@ export class Journal {
   }
 
   async #deliverRow({ job_uuid, entry: text }: JournalRow): Promise<void> {
-    const { shared, refused, log } = this.#options;
+    const { refused } = this.#options;
     // The text was made by this class from an entry.
     const entry = JSON.parse(text) as JournalEntry;
     try {
-      if (await carryOut(shared, entry)) return;
-      log.warn("journal entry refused: the job was canceled", { job_uuid, op: entry.op });
+      if (await this.#isTaken(entry)) return;
       refused(job_uuid);
     } catch (error) {
-      if (!isAway(error)) log.error("journal entry not written", { job_uuid, op: entry.op, error });
+      if (!isAway(error)) this.#noteUntaken(job_uuid, entry, error);
+      throw error;
+    }
+  }
+
+  /** @returns whether the job goes on as the entry says */
+  async #isTaken(entry: JournalEntry): Promise<boolean> {
+    const { shared, fail, log } = this.#options;
+    const fields = { job_uuid: jobOf(entry), op: entry.op };
+    try {
+      if (await carryOut(shared, entry)) return true;
+      log.warn("journal entry refused: the runner no longer has the job", fields);
+      return false;
+    } catch (error) {
       // What no repetition can write would hold up all behind it.
       if (!isBadData(error)) throw error;
+      log.error("journal entry cannot be written", { ...fields, error });
+      const unwritten = unwrittenOf(entry);
+      if (unwritten === undefined) return true;
+      await fail(unwritten.hold, `Cannot write ${unwritten.what}: ${messageOf(error)}`);
+      return false;
     }
+  }
+
+  /** Says once why an entry waits. */
+  #noteUntaken(job_uuid: JobUuid, { op }: JournalEntry, error: unknown): void {
+    const why = messageOf(error);
+    if (why !== this.#untaken) {
+      this.#options.log.error("journal entry not written", { job_uuid, op, error });
+    }
+    this.#untaken = why;
+  }
+}
+
+/**
+ * What a job has done in vain when its entry can never be written, so that it must fail. A note is only missing then, and
+ * a claim that was given up is looked at as a leftover.
+ */
+function unwrittenOf(
+  entry: JournalEntry,
+): { readonly hold: UnwrittenHold; readonly what: string } | undefined {
+  switch (entry.op) {
+    case "task":
+      return { hold: entry.record, what: "the end of the task" };
+    case "attempt":
+      return { hold: entry.record, what: "an attempt of the task" };
+    case "release":
+    case "abandon":
+      return { hold: entry.hold, what: "that the agent has left the task" };
+    case "claim": {
+      // What was made may be there, and nobody would know whose it is. A canceled job undoes it by itself.
+      const { job_uuid, uuid } = entry.machine;
+      return { hold: { job_uuid, phase: "chain" }, what: `the claim on machine ${uuid}` };
+    }
+    default:
+      return undefined;
   }
 }
 

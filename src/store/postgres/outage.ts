@@ -8,12 +8,13 @@ import type { Job } from "../../domain/job/job.ts";
 import { isHeld, stateOf } from "../../domain/job/state.ts";
 import type { Log } from "../../metrics/log.ts";
 import type { JobNotice } from "../host_store.ts";
-import type { Hold, JobStore } from "../job_store.ts";
+import type { BeginOutcome, Claimed, Hold, JobStore } from "../job_store.ts";
 import type { MachineClaim, MachineClaimStore } from "../machine_claim_store.ts";
 import type { InfoStore, JournalStore, Store } from "../store.ts";
 import type { Showing, StoredText } from "../stored_text.ts";
 import { HeldJobs, KeptTexts } from "./held_jobs.ts";
 import { Journal, type JournalEntry } from "./journal.ts";
+import type { UnwrittenHold } from "./job/lost.ts";
 import { textOfJob } from "./job/texts.ts";
 
 /** What an outage is lived through with. */
@@ -31,6 +32,12 @@ export interface OutageOptions {
 interface OutageParts extends OutageOptions {
   /** Milliseconds since the database last answered. */
   readonly silentMs: () => number;
+  /** As JobStore.begin(), but these jobs stay as they are. */
+  readonly begin: (
+    ...call: [...Parameters<JobStore["begin"]>, kept: readonly JobUuid[]]
+  ) => Promise<BeginOutcome>;
+  /** Fails the task that a job of this host is at. @returns whether the host still had the job */
+  readonly fail: (hold: UnwrittenHold, error: string) => Promise<boolean>;
   /** Reads the claims of jobs on machines. */
   readonly claimsOf: (jobs: readonly JobUuid[]) => Promise<MachineClaim[]>;
 }
@@ -52,6 +59,7 @@ export async function openOutage(
     refused(job_uuid) {
       for (const noticed of followers) noticed({ kind: "canceled", job_uuid });
     },
+    fail: parts.fail,
     emptied: () => held.settled(),
     log: parts.log,
   });
@@ -75,6 +83,13 @@ export async function openOutage(
     },
     info: { ...shared.info, append: outage.append() },
     machineClaims: { ...shared.machineClaims, ...outage.machineClaims() },
+    measures: {
+      ...shared.measures,
+      async check() {
+        await shared.measures.check();
+        journal.requireTaken();
+      },
+    },
   };
   return { store, journal };
 }
@@ -87,6 +102,8 @@ class Outage {
   readonly #parts: OutageParts;
   readonly #now: Now;
   #runner: RunnerId | undefined;
+  /** Jobs of an earlier life, which end as interrupted once what that life did for them is written. */
+  readonly #interrupted = new Set<JobUuid>();
 
   constructor(shared: Store, journal: Journal, held: HeldJobs, parts: OutageParts) {
     this.#shared = shared;
@@ -133,32 +150,40 @@ class Outage {
     };
   }
 
-  /** Nothing is claimed, and no claim compared, before the journal is delivered. */
+  /**
+   * Nothing is claimed before the journal is delivered. The lease is renewed all the same when the database answers
+   * and does not take an entry: the host lives.
+   */
   claims(): Pick<JobStore, "begin" | "renew" | "claim" | "ready" | "hold"> {
     const { jobs } = this.#shared;
     const journal = this.#journal;
     return {
       begin: async (life, earlier, leaseMs) => {
         this.#runner = life.runner_id;
-        await journal.delivered();
-        return await jobs.begin(life, earlier, leaseMs);
+        const kept = await journal.undelivered();
+        const outcome = await this.#parts.begin(life, earlier, leaseMs, kept);
+        if (outcome.kind === "begun") { for (const uuid of kept) this.#interrupted.add(uuid); }
+        return outcome;
       },
       renew: async (life, holds, leaseMs) => {
-        await journal.delivered();
+        const waiting = await journal.undelivered();
         const outcome = await jobs.renew(life, holds, leaseMs);
         const gone = outcome.kind === "renewed" ? outcome.lost : holds.map((one) => one.job_uuid);
         for (const uuid of gone) this.#held.lost(uuid);
-        if (outcome.kind === "renewed") await this.#took(outcome.unknown);
-        return outcome;
+        if (outcome.kind !== "renewed") return outcome;
+        const known = outcome.unknown.filter(({ uuid }) => !waiting.includes(uuid));
+        const unknown = await this.#uninterrupted(known);
+        await this.#took(unknown);
+        return { ...outcome, unknown };
       },
       claim: async (life, limit, which) => {
-        await journal.delivered();
+        if ((await journal.undelivered()).length > 0) return NOTHING;
         const claimed = await jobs.claim(life, limit, which);
         await this.#took(claimed.jobs);
         return claimed;
       },
       ready: async (life, limit, passedOver) => {
-        await journal.delivered();
+        if ((await journal.undelivered()).length > 0) return NOTHING;
         return await jobs.ready(life, limit, passedOver);
       },
       hold: async (life, begun) => {
@@ -247,6 +272,17 @@ class Outage {
     };
   }
 
+  /** Gives back the jobs that an earlier life was running, their starts counted. @returns the others */
+  async #uninterrupted(jobs: readonly Job[]): Promise<readonly Job[]> {
+    const interrupted = jobs.filter(({ uuid }) => this.#interrupted.has(uuid));
+    for (const { uuid, lease, phase, runner_id } of interrupted) {
+      if (runner_id === null) continue;
+      await this.#shared.jobs.abandon({ job_uuid: uuid, runner_id, lease, phase });
+      this.#interrupted.delete(uuid);
+    }
+    return jobs.filter((job) => !interrupted.includes(job));
+  }
+
   /** A write about a claim, by the journal where it must be. */
   #write(hold: Hold, entry: JournalEntry, write: () => Promise<boolean>): Promise<boolean> {
     return this.#held.holds(hold) ? this.#journal.write(entry, write, true) : write();
@@ -301,6 +337,9 @@ class Outage {
     return kept === undefined ? undefined : { ...kept.text, staleMs: kept.ageMs };
   }
 }
+
+/** Until the journal is delivered. */
+const NOTHING: Claimed = { jobs: [], due: { kind: "none" } };
 
 /** Secrets are left out of a text in another way when each job is a text of its own. */
 function keyOf(uuid: JobUuid, showing: Showing | undefined): string {

@@ -20,6 +20,7 @@ import { foldCounts } from "./job/counts.ts";
 import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
+import { failUnwritten } from "./job/lost.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { selectAttempts, selectLog } from "./job/log.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
@@ -64,6 +65,9 @@ export async function openPostgresStore(
     ...options,
     rows: local.journal,
     silentMs: () => db.reach.silentMs,
+    begin: (life, earlier, leaseMs, kept) =>
+      db.write((tx) => beginLife(tx, life, earlier, leaseMs, kept)),
+    fail: (hold, error) => db.write((tx) => failUnwritten(tx, hold, error)),
     claimsOf: (jobs) => db.read((tx) => selectClaimsOf(tx, jobs)),
   });
   const forwarding = forwardEvents(local.events, shared.events);

@@ -16,12 +16,16 @@ import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 import type { LeaseRow } from "../../columns.ts";
 
-/** Gives the lease to a life of a runner, and queues the jobs of its earlier lives again. */
+/**
+ * Gives the lease to a life of a runner, and queues the jobs of its earlier lives again.
+ * @param kept jobs that stay as they are: what an earlier life did for them is not written yet
+ */
 export async function beginLife(
   tx: Transaction,
   life: RunnerLife,
   earlier: readonly Incarnation[],
   leaseMs: number,
+  kept: readonly JobUuid[] = [],
 ): Promise<BeginOutcome> {
   const lease = await lockLease(tx, life.runner_id);
   const mine = lease?.incarnation === life.incarnation;
@@ -33,9 +37,10 @@ export async function beginLife(
   await upsertLease(tx, life, leaseMs);
   // A call repeated after a lost answer must not take away what this life has claimed since.
   if (mine) return { kind: "begun", rescued: 0 };
+  const own = await lockOwn(tx, life.runner_id);
   return {
     kind: "begun",
-    rescued: await queueAgain(tx, await lockOwn(tx, life.runner_id)),
+    rescued: await queueAgain(tx, own.filter(({ uuid }) => !kept.includes(uuid))),
   };
 }
 

@@ -1,10 +1,12 @@
-// The jobs of hosts that were given up: they fail some at a time, so that no other write waits long. Should an
-// agent end meanwhile, the next look of any agent fails the rest.
+// Jobs that fail without an end of their task. Those of hosts that were given up: some at a time, so that no other write
+// waits long; should an agent end meanwhile, the next look of any agent fails the rest. And those whose runner has left
+// something that the database does not take.
 
 import { type Instant, notBefore } from "../../../domain/instant.ts";
-import { HOST_LOST, phaseOf } from "../../../domain/job/job.ts";
+import { errorLine, HOST_LOST, type Job, phaseOf } from "../../../domain/job/job.ts";
 import { isHeld, moveOf } from "../../../domain/job/state.ts";
 import { taskName } from "../../../domain/job/workflow.ts";
+import type { Hold } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
 import type { Transaction } from "../connection.ts";
 import { insertCallback } from "./callbacks.ts";
@@ -52,18 +54,47 @@ async function failLost(tx: Transaction, row: SharedStateRow, own: string): Prom
   if (move.ends) await insertCallback(tx, row, own);
 }
 
-/** The entry of the task that a forgotten host was running. */
+/** A job that a runner has, and its claim as far as that is known. */
+export type UnwrittenHold = Pick<Hold, "job_uuid"> & Partial<Hold>;
+
+/**
+ * Fails the present task of a job, whose end, attempt or claim cannot be written: all that goes in here always fits.
+ * @param error what could not be written, and why
+ * @returns whether the runner still had the job
+ */
+export async function failUnwritten(
+  tx: Transaction,
+  { job_uuid, runner_id, lease, phase }: UnwrittenHold,
+  error: string,
+): Promise<boolean> {
+  const row = await tx.row<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 AND runner_id = coalesce($2, runner_id)
+        AND lease = coalesce($3, lease) AND phase = coalesce($4, phase) FOR UPDATE`,
+    job_uuid,
+    runner_id ?? null,
+    lease ?? null,
+    phase ?? null,
+  );
+  if (row === undefined) return false;
+  const job = await insertLostResult(tx, row, { result: "", error, finished_at: tx.now });
+  const move = moveOf(standingOf(row), { kind: "fail", onerror: job.onerror.length > 0 });
+  await writeMove(tx, row, move, ranMs(row, tx.now), errorLine(error, new Set()));
+  if (move.ends) await insertCallback(tx, row, row.queue);
+  return true;
+}
+
+/** The entry of the task that the runner of a held job had begun. @returns the job before */
 async function insertLostResult(
   tx: Transaction,
   { id, uuid, phase }: SharedStateRow,
   outcome: { readonly result: string; readonly error: string; readonly finished_at: Instant },
-): Promise<void> {
+): Promise<Job> {
   const job = await selectJob(tx, uuid);
   if (job === undefined) throw new Changed(`Cannot fail job ${uuid}: it is missing`);
   const { tasks, results } = phaseOf(job);
   const task = tasks[results.length];
   // The phase was complete, but its end not yet recorded.
-  if (task === undefined) return;
+  if (task === undefined) return job;
   const started_at = job.elapsed_at ?? tx.now;
   await insertResult(tx, id, phase, results.length, {
     ...outcome,
@@ -72,4 +103,5 @@ async function insertLostResult(
     finished_at: notBefore(started_at, outcome.finished_at),
     attempts: job.starts + job.failures,
   });
+  return job;
 }

@@ -19,6 +19,7 @@ export function openJournalRows(db: Connection): JournalStore {
       db.write("journal_remove", () => {
         for (const id of ids) db.run("DELETE FROM journal WHERE id = ?", id);
       }),
+    jobs: () => db.durably(() => selectJobs(db)),
     size: () => db.durably(() => selectSize(db)),
   };
 }
@@ -37,6 +38,11 @@ function selectFirst(db: Connection): JournalRow[] {
     "SELECT id, job_uuid, entry FROM journal WHERE id <= ? ORDER BY id",
     last,
   );
+}
+
+function selectJobs(db: Connection): JobUuid[] {
+  const rows = db.rows<{ job_uuid: JobUuid }>("SELECT DISTINCT job_uuid FROM journal");
+  return rows.map(({ job_uuid }) => job_uuid);
 }
 
 function selectSize(db: Connection): { rows: number; bytes: number } {
