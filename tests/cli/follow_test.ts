@@ -180,6 +180,8 @@ Deno.test("--follow reads an info of any length in parts", () =>
 
 Deno.test("--follow and job tail show lines of a log with level, fields and failed attempts", () =>
   following(["--follow"], async (job) => {
+    // The job as it was read first comes behind the lines of that time.
+    await job.sees("queued");
     await claimAll(job.agent);
     await job.info({ task: "place", log: "warn", message: "slow", fields: { disk: 2 } });
     await job.info({ task: "place", log: "info", message: "on", fields: {} });

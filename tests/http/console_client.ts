@@ -30,19 +30,27 @@ export async function openConsole(
   let waiting: Uint8Array<ArrayBuffer>[] = [];
   let received = 0;
   const end = Promise.withResolvers<{ code: number; reason: string }>();
+  let closed: string | undefined;
   socket.onmessage = ({ data }) => {
     received += data.byteLength;
     waiting.push(new Uint8Array(data));
   };
   socket.onerror = () => {};
-  socket.onclose = ({ code, reason }) => end.resolve({ code, reason });
+  socket.onclose = ({ code, reason }) => {
+    closed = `${code} ${reason}`;
+    end.resolve({ code, reason });
+  };
   await until("the console to open or to be refused", () => socket.readyState !== 0);
   return {
     socket,
     received: () => received,
     async read(length) {
       const size = () => waiting.reduce((sum, part) => sum + part.length, 0);
-      await until(`${length} bytes`, () => size() >= length);
+      await until(`${length} bytes`, () => {
+        if (size() >= length) return true;
+        if (closed !== undefined) throw new Error(`The console was closed: ${closed}`);
+        return false;
+      });
       const all = new Uint8Array(await new Blob(waiting).arrayBuffer());
       waiting = [all.slice(length)];
       return all.slice(0, length);
