@@ -53,7 +53,8 @@ Deno.test("job cancel of many requires --yes where nobody can be asked", () =>
     assertEquals(await executions(agent, [uuid]), ["queued"]);
     const seen = await said(agent, [...line, "--yes", "--json"]);
     assertEquals([seen.code, seen.err()], [0, "1 canceled\n"]);
-    assertEquals(document(seen), { matched: 1, canceled: [{ uuid }], refused: [], more: false });
+    const canceled = [{ uuid, stop_confirmed: true, host: null, host_state: null }];
+    assertEquals(document(seen), { matched: 1, canceled, refused: [], more: false });
     assertEquals(await executions(agent, [uuid]), ["canceled"]);
   }));
 
