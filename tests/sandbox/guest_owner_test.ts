@@ -2,7 +2,7 @@
 // any other. Tried with a stand-in that keeps all it is given, with guests of both programs, and on
 // the agent.
 
-import { assert, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "@std/path";
 import fc from "fast-check";
 import { randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
@@ -117,11 +117,14 @@ eachProgram("the agent runs two workflows in processes of their own", async (pro
         const spent = (pid: number) => (after.get(pid) ?? 0) - (before.get(pid) ?? 0);
         return [...after.keys()].sort((one, other) => spent(other) - spent(one))[0];
       };
+      // Each of them twice, in turn. A warm guest may have been ended in between, to give its memory
+      // back: a workflow has one process or two, and none of them is the other's.
       const [one, other] = [await workflow("one"), await workflow("other")];
-      const [first, second] = [await runs(one), await runs(other)];
-      assertNotEquals(first, second);
-      assertEquals(await runs(one), first);
-      assertEquals(await runs(other), second);
+      const ofOne = [await runs(one)];
+      const ofOther = [await runs(other)];
+      ofOne.push(await runs(one));
+      ofOther.push(await runs(other));
+      for (const pid of ofOne) assert(!ofOther.includes(pid), `Process ${pid} served both`);
     } finally {
       await agent.stop();
     }
