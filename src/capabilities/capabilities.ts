@@ -23,7 +23,9 @@ import {
   type CallEnd,
   type Capability,
   type CapabilityLimits,
+  type Insist,
   openCallRecord,
+  openInsist,
   type TaskContext,
   withDeadline,
 } from "./capability.ts";
@@ -115,20 +117,26 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
     if (gate.closed || over.aborted || signal.aborted) throw overAlready(name);
     const progress = openProgress(deps, of);
     const both = AbortSignal.any([over, signal]);
-    const call = { job_uuid, task_name, note, drop, progress: progress.report };
+    const insist = openInsist(both, deps.log, { job_uuid, task_name });
+    const call = { job_uuid, task_name, noteNow: note, drop, progress: progress.report };
     const began = performance.now();
     let ended: CallEnd = "ok";
     let leave = () => {};
     try {
       leave = gate.enter(name, args);
-      return await inTurn(changes, name, both, () => run(shared, name, args, both, call));
+      return await inTurn(
+        changes,
+        name,
+        both,
+        () => run(shared, { name, args, both, insist }, call),
+      );
     } catch (error) {
       const readableError = readable(error, name, deps.log, { job_uuid, task_name });
       ended = readableError.code;
       throw readableError;
     } finally {
       await progress.end();
-      await record.add({ name, args, ms: performance.now() - began, ended });
+      await record.add({ name, args, ms: performance.now() - began, ended }, insist);
       leave();
     }
   };
@@ -179,19 +187,28 @@ async function inTurn(
   return changing ? await changes.take(`Cannot call ${name}`, signal, perform) : await perform();
 }
 
+/** A call of a task, and what ends it. */
+interface Called {
+  readonly name: CapabilityName;
+  readonly args: readonly JsonValue[];
+  readonly both: AbortSignal;
+  readonly insist: Insist;
+}
+
 async function run(
   { table, own, deps }: CapabilityContext,
-  name: CapabilityName,
-  args: readonly JsonValue[],
-  both: AbortSignal,
-  call: Omit<Call, "signal">,
+  { name, args, both, insist: repeated }: Called,
+  { noteNow, ...more }: Omit<Call, "signal" | "insist" | "note">,
 ): Promise<JsonValue> {
   const capability = table[name];
   const { leftAlone, changesMachine } = CALL_RULES[name];
   const deadlineMs = deps.deadlinesMs?.[name] ?? capability.deadlineMs;
-  return await withDeadline(name, deadlineMs, both, async (signal) => {
-    if (changesMachine) await own.require(machineUuid(args[0]), call.job_uuid, signal);
-    const performed = capability.perform({ ...call, signal }, args);
+  return await withDeadline(name, deadlineMs, both, async (signal, uncounted) => {
+    const insist: Insist = (call) => uncounted(() => repeated(call));
+    const note: Call["note"] = (entry) => noteNow(entry, insist);
+    const call: Call = { ...more, signal, insist, note, noteNow };
+    if (changesMachine) await own.require(machineUuid(args[0]), call);
+    const performed = capability.perform(call, args);
     if (leftAlone) return await orAborted(`Cannot finish ${name}`, performed, signal);
     // Waits for the real end, so that no undo overtakes it.
     return await performed;

@@ -1,10 +1,11 @@
 // One capability: an operation of the agent that tasks call by name. Arguments come from the other
 // side of the wall, so each capability parses them first.
 
-import { AgentError, type ErrorCode } from "../domain/error.ts";
+import { AgentError, type ErrorCode, isAway } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
+import { waitOrAbort } from "../host/abort.ts";
 import { masked } from "../host/program_output.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
@@ -32,6 +33,10 @@ export interface Call {
   readonly signal: AbortSignal;
   /** Appends to the job's info for the task, within the task's limits. */
   readonly note: (entry: JsonObject) => Promise<void>;
+  /** Appends at once or not at all, unless it is given how to insist. */
+  readonly noteNow: (entry: JsonObject, insist?: Insist) => Promise<void>;
+  /** Makes a call of the store that must not be missing. */
+  readonly insist: Insist;
   /** Counts a note that was dropped for being too large or too many. */
   readonly drop: () => void;
   /** Reports the progress of a long call; most reports are dropped. */
@@ -53,24 +58,71 @@ export type CapabilitiesOf<Prefix extends string> = Readonly<
 >;
 
 /**
+ * Runs a call of the store that may be repeated, until the store has room for it and answers. A task must not fail for
+ * a full disk, or for a database that is away; only its own time ends the wait.
+ */
+export type Insist = <T>(call: () => Promise<T>) => Promise<T>;
+
+const AGAIN_FIRST_MS = 100;
+const AGAIN_LONGEST_MS = 2_000;
+
+/** @param over aborted when the task ends, and the calls with it */
+export function openInsist(over: AbortSignal, log: Log, fields: Omit<Noted, "attempt">): Insist {
+  return async (call) => {
+    for (let waitMs = AGAIN_FIRST_MS;; waitMs = Math.min(waitMs * 2, AGAIN_LONGEST_MS)) {
+      try {
+        return await call();
+      } catch (error) {
+        const isFull = error instanceof AgentError && error.code === "storage_full";
+        if (!isFull && !isAway(error)) throw error;
+        if (waitMs === AGAIN_FIRST_MS) log.warn("task waits for the store", { ...fields, error });
+      }
+      await waitOrAbort("Cannot write to the store", waitMs, over);
+    }
+  };
+}
+
+/**
  * Runs with a signal that also fires at the deadline.
+ * @param run is given a function for what does not count against the deadline
  * @throws {AgentError} `timeout` at the deadline
  */
 export async function withDeadline<T>(
   what: string,
   deadlineMs: number,
   signal: AbortSignal,
-  run: (signal: AbortSignal) => Promise<T>,
+  run: (signal: AbortSignal, uncounted: Insist) => Promise<T>,
 ): Promise<T> {
   const late = new AbortController();
-  const timer = setTimeout(() => late.abort(), deadlineMs);
+  let leftMs = deadlineMs;
+  let waits = 0;
+  let hasEnded = false;
+  let countedFrom = performance.now();
+  let timer = setTimeout(() => late.abort(), leftMs);
+  const uncounted: Insist = async (call) => {
+    waits += 1;
+    if (waits === 1) {
+      clearTimeout(timer);
+      leftMs -= performance.now() - countedFrom;
+    }
+    try {
+      return await call();
+    } finally {
+      waits -= 1;
+      if (waits === 0 && !hasEnded) {
+        countedFrom = performance.now();
+        timer = setTimeout(() => late.abort(), leftMs);
+      }
+    }
+  };
   try {
-    return await run(AbortSignal.any([signal, late.signal]));
+    return await run(AbortSignal.any([signal, late.signal]), uncounted);
   } catch (error) {
     if (!late.signal.aborted || signal.aborted) throw error;
     const message = `Cannot finish ${what}: it took over ${deadlineMs / 1000} s`;
     throw new AgentError("timeout", message, { cause: error });
   } finally {
+    hasEnded = true;
     clearTimeout(timer);
   }
 }
@@ -246,7 +298,7 @@ export type Noted = Omit<TaskContext, "signal">;
 
 interface CallRecord {
   /** Counts a call; its entry, if it acts, is written when this settles. Never rejects. */
-  add(call: EndedCall): Promise<void>;
+  add(call: EndedCall, insist: Insist): Promise<void>;
   /** Writes the counts, in one commit with the next write. */
   close(notesDropped: number): void;
 }
@@ -272,16 +324,19 @@ export function openCallRecord(
   const entriesMax = infoEntriesMax === undefined ? undefined : infoEntriesMax + CALL_ENTRIES_SPARE;
   let entries = 0;
   let needsCounts = false;
-  const write = async (entry: JsonObject) => {
+  const write = async (entry: JsonObject, insist: Insist = (call) => call()) => {
+    const [at, call] = [now(), crypto.randomUUID()];
+    const append = () =>
+      store.info.append(job_uuid, { task, ...entry }, at, entriesMax, attempt, call);
     try {
-      await store.info.append(job_uuid, { task, ...entry }, now(), entriesMax, attempt);
+      await insist(append);
     } catch (error) {
       // The call has happened; a missing record is no reason to fail it.
       log.warn("call was not recorded", { job_uuid, task_name: task, error });
     }
   };
   return {
-    async add({ name, args, ms, ended }) {
+    async add({ name, args, ms, ended }, insist) {
       const { kind, brief } = CALL_RULES[name];
       const count = counts.get(name) ?? { count: 0, failed: 0, ms: 0 };
       count.count += 1;
@@ -292,7 +347,8 @@ export function openCallRecord(
       if (!hasEntry && (kind !== "note" || ended !== "ok")) needsCounts = true;
       if (!hasEntry) return;
       entries += 1;
-      await write({ zonewright_call: { name, args: brief(args), ms: Math.round(ms), ended } });
+      const call = { name, args: brief(args), ms: Math.round(ms), ended };
+      await write({ zonewright_call: call }, insist);
     },
     close(notesDropped) {
       if (!needsCounts && notesDropped === 0) return;

@@ -2,7 +2,7 @@
 // task may write a limited number of entries of limited size, so that a loop cannot fill the store.
 // Progress does not count: the clock limits it.
 
-import { AgentError, invalidArgument } from "../domain/error.ts";
+import { AgentError, type ErrorCode, invalidArgument, isAway } from "../domain/error.ts";
 import { type Instant, msBetween, type Now } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import type { Log } from "../metrics/log.ts";
@@ -67,10 +67,10 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
 export function openNotes(
   { store, now, infoEntriesMax, limits }: NoteDeps,
   { job_uuid, attempt }: Noted,
-): Call["note"] {
+): Call["noteNow"] {
   const { taskInfoEntriesMax, taskInfoCharsMax } = limits;
   let entries = 0;
-  return async (entry: JsonObject) => {
+  return async (entry, insist = (call) => call()) => {
     const chars = JSON.stringify(entry).length;
     if (chars > taskInfoCharsMax) {
       const message = `Cannot append to the job's info: the entry has ${chars} characters, ` +
@@ -84,7 +84,9 @@ export function openNotes(
       throw new AgentError("too_large", message);
     }
     entries += 1;
-    const appended = await store.info.append(job_uuid, entry, now(), infoEntriesMax, attempt);
+    const [at, call] = [now(), crypto.randomUUID()];
+    const append = () => store.info.append(job_uuid, entry, at, infoEntriesMax, attempt, call);
+    const appended = await insist(append);
     if (appended === "not_found") {
       throw new AgentError(
         "not_found",
@@ -157,6 +159,7 @@ export function openProgress(
 // the caller who posted it.
 
 const LOG_DEADLINE_MS = 30_000;
+const FULL: readonly ErrorCode[] = ["too_large", "storage_full"];
 
 /**
  * The capabilities `log.debug(message, fields?)` and so on.
@@ -174,7 +177,7 @@ export function logCapabilities(log: Log, charsMax: number): CapabilitiesOf<"log
 function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
   return {
     deadlineMs: LOG_DEADLINE_MS,
-    async perform({ job_uuid, task_name, note, drop }, [first, given]) {
+    async perform({ job_uuid, task_name, noteNow, drop }, [first, given]) {
       const fields = given ?? {};
       if (!isJsonObject(fields)) {
         throw invalidArgument("fields", "Cannot log: expected the fields to be an object");
@@ -185,7 +188,7 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
         ? {}
         : { fields: maskedJson(fields, new Set(), masked) };
       // The note comes first: its limit also applies to the log.
-      const noted = await noteLine(note, { task: task_name, log: level, message, ...more });
+      const noted = await noteLine(noteNow, { task: task_name, log: level, message, ...more });
       if (noted) log[level]("task logged", { job_uuid, task_name, message, ...more });
       else drop();
       return null;
@@ -193,13 +196,14 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
   };
 }
 
-/** Drops lines above the limit: logging too much must not fail a task. */
+/** Drops lines above the limit, and those for which the store has no room now: a log must not fail a task. */
 async function noteLine(note: Call["note"], entry: JsonObject): Promise<boolean> {
   try {
     await note(entry);
     return true;
   } catch (error) {
-    if (error instanceof AgentError && error.code === "too_large") return false;
+    const isFull = error instanceof AgentError && FULL.includes(error.code);
+    if (isFull || isAway(error)) return false;
     throw error;
   }
 }

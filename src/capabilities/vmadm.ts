@@ -3,7 +3,7 @@
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { object } from "../domain/description/object.ts";
 import { flag, integer, oneOf, parse, positive } from "../domain/description/value.ts";
-import { type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
+import { type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { machineNotFound, stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
@@ -129,7 +129,7 @@ function within(deadlineMs: number, perform: Capability["perform"]): Capability 
 
 async function create(
   { vmadm, policy, own }: VmadmDeps,
-  { job_uuid, signal }: Call,
+  call: Call,
   payload: JsonValue | undefined,
 ): Promise<JsonValue> {
   // Only a known uuid can be looked up after a create whose answer was lost.
@@ -142,11 +142,12 @@ async function create(
   }
   const parsed = parseMachinePayload(payload, policy, "payload");
   const given = isJsonObject(parsed.tags) ? parsed.tags : {};
+  const { job_uuid, signal } = call;
   const tagged = { ...parsed, tags: { ...given, [JOB_TAG]: job_uuid } };
   // vmadm create ends without a message on some payloads that validate explains; see vmadm(8).
   await vmadm.validateCreate(tagged, { signal });
   const uuid = machineUuid(parsed.uuid);
-  return await own.make({ uuid, job_uuid }, signal, async (claiming) => {
+  return await own.make(uuid, call, async (claiming) => {
     return await vmadm.create(tagged, { signal, claiming });
   });
 }
@@ -174,16 +175,16 @@ async function update(
 /** A job that found the uuid free also removes what its own failed creates left. */
 async function remove(
   { vmadm, store: { machineClaims } }: VmadmDeps,
-  { job_uuid, task_name, signal, note }: Call,
+  { job_uuid, task_name, signal, note, insist }: Call,
   uuid: MachineUuid,
 ): Promise<void> {
-  const claimed = (await machineClaims.get(uuid))?.job_uuid === job_uuid;
+  const claimed = (await insist(() => machineClaims.get(uuid)))?.job_uuid === job_uuid;
   const orphans = await vmadm.delete(uuid, { signal, claimed });
   if (orphans.length > 0) {
     const message = `Removed what a failed create had left: ${orphans.join(", ")}`;
     await note({ task: task_name, message });
   }
-  if (claimed) await machineClaims.release(uuid, job_uuid);
+  if (claimed) await insist(() => machineClaims.release(uuid, job_uuid));
 }
 
 /** Guests keep passwords there; host/vmadm/vmadm.ts leaves out those of consoles. */
@@ -213,6 +214,9 @@ const BEGUN_MAX = 1000;
 /** Makes a machine; `claiming` is called, and awaited, before anything of it exists. */
 type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
 
+/** The call for which a machine is made or changed. */
+type OwnerCall = Pick<Call, "job_uuid" | "signal" | "insist">;
+
 /** Distinguishes the agent's machines from others. */
 export interface OwnMachines {
   /**
@@ -221,16 +225,12 @@ export interface OwnMachines {
    * gives no right to whatever has the uuid then or later.
    * @throws whatever `make` throws
    */
-  make<T>(
-    machine: { readonly uuid: MachineUuid; readonly job_uuid: JobUuid },
-    signal: AbortSignal,
-    make: MakeMachine<T>,
-  ): Promise<T>;
+  make<T>(uuid: MachineUuid, call: OwnerCall, make: MakeMachine<T>): Promise<T>;
   /**
    * Allows changes of the agent's own machines, and of missing ones.
    * @throws {AgentError} `forbidden` by the setting `policy.foreign_machines`
    */
-  require(uuid: MachineUuid, job_uuid: JobUuid, signal: AbortSignal): Promise<void>;
+  require(uuid: MachineUuid, call: OwnerCall): Promise<void>;
 }
 
 interface OwnMachineDeps {
@@ -260,11 +260,11 @@ export function openOwnMachines(
     }
   };
   return {
-    async make({ uuid, job_uuid }, signal, make) {
+    async make(uuid, { job_uuid, signal, insist }, make) {
       const create = Symbol(uuid);
       let claimed = false;
       const claiming = async () => {
-        await machineClaims.take({ uuid, host: transport.host, job_uuid });
+        await insist(() => machineClaims.take({ uuid, host: transport.host, job_uuid }));
         claimed = true;
       };
       // A create with a taken uuid makes nothing, and gives no right to its owner's machine.
@@ -281,7 +281,7 @@ export function openOwnMachines(
         const madeNothing = async () => {
           if (!isRefusal(error) && !await isNothingLeft(uuid)) return;
           begun.delete(create);
-          if (claimed) await machineClaims.release(uuid, job_uuid);
+          if (claimed) await insist(() => machineClaims.release(uuid, job_uuid));
         };
         // A create that its caller gave up continues: its end is not awaited here.
         if (signal.aborted) vmadm.settled(uuid).then(madeNothing).catch(() => {});
@@ -289,9 +289,9 @@ export function openOwnMachines(
         throw error;
       }
     },
-    async require(uuid, job_uuid, signal) {
+    async require(uuid, { job_uuid, signal, insist }) {
       if (anyMachine() || [...begun.values()].includes(uuid)) return;
-      if ((await machineClaims.get(uuid))?.job_uuid === job_uuid) return;
+      if ((await insist(() => machineClaims.get(uuid)))?.job_uuid === job_uuid) return;
       const machine = await vmadm.get(uuid, { signal });
       if (machine !== null) requireOwnMachine(policy, uuid, machine);
     },

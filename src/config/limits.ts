@@ -147,7 +147,7 @@ export const LIMITS = {
     bytes(MI, 4 * KI * MI),
     64 * MI,
     "what this host writes about its jobs while a store postgres:// is away; notes of tasks fill at most half",
-    "the next task of a job waits for the database; a note is refused",
+    "tasks wait for the database, and log lines are dropped",
   ),
   kept_answers_bytes_max: limit(
     bytes(0, KI * MI),

@@ -10,6 +10,8 @@ import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { callsOf, notesOf, withHost } from "./simulated_host.ts";
 import { isoBytes } from "../support/medium.ts";
+import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
+import { until, withFolder } from "../support/until.ts";
 
 const { signal } = new AbortController();
 const { taskInfoCharsMax, taskInfoEntriesMax } = DEFAULT_LIMITS;
@@ -51,6 +53,30 @@ Deno.test("info() ends with a bounded number of entries of one execution", async
     assertEquals(await next("info", [{}], signal), null);
   });
 });
+
+/** Too large for what a full disk has left. */
+const LARGE = { text: "x".repeat(60_000) };
+const ROOMY = { taskInfoCharsMax: 100_000, taskLogCharsMax: 100_000 };
+
+smallDiskTest(
+  "a full disk of the store fails no task: info() waits for room beyond its deadline, log.*() drops its line",
+  () =>
+    withFolder((storeDir) =>
+      withSmallDisk(storeDir, 2, () =>
+        withHost(async ({ store, newJob, lines }) => {
+          const { uuid, perform } = await newJob(1);
+          const filler = join(storeDir, "filler");
+          await assertRejects(() => Deno.writeFile(filler, new Uint8Array(4 << 20)));
+          const noting = perform("info", [LARGE], signal);
+          const waits = () => lines.some((line) => line.includes("task waits for the store"));
+          await until("the task to wait", waits);
+          assertEquals(await perform("log.info", [LARGE.text], signal), null);
+          await Deno.remove(filler);
+          assertEquals(await noting, null);
+          assertEquals(await store.info.list(uuid), [LARGE]);
+        }, { storeDir, deadlinesMs: { info: 50 }, limits: ROOMY }))
+    ),
+);
 
 Deno.test("info() of a job that is gone is refused", async () => {
   await withHost(async ({ performFor }) => {

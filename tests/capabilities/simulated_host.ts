@@ -72,6 +72,8 @@ export interface HostOptions {
   /** Address of an index to sync from. */
   readonly upstream?: string;
   readonly now?: Now;
+  /** The folder of the store's file; that of the host unless given. */
+  readonly storeDir?: string;
   /** The clock of the store; that of the system unless given. */
   readonly storeNow?: Now;
   /** The clock between two looks at a machine. */
@@ -93,7 +95,7 @@ export async function withHost(
     // Paths of a job's media must not depend on links in the system's temporary folder.
     const folder = await Deno.realPath(temporary);
     const store = await openSqliteStore(
-      join(folder, "store.db"),
+      join(options.storeDir ?? folder, "store.db"),
       options.storeNow === undefined ? {} : { now: options.storeNow },
     );
     const decoders = openTestDecoders();

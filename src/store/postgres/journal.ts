@@ -89,7 +89,7 @@ export class Journal {
   /**
    * Writes into the database, or into the journal while that is away.
    * @param done what the database answers to a write that it takes
-   * @throws {AgentError} `storage_full` when the journal or its disk is full, `too_large` for a note
+   * @throws {AgentError} `storage_full` when the journal or its disk is full
    */
   async write<T>(entry: JournalEntry, write: () => Promise<T>, done: T): Promise<T> {
     if (!this.waits) {
@@ -143,10 +143,9 @@ export class Journal {
     const { rows, bytesMax } = this.#options;
     const text = JSON.stringify(entry);
     const bytes = new TextEncoder().encode(text).length;
-    const isNote = entry.op === "note";
-    if (this.#bytes + bytes > (isNote ? bytesMax / NOTES_SHARE : bytesMax)) {
+    if (this.#bytes + bytes > (entry.op === "note" ? bytesMax / NOTES_SHARE : bytesMax)) {
       const words = `the database is away, and the journal has ${this.#bytes} of ${bytesMax} bytes`;
-      throw new AgentError(isNote ? "too_large" : "storage_full", `Cannot go on: ${words}`);
+      throw new AgentError("storage_full", `Cannot go on: ${words}`);
     }
     this.#count(1, bytes);
     const appending = rows.append(jobOf(entry), text);
@@ -214,21 +213,30 @@ export class Journal {
 
   /** @returns whether the job goes on as the entry says */
   async #isTaken(entry: JournalEntry): Promise<boolean> {
-    const { shared, fail, log } = this.#options;
-    const fields = { job_uuid: jobOf(entry), op: entry.op };
+    const { shared, log } = this.#options;
     try {
       if (await carryOut(shared, entry)) return true;
+      const fields = { job_uuid: jobOf(entry), op: entry.op };
       log.warn("journal entry refused: the runner no longer has the job", fields);
       return false;
     } catch (error) {
-      // What no repetition can write would hold up all behind it.
-      if (!isBadData(error)) throw error;
-      log.error("journal entry cannot be written", { ...fields, error });
-      const unwritten = unwrittenOf(entry);
-      if (unwritten === undefined) return true;
-      await fail(unwritten.hold, `Cannot write ${unwritten.what}: ${messageOf(error)}`);
-      return false;
+      return await this.failed(entry, error);
     }
+  }
+
+  /**
+   * Fails a job whose write the database can never take: repeating it would hold up the job, and all behind it.
+   * @returns whether the job goes on without the write
+   * @throws the error itself when another try may succeed
+   */
+  async failed(entry: JournalEntry, error: unknown): Promise<boolean> {
+    if (!isBadData(error)) throw error;
+    const { fail, log } = this.#options;
+    log.error("entry of a job cannot be written", { job_uuid: jobOf(entry), op: entry.op, error });
+    const unwritten = unwrittenOf(entry);
+    if (unwritten === undefined) return true;
+    await fail(unwritten.hold, `Cannot write ${unwritten.what}: ${messageOf(error)}`);
+    return false;
   }
 
   /** Says once why an entry waits. */
