@@ -420,6 +420,70 @@ outageTest(
   },
 );
 
+outageTest(
+  "a result that the database can never take fails its job, also while the journal is empty",
+  async (host) => {
+    const { store, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    const free = await run(store, jobOf(2, { workflow: CHAIN, props: { placement: "any" } }));
+    await refuse("task_results", "odd", "22P05");
+    for (const one of [job, free]) {
+      const entry = resultOf("odd", { result: "odd" });
+      const odd = recordOf(one, { kind: "continue" }, { position: 0, entry });
+      // Its runner learns that the job is not its own any more.
+      assertEquals(await store.jobs.recordTask(odd), false);
+      assertEquals(
+        (await other.jobs.summary(one.uuid))?.error,
+        "Cannot write the end of the task: no room for it",
+      );
+    }
+    assertEquals(await rowsOf(host), 0);
+  },
+);
+
+outageTest(
+  "a late write under an earlier claim of a job takes nothing from the later one",
+  async ({ store, relay }) => {
+    const first = await run(store, jobOf(1, { workflow: CHAIN }));
+    assert(await store.jobs.release(holdOf(first), 5));
+    const again = await store.jobs.claim(LIFE, 1);
+    const [job] = again.jobs;
+    assert(job !== undefined && job.lease === first.lease + 1);
+    assert(await store.machineClaims.take({ uuid: MACHINE, host: "simulated", job_uuid: JOB }));
+    assertEquals(await record(store, first, { kind: "continue" }, 0), false);
+    await store.jobs.abandon(holdOf(first));
+    relay.cut();
+    assertEquals((await store.machineClaims.get(MACHINE))?.job_uuid, JOB);
+    assert(await record(store, job, { kind: "continue" }, 0));
+  },
+);
+
+outageTest(
+  "claims on machines that could not be read are read again, and one that was given up is gone",
+  async ({ store, relay }) => {
+    const first = await run(store, jobOf(1, { workflow: CHAIN }));
+    assert(await store.machineClaims.take({ uuid: MACHINE, host: "simulated", job_uuid: JOB }));
+    assert(await store.jobs.release(holdOf(first), 5));
+    // The claim of the job is written, and what it has claimed cannot be read.
+    const cut = relay.loseAnswer(COMMIT).then(() => relay.cut());
+    const { jobs: none } = await store.jobs.claim(LIFE, 1).catch(() => ({ jobs: [] }));
+    await cut;
+    assertEquals(none, []);
+    relay.mend();
+    const renewed = await until(
+      "the lease to be renewed",
+      () => store.jobs.renew(LIFE, [], 60_000).catch(() => undefined),
+    );
+    assert(renewed.kind === "renewed");
+    const [job] = renewed.unknown;
+    assert(job !== undefined && job.starts === first.starts);
+    relay.cut();
+    assertEquals((await store.machineClaims.get(MACHINE))?.job_uuid, JOB);
+    await store.machineClaims.release(MACHINE, JOB);
+    assertEquals(await store.machineClaims.get(MACHINE), undefined);
+  },
+);
+
 outageTest("nothing of a job that any host may run waits in the journal", async (host) => {
   const { store, relay } = host;
   const job = await run(store, jobOf(1, { workflow: CHAIN, props: { placement: "any" } }));

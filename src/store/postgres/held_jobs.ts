@@ -1,7 +1,7 @@
 // The jobs that this host runs, as it knows them: it can go on with them, and show them, while the database is away.
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
-import type { Instant } from "../../domain/instant.ts";
+import { type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
 import { isFree, type Job, jobAfter } from "../../domain/job/job.ts";
 import { afterTask, heldIn, isClaimable, isHeld } from "../../domain/job/state.ts";
 import { valueWeight } from "../../domain/json_text.ts";
@@ -52,12 +52,12 @@ export class HeldJobs {
 
   /** A task has ended. @param waits whether the journal has yet to say so */
   recorded(record: TaskRecord, now: Instant, waits: boolean): void {
-    const { job_uuid, phase, event } = record;
+    const { job_uuid, phase, event, lease } = record;
     const move = afterTask(heldIn(phase), event);
     const held = this.#jobs.get(job_uuid);
-    if (held === undefined) return;
+    if (held?.lease !== lease) return;
     const left = !isHeld(move.to);
-    if (left && !waits) return this.lost(job_uuid);
+    if (left && !waits) return this.lost(record);
     if (held.job === undefined) return void this.#jobs.set(job_uuid, { ...held, left });
     const { params, props, entry } = record;
     const ended = move.phase !== phase || left;
@@ -73,33 +73,50 @@ export class HeldJobs {
   }
 
   /** An attempt has failed, and another follows. */
-  attempted({ job_uuid, params, props, failures, elapsed_ms }: AttemptRecord, now: Instant): void {
+  attempted(record: AttemptRecord, now: Instant): void {
+    const { job_uuid, lease, params, props, failures, elapsed_ms, attempt } = record;
     const held = this.#jobs.get(job_uuid);
-    if (held?.job === undefined) return;
-    const failed = { params, props, failures: failures + 1, elapsed_ms, elapsed_at: now };
+    if (held?.lease !== lease || held.job === undefined) return;
+    const retry_at = instantAfter(now, attempt.wait_seconds * MS_PER_SECOND);
+    const failed = { params, props, failures: failures + 1, retry_at, elapsed_ms, elapsed_at: now };
     this.#put({ ...held.job, ...failed }, held.left);
   }
 
-  /** The runner has the job no more. */
-  lost(uuid: JobUuid): void {
-    this.#jobs.delete(uuid);
-    this.#unread.delete(uuid);
+  /** The runner has the job no more under this claim, which may be older than that under which it has it now. */
+  lost({ job_uuid, lease }: Pick<Hold, "job_uuid" | "lease">): void {
+    const held = this.#jobs.get(job_uuid);
+    if (held === undefined || held.lease > lease) return;
+    this.#jobs.delete(job_uuid);
+    this.#unread.delete(job_uuid);
     for (const [machine, claim] of this.#machines) {
-      if (claim?.job_uuid === uuid) this.#machines.delete(machine);
+      if (claim?.job_uuid === job_uuid) this.#machines.delete(machine);
     }
   }
 
   /** Nothing waits in the journal any more. */
   settled(): void {
-    for (const [uuid, { left }] of this.#jobs) if (left) this.lost(uuid);
+    for (const [job_uuid, { left, lease }] of this.#jobs) if (left) this.lost({ job_uuid, lease });
+    this.#forgetReleased();
+  }
+
+  #forgetReleased(): void {
     for (const [machine, claim] of this.#machines) {
       if (claim === null) this.#machines.delete(machine);
     }
   }
 
-  /** Notes a job's claim on a machine. @param claim null when it was given up */
-  claimed(machine: MachineUuid, claim: MachineClaim | null): void {
+  /** Notes a job's claim on a machine. */
+  claimed(machine: MachineUuid, claim: MachineClaim): void {
     this.#machines.set(machine, claim);
+  }
+
+  /** A job has given its claim on a machine up. @param waits whether the journal has yet to say so */
+  released(machine: MachineUuid, job: JobUuid, waits: boolean): void {
+    const claim = this.#machines.get(machine);
+    if (claim !== undefined && claim?.job_uuid !== job) return;
+    // A read of its claims may be under way, which began before this.
+    if (waits || this.#unread.has(job)) this.#machines.set(machine, null);
+    else this.#machines.delete(machine);
   }
 
   /** The claim of one of these jobs on a machine; undefined when none is known. */
@@ -109,7 +126,24 @@ export class HeldJobs {
 
   /** The claims of these jobs could not be read. */
   claimsUnread(uuids: readonly JobUuid[]): void {
-    for (const uuid of uuids) this.#unread.add(uuid);
+    for (const uuid of uuids) if (this.#jobs.has(uuid)) this.#unread.add(uuid);
+  }
+
+  /**
+   * The claims of these jobs were read; what was claimed or given up since is known better here.
+   * @param waits whether the journal has yet to say what was given up
+   */
+  claimsRead(uuids: readonly JobUuid[], claims: readonly MachineClaim[], waits: boolean): void {
+    for (const claim of claims) {
+      if (!this.#machines.has(claim.uuid)) this.#machines.set(claim.uuid, claim);
+    }
+    for (const uuid of uuids) this.#unread.delete(uuid);
+    if (!waits && this.#unread.size === 0) this.#forgetReleased();
+  }
+
+  /** The jobs whose claims could not be read. */
+  get unread(): readonly JobUuid[] {
+    return [...this.#unread];
   }
 
   /** Whether a machine without a known claim has none of these jobs. */

@@ -168,9 +168,13 @@ class Outage {
       renew: async (life, holds, leaseMs) => {
         const waiting = await journal.undelivered();
         const outcome = await jobs.renew(life, holds, leaseMs);
-        const gone = outcome.kind === "renewed" ? outcome.lost : holds.map((one) => one.job_uuid);
-        for (const uuid of gone) this.#held.lost(uuid);
+        for (const hold of holds) {
+          if (outcome.kind !== "renewed" || outcome.lost.includes(hold.job_uuid)) {
+            this.#held.lost(hold);
+          }
+        }
         if (outcome.kind !== "renewed") return outcome;
+        await this.#readClaims(this.#held.unread);
         const known = outcome.unknown.filter(({ uuid }) => !waiting.includes(uuid));
         const unknown = await this.#uninterrupted(known);
         await this.#took(unknown);
@@ -202,7 +206,7 @@ class Outage {
         const entry = { op: "task", record } as const;
         const owned = await this.#write(record, entry, () => jobs.recordTask(record, patient));
         if (owned) this.#held.recorded(record, this.#now(), this.#journal.waits);
-        else this.#held.lost(record.job_uuid);
+        else this.#held.lost(record);
         return owned;
       },
       recordAttempt: async (record) => {
@@ -214,13 +218,13 @@ class Outage {
       release: async (hold, elapsed_ms) => {
         const entry = { op: "release", hold, elapsed_ms } as const;
         const owned = await this.#write(hold, entry, () => jobs.release(hold, elapsed_ms));
-        this.#held.lost(hold.job_uuid);
+        this.#held.lost(hold);
         return owned;
       },
       abandon: async (hold) => {
         const entry = { op: "abandon", hold } as const;
         const owned = await this.#write(hold, entry, () => jobs.abandon(hold));
-        this.#held.lost(hold.job_uuid);
+        this.#held.lost(hold);
         return owned;
       },
     };
@@ -267,7 +271,7 @@ class Outage {
         const release = () => machineClaims.release(uuid, job_uuid);
         if (!held.has(job_uuid)) return await release();
         await this.#journal.write({ op: "unclaim", uuid, job_uuid }, release, undefined);
-        held.claimed(uuid, null);
+        held.released(uuid, job_uuid, this.#journal.waits);
       },
     };
   }
@@ -283,22 +287,34 @@ class Outage {
     return jobs.filter((job) => !interrupted.includes(job));
   }
 
-  /** A write about a claim, by the journal where it must be. */
-  #write(hold: Hold, entry: JournalEntry, write: () => Promise<boolean>): Promise<boolean> {
-    return this.#held.holds(hold) ? this.#journal.write(entry, write, true) : write();
+  /** A write about a claim, by the journal where it must be. @returns whether the runner still has the job */
+  async #write(
+    hold: Hold,
+    entry: JournalEntry,
+    write: () => Promise<boolean>,
+  ): Promise<boolean> {
+    try {
+      return await (this.#held.holds(hold) ? this.#journal.write(entry, write, true) : write());
+    } catch (error) {
+      return await this.#journal.failed(entry, error);
+    }
   }
 
-  /** Jobs of this host's runner. One that has run before may have claimed machines. */
+  /** Jobs of this host's runner. One that it has had before may have claimed machines. */
   async #took(jobs: readonly Job[]): Promise<void> {
     for (const job of jobs) this.#held.took(job);
-    const before = jobs.filter((job) => job.starts > 1 || job.chain_results.length > 0)
-      .map(({ uuid }) => uuid);
-    if (before.length === 0) return;
+    await this.#readClaims(jobs.filter(({ lease }) => lease > 1).map(({ uuid }) => uuid));
+  }
+
+  /** Reads which machines these jobs have claimed; later, if the database is away. */
+  async #readClaims(jobs: readonly JobUuid[]): Promise<void> {
+    if (jobs.length === 0) return;
     try {
-      for (const claim of await this.#parts.claimsOf(before)) this.#held.claimed(claim.uuid, claim);
+      const claims = await this.#parts.claimsOf(jobs);
+      this.#held.claimsRead(jobs, claims, this.#journal.waits);
     } catch (error) {
       if (!isAway(error)) throw error;
-      this.#held.claimsUnread(before);
+      this.#held.claimsUnread(jobs);
     }
   }
 
@@ -308,9 +324,7 @@ class Outage {
     if (runner_id === null) {
       const known = this.#held.get(uuid);
       // A read that began before a claim says less than the claim.
-      if (known !== undefined && known.lease <= lease && !this.#journal.waits) {
-        this.#held.lost(uuid);
-      }
+      if (known !== undefined && !this.#journal.waits) this.#held.lost({ job_uuid: uuid, lease });
       return;
     }
     if (runner_id !== this.#runner || phase !== "oncancel" || !isHeld(stateOf(job))) return;
