@@ -8,7 +8,7 @@ import type { Admission } from "../domain/host.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { MS_PER_SECOND } from "../domain/instant.ts";
 import { taskName } from "../domain/job/workflow.ts";
-import type { Transport } from "../host/transport.ts";
+import type { HostGuard, Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { CONVENTIONS } from "../http/request/compat.ts";
 import type { Meters } from "../metrics/meters.ts";
@@ -32,6 +32,8 @@ import type { Policy } from "../domain/policy.ts";
 interface Rooms {
   readonly store: Store;
   readonly transport: Transport;
+  /** Gets its answer from the runner, which may have to ask first whose the jobs are. */
+  readonly guard?: HostGuard;
   readonly vmadm: Vmadm;
   readonly mirror: Mirror;
   /** Folders from which tasks may take media by path. */
@@ -97,6 +99,7 @@ export async function openRunner(
     changed: rooms.changed,
     log,
   });
+  if (rooms.guard !== undefined) rooms.guard.mayAct = () => runner.mayAct(false);
   measure(meters, pool, runner);
   await runner.start();
   return runner;

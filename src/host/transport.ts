@@ -118,6 +118,44 @@ export function simulatedTransport(
   };
 }
 
+/** Decides when something may begin on a host. */
+export interface HostGuard {
+  /** Rejects when nothing may begin. */
+  mayAct: () => Promise<void>;
+}
+
+/**
+ * The same host, on which each command and change of a file waits for its guard; what has begun goes on.
+ * @returns with the host its guard, which allows everything until it is changed
+ */
+export function guardedTransport(
+  transport: Transport,
+): { readonly transport: Transport; readonly guard: HostGuard } {
+  const guard: HostGuard = { mayAct: () => Promise.resolve() };
+  const guarded =
+    <Args extends unknown[], T>(act: (...args: Args) => Promise<T>) => async (...args: Args) => {
+      await guard.mayAct();
+      return await act(...args);
+    };
+  const { vmadm, zfs, nictagadm, dladm, sysinfo, files } = transport;
+  const waiting = {
+    ...transport,
+    vmadm: guarded(vmadm),
+    zfs: guarded(zfs),
+    nictagadm: guarded(nictagadm),
+    dladm: guarded(dladm),
+    sysinfo: guarded(sysinfo),
+    files: {
+      ...files,
+      create: guarded(files.create),
+      moveWithin: guarded(files.moveWithin),
+      removeWithin: guarded(files.removeWithin),
+      remove: guarded(files.remove),
+    },
+  };
+  return { transport: waiting, guard };
+}
+
 /**
  * An absolute folder in the form that the agent's paths begin with.
  * @throws {AgentError} `invalid_argument` when it is not absolute
