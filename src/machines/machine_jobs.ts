@@ -3,7 +3,7 @@
 // and which are refused with its uuid.
 
 import { type ShapeOf, UUID, whole } from "../domain/description/answer.ts";
-import { invalidArgument } from "../domain/error.ts";
+import { type AgentError, invalidArgument } from "../domain/error.ts";
 import {
   type HostUuid,
   type JobUuid,
@@ -28,7 +28,6 @@ import type {
   EarlierOutcome,
   JobOrder,
   OrderOutcome,
-  OrderRules,
   RetryOutcome,
 } from "../store/job_store.ts";
 import { earlierJob, jobNotFound, jobRefusal } from "../store/job_orders.ts";
@@ -55,7 +54,10 @@ import { type Policy, requireOwnMachine } from "../domain/policy.ts";
 import type { Now } from "../domain/instant.ts";
 
 interface MachineJobsContext {
-  readonly store: Pick<Store, "jobs" | "workflows" | "hosts" | "machineHistories">;
+  readonly store: Pick<
+    Store,
+    "jobs" | "workflows" | "hosts" | "machineHistories" | "machineReports"
+  >;
   /** This host among those of the store. */
   readonly hostUuid: HostUuid;
   readonly vmadm: MachineLookup;
@@ -126,12 +128,6 @@ export interface MachineJobs {
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
-/** Built-in workflows have tasks, and need no reserved memory. */
-const BUILTIN_RULES: Pick<OrderRules, "workflowBytesMax" | "needsTasks"> = {
-  workflowBytesMax: Number.MAX_SAFE_INTEGER,
-  needsTasks: false,
-};
-
 /** Times that a request looks at its machine again while other jobs come and go. */
 const LOOKS_MAX = 5;
 
@@ -166,19 +162,19 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
       const outcome = await unlessRepeated(idempotency, store, async () => {
         const workflow = await builtinWorkflow(ACTION_WORKFLOWS[action], store);
         const job = newJob({ uuid, ...options }, uuid, idempotency, context);
-        const request = await prepareAction(action, job, context);
+        const request = await prepareAction(action, job, false, context);
         return await placed(() => claimForAction(request, job, context), createOf(workflow));
       });
       return await startOf(outcome, uuid, context);
     },
     create: async ({ workflow_uuid, ...fields }, showing) => {
-      const rules = { ...BUILTIN_RULES, unfinishedMax: unfinishedJobsMax, showing };
-      const outcome = await unlessRepeated<OrderOutcome>(fields.idempotency, store, async () => {
+      const outcome = await unlessRepeated(fields.idempotency, store, async () => {
+        // Not that of the store, which an agent of another version may have written.
+        const workflow = await builtinWorkflow(workflow_uuid, store);
         const claims = await claimsOf(workflow_uuid, fields, context);
-        return await placed(claims, (job) => store.jobs.order({ ...job, workflow_uuid }, rules));
+        return await placed(claims, createOf(workflow));
       });
-      if (outcome.kind !== "repeated") return outcome;
-      // It was found by its key; nothing has been ordered.
+      if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
       const text = await store.jobs.text(outcome.job.uuid, showing);
       if (text === undefined) throw jobNotFound(outcome.job.uuid);
       return { ...outcome, text };
@@ -197,7 +193,7 @@ function actionOf(workflow: WorkflowUuid): MachineAction | undefined {
   return MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
 }
 
-/** Prepares the claim of a job; vmadm is asked once. */
+/** Prepares the claim of a job; vmadm is asked once, where the job is of a machine of this host. */
 async function claimsOf(
   workflow: WorkflowUuid,
   job: JobFields,
@@ -205,23 +201,35 @@ async function claimsOf(
   replaces?: JobUuid,
 ): Promise<() => Promise<Claim>> {
   const action = actionOf(workflow);
+  const elsewhere = await isElsewhere(job.params, context, replaces);
   if (action === undefined) {
-    if (!await isElsewhere(job.params, context)) await requireMakeable(job, context);
+    if (!elsewhere) await requireMakeable(job, context);
     return () => claimMachine(job, context, replaces);
   }
-  const request = await prepareAction(action, job, context);
+  const request = await prepareAction(action, job, elsewhere, context);
   return () => claimForAction(request, job, context);
 }
 
-/** Whether the params of a job name another host; the store refuses one that is not registered. */
+/**
+ * Whether a job will be another host's, which alone can be asked about its machine: the one that the params name (the
+ * store refuses one that is not registered), the one that has the machine, or that of the job before.
+ */
 async function isElsewhere(
   params: JsonObject,
   { store, hostUuid }: MachineJobsContext,
+  replaces?: JobUuid,
 ): Promise<boolean> {
-  const { server } = placeOf(params);
-  if (server === undefined) return false;
-  const found = await store.hosts.find(server);
-  return found.kind !== "found" || found.host.uuid !== hostUuid;
+  const { server, machine } = placeOf(params);
+  if (server !== undefined) {
+    const found = await store.hosts.find(server);
+    return found.kind !== "found" || found.host.uuid !== hostUuid;
+  }
+  if (store.machineReports === null) return false;
+  const owner = machine === undefined ? undefined : await store.machineReports.ownerOf(machine);
+  const before = owner === undefined && replaces !== undefined
+    ? (await store.jobs.get(replaces))?.host ?? undefined
+    : undefined;
+  return (owner ?? before ?? hostUuid) !== hostUuid;
 }
 
 /**
@@ -319,21 +327,23 @@ function newJob(
   };
 }
 
-/** An action on a machine, and the machine as vmadm described it. */
+/** An action on a machine, and the machine as vmadm described it; undefined for one of another host. */
 interface ActionRequest {
   readonly action: MachineAction;
   readonly uuid: MachineUuid;
   readonly options: JsonObject;
-  readonly machine: JsonObject;
+  readonly machine: JsonObject | undefined;
 }
 
 /**
  * Reads the params of a job that acts on a machine, and asks vmadm for the machine.
+ * @param elsewhere whether it is one of another host: what vmadm would say of it is left to the tasks there
  * @throws {AgentError} `invalid_argument`; `not_found`; `host`, `timeout`
  */
 async function prepareAction(
   action: MachineAction,
   { params, target }: JobFields,
+  elsewhere: boolean,
   { store, vmadm }: MachineJobsContext,
 ): Promise<ActionRequest> {
   const uuid = parseUuid<MachineUuid>(params.uuid, "uuid");
@@ -342,6 +352,10 @@ async function prepareAction(
     const message = `Cannot accept target: a job for machine ${uuid} has target ` +
       machineTarget(uuid);
     throw invalidArgument("target", message);
+  }
+  if (elsewhere) {
+    if (action === "eject" && given.files === undefined) throw filesUnknown(uuid);
+    return { action, uuid, options: given, machine: undefined };
   }
   const machine = await vmadm.get(uuid);
   if (machine === null) throw machineNotFound(uuid);
@@ -370,7 +384,16 @@ async function claimForAction(
     if (!same) throw otherJob(holder, target);
     return { kind: "duplicate", job_uuid: holder.uuid };
   }
-  requireOwnMachine(policy, uuid, machine);
-  requireActable(action, uuid, machine, options);
+  if (machine !== undefined) {
+    requireOwnMachine(policy, uuid, machine);
+    requireActable(action, uuid, machine, options);
+  }
   return { kind: "free", job: { ...job, target, machine_uuid: uuid, params } };
+}
+
+function filesUnknown(uuid: MachineUuid): AgentError {
+  const message =
+    `Cannot eject from machine ${uuid}: another host has it, and the files are not named; ` +
+    `expected files, or POST /agent/v1/machines/${uuid}/eject, which that host answers`;
+  return invalidArgument("files", message, "Missing");
 }

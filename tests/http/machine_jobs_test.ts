@@ -69,7 +69,7 @@ Deno.test("without the built-in workflow no machine can be made", async () => {
     const answer = await agent.call("POST", "/agent/v1/machines", REQUEST);
     assertMatch(assertRefused(answer, 404, "ResourceNotFound"), /workflow \S+ is missing/);
     const job = await agent.call("POST", "/jobs", { workflow: PROVISION, ...REQUEST });
-    assertMatch(assertRefused(job, 404, "ResourceNotFound"), /no workflow has uuid/);
+    assertMatch(assertRefused(job, 404, "ResourceNotFound"), /workflow \S+ is missing/);
   });
 });
 

@@ -2,7 +2,7 @@
 
 import { hostEvent } from "../../domain/event.ts";
 import { isHeard, type RegisteredHost } from "../../domain/host.ts";
-import type { HostUuid, MachineUuid } from "../../domain/id.ts";
+import type { HostUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -27,11 +27,11 @@ import type {
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { hostWord } from "./notices.ts";
-import { HOLDS_TARGET } from "../words.ts";
 import { Changed } from "./server.ts";
 import { isText, Values } from "./statements.ts";
 import { failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
 import { noteOutage } from "./job/leases.ts";
+import { ownerOf } from "./job/owner.ts";
 
 const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, public_key,
   generation, seen_at, lease_ms, cordoned, forgotten`;
@@ -201,7 +201,7 @@ export function openMachineReports(db: SharedDatabase, own: string): MachineRepo
     report: (report) => db.write((tx) => writeReport(tx, own, report)),
     list: (filter, page) => db.read((tx) => selectReported(tx, own, filter, page)),
     hosts: () => db.read(async (tx) => ({ now: tx.now, hosts: await selectHosts(tx) })),
-    ownerOf: (uuid) => db.read((tx) => selectOwner(tx, own, uuid)),
+    ownerOf: (uuid) => db.read((tx) => ownerOf(tx, uuid)),
   };
 }
 
@@ -283,22 +283,4 @@ interface ReportedRow {
   readonly name: string;
   readonly reported_at: Instant;
   readonly machine: string;
-}
-
-async function selectOwner(
-  tx: Transaction,
-  own: string,
-  uuid: MachineUuid,
-): Promise<HostUuid | undefined> {
-  // A report says more than the job that is to make the machine.
-  const row = await tx.row<{ host: HostUuid }>(
-    `SELECT found.host FROM (
-       SELECT host, 1 AS place FROM reported_machines WHERE uuid = $2
-       UNION ALL SELECT host, 2 FROM jobs WHERE machine_uuid = $2 AND ${HOLDS_TARGET}
-     ) AS found LEFT JOIN machine_reports r ON r.host = found.host
-      ORDER BY found.host <> $1, found.place, r.reported_at DESC NULLS LAST LIMIT 1`,
-    own,
-    uuid,
-  );
-  return row?.host;
 }
