@@ -80,6 +80,8 @@ const HOST_CHANGES = [
   "cordoned",
   "uncordoned",
   "forgotten",
+  "away",
+  "returned",
 ] as const;
 
 /** Least milliseconds between two progress events of one download or upload. */
@@ -234,10 +236,14 @@ export const EVENT_PAYLOADS = {
         "the disk of the state folder has less free space than its reserve, or enough again; " +
         "`walls_changed`: other walls around guests stand than at the last check, or the first check " +
         "found one that does not stand; `registered`: the host is a new one of the store; `cordoned`, " +
-        "`uncordoned`, `forgotten`: an operator did so.",
+        "`uncordoned`, `forgotten`: an operator did so; `away`: nothing was heard of the host for a lease; " +
+        "`returned`: it is heard again.",
       oneOf(HOST_CHANGES),
     ),
-    detail: about("For people; of a change by an operator the name of the host.", anyText()),
+    detail: about(
+      "For people; the name of the host, where other hosts or an operator say what happened.",
+      anyText(),
+    ),
   }),
 } as const;
 

@@ -48,6 +48,35 @@ fleetTest(
 );
 
 fleetTest(
+  "events say once that a host is away, however many notice, and once that it has returned",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    for (let beat = 1; beat <= 4; beat++) {
+      const now = at(other, instantAfter(T0, beat * LEASE / 3));
+      await now.jobs.renew(lifeOf(OTHER), [], LEASE);
+      await Promise.all([now.jobs.rescue(OTHER), one.jobs.rescue(ONE)]);
+    }
+    const said = async () =>
+      (await other.events.after(0, 10)).events.flatMap((event) =>
+        event.kind === "host" ? [[event.payload.host_uuid, event.payload.change]] : []
+      );
+    const before = [[ONE, "registered"], [OTHER, "registered"], [ONE, "away"]];
+    assertEquals(await said(), before);
+    await one.jobs.renew(lifeOf(ONE), [], LEASE);
+    await one.jobs.renew(lifeOf(ONE), [], LEASE);
+    assertEquals(await said(), [...before, [ONE, "returned"]]);
+    // An agent that was started again is heard by its registration.
+    for (let beat = 5; beat <= 8; beat++) {
+      const now = at(other, instantAfter(T0, beat * LEASE / 3));
+      await now.jobs.renew(lifeOf(OTHER), [], LEASE);
+      await now.jobs.rescue(OTHER);
+    }
+    await register(one, lifeOf(ONE, 2), [lifeOf(ONE)]);
+    assertEquals((await said()).slice(4), [[ONE, "away"], [ONE, "returned"]]);
+  },
+);
+
+fleetTest(
   "a second agent with the uuid of a host that lives is refused",
   async ({ one, other }) => {
     await register(one, lifeOf(ONE));

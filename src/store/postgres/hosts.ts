@@ -30,11 +30,11 @@ import { hostWord } from "./notices.ts";
 import { Changed } from "./server.ts";
 import { isText, Values } from "./statements.ts";
 import { failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
-import { noteOutage } from "./job/leases.ts";
+import { noteOutage, noteReturn } from "./job/leases.ts";
 import { ownerOf } from "./job/owner.ts";
 
 const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, public_key,
-  generation, seen_at, lease_ms, cordoned, forgotten`;
+  generation, seen_at, lease_ms, cordoned, forgotten, away`;
 
 /** A row of COLUMNS. */
 interface HostRow extends Omit<RegisteredHost, "capabilities" | "brands"> {
@@ -42,6 +42,7 @@ interface HostRow extends Omit<RegisteredHost, "capabilities" | "brands"> {
   /** Lists, as JSON. */
   readonly capabilities: string;
   readonly brands: string;
+  readonly away: boolean;
 }
 
 /** The part of the store about hosts. @param own the host of this agent, which sends what a lost one cannot */
@@ -67,7 +68,7 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
 }
 
 function listed(
-  { capabilities, brands, incarnation: _, ...row }: HostRow,
+  { capabilities, brands, incarnation: _, away: _away, ...row }: HostRow,
   now: Instant,
 ): ListedHost {
   // The texts were made by this store from lists of words.
@@ -130,7 +131,7 @@ async function register(
      ON CONFLICT (uuid) DO UPDATE
         SET incarnation = $2, name = $3, version = $4, capabilities = $5, slots = $6, brands = $7,
             address = $8, generation = hosts.generation + (hosts.incarnation <> $2)::int,
-            seen_at = $9, lease_ms = $10, public_key = $12
+            seen_at = $9, lease_ms = $10, public_key = $12, away = false
       WHERE hosts.incarnation = $11`,
     uuid,
     incarnation,
@@ -148,6 +149,7 @@ async function register(
   const row = written === 1 ? await lockHost(tx, uuid) : undefined;
   if (row === undefined) throw new Changed(`Cannot register host ${uuid}: it has just been`);
   if (found === undefined) await insertEvent(tx, hostEvent(row.uuid, "registered", row.name));
+  else if (found.away) await noteReturn(tx, row);
   return { kind: "registered", host: listed(row, tx.now) };
 }
 

@@ -153,7 +153,9 @@ const JOB_TABLES = `
     seen_at ${TEXT} NOT NULL,
     lease_ms BIGINT NOT NULL CHECK (lease_ms > 0),
     cordoned BOOLEAN NOT NULL DEFAULT false,
-    forgotten BOOLEAN NOT NULL DEFAULT false
+    forgotten BOOLEAN NOT NULL DEFAULT false,
+    -- Whether an event says that it is away.
+    away BOOLEAN NOT NULL DEFAULT false
   );
 
   -- What hosts last reported of their machines. One row of a host says when, so that machines that stay as they are

@@ -1,6 +1,7 @@
 // Leases: until when the jobs of a runner are its own although nothing is heard of it. A job of a host is queued
 // again by that host alone, however long it is away. Signs of life of hosts come with renewals.
 
+import { hostEvent } from "../../../domain/event.ts";
 import { type Admission, admissionOf, type RegisteredHost } from "../../../domain/host.ts";
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
@@ -10,6 +11,7 @@ import { CLAIM_BYTES, standingOf } from "../../rules.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
+import { insertEvent } from "../events.ts";
 import { failLostJobs } from "./lost.ts";
 import { insertInterrupted } from "./attempts.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
@@ -137,6 +139,7 @@ export async function rescueJobs(
 ): Promise<number> {
   await failLostJobs(tx, runner);
   if (!await doLeasesEnd(tx)) return 0;
+  await noteAbsences(tx);
   const held = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs
       WHERE queue = ANY($1) AND runner_id IS NOT NULL AND runner_id <> $2
@@ -213,10 +216,39 @@ async function writeSign(
   tx: Transaction,
   { runner_id }: { readonly runner_id: RunnerId },
 ): Promise<Admission> {
-  const row = await tx.row<Pick<RegisteredHost, "cordoned" | "forgotten">>(
-    "UPDATE hosts SET seen_at = $2 WHERE uuid = $1 RETURNING cordoned, forgotten",
+  const row = await tx.row<SignedHost>(
+    `UPDATE hosts SET seen_at = $2, away = false
+       FROM (SELECT uuid, away FROM hosts WHERE uuid = $1 FOR UPDATE) AS before
+      WHERE hosts.uuid = before.uuid
+     RETURNING hosts.uuid, name, cordoned, forgotten, before.away AS was_away`,
     runner_id,
     tx.now,
   );
-  return row === undefined ? "open" : admissionOf(row);
+  if (row === undefined) return "open";
+  if (row.was_away) await noteReturn(tx, row);
+  return admissionOf(row);
+}
+
+type SignedHost = Pick<RegisteredHost, "uuid" | "name" | "cordoned" | "forgotten"> & {
+  readonly was_away: boolean;
+};
+
+/** Says that a host is heard again. */
+export async function noteReturn(
+  tx: Transaction,
+  { uuid, name }: Pick<RegisteredHost, "uuid" | "name">,
+): Promise<void> {
+  await insertEvent(tx, hostEvent(uuid, "returned", name));
+}
+
+/** Says once of each host that it is away. */
+async function noteAbsences(tx: Transaction): Promise<void> {
+  const hosts = await tx.rows<Pick<RegisteredHost, "uuid" | "name">>(
+    `UPDATE hosts SET away = true
+      WHERE NOT away AND NOT forgotten
+        AND seen_at::timestamptz + lease_ms * interval '1 millisecond' <= $1::timestamptz
+     RETURNING uuid, name`,
+    tx.now,
+  );
+  for (const { uuid, name } of hosts) await insertEvent(tx, hostEvent(uuid, "away", name));
 }
