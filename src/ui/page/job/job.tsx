@@ -4,6 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Button, Tabs } from "../../part/controls.tsx";
+import { useHosts } from "../../part/hosts.tsx";
 import { Banner } from "../../part/message.tsx";
 import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
 import { announce, nameTab, useStateAnnounced } from "../../browser/tab.ts";
@@ -80,8 +81,14 @@ function tasksDone({ state, task, tasks_done }: JobView): number {
   return state === "failed" && task?.phase === "chain" ? task.index : tasks_done;
 }
 
+function hostText({ host, host_state }: JobView): string {
+  if (host === null) return "any";
+  return host_state === null || host_state === "connected" ? host : `${host}, ${host_state}`;
+}
+
 function Facts({ job }: { job: JobView }): JSX.Element {
   const { progress } = job;
+  const several = useHosts().length > 0;
   const seconds = durationOf(job);
   return (
     <dl class="facts">
@@ -115,6 +122,12 @@ function Facts({ job }: { job: JobView }): JSX.Element {
               ? job.target
               : <a href={`/ui/machines/${job.machine.uuid}`}>{job.machine.alias ?? job.target}</a>}
           </dd>
+        </div>
+      )}
+      {several && (
+        <div>
+          <dt>Host</dt>
+          <dd class="wrap">{hostText(job)}</dd>
         </div>
       )}
       {progress !== null && job.state === "running" && (

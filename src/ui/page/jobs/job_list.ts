@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import { read, wordsOf } from "../../client/client.ts";
 import { type EventHandlers, follow, type JobEvent } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
+import { isOfHost } from "../../part/hosts.tsx";
 
 /** A job as lists show it. */
 export type JobSummary = Schemas["JobSummary"];
@@ -12,7 +13,15 @@ export type JobSummary = Schemas["JobSummary"];
 export const STATES = ["queued", "running", "waiting", "succeeded", "failed", "canceled"] as const;
 
 /** The keys of the address that filter jobs; each is one of the API's. */
-export const FILTER_KEYS = ["state", "search", "name", "since", "until", "target"] as const;
+export const FILTER_KEYS = [
+  "state",
+  "search",
+  "name",
+  "host",
+  "since",
+  "until",
+  "target",
+] as const;
 
 const JOBS_PER_PAGE = 100;
 /** As many as the agent sends at once. */
@@ -214,6 +223,7 @@ function fits(job: JobSummary, query: URLSearchParams): boolean {
     const wanted = query.get(key);
     if (wanted !== null && job[key] !== wanted) return false;
   }
+  if (!isOfHost(job, query.get("host"))) return false;
   const since = query.get("since");
   if (since !== null && Date.parse(job.created_at) < Date.parse(since)) return false;
   const until = query.get("until");

@@ -6,6 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { mayChange, read } from "../../client/client.ts";
 import { cliOf, RUN_WORDS } from "../../client/curl.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
+import { HostSelect, useHosts } from "../../part/hosts.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
 import { Badge, clock, durationOf, REASONS, spanText, Time, Uuid } from "../../part/shown.tsx";
@@ -124,6 +125,7 @@ function Filter(): JSX.Element {
         <span>Workflow</span>
         <FilterText name="name" type="text" placeholder="any" words={names} />
       </label>
+      <HostSelect />
       <label>
         <span>Created</span>
         <TimeSelect />
@@ -132,7 +134,14 @@ function Filter(): JSX.Element {
         <Button
           kind="quiet"
           onClick={() =>
-            setQuery({ search: null, name: null, since: null, until: null, target: null })}
+            setQuery({
+              search: null,
+              name: null,
+              host: null,
+              since: null,
+              until: null,
+              target: null,
+            })}
         >
           Clear
         </Button>
@@ -205,14 +214,16 @@ function TimeSelect(): JSX.Element {
   );
 }
 
-const COLUMNS = [
+const COLUMNS: readonly { readonly key: string; readonly title: string }[] = [
   { key: "state", title: "State" },
   { key: "name", title: "Workflow" },
   { key: "step", title: "Step or error" },
   { key: "target", title: "Target" },
   { key: "duration", title: "Duration" },
   { key: "created", title: "Created" },
-] as const;
+];
+/** Where the store has several hosts. */
+const WITH_HOST = COLUMNS.toSpliced(3, 0, { key: "host", title: "Host" });
 
 /** The jobs that are selected, by their uuids, as they were last seen. */
 type Selected = { value: ReadonlyMap<string, JobSummary> };
@@ -233,8 +244,11 @@ function JobRows({ list, selected }: JobRowsProps): JSX.Element {
     const known = rows.filter(({ uuid }) => selected.value.has(uuid));
     if (known.length > 0) selected.value = new Map([...selected.value, ...byUuid(known)]);
   }, [rows]);
+  const several = useHosts().length > 0;
   if (rows.length === 0) return <NoJobs list={list} />;
   const selects = mayChange();
+  const columns = several ? WITH_HOST : COLUMNS;
+  const table = several ? "jobs-table jobs-table-host" : "jobs-table";
   const all = rows.every(({ uuid }) => selected.value.has(uuid));
   const box = {
     key: "select",
@@ -251,8 +265,8 @@ function JobRows({ list, selected }: JobRowsProps): JSX.Element {
     <>
       <Rows
         label="Jobs"
-        name={selects ? "jobs-table jobs-table-select" : "jobs-table"}
-        columns={selects ? [box, ...COLUMNS] : COLUMNS}
+        name={selects ? `${table} jobs-table-select` : table}
+        columns={selects ? [box, ...columns] : columns}
         rows={rows}
         keyOf={({ uuid }) => uuid}
         cellsOf={(job) => ({
@@ -299,6 +313,7 @@ function cellsOf(job: JobSummary): Record<string, JSX.Element> {
       </>
     ),
     step: <Step job={job} />,
+    host: <span class="muted" title={job.host_uuid ?? undefined}>{job.host ?? "any"}</span>,
     target: (
       <span class="muted" title={job.target ?? undefined}>{job.machine?.alias ?? job.target}</span>
     ),

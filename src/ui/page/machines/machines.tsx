@@ -6,9 +6,10 @@ import { mayChange, readAged, wordsOf } from "../../client/client.ts";
 import { cliOf, CREATE_WORDS } from "../../client/curl.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
 import { addressesText, sizeText } from "../../part/device.tsx";
+import { HostSelect, isOfHost, useHosts } from "../../part/hosts.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
-import { clock, MachineBadge, machineStateText, Time, Uuid } from "../../part/shown.tsx";
+import { clock, MachineBadge, machineStateText, spanText, Time, Uuid } from "../../part/shown.tsx";
 import { nameTab } from "../../browser/tab.ts";
 import { place, setQuery } from "../../browser/route.ts";
 import { signal } from "@preact/signals";
@@ -71,7 +72,10 @@ function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Ele
   const { query } = place.value;
   const search = query.get("search") ?? "";
   const state = query.get("state") ?? "";
-  const found = machines.filter((machine) => hasText(machine, search.trim().toLowerCase()));
+  const host = query.get("host");
+  const found = machines.filter((machine) =>
+    isOfHost(machine, host) && hasText(machine, search.trim().toLowerCase())
+  );
   const rows = state === "" ? found : found.filter((machine) => machine.state === state);
   return (
     <>
@@ -86,8 +90,14 @@ function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Ele
             onInput={(event) => setQuery({ search: event.currentTarget.value })}
           />
         </label>
-        {search !== "" && (
-          <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
+        <HostSelect />
+        {(search !== "" || host !== null) && (
+          <Button
+            kind="quiet"
+            onClick={() => setQuery({ search: null, host: null })}
+          >
+            Clear
+          </Button>
         )}
       </form>
       <div id="machines" role="tabpanel" aria-label="Machines of this state">
@@ -127,7 +137,7 @@ function StateTabs(
   );
 }
 
-const COLUMNS = [
+const COLUMNS: readonly { readonly key: string; readonly title: string }[] = [
   { key: "state", title: "State" },
   { key: "name", title: "Machine" },
   { key: "address", title: "Address" },
@@ -136,15 +146,18 @@ const COLUMNS = [
   { key: "disk", title: "Disks" },
   { key: "medium", title: "Medium" },
   { key: "created", title: "Created" },
-] as const;
+];
+/** Where the store has several hosts. */
+const WITH_HOST = COLUMNS.toSpliced(3, 0, { key: "host", title: "Host" });
 
 function MachineRows({ rows }: { rows: readonly ListedMachine[] }): JSX.Element {
+  const several = useHosts().length > 0;
   return (
     <>
       <Rows
         label="Machines"
-        name="machines-table"
-        columns={COLUMNS}
+        name={several ? "machines-table machines-table-host" : "machines-table"}
+        columns={several ? WITH_HOST : COLUMNS}
         rows={rows}
         keyOf={({ uuid }) => uuid}
         cellsOf={cellsOf}
@@ -173,6 +186,7 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
       </>
     ),
     address: <span class="number" title={addresses}>{addresses}</span>,
+    host: <HostCell machine={machine} />,
     brand: <span class="muted">{brand}</span>,
     ram: (
       <span class="number" title={`${vcpus ?? "?"} vcpus`}>
@@ -183,6 +197,12 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
     medium: <span class="muted" title={medium ?? undefined}>{medium}</span>,
     created: created_at === null ? null : <Time at={created_at} />,
   };
+}
+
+/** The host, and how old its report is when it is not this agent's own. */
+function HostCell({ machine: { host, age_seconds } }: { machine: ListedMachine }): JSX.Element {
+  const age = age_seconds === null ? undefined : `as reported ${spanText(age_seconds)} ago`;
+  return <span class="muted" title={age}>{host}</span>;
 }
 
 // The machines of the host, read at the start and again when a job of one has begun or ended.
