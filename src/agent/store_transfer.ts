@@ -23,15 +23,18 @@ import { sharedServer } from "./store.ts";
  */
 export async function moveStore(config: Config, way: "there" | "back"): Promise<MoveReport> {
   const server = await sharedServer(config);
-  const { moveBack, moveToShared } = await import("../store/postgres/transfer.ts");
+  const { knowsHost, moveBack, moveToShared } = await import("../store/postgres/transfer.ts");
   const state = await takeStateDir(config.state_dir.value, randomUuid);
   try {
     const found = await readMoveMark(state.path);
-    if (found !== undefined && found.url !== server.url) {
-      throw new AgentError("conflict", `Cannot move: the jobs went to ${found.url} before`);
-    }
     const host = state.runner.life.runner_id;
     if (found !== undefined) requireMoved(found, host);
+    const isElsewhere = found !== undefined && found.url !== server.url;
+    if (isElsewhere && !(await knowsHost(server, host))) {
+      const words =
+        `the jobs went to ${found.url}, and the database at ${server.url} has no host ${host}`;
+      throw new AgentError("conflict", `Cannot move: ${words}`);
+    }
     const from = openMovedRows(join(state.path, DATABASE_NAME));
     const mark = (word: MoveMark["word"]) =>
       writeMoveMark(state.path, { word, url: server.url, host });
@@ -45,7 +48,12 @@ export async function moveStore(config: Config, way: "there" | "back"): Promise<
         return report;
       }
       if (found?.word === "moved") {
-        throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
+        if (!isElsewhere) {
+          throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
+        }
+        // Only the address has changed. What was removed there since must not come again.
+        await mark("moved");
+        return { workflows: 0, jobs: 0, claims: 0, passed: 0 };
       }
       const report = await moveToShared(server, host, from, () => mark("moving"));
       await mark("moved");

@@ -157,7 +157,8 @@ const MOVE: Command = {
   notes: [
     "It copies workflows, jobs with results, log and keys, and claims of machines. The state folder keeps\n" +
     "them, and an agent does not start on them there. A move that was cut off goes on when it is called\n" +
-    "again. The way back is open until a job of this host is new, or has gone on.",
+    "again. The way back is open until a job of this host is new, or has gone on. When the database has another\n" +
+    "address, `db move` with the new one moves nothing, and lets the agent start on it.",
   ],
   shared: "output",
   async run(call) {

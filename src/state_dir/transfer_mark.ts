@@ -60,8 +60,10 @@ export async function requireJobsHere(
   const why = {
     moving: "a move of the jobs was cut off: go on with `zonewright db move`, or add --back",
     moved:
-      `the jobs were moved to ${mark.url}: set store, or move them with \`zonewright db move --back\``,
-    returning: "a move of the jobs was cut off: go on with `zonewright db move --back`",
+      `the jobs were moved to ${mark.url}: set store, or move them with \`zonewright db move --back\`; ` +
+      "if the database has another address now, say so with `zonewright db move`",
+    returning:
+      "a move of the jobs was cut off: go on with `zonewright db move --back`, or without --back",
   }[mark.word];
   throw new AgentError("conflict", `Cannot use the store: ${why}`);
 }

@@ -54,7 +54,8 @@ async function withMove(run: (move: Move) => Promise<void>): Promise<void> {
         store,
         move: (...flags) =>
           runProgram(programOfRun(), [
-            ...["db", "move", "--json", "--state-dir", state, ...store, ...flags],
+            ...["db", "move", "--json", "--state-dir", state],
+            ...(flags.includes("--store") ? flags : [...store, ...flags]),
           ]),
         start: async (...flags) => {
           const args = ["--host", "simulated", ...flags];
@@ -223,6 +224,65 @@ postgresTest(
       assertStringIncludes(late.stderr, "is new");
       assertStringIncludes(await refused(), "the jobs were moved to");
       assertEquals(await (await start(...store)).stop(), 0);
+    }),
+);
+
+postgresTest(
+  "a job that is changed while it is moved back stays, and nothing is lost",
+  () =>
+    withMove(async ({ server, move, start }) => {
+      const alone = await start();
+      const { held } = await work(alone);
+      await alone.stop();
+      assertEquals((await move()).code, 0);
+      // As an agent of another host changes it; the command has looked at all jobs, and waits for this one.
+      const db = new SharedDatabase({ url: server.url("fleet"), deadlineMs: 60_000 });
+      const [holding, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const canceling = db.write(async (tx) => {
+        await tx.run("UPDATE jobs SET lease = lease + 1 WHERE uuid = $1", held);
+        holding.resolve();
+        await release.promise;
+      });
+      await Promise.race([holding.promise, canceling]);
+      const back = move("--back");
+      const waits = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+      await until("the command to wait", async () => await server.sql(waits) !== "0");
+      release.resolve();
+      await canceling;
+      await db.close();
+      const { code, stderr } = await back;
+      assertEquals(code, 6, stderr);
+      assertStringIncludes(stderr, `job ${held} of this host has gone on since`);
+      const kept = `SELECT count(*) FROM jobs WHERE uuid = '${held}'`;
+      assertEquals(await server.sql(kept, "fleet"), "1");
+      assertEquals((await move()).code, 0);
+      assertEquals(await server.sql("SELECT count(*) FROM jobs", "fleet"), String(JOBS + 2));
+    }),
+);
+
+postgresTest(
+  "an agent goes on when its database has another address, and refuses one that does not have its host",
+  () =>
+    withMove(async ({ server, store, move, start, refused }) => {
+      const alone = await start();
+      const { jobs, said } = await work(alone);
+      await alone.stop();
+      assertEquals((await move()).code, 0);
+      await (await start(...store)).stop();
+      await server.sql("CREATE ROLE other LOGIN");
+      const owner = { url: server.url("fleet"), deadlineMs: 60_000 };
+      await migrateSharedDatabase(owner, { agent: "other" });
+      const moved = ["--store", server.url("fleet", "other")];
+      assertStringIncludes(await refused(...moved), "if the database has another address now");
+      await server.sql("CREATE DATABASE empty");
+      await migrateSharedDatabase({ ...owner, url: server.url("empty") }, { agent: "other" });
+      const wrong = await move("--store", server.url("empty", "other"));
+      assertEquals(wrong.code, 6, wrong.stderr);
+      assertStringIncludes(wrong.stderr, "has no host");
+      const right = await move(...moved);
+      assertEquals(right.code, 0, right.stderr);
+      const again = await start(...moved);
+      assertEquals(await saidOf(again, jobs), said);
     }),
 );
 

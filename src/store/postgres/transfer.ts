@@ -55,7 +55,7 @@ export async function moveToShared(
       const batch = from.jobs(after, JOBS_AT_ONCE);
       const last = batch.at(-1);
       if (last === undefined) break;
-      made += await db.write((tx) => insertJobs(tx, batch, insert));
+      made += await db.write((tx) => insertJobs(tx, host, batch, insert));
       jobs += batch.length;
       after = last.id;
     }
@@ -83,7 +83,7 @@ export async function moveBack(
       const batch = to.jobs(after, JOBS_AT_ONCE);
       const last = batch.at(-1);
       if (last === undefined) break;
-      removed += await db.write((tx) => deleteJobs(tx, host, batch));
+      removed += await db.write((tx) => deleteJobs(tx, host, batch, to));
       jobs += batch.length;
       after = last.id;
     }
@@ -95,9 +95,23 @@ export async function moveBack(
         host,
       )
     );
+    // What other agents have accepted for the host meanwhile.
+    await requireUnchanged(db, host, to);
     const whole = { workflows: 0, jobs, claims: claims.length };
     return { ...whole, passed: jobs + claims.length - removed };
   });
+}
+
+/**
+ * Whether a host is one of a shared database, so that another address of it leads to the jobs that were moved.
+ * @throws {AgentError} `overloaded`; `other_schema`
+ */
+export async function knowsHost(server: ServerOptions, host: string): Promise<boolean> {
+  const sql = "SELECT 1 AS found FROM hosts WHERE uuid = $1";
+  return await withDatabase(
+    server,
+    (db) => db.read(async (tx) => await tx.row(sql, host) !== undefined),
+  );
 }
 
 /** @throws {AgentError} `conflict` for a forgotten host, whose jobs would fail as they come */
@@ -153,26 +167,39 @@ function inserter(columns: SharedColumns, added: MovedRow): Insert {
 
 async function insertJobs(
   tx: Transaction,
+  host: string,
   batch: readonly MovedJob[],
   insert: Insert,
 ): Promise<number> {
   const made: number[] = [];
-  for (const job of batch) made.push(...await insertJob(tx, job, insert));
+  for (const job of batch) made.push(...await insertJob(tx, host, job, insert));
   // They have happened elsewhere, and long ago: nobody waits for them.
   await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", made);
   return made.length;
 }
 
 /** @returns its id, or nothing when it is there already */
-async function insertJob(tx: Transaction, job: MovedJob, insert: Insert): Promise<number[]> {
+async function insertJob(
+  tx: Transaction,
+  host: string,
+  job: MovedJob,
+  insert: Insert,
+): Promise<number[]> {
   const { uuid, row, definition } = job;
   const definition_id = await definitionFor(tx, workflowOf(definition));
   // What keeps it is counted as it is inserted.
   const moved = { ...row, definition_id, kept: 0 };
   await requireAlone(tx, row);
-  if (await insert(tx, "jobs", moved, "uuid") === 0) return [];
-  const job_id = (await tx.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = $1", uuid))?.id;
-  if (job_id === undefined) throw new Error(`Cannot move job ${uuid}: no row came`);
+  const made = await insert(tx, "jobs", moved, "uuid");
+  const sql = "SELECT id, host FROM jobs WHERE uuid = $1";
+  const there = await tx.row<{ id: number; host: string | null }>(sql, uuid);
+  if (there === undefined) throw new Error(`Cannot move job ${uuid}: no row came`);
+  if (there.host !== host) {
+    const message = `Cannot move job ${uuid}: the database has it as a job of host ${there.host}`;
+    throw new AgentError("conflict", message);
+  }
+  if (made === 0) return [];
+  const job_id = there.id;
   for (const part of job.results) {
     await insert(tx, "task_results", { ...part, job_id }, "job_id, phase, position");
   }
@@ -225,7 +252,7 @@ async function requireUnchanged(db: SharedDatabase, host: string, to: MovedRows)
   }
   for (let after = 0;;) {
     const rows = await db.read((tx) =>
-      tx.rows<{ id: number; uuid: string; standing: string }>(
+      tx.rows<StandingJob>(
         `SELECT id, uuid, ${STANDING} AS standing FROM jobs WHERE host = $1 AND id > $2
           ORDER BY id LIMIT $3`,
         host,
@@ -233,29 +260,42 @@ async function requireUnchanged(db: SharedDatabase, host: string, to: MovedRows)
         JOBS_AT_ONCE,
       )
     );
-    for (const { uuid, standing } of rows) {
-      const before = to.standing(uuid);
-      if (before === standing) continue;
-      const why = before === undefined ? "is new" : "has gone on since";
-      const words = `job ${uuid} of this host ${why}, and the state folder does not have that`;
-      throw new AgentError("conflict", `Cannot move back: ${words}`);
-    }
+    for (const row of rows) requireStanding(row, to);
     const last = rows.at(-1);
     if (last === undefined) return;
     after = last.id;
   }
 }
 
+/** How a job stands in the shared database. */
+interface StandingJob {
+  readonly id: number;
+  readonly uuid: string;
+  readonly standing: string;
+}
+
+function requireStanding({ uuid, standing }: StandingJob, to: MovedRows): void {
+  const before = to.standing(uuid);
+  if (before === standing) return;
+  const why = before === undefined ? "is new" : "has gone on since";
+  const words = `job ${uuid} of this host ${why}, and the state folder does not have that`;
+  throw new AgentError("conflict", `Cannot move back: ${words}`);
+}
+
 async function deleteJobs(
   tx: Transaction,
   host: string,
   batch: readonly MovedJob[],
+  to: MovedRows,
 ): Promise<number> {
-  const rows = await tx.rows<{ id: number; definition_id: number }>(
-    "SELECT id, definition_id FROM jobs WHERE uuid = ANY($1) AND host = $2",
+  const rows = await tx.rows<StandingJob & { readonly definition_id: number }>(
+    `SELECT id, uuid, definition_id, ${STANDING} AS standing FROM jobs
+      WHERE uuid = ANY($1) AND host = $2 FOR UPDATE`,
     batch.map(({ uuid }) => uuid),
     host,
   );
+  // A caller may have canceled one through another agent since all were looked at.
+  for (const row of rows) requireStanding(row, to);
   const ids = rows.map(({ id }) => id);
   await tx.run("DELETE FROM jobs WHERE id = ANY($1::bigint[])", ids);
   await tx.run("DELETE FROM job_log WHERE job_id = ANY($1::bigint[])", ids);
