@@ -70,6 +70,7 @@ const LONG: readonly string[] = [
   "tests/sandbox/self_test_test.ts",
   "tests/service/upgrade_test.ts",
   "tests/store/outage_test.ts",
+  "tests/store/postgres_failover_test.ts",
   "tests/store/postgres_migration_test.ts",
   "tests/store/postgres_readers_test.ts",
   "tests/store/postgres_sessions_test.ts",

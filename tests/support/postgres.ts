@@ -75,6 +75,8 @@ export function postgresFolder(): string | undefined {
 interface ServerOptions {
   readonly detached?: boolean;
   readonly around?: readonly string[];
+  /** The server whose standby it is to be, by the name STANDBY. */
+  readonly of?: PostgresServer;
 }
 
 /**
@@ -83,13 +85,13 @@ interface ServerOptions {
  * @param settings further ones of the server, as `name=value`
  * @param address for TCP; none unless given
  * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it last; `around`: a program with
- * its arguments, run by this user, that runs the server
+ * its arguments, run by this user, that runs the server; `of`: it begins as a standby of that one
  */
 export async function startPostgres(
   parent: string,
   settings: readonly string[] = ["fsync=off"],
   address?: ServerAddress,
-  { detached = false, around = [] }: ServerOptions = {},
+  { detached = false, around = [], of }: ServerOptions = {},
 ): Promise<PostgresServer> {
   const programs = postgresFolder();
   if (programs === undefined) throw new Error("Cannot start PostgreSQL: it is not installed");
@@ -102,7 +104,10 @@ export async function startPostgres(
   const data = `${folder}/data`;
   const port = `${address?.port ?? DEFAULT_PORT}`;
   const auth = ["--auth=trust", "--username=owner", "--encoding=UTF8", "--no-locale"];
-  await finished(command(`${programs}/initdb`, ["--no-sync", ...auth, "-D", data], folder));
+  const first = of === undefined
+    ? command(`${programs}/initdb`, ["--no-sync", ...auth, "-D", data], folder)
+    : command(`${programs}/pg_basebackup`, [...copying(of), "-D", data], folder);
+  await finished(first);
   if (address !== undefined) {
     const lines = `local all all trust\n${address.admits}\n`;
     await Deno.writeTextFile(`${data}/pg_hba.conf`, lines);
@@ -147,6 +152,15 @@ export async function startPostgres(
     // The fast shutdown: sessions are ended.
     stop: () => running.end("SIGINT"),
   };
+}
+
+/** The name of a standby, by which it may count for commits. */
+export const STANDBY = "second";
+
+/** How a standby copies its first, and follows it from then on. */
+function copying({ folder }: PostgresServer): string[] {
+  const first = `host=${folder} user=owner application_name=${STANDBY}`;
+  return ["--no-sync", "--checkpoint=fast", "--write-recovery-conf", "-d", first];
 }
 
 /** Starts the server's process, and waits until it answers. */

@@ -6,8 +6,8 @@ export interface ServerRelay {
   url(database: string, user?: string): string;
   /** Breaks every connection, and takes no new one. */
   cut(): void;
-  /** Takes connections again. */
-  mend(): void;
+  /** Takes connections again. @param server the folder of another server's socket, to lead there from now on */
+  mend(server?: string): void;
   /**
    * Passes on the next piece to the server that has this text, waits until the server has answered, and breaks the
    * connection instead of passing the answer on.
@@ -21,6 +21,7 @@ export interface ServerRelay {
 export function openServerRelay(folder: string, server: string): ServerRelay {
   const name = ".s.PGSQL.5432";
   const open = new Set<Deno.Conn>();
+  let leadsTo = server;
   const decoder = new TextDecoder();
   let lost: { readonly text: string; readonly done: () => void } | undefined;
   let listener: Deno.Listener | undefined;
@@ -44,7 +45,7 @@ export function openServerRelay(folder: string, server: string): ServerRelay {
     }
   };
   const relay = async (client: Deno.Conn) => {
-    const host = await Deno.connect({ transport: "unix", path: `${server}/${name}` });
+    const host = await Deno.connect({ transport: "unix", path: `${leadsTo}/${name}` });
     open.add(client).add(host);
     let losing: (() => void) | undefined;
     void pass(client, host, (bytes) => {
@@ -59,7 +60,8 @@ export function openServerRelay(folder: string, server: string): ServerRelay {
       return losing === undefined;
     });
   };
-  const mend = () => {
+  const mend = (other = leadsTo) => {
+    leadsTo = other;
     const listening = Deno.listen({ transport: "unix", path: `${folder}/${name}` });
     listener = listening;
     void (async () => {
