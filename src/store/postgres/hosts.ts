@@ -203,7 +203,7 @@ export function openMachineReports(db: SharedDatabase, own: string): MachineRepo
     report: (report) => db.write((tx) => writeReport(tx, own, report)),
     list: (filter, page) => db.read((tx) => selectReported(tx, own, filter, page)),
     hosts: () => db.read(async (tx) => ({ now: tx.now, hosts: await selectHosts(tx) })),
-    ownerOf: (uuid) => db.read((tx) => ownerOf(tx, uuid)),
+    ownerOf: (uuid) => db.read((tx) => ownerOf(tx, uuid, own)),
   };
 }
 

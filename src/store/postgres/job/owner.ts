@@ -14,11 +14,12 @@ const KNOWN = "NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = found.host AND
 /**
  * The host that has a machine: whose job has claimed it or acts on it, else the one that the latest of two says, the last
  * report that shows it or the last job on it that succeeded. After its deletion no host has it, but one that has parts
- * of it left.
+ * of it left. Of several that report it, the host of this agent comes before the others.
  */
 export async function ownerOf(
   tx: Transaction,
   machine: string,
+  own: string,
 ): Promise<HostUuid | undefined> {
   const claims = await tx.rows<{ host: HostUuid; is_left: boolean }>(
     `SELECT host, is_left FROM (
@@ -30,17 +31,19 @@ export async function ownerOf(
     machine,
   );
   const held = claims.find(({ is_left }) => !is_left);
-  return held?.host ?? await lastOwnerOf(tx, machine) ?? claims[0]?.host;
+  return held?.host ?? await lastOwnerOf(tx, machine, own) ?? claims[0]?.host;
 }
 
 async function lastOwnerOf(
   tx: Transaction,
   machine: string,
+  own: string,
 ): Promise<HostUuid | undefined> {
   const reported = await tx.row<{ host: HostUuid; reported_at: Instant }>(
     `SELECT host, reported_at FROM reported_machines found JOIN machine_reports USING (host)
-      WHERE found.uuid = $1 AND ${KNOWN} ORDER BY reported_at DESC LIMIT 1`,
+      WHERE found.uuid = $1 AND ${KNOWN} ORDER BY host <> $2, reported_at DESC LIMIT 1`,
     machine,
+    own,
   );
   const ended = await tx.row<{ host: HostUuid; finished_at: Instant; deletes: boolean }>(
     `SELECT host, finished_at, workflow_uuid = $3 AS deletes FROM jobs found

@@ -27,7 +27,7 @@ export async function queueFor(
   if (isFree(propsOf(job))) return { kind: "queue", queue: ANY_HOST, host: null };
   const { server, machine } = placeOf(job.params);
   if (server !== undefined) return await queueOfHost(tx, server);
-  const owner = machine === undefined ? undefined : await ownerOf(tx, machine);
+  const owner = machine === undefined ? undefined : await ownerOf(tx, machine, own);
   const host = owner ?? (await isUsable(tx, before) ? before : undefined) ?? own;
   return { kind: "queue", queue: host, host };
 }
