@@ -264,8 +264,10 @@ export function openOwnMachines(
       const create = Symbol(uuid);
       let claimed = false;
       const claiming = async () => {
-        await insist(() => machineClaims.take({ uuid, host: transport.host, job_uuid }));
-        claimed = true;
+        claimed = await insist(() => machineClaims.take({ uuid, host: transport.host, job_uuid }));
+        if (claimed) return;
+        const message = `Cannot create machine ${uuid}: this host no longer has job ${job_uuid}`;
+        throw new AgentError("aborted", message);
       };
       // A create with a taken uuid makes nothing, and gives no right to its owner's machine.
       if (!anyMachine() && await vmadm.get(uuid, { signal }) === null) begun.set(create, uuid);

@@ -46,13 +46,20 @@ export interface LeftFilter {
 export interface MachineClaimStore {
   /**
    * Assigns the machine to this job, replacing any earlier claim of this host.
+   * @param lease the claim on the job under which it is taken, where it may be another by now
    * @returns whether there is such a job; nothing is claimed for another
    */
-  take(machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">): Promise<boolean>;
+  take(
+    machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
+    lease?: number,
+  ): Promise<boolean>;
   /** The claim of this host. */
   get(uuid: MachineUuid): Promise<MachineClaim | undefined>;
-  /** Drops the claim of this job, when nothing is left or the machine belongs to another. */
-  release(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
+  /**
+   * Drops the claim of this job, when nothing is left or the machine belongs to another.
+   * @param lease as that of take()
+   */
+  release(uuid: MachineUuid, job_uuid: JobUuid, lease?: number): Promise<void>;
   /** Drops a leftover at the operator's request, although parts of it may still exist. */
   drop(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
   /** Drops the claims of jobs that succeeded. */

@@ -44,7 +44,7 @@ function attemptOf(job: Job, number: number, fields: Partial<AttemptRecord> = {}
 }
 
 /** A first attempt that failed, with the wait before the next one. */
-function waiting(job: Job, wait_seconds: number): AttemptRecord {
+export function waiting(job: Job, wait_seconds: number): AttemptRecord {
   return attemptOf(job, 1, { attempt: failedOf(job, 1, { wait_seconds }) });
 }
 

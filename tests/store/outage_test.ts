@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import type { JobUuid, MachineUuid, RunnerId, WorkflowUuid } from "../../src/domain/id.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { TaskEvent } from "../../src/domain/job/state.ts";
 import type { JobNotice } from "../../src/store/host_store.ts";
@@ -17,6 +17,8 @@ import { OUTAGE, postgresFolder, type PostgresServer, startPostgres } from "../s
 import { openServerRelay, type ServerRelay } from "../support/server_relay.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { until, withFolder } from "../support/until.ts";
+import { waiting } from "./attempt_suite.ts";
+import { register } from "./host_suite.ts";
 import { create, holdOf, JOB, kindsOf, present, recordOf, run } from "./store_case.ts";
 
 const HOST = "33333333-0000-4000-8000-000000000001";
@@ -236,12 +238,17 @@ outageTest(
   { journalBytesMax: 1_000 },
 );
 
-/** Has the database refuse rows of a table whose entry has a word. @returns has it take them again */
-async function refuse(table: string, word: string, state: string): Promise<() => Promise<unknown>> {
+/** Has the database refuse rows of a table whose column has a word. @returns has it take them again */
+async function refuse(
+  table: string,
+  word: string,
+  state: string,
+  column = "entry",
+): Promise<() => Promise<unknown>> {
   const database = `outage_${made}`;
   await server.sql(
     `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-       IF NEW.entry LIKE '%${word}%' THEN RAISE 'no room for it' USING ERRCODE = '${state}'; END IF;
+       IF NEW.${column} LIKE '%${word}%' THEN RAISE 'no room for it' USING ERRCODE = '${state}'; END IF;
        RETURN NEW; END $$;
      CREATE TRIGGER refuse BEFORE INSERT ON ${table} FOR EACH ROW EXECUTE FUNCTION refuse()`,
     database,
@@ -417,6 +424,112 @@ outageTest(
       await server.resume();
     }
     await until("the server to be heard", () => store.jobs.get(JOB).catch(() => undefined));
+  },
+);
+
+outageTest(
+  "a host that was forgotten meanwhile claims no machine as it delivers its journal",
+  async (host) => {
+    const { store, relay } = host;
+    const life = lifeOf(HOST as RunnerId);
+    await register(store, life);
+    await create(store, jobOf(1, { workflow: CHAIN }));
+    const { jobs: [job] } = await store.jobs.claim(life, 1);
+    assert(job !== undefined);
+    const kept = uuidOf<MachineUuid>(902);
+    await store.machineClaims.take({ uuid: kept, host: "simulated", job_uuid: JOB });
+    relay.cut();
+    assert(await store.machineClaims.take({ uuid: MACHINE, host: "simulated", job_uuid: JOB }));
+    await store.machineClaims.release(kept, JOB);
+    await server.sql(
+      `UPDATE hosts SET forgotten = true WHERE uuid = '${HOST}'`,
+      `outage_${made}`,
+    );
+    relay.mend();
+    await delivered(host);
+    assertEquals(await store.machineClaims.get(MACHINE), undefined);
+    assertEquals((await store.machineClaims.get(kept))?.job_uuid, JOB);
+  },
+);
+
+outageTest(
+  "a journal of an earlier claim of a job claims no machine for the later one",
+  async (host) => {
+    const { store, relay } = host;
+    await run(store, jobOf(1, { workflow: CHAIN }));
+    relay.cut();
+    assert(await store.machineClaims.take({ uuid: MACHINE, host: "simulated", job_uuid: JOB }));
+    await server.sql(`UPDATE jobs SET lease = lease + 1`, `outage_${made}`);
+    relay.mend();
+    await delivered(host);
+    assertEquals(await store.machineClaims.get(MACHINE), undefined);
+  },
+);
+
+outageTest(
+  "a claim on a machine that the database can never take fails its job, by the journal or not",
+  async (host) => {
+    const { store, relay, other } = host;
+    await refuse("machine_claims", "odd", "22P05", "host");
+    await run(store, jobOf(1, { workflow: CHAIN }));
+    const second = await run(store, jobOf(2, { workflow: CHAIN }));
+    const take = (job_uuid: JobUuid) =>
+      store.machineClaims.take({ uuid: MACHINE, host: "odd", job_uuid });
+    assertEquals(await take(JOB), false);
+    relay.cut();
+    assert(await take(second.uuid));
+    relay.mend();
+    await delivered(host);
+    for (const uuid of [JOB, second.uuid]) {
+      assertEquals(
+        (await other.jobs.summary(uuid))?.error,
+        `Cannot write the claim on machine ${MACHINE}: no room for it`,
+      );
+    }
+  },
+);
+
+outageTest(
+  "a claim on a machine waits while the journal is full, and is taken once there is room",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    relay.cut();
+    const entry = resultOf("task 0", { result: "x".repeat(500) });
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "continue" }, { entry })));
+    const take = () =>
+      store.machineClaims.take({ uuid: MACHINE, host: "simulated", job_uuid: JOB });
+    const refused = await assertRejects(take, AgentError);
+    assertEquals(refused.code, "storage_full");
+    assertEquals(await store.machineClaims.get(MACHINE).catch(() => undefined), undefined);
+    relay.mend();
+    assert(await until("the claim to be taken", () => take().catch(() => false)));
+    await delivered(host);
+    assertEquals((await store.machineClaims.get(MACHINE))?.job_uuid, JOB);
+    assertEquals(namesOf(await present(other)), ["task 0"]);
+  },
+  // The result fits, and a claim beside it does not.
+  { journalBytesMax: 1_000 },
+);
+
+outageTest(
+  "an attempt that failed while the database was away keeps its delay, also for the next agent",
+  async (host) => {
+    const { store, relay, other } = host;
+    const job = await run(store, jobOf(1, { workflow: CHAIN }));
+    relay.cut();
+    assert(await store.jobs.recordAttempt(waiting(job, 3_600)));
+    const again = await host.reopen();
+    relay.mend();
+    const life = lifeOf(RUNNER, 2);
+    await until(
+      "the runner to begin",
+      () => again.jobs.begin(life, [LIFE.incarnation], 60_000).catch(() => undefined),
+    );
+    const after = await present(other);
+    assertEquals([after.failures, after.starts], [1, 1]);
+    // By the clock of the database, from the delivery on: a delay is never cut short.
+    assert(after.retry_at !== null && Date.parse(after.retry_at) > Date.now() + 3_500_000);
   },
 );
 

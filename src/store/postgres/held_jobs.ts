@@ -46,6 +46,11 @@ export class HeldJobs {
     return held !== undefined && !held.left && !held.free;
   }
 
+  /** The claim under which the runner has a job that no other can have. */
+  leaseOf(uuid: JobUuid): number | undefined {
+    return this.has(uuid) ? this.#jobs.get(uuid)?.lease : undefined;
+  }
+
   get(uuid: JobUuid): Job | undefined {
     return this.#jobs.get(uuid)?.job;
   }

@@ -25,8 +25,15 @@ export type JournalEntry =
   | { readonly op: "release"; readonly hold: Hold; readonly elapsed_ms: number }
   | { readonly op: "abandon"; readonly hold: Hold }
   | { readonly op: "note"; readonly note: JournaledNote }
-  | { readonly op: "claim"; readonly machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid"> }
-  | { readonly op: "unclaim"; readonly uuid: MachineUuid; readonly job_uuid: JobUuid };
+  | { readonly op: "claim"; readonly machine: ClaimedMachine; readonly lease: number }
+  | {
+    readonly op: "unclaim";
+    readonly uuid: MachineUuid;
+    readonly job_uuid: JobUuid;
+    readonly lease: number;
+  };
+
+type ClaimedMachine = Pick<MachineClaim, "uuid" | "host" | "job_uuid">;
 
 /** An entry of a job's info, and the call that appends it once. */
 interface JournaledNote {
@@ -266,8 +273,8 @@ function unwrittenOf(
       return { hold: entry.hold, what: "that the agent has left the task" };
     case "claim": {
       // What was made may be there, and nobody would know whose it is. A canceled job undoes it by itself.
-      const { job_uuid, uuid } = entry.machine;
-      return { hold: { job_uuid, phase: "chain" }, what: `the claim on machine ${uuid}` };
+      const { machine: { job_uuid, uuid }, lease } = entry;
+      return { hold: { job_uuid, lease, phase: "chain" }, what: `the claim on machine ${uuid}` };
     }
     default:
       return undefined;
@@ -314,10 +321,9 @@ async function carryOut(
       return true;
     }
     case "claim":
-      await machineClaims.take(entry.machine);
-      return true;
+      return await machineClaims.take(entry.machine, entry.lease);
     case "unclaim":
-      await machineClaims.release(entry.uuid, entry.job_uuid);
+      await machineClaims.release(entry.uuid, entry.job_uuid, entry.lease);
       return true;
     default:
       return unreachable(entry);

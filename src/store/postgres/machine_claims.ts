@@ -27,10 +27,10 @@ const LEFTOVER_COLUMNS =
 /** The part of the store about claims. @param own the uuid of the host of this agent */
 export function openMachineClaims(db: SharedDatabase, own: string): MachineClaimStore {
   return {
-    take: (machine) => db.write((tx) => upsertClaim(tx, machine, own)),
+    take: (machine, lease) => db.write((tx) => upsertClaim(tx, machine, { owner: own, lease })),
     get: (uuid) => db.read((tx) => selectClaim(tx, uuid, own)),
-    release: (uuid, job) =>
-      db.write((tx) => deleteClaim(tx, { uuid, job, owner: own }, "leftover_removed")),
+    release: (uuid, job, lease) =>
+      db.write((tx) => deleteClaim(tx, { uuid, job, owner: own, lease }, "leftover_removed")),
     drop: (uuid, job) =>
       db.write((tx) => deleteClaim(tx, { uuid, job, owner: null }, "leftover_dropped")),
     settle: () => db.write((tx) => deleteSettled(tx)),
@@ -40,15 +40,24 @@ export function openMachineClaims(db: SharedDatabase, own: string): MachineClaim
   };
 }
 
+/**
+ * Whether a host may still say what a job has claimed: it was not forgotten, and the job was not claimed again since. One
+ * that has failed meanwhile leaves the machine as a leftover. @param lease, owner parameters of the statement
+ */
+const mayTell = (lease: string, owner: string): string =>
+  `(${lease}::bigint IS NULL OR (lease = ${lease} AND NOT EXISTS (
+     SELECT 1 FROM hosts WHERE hosts.uuid = ${owner} AND forgotten)))`;
+
 async function upsertClaim(
   tx: Transaction,
   { uuid, host, job_uuid }: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
-  own: string,
+  { owner, lease }: { readonly owner: string; readonly lease: number | undefined },
 ): Promise<boolean> {
   // Locked, so that retention of another agent does not remove the job before it knows of the claim.
   const written = await tx.run(
     `INSERT INTO machine_claims (uuid, host, owner, job_uuid, workflow_uuid, claimed_at)
-     SELECT $1, $2, $5, uuid, workflow_uuid, $4 FROM jobs WHERE uuid = $3 FOR KEY SHARE
+     SELECT $1, $2, $5, uuid, workflow_uuid, $4 FROM jobs
+      WHERE uuid = $3 AND ${mayTell("$6", "$5")} FOR KEY SHARE
      ON CONFLICT (uuid, owner) DO UPDATE
         SET host = excluded.host, job_uuid = excluded.job_uuid,
             workflow_uuid = excluded.workflow_uuid, claimed_at = excluded.claimed_at,
@@ -57,7 +66,8 @@ async function upsertClaim(
     host,
     job_uuid,
     tx.now,
-    own,
+    owner,
+    lease ?? null,
   );
   return written > 0;
 }
@@ -91,19 +101,24 @@ export function selectClaimsOf(tx: Transaction, jobs: readonly JobUuid[]): Promi
 /** Removes a claim, with an event if it had become a leftover. `owner` null: of whatever host */
 async function deleteClaim(
   tx: Transaction,
-  { uuid, job, owner }: {
+  { uuid, job, owner, lease }: {
     readonly uuid: MachineUuid;
     readonly job: JobUuid;
     readonly owner: string | null;
+    readonly lease?: number | undefined;
   },
   change: "leftover_removed" | "leftover_dropped",
 ): Promise<void> {
   const gone = await tx.row<{ next_try_at: Instant | null }>(
     `DELETE FROM machine_claims
-      WHERE uuid = $1 AND job_uuid = $2 AND ($3::text IS NULL OR owner = $3) RETURNING next_try_at`,
+      WHERE uuid = $1 AND job_uuid = $2 AND ($3::text IS NULL OR owner = $3)
+        AND ($4::bigint IS NULL OR EXISTS (
+              SELECT 1 FROM jobs WHERE jobs.uuid = $2 AND ${mayTell("$4", "$3")}))
+     RETURNING next_try_at`,
     uuid,
     job,
     owner,
+    lease ?? null,
   );
   if (gone === undefined) return;
   // A leftover that no check has found was never reported.

@@ -249,9 +249,11 @@ class Outage {
     return {
       take: async (machine) => {
         const { uuid, job_uuid } = machine;
-        const take = () => machineClaims.take(machine);
-        if (!held.has(job_uuid)) return await take();
-        const taken = await this.#journal.write({ op: "claim", machine }, take, true);
+        const lease = held.leaseOf(job_uuid);
+        if (lease === undefined) return await machineClaims.take(machine);
+        const entry = { op: "claim", machine, lease } as const;
+        const take = () => machineClaims.take(machine, lease);
+        const taken = await this.#written(entry, () => this.#journal.write(entry, take, true));
         const fresh = { claimed_at: this.#now(), tries: 0, next_try_at: null, error: null };
         const named = { ...machine, host_uuid: null };
         if (taken) held.claimed(uuid, { ...named, ...fresh });
@@ -268,9 +270,10 @@ class Outage {
         }
       },
       release: async (uuid, job_uuid) => {
-        const release = () => machineClaims.release(uuid, job_uuid);
-        if (!held.has(job_uuid)) return await release();
-        await this.#journal.write({ op: "unclaim", uuid, job_uuid }, release, undefined);
+        const lease = held.leaseOf(job_uuid);
+        if (lease === undefined) return await machineClaims.release(uuid, job_uuid);
+        const release = () => machineClaims.release(uuid, job_uuid, lease);
+        await this.#journal.write({ op: "unclaim", uuid, job_uuid, lease }, release, undefined);
         held.released(uuid, job_uuid, this.#journal.waits);
       },
     };
@@ -293,8 +296,16 @@ class Outage {
     entry: JournalEntry,
     write: () => Promise<boolean>,
   ): Promise<boolean> {
+    return await this.#written(
+      entry,
+      () => this.#held.holds(hold) ? this.#journal.write(entry, write, true) : write(),
+    );
+  }
+
+  /** Makes a write; fails its job when the database can never take it. @returns whether the runner still has the job */
+  async #written(entry: JournalEntry, write: () => Promise<boolean>): Promise<boolean> {
     try {
-      return await (this.#held.holds(hold) ? this.#journal.write(entry, write, true) : write());
+      return await write();
     } catch (error) {
       return await this.#journal.failed(entry, error);
     }
