@@ -54,6 +54,12 @@ export const ERROR_CODES = {
   internal: { status: 500, word: "InternalError", exit: "failure" },
 } as const;
 
+/**
+ * The exit code of a program and a database that do not fit together. The service manager must know it: starting
+ * again does not help.
+ */
+export const OTHER_SCHEMA_EXIT = 8;
+
 /** Why an operation failed, in one word. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 /** The status of an error as text, or of certain codes. */

@@ -1,6 +1,7 @@
 // The unit that systemd reads. The agent notifies systemd that it is ready and alive (notice.ts); the
 // unit takes from it every privilege that it does not need.
 
+import { OTHER_SCHEMA_EXIT } from "../domain/error.ts";
 import type { ServicePaths } from "./manager.ts";
 
 /** Seconds without a sign of life after which systemd starts the agent again. */
@@ -77,6 +78,7 @@ ExecStart=${paths.binary} serve --config ${paths.config}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=1
+RestartPreventExitStatus=${OTHER_SCHEMA_EXIT}
 WatchdogSec=${WATCHDOG_SECONDS}
 TimeoutStartSec=60
 TimeoutStopSec=${STOP_SECONDS}

@@ -2,6 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
+import { EXIT } from "../../src/cli/command/command.ts";
 import { definitionText } from "../../src/service/installation.ts";
 import type { Diagnosis } from "../../src/service/doctor/check.ts";
 import { eachProgram } from "../support/each_program.ts";
@@ -81,6 +82,12 @@ Deno.test("the unit leaves V8 the memory that it makes code in", () => {
 function directive(unit: string, name: string): string {
   return new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
 }
+
+Deno.test("the unit starts no agent again whose tables are of another version", () => {
+  const unit = definitionText({ manager: "systemd", start: true });
+  assertEquals(directive(unit, "Restart"), "on-failure");
+  assertEquals(directive(unit, "RestartPreventExitStatus"), `${EXIT.other_schema}`);
+});
 
 eachProgram(
   "the unit leaves an agent of root what the walls of guests are made with",

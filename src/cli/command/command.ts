@@ -1,7 +1,7 @@
 // What makes up a command: its help, its flags, and the function that runs it. A noun has verbs, or is a
 // command itself (`status`). cli.ts dispatches, help.ts prints, arguments.ts parses.
 
-import { AgentError, ERROR_CODES } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES, OTHER_SCHEMA_EXIT } from "../../domain/error.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./arguments.ts";
 import type { Client } from "../client/client.ts";
 import type { Printer } from "../output/printer.ts";
@@ -183,7 +183,7 @@ export const EXIT = {
   conflict: 6,
   canceled: 7,
   /** The program and the database do not fit together: one of them is to be upgraded. */
-  other_schema: 8,
+  other_schema: OTHER_SCHEMA_EXIT,
   /** Gave up waiting, as with timeout(1). */
   timeout: 124,
   /** Ctrl-C; 128 plus the number of SIGINT. */
