@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
+import { beginLife, deleteGoneRunners, isLatestLife } from "../../src/store/sqlite/job/leases.ts";
 import { definitionFor } from "../../src/store/sqlite/job/rows.ts";
 import {
   deleteWorkflow,
@@ -11,7 +12,8 @@ import {
   updateWorkflow,
   workflowToRun,
 } from "../../src/store/sqlite/workflows.ts";
-import { T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { lifeOf } from "../support/clocked_store.ts";
 
 /** More values than are kept, and more characters than one may have. */
 const MANY = 129;
@@ -91,4 +93,25 @@ Deno.test("sqlite: jobs of one workflow share its definition until it changes, a
     const rows = db.rows<{ id: number }>("SELECT id FROM definitions ORDER BY id");
     assertEquals(rows.map((row) => row.id), [id, made]);
     assertEquals(definitionFor(db, first), id, uuidOf<JobUuid>(1));
+  }));
+
+Deno.test("sqlite: the latest life of a runner is the one that began last, unless that was undone", () =>
+  withConnection(async (db) => {
+    const [first, second] = [lifeOf(RUNNER, 1), lifeOf(RUNNER, 2)];
+    const latest = () => [first, second].map((life) => isLatestLife(db, life));
+    const begin = () => beginLife(db, second, [first.incarnation], 0, T0);
+    assertEquals(latest(), [true, true], "none has begun");
+    await db.write("first", () => beginLife(db, first, [], 0, T0));
+    assertEquals(latest(), [true, false]);
+    const undone = db.write("undone", () => {
+      begin();
+      assertEquals(latest(), [false, true]);
+      throw new Error("undone");
+    });
+    await assertRejects(() => undone, Error, "undone");
+    assertEquals(latest(), [true, false]);
+    await db.write("second", begin);
+    assertEquals(latest(), [false, true]);
+    await db.write("gone", () => deleteGoneRunners(db, T0));
+    assertEquals(latest(), [true, true], "its lease is over");
   }));

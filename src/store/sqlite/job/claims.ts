@@ -11,6 +11,7 @@ import { CLAIM_BYTES, dueFrom, standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { isCordoned } from "../host_rows.ts";
+import { isLatestLife } from "./leases.ts";
 import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
@@ -57,10 +58,8 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
 }
 
 /** Whether a runner may claim: its life is still the latest, and its host is not cordoned. */
-function mayClaim(db: Connection, { runner_id, incarnation }: RunnerLife): boolean {
-  if (isCordoned(db)) return false;
-  const sql = "SELECT 1 FROM runners WHERE runner_id = ? AND incarnation <> ?";
-  return db.row(sql, runner_id, incarnation) === undefined;
+function mayClaim(db: Connection, life: RunnerLife): boolean {
+  return !isCordoned(db) && isLatestLife(db, life);
 }
 
 /** A job that may be claimed, at once or later. */

@@ -81,12 +81,28 @@ function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
     .map((row) => jobFromRow(db, row));
 }
 
+/** The key of the cached latest life of a runner. */
+const LATEST_LIFE = "latest life";
+
+/**
+ * Whether no other life of the runner is the latest one. It is cached, since every claim asks, and a statement
+ * outside a transaction costs several locks.
+ */
+export function isLatestLife(db: Connection, { runner_id, incarnation }: RunnerLife): boolean {
+  const latest = db.kept(LATEST_LIFE, runner_id, () => ({
+    value: selectLease(db, runner_id)?.incarnation,
+    chars: 0,
+  }));
+  return latest === undefined || latest === incarnation;
+}
+
 function selectLease(db: Connection, runner: RunnerId): LeaseRow | undefined {
   const sql = "SELECT incarnation, leased_until FROM runners WHERE runner_id = ?";
   return db.row<LeaseRow>(sql, runner);
 }
 
 function upsertLease(db: Connection, life: RunnerLife, until: Instant): void {
+  db.forget(LATEST_LIFE, life.runner_id);
   db.run(
     `INSERT INTO runners (runner_id, incarnation, leased_until) VALUES (?1, ?2, ?3)
      ON CONFLICT (runner_id) DO UPDATE SET incarnation = ?2, leased_until = ?3`,
@@ -132,10 +148,12 @@ function queueAgain(db: Connection, held: readonly StateRow[], now: Instant): nu
 }
 
 /** Forgets runners whose lease has expired and that hold no job. */
-export function deleteGoneRunners(db: Connection, now: Instant): number {
-  return db.run(
+export function deleteGoneRunners(db: Connection, now: Instant): void {
+  const gone = db.rows<{ readonly runner_id: RunnerId }>(
     `DELETE FROM runners WHERE leased_until <= ?
-        AND runner_id NOT IN (SELECT runner_id FROM jobs WHERE runner_id IS NOT NULL)`,
+        AND runner_id NOT IN (SELECT runner_id FROM jobs WHERE runner_id IS NOT NULL)
+     RETURNING runner_id`,
     now,
   );
+  for (const { runner_id } of gone) db.forget(LATEST_LIFE, runner_id);
 }
