@@ -16,9 +16,10 @@ import type { Mirror } from "../mirror/mirror.ts";
 import type { AgentContext, BareContext, Reloads } from "./context.ts";
 import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
+import { openGuestWatch } from "../sandbox/guest_watch.ts";
 import { openGuestOwners } from "../sandbox/owner.ts";
 import { type GuestPool, openPool } from "../sandbox/pool.ts";
-import { type Perform, runTask } from "../sandbox/run_task.ts";
+import { type Perform, runTask, type TaskRun } from "../sandbox/run_task.ts";
 import { isJsonObject } from "../domain/json.ts";
 import type { StateDir } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
@@ -50,19 +51,8 @@ export async function openRunner(
   rooms: Rooms,
   state: StateDir,
 ): Promise<Runner> {
-  const { config, limits, log, now, newUuid, self, user, opened, meters } = context;
-  const pool = await openPool({
-    self,
-    slots: config.slots.value,
-    runtimeDir: state.path,
-    budget: context.budget,
-    log,
-    limits,
-    freshRealm: config.fresh_realm.value,
-    checkSource: context.sources.runnable,
-    ...(user === undefined ? {} : { user }),
-  });
-  opened("guests", () => pool.close());
+  const { config, limits, log, now, newUuid, meters } = context;
+  const pool = await openGuests(context, state);
   const performFor = openCapabilities({
     ...rooms,
     policy: openPolicy(context),
@@ -72,11 +62,13 @@ export async function openRunner(
     log,
     now,
   });
+  const leaseMs = config.lease.value * MS_PER_SECOND;
+  const watched = rooms.store.shared ? openWatched(context, leaseMs) : (run: TaskRun) => run;
   const runner = new Runner({
     store: rooms.store,
     ...state.runner,
     admission: rooms.admission ?? "open",
-    leaseMs: config.lease.value * MS_PER_SECOND,
+    leaseMs,
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
     budget: context.budget,
@@ -86,7 +78,9 @@ export async function openRunner(
       const heard: Perform = (...call) => runner.mayAct(free).then(() => perform(...call));
       const calls = watchCalls(countedPerform(heard, meters));
       const beganMs = performance.now();
-      const outcome = await runTask(pool, run, calls.perform, signal);
+      const outcome = await runTask(pool, free ? watched(run) : run, calls.perform, signal);
+      // A guest that ended while the agent stood still is no failure of its task: the job is left by then.
+      if (free && outcome.kind === "failure") await runner.mayAct(false);
       meters?.tasks[outcome.kind].observe((performance.now() - beganMs) / 1000);
       if (!await calls.settled()) log.error("calls not ended", { job_uuid, task: run.taskName });
       perform.close();
@@ -103,6 +97,33 @@ export async function openRunner(
   measure(meters, pool, runner);
   await runner.start();
   return runner;
+}
+
+async function openGuests(context: AgentContext, state: StateDir): Promise<GuestPool> {
+  const { config, limits, log, self, user, opened } = context;
+  const pool = await openPool({
+    self,
+    slots: config.slots.value,
+    runtimeDir: state.path,
+    budget: context.budget,
+    log,
+    limits,
+    freshRealm: config.fresh_realm.value,
+    checkSource: context.sources.runnable,
+    ...(user === undefined ? {} : { user }),
+  });
+  opened("guests", () => pool.close());
+  return pool;
+}
+
+/** Has guests end that run tasks of free jobs, when this agent is not heard for a lease. */
+function openWatched(
+  { log, opened }: Pick<AgentContext, "log" | "opened">,
+  leaseMs: number,
+): (run: TaskRun) => TaskRun {
+  const { watch, close } = openGuestWatch({ leaseMs, log });
+  opened("watch over guests", close);
+  return (run) => ({ ...run, watch });
 }
 
 function measure(meters: Meters | undefined, pool: GuestPool, runner: Runner): void {

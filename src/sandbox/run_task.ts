@@ -34,6 +34,8 @@ export interface TaskRun {
   readonly timeoutMs: number;
   /** Settles when the task may act: until then, calls of capabilities wait. At once unless given. */
   readonly mayAct?: () => Promise<void>;
+  /** Watches over the process of the guest that runs it; calls what it returns at the end. */
+  readonly watch?: (pid: number) => () => void;
 }
 
 /** Result of an execution: as its guest reports it, or by the agent's action on the guest. */
@@ -82,6 +84,7 @@ export async function runTask(
     return neverRun(error);
   }
   guest.runs += 1;
+  const unwatch = run.watch?.(guest.pid);
   const calls = new GuestCalls(guest, guest.runs, gated(perform, run.mayAct), pool.limits);
   const outcome = await converse(guest, run, calls, signal, () =>
     guest.send({
@@ -94,6 +97,7 @@ export async function runTask(
       job,
       error: JSON.stringify(run.error ?? null),
     }));
+  unwatch?.();
   pool.release(guest);
   await calls.end(outcome.kind !== "timeout" && outcome.kind !== "aborted");
   return outcome;
