@@ -1,7 +1,9 @@
 // Two hosts of one database in a browser: lists say which host each row is of, and can be narrowed to one.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { hostAt, newJob, untilHost, withHosts } from "../support/hosts.ts";
+import type { Page } from "playwright-core";
+import type { AgentProcess } from "../support/agent_process.ts";
+import { hostAt, newJob, withHosts } from "../support/hosts.ts";
 import { isoBytes } from "../support/medium.ts";
 import { postgresFolder, postgresTest } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -16,6 +18,8 @@ const MACHINE = {
   disks: [{ boot: true, model: "virtio", size: 1024 }],
 };
 
+const WIDE = { width: 1400, height: 900 };
+
 const NAME = "jobs and machines show their hosts, and are filtered by them";
 // Without the server it is skipped by that name.
 if (postgresFolder() === undefined) postgresTest(NAME, () => Promise.resolve());
@@ -25,17 +29,19 @@ function showHosts(browser: OpenBrowser): Promise<void> {
   return withFolder(async (media) => {
     await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
     await withHosts(async ({ one, other }) => {
+      const { page } = await browser.open(`${one.url}/ui/machines`);
+      await page.getByText("No host has machines").waitFor();
       const making = { machine: MACHINE, media: { path: "installer.iso" } };
       const made = (await one.post("/agent/v1/machines", making)).body;
       await one.job(String(made.job_uuid), "success");
       const job = await newJob(other, "/b", "running");
-      const { page } = await browser.open(`${one.url}/ui/jobs`);
+      await page.goto(`${one.url}/ui/jobs`);
       const rows = page.locator(".jobs-table .rows-body .row");
       const hosts = () => rows.locator(".cell-host").allInnerTexts();
       await until("both jobs to be listed", async () => (await hosts()).length === 2);
       assertEquals(await hosts(), ["gz02", "gz01"]);
       await expectSoundAtAllWidths(page, "jobs of two hosts");
-      await page.setViewportSize({ width: 1400, height: 900 });
+      await page.setViewportSize(WIDE);
       await page.getByLabel("Host").selectOption("gz02");
       await until("the jobs of gz02", async () => (await hosts()).join() === "gz02");
       assertStringIncludes(page.url(), "host=gz02");
@@ -44,22 +50,42 @@ function showHosts(browser: OpenBrowser): Promise<void> {
       await page.goto(`${one.url}/ui/machines`);
       await page.locator(".machines-table .cell-host", { hasText: "gz01" }).waitFor();
       await expectSoundAtAllWidths(page, "machines of two hosts");
-      await page.setViewportSize({ width: 1400, height: 900 });
+      await page.setViewportSize(WIDE);
       await page.getByLabel("Host").selectOption("gz02");
       await page.getByText("No machine fits this filter").waitFor();
       await page.goto(`${one.url}/ui/machines/${made.uuid}`);
       await page.locator(".facts", { hasText: "gz01" }).waitFor();
-      // A host that is gone is one still, and the list says so in words.
-      await other.kill();
-      await untilHost(one, "gz02", "away");
-      await page.goto(`${one.url}/ui/jobs?host=${(await hostAt(one, "gz02")).uuid}`);
-      await until("the filter to name the host", async () => {
-        const chosen = page.getByLabel("Host").locator("option:checked");
-        return await chosen.innerText() === "gz02, away";
-      });
-      await one.post(`/jobs/${job}/cancel`);
-      await page.locator(".row", { hasText: "has not confirmed" }).waitFor();
+      await showAbsence(page, { one, other }, job);
       await browser.closePages();
     }, ["--media-dir", media]);
   });
+}
+
+type Agents = Readonly<Record<"one" | "other", AgentProcess>>;
+
+/** A host is cordoned, then away, while pages are open; the job that it ran is canceled. */
+async function showAbsence(page: Page, { one, other }: Agents, job: string): Promise<void> {
+  await page.goto(`${one.url}/ui/jobs?host=${(await hostAt(one, "gz02")).uuid}`);
+  const chosen = page.getByLabel("Host").locator("option:checked");
+  const named = (words: string) => until(words, async () => await chosen.innerText() === words);
+  await named("gz02");
+  await one.post("/agent/v1/hosts/gz02/cordon", {});
+  await named("gz02, cordoned");
+  await one.post("/agent/v1/hosts/gz02/uncordon", {});
+  await named("gz02");
+  await other.kill();
+  await named("gz02, away");
+  const row = page.locator(".jobs-table .rows-body .row");
+  for (const size of [{ ...WIDE, width: 390 }, WIDE]) {
+    await page.setViewportSize(size);
+    await row.locator(".cell-host", { hasText: "gz02, away" }).waitFor();
+  }
+  await row.locator(".job-link").click();
+  await page.locator(".facts", { hasText: "gz02, away" }).waitFor();
+  await page.getByRole("button", { name: "Cancel…" }).click();
+  await page.getByRole("button", { name: "Cancel the job" }).click();
+  await page.getByText("Canceled, but its host is away").waitFor();
+  assertEquals((await one.get(`/jobs/${job}`)).body.stop_confirmed, false);
+  await page.goto(`${one.url}/ui/jobs`);
+  await page.locator(".row", { hasText: "has not confirmed" }).waitFor();
 }

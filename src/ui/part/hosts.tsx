@@ -3,27 +3,64 @@
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
-import { read } from "../client/client.ts";
+import { read, wordsOf } from "../client/client.ts";
 import type { Schemas } from "../client/schema.ts";
 import { place, setQuery } from "../browser/route.ts";
 
 type StoreHost = Schemas["ListedHost"];
 
-/** As they were read when the first part of a page asked for them. */
+/** Milliseconds in which events are collected before the hosts are read again. */
+const HOSTS_DELAY_MS = 200;
+/** Milliseconds between two reads of hosts: no event says how long one is silent, or how busy it is. */
+export const HOSTS_READ_MS = 5_000;
+
 const hosts = signal<readonly StoreHost[]>([]);
-let asking = 0;
+/** Why the hosts could not be read. */
+export const hostsError = signal<string | undefined>(undefined);
+/** The parts of the page that show them. */
+let parts = 0;
+let reading = new AbortController();
+let timer: number | undefined;
+let ticking: number | undefined;
+
+/** Reads the hosts again. */
+export async function readHosts(): Promise<void> {
+  clearTimeout(timer);
+  timer = undefined;
+  reading.abort();
+  const { signal: mine } = reading = new AbortController();
+  try {
+    hosts.value = await read("GET /agent/v1/hosts", "/agent/v1/hosts", mine);
+    hostsError.value = undefined;
+  } catch (failure) {
+    if (!mine.aborted) hostsError.value = wordsOf(failure);
+  }
+}
+
+/** Reads the hosts soon, once for many events of the kind `host`. */
+export function hostsChanged(): void {
+  timer ??= setTimeout(() => void readHosts(), HOSTS_DELAY_MS);
+}
 
 /** The hosts of the store; none where this one is alone. */
 export function useHosts(): readonly StoreHost[] {
   useEffect(() => {
-    asking += 1;
-    if (asking === 1) {
-      read("GET /agent/v1/hosts", "/agent/v1/hosts")
-        .then((found) => hosts.value = found)
-        // The list beside it says what is wrong.
-        .catch(() => {});
+    parts += 1;
+    if (parts === 1) {
+      void readHosts();
+      // The stream of a single job or machine has no events of hosts.
+      ticking = setInterval(() => {
+        if (!document.hidden && hosts.peek().length > 1) void readHosts();
+      }, HOSTS_READ_MS);
     }
-    return () => void (asking -= 1);
+    return () => {
+      parts -= 1;
+      if (parts > 0) return;
+      clearInterval(ticking);
+      clearTimeout(timer);
+      timer = undefined;
+      reading.abort();
+    };
   }, []);
   return hosts.value.length > 1 ? hosts.value : [];
 }
@@ -58,6 +95,30 @@ export function HostSelect(): JSX.Element | null {
 interface OfHost {
   readonly host?: string | null | undefined;
   readonly host_uuid?: string | null | undefined;
+}
+
+/** The host among the facts of a page; nothing where there is only one. */
+export function HostFact({ of }: { of: OfHost }): JSX.Element | null {
+  if (useHosts().length === 0) return null;
+  return (
+    <div>
+      <dt>Host</dt>
+      <dd class="wrap">
+        <HostName of={of} />
+      </dd>
+    </div>
+  );
+}
+
+/** The name of something's host, and its state unless it is connected. */
+export function HostName({ of: { host, host_uuid } }: { of: OfHost }): JSX.Element {
+  const state = hosts.value.find(({ uuid }) => uuid === host_uuid)?.state ?? "connected";
+  return (
+    <span class="host-of" title={host_uuid ?? undefined}>
+      {host ?? "any"}
+      {state !== "connected" && <span class="host-state">, {state}</span>}
+    </span>
+  );
 }
 
 /** Whether something is of the host that a filter names, by its uuid or its name. */

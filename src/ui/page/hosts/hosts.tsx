@@ -10,13 +10,11 @@ import type { Schemas } from "../../client/schema.ts";
 import { announce, nameTab } from "../../browser/tab.ts";
 import { Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
+import { HOSTS_READ_MS } from "../../part/hosts.tsx";
 import { Banner } from "../../part/message.tsx";
 import { spanText, Uuid } from "../../part/shown.tsx";
 
 type ListedHost = Schemas["ListedHost"];
-
-/** Milliseconds between two reads: no event says that a host is silent. */
-const READ_MS = 5_000;
 
 /** The list of a page, read again when a host was changed, and as time passes. */
 function openHostList() {
@@ -34,7 +32,7 @@ function openHostList() {
   const stop = follow("kind=host", { load: () => void load(), host: () => void load() });
   const timer = setInterval(() => {
     if (!document.hidden) void load();
-  }, READ_MS);
+  }, HOSTS_READ_MS);
   const close = () => {
     stop();
     clearInterval(timer);

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Button, Tabs } from "../../part/controls.tsx";
-import { useHosts } from "../../part/hosts.tsx";
+import { HostFact } from "../../part/hosts.tsx";
 import { Banner } from "../../part/message.tsx";
 import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
 import { announce, nameTab, useStateAnnounced } from "../../browser/tab.ts";
@@ -81,14 +81,8 @@ function tasksDone({ state, task, tasks_done }: JobView): number {
   return state === "failed" && task?.phase === "chain" ? task.index : tasks_done;
 }
 
-function hostText({ host, host_state }: JobView): string {
-  if (host === null) return "any";
-  return host_state === null || host_state === "connected" ? host : `${host}, ${host_state}`;
-}
-
 function Facts({ job }: { job: JobView }): JSX.Element {
   const { progress } = job;
-  const several = useHosts().length > 0;
   const seconds = durationOf(job);
   return (
     <dl class="facts">
@@ -124,12 +118,7 @@ function Facts({ job }: { job: JobView }): JSX.Element {
           </dd>
         </div>
       )}
-      {several && (
-        <div>
-          <dt>Host</dt>
-          <dd class="wrap">{hostText(job)}</dd>
-        </div>
-      )}
+      <HostFact of={job} />
       {progress !== null && job.state === "running" && (
         <div>
           <dt>{progressText(progress)}</dt>

@@ -6,7 +6,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { mayChange, read } from "../../client/client.ts";
 import { cliOf, RUN_WORDS } from "../../client/curl.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
-import { HostSelect, useHosts } from "../../part/hosts.tsx";
+import { HostName, hostsChanged, HostSelect, hostsError, useHosts } from "../../part/hosts.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
 import { Badge, clock, durationOf, REASONS, spanText, Time, Uuid } from "../../part/shown.tsx";
@@ -19,17 +19,18 @@ import { FILTER_KEYS, type JobList, type JobSummary, openJobList, STATES } from 
 export function JobsPage(): JSX.Element {
   useEffect(() => nameTab("Jobs"), []);
   const filter = filterOf(place.value.query);
-  const list = useMemo(() => openJobList(filter), []);
+  const list = useMemo(() => openJobList(filter, { host: hostsChanged }), []);
   // Before the frame with the new filter is drawn.
   useLayoutEffect(() => list.filter(filter), [filter.toString()]);
   useEffect(() => list.close, []);
   const selected = useSignal<ReadonlyMap<string, JobSummary>>(new Map());
+  const error = list.error.value ?? hostsError.value;
   return (
     <>
       <h1>Jobs</h1>
       <StateTabs list={list} />
       <Filter />
-      {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
+      {error !== undefined && <Banner kind="bad" title={error} />}
       <div
         id="jobs"
         role="tabpanel"
@@ -313,7 +314,7 @@ function cellsOf(job: JobSummary): Record<string, JSX.Element> {
       </>
     ),
     step: <Step job={job} />,
-    host: <span class="muted" title={job.host_uuid ?? undefined}>{job.host ?? "any"}</span>,
+    host: <HostName of={job} />,
     target: (
       <span class="muted" title={job.target ?? undefined}>{job.machine?.alias ?? job.target}</span>
     ),

@@ -5,7 +5,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import type { Schemas } from "../../client/schema.ts";
 import { Button } from "../../part/controls.tsx";
 import { Disks, Nics, sizeText } from "../../part/device.tsx";
-import { useHosts } from "../../part/hosts.tsx";
+import { HostFact } from "../../part/hosts.tsx";
 import { Banner } from "../../part/message.tsx";
 import { JobLines, MachineBadge, REASONS, Time, Uuid } from "../../part/shown.tsx";
 import { nameTab, useStateAnnounced } from "../../browser/tab.ts";
@@ -73,8 +73,7 @@ function AtWork({ job }: { job: Schemas["JobSummary"] }): JSX.Element {
 }
 
 function Facts({ machine }: { machine: MachineView }): JSX.Element {
-  const several = useHosts().length > 0;
-  const { uuid, host, brand, ram, vcpus, medium, media, created_at } = machine;
+  const { uuid, brand, ram, vcpus, medium, media, created_at } = machine;
   return (
     <dl class="facts">
       <div>
@@ -83,12 +82,7 @@ function Facts({ machine }: { machine: MachineView }): JSX.Element {
           <Uuid uuid={uuid} of="this machine" />
         </dd>
       </div>
-      {several && (
-        <div>
-          <dt>Host</dt>
-          <dd class="wrap">{host ?? "not known"}</dd>
-        </div>
-      )}
+      <HostFact of={machine} />
       <div>
         <dt>Brand</dt>
         <dd>{brand ?? "not known"}</dd>

@@ -6,10 +6,18 @@ import { mayChange, readAged, wordsOf } from "../../client/client.ts";
 import { cliOf, CREATE_WORDS } from "../../client/curl.ts";
 import { Button, Tabs } from "../../part/controls.tsx";
 import { addressesText, sizeText } from "../../part/device.tsx";
-import { HostSelect, isOfHost, useHosts } from "../../part/hosts.tsx";
+import {
+  HostName,
+  hostsChanged,
+  HostSelect,
+  hostsError,
+  isOfHost,
+  readHosts,
+  useHosts,
+} from "../../part/hosts.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
-import { clock, MachineBadge, machineStateText, spanText, Time, Uuid } from "../../part/shown.tsx";
+import { clock, MachineBadge, machineStateText, Time, Uuid } from "../../part/shown.tsx";
 import { nameTab } from "../../browser/tab.ts";
 import { place, setQuery } from "../../browser/route.ts";
 import { signal } from "@preact/signals";
@@ -22,6 +30,7 @@ export function MachinesPage(): JSX.Element {
   const list = useMemo(openMachineList, []);
   useEffect(() => () => list.close(), [list]);
   const staleSince = list.staleSince.value;
+  const error = list.error.value ?? hostsError.value;
   // That there were none is no news while vmadm is asked again.
   const known = list.machines.value;
   const machines = known?.length === 0 && staleSince !== undefined ? undefined : known;
@@ -36,8 +45,8 @@ export function MachinesPage(): JSX.Element {
         )}
         {mayChange() && <a class="button button-primary" href="/ui/new">New machine</a>}
       </div>
-      {list.error.value !== undefined && (
-        <Banner kind="bad" title={list.error.value}>
+      {error !== undefined && (
+        <Banner kind="bad" title={error}>
           <Button onClick={list.again}>Try again</Button>
         </Banner>
       )}
@@ -53,9 +62,10 @@ export function MachinesPage(): JSX.Element {
 }
 
 function NoMachines(): JSX.Element {
+  const several = useHosts().length > 0;
   return (
     <Empty
-      title="This host has no machines"
+      title={several ? "No host has machines" : "This host has no machines"}
       command={cliOf(CREATE_WORDS)}
     >
       {mayChange() && (
@@ -199,16 +209,37 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
   };
 }
 
-/** The host, and how old its report is when it is not this agent's own. */
-function HostCell({ machine: { host, age_seconds } }: { machine: ListedMachine }): JSX.Element {
-  const age = age_seconds === null ? undefined : `as reported ${spanText(age_seconds)} ago`;
-  return <span class="muted" title={age}>{host}</span>;
+/** The host, and when it reported the machine where the agent that answered is another one's. */
+function HostCell({ machine }: { machine: ListedMachine }): JSX.Element {
+  return (
+    <>
+      <HostName of={machine} />
+      {machine.reported_at !== null && (
+        <span class="reported muted">
+          <Time at={machine.reported_at} />
+        </span>
+      )}
+    </>
+  );
 }
 
 // The machines of the host, read at the start and again when a job of one has begun or ended.
 
 /** A machine as the list shows it. */
-type ListedMachine = Schemas["Machine"];
+interface ListedMachine extends Readonly<Schemas["Machine"]> {
+  /** When another host reported it; null where the agent asked vmadm. */
+  readonly reported_at: string | null;
+}
+
+function listed(machine: Schemas["Machine"]): ListedMachine {
+  const { age_seconds } = machine;
+  const reported_at = age_seconds === null ? null : instantBefore(age_seconds);
+  return { ...machine, reported_at };
+}
+
+function instantBefore(seconds: number): string {
+  return new Date(clock.peek() - seconds * 1000).toISOString();
+}
 
 /** Milliseconds in which events are collected before the list is read again: it is one call of vmadm. */
 const READ_DELAY_MS = 250;
@@ -230,9 +261,8 @@ function openMachineList() {
   const ask = async (query: string) => {
     const path = `/agent/v1/machines${query}`;
     const { answer, age } = await readAged("GET /agent/v1/machines", path, closing.signal);
-    machines.value = answer.toSorted(byName);
-    const since = age === undefined ? undefined : new Date(clock.peek() - age * 1000);
-    staleSince.value = since?.toISOString();
+    machines.value = answer.map(listed).toSorted(byName);
+    staleSince.value = age === undefined ? undefined : instantBefore(age);
   };
   const load = async () => {
     timer = undefined;
@@ -245,15 +275,19 @@ function openMachineList() {
       if (!closing.signal.aborted) error.value = wordsOf(failure);
     }
   };
-  const stop = follow("kind=machine", {
+  const stop = follow("kind=machine,host", {
     load: () => void load(),
+    host: hostsChanged,
     machine: () => timer ??= setTimeout(() => void load(), READ_DELAY_MS),
   });
   return {
     machines,
     staleSince,
     error,
-    again: () => void load(),
+    again: () => {
+      void load();
+      void readHosts();
+    },
     close: () => {
       stop();
       clearTimeout(timer);
