@@ -75,10 +75,11 @@ browserTest(
       await page.keyboard.press("Enter");
       await page.getByText("Repeats").waitFor();
       await page.locator(".task", { hasText: "check" }).getByText("kept").waitFor();
-      await page.locator(".bar").first().waitFor({ state: "attached" });
-      assertEquals(
-        await page.evaluate("getComputedStyle(document.querySelector('.bar')).animationName"),
-        "none",
-      );
+      // A bar is drawn anew with each event of its task: one query finds it and reads its style.
+      const motion = await page.waitForFunction(`(() => {
+        const bar = document.querySelector(".bar");
+        return bar === null ? null : getComputedStyle(bar).animationName;
+      })()`);
+      assertEquals(await motion.jsonValue(), "none");
     }),
 );
