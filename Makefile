@@ -11,7 +11,7 @@ UI_SOURCES := $(shell find src/ui -type f 2>/dev/null) src/domain/job/state.ts s
 SOURCES := $(shell find main.ts src -name '*.ts' 2>/dev/null) deno.json deno.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help run fleet test test-full test-node check chaos crash fuzz bench bench-jobs bench-sandbox bench-machines bench-index bench-start bench-history bench-console bench-cpu ui release build build-node clean
+.PHONY: help run fleet test test-full test-node check chaos crash fuzz bench bench-jobs bench-fleet bench-sandbox bench-machines bench-index bench-start bench-history bench-console bench-cpu ui release build build-node clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -76,6 +76,9 @@ bench: .toolchain/ready dist/zonewright $(if $(PROGRAM),dist/zonewright.mjs) ## 
 
 bench-jobs: .toolchain/ready dist/zonewright ## measure the job engine beside its peers (ARGS=--quick)
 	@$(DENO) run --quiet --cached-only -A bench/jobs.ts $(ARGS)
+
+bench-fleet: .toolchain/ready dist/zonewright ## measure agents on a shared PostgreSQL beside graphile-worker (ARGS=--quick)
+	@$(DENO) run --quiet --cached-only -A bench/fleet.ts $(ARGS)
 
 bench-sandbox: .toolchain/ready dist/zonewright ## measure what the wall around tasks costs (ARGS=--quick)
 	@$(DENO) run --quiet --cached-only -A bench/sandbox.ts $(ARGS)

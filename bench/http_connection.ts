@@ -14,8 +14,15 @@ const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** A whole request as bytes; with a body it is JSON. */
-export function requestBytes(url: URL, method: "GET" | "POST", path: string, body?: unknown) {
-  const head = `${method} ${path} HTTP/1.1\r\nhost: ${url.host}\r\n`;
+export function requestBytes(
+  url: URL,
+  method: "GET" | "POST",
+  path: string,
+  body?: unknown,
+  idempotencyKey?: string,
+) {
+  const key = idempotencyKey === undefined ? "" : `idempotency-key: ${idempotencyKey}\r\n`;
+  const head = `${method} ${path} HTTP/1.1\r\nhost: ${url.host}\r\n${key}`;
   if (body === undefined) return encoder.encode(`${head}\r\n`);
   const text = JSON.stringify(body);
   const { length } = encoder.encode(text);

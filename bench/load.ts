@@ -13,10 +13,11 @@ const PAUSE_MS_MAX = 2;
 const WAIT_MS = 30_000;
 const POLL_MS = 1;
 
-/** Posts the same request over and over on several connections, one in flight on each. */
+/** Posts the same request, but for its key, over and over on several connections, one in flight on each. */
 async function burst(order: BurstOrder): Promise<BurstResult> {
   const url = new URL(order.url);
-  const request = requestBytes(url, "POST", "/jobs", order.body);
+  const same = requestBytes(url, "POST", "/jobs", order.body);
+  const keyed = () => requestBytes(url, "POST", "/jobs", order.body, crypto.randomUUID());
   const connections = await open(url, order.connections);
   const latenciesMs = new Float64Array(order.requests);
   let sent = 0;
@@ -24,6 +25,7 @@ async function burst(order: BurstOrder): Promise<BurstResult> {
   await Promise.all(connections.map(async (connection) => {
     while (sent < order.requests) {
       const request_number = sent++;
+      const request = order.keyed === true ? keyed() : same;
       const sentAt = performance.now();
       const { status, body } = await connection.send(request);
       latenciesMs[request_number] = performance.now() - sentAt;

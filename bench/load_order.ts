@@ -6,6 +6,8 @@ export interface BurstOrder {
   readonly body: unknown;
   readonly connections: number;
   readonly requests: number;
+  /** Whether each request has an `Idempotency-Key` of its own. */
+  readonly keyed?: boolean;
 }
 
 export interface BurstResult {

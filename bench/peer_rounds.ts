@@ -12,7 +12,7 @@ import {
 import type { LoadGenerator } from "./load_generator.ts";
 import { MemoryWatch } from "./memory_watch.ts";
 import type { HttpPeerSizes, PeerSizes } from "./peer_list.ts";
-import { type Service, serviceCpuMs } from "./peer_services.ts";
+import { newDatabase, type Service, serviceCpuMs } from "./peer_services.ts";
 import type { PreparedPeer } from "./peers.ts";
 
 function driverArgs({ peer }: PreparedPeer, order: Record<string, unknown>): string[] {
@@ -54,11 +54,7 @@ async function emptyStore(service: Service, { peer }: PreparedPeer): Promise<str
     connection.close();
     return service.address;
   }
-  const name = `bench_${crypto.randomUUID().replaceAll("-", "")}`;
-  const args = ["--quiet", "--dbname", service.address, "--command", `CREATE DATABASE ${name}`];
-  const { success, stderr } = await new Deno.Command("psql", { args }).output();
-  if (!success) throw new Error(`Cannot create a database: ${new TextDecoder().decode(stderr)}`);
-  return service.address.replace(/[^/]*$/, name);
+  return await newDatabase(service);
 }
 
 /** Starts a peer that takes POST /jobs itself; its store is empty, since it is in memory. */

@@ -65,6 +65,15 @@ export async function startPostgres(folder: string): Promise<Service> {
   };
 }
 
+/** Makes an empty database. @returns its address */
+export async function newDatabase({ address }: Service): Promise<string> {
+  const name = `bench_${crypto.randomUUID().replaceAll("-", "")}`;
+  const args = ["--quiet", "--dbname", address, "--command", `CREATE DATABASE ${name}`];
+  const { success, stderr } = await new Deno.Command("psql", { args }).output();
+  if (!success) throw new Error(`Cannot create a database: ${textOf(stderr)}`);
+  return address.replace(/[^/]*$/, name);
+}
+
 /** Starts Redis as its defaults have it: snapshots now and then, no log of writes. */
 export async function startRedis(
   folder: string,
