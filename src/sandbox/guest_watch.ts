@@ -3,6 +3,7 @@
 // the time by sleeping, as the monotonic clock counts. It ends with the agent.
 
 import type { Log } from "../metrics/log.ts";
+import { type SideShell, startSideShell } from "./side_shell.ts";
 
 /** Parts of a lease: the agent is to be heard in each, and guests end in the last one without. */
 const PARTS = 4;
@@ -31,83 +32,72 @@ const SCRIPT = `trap '' HUP INT QUIT TERM
   endHeld
 }`;
 
+/** A guest that is watched over. */
+export interface WatchedGuest {
+  /** Settles when the shell knows of it. */
+  readonly begun: Promise<void>;
+  /** Watches over it no longer. @returns settles as `begun` */
+  end(): Promise<void>;
+}
+
 /** Opened and closed with the pool of a runner that shares its store. */
 interface GuestWatch {
-  /** Watches over a guest that runs a free job. @returns to be called when it no longer does */
-  watch(pid: number): () => void;
+  /** Watches over a guest that runs a free job. */
+  watch(pid: number): WatchedGuest;
   /** Settles when the shell has ended. */
   close(): Promise<void>;
 }
 
-/** Starts no shell before there is something to watch. */
+/** @param sh the shell, which is started with the first guest to watch over */
 export function openGuestWatch(
-  { leaseMs, log }: { readonly leaseMs: number; readonly log: Log },
+  { sh = "/bin/sh", leaseMs, log }: {
+    readonly sh?: string;
+    readonly leaseMs: number;
+    readonly log: Log;
+  },
 ): GuestWatch {
   const watched = new Set<number>();
-  let shell: WatchShell | undefined;
+  let shell: SideShell | undefined;
   let heard: ReturnType<typeof setInterval> | undefined;
-  const open = (): WatchShell => {
-    const opened = startShell(leaseMs / PARTS / 1000);
-    void opened.ended.then(() => {
-      if (shell !== opened) return;
-      log.warn("guests of free jobs may outlive their lease", { reason: "their watch has ended" });
-      shell = undefined;
-    });
-    for (const pid of watched) opened.tell(`add ${pid}`);
-    return opened;
+  const warn = (fields: { reason: string } | { error: unknown }) =>
+    log.warn("guests of free jobs may outlive their lease", fields);
+  const open = (): SideShell | undefined => {
+    try {
+      const opened = startSideShell(sh, SCRIPT, `${leaseMs / PARTS / 1000}`);
+      void opened.ended.then(() => {
+        if (shell !== opened) return;
+        warn({ reason: "their watch has ended" });
+        shell = undefined;
+      });
+      for (const pid of watched) void opened.tell(`add ${pid}`);
+      return opened;
+    } catch (error) {
+      // The host has no process left: the next part of the lease tries again.
+      warn({ error });
+      return undefined;
+    }
   };
-  const tell = (line: string) => (shell ??= open()).tell(line);
+  const tell = async (line: string) => await (shell ??= open())?.tell(line);
   return {
     watch(pid) {
-      tell(`add ${pid}`);
+      const begun = tell(`add ${pid}`);
       watched.add(pid);
-      heard ??= setInterval(() => tell("heard"), leaseMs / PARTS);
-      return () => {
+      heard ??= setInterval(() => void tell("heard"), leaseMs / PARTS);
+      const end = async () => {
         watched.delete(pid);
-        shell?.tell(`end ${pid}`);
-        if (watched.size > 0) return;
-        clearInterval(heard);
-        heard = undefined;
+        if (watched.size === 0) {
+          clearInterval(heard);
+          heard = undefined;
+        }
+        await shell?.tell(`end ${pid}`);
       };
+      return { begun, end };
     },
     async close() {
       clearInterval(heard);
       const last = shell;
       shell = undefined;
       await last?.close();
-    },
-  };
-}
-
-interface WatchShell {
-  tell(line: string): void;
-  readonly ended: Promise<unknown>;
-  close(): Promise<void>;
-}
-
-function startShell(tickSeconds: number): WatchShell {
-  const child = new Deno.Command("/bin/sh", {
-    args: ["-c", SCRIPT, "sh", `${tickSeconds}`],
-    clearEnv: true,
-    env: { PATH: "/usr/bin:/bin" },
-    cwd: "/",
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-    // What ends the agent's process group must leave it its last work.
-    detached: true,
-  }).spawn();
-  child.unref();
-  const writer = child.stdin.getWriter();
-  return {
-    // One that has ended is logged.
-    tell: (line) => void writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {}),
-    ended: child.status,
-    async close() {
-      // A program that waits for its end is kept alive by it.
-      child.ref();
-      await writer.close().catch(() => {});
-      await child.status;
     },
   };
 }

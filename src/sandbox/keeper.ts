@@ -6,6 +6,7 @@
 import { join } from "@std/path";
 import { systemNow } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
+import { type SideShell, startSideShell } from "./side_shell.ts";
 
 /** Reads `add PID` and `end PID` until the agent, which holds the other end, is gone. */
 const SCRIPT = `trap '' HUP INT QUIT TERM
@@ -56,20 +57,16 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
   let closing = false;
   let mayReopen = false;
   const open = () => {
-    const shell = startShell(sh);
-    const writer = shell.stdin.getWriter();
-    // A keeper that has ended was logged.
-    const tell = (line: string) =>
-      void writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {});
-    for (const pid of kept) tell(`add ${pid}`);
-    shell.status.then(() => {
+    const opened = startSideShell(sh, SCRIPT);
+    for (const pid of kept) void opened.tell(`add ${pid}`);
+    void opened.ended.then(() => {
       if (closing) return;
       log.warn("guests may outlive the agent", { reason: "their keeper has ended" });
       // One that always ends is opened again with the next process that it must keep.
       current = mayReopen ? reopen() : undefined;
       mayReopen = false;
     });
-    return { shell, writer, tell };
+    return opened;
   };
   const reopen = () => {
     try {
@@ -79,43 +76,25 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
       return undefined;
     }
   };
-  let current: ReturnType<typeof open> | undefined = open();
+  let current: SideShell | undefined = open();
   return {
     keep({ pid, status }) {
       current ??= reopen();
       mayReopen = true;
       kept.add(pid);
-      current?.tell(`add ${pid}`);
+      void current?.tell(`add ${pid}`);
       notes?.add(pid);
       status.then(() => {
         kept.delete(pid);
         notes?.end(pid);
-        current?.tell(`end ${pid}`);
+        void current?.tell(`end ${pid}`);
       });
     },
     async close() {
       closing = true;
-      // A program that waits for its end is kept alive by it.
-      current?.shell.ref();
-      await current?.writer.close().catch(() => {});
-      await current?.shell.status;
+      await current?.close();
     },
   };
-}
-
-function startShell(sh: string): Deno.ChildProcess {
-  const shell = new Deno.Command(sh, {
-    args: ["-c", SCRIPT],
-    clearEnv: true,
-    cwd: "/",
-    stdin: "piped",
-    stdout: "null",
-    stderr: "null",
-    // What ends the agent's process group must leave it its last work.
-    detached: true,
-  }).spawn();
-  shell.unref();
-  return shell;
 }
 
 // The ids of what is kept, for the next agent: an empty folder for each, since a single call makes or removes it,

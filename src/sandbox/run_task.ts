@@ -6,6 +6,7 @@ import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { valueWeight } from "../domain/json_text.ts";
 import type { Reservation } from "../domain/memory_budget.ts";
+import type { WatchedGuest } from "./guest_watch.ts";
 import type { GuestOwner } from "./owner.ts";
 import type { GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
@@ -34,8 +35,8 @@ export interface TaskRun {
   readonly timeoutMs: number;
   /** Settles when the task may act: until then, calls of capabilities wait. At once unless given. */
   readonly mayAct?: () => Promise<void>;
-  /** Watches over the process of the guest that runs it; calls what it returns at the end. */
-  readonly watch?: (pid: number) => () => void;
+  /** Watches over the process of the guest that runs it, until the end. */
+  readonly watch?: (pid: number) => Pick<WatchedGuest, "end">;
 }
 
 /** Result of an execution: as its guest reports it, or by the agent's action on the guest. */
@@ -84,7 +85,7 @@ export async function runTask(
     return neverRun(error);
   }
   guest.runs += 1;
-  const unwatch = run.watch?.(guest.pid);
+  const watched = run.watch?.(guest.pid);
   const calls = new GuestCalls(guest, guest.runs, gated(perform, run.mayAct), pool.limits);
   const outcome = await converse(guest, run, calls, signal, () =>
     guest.send({
@@ -97,7 +98,7 @@ export async function runTask(
       job,
       error: JSON.stringify(run.error ?? null),
     }));
-  unwatch?.();
+  void watched?.end();
   pool.release(guest);
   await calls.end(outcome.kind !== "timeout" && outcome.kind !== "aborted");
   return outcome;

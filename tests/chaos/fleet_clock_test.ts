@@ -24,14 +24,14 @@ const SOON = 2;
 /** Seconds from now; a host whose clock is ahead thinks that it is past. */
 const LATER = HOUR_SECONDS / 2;
 const QUICK = { name: "quick", chain: [{ body: "(job, cb) => cb(null, 'done')" }] };
-/** Repeated by its own rule, and held for longer than a lease. */
+/** Of an attempt. */
+const HELD_MS = LEASE_SECONDS * 600;
+/** Repeated by its own rule: the two attempts together take longer than a lease. */
 const HELD = {
   name: "held",
   chain: [{
     retry: 1,
-    body: `(job, cb) => sleep(${
-      LEASE_SECONDS * 600
-    }).then(() => cb(job.attempt < 2 ? 'no' : null))`,
+    body: `(job, cb) => sleep(${HELD_MS}).then(() => cb(job.attempt < 2 ? 'no' : null))`,
   }],
 };
 

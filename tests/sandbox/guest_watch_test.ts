@@ -1,32 +1,15 @@
 // The watch over guests of free jobs, with the shell of this host.
 
 import { assertEquals } from "@std/assert";
-import { fromFileUrl } from "@std/path";
+import { silentLog } from "../../src/metrics/log.ts";
+import { openGuestWatch } from "../../src/sandbox/guest_watch.ts";
+import { isRunning, startPrinting } from "../support/processes.ts";
 import { until } from "../support/until.ts";
 
-/** Whether a process runs: one that has ended but was not reaped does not. */
-function isRunning(pid: number): boolean {
-  const { stdout } = new Deno.Command("/usr/bin/ps", {
-    args: ["-o", "stat=", "-p", `${pid}`],
-  }).outputSync();
-  return /^[^Z\s]/.test(new TextDecoder().decode(stdout).trim());
-}
-
 async function startWatchedAgent() {
-  const agent = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "--quiet", "--cached-only", "--no-check", "-A"],
-      fromFileUrl(new URL("watched_agent.ts", import.meta.url)),
-    ],
-    stdout: "piped",
-    stdin: "null",
-  }).spawn();
-  let text = "";
-  for await (const piece of agent.stdout.pipeThrough(new TextDecoderStream())) {
-    text += piece;
-    if (text.includes("\n")) break;
-  }
-  const [working = 0, idle = 0] = text.trim().split(" ").map(Number);
+  const { agent, ids: [working = 0, idle = 0] } = await startPrinting(
+    new URL("watched_agent.ts", import.meta.url),
+  );
   return { agent, working, idle };
 }
 
@@ -46,3 +29,15 @@ for (const signal of ["SIGSTOP", "SIGKILL"] as const) {
     }
   });
 }
+
+Deno.test("a host that can start no shell for the watch is warned of, and its tasks go on", async () => {
+  const warned: string[] = [];
+  const log = { ...silentLog, warn: (message: string) => void warned.push(message) };
+  const watch = openGuestWatch({ sh: "/nonexistent/sh", leaseMs: 40, log });
+  const { end } = watch.watch(Deno.pid);
+  // It is tried again with each part of the lease.
+  await until("another warning", () => warned.length >= 2);
+  await end();
+  await watch.close();
+  assertEquals(new Set(warned), new Set(["guests of free jobs may outlive their lease"]));
+});

@@ -1,22 +1,15 @@
 // The keeper of guests and decoders on illumos, with the shell of this host.
 
 import { assert, assertEquals } from "@std/assert";
-import { fromFileUrl, join } from "@std/path";
+import { join } from "@std/path";
 import { silentLog } from "../../src/metrics/log.ts";
 import { openKeeper } from "../../src/sandbox/keeper.ts";
 import { spawnWalled, takeRest } from "../../src/sandbox/walled_process.ts";
+import { isRunning, startPrinting } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const TOOLS = { sh: "/bin/sh" };
 const SLEEP = { program: "/bin/sleep", args: ["3600"], env: {}, cannotRefuse: [] };
-
-/** Whether a process runs: one that has ended but was not reaped does not. */
-function isRunning(pid: number): boolean {
-  const { stdout } = new Deno.Command("/usr/bin/ps", {
-    args: ["-o", "stat=", "-p", `${pid}`],
-  }).outputSync();
-  return /^[^Z\s]/.test(new TextDecoder().decode(stdout).trim());
-}
 
 /** The shells that a process has started and that run. */
 function shells(parent = Deno.pid): number[] {
@@ -29,21 +22,10 @@ function shells(parent = Deno.pid): number[] {
 
 /** Starts an agent that keeps two processes, of which one has ended. */
 async function startKeptAgent(folder: string) {
-  const agent = new Deno.Command(Deno.execPath(), {
-    args: [
-      ...["run", "--quiet", "--cached-only", "-A"],
-      fromFileUrl(new URL("kept_agent.ts", import.meta.url)),
-      folder,
-    ],
-    stdout: "piped",
-    stdin: "null",
-  }).spawn();
-  let text = "";
-  for await (const piece of agent.stdout.pipeThrough(new TextDecoderStream())) {
-    text += piece;
-    if (text.includes("\n")) break;
-  }
-  const [kept = 0, ended = 0] = text.trim().split(" ").map(Number);
+  const { agent, ids: [kept = 0, ended = 0] } = await startPrinting(
+    new URL("kept_agent.ts", import.meta.url),
+    folder,
+  );
   return { agent, kept, ended };
 }
 

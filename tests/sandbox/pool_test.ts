@@ -10,6 +10,7 @@ import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.t
 import { writeAll } from "../../src/wall/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
+import { isRunning } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostile, meet, ownerNamed, runBody, withPool } from "./bodies.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
@@ -21,15 +22,6 @@ const checkSource = sourceChecksHere().runnable;
 function errorMessage(outcome: TaskOutcome): string {
   if (outcome.kind !== "failure") throw new Error(`Expected a failure: ${JSON.stringify(outcome)}`);
   return JSON.stringify(outcome.error);
-}
-
-async function isRunning(pid: number): Promise<boolean> {
-  try {
-    // A process that has been killed but not yet reaped by its parent has no command line.
-    return (await Deno.readTextFile(`/proc/${pid}/cmdline`)) !== "";
-  } catch {
-    return false; // gone, before it was opened or while it was read
-  }
 }
 
 Deno.test("a pool starts with a spare, and has one guest more than tasks at work", async () => {
@@ -68,7 +60,7 @@ Deno.test("close() leaves no process and no socket behind", async () => {
     const pids = pool.pids();
     assertEquals(pids.length, 2);
     await pool.close();
-    for (const pid of pids) assertEquals(await isRunning(pid), false);
+    for (const pid of pids) assertEquals(isRunning(pid), false);
     assertEquals([...Deno.readDirSync(runtimeDir)], []);
     assertMatch(errorMessage(await busy), /was ended with its pool/);
     assertEquals(await runBody(pool, OK, {}), { kind: "aborted" });

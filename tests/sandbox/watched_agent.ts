@@ -6,11 +6,11 @@ import { spawnWalled } from "../../src/sandbox/walled_process.ts";
 
 const watch = openGuestWatch({ leaseMs: 1_000, log: silentLog });
 // An endless loop, as a task may have.
-const [working, idle] = ["while :; do :; done", "while :; do sleep 60; done"].map((script) =>
+const [working, idle] = ["while :; do :; done", "exec sleep 3600"].map((script) =>
   spawnWalled({ program: "/bin/sh", args: ["-c", script], env: {}, cannotRefuse: [] })
 );
 if (working === undefined || idle === undefined) throw new Error("Cannot start the guests");
-watch.watch(working.pid);
-watch.watch(idle.pid)();
+await watch.watch(working.pid).begun;
+await watch.watch(idle.pid).end();
 console.log(working.pid, idle.pid);
 setInterval(() => {}, 3_600_000);

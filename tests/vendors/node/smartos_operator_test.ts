@@ -3,6 +3,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { NODES } from "../../../vendors/pins.ts";
 import { eachNode } from "../../support/each_node.ts";
+import { isRunning } from "../../support/processes.ts";
 import { until } from "../../support/until.ts";
 import { illumosFile, NEEDS_HOST, type SmartosHost, withSmartosHost } from "./smartos_host.ts";
 
@@ -40,14 +41,6 @@ async function answering(host: SmartosHost): Promise<number> {
     if (code !== 0) return undefined;
     return Number(await Deno.readTextFile(`${host.root}/opt/custom/zonewright/agent.pid`));
   });
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    return !/^\d+ \(.*\) [ZX] /s.test(Deno.readTextFileSync(`/proc/${pid}/stat`));
-  } catch {
-    return false;
-  }
 }
 
 /** The processes that a process has started and that have these words in their command line. */
