@@ -57,9 +57,17 @@ async function preparePeer(service: Service): Promise<PreparedPeer> {
   return { peer, node, packagesFolder, service };
 }
 
-/** Makes the tables. @returns the flags with which agents use them */
-async function openStore(folder: string, binary: string, service: Service): Promise<string[]> {
-  const address = new URL(await newDatabase(service));
+interface BenchStore {
+  /** With which agents use it. */
+  readonly flags: readonly string[];
+  /** As the owner of the server reaches it. */
+  readonly address: string;
+}
+
+/** Makes a database with its tables. */
+async function openStore(folder: string, binary: string, service: Service): Promise<BenchStore> {
+  const owned = await newDatabase(service);
+  const address = new URL(owned);
   const passwordFile = join(folder, "password");
   await Deno.writeTextFile(passwordFile, address.password, { mode: 0o600 });
   address.password = "";
@@ -67,7 +75,7 @@ async function openStore(folder: string, binary: string, service: Service): Prom
   const { success, stderr } = await new Deno.Command(binary, { args: ["db", "migrate", ...flags] })
     .output();
   if (!success) throw new Error(`Cannot make the tables: ${new TextDecoder().decode(stderr)}`);
-  return flags;
+  return { flags, address: owned };
 }
 
 async function startFleet(
@@ -198,7 +206,7 @@ async function fleetRound(
   folder: string,
   name: string,
 ): Promise<Metrics> {
-  const flags = await openStore(folder, binary, service);
+  const { flags, address } = await openStore(folder, binary, service);
   const agents = await startFleet(folder, binary, flags, name === FOUR ? FLEET : 1);
   const fleet = agents.flatMap((agent, at): Fleet => {
     const load = loads[at];
@@ -210,7 +218,7 @@ async function fleetRound(
     for (const [agent, own] of fleet) await warmUp(agent, own, sizes.warmUp);
     const singles = name === ONE ? await measureSingles(first, load, sizes.singles) : {};
     const watcher = await Watcher.open(first);
-    const release = name === HELD ? await holdSnapshot(addressOf(flags, service)) : undefined;
+    const release = name === HELD ? await holdSnapshot(address) : undefined;
     try {
       if (release !== undefined) await churn(fleet, watcher, sizes);
       return { ...singles, ...await measureFleet(fleet, watcher, service, sizes.posts) };
@@ -221,12 +229,6 @@ async function fleetRound(
   } finally {
     await stopAll(agents);
   }
-}
-
-/** The database of the flags, as the owner of the server reaches it. */
-function addressOf(flags: readonly string[], { address }: Service): string {
-  const name = new URL(flags[1] ?? "").pathname.slice(1);
-  return address.replace(/[^/]*$/, name);
 }
 
 /** Every contestant once in each round; each other round goes the other way. One that fails is skipped from then on. */
