@@ -56,6 +56,7 @@ const LONG: readonly string[] = [
   "tests/journeys/shared_backup_test.ts",
   "tests/journeys/shared_secrets_test.ts",
   "tests/journeys/ssh_test.ts",
+  "tests/journeys/standstill_test.ts",
   "tests/journeys/stop_test.ts",
   "tests/journeys/store_transfer_test.ts",
   "tests/journeys/tail_test.ts",

@@ -3,7 +3,6 @@
 // the agent.
 
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { join } from "@std/path";
 import fc from "fast-check";
 import { randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
 import { SPARES, WARM_BESIDE_SLOTS } from "../../src/sandbox/guest_command.ts";
@@ -13,6 +12,7 @@ import { GuestQueue } from "../../src/sandbox/queue.ts";
 import type { GuestCounts, GuestPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { startAgentProcess } from "../support/agent_process.ts";
+import { cpuOfChildren } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
 import { hostile, ownerNamed, runBody, withPool } from "./bodies.ts";
 import { eachProgram } from "../support/each_program.ts";
@@ -130,19 +130,6 @@ eachProgram("the agent runs two workflows in processes of their own", async (pro
     }
   });
 });
-
-/** Processor time of the agent's children, in ticks, by process. @see proc_pid_stat(5) */
-async function cpuOfChildren(stateDir: string): Promise<Map<number, number>> {
-  const agentPid = (await Deno.readTextFile(join(stateDir, "agent.pid"))).trim();
-  const found = new Map<number, number>();
-  for await (const { name } of Deno.readDir("/proc")) {
-    if (!/^\d+$/.test(name)) continue;
-    const stat = await Deno.readTextFile(`/proc/${name}/stat`).catch(() => "");
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    if (fields[1] === agentPid) found.set(Number(name), Number(fields[11]) + Number(fields[12]));
-  }
-  return found;
-}
 
 Deno.test("a workflow finds its warm guest again, and another one finds the spare", async () => {
   await withPool(async (_run, pool) => {

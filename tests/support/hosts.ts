@@ -1,6 +1,7 @@
 // Two hosts, gz01 and gz02, with an agent each on one database, on a server of their own.
 
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import { type AgentProcess, programOfRun, runProgram, startAgentProcess } from "./agent_process.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
@@ -19,6 +20,8 @@ interface Hosts {
   readonly one: AgentProcess;
   readonly other: AgentProcess;
   readonly server: PostgresServer;
+  /** Sessions for what a test asks and holds, since each call of `server.sql` starts a program. */
+  readonly db: SharedDatabase;
   /** Starts the agent of a host, in the state folder that it had. */
   start(name: string): Promise<AgentProcess>;
 }
@@ -31,9 +34,11 @@ export async function withHosts(
   await withFolder(async (folder) => {
     const server = await startPostgres(folder);
     const started = new Set<AgentProcess>();
+    const owner = { url: server.url(DATABASE), deadlineMs: 60_000 };
+    const db = new SharedDatabase(owner);
     try {
       await server.sql(`CREATE DATABASE ${DATABASE}`);
-      await migrateSharedDatabase({ url: server.url(DATABASE), deadlineMs: 60_000 });
+      await migrateSharedDatabase(owner);
       const start = async (name: string) => {
         const host = ["--host", `simulated:${name}`, "--lease", LEASE];
         const own = name === "gz01" ? flags : [];
@@ -42,8 +47,9 @@ export async function withHosts(
         started.add(agent);
         return agent;
       };
-      await run({ one: await start("gz01"), other: await start("gz02"), server, start });
+      await run({ one: await start("gz01"), other: await start("gz02"), server, db, start });
     } finally {
+      await db.close();
       for (const agent of started) {
         const answers = await agent.get("/healthz").then(() => true, () => false);
         await (answers ? agent.stop() : agent.kill());

@@ -1,6 +1,6 @@
 // Processes of tests, as the system shows them.
 
-import { fromFileUrl } from "@std/path";
+import { fromFileUrl, join } from "@std/path";
 
 /** Whether a process runs: one that has ended but was not reaped does not. */
 export function isRunning(pid: number): boolean {
@@ -28,4 +28,17 @@ export async function startPrinting(
     if (text.includes("\n")) break;
   }
   return { agent, ids: text.trim().split(" ").map(Number) };
+}
+
+/** Processor time of the agent's children, in ticks, by process. @see proc_pid_stat(5) */
+export async function cpuOfChildren(stateDir: string): Promise<Map<number, number>> {
+  const agentPid = (await Deno.readTextFile(join(stateDir, "agent.pid"))).trim();
+  const found = new Map<number, number>();
+  for await (const { name } of Deno.readDir("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const stat = await Deno.readTextFile(`/proc/${name}/stat`).catch(() => "");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    if (fields[1] === agentPid) found.set(Number(name), Number(fields[11]) + Number(fields[12]));
+  }
+  return found;
 }
