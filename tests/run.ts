@@ -140,6 +140,8 @@ const ALSO_ON_NODE: readonly string[] = [
 
 /** Long files wait for intervals of the agent more than they work: one file more than there are processors. */
 const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
+/** Tests of pages are the longest by themselves. They begin first, so that none is left to run alone at the end. */
+const FIRST = "tests/ui/";
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
 /** Longest time in which no test may end, milliseconds: a run that hangs says so, names what hangs, and fails. */
@@ -361,7 +363,9 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
 
 const [kind] = Deno.args;
 const began = performance.now();
-const all = await testFiles(join(ROOT, "tests"));
+const found = await testFiles(join(ROOT, "tests"));
+const isFirst = (file: string) => file.startsWith(FIRST);
+const all = [...found.filter(isFirst), ...found.filter((file) => !isFirst(file))];
 for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE]) {
   if (!all.some((file) => file.startsWith(path))) throw new Error(`There is no ${path}`);
 }
