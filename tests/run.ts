@@ -60,6 +60,7 @@ const LONG: readonly string[] = [
   "tests/journeys/stop_test.ts",
   "tests/journeys/store_transfer_test.ts",
   "tests/journeys/tail_test.ts",
+  "tests/journeys/two_versions_test.ts",
   "tests/journeys/upload_test.ts",
   "tests/limits/",
   "tests/mirror/download_fault_test.ts",

@@ -3,7 +3,13 @@
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
-import { type AgentProcess, programOfRun, runProgram, startAgentProcess } from "./agent_process.ts";
+import {
+  type AgentProcess,
+  type Program,
+  programOfRun,
+  runProgram,
+  startAgentProcess,
+} from "./agent_process.ts";
 import { type PostgresServer, startPostgres } from "./postgres.ts";
 import { until, withFolder } from "./until.ts";
 
@@ -20,10 +26,12 @@ interface Hosts {
   readonly one: AgentProcess;
   readonly other: AgentProcess;
   readonly server: PostgresServer;
+  /** The address of the database. */
+  readonly url: string;
   /** Sessions for what a test asks and holds, since each call of `server.sql` starts a program. */
   readonly db: SharedDatabase;
-  /** Starts the agent of a host, in the state folder that it had. */
-  start(name: string): Promise<AgentProcess>;
+  /** Starts the agent of a host, in the state folder that it had. @param program another one than that of the run */
+  start(name: string, program?: Program): Promise<AgentProcess>;
 }
 
 /** @param flags further ones of the agent of gz01 */
@@ -34,20 +42,22 @@ export async function withHosts(
   await withFolder(async (folder) => {
     const server = await startPostgres(folder);
     const started = new Set<AgentProcess>();
-    const owner = { url: server.url(DATABASE), deadlineMs: 60_000 };
+    const url = server.url(DATABASE);
+    const owner = { url, deadlineMs: 60_000 };
     const db = new SharedDatabase(owner);
     try {
       await server.sql(`CREATE DATABASE ${DATABASE}`);
       await migrateSharedDatabase(owner);
-      const start = async (name: string) => {
+      const start = async (name: string, program = programOfRun()) => {
         const host = ["--host", `simulated:${name}`, "--lease", LEASE];
         const own = name === "gz01" ? flags : [];
-        const words = [...host, "--store", server.url(DATABASE), ...own];
-        const agent = await startAgentProcess(programOfRun(), `${folder}/${name}`, words);
+        const words = [...host, "--store", url, ...own];
+        const agent = await startAgentProcess(program, `${folder}/${name}`, words);
         started.add(agent);
         return agent;
       };
-      await run({ one: await start("gz01"), other: await start("gz02"), server, db, start });
+      const [one, other] = [await start("gz01"), await start("gz02")];
+      await run({ one, other, server, url, db, start });
     } finally {
       await db.close();
       for (const agent of started) {
