@@ -14,12 +14,13 @@ async function failure(...args: string[]): Promise<{ code: number; err: string }
 }
 
 Deno.test("exit codes are a closed table", () => {
-  assertEquals(Object.values(EXIT), [0, 1, 2, 3, 4, 5, 6, 7, 8, 124, 130]);
+  assertEquals(Object.values(EXIT), [0, 1, 2, 3, 4, 5, 6, 7, 8, 96, 124, 130]);
   const codes: [ErrorCode, number][] = [
     ["invalid_argument", 2],
     ["unreachable", 3],
     ["not_found", 4],
     ["conflict", 6],
+    ["other_schema", 8],
     ["timeout", 124],
     ["aborted", 130],
     ["overloaded", 1],
@@ -27,6 +28,12 @@ Deno.test("exit codes are a closed table", () => {
   ];
   for (const [code, exit] of codes) assertEquals(exitCodeOf(new AgentError(code, "")), exit, code);
   assertEquals(exitCodeOf(new TypeError("a defect")), 1);
+});
+
+Deno.test("a service of SMF that would never start has an exit code that SMF does not try again", () => {
+  const env = { SMF_FMRI: "svc:/application/zonewright:default" };
+  assertEquals(exitCodeOf(new AgentError("other_schema", ""), env), 96);
+  assertEquals(exitCodeOf(new AgentError("conflict", ""), env), 6);
 });
 
 Deno.test("an unknown command exits 2 and names the nearest one", async () => {

@@ -146,13 +146,17 @@ postgresTest(
     withDatabase(async (server, folder) => {
       const url = server.url("fleet", "runs");
       const flags = ["--host", "simulated", "--listen", "127.0.0.1:0", "--store", url];
-      const serve = async (words: string) => {
+      const serve = async (words: string, env: Readonly<Record<string, string>> = {}) => {
+        const program = programOfRun();
+        const asked = { ...program, env: { ...program.env, ...env } };
         const place = ["--state-dir", `${folder}/other`];
-        const { code, stderr } = await runProgram(programOfRun(), ["serve", ...flags, ...place]);
-        assertEquals(code, 8, stderr);
+        const { code, stderr } = await runProgram(asked, ["serve", ...flags, ...place]);
+        assertEquals(code, env.SMF_FMRI === undefined ? 8 : 96, stderr);
         assertStringIncludes(stderr, words);
       };
       await serve("it has no tables of zonewright");
+      const service = { SMF_FMRI: "svc:/application/zonewright:default" };
+      await serve("it has no tables of zonewright", service);
       await migrateSharedDatabase(ownerOf(server), { agent: "runs" });
       const agent = await startAgentProcess(programOfRun(), `${folder}/agent`, flags);
       await server.sql(`UPDATE schema_version SET version = ${USABLE.newest + 1}`, "fleet");

@@ -184,6 +184,8 @@ export const EXIT = {
   canceled: 7,
   /** The program and the database do not fit together: one of them is to be upgraded. */
   other_schema: OTHER_SCHEMA_EXIT,
+  /** The same for SMF, which starts a service again after any other. @see smf_method(7), SMF_EXIT_ERR_CONFIG */
+  smf_other_schema: 96,
   /** Gave up waiting, as with timeout(1). */
   timeout: 124,
   /** Ctrl-C; 128 plus the number of SIGINT. */
@@ -192,7 +194,9 @@ export const EXIT = {
 /** One of the exit codes. */
 export type ExitCode = typeof EXIT[keyof typeof EXIT];
 
-/** The exit code for anything thrown. */
-export function exitCodeOf(error: unknown): ExitCode {
-  return error instanceof AgentError ? EXIT[ERROR_CODES[error.code].exit] : EXIT.failure;
+/** The exit code for anything thrown. @param env with the name of the service when SMF has started the program */
+export function exitCodeOf(error: unknown, { SMF_FMRI }: Terminal["env"] = {}): ExitCode {
+  if (!(error instanceof AgentError)) return EXIT.failure;
+  const code = EXIT[ERROR_CODES[error.code].exit];
+  return code === EXIT.other_schema && SMF_FMRI !== undefined ? EXIT.smf_other_schema : code;
 }

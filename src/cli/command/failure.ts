@@ -59,7 +59,7 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
   const known = error instanceof AgentError ? error : knownError(error, failed.name);
   const hint = failed.hint ?? hintFor(known, failed.name, failed.operands);
-  const exit_code = exitCodeOf(known);
+  const exit_code = exitCodeOf(known, terminal.env);
   const { code, message, errors } = known;
   if (failed.json) {
     // Without errors of the command line itself, which name no field of a request.
