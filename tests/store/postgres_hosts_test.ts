@@ -1,8 +1,16 @@
 // Several hosts in one shared database: which of them live, and what becomes of one that is given up.
 
 import { assert, assertEquals } from "@std/assert";
-import type { HostUuid, JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
+import type {
+  HostUuid,
+  JobUuid,
+  MachineUuid,
+  RunnerId,
+  WorkflowUuid,
+} from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
+import type { Job } from "../../src/domain/job/job.ts";
+import type { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import type { JobNotice } from "../../src/store/host_store.ts";
 import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
@@ -439,17 +447,53 @@ fleetTest(
   },
 );
 
+/** Copies a job that is queued, each copy with a later turn, as if they had been posted after it. */
+async function copyQueued(db: SharedDatabase, job: JobUuid, copies: number): Promise<void> {
+  await db.write((tx) =>
+    tx.run(
+      `INSERT INTO jobs OVERRIDING SYSTEM VALUE
+       SELECT copy.* FROM jobs CROSS JOIN generate_series(1, $2::bigint) AS place
+        CROSS JOIN LATERAL jsonb_populate_record(jobs, jsonb_build_object(
+          'id', nextval(pg_get_serial_sequence('jobs', 'id')),
+          'uuid', gen_random_uuid(), 'turn', turn + place)) AS copy
+        WHERE jobs.uuid = $1`,
+      job,
+      copies,
+    )
+  );
+}
+
 fleetTest(
-  "the backlog of one host, and that of free jobs, delay no other",
-  async ({ one, other }) => {
+  "two thousand jobs of one host, and as many free ones, delay none of another's twenty",
+  async ({ one, other, db }) => {
     await registerBoth({ one, other });
-    for (let number = 1; number <= 50; number++) {
-      await create(one, jobOf(number, number % 2 === 0 ? FREE : {}));
+    const backlog = 2_000;
+    for (const [number, fields] of [[1, {}], [2, FREE]] as const) {
+      const { uuid } = await create(one, jobOf(number, fields));
+      await copyQueued(db, uuid, backlog - 1);
     }
-    await create(other, jobOf(99));
-    const ready = await other.jobs.ready(lifeOf(OTHER), 4, new Set());
-    assertEquals(ready.jobs.map(({ uuid }) => uuid), [uuidOf<JobUuid>(99)]);
-    assertEquals(ready.free, true);
+    // Accepted last, ten of them of the workflow of the backlog.
+    const second = { workflow: workflowOf({ uuid: uuidOf<WorkflowUuid>(2) }) };
+    const jobs: JobUuid[] = [];
+    for (let number = 10; number < 30; number++) {
+      jobs.push((await create(other, jobOf(number, number < 20 ? {} : second))).uuid);
+    }
+    const claimed: Job[] = [];
+    for (const _job of jobs) {
+      assertEquals((await one.jobs.claim(lifeOf(ONE), 1)).jobs.length, 1);
+      const ready = await other.jobs.ready(lifeOf(OTHER), 1, new Set());
+      assertEquals([ready.jobs.length, ready.free], [1, true]);
+      assertEquals((await other.jobs.hold(lifeOf(OTHER), ready.jobs)).length, 1);
+      claimed.push(...ready.jobs);
+    }
+    assertEquals(claimed.map(({ uuid }) => uuid).sort(), jobs);
+    // Workflows take turns among the jobs of this host, whatever stands at the other.
+    const early = claimed.slice(0, 10).filter(({ workflow_uuid }) =>
+      workflow_uuid === second.workflow.uuid
+    );
+    assert(early.length >= 4 && early.length <= 6, `${early.length} of 10 claims`);
+    assertEquals((await other.jobs.ready(lifeOf(OTHER), 1, new Set())).jobs, []);
+    assertEquals(await one.jobs.count({ host: ONE, execution: "queued" }), backlog - jobs.length);
   },
 );
 
