@@ -149,6 +149,8 @@ declare namespace Zonewright {
     /** Executions of this task, including this one and those that ended with the agent; from 1. */
     readonly attempt: number;
     readonly target?: string;
+    /** The uuid of the host that runs this task. Absent in `zonewright workflow try`. */
+    readonly host_uuid?: string;
     /** Results of the earlier tasks, in order. */
     readonly chain_results: readonly TaskResult[];
     readonly onerror_results: readonly TaskResult[];

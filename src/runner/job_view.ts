@@ -39,6 +39,7 @@ export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
     params: data.params,
     attempt,
     ...(job.target === null ? {} : { target: job.target }),
+    ...(job.host === null ? {} : { host_uuid: job.host }),
   };
   // It was parsed from JSON, and crosses to the guest as text, so that nothing is shared.
   const view: unknown = fields;

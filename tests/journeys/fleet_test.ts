@@ -122,7 +122,8 @@ const FREE = (ms: number) => ({
   name: "free",
   placement: "any",
   chain: [{
-    body: `(job, cb) => sleep(${ms}).then(() => info({ done: true })).then(() => cb())`,
+    body: `(job, cb) => sleep(${ms}).then(() => info({ done: true }))
+      .then(() => cb(null, job.host_uuid))`,
   }],
 });
 
@@ -188,7 +189,8 @@ postgresTest(
       // What the first one did is not recorded: neither its result nor what it would have reported.
       assertEquals((await next.get(`/jobs/${job}/info`)).body, { items: [{ done: true }] });
       const { body } = await holder.get(`/jobs/${job}`);
-      assertEquals((body.chain_results as readonly unknown[]).length, 1);
+      const results = body.chain_results as readonly { readonly result: string }[];
+      assertEquals(results.map(({ result }) => result), [ended.host_uuid]);
     }),
 );
 

@@ -1,6 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { type Job, jobAfter } from "../../src/domain/job/job.ts";
 import { afterTask, heldIn, type TaskEvent } from "../../src/domain/job/state.ts";
+import type { HostUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { jobData, jobView } from "../../src/runner/job_view.ts";
 import { entryOf, eventOf, type RecordedEnd } from "../../src/runner/next_step.ts";
@@ -83,6 +84,13 @@ Deno.test("a key named __proto__ stays a key of the job's data", () => {
   const { props } = jobData(left, { params: {}, props: {} });
   assertEquals(Object.keys(props), ["__proto__"]);
   assertEquals("polluted" in {}, false);
+});
+
+Deno.test("a task sees the host that runs it, and the host of a job is not its to change", () => {
+  const data = { params: {}, props: {} };
+  const view = jobView(runningJob({ host: RUNNER as string as HostUuid }), data, 1);
+  assertEquals(view.host_uuid, RUNNER);
+  assertEquals(jobData({ ...view, host_uuid: OTHER_RUNNER }, data), data);
 });
 
 Deno.test("onerror tasks see the error of the chain unless a task has set its own", () => {
