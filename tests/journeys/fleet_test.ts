@@ -189,7 +189,7 @@ postgresTest(
       // What the first one did is not recorded: neither its result nor what it would have reported.
       assertEquals((await next.get(`/jobs/${job}/info`)).body, { items: [{ done: true }] });
       const { body } = await holder.get(`/jobs/${job}`);
-      const results = body.chain_results as readonly { readonly result: string }[];
+      const results = body.chain_results as readonly JsonObject[];
       assertEquals(results.map(({ result }) => result), [ended.host_uuid]);
     }),
 );
