@@ -28,7 +28,7 @@ async function withStream(
 ): Promise<void> {
   const store = await openClockedStore(path);
   const closing = new AbortController();
-  const feed = openEventFeed({ events: store.events, now: () => T0, host: "gz", log: silentLog });
+  const feed = openEventFeed({ store, now: () => T0, host: "gz", log: silentLog });
   const ended: string[] = [];
   const stream = eventStream({
     feed,
@@ -154,15 +154,30 @@ Deno.test("the newest events are kept, their number is bounded, and no id is use
     const kept = last - first + 1;
     assert(kept >= EVENTS_KEPT && kept < EVENTS_KEPT + 2000, `${kept} are kept`);
     // Who has read all before the oldest one misses nothing; who has not is to read the lists again.
-    assertEquals(startAt(String(first - 1), { first, last }), { kind: "at", seq: first - 1 });
+    assertEquals(startAt(String(first - 1), { first, last, prefix: "" }), {
+      kind: "at",
+      seq: first - 1,
+    });
     for (const seq of [first - 2, 0]) {
       const reset = { kind: "reset", reason: "old", seq: last } as const;
-      assertEquals(startAt(String(seq), { first, last }), reset);
+      assertEquals(startAt(String(seq), { first, last, prefix: "" }), reset);
     }
     await store.events.append(NOTE);
     assertEquals((await store.events.bounds()).last, total + 1);
     await store.close();
   }));
+
+Deno.test("an id of a host's own events is unknown among those of a shared database, and the reverse", () => {
+  const bounds = { first: 1, last: 9 };
+  const at = (id: string, prefix: string) => startAt(id, { ...bounds, prefix });
+  for (const prefix of ["", "s"]) {
+    assertEquals(at(`${prefix}5`, prefix), { kind: "at", seq: 5 });
+    assertEquals(at("0", prefix), { kind: "at", seq: 0 });
+    const other = prefix === "" ? "s5" : "5";
+    assertEquals(at(other, prefix), { kind: "reset", reason: "unknown", seq: 9 });
+    assertEquals(at(`${prefix}${prefix}`, prefix).kind, "reset");
+  }
+});
 
 Deno.test("files and syncs of the index are events", async () => {
   const store = await openClockedStore();

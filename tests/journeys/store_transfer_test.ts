@@ -1,7 +1,7 @@
 // A host that has worked alone joins others on one database: its jobs are moved there by the command, which is killed
 // on its way once, and back again.
 
-import { assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import {
@@ -12,6 +12,7 @@ import {
 } from "../support/agent_process.ts";
 import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
+import { readEvents } from "../http/event_reader.ts";
 
 /** Two transactions of a move, and more. */
 const JOBS = 60;
@@ -110,6 +111,13 @@ async function saidOf(agent: AgentProcess, jobs: readonly string[]): Promise<unk
   return [said, stats];
 }
 
+/** The first event for a reader that has read up to this id. */
+async function eventAfter(agent: AgentProcess, id: string) {
+  await using reader = await readEvents(agent.url, "", { "last-event-id": id });
+  const { kind, data } = await reader.next() ?? {};
+  return { kind, reason: data?.reason, position: String(data?.position) };
+}
+
 /** A keyed request. */
 async function keyed(agent: AgentProcess, workflow: string): Promise<string> {
   const response = await fetch(`${agent.url}/jobs`, {
@@ -196,6 +204,7 @@ postgresTest(
     withMove(async ({ server, store, move, start, refused }) => {
       const alone = await start();
       const { jobs, held, said } = await work(alone);
+      assert((await eventAfter(alone, "1")).kind !== "reset");
       await alone.stop();
       const none = await move("--back");
       assertStringIncludes(none.stderr, "the jobs are in the state folder");
@@ -203,6 +212,11 @@ postgresTest(
       // An agent that only looks changes nothing.
       const shared = await start(...store);
       assertEquals(await saidOf(shared, jobs), said);
+      // The numbers are those of other events.
+      const there = await eventAfter(shared, "1");
+      assertEquals([there.kind, there.reason], ["reset", "unknown"]);
+      assert((await eventAfter(shared, "s1")).kind !== "reset");
+      assert((await eventAfter(shared, "0")).kind !== "reset");
       await shared.stop();
 
       const back = await move("--back");
@@ -210,6 +224,7 @@ postgresTest(
       assertEquals(await server.sql("SELECT count(*) FROM jobs", "fleet"), "0");
       const again = await start();
       assertEquals(await saidOf(again, jobs), said);
+      assertEquals((await eventAfter(again, there.position)).kind, "reset");
       assertEquals((await again.post(`/jobs/${held}/resume`)).status, 200);
       await again.job(held, "success");
       await again.stop();

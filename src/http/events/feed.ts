@@ -6,7 +6,8 @@ import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import type { Now } from "../../domain/instant.ts";
 import { machineOfTarget } from "../../domain/job/summary.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { EventFilter, EventStore } from "../../store/event_store.ts";
+import type { EventFilter } from "../../store/event_store.ts";
+import type { Store } from "../../store/store.ts";
 
 /** Events per read of the store. */
 const PAGE_EVENTS = 64;
@@ -45,8 +46,16 @@ export interface LiveReader {
   miss(): void;
 }
 
+/**
+ * What ids of a shared store begin with. The numbers of a host's own store, from which it may have moved there, count
+ * other events.
+ */
+const SHARED_PREFIX = "s";
+
 /** The shared source of events. */
 export interface EventFeed {
+  /** What each id begins with; a number follows. */
+  readonly prefix: string;
   /** The positions of the oldest and the newest event. */
   now(): Promise<{ readonly first: number; readonly last: number }>;
   /** A page of the events after `seq`. Events that do not match the filter may be left out. */
@@ -60,7 +69,7 @@ export interface EventFeed {
 }
 
 interface FeedDependencies {
-  readonly events: EventStore;
+  readonly store: Pick<Store, "events" | "shared">;
   readonly now: Now;
   /** The name that events give the managed host. */
   readonly host: string;
@@ -69,14 +78,16 @@ interface FeedDependencies {
 
 /** Opens the feed; nothing is read before the first reader. */
 export function openEventFeed(context: FeedDependencies): EventFeed {
-  const { events, now, host } = context;
+  const { store: { events, shared }, now, host } = context;
+  const prefix = shared ? SHARED_PREFIX : "";
   const read: ReadPage = async (after, limit, filter) => {
     const page = await events.after(after, limit, filter);
-    return { ...page, events: page.events.map((event) => sentEvent(event, now, host)) };
+    const sent = page.events.map((event) => sentEvent(event, `${prefix}${event.seq}`, now, host));
+    return { ...page, events: sent };
   };
   const missed = openMissedPages(read);
   const join = openLive(context, (after) => read(after, PAGE_EVENTS));
-  return { now: () => events.bounds(), after: missed, join };
+  return { prefix, now: () => events.bounds(), after: missed, join };
 }
 
 type ReadPage = (after: number, limit: number, filter?: EventFilter) => Promise<SentPage>;
@@ -116,7 +127,7 @@ function openMissedPages(read: ReadPage): EventFeed["after"] {
 
 /** Reads new events for all readers that are up to date. */
 function openLive(
-  { events: store, log }: FeedDependencies,
+  { store: { events: source }, log }: FeedDependencies,
   read: (after: number) => Promise<SentPage>,
 ): EventFeed["join"] {
   const live = new Set<LiveReader>();
@@ -168,14 +179,14 @@ function openLive(
     if (live.size === 0 && !reading) position = from;
     if (from < position) return undefined;
     live.add(reader);
-    unfollow ??= store.follow(committed);
+    unfollow ??= source.follow(committed);
     // A commit just before this subscription was announced too early for it, so look once.
     committed();
     return () => leave(reader);
   };
 }
 
-function sentEvent(event: StoredEvent, now: Now, host: string): SentEvent {
+function sentEvent(event: StoredEvent, id: string, now: Now, host: string): SentEvent {
   const { seq } = event;
   const kind = kindOnWire(event);
   const texts: (string | undefined)[] = [undefined, undefined];
@@ -186,7 +197,7 @@ function sentEvent(event: StoredEvent, now: Now, host: string): SentEvent {
     text(showsParams) {
       const at = Number(showsParams);
       return texts[at] ??= block(
-        seq,
+        id,
         kind,
         JSON.stringify(eventOnWire(event, { now: now(), host, showsParams })),
       );
@@ -195,8 +206,8 @@ function sentEvent(event: StoredEvent, now: Now, host: string): SentEvent {
 }
 
 /** One event of the stream. The data is one line: JSON.stringify() writes no line breaks. */
-export function block(seq: number, kind: string, data: string): string {
-  return `id: ${seq}\nevent: ${kind}\ndata: ${data}\n\n`;
+export function block(id: string, kind: string, data: string): string {
+  return `id: ${id}\nevent: ${kind}\ndata: ${data}\n\n`;
 }
 
 function namesOf(event: StoredEvent): Pick<SentEvent, "job_uuid" | "machine_uuid"> {

@@ -4,7 +4,7 @@
 
 import { DIGITS } from "../../domain/description/value.ts";
 import type { ResetPayload } from "../../domain/event.ts";
-import type { EventFilter } from "../../store/event_store.ts";
+import type { EventBounds, EventFilter } from "../../store/event_store.ts";
 import { STALL_MS } from "../answer/text_answer.ts";
 import { block, type EventFeed, type LiveReader, type SentEvent } from "./feed.ts";
 import { LOST_ACCESS } from "../request/caller.ts";
@@ -35,10 +35,13 @@ type EventStart =
  */
 export function startAt(
   id: string | undefined,
-  { first, last }: { readonly first: number; readonly last: number },
+  { first, last, prefix }: EventBounds & Pick<EventFeed, "prefix">,
 ): EventStart {
   if (id === undefined) return { kind: "at", seq: last };
-  const seq = DIGITS.test(id) ? Number(id) : Infinity;
+  // Before the first event, wherever the events are kept.
+  const known = id === "0" ? `${prefix}0` : id;
+  const digits = known.startsWith(prefix) ? known.slice(prefix.length) : "";
+  const seq = DIGITS.test(digits) ? Number(digits) : Infinity;
   if (seq > last) return { kind: "reset", reason: "unknown", seq: last };
   // The event itself may be gone as long as every later one is kept.
   if (seq < first - 1) return { kind: "reset", reason: "old", seq: last };
@@ -87,14 +90,15 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
   readonly #stop = () => void this.#finish();
 
   constructor(options: StreamOptions) {
-    const { start } = options;
+    const { start, feed: { prefix } } = options;
     this.#options = options;
     this.#position = start.seq;
     // An id without data: a client that has seen no event yet can still continue from here.
-    this.#put(`retry: ${RETRY_MS}\nid: ${start.seq}\n\n`);
+    const position = `${prefix}${start.seq}`;
+    this.#put(`retry: ${RETRY_MS}\nid: ${position}\n\n`);
     if (start.kind === "reset") {
-      const payload: ResetPayload = { reason: start.reason, position: String(start.seq) };
-      this.#put(block(start.seq, "reset", JSON.stringify(payload)));
+      const payload: ResetPayload = { reason: start.reason, position };
+      this.#put(block(position, "reset", JSON.stringify(payload)));
     }
   }
 
@@ -204,7 +208,7 @@ class EventSource implements UnderlyingDefaultSource<Uint8Array>, LiveReader {
     // A reader that is still catching up needs no heartbeat: its next pull() reads a page.
     if (this.#bytes > 0 || this.#leave === undefined) return;
     // Carries the position, so that the last id of a reader with a narrow filter does not expire..
-    this.#put(`: heartbeat\nid: ${this.#position}\n\n`);
+    this.#put(`: heartbeat\nid: ${this.#options.feed.prefix}${this.#position}\n\n`);
     this.#wanted?.();
   }
 

@@ -68,8 +68,8 @@ export const EVENTS: OpenapiPart = {
           "Server-sent events. Each has an `id`, its kind as `event`, and a JSON object in one line as " +
           `\`data\`: ${
             EVENT_KINDS.map((kind) => `\`${kind}\` is a \`${schemaName(kind)}\``).join(", ")
-          }. Ids are increasing numbers, also across restarts. With \`Last-Event-ID\` the stream ` +
-          "continues after that event, and nothing is lost or sent twice, except events about what has " +
+          }. Ids are increasing numbers, also across restarts, after an \`s\` where hosts ` +
+          "share the database. With `Last-Event-ID` the stream continues after that event, and nothing is lost or sent twice, except events about what has " +
           `been removed since. At least the last ${EVENTS_KEPT} events are kept. An older id is answered ` +
           "with `event: reset` and a `ResetEvent` of the reason `old`; an id that never existed, with the " +
           "reason `unknown`. Without an id the stream begins now. A comment every five seconds shows that " +

@@ -73,7 +73,7 @@ export const EVENT_QUERY_FIELDS = {
 /** `GET /agent/v1/events`: a stream, or a page of it. */
 export function eventRoutes(context: EventContext): Hono<HttpEnv> {
   const { store, now, log, machines, limits } = context;
-  const feed = openEventFeed({ events: store.events, now, host: machines.host, log });
+  const feed = openEventFeed({ store, now, host: machines.host, log });
   let open = 0;
   const app = new Hono<HttpEnv>();
   app.get("/agent/v1/events", async (c) => {
@@ -88,7 +88,7 @@ export function eventRoutes(context: EventContext): Hono<HttpEnv> {
     }
     open += 1;
     try {
-      const start = startAt(id, await feed.now());
+      const start = startAt(id, { ...await feed.now(), prefix: feed.prefix });
       return answerStream(c, { feed, filter, start }, context, () => open -= 1);
     } catch (error) {
       open -= 1;
