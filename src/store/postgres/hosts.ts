@@ -59,8 +59,10 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
       if (outcome.kind !== "forgotten") return outcome;
       let failed_jobs = 0;
       // Ends with the jobs of the host: it gets no new one.
-      for (let failed = LOST_AT_ONCE; failed === LOST_AT_ONCE; failed_jobs += failed) {
-        failed = await db.write((tx) => failLostJobs(tx, own));
+      for (let found = LOST_AT_ONCE; found === LOST_AT_ONCE;) {
+        const lost = await db.write((tx) => failLostJobs(tx, own));
+        failed_jobs += lost.failed;
+        found = lost.found;
       }
       return { ...outcome, failed_jobs };
     },

@@ -55,9 +55,9 @@ export async function renewLease(
 ): Promise<RenewOutcome> {
   const lease = await lockLease(tx, life.runner_id);
   if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
-  await upsertLease(tx, life, leaseMs);
   await noteOutage(tx);
   const admission = await writeSign(tx, life);
+  await upsertLease(tx, life, leaseMs);
   const own = await lockOwn(tx, life.runner_id);
   const isOf = (hold: Hold, row: SharedStateRow) =>
     hold.job_uuid === row.uuid && hold.lease === row.lease;
@@ -150,7 +150,24 @@ export async function rescueJobs(
     runner,
     tx.now,
   );
-  return await queueAgain(tx, held);
+  return await queueAgain(tx, await withoutLease(tx, held));
+}
+
+/**
+ * Those whose runners have no lease now that the rows are locked: what another agent has rescued while they were
+ * looked for may be claimed again.
+ */
+async function withoutLease(
+  tx: Transaction,
+  held: readonly SharedStateRow[],
+): Promise<SharedStateRow[]> {
+  if (held.length === 0) return [];
+  const leased = await tx.rows<{ runner_id: RunnerId }>(
+    "SELECT runner_id FROM runners WHERE runner_id = ANY($1) AND leased_until > $2",
+    [...new Set(held.map(({ runner_id }) => runner_id))],
+    tx.now,
+  );
+  return held.filter((row) => !leased.some(({ runner_id }) => runner_id === row.runner_id));
 }
 
 /**

@@ -4,7 +4,7 @@
 
 import { type Instant, notBefore } from "../../../domain/instant.ts";
 import { errorLine, HOST_LOST, type Job, phaseOf } from "../../../domain/job/job.ts";
-import { isHeld, moveOf } from "../../../domain/job/state.ts";
+import { isAtRest, isHeld, moveOf } from "../../../domain/job/state.ts";
 import { taskName } from "../../../domain/job/workflow.ts";
 import type { Hold } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
@@ -17,11 +17,19 @@ import { Changed } from "../server.ts";
 /** Jobs of forgotten hosts that fail in one write. */
 export const LOST_AT_ONCE = 100;
 
-/** Fails jobs that only forgotten hosts could run. @param own calls back for them @returns how many */
-export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
+/** How many jobs of forgotten hosts were found, and failed: another agent may have failed some of them first. */
+interface LostJobs {
+  readonly found: number;
+  readonly failed: number;
+}
+
+/** Fails jobs that only forgotten hosts could run. @param own calls back for them */
+export async function failLostJobs(tx: Transaction, own: string): Promise<LostJobs> {
   const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
   // A forgotten host acts on nothing, and sends nothing for itself.
-  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) return 0;
+  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) {
+    return { found: 0, failed: 0 };
+  }
   const rows = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (
        SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
@@ -34,13 +42,15 @@ export async function failLostJobs(tx: Transaction, own: string): Promise<number
       ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
     hosts.map(({ uuid }) => uuid),
   );
-  for (const row of rows) await failLost(tx, row, own);
+  // Locked, a row is as it is now, which may be after it was found.
+  const lost = rows.filter((row) => !isAtRest(standingOf(row).state));
+  for (const row of lost) await failLost(tx, row, own);
   await tx.run(
     "UPDATE callbacks SET owner = $1 WHERE owner = ANY($2)",
     own,
     hosts.map(({ uuid }) => uuid),
   );
-  return rows.length;
+  return { found: rows.length, failed: lost.length };
 }
 
 async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {
@@ -75,7 +85,8 @@ export async function failUnwritten(
     lease ?? null,
     phase ?? null,
   );
-  if (row === undefined) return false;
+  // A job that was canceled meanwhile has nothing more to fail: its runner only gives it back.
+  if (row === undefined || standingOf(row).state === "stopping") return false;
   const job = await insertLostResult(tx, row, { result: "", error, finished_at: tx.now });
   const move = moveOf(standingOf(row), { kind: "fail", onerror: job.onerror.length > 0 });
   await writeMove(tx, row, move, ranMs(row, tx.now), errorLine(error, new Set()));

@@ -1,0 +1,92 @@
+// Two agents that change the same rows at the same time: what each of them read first may not stand any more when it has
+// the rows to itself.
+
+import { assert, assertEquals } from "@std/assert";
+import type { RunnerId } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
+import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
+import { failLostJobs, failUnwritten } from "../../src/store/postgres/job/lost.ts";
+import { ANY_HOST } from "../../src/domain/job/workflow.ts";
+import { at, lifeOf } from "../support/clocked_store.ts";
+import { jobOf, T0 } from "../support/job.ts";
+import { until } from "../support/until.ts";
+import { LEASE, register } from "./host_suite.ts";
+import { FREE } from "./place_suite.ts";
+import { fleetTests, HOSTS } from "./postgres_fleet.ts";
+import { create, holdOf, present } from "./store_case.ts";
+
+const fleetTest = fleetTests();
+const [ONE, OTHER] = HOSTS;
+const DEAD = "33333333-0000-4000-8000-000000000003" as RunnerId;
+/** One second after the lease of a host that was heard at the start of the test. */
+const GONE = instantAfter(T0, LEASE + 1000);
+/** An advisory lock of the tests, and a condition that waits for it. */
+const PAUSED = 77;
+const PAUSE = `(SELECT pg_advisory_xact_lock(${PAUSED})) IS NOT NULL`;
+
+/** Waits until a session of the database waits for a lock. */
+async function untilBlocked(db: SharedDatabase): Promise<void> {
+  const sql = `SELECT 1 AS found FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+  await until("a session to wait", () => db.read((tx) => tx.row(sql)));
+}
+
+fleetTest(
+  "two agents that fail the jobs of a forgotten host at the same time fail each once, and neither is refused",
+  async ({ one, other, db }) => {
+    await register(one, lifeOf(ONE));
+    await create(one, jobOf(1));
+    await db.write((tx) => tx.run("UPDATE hosts SET forgotten = true"));
+    at(other, GONE);
+    let second: Promise<number> | undefined;
+    const first = await db.write(async (tx) => {
+      const failed = await failLostJobs(tx, DEAD);
+      second ??= other.jobs.rescue(OTHER);
+      await untilBlocked(db);
+      return failed;
+    });
+    assertEquals([first, await second], [{ found: 1, failed: 1 }, 0]);
+    assertEquals((await present(other)).execution, "failed");
+  },
+);
+
+fleetTest(
+  "an agent that looks for expired leases leaves what another has rescued and claimed meanwhile",
+  async ({ one, other, db }) => {
+    const job = await create(one, jobOf(1, FREE));
+    await other.jobs.claim(lifeOf(DEAD), 1, "free");
+    // The statement that finds them begins before what the first agent does, and locks its rows afterwards.
+    const paused = (tx: Transaction): Transaction => ({
+      ...tx,
+      rows: (sql, ...values) =>
+        tx.rows(sql.replace("WHERE queue", `WHERE ${PAUSE} AND queue`), ...values),
+    });
+    let looking: Promise<number> | undefined;
+    await db.read(async (tx) => {
+      await tx.rows(`SELECT pg_advisory_xact_lock(${PAUSED})`);
+      looking ??= db.write((tx) => rescueJobs(paused(tx), [OTHER, ANY_HOST], OTHER));
+      await untilBlocked(db);
+      assertEquals(await one.jobs.rescue(ONE), 1);
+      await one.jobs.renew(lifeOf(ONE), [], LEASE);
+      assertEquals((await one.jobs.claim(lifeOf(ONE), 1, "free")).jobs.length, 1);
+    });
+    assertEquals(await looking, 0);
+    const { runner_id, execution } = await present(one, job.uuid);
+    assertEquals([runner_id, execution], [ONE, "running"]);
+  },
+);
+
+fleetTest(
+  "what can never be written of a job that was canceled meanwhile fails nothing",
+  async ({ one, other, db }) => {
+    await create(one, jobOf(1));
+    const [job] = (await one.jobs.claim(lifeOf(ONE), 1)).jobs;
+    assert(job !== undefined);
+    await other.jobs.cancel(job.uuid);
+    const hold = holdOf(job, ONE);
+    assertEquals(await db.write((tx) => failUnwritten(tx, hold, "no room for it")), false);
+    const { execution, runner_id, chain_results } = await present(other);
+    assertEquals([execution, runner_id, chain_results], ["canceled", ONE, []]);
+  },
+);
