@@ -78,6 +78,35 @@ fleetTest(
 );
 
 fleetTest(
+  "a forgotten host that is heard again holds nothing, and others take its free jobs at once",
+  async ({ one, other, db }) => {
+    await register(one, lifeOf(ONE));
+    await register(other, lifeOf(OTHER), [], { name: "gz02" });
+    await one.jobs.begin(lifeOf(ONE), [], LEASE);
+    await create(one, jobOf(1));
+    const free = await create(one, jobOf(2, FREE));
+    const { jobs } = await one.jobs.claim(lifeOf(ONE), 2);
+    assertEquals(jobs.length, 2);
+    // Given up, and its jobs have not failed yet.
+    await db.write((tx) => tx.run("UPDATE hosts SET forgotten = true WHERE uuid = $1", ONE));
+    const held = jobs.map((job) => holdOf(job, ONE));
+    for (const holds of [held, []]) {
+      const renewed = await one.jobs.renew(lifeOf(ONE), holds, LEASE);
+      assert(renewed.kind === "renewed");
+      assertEquals([renewed.lost, renewed.unknown, renewed.admission], [
+        holds.map(({ job_uuid }) => job_uuid),
+        [],
+        "forgotten",
+      ]);
+    }
+    assertEquals(await other.jobs.rescue(OTHER), 1);
+    const claimed = await other.jobs.claim(lifeOf(OTHER), 9);
+    assertEquals(claimed.jobs.map(({ uuid }) => uuid), [free.uuid]);
+    assertEquals((await present(other)).execution, "failed");
+  },
+);
+
+fleetTest(
   "what can never be written of a job that was canceled meanwhile fails nothing",
   async ({ one, other, db }) => {
     await create(one, jobOf(1));

@@ -57,6 +57,12 @@ export async function renewLease(
   if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
   await noteOutage(tx);
   const admission = await writeSign(tx, life);
+  if (admission === "forgotten") {
+    // Its own jobs are about to fail, and others take the free ones.
+    await upsertLease(tx, life, 0);
+    const lost = held.map(({ job_uuid }) => job_uuid);
+    return { kind: "renewed", lost, canceled: [], unknown: [], admission };
+  }
   await upsertLease(tx, life, leaseMs);
   const own = await lockOwn(tx, life.runner_id);
   const isOf = (hold: Hold, row: SharedStateRow) =>
