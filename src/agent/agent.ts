@@ -178,7 +178,7 @@ async function assemble(
     access: gate.access,
     auditTrail: gate.auditTrail,
     store,
-    wake: () => runner.wake(),
+    wake: wakeFor(store, runner),
     changes,
     changed,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
@@ -205,7 +205,12 @@ async function assemble(
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
-/** Acts on what other agents do to jobs of a shared store. @returns ends that */
+/** What a request calls that has queued a job. A store that is not shared wakes the runner itself, with the commit. */
+function wakeFor({ shared }: Store, runner: Pick<Runner, "wake">): () => void {
+  return shared ? () => runner.wake() : () => {};
+}
+
+/** Acts on what the store reports of its jobs, those changed by other agents too. @returns ends that */
 function followJobs(
   { jobs }: Store,
   runner: Pick<Runner, "wake" | "cancelRunning" | "hostChanged">,

@@ -311,8 +311,8 @@ export interface JobStore {
    */
   hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
   /**
-   * Calls back after changes, this agent's too, if agents share the store. A call may be missing after an outage:
-   * runners also look by themselves. @returns ends that
+   * Calls back after changes, this agent's too, if agents share the store; otherwise only when jobs were queued.
+   * A call may be missing after an outage: runners also look by themselves. @returns ends that
    */
   follow(noticed: (notice: JobNotice) => void): () => void;
   /** Commits the waiting writes now. */

@@ -117,6 +117,27 @@ Deno.test("sqlite: a write is answered, and shown to readers, after its commit",
   });
 });
 
+Deno.test("sqlite: who follows jobs hears of those that may be claimed before they are on the disk", () =>
+  withCommits(async (store, commits) => {
+    const heard: number[] = [];
+    const unfollow = store.jobs.follow(({ kind }) => {
+      assertEquals(kind, "queued");
+      heard.push(commits.length);
+    });
+    await store.jobs.create(jobOf(1));
+    await store.jobs.create(jobOf(2, { delay_ms: 3_600_000 }));
+    assertEquals(heard, [0, 1]);
+    const [job] = await claimJobs(store, RUNNER, 1);
+    assert(job !== undefined);
+    assert(await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })));
+    assertEquals(heard, [0, 1], "A claim, or a job that waits, may not be claimed");
+    await store.jobs.resume(job.uuid, { kind: "result", result: "yes" });
+    assertEquals(heard, [0, 1, 4]);
+    unfollow();
+    await store.jobs.create(jobOf(3));
+    assertEquals(heard.length, 3);
+  }));
+
 Deno.test("sqlite: a write that throws undoes its own part of the shared commit only", async () => {
   const store = await openSqliteStore(":memory:");
   const twice = [

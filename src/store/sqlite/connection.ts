@@ -38,6 +38,9 @@ export class Connection {
   readonly #statements = new Map<string, Statement>();
   readonly #kept = new Map<string, unknown>();
   readonly #followers = new Set<() => void>();
+  readonly #claimers = new Set<() => void>();
+  /** Whether a job of the present transaction may be claimed, at once or later. */
+  #claimable = false;
   /** What the present transaction changes in the counters. */
   readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
   /** Readers of rows that are sent in parts. */
@@ -72,6 +75,10 @@ export class Connection {
       undone: () => {
         this.#kept.clear();
         this.counters.drop();
+      },
+      committed: () => {
+        if (this.#claimable) this.#claimers.forEach((call) => call());
+        this.#claimable = false;
       },
       synced: () => this.#followers.forEach((call) => call()),
     });
@@ -134,6 +141,17 @@ export class Connection {
   follow(committed: () => void): () => void {
     this.#followers.add(committed);
     return () => this.#followers.delete(committed);
+  }
+
+  /** Call when a job may be claimed from now on, or from an instant on. */
+  becameClaimable(): void {
+    this.#claimable = true;
+  }
+
+  /** Calls back with every commit of such jobs, while it is being put on the disk. @returns ends that */
+  followClaimable(committed: () => void): () => void {
+    this.#claimers.add(committed);
+    return () => this.#claimers.delete(committed);
   }
 
   /** Resolves a read once everything it may have seen is durable. */

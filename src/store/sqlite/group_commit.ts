@@ -60,6 +60,8 @@ interface CommitEvents {
   written(): void;
   /** A transaction, or a part of it, was rolled back. */
   undone(): void;
+  /** A commit can be read, and is being put on the disk. */
+  committed(): void;
   /** A commit is on the disk. */
   synced(): void;
 }
@@ -217,6 +219,7 @@ export class GroupCommit {
 
   async #sync(batch: readonly PendingWrite[], settled: readonly Settled[]): Promise<void> {
     this.#syncing = this.#log.sync().catch((error: unknown) => void this.#break(error));
+    this.#events.committed();
     await this.#syncing;
     this.#syncing = undefined;
     for (const [index, { resolve, reject }] of batch.entries()) {

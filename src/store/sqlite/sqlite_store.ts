@@ -185,8 +185,8 @@ function jobStore(db: Connection, now: Now): JobStore {
     // Claims nothing, so it need not wait for the disk.
     ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
     hold: (life, jobs) => db.write("job_claim", () => holdJobs(db, life, jobs, now()), "patient"),
-    // Nobody else changes its jobs.
-    follow: () => () => {},
+    // Nobody else changes its jobs. A job may begin before it is on the disk, since its claim is written after it.
+    follow: (noticed) => db.followClaimable(() => noticed({ kind: "queued" })),
     hurry: () => db.hurry(),
     begin: (life, earlier, leaseMs) =>
       db.write("job_begin", () => beginLife(db, life, earlier, leaseMs, now())),

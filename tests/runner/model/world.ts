@@ -54,6 +54,8 @@ export class World {
   /** @param eager whether bodies answer at once, as far as their scripts do */
   constructor(store: ClockedStore, slots: number, eager: boolean) {
     this.#store = store;
+    // As the agent does; nothing else says that a job may be claimed.
+    store.jobs.follow(() => this.#runner?.wake());
     this.#slots = slots;
     this.#eager = eager;
   }
@@ -150,7 +152,6 @@ export class World {
       const { kind } = await this.#store.jobs.create(job);
       this.model.posted(job, kind);
     });
-    this.#runner?.wake();
   }
 
   async cancel(uuid: JobUuid): Promise<void> {
@@ -166,7 +167,6 @@ export class World {
       const { kind } = await this.#store.jobs.retry(uuid, successor);
       this.model.retried(uuid, successor, kind);
     });
-    this.#runner?.wake();
   }
 
   async resume(uuid: JobUuid, error: string | undefined): Promise<void> {
@@ -177,7 +177,6 @@ export class World {
       const outcome = await this.#store.jobs.resume(uuid, resume);
       this.model.resumed(uuid, error, outcome.kind === "changed");
     });
-    this.#runner?.wake();
   }
 
   /** Waits until nothing goes on by itself. @throws what the model found wrong */

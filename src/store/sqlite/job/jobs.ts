@@ -27,6 +27,7 @@ export function insertJob(
   const definition = definitionFor(db, job.workflow);
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
+  if (!ready) db.becameClaimable();
   const inserted = db.row<{ id: number }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,

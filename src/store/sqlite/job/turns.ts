@@ -21,6 +21,7 @@ export const TURNS_AHEAD = "turns";
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
   forgetTurns(db);
+  db.becameClaimable();
   const row = db.row<{ turn: number }>(
     `SELECT coalesce(
        (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ? AND turn IS NOT NULL),
