@@ -37,7 +37,7 @@ import {
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
-import { closing, pause } from "../../../runtime/waiting.ts";
+import { closing, within } from "../../../runtime/waiting.ts";
 import { type Execution, isFinal } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
 
@@ -296,9 +296,7 @@ async function executionIn(
   uuid: JobUuid,
   { jobs }: Pick<Store, "jobs">,
 ): Promise<Execution | "unread" | undefined> {
-  const over = new AbortController();
-  const late = pause(ms, over.signal).then(() => "unread" as const);
-  const reading = whileThere(jobs.execution(uuid).then((execution) => ({ execution })));
-  const read = await Promise.race([reading, late]).finally(() => over.abort());
-  return read === undefined || read === "unread" ? "unread" : read.execution;
+  let read: Execution | "unread" | undefined = "unread";
+  await within(ms, whileThere(jobs.execution(uuid).then((execution) => read = execution)));
+  return read;
 }
