@@ -88,4 +88,8 @@ async function showAbsence(page: Page, { one, other }: Agents, job: string): Pro
   assertEquals((await one.get(`/jobs/${job}`)).body.stop_confirmed, false);
   await page.goto(`${one.url}/ui/jobs`);
   await page.locator(".row", { hasText: "has not confirmed" }).waitFor();
+  const { workflow_uuid } = (await one.get(`/jobs/${job}`)).body;
+  const next = await one.post("/jobs", { workflow: String(workflow_uuid), server_uuid: "gz02" });
+  await page.goto(`${one.url}/ui/jobs/${next.body.uuid}`);
+  await page.getByText("Waiting for gz02, which is away").waitFor();
 }

@@ -34,11 +34,7 @@ function reasonOf(job: JobView): Said | undefined {
     case "scheduled":
       return { kind: "info", title: "Scheduled", text: nextText("It starts", job.next_run_at) };
     case "waiting_for_slot":
-      return {
-        kind: "info",
-        title: "Waiting for a slot",
-        text: "It starts when a job that runs now has ended.",
-      };
+      return slotText(job);
     case "waiting_for_resume":
       return { kind: "warn", title: `${task ?? "A task"} waits for resume`, text: resumeText(job) };
     case "waiting_for_retry":
@@ -60,6 +56,20 @@ function reasonOf(job: JobView): Said | undefined {
     default:
       return undefined;
   }
+}
+
+/** A job that could start. */
+function slotText({ host, host_state }: JobView): Said {
+  if (host_state === "cordoned") {
+    const text = "It starts when the host is uncordoned.";
+    return { kind: "warn", title: `Waiting for ${host}, which is cordoned`, text };
+  }
+  if (host_state === "away") {
+    const text = "It starts when the host has returned.";
+    return { kind: "warn", title: `Waiting for ${host}, which is away`, text };
+  }
+  const text = "It starts when a job that runs now has ended.";
+  return { kind: "info", title: "Waiting for a slot", text };
 }
 
 /** A canceled job whose host is away. @param then what follows its return */
