@@ -8,7 +8,7 @@ import { LEASE, register } from "../store/host_suite.ts";
 import { fleetTests, HOSTS } from "../store/postgres_fleet.ts";
 import { create, recordOf } from "../store/store_case.ts";
 import { lifeOf } from "../support/clocked_store.ts";
-import { jobOf, RUNNER, T0 } from "../support/job.ts";
+import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { document, openScreen, said, screenFor } from "./screen.ts";
 
@@ -158,10 +158,42 @@ fleetTest("host forget fails the jobs of a host that is away", async ({ one, oth
   await withHttpAgent(async (agent) => {
     const { code, out } = await said(agent, ["host", "forget", "gz01", "--yes"]);
     assertEquals([code, out()], [0, "gz01 forgotten, 1 job failed\n"]);
-    assertEquals((await said(agent, ["host", "forget", "gz01", "--yes"])).code, 4);
-    const json = document(await said(agent, ["host", "forget", ONE, "--yes", "--json"]));
+    const json = document(await said(agent, ["host", "forget", "gz01", "--yes", "--json"]));
     assertEquals((json as { failed_jobs: number }).failed_jobs, 0);
-    assertEquals((await said(agent, ["host", "uncordon", ONE])).out(), "gz01 away\n");
+    assertEquals((await said(agent, ["host", "uncordon", "gz01"])).out(), "gz01 away\n");
+  }, { store: other, hostUuid: OTHER });
+});
+
+fleetTest("the name of a forgotten host means another one that has it", async ({ one, other }) => {
+  await register(one, lifeOf(ONE));
+  await register(other, lifeOf(OTHER));
+  await withHttpAgent(async (agent) => {
+    one.clock.now = other.clock.now = instantAfter(T0, LEASE + 1000);
+    await other.jobs.renew(lifeOf(OTHER), [], LEASE);
+    assertEquals((await said(agent, ["host", "forget", ONE, "--yes"])).code, 0);
+    const { out } = await said(agent, ["host", "show", "gz01"]);
+    assertMatch(out(), new RegExp(`^uuid +${OTHER}$`, "m"));
+  }, { store: other, hostUuid: OTHER });
+});
+
+fleetTest("a job is said to wait for its host while that is away", async ({ one, other }) => {
+  await register(one, lifeOf(ONE));
+  await register(other, lifeOf(OTHER), [], { name: "gz02" });
+  await create(one, jobOf(1));
+  await create(one, jobOf(2));
+  await one.jobs.claim(lifeOf(ONE), 1);
+  one.clock.now = instantAfter(T0, LEASE + 1000);
+  await withHttpAgent(async (agent) => {
+    const list = (await said(agent, ["job", "list"])).out();
+    assertMatch(list, / queued +sample +waits for gz01, which is away /);
+    assertMatch(list, / running +sample +first, on gz01, which is away /);
+    const [queued, running] = [uuidOf(2), uuidOf(1)];
+    const show = (await said(agent, ["job", "show", queued])).out();
+    assertMatch(show, /^host +gz01, which is away\nreason +waiting for gz01, which is away$/m);
+    assertStringIncludes(show, "next: zonewright host show gz01  says when");
+    const why = (await said(agent, ["job", "why", running])).out();
+    assertMatch(why, /^task +first, on gz01, which is away$/m);
+    assertStringIncludes(why, "next: zonewright host show gz01  says when");
   }, { store: other, hostUuid: OTHER });
 });
 

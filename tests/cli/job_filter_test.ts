@@ -10,6 +10,8 @@ import {
   newWorkflow,
   withHttpAgent,
 } from "../http/http_agent.ts";
+import { register } from "../store/host_suite.ts";
+import { RUNNER } from "../support/job.ts";
 import { said } from "./screen.ts";
 
 /** The uuids that a list with these flags shows. */
@@ -144,6 +146,10 @@ Deno.test("job list and job show say why a job does not run, and when it will", 
     assertMatch(await shown(waiting), /^reason +waiting for zonewright job resume$/m);
     assertMatch(await shown(ready), /^reason +waiting for a slot/m);
     assertEquals((await shown(running)).includes("reason"), false);
+    await register(agent.store);
+    await agent.store.hosts.cordon(RUNNER);
+    assertMatch(await shown(ready), /^reason +waiting for gz01, which is cordoned$/m);
+    assertStringIncludes(await shown(ready), "next: zonewright host uncordon gz01  lets it");
     assertEquals((await said(agent, ["job", "get", later])).out(), await shown(later));
   }));
 

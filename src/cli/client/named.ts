@@ -87,8 +87,8 @@ export async function machineNamed(call: Invocation, word: string): Promise<Name
 }
 
 /**
- * The host that a word names: its uuid, its name or the beginning of its uuid. The name of a forgotten one
- * stands for none.
+ * The host that a word names: its uuid, its name or the beginning of its uuid. A forgotten one has its name
+ * only as long as no other host has it.
  * @throws {AgentError} as jobNamed()
  */
 export async function namedHost(call: Invocation, word: string): Promise<NamedThing> {
@@ -96,7 +96,9 @@ export async function namedHost(call: Invocation, word: string): Promise<NamedTh
   if (whole !== undefined) return whole;
   const folded = word.toLowerCase();
   const hosts = readObjects(await call.client.get("/agent/v1/hosts"), "the hosts");
-  const named = hosts.filter((host) => textIn(host, "name") === word && host.forgotten !== true);
+  const called = hosts.filter((host) => textIn(host, "name") === word);
+  const kept = called.filter((host) => host.forgotten !== true);
+  const named = kept.length > 0 ? kept : called;
   if (named.length > 0) return onlyOne(call, "host", word, named, "name");
   const begun = isBeginning(folded)
     ? hosts.filter((host) => textIn(host, "uuid")?.startsWith(folded))

@@ -2,6 +2,7 @@
 // one per quarter of a transfer. The JSON view is for programs, the live one for terminals.
 
 import {
+  absentHost,
   hasEnded,
   type InfoEntry,
   type JobAnswer,
@@ -185,7 +186,8 @@ function stateText(job: JobAnswer): string {
   if (job.execution === "waiting") return "waiting for zonewright job resume";
   if (job.execution !== "queued") return "";
   if (job.next_run_at !== undefined) return `queued until ${job.next_run_at}`;
-  return job.reason === "waiting_for_slot" ? "queued, waiting for a slot" : "queued";
+  if (job.reason !== "waiting_for_slot") return "queued";
+  return `queued, waiting for ${absentHost(job.raw) ?? "a slot"}`;
 }
 
 /** `copy 158 MiB / 631 MiB`. */

@@ -8,6 +8,7 @@ import { maskedJson } from "../../domain/masking.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { durationText } from "../output/printer.ts";
+import { printable } from "../output/terminal.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { type Phase, PHASES } from "../../domain/job/state.ts";
 
@@ -27,6 +28,13 @@ export interface JobAnswer {
 
 /** State of a task, from its entry and the job's execution. */
 type StepState = "pending" | "running" | "waiting" | "done" | "failed";
+
+/** `gz03, which is away`: the host of a job that takes none now; undefined for one that takes jobs. */
+export function absentHost(job: JsonObject): string | undefined {
+  const state = textIn(job, "host_state");
+  if (state === undefined || state === "connected") return undefined;
+  return `${printable(textIn(job, "host") ?? "its host")}, which is ${state}`;
+}
 
 /** Whether a step has ended, well or badly. */
 export function hasEnded({ state }: Step): boolean {

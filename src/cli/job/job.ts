@@ -2,7 +2,7 @@
 
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
-import { elapsedSeconds, type JobAnswer, readJob, readSecrets } from "./answer.ts";
+import { absentHost, elapsedSeconds, type JobAnswer, readJob, readSecrets } from "./answer.ts";
 import { jobNamed, jobPath } from "../client/named.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
@@ -195,6 +195,7 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
     ["job", job.uuid],
     ["workflow", `${printable(job.name)} (${textIn(job.raw, "workflow_uuid") ?? "-"})`],
     ["state", job.execution],
+    ...hostPairs(job),
     ...waitPairs(job, nowMs),
     ...failurePairs(why),
     ...word("target"),
@@ -229,9 +230,22 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
 
 type Pairs = readonly (readonly [string, string])[];
 
+/** The host of a job, and whether it is there. */
+function hostPairs({ raw }: JobAnswer): Pairs {
+  const host = textIn(raw, "host");
+  if (host === undefined) return [];
+  const unconfirmed = raw.stop_confirmed === false ? "; it has not confirmed the stop" : "";
+  return [["host", `${absentHost(raw) ?? printable(host)}${unconfirmed}`]];
+}
+
 /** Why a job is not running now, and when it continues. */
-function waitPairs({ reason, next_run_at }: JobAnswer, nowMs: number): Pairs {
-  const known = reason === undefined ? undefined : REASONS[reason] ?? reason;
+function waitPairs({ reason, next_run_at, raw }: JobAnswer, nowMs: number): Pairs {
+  const host = reason === "waiting_for_slot" ? absentHost(raw) : undefined;
+  const known = host !== undefined
+    ? `waiting for ${host}`
+    : reason === undefined
+    ? undefined
+    : REASONS[reason] ?? reason;
   return [
     ...(known === undefined ? [] : [["reason", known] as const]),
     ...(next_run_at === undefined
@@ -243,7 +257,7 @@ function waitPairs({ reason, next_run_at }: JobAnswer, nowMs: number): Pairs {
 /** The agent's reasons, for people; an unknown one is shown as it is. */
 const REASONS: Readonly<Record<string, string>> = {
   scheduled: "scheduled for later",
-  waiting_for_slot: "waiting for a slot: all are in use",
+  waiting_for_slot: "waiting for a slot",
   waiting_for_resume: "waiting for zonewright job resume",
 };
 

@@ -11,6 +11,7 @@ import { pause } from "../../runtime/waiting.ts";
 import { ageText, aheadText, type Column, durationText, timeOfDay } from "../output/printer.ts";
 import { canMove, stateStyle } from "../output/terminal.ts";
 import { machineNamed, shortUuids } from "../client/named.ts";
+import { absentHost } from "./answer.ts";
 import { FILTER_FLAGS, filterOf, limitOf, noteUnknownWorkflow, summaryQuery } from "./selection.ts";
 
 const LIST_LIMIT = 100;
@@ -333,7 +334,7 @@ function waitText(job: JsonObject, nowMs: number): string | undefined {
     case "waiting_for_retry":
       return next === undefined ? "waits" : `again in ${aheadText(next, nowMs)}`;
     case "waiting_for_slot":
-      return "waits for a slot";
+      return `waits for ${absentHost(job) ?? "a slot"}`;
     case "waiting_for_resume":
       return "waits for job resume";
     case "stopping":
@@ -341,6 +342,12 @@ function waitText(job: JsonObject, nowMs: number): string | undefined {
     case "undoing":
       return "is being undone";
     default:
-      return reason;
+      return reason ?? runsAway(job);
   }
+}
+
+/** Nobody knows what a job does whose host is away. */
+function runsAway(job: JsonObject): string | undefined {
+  const away = textIn(job, "state") === "running" && textIn(job, "host_state") === "away";
+  return away ? `on ${absentHost(job)}` : undefined;
 }

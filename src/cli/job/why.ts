@@ -3,6 +3,7 @@
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { shellQuoted } from "../client/client.ts";
 import { jobNamed } from "../client/named.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { ageText, durationText, timeOfDay } from "../output/printer.ts";
@@ -64,11 +65,30 @@ function hintsOf(summary: JsonObject): Next[] {
     case "waiting":
       return [[`job resume ${uuid} --result OK`, "goes on"], [`job cancel ${uuid}`, "ends it"]];
     case "queued":
-      return [["status", "shows the slots"], [`job cancel ${uuid}`, "ends it"]];
+      return [...hostHints(summary, ["status", "shows the slots"]), [
+        `job cancel ${uuid}`,
+        "ends it",
+      ]];
     case "running":
-      return [[`job tail ${uuid}`, "watches it"], [`job cancel ${uuid}`, "ends it"]];
+      return [...hostHints(summary), [`job tail ${uuid}`, "watches it"], [
+        `job cancel ${uuid}`,
+        "ends it",
+      ]];
     default:
       return [];
+  }
+}
+
+/** What to do about the host of a job that takes none now. @param otherwise for one that does */
+function hostHints(summary: JsonObject, ...otherwise: readonly Next[]): readonly Next[] {
+  const host = shellQuoted(textIn(summary, "host") ?? "");
+  switch (textIn(summary, "host_state")) {
+    case "cordoned":
+      return [[`host uncordon ${host}`, "lets it take jobs again"]];
+    case "away":
+      return [[`host show ${host}`, "says when it was last heard"]];
+    default:
+      return otherwise;
   }
 }
 
