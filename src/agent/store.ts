@@ -67,7 +67,7 @@ export async function openWatchedStore(
   const join = async () => {
     const host = await registerHost(context, store, state, key?.publicKey ?? null);
     own.generation = host.generation;
-    for (const workflow of builtin.values()) await store.workflows.putBuiltin(workflow);
+    await store.workflows.putBuiltin(...builtin.values());
     return admissionOf(host);
   };
   const admission = await whileThere(join()) ?? joinLater(context, join, broken);

@@ -130,8 +130,8 @@ export interface WorkflowStore {
     workflow: Workflow,
     rules?: WorkflowRules,
   ): Promise<CreateWorkflowOutcome>;
-  /** Writes a built-in workflow: created when missing, replaced when different. */
-  putBuiltin(workflow: Workflow): Promise<void>;
+  /** Writes built-in workflows, all or none: created when missing, replaced when different. */
+  putBuiltin(...workflows: readonly Workflow[]): Promise<void>;
   replace(
     workflow: Workflow,
     rules?: Pick<WorkflowRules, "uniqueName">,

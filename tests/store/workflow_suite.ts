@@ -60,6 +60,17 @@ export function workflowTests(test: Test): void {
     await store.workflows.create(workflowNumber(3));
     assertEquals(await numbers(store, {}, { after }), [3]);
   });
+  test("putBuiltin() writes several, those that differ and those that callers made", async (store) => {
+    await store.workflows.putBuiltin(workflowNumber(1, "a"), workflowNumber(2, "b"));
+    await store.workflows.create(workflowNumber(3, "c"));
+    const [one, two, three] = [["a"], ["other"], ["c"]].map(([name], at) =>
+      workflowNumber(at + 1, name)
+    );
+    assert(one !== undefined && two !== undefined && three !== undefined);
+    await store.workflows.putBuiltin(one, two, three);
+    const listed = await store.workflows.list({ builtin: true });
+    assertEquals(listed.map(({ workflow }) => workflow), [one, two, three]);
+  });
   test("list() and count() take workflows by name, built-in ones or the others", async (store) => {
     await store.workflows.putBuiltin(workflowNumber(1, "a"));
     for (const [number, name] of [[2, "a"], [3, "b"], [4, "a"]] as const) {

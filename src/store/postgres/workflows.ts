@@ -30,7 +30,11 @@ export function openWorkflows(db: SharedDatabase): WorkflowStore {
           ? earlier
           : await insertWorkflow(tx, workflow, rules)
       ),
-    putBuiltin: (workflow) => db.write((tx) => putBuiltinWorkflow(tx, workflow)),
+    putBuiltin: (...workflows) =>
+      db.write(async (tx) => {
+        await takeTurn(tx);
+        for (const workflow of workflows) await putBuiltinWorkflow(tx, workflow);
+      }),
     replace: (workflow, rules = {}) => db.write((tx) => updateWorkflow(tx, workflow, rules)),
     remove: (uuid) =>
       db.write(async (tx, earlier) => await deleteWorkflow(tx, uuid) || earlier === true),
@@ -84,7 +88,6 @@ async function isStored(tx: Transaction, workflow: Workflow): Promise<boolean> {
 
 /** Writes a built-in workflow, replacing that of another version of the agent. */
 async function putBuiltinWorkflow(tx: Transaction, workflow: Workflow): Promise<void> {
-  await takeTurn(tx);
   await tx.run(
     `INSERT INTO workflows (uuid, name, body, builtin, created_at) VALUES ($1, $2, $3, true, $4)
      ON CONFLICT (uuid) DO UPDATE SET name = excluded.name, body = excluded.body, builtin = true

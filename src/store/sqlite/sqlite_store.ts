@@ -146,8 +146,10 @@ function workflowStore(db: Connection, now: Now): WorkflowStore {
   return {
     create: (workflow, rules = {}) =>
       db.write("workflow_create", () => insertWorkflow(db, workflow, now(), rules)),
-    putBuiltin: (workflow) =>
-      db.write("workflow_builtin", () => putBuiltinWorkflow(db, workflow, now())),
+    putBuiltin: (...workflows) =>
+      db.write("workflow_builtin", () => {
+        for (const workflow of workflows) putBuiltinWorkflow(db, workflow, now());
+      }),
     replace: (workflow, rules = {}) =>
       db.write("workflow_replace", () => updateWorkflow(db, workflow, rules)),
     remove: (uuid) => db.write("workflow_remove", () => deleteWorkflow(db, uuid)),

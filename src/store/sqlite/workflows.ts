@@ -54,7 +54,8 @@ export function putBuiltinWorkflow(db: Connection, workflow: Workflow, now: Inst
   changingWorkflow(db, workflow.uuid);
   db.run(
     `INSERT INTO workflows (uuid, name, body, builtin, created_at) VALUES (?1, ?2, ?3, 1, ?4)
-     ON CONFLICT (uuid) DO UPDATE SET name = ?2, body = ?3, builtin = 1`,
+     ON CONFLICT (uuid) DO UPDATE SET name = ?2, body = ?3, builtin = 1
+      WHERE body <> ?3 OR builtin = 0`,
     workflow.uuid,
     workflow.name,
     JSON.stringify(workflow),
