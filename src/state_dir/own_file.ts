@@ -130,7 +130,19 @@ export async function readOwnFile(
   if (dev !== seen.dev || ino !== seen.ino) {
     throw refused(path, "it was replaced while it was being opened");
   }
-  return { text: await new Response(file.readable).text(), mode: mode ?? 0 };
+  return { text: await textOf(file), mode: mode ?? 0 };
+}
+
+/** A stream would be much code to load, and an agent reads a file before it listens. */
+async function textOf(file: Deno.FsFile): Promise<string> {
+  const bytes = new Uint8Array(FILE_BYTES_MAX);
+  let length = 0;
+  while (length < bytes.length) {
+    const read = await file.read(bytes.subarray(length));
+    if (read === null) break;
+    length += read;
+  }
+  return new TextDecoder().decode(bytes.subarray(0, length));
 }
 
 /**

@@ -105,8 +105,11 @@ async function takeFolder(path: string, newUuid: NewUuid, uid: number | null): P
     throw new AgentError("forbidden", message);
   }
   const lock = await takeLock(path);
-  await replaceOwnFile(join(path, PID_NAME), `${Deno.pid}\n`);
-  return { path, runner: await runnerOf(path, newUuid), release: () => lock.close() };
+  const [runner] = await Promise.all([
+    runnerOf(path, newUuid),
+    replaceOwnFile(join(path, PID_NAME), `${Deno.pid}\n`),
+  ]);
+  return { path, runner, release: () => lock.close() };
 }
 
 /** A mistake in the configuration must not close a shared folder, such as /tmp, to its other users. */
