@@ -1,7 +1,7 @@
 // Wires the parts into one agent, and closes them in order. Only this folder and trial/ may import all of
 // them; it decides nothing that a part could decide.
 
-import { openAgentCallbacks, openPolicy, openRunner, withDecoders } from "./runner.ts";
+import { openAgentCallbacks, openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess, openAgentPeers } from "./access.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
 import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
@@ -71,6 +71,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
   const parts: Closer[] = [];
   try {
     const stopped = Promise.withResolvers<void>();
+    const listening = Promise.withResolvers<void>();
     let stopping: Promise<void> | undefined;
     const assembled: { agent?: Assembled } = {};
     const stop = (reason: string) =>
@@ -98,6 +99,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
         newUuid: randomUuid,
         self: selfCommand(),
         budget: openMemoryBudget(),
+        listening: listening.promise,
         opened,
         follow,
       },
@@ -105,6 +107,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
       broken,
     );
     log.info("agent started", { version: VERSION, urls: agent.urls.join(" "), pid: Deno.pid });
+    listening.resolve();
     assembled.agent = agent;
     const { urls, refresh, emit } = agent;
     await emit("started", `version ${VERSION}`);
@@ -154,6 +157,7 @@ async function assemble(
   started.opened("state folder", () => state.release());
   const meters = openMeters(started.log.leftOut);
   const context = await withDecoders(started, { meters, stateDir: state.path });
+  const guests = openGuests(context, state);
   const opened = await openWatchedStore(context, state, meters, broken);
   const { store, followed, admission, own, key } = opened;
   const emit = openEmitter(store, log);
@@ -165,7 +169,7 @@ async function assemble(
   const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
   const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed, admission };
-  const runner = await openRunner({ ...context, meters }, { ...rooms, guard }, state);
+  const runner = await openRunner({ ...context, meters }, { ...rooms, guard }, state, guests);
   context.opened("runner", () => runner.stop(DRAIN_MS));
   context.opened("notices", followJobs(store, runner, changed));
   removeLeftovers(context, store, vmadm, transport.host, runner);
@@ -197,10 +201,7 @@ async function assemble(
   });
   const short = countedFastPath((app) => index.before(app, gate), app, meters);
   const server = await listen(short, { ...gate.listening, log });
-  context.opened("http", async () => {
-    closing.abort();
-    await stopTogether(server, runner);
-  });
+  context.opened("http", () => stopTogether(closing, server, runner));
   beginBackground(context, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
@@ -234,9 +235,11 @@ function followJobs(
 
 /** At the same time: the runner must claim nothing more while callers read their answers. */
 async function stopTogether(
+  closing: AbortController,
   server: { shutdown(): Promise<void> },
   runner: { stop(drainMs: number): Promise<void> },
 ): Promise<void> {
+  closing.abort();
   await Promise.all([server.shutdown(), runner.stop(DRAIN_MS)]);
 }
 

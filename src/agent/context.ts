@@ -51,6 +51,8 @@ export interface AgentContext {
   readonly user?: GuestUser;
   /** Counts what tasks do; missing where nobody reads metrics. */
   readonly meters?: Meters;
+  /** Settles when the agent listens: what may wait until then begins there. */
+  readonly listening?: Promise<void>;
 }
 
 /** How a part is closed; parts close in reverse order. */

@@ -50,9 +50,10 @@ export async function openRunner(
   context: AgentContext,
   rooms: Rooms,
   state: StateDir,
+  guests: Promise<GuestPool> = openGuests(context, state),
 ): Promise<Runner> {
   const { config, limits, log, now, newUuid, meters } = context;
-  const pool = await openGuests(context, state);
+  const pool = await guests;
   const performFor = openCapabilities({
     ...rooms,
     policy: openPolicy(context),
@@ -99,9 +100,10 @@ export async function openRunner(
   return runner;
 }
 
-async function openGuests(context: AgentContext, state: StateDir): Promise<GuestPool> {
-  const { config, limits, log, self, user, opened } = context;
-  const pool = await openPool({
+/** Opens the pool of guests. Much of it is waiting for the system, which others need not do. */
+export function openGuests(context: AgentContext, state: StateDir): Promise<GuestPool> {
+  const { config, limits, log, self, user, listening, opened } = context;
+  const opening = openPool({
     self,
     slots: config.slots.value,
     runtimeDir: state.path,
@@ -111,9 +113,12 @@ async function openGuests(context: AgentContext, state: StateDir): Promise<Guest
     freshRealm: config.fresh_realm.value,
     checkSource: context.sources.runnable,
     ...(user === undefined ? {} : { user }),
+    ...(listening === undefined ? {} : { spareAfter: listening }),
   });
-  opened("guests", () => pool.close());
-  return pool;
+  // openRunner() hears of a failure; something else may fail before it.
+  opened("guests", () => opening.then((pool) => pool.close(), () => {}));
+  opening.catch(() => {});
+  return opening;
 }
 
 /** Has guests end that run tasks of free jobs, when this agent is not heard for a lease. */

@@ -63,6 +63,8 @@ export interface PoolOptions {
   readonly limits: TaskLimits;
   /** Time for a large message of a guest to arrive, milliseconds; a minute unless given. */
   readonly messageArrivalMs?: number;
+  /** Until it settles guests are started for tasks that wait, but none ahead of need. */
+  readonly spareAfter?: Promise<void>;
   /** Executions after which a guest is replaced. */
   readonly runsPerGuestMax?: number;
   /** Time without a task after which used guests are replaced one by one, milliseconds. */
@@ -129,7 +131,8 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const folder = join(options.runtimeDir, "kept-guests");
   const keeper = await openKeeper(tools, { log: options.log, folder });
   const pool = new Pool(options, { ...command, keeper }, entrance, memory);
-  pool.fill();
+  if (options.spareAfter === undefined) pool.fill();
+  else options.spareAfter.then(() => pool.fill());
   return pool;
 }
 

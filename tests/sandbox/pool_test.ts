@@ -41,6 +41,20 @@ Deno.test("a pool starts with a spare, and has one guest more than tasks at work
   }, { slots: 2 });
 });
 
+Deno.test("a pool that is to wait starts no spare before, but a guest for each task", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await withPool(async (run, pool) => {
+    assertEquals(pool.pids().length, 0);
+    assertEquals((await run(OK)).kind, "success");
+    await until("a spare is ready", () => pool.counts().spare === 1);
+  }, { spareAfter: promise });
+  await withPool(async (_run, pool) => {
+    assertEquals(pool.pids().length, 0);
+    resolve();
+    await until("a spare is ready", () => pool.counts().spare === 1);
+  }, { spareAfter: promise });
+});
+
 Deno.test("close() leaves no process and no socket behind", async () => {
   await withFolder(async (runtimeDir) => {
     const log = silentLog;
