@@ -172,8 +172,13 @@ Deno.test("job resume reports a result, a JSON result or an error", () =>
     assertEquals((await resumed("--error", "no disk")).slice(0, 1), ["failed"]);
     const uuid = await newJob(agent);
     assertEquals((await said(agent, ["job", "resume", uuid])).code, 6);
-    const both = ["--result", "a", "--result-json", "1"];
-    assertEquals((await said(agent, ["job", "resume", uuid, ...both])).code, 2);
+    for (
+      const both of [["--result", "a", "--result-json", "1"], ["--error", "a", "--result", "b"]]
+    ) {
+      const { code, err } = await said(agent, ["job", "resume", uuid, ...both]);
+      assertEquals(code, 2);
+      assertStringIncludes(err(), "are both given: expected one of them");
+    }
   }));
 
 Deno.test("job info prints one object a line, job stats one row a window", () =>

@@ -336,8 +336,9 @@ export const RESUME: Command = {
   shared: "agent",
   async run(call) {
     const { args } = call;
-    if (args.has("result") && args.has("result-json")) {
-      throw usageError("--result and --result-json are both given: expected one of them");
+    const [one, other] = ["result", "result-json", "error"].filter((name) => args.has(name));
+    if (other !== undefined) {
+      throw usageError(`--${one} and --${other} are both given: expected one of them`);
     }
     const result = args.text("result");
     const json = args.text("result-json");
