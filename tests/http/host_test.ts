@@ -1,6 +1,6 @@
 // GET /agent/v1/host beside what its parts say: counts, warnings, and readings that failed.
 
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
@@ -90,7 +90,10 @@ Deno.test("each thing that an operator should know is a warning of its own", asy
   const changes: Partial<HostSources> = {
     settingsWaiting: () => ["slots", "listen"],
     readiness: () =>
-      Promise.resolve({ ready: false, checks: { index: check("warn"), disk: check("failed") } }),
+      Promise.resolve({
+        ready: false,
+        checks: { index: check("warn"), disk: check("failed"), admission: check("warn") },
+      }),
     readings: {
       ...READINGS,
       pool: readerOf({ name: "zones", used_bytes: 1, free_bytes: 1024 ** 3 }),
@@ -102,9 +105,18 @@ Deno.test("each thing that an operator should know is a warning of its own", asy
   };
   await withHost(changes, async (_agent, page) => {
     const shown = await page();
-    assertEquals(codesOf(shown), ["index", "disk", "pool_low", "walls_open", "settings_waiting"]);
-    const messages = (shown.warnings as JsonObject[]).map(({ message }) => message);
-    assertEquals(messages.slice(2), [
+    assertEquals(codesOf(shown), [
+      "index",
+      "disk",
+      "admission",
+      "pool_low",
+      "walls_open",
+      "settings_waiting",
+    ]);
+    const warnings = shown.warnings as JsonObject[];
+    assertMatch(String(warnings[2]?.hint), /^zonewright host uncordon gz-7$/);
+    const messages = warnings.map(({ message }) => message);
+    assertEquals(messages.slice(3), [
       "the pool zones has 1 GiB free, expected 10",
       "1 of the 2 walls around tasks does not stand: network (shared)",
       "changed settings wait for a restart: slots, listen",

@@ -210,7 +210,7 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPa
     ...facts,
     time: at,
     warnings: [
-      ...readinessWarnings(readiness),
+      ...readinessWarnings(readiness, facts.name),
       ...readingWarnings(read),
       ...leftoverWarnings(left.length),
       ...settingWarnings(waiting),
@@ -298,11 +298,15 @@ const CHECK_HINTS: Readonly<Record<string, string>> = {
   index: "zonewright image status",
 };
 
-function readinessWarnings({ checks }: ReadinessReport): Warning[] {
+function readinessWarnings({ checks }: ReadinessReport, host: string): Warning[] {
+  const hints: typeof CHECK_HINTS = {
+    ...CHECK_HINTS,
+    admission: `zonewright host uncordon ${host}`,
+  };
   return Object.entries(checks)
     .filter(([, { status }]) => status !== "ok")
     .map(([name, { detail }]) =>
-      warning(name, `${name}: ${detail}`, CHECK_HINTS[name] ?? "zonewright doctor")
+      warning(name, `${name}: ${detail}`, hints[name] ?? "zonewright doctor")
     );
 }
 
