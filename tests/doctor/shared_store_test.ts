@@ -94,7 +94,9 @@ postgresTest(
       await assertFinding(server, "database", "fail", "it has no tables of zonewright");
       const nowhere = { url: `${server.url("fleet")}-away`, deadlineMs: DEADLINE_MS };
       const [check] = sharedStoreChecks(() => readCondition(nowhere, systemNow));
-      assertStringIncludes((await check?.examine())?.detail ?? "", "Cannot reach the database");
+      const found = await check?.examine();
+      assertStringIncludes(found?.detail ?? "", "Cannot reach the database");
+      assertStringIncludes(found?.fix ?? "", "start the server");
     }),
 );
 

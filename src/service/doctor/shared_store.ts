@@ -2,7 +2,7 @@
 // worth, and what makes it slow.
 
 import type { SharedCondition } from "../../store/postgres/condition.ts";
-import { messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf } from "../../domain/error.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 
 /** Seconds that the clocks of host and database may differ: attempts and the info carry the host's. */
@@ -35,9 +35,7 @@ export function sharedStoreChecks(
         return conclude(await (reading ??= read()));
       } catch (error) {
         if (name !== REACHED) return skipped(`see ${REACHED}`);
-        const fix =
-          "zonewright db migrate makes and updates the tables; docs/scale.md has the rest";
-        return { outcome: "fail", detail: messageOf(error), fix };
+        return { outcome: "fail", detail: messageOf(error), fix: fixOf(error) };
       }
     },
   });
@@ -51,6 +49,12 @@ export function sharedStoreChecks(
 }
 
 const REACHED = "database";
+
+function fixOf(error: unknown): string {
+  return error instanceof AgentError && error.code === "overloaded"
+    ? "start the server, or correct store, the user or the password; docs/scale.md has the rest"
+    : "zonewright db migrate makes and updates the tables; docs/scale.md has the rest";
+}
 
 const reached: Conclude = ({ version, proven, near }) => {
   const detail = `schema ${version}, ${proven ? "TLS with a verified name" : "on this machine"}`;
