@@ -63,7 +63,12 @@ Deno.test("a beginning of several uuids exits 2 with the candidates", () =>
 
 Deno.test("a word that begins no uuid exits 4 and says what is expected", () =>
   withHttpAgent(async (agent) => {
-    for (const word of ["abc", "hello", "0123", "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11-6a"]) {
+    for (const kind of ["job", "machine"]) {
+      const { code, err } = await said(agent, [kind, "get", "0123"]);
+      assertEquals(code, 4);
+      assertMatch(err(), /^zonewright: Cannot find \w+ "0123": none .*has a uuid that begins so$/m);
+    }
+    for (const word of ["abc", "hello", "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11-6a"]) {
       for (const kind of ["job", "machine"]) {
         const { code, out, err } = await said(agent, [kind, "get", word]);
         assertEquals([word, code, out()], [word, 4, ""]);

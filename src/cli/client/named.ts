@@ -178,6 +178,14 @@ function isBeginning(word: string): boolean {
 }
 
 function unknown(kind: NounOfThings, word: string): AgentError {
+  if (isBeginning(word.toLowerCase())) {
+    const by = kind === "machine" ? "alias" : kind === "host" ? "name" : undefined;
+    const has = by === undefined ? "" : `has that ${by}, and none `;
+    const message = `Cannot find ${kind} ${
+      JSON.stringify(word)
+    }: none ${has}has a uuid that begins so`;
+    return new AgentError("not_found", message);
+  }
   const known = `${kind === "machine" ? "an alias, " : kind === "host" ? "a name, " : ""}a uuid`;
   const message = `Cannot find ${kind} ${JSON.stringify(word)}: expected ${known} or its first ` +
     `${UUID_BEGINNING_CHARS_MIN} characters or more`;
