@@ -45,3 +45,35 @@ Deno.test("a hint about things names those of its own noun", () => {
   );
   assertEquals(hintFor(busy, "job wait", ["a b"]), "zonewright job get 'a b'  shows its state");
 });
+
+Deno.test("a hint is about what the message names, whatever the command", () => {
+  const hints: [ErrorCode, string, string, RegExp][] = [
+    ["conflict", 'Cannot create a job: host "gz09" is not registered', "job run", /host list /],
+    ["conflict", 'Cannot create a machine: host "a" was forgotten', "machine create", /host list /],
+    [
+      "not_found",
+      'Cannot find distro "debian": the choices are a',
+      "machine create",
+      /image list /,
+    ],
+    [
+      "forbidden",
+      "Cannot connect to a: the setting download_host does not",
+      "media add",
+      /config show /,
+    ],
+    ["forbidden", "Cannot do it: not allowed", "media add", /token list /],
+    [
+      "overloaded",
+      "Cannot reach the database: it is off",
+      "job list",
+      /doctor --running --run database /,
+    ],
+    ["overloaded", "Cannot reach the database: it is off", "db migrate", /address in --store; /],
+    ["overloaded", "Cannot reach host gz03 (1): it is away", "machine get", /host list /],
+    ["overloaded", "Too many", "job list", /^try again in 1 s; zonewright status /],
+  ];
+  for (const [code, message, name, hint] of hints) {
+    assertMatch(hintFor(new AgentError(code, message), name), hint, message);
+  }
+});

@@ -149,22 +149,35 @@ for (const execution of ["success", "failure", "canceled"]) {
   });
 }
 
-Deno.test("--follow says once that the agent is away, however long that takes", async () => {
+const AWAY = { code: "ServiceUnavailable", error_code: "overloaded" };
+const DATABASE_AWAY = { ...AWAY, message: "Cannot reach the database: it is off" };
+for (
+  const [what, busy, said] of [
+    ["agent", "busy", "the agent does not answer"],
+    ["database", JSON.stringify(DATABASE_AWAY), DATABASE_AWAY.message],
+  ] as const
+) {
+  Deno.test(`--follow says once that the ${what} is away, however long that takes`, () =>
+    followsThrough(busy, `${said}; trying again\n`));
+}
+
+/** Waits for a job through three answers of 503. */
+async function followsThrough(busy: string, said: string): Promise<void> {
   let calls = 0;
   const job = { uuid: UUID, execution: "success", chain: [], chain_results: [] };
   const answer = ({ url }: Request) => {
     calls += 1;
     // The command finds the job, then the agent is away for three calls.
-    if (calls > 1 && calls <= 4) return new Response("busy", { status: 503 });
+    if (calls > 1 && calls <= 4) return new Response(busy, { status: 503 });
     if (new URL(url).pathname === "/agent/v1/events") return noEvents("1");
     return Response.json(new URL(url).pathname.endsWith("/info") ? [] : job);
   };
   await withServer(answer, async (url) => {
     const screen = screenFor(url);
     assertEquals(await screen.run("job", "wait", UUID), 0);
-    assertEquals(screen.err(), "the agent does not answer; trying again\n");
+    assertEquals(screen.err(), said);
   });
-});
+}
 
 Deno.test("a name that is too long exits 2, and is not repeated", async () => {
   const screen = screenFor("http://127.0.0.1:1");

@@ -37,8 +37,8 @@ export interface EventOptions {
    * Called at every connection. `resumed`: the events since the last connection are read too.
    */
   readonly begun?: (resumed: boolean) => void;
-  /** Called once each time the agent goes away. */
-  readonly away?: () => void;
+  /** Called once each time the agent goes away. @param broken why the stream ended */
+  readonly away?: (broken: unknown) => void;
 }
 
 /**
@@ -78,7 +78,7 @@ export async function* events(
       const message = `Cannot follow the events of the agent: ${why}`;
       throw new AgentError("unreachable", message, { cause: broken });
     }
-    if (broken !== undefined && !isAway) away?.();
+    if (broken !== undefined && !isAway) away?.(broken);
     isAway ||= broken !== undefined;
     await pause(AGAIN_MS, signal);
   }

@@ -140,17 +140,17 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
       return helpOf(name);
     case "invalid_argument":
       return firstOther(name, listsOfMeant(error)) ?? helpOf(name);
-    case "overloaded": {
-      const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
-      return `try again in ${
-        error.retryAfterSeconds ?? 1
-      } s; zonewright ${command} shows what it does`;
-    }
+    case "overloaded":
+      return overloadedHint(error, name);
     case "forbidden":
       if (error.message.includes(": the scope of token ")) {
         return "zonewright token create --name NAME --scope admin  makes one that may";
       }
       if (isOfFiles(name)) return helpOf(name);
+      // A setting forbids it, to every caller.
+      if (/\bsetting [a-z_.]+/.test(error.message)) {
+        return "zonewright config show --running  shows the settings of the agent";
+      }
       return firstOther(name, isLocal(name) ? STATE_EXAMINED : AFTER.forbidden ?? []) ??
         helpOf(name);
     case "not_found":
@@ -160,11 +160,35 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
       }
       // It is about a file of the caller's, not about the agent.
       if (error.message.startsWith("Cannot read ")) return helpOf(name);
+      for (const [about, list] of ABOUT_OTHERS) {
+        if (about.test(error.message)) return `zonewright ${list[0]}  ${list[1]}`;
+      }
       return firstOther([name, ...operands].join(" "), lookedAt(error.code, name, operands)) ??
         helpOf(name);
     default:
       return firstOther(name, [...AFTER[error.code] ?? [], ...EXAMINATIONS]) ?? helpOf(name);
   }
+}
+
+/** Messages about something else than the noun of the command, and what lists it. */
+const ABOUT_OTHERS: readonly (readonly [RegExp, NextCommand])[] = [
+  [/: host "[^"]*" (?:is|was) /, ["host list", "shows the hosts"]],
+  [/^Cannot find (?:distro|release|build) /, ["image list", "shows the distros of the index"]],
+];
+
+/** Who keeps a command waiting: the database, another host, or the agent itself. */
+function overloadedHint({ message, retryAfterSeconds = 1 }: AgentError, name: string): string {
+  if (message.startsWith("Cannot reach the database")) {
+    if (name.startsWith("db ")) {
+      return `check the server and the address in --store; ${helpOf(name)}`;
+    }
+    return "zonewright doctor --running --run database  examines it";
+  }
+  if (message.startsWith("Cannot reach host ")) {
+    return "zonewright host list  shows when each host was heard";
+  }
+  const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
+  return `try again in ${retryAfterSeconds} s; zonewright ${command} shows what it does`;
 }
 
 const STATE_EXAMINED: readonly NextCommand[] = [

@@ -2,6 +2,7 @@
 // once. Lines arrive with the events; earlier lines, and any that came with no event, are read from the log
 // after the last line shown.
 
+import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { Notifier } from "../../runtime/waiting.ts";
 import { numberIn, objectsIn, readObject } from "../client/api_call.ts";
@@ -50,7 +51,7 @@ export function followChanges(
         if (!resumed) missing();
         changed.notify();
       },
-      away: () => note("the agent does not answer; trying again"),
+      away: (broken) => note(`${awayText(broken)}; trying again`),
     });
     try {
       for await (const { kind, data } of reading) {
@@ -70,6 +71,13 @@ export function followChanges(
     again: () => changed.notify(),
     ended: read(),
   };
+}
+
+/** An agent whose database is away does answer. */
+function awayText(broken: unknown): string {
+  const waits = broken instanceof AgentError && broken.code === "overloaded" &&
+    broken.message.startsWith("Cannot reach ");
+  return waits ? broken.message : "the agent does not answer";
 }
 
 /** News of one job: possible changes, and new lines of its log. */
