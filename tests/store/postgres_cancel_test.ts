@@ -4,6 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { type Job, type NewJob } from "../../src/domain/job/job.ts";
+import { failUnwritten } from "../../src/store/postgres/job/lost.ts";
 import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { LEASE, register } from "./host_suite.ts";
@@ -75,6 +76,23 @@ fleetTest(
     assertEquals((await shown(other)).stop_confirmed, undefined);
     assertEquals(await isFree(other, 30), true);
     assertEquals((await one.jobs.claim(lifeOf(ONE), 9)).jobs.map(({ uuid }) => uuid), []);
+  },
+);
+
+fleetTest(
+  "a defect of the agent, or an end that cannot be written, ends a canceled job as that",
+  async ({ one, other, db }) => {
+    const job = await leave({ one, other });
+    await other.jobs.cancel(job.uuid);
+    const before = await present(other);
+    const hold = holdOf(job, ONE);
+    assertEquals(await db.write((tx) => failUnwritten(tx, hold, "no room for it")), false);
+    assertEquals(await present(other), before);
+    assertEquals(await one.jobs.abandon(hold), true);
+    const { execution, runner_id, chain_results } = await present(other);
+    assertEquals([execution, runner_id, chain_results], ["canceled", null, []]);
+    assertEquals(await other.log.attempts(job.uuid), []);
+    assertEquals(await isFree(other, 10), true);
   },
 );
 

@@ -169,8 +169,10 @@ function writeTask(
 export async function abandonJob(tx: Transaction, hold: Hold): Promise<boolean> {
   const row = await lockHeld(tx, hold);
   if (row === undefined) return false;
-  await insertInterrupted(tx, row.id);
-  await writeMove(tx, row, moveOf(standingOf(row), { kind: "abandon" }));
+  const standing = standingOf(row);
+  // Its task was canceled, and counts as no attempt.
+  if (standing.state !== "stopping") await insertInterrupted(tx, row.id);
+  await writeMove(tx, row, moveOf(standing, { kind: "abandon" }));
   return true;
 }
 
