@@ -290,7 +290,7 @@ async function openHost(context: AgentContext, path: string): Promise<Transport>
 
 /** Starts removing what failed jobs left on the host. */
 function removeLeftovers(
-  { now, log, opened }: AgentContext,
+  { log, opened }: AgentContext,
   store: Store,
   host: Vmadm,
   hostName: string,
@@ -298,7 +298,7 @@ function removeLeftovers(
 ): void {
   const workflow = PROVISION_MACHINE.uuid;
   const admitted = () => runner.admission !== "forgotten";
-  const leftovers = openLeftovers({ store, host, hostName, workflow, now, log }, admitted);
+  const leftovers = openLeftovers({ store, host, hostName, workflow, log }, admitted);
   opened("leftovers", () => leftovers.stop());
 }
 

@@ -4,7 +4,6 @@
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
-import { msBetween, type Now } from "../domain/instant.ts";
 import {
   COUNT,
   INSTANT,
@@ -53,7 +52,6 @@ export interface LeftoverOptions {
    * The workflow whose failed jobs leave no machine. For others, only datasets without a machine are removed.
    */
   readonly workflow: WorkflowUuid;
-  readonly now: Now;
   readonly log: Log;
 }
 
@@ -152,19 +150,17 @@ function leftOnSeveral(uuid: MachineUuid, hosts: number): AgentError {
 
 /** Makes every due attempt, one after another, so that a failing host is not flooded. */
 export async function removeDue(options: LeftoverOptions, signal: AbortSignal): Promise<void> {
-  const { store: { machineClaims }, hostName, now } = options;
+  const { store: { machineClaims }, hostName } = options;
   await machineClaims.settle();
   for (const leftover of await machineClaims.left({ host: hostName })) {
     if (signal.aborted) return;
-    const { next_try_at } = leftover;
-    const at = now();
-    if (next_try_at === null) {
+    const { wait_ms } = leftover;
+    if (wait_ms === null) {
       await machineClaims.postpone(leftover, LEFTOVER_FIRST_MS, null);
       continue;
     }
-    const waitMs = msBetween(at, next_try_at);
     // A longer wait means that the clock was ahead.
-    if (waitMs <= 0 || waitMs > LEFTOVER_LONGEST_MS) await remove(leftover, options, signal);
+    if (wait_ms <= 0 || wait_ms > LEFTOVER_LONGEST_MS) await remove(leftover, options, signal);
   }
 }
 

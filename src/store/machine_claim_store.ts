@@ -3,7 +3,7 @@
 // remove it, even after a crash of agent and vmadm or a failed undo.
 
 import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
-import type { Instant } from "../domain/instant.ts";
+import { type Instant, msBetween } from "../domain/instant.ts";
 import type { Execution } from "../domain/job/state.ts";
 
 /** The right of a job to remove whatever has the uuid of a machine. */
@@ -30,6 +30,14 @@ export interface MachineClaim {
 export interface Leftover extends MachineClaim {
   readonly execution: Exclude<Execution, "queued" | "running" | "waiting" | "succeeded">;
   readonly workflow_uuid: WorkflowUuid;
+  /** Milliseconds to the next attempt, by the store's clock; null before the first check. */
+  readonly wait_ms: number | null;
+}
+
+/** A leftover as it is stored, when it is read. */
+export function leftoverAt(row: Omit<Leftover, "wait_ms">, now: Instant): Leftover {
+  const { next_try_at } = row;
+  return { ...row, wait_ms: next_try_at === null ? null : msBetween(now, next_try_at) };
 }
 
 /** Which leftovers are meant. */

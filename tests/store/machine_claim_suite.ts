@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
-import { type Instant, msBetween } from "../../src/domain/instant.ts";
+import { type Instant, instantAfter, msBetween } from "../../src/domain/instant.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { at } from "../support/clocked_store.ts";
@@ -119,7 +119,20 @@ export function machineClaimTests(test: Test): void {
       ...FRESH,
       execution: "failed",
       workflow_uuid: workflow.uuid,
+      wait_ms: null,
     }]);
+  });
+
+  test("left() says how long it is until the next attempt, by the clock of the store", async (store) => {
+    const job = await run(store);
+    await take(store, MACHINE, JOB, T0);
+    await finish(store, job, "failed");
+    const [left] = await at(store, T0).machineClaims.left();
+    assert(left !== undefined);
+    await store.machineClaims.postpone(left, 60_000, "busy");
+    const waitAt = async (ms: number) =>
+      (await at(store, instantAfter(T0, ms)).machineClaims.left())[0]?.wait_ms;
+    assertEquals([await waitAt(20_000), await waitAt(70_000)], [40_000, -10_000]);
   });
 
   test("left() finds the leftover of one machine, and no other", async (store) => {

@@ -66,7 +66,6 @@ function look({ store, vmadm, log, clock }: ClockedHost, now: Instant): Promise<
     host: vmadm,
     hostName: "simulated",
     workflow,
-    now: () => now,
     log,
   };
   return removeDue(options, new AbortController().signal);
@@ -168,15 +167,14 @@ Deno.test("the next agent removes what this one has left", async () => {
     await look(host, at(0));
     await host.simulate("fault", "--clear");
     const { log, vmadm } = host;
-    const store = await openSqliteStore(join(host.folder, "store.db"));
-    const { uuid: workflow } = PROVISION_MACHINE;
     const now = () => at(LEFTOVER_FIRST_MS);
+    const store = await openSqliteStore(join(host.folder, "store.db"), { now });
+    const { uuid: workflow } = PROVISION_MACHINE;
     const leftovers = openLeftovers({
       store,
       host: vmadm,
       hostName: "simulated",
       workflow,
-      now,
       log,
     }, () => true);
     try {
@@ -235,9 +233,9 @@ Deno.test("a machine whose claim another job took over is left to that job", asy
       },
     };
     const { uuid: workflow } = PROVISION_MACHINE;
-    const now = () => at(LEFTOVER_FIRST_MS);
+    host.clock.now = at(LEFTOVER_FIRST_MS);
     const { log, vmadm } = host;
-    const options = { store, host: vmadm, hostName: "simulated", workflow, now, log };
+    const options = { store, host: vmadm, hostName: "simulated", workflow, log };
     await removeDue(options, new AbortController().signal);
     assertEquals((await machineClaims.get(UUID))?.job_uuid, job_uuid);
     await host.assertHolds(UUID);
@@ -249,9 +247,9 @@ Deno.test("a machine of a failed job of another workflow stays, and is no leftov
     await host.simulate("fault", "--clear");
     await look(host, at(0));
     const { store, vmadm, log } = host;
-    const now = () => at(LEFTOVER_FIRST_MS);
+    host.clock.now = at(LEFTOVER_FIRST_MS);
     const workflow = randomUuid<WorkflowUuid>();
-    const options = { store, host: vmadm, hostName: "simulated", workflow, now, log };
+    const options = { store, host: vmadm, hostName: "simulated", workflow, log };
     await removeDue(options, new AbortController().signal);
     assertEquals(await shown(host), []);
     await host.assertHolds(UUID);

@@ -2,11 +2,12 @@
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter } from "../../domain/instant.ts";
-import type {
-  LeftFilter,
-  Leftover,
-  MachineClaim,
-  MachineClaimStore,
+import {
+  type LeftFilter,
+  type Leftover,
+  leftoverAt,
+  type MachineClaim,
+  type MachineClaimStore,
 } from "../machine_claim_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
@@ -139,7 +140,7 @@ async function selectLeft(
   { uuid, host, host_uuid, limit }: LeftFilter,
   own: string,
 ): Promise<Leftover[]> {
-  return await tx.rows<Leftover>(
+  const rows = await tx.rows<Omit<Leftover, "wait_ms">>(
     `SELECT ${LEFTOVER_COLUMNS} FROM ${CLAIMS_WITH_JOBS} WHERE ${IS_LEFT}
         AND ($1::text IS NULL OR c.uuid = $1)
         AND ($2::text IS NULL OR (c.host = $2 AND c.owner = $3))
@@ -151,6 +152,7 @@ async function selectLeft(
     host_uuid ?? null,
     limit ?? null,
   );
+  return rows.map((row) => leftoverAt(row, tx.now));
 }
 
 async function updateClaim(

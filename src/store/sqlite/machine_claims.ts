@@ -2,11 +2,12 @@
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, type Now } from "../../domain/instant.ts";
-import type {
-  LeftFilter,
-  Leftover,
-  MachineClaim,
-  MachineClaimStore,
+import {
+  type LeftFilter,
+  type Leftover,
+  leftoverAt,
+  type MachineClaim,
+  type MachineClaimStore,
 } from "../machine_claim_store.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
@@ -31,7 +32,7 @@ export function openMachineClaims(db: Connection, now: Now): MachineClaimStore {
     drop: (uuid, job) =>
       db.write("machine_drop", () => deleteClaim(db, { uuid, job }, "leftover_dropped", now())),
     settle: () => db.write("machine_settle", () => deleteSettled(db)),
-    left: (filter = {}) => db.durably(() => selectLeft(db, filter)),
+    left: (filter = {}) => db.durably(() => selectLeft(db, filter, now())),
     postpone: (claim, wait_ms, error) =>
       db.write(
         "machine_postpone",
@@ -107,8 +108,9 @@ const LEFTOVER_COLUMNS =
 function selectLeft(
   db: Connection,
   { uuid, host, limit = -1 }: LeftFilter,
+  now: Instant,
 ): Leftover[] {
-  return db.rows<Leftover>(
+  const rows = db.rows<Omit<Leftover, "wait_ms">>(
     `SELECT ${LEFTOVER_COLUMNS} ${LEFT_CLAIMS} AND (?1 IS NULL OR c.uuid = ?1)
         AND (?2 IS NULL OR c.host = ?2)
       ORDER BY c.claimed_at, c.uuid LIMIT ?3`,
@@ -116,6 +118,7 @@ function selectLeft(
     host ?? null,
     limit,
   );
+  return rows.map((row) => leftoverAt(row, now));
 }
 
 function updateClaim(
