@@ -10,7 +10,7 @@
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
-import { otherSchemaOf, requireUsable, VERSION_OF_TABLES } from "./migrations.ts";
+import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { CHANNEL, type Follower, Listening } from "./listening.ts";
 import { noticesOf } from "./notices.ts";
 import { ServerReach } from "./reach.ts";
@@ -37,6 +37,9 @@ const MEETINGS_MAX = 20;
 const MEETING_PAUSE_MS = 5;
 /** The part of the deadline after which a write stops waiting for a lock, so that those behind it have theirs. */
 const LOCK_SHARE = 5;
+
+/** SQL for a text that is another one in restored tables, and after each start of a server. */
+const WHICH_DATABASE = "pg_postmaster_start_time()::text || tableoid";
 
 /** What the statements of one transaction run on. */
 export interface Transaction {
@@ -74,6 +77,8 @@ interface QueuedWrite {
 export class SharedDatabase {
   readonly #options: ServerOptions;
   readonly #kept = new Map<string, unknown>();
+  /** Of which database they are: a restored one, or a standby that took over, may give ids again. */
+  #database: string | undefined;
   readonly #listening: Listening;
   readonly #idle: ServerSession[] = [];
   readonly #waiting: (() => void)[] = [];
@@ -301,10 +306,13 @@ export class SharedDatabase {
 
   /** Runs the start of a transaction on tables that this program can use. @returns the server's time */
   async #start(client: ServerSession, start: string): Promise<Instant> {
-    const look = `SELECT ${SERVER_NOW} AS now, ${VERSION_OF_TABLES} AS version`;
+    const look =
+      `SELECT ${SERVER_NOW} AS now, version, ${WHICH_DATABASE} AS database FROM schema_version`;
     try {
       const row = (await client.script(`${start}; ${look}`)).at(-1)?.rows[0];
-      requireUsable(row?.version);
+      requireUsable(row?.version ?? 0);
+      if (row?.database !== this.#database) this.#kept.clear();
+      this.#database = row?.database;
       return row?.now;
     } catch (error) {
       const other = otherSchemaOf(error);
@@ -337,7 +345,10 @@ export class SharedDatabase {
     for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
       const leftMs = deadlineMs - performance.now();
       try {
-        return await openSession({ ...server, url }, leftMs, noticed);
+        const session = await openSession({ ...server, url }, leftMs, noticed);
+        // It may be one of another database, which took the name of the lost one.
+        this.#kept.clear();
+        return session;
       } catch (error) {
         // The last one may only say that no time was left.
         why ??= error;

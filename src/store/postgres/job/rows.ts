@@ -106,7 +106,7 @@ export async function selectUnfinished(
   return new Set(rows.map(({ uuid }) => uuid));
 }
 
-/** The definition of a job. Rows never change and ids are never used again. */
+/** The definition of a job. Rows never change, and ids are not used again in one database. */
 export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition> {
   return tx.kept(`definition ${id}`, async () => {
     const row = await tx.row<{
