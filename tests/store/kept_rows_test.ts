@@ -4,6 +4,9 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
 import { beginLife, deleteGoneRunners, isLatestLife } from "../../src/store/sqlite/job/leases.ts";
+import { readyJobs } from "../../src/store/sqlite/job/claims.ts";
+import { cancelJob } from "../../src/store/sqlite/job/changes.ts";
+import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import { definitionFor } from "../../src/store/sqlite/job/rows.ts";
 import {
   deleteWorkflow,
@@ -12,8 +15,10 @@ import {
   updateWorkflow,
   workflowToRun,
 } from "../../src/store/sqlite/workflows.ts";
-import { RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
+import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { lifeOf } from "../support/clocked_store.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
+import { type Made, noting } from "./noted_statements.ts";
 
 /** More values than are kept, and more characters than one may have. */
 const MANY = 129;
@@ -114,4 +119,35 @@ Deno.test("sqlite: the latest life of a runner is the one that began last, unles
     assertEquals(latest(), [false, true]);
     await db.write("gone", () => deleteGoneRunners(db, T0));
     assertEquals(latest(), [true, true], "its lease is over");
+  }));
+
+Deno.test("sqlite: the jobs that may be claimed are listed again once there is another one, and not before", () =>
+  withConnection(async (db) => {
+    const later = instantAfter(T0, 60_000);
+    const look = (now = T0) => {
+      const made: Made[] = [];
+      const { jobs, due } = readyJobs(noting(db, made), lifeOf(RUNNER), 9, new Set(), now);
+      const lists = made.filter(({ sql }) => sql.includes("ORDER BY")).length;
+      return [jobs.map(({ uuid }) => uuid), due.kind, lists];
+    };
+    const insert = (number: number, exec_after = T0) =>
+      db.write("insert", () => insertJob(db, jobOf(number, { exec_after }), null, T0));
+    const [first, second, third] = [1, 2, 3].map((number) => uuidOf<JobUuid>(number));
+    assertEquals([look(), look()], [[[], "none", 2], [[], "none", 0]]);
+    await insert(1);
+    assertEquals([look(), look()], [[[first], "none", 2], [[first], "none", 0]]);
+    await insert(2, later);
+    assertEquals([look(), look()], [[[first], "in", 2], [[first], "in", 0]]);
+    assertEquals(look(later), [[first, second], "none", 0]);
+    const undone = db.write("undone", () => {
+      insertJob(db, jobOf(3), null, T0);
+      throw new Error("undone");
+    });
+    await assertRejects(() => undone, Error, "undone");
+    await db.write("cancel", () => cancelJob(db, uuidOf<JobUuid>(1), T0));
+    assertEquals(look(later), [[second], "none", 2]);
+    await db.write("cancel", () => cancelJob(db, uuidOf<JobUuid>(2), T0));
+    assertEquals(look(later), [[], "none", 0]);
+    await insert(3);
+    assertEquals(look(), [[third], "none", 2]);
   }));

@@ -70,6 +70,29 @@ export function readyTests(test: Test): void {
     // A clock that is set back takes nothing away.
     assertEquals((await hold(at(store, T0), late.jobs)).length, 2);
   });
+  test("ready() answers each of many jobs until it is claimed or canceled, while others are made", async (store) => {
+    const numbers = Array.from({ length: 90 }, (_, at) => 3 * at);
+    await Promise.all(numbers.map((number) => create(store, jobOf(number + 1))));
+    await Promise.all(
+      numbers.map((number) => create(store, jobOf(number + 2, { exec_after: LATER }))),
+    );
+    const late = at(store, LATER);
+    const answered: JobUuid[] = [];
+    for (const number of numbers) {
+      const { jobs, due } = await ready(late, 4, answered.slice(-3));
+      if (number % 2 === 0) await create(store, jobOf(number + 3));
+      const gone = jobs[number % 4];
+      if (gone !== undefined) await store.jobs.cancel(gone.uuid);
+      const held = await hold(late, jobs);
+      assertEquals(held.length, jobs.length - (gone === undefined ? 0 : 1));
+      answered.push(...jobs.map(({ uuid }) => uuid));
+      if (jobs.length < 4) assertEquals(due.kind, "none");
+    }
+    const { jobs } = await ready(late, 9);
+    assertEquals([new Set(answered).size, jobs], [answered.length, []]);
+    const { current } = await store.jobs.stats();
+    assertEquals([answered.length, current.queued], [225, 0]);
+  });
   test("hold() gives a runner no job that was canceled meanwhile, and charges it no start", async (store) => {
     for (const number of [1, 2]) await create(store, jobOf(number));
     const { jobs } = await ready(store);

@@ -16,7 +16,7 @@ import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
-import { forgetTurns, readyDelayedJobs, TURNS_AHEAD } from "./turns.ts";
+import { forgetAhead, KEPT_AHEAD, readyDelayedJobs } from "./turns.ts";
 import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
@@ -62,14 +62,16 @@ function mayClaim(db: Connection, life: RunnerLife): boolean {
   return !isCordoned(db) && isLatestLife(db, life);
 }
 
-/** A job that may be claimed, at once or later. */
+/** A job that may be claimed, at once unless an instant is given. */
 interface DueRow {
   readonly id: number;
   readonly uuid: JobUuid;
+  readonly claimable_at?: Instant;
 }
 
 /**
- * The jobs that claimJobs() would take, as it would return them; nothing is written.
+ * The jobs that claimJobs() would take, as it would return them: as many as fit, and at least one. Nothing is
+ * written.
  * @param passedOver jobs to skip because their claim is being written
  */
 export function readyJobs(
@@ -80,79 +82,69 @@ export function readyJobs(
   now: Instant,
 ): Claimed {
   if (!mayClaim(db, life)) return { jobs: [], due: { kind: "none" } };
-  const wanted = limit + passedOver.size + 1;
-  const take = (from: DueRow[]) =>
-    takeJobs(db, from, { limit, passedOver, runner_id: life.runner_id, now });
-  const kept = turnsAhead(db, wanted);
-  const many = kept.rows.length >= wanted;
-  const taken = many ? take(kept.rows) : undefined;
-  if (taken?.more) return { jobs: taken.jobs, due: { kind: "ready" } };
-  if (!kept.fresh) forgetTurns(db);
-  const ready = turnsAhead(db, wanted).rows;
-  // Jobs that have just become due get their turn with the next claim.
-  const delayed = db.rows<DueRow & { readonly claimable_at: Instant }>(
-    `SELECT id, uuid, claimable_at FROM jobs
-      WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
-    wanted,
-  );
-  const due = delayed.filter(({ claimable_at }) => claimable_at <= now);
-  const { jobs, more } = take([...ready, ...due]);
-  const later = delayed[due.length]?.claimable_at ?? null;
-  return { jobs, due: more ? { kind: "ready" } : dueFrom(now, later) };
-}
-
-/** Ready jobs that are read together. */
-const TURNS_READ = 64;
-
-/**
- * The next ready jobs, at least `wanted` if there are as many. They are kept until a job is given a turn.
- * @returns also whether they were read by this call
- */
-function turnsAhead(db: Connection, wanted: number): { rows: DueRow[]; fresh: boolean } {
-  let fresh = false;
-  const rows = db.kept(TURNS_AHEAD, "", () => {
-    fresh = true;
-    const sql = "SELECT id, uuid FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?";
-    return { value: db.rows<DueRow>(sql, Math.max(wanted, TURNS_READ)), chars: 0 };
-  });
-  return { rows, fresh };
-}
-
-interface Wanted {
-  readonly limit: number;
-  readonly passedOver: ReadonlySet<JobUuid>;
-  readonly runner_id: RunnerId;
-  readonly now: Instant;
-}
-
-/**
- * Jobs as their claims would return them: as many as fit, and at least one. Those that were claimed or canceled
- * since they were listed are removed from the list.
- * @returns also whether there are more
- */
-function takeJobs(
-  db: Connection,
-  listed: DueRow[],
-  { limit, passedOver, runner_id, now }: Wanted,
-): { jobs: Job[]; more: boolean } {
-  const sql = `SELECT ${JOB_COLUMNS}, ${OWN_BYTES} AS own_bytes, ${RESULT_BYTES} AS result_bytes
-     FROM jobs WHERE id = ? AND claimable_at IS NOT NULL`;
   const jobs: Job[] = [];
   let bytes = 0;
-  for (let at = 0; at < listed.length; at++) {
-    const { id, uuid } = listed[at] as DueRow;
-    if (passedOver.has(uuid)) continue;
-    if (jobs.length >= limit) return { jobs, more: true };
-    const row = db.row<ClaimRow>(sql, id);
-    if (row === undefined) {
-      listed.splice(at--, 1);
-      continue;
+  // Jobs that have just become due get their turn with the next claim.
+  for (const list of ["turns", "delayed"] as const) {
+    const { rows, whole } = readAhead(db, list, limit + passedOver.size + 1);
+    for (let at = 0; at < rows.length; at++) {
+      const { id, uuid, claimable_at = now } = rows[at] as DueRow;
+      if (claimable_at > now) return { jobs, due: dueFrom(now, claimable_at) };
+      if (passedOver.has(uuid)) continue;
+      if (jobs.length >= limit) return { jobs, due: { kind: "ready" } };
+      const row = selectClaimable(db, id);
+      if (row === undefined) {
+        // It was claimed or canceled since.
+        rows.splice(at--, 1);
+        continue;
+      }
+      bytes += row.own_bytes + row.result_bytes;
+      if (jobs.length > 0 && bytes > CLAIM_BYTES) return { jobs, due: { kind: "ready" } };
+      jobs.push(claimedJob(db, row, life.runner_id, now));
     }
-    bytes += row.own_bytes + row.result_bytes;
-    if (jobs.length > 0 && bytes > CLAIM_BYTES) return { jobs, more: true };
-    jobs.push(claimedJob(db, row, runner_id, now));
+    if (whole) continue;
+    // Of what is read now, none has been claimed: it is enough.
+    forgetAhead(db);
+    return readyJobs(db, life, limit, passedOver, now);
   }
-  return { jobs, more: false };
+  return { jobs, due: { kind: "none" } };
+}
+
+const AHEAD = {
+  turns: "SELECT id, uuid FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?",
+  delayed: `SELECT id, uuid, claimable_at FROM jobs
+    WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
+};
+/** Jobs that are read together. */
+const READ_AHEAD = 64;
+
+/** The next jobs of a list. */
+interface Ahead {
+  readonly rows: DueRow[];
+  /** Whether there were no others. */
+  readonly whole: boolean;
+}
+
+/** At least `wanted` jobs, if there are as many. They are kept until another job may be claimed. */
+function readAhead(db: Connection, list: keyof typeof AHEAD, wanted: number): Ahead {
+  const read = () =>
+    db.kept(KEPT_AHEAD, list, () => {
+      const limit = Math.max(wanted, READ_AHEAD);
+      const rows = db.rows<DueRow>(AHEAD[list], limit);
+      return { value: { rows, whole: rows.length < limit }, chars: 0 };
+    });
+  const kept = read();
+  if (kept.whole || kept.rows.length >= wanted) return kept;
+  forgetAhead(db);
+  return read();
+}
+
+function selectClaimable(db: Connection, id: number): ClaimRow | undefined {
+  return db.row<ClaimRow>(
+    `SELECT ${JOB_COLUMNS}, ${OWN_BYTES} AS own_bytes, ${RESULT_BYTES} AS result_bytes
+       FROM jobs WHERE id = ? AND claimable_at IS NOT NULL`,
+    id,
+  );
 }
 
 /** A job that may be claimed. */

@@ -11,7 +11,7 @@ import { HOLDS_TARGET } from "../../words.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";
-import { nextTurn } from "./turns.ts";
+import { becomesClaimable, nextTurn } from "./turns.ts";
 import { type InsertOutcome, JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
 /**
@@ -27,7 +27,7 @@ export function insertJob(
   const definition = definitionFor(db, job.workflow);
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
-  if (!ready) db.becameClaimable();
+  if (!ready) becomesClaimable(db);
   const inserted = db.row<{ id: number }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,

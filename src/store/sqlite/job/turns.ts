@@ -12,16 +12,15 @@ import type { Instant } from "../../../domain/instant.ts";
 import { READY_MAX } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
 
-/** Cache key of the ready jobs that were read ahead. */
-export const TURNS_AHEAD = "turns";
+/** Cache key of the jobs that were read ahead of their claims. */
+export const KEPT_AHEAD = "ahead";
 
 /**
  * The turn of a job of this workflow that becomes ready now. Never the very first turn: jobs that are
  * requeued as fast as they are claimed would starve the ones waiting there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
-  forgetTurns(db);
-  db.becameClaimable();
+  becomesClaimable(db);
   const row = db.row<{ turn: number }>(
     `SELECT coalesce(
        (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ? AND turn IS NOT NULL),
@@ -32,9 +31,16 @@ export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
   return row?.turn ?? 0;
 }
 
-/** Call when a job gets a turn: it may come before those that were read ahead. */
-export function forgetTurns(db: Connection): void {
-  db.forget(TURNS_AHEAD, "");
+/** Call when a job may be claimed from now on, or from an instant on. */
+export function becomesClaimable(db: Connection): void {
+  forgetAhead(db);
+  db.becameClaimable();
+}
+
+/** Forgets the jobs that were read ahead: another one may come before them. */
+export function forgetAhead(db: Connection): void {
+  db.forget(KEPT_AHEAD, "turns");
+  db.forget(KEPT_AHEAD, "delayed");
 }
 
 /** Gives turns to delayed jobs that have become due, longest overdue first. */
