@@ -6,13 +6,15 @@ import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
 import { claimJobs, holdJobs, readyJobs } from "../../src/store/postgres/job/claims.ts";
+import { TASK_ENDS } from "../../src/store/postgres/job/changes.ts";
+import { makeJobs, type Placing } from "../../src/store/postgres/job/making.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { queueFor } from "../../src/store/postgres/job/place.ts";
 import type { BoundValue } from "../../src/store/postgres/server.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
-import { create } from "./store_case.ts";
+import { create, recordOf } from "./store_case.ts";
 
 const fleetTest = fleetTests();
 const [ONE] = HOSTS;
@@ -84,6 +86,13 @@ async function plansOf(
   return plans;
 }
 
+/** A job with a key. */
+function placingOf(number: number): Placing {
+  const idempotency = { key: `order ${number}`, request_sha256: "a".repeat(64) };
+  const ready = { paramsSha256: null, verdicts: new Map(), unfinishedMax: 1e6 };
+  return { job: jobOf(number, { idempotency }), hosts: { own: ONE }, ready };
+}
+
 fleetTest("no statement of the engine reads all jobs of a full database", async ({ one, db }) => {
   await create(one, jobOf(1));
   await fill(db);
@@ -96,6 +105,8 @@ fleetTest("no statement of the engine reads all jobs of a full database", async 
   const parts: Record<string, (tx: Transaction) => Promise<unknown>> = {
     ready: (tx) => readyJobs(tx, ONE, LIFE, 4, new Set([uuidOf<JobUuid>(1)])),
     hold: (tx) => holdJobs(tx, ONE, LIFE, ready.jobs),
+    end: (tx) => TASK_ENDS.run(tx, ready.jobs.map((job) => recordOf(job, { kind: "succeed" }))),
+    make: (tx) => makeJobs(tx, [5, 6].map(placingOf)),
     claim: (tx) => claimJobs(tx, [ONE, "any"], LIFE, 4),
     rescue: (tx) => rescueJobs(tx, [ONE, "any"], ONE),
     place: (tx) => queueFor(tx, jobOf(2, { params: { uuid: machine } }), { own: ONE }),

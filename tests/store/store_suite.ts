@@ -34,6 +34,7 @@ import { statsTests } from "./stats_suite.ts";
 import { successorTests } from "./successor_suite.ts";
 import { summaryTests } from "./summary_suite.ts";
 import { textTests } from "./text_suite.ts";
+import { togetherTests } from "./together_suite.ts";
 import { workflowTests } from "./workflow_suite.ts";
 
 /**
@@ -67,6 +68,7 @@ export function storeSuite(kind: string, open: () => Promise<Store>, missing?: s
   placeTests(test);
   recordTests(test);
   lostAnswerTests(test);
+  togetherTests(test);
   successorTests(test);
   retryTests(test);
   cancelTests(test);

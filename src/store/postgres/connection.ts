@@ -13,6 +13,7 @@ import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { CHANNEL, type Follower, Listening } from "./listening.ts";
 import { noticesOf } from "./notices.ts";
+import { type GroupedWrite, groupsOf, nextBatch } from "./write_groups.ts";
 import { ServerReach } from "./reach.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import {
@@ -28,8 +29,6 @@ import {
   type ServerSession,
 } from "./server.ts";
 
-/** Writes in one transaction: it holds the locks of their rows. */
-const WRITES_AT_ONCE = 100;
 /** Sessions that read at the same time. */
 const READERS = 3;
 /** How often a write is repeated that met another agent's, and milliseconds between. */
@@ -61,14 +60,26 @@ export interface Transaction {
   kept<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
 }
 
-interface QueuedWrite {
-  readonly run: (tx: Transaction, earlier: unknown) => Promise<unknown>;
+/** Writes of one kind that share their statements. Each may run more than once, alone or with others. */
+export interface WriteKind<Item, Value> {
+  /** Approximate bytes that an item adds to the statements. */
+  readonly bytesOf: (item: Item) => number;
+  /** @returns the value of each item, in their order */
+  readonly run: (tx: Transaction, items: readonly Item[]) => Promise<readonly Value[]>;
+}
+
+interface QueuedWrite extends GroupedWrite {
+  /** Runs this one, or with it others of its kind. @returns the value of each */
+  readonly run: (tx: Transaction, writes: readonly QueuedWrite[]) => Promise<readonly unknown[]>;
+  readonly item?: unknown;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   /** Milliseconds, as performance.now() counts them. */
   readonly deadlineMs: number;
   /** How often it met another agent's. */
   meetings: number;
+  /** What it returned in the latest transaction. */
+  value?: unknown;
   /** What it returned in a transaction whose commit was not answered. */
   earlier?: unknown;
 }
@@ -107,19 +118,22 @@ export class SharedDatabase {
    * `storage_full`; `aborted` when the store is closed
    */
   async write<T>(run: (tx: Transaction, earlier: T | undefined) => Promise<T>): Promise<T> {
-    if (!this.#open) throw closed();
-    this.reach.require();
-    if (this.#pending.length >= PENDING_WRITES_MAX) {
-      const words = `${PENDING_WRITES_MAX} writes are pending, the maximum`;
-      throw overloaded(`Cannot write to the store: ${words}`);
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const deadlineMs = performance.now() + this.#options.deadlineMs;
-    const written = { run: run as QueuedWrite["run"], meetings: 0 };
-    this.#pending.push({ ...written, resolve, reject, deadlineMs });
-    this.#rounds ??= this.#runRounds();
-    // The promise is settled with what `run` returned, and that is what it is given: the type is T.
-    return await (promise as Promise<T>);
+    return await this.#queue<T>({
+      // It is given what it has returned itself: the type is T.
+      run: async (tx, [write]) => [await run(tx, write?.earlier as T | undefined)],
+      bytes: 0,
+    });
+  }
+
+  /** The same for a write that shares the statements of others of its kind in the transaction. */
+  async writeTogether<Item, Value>(kind: WriteKind<Item, Value>, item: Item): Promise<Value> {
+    return await this.#queue<Value>({
+      // All of a kind have items of one type.
+      run: (tx, writes) => kind.run(tx, writes.map((one) => one.item as Item)),
+      kind,
+      item,
+      bytes: kind.bytesOf(item),
+    });
   }
 
   /**
@@ -197,11 +211,28 @@ export class SharedDatabase {
     this.#reading += 1;
   }
 
+  async #queue<T>(
+    write: Pick<QueuedWrite, "run" | "kind" | "item" | "bytes">,
+  ): Promise<T> {
+    if (!this.#open) throw closed();
+    this.reach.require();
+    if (this.#pending.length >= PENDING_WRITES_MAX) {
+      const words = `${PENDING_WRITES_MAX} writes are pending, the maximum`;
+      throw overloaded(`Cannot write to the store: ${words}`);
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const deadlineMs = performance.now() + this.#options.deadlineMs;
+    this.#pending.push({ ...write, meetings: 0, resolve, reject, deadlineMs });
+    this.#rounds ??= this.#runRounds();
+    // The promise is settled with what `run` returned, and that is what it is given: the type is T.
+    return await (promise as Promise<T>);
+  }
+
   async #runRounds(): Promise<void> {
     // Writes of the same turn of the event loop share a transaction.
     await Promise.resolve();
     while (this.#pending.length > 0) {
-      const batch = this.#pending.splice(0, WRITES_AT_ONCE);
+      const batch = nextBatch(this.#pending);
       // One that fails takes the others with it: then each runs by itself.
       if (batch.length > 1 && await this.#commit(batch)) continue;
       for (const [at, write] of batch.entries()) {
@@ -214,11 +245,8 @@ export class SharedDatabase {
   /** @returns whether they are committed, and answered */
   async #commit(batch: readonly QueuedWrite[]): Promise<boolean> {
     try {
-      const values = await this.#transaction(
-        Math.min(...batch.map((one) => one.deadlineMs)),
-        batch,
-      );
-      batch.forEach(({ resolve }, at) => resolve(values[at]));
+      await this.#transaction(Math.min(...batch.map((one) => one.deadlineMs)), batch);
+      for (const { resolve, value } of batch) resolve(value);
       return true;
     } catch {
       return false;
@@ -231,8 +259,8 @@ export class SharedDatabase {
     for (;;) {
       try {
         if (performance.now() >= write.deadlineMs) throw new Broken("it was not sent in time");
-        const [value] = await this.#transaction(write.deadlineMs, [write]);
-        return write.resolve(value);
+        await this.#transaction(write.deadlineMs, [write]);
+        return write.resolve(write.value);
       } catch (error) {
         const late = performance.now() >= write.deadlineMs;
         if (isMeeting(error) && write.meetings < MEETINGS_MAX && !late) {
@@ -249,28 +277,30 @@ export class SharedDatabase {
   }
 
   /** Runs writes in one transaction. @throws {Broken} when its connection broke; its commit may have happened */
-  async #transaction(deadlineMs: number, batch: readonly QueuedWrite[]): Promise<unknown[]> {
+  async #transaction(deadlineMs: number, batch: readonly QueuedWrite[]): Promise<void> {
     if (this.#writer === undefined || this.#writer.broken) {
       this.#writer = await this.#connect(deadlineMs);
     }
     const client = this.#writer;
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
-    const values: unknown[] = [];
+    let committing = false;
     try {
       const words = new Set<string>();
       const tx = await this.#begin(client, "ISOLATION LEVEL READ COMMITTED READ WRITE", words);
-      for (const { run, earlier } of batch) values.push(await run(tx, earlier));
+      for (const writes of groupsOf(batch)) {
+        const values = await writes[0]?.run(tx, writes) ?? [];
+        writes.forEach((write, at) => write.value = values[at]);
+      }
       for (const notice of noticesOf(words)) {
         await client.query(`SELECT pg_notify('${CHANNEL}', $1)`, [notice]);
       }
+      committing = true;
       await client.query(`NOTIFY ${CHANNEL}; COMMIT`);
       this.reach.heard();
-      return values;
     } catch (error) {
       this.#kept.clear();
-      // All have run: what broke may have been the answer to the commit.
-      const committing = client.broken && values.length === batch.length;
-      if (committing) batch.forEach((write, at) => write.earlier = values[at]);
+      // What broke may have been the answer to the commit.
+      if (committing && client.broken) { for (const write of batch) write.earlier = write.value; }
       if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
       throw client.broken ? new Broken(messageOf(error)) : error;
     } finally {

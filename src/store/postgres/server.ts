@@ -12,7 +12,7 @@ export type BoundValue =
   | boolean
   | null
   | Uint8Array
-  | readonly (string | number | null)[];
+  | readonly (string | number | boolean | null)[];
 
 /** Where the server is, and how long calls wait for it. */
 export interface ServerOptions {

@@ -13,6 +13,25 @@ export class Values {
   }
 }
 
+/** Types of the columns of a table of values, by their names. */
+export type ColumnTypes<Row> = {
+  readonly [Name in keyof Row]: "text" | "bigint" | "boolean";
+};
+
+/** SQL for a table `new` of values: a row for each of these, whose number is in the column `place`. */
+export function tableOf<Row extends Record<keyof Row, string | number | boolean | null>>(
+  types: ColumnTypes<Row>,
+  rows: readonly Row[],
+  values: Values,
+): string {
+  // Object.keys() forgets that these are the names of the type.
+  const names = Object.keys(types) as (keyof Row & string)[];
+  const lists = names.map((name) =>
+    `${values.add(rows.map((row) => row[name]))}::${types[name]}[]`
+  );
+  return `unnest(${lists.join(", ")}) WITH ORDINALITY AS new (${names.join(", ")}, place)`;
+}
+
 /** A condition that a column has a text. No stored text has NUL, and the server takes none. */
 export function isText(column: string, text: string, values: Values): string {
   return text.includes("\0") ? "false" : `${column} = ${values.add(text)}`;

@@ -174,8 +174,8 @@ async function workflowBytes(tx: Transaction, uuid: WorkflowUuid): Promise<numbe
 }
 
 /** The workflow for a new job, unless it is missing or too large. */
-type RunnableWorkflow =
-  | { readonly kind: "found"; readonly workflow: Workflow }
+export type RunnableWorkflow =
+  | { readonly kind: "found"; readonly workflow: Workflow; readonly bytes: number }
   | { readonly kind: "large"; readonly bytes: number }
   | { readonly kind: "missing" };
 
@@ -212,7 +212,7 @@ export async function workflowToRun(
     // The text was made by this store from a workflow.
     return { value: JSON.parse(found.body) as Workflow, chars: bytes };
   });
-  return { kind: "found", workflow };
+  return { kind: "found", workflow, bytes };
 }
 
 async function selectWorkflows(

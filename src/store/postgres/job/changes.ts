@@ -19,10 +19,12 @@ import {
 } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { standingOf } from "../../rules.ts";
+import { valueWeight } from "../../../domain/json_text.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { Showing } from "../../stored_text.ts";
-import type { Transaction } from "../connection.ts";
+import type { Transaction, WriteKind } from "../connection.ts";
 import { canceledWord } from "../notices.ts";
+import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { insertAttempt, insertInterrupted } from "./attempts.ts";
 import { insertCallback } from "./callbacks.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
@@ -34,9 +36,9 @@ import {
   STATE_COLUMNS,
   writeMove,
 } from "./moves.ts";
-import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
+import { insertResults, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { jobText } from "./texts.ts";
-import { nextTurn, writeTurn } from "./turns.ts";
+import { giveTurns } from "./turns.ts";
 import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
 /** Records the end of a task and the next state of the job, unless the runner has lost the job. */
@@ -45,23 +47,63 @@ export async function recordTask(
   record: TaskRecord,
   ready?: ReadySuccessor,
 ): Promise<boolean> {
-  const { entry, successor = null } = record;
-  const move = moveOf(heldIn(record.phase), record.event);
-  const row = await writeTask(tx, record, move);
-  if (row === undefined) return await isRecorded(tx, record, move);
-  const { id, queue } = row;
-  noteMove(tx, { uuid: record.job_uuid, queue }, move);
-  if (entry !== undefined) await insertResult(tx, id, record.phase, record.position, entry);
-  for (const attempt of record.attempts ?? []) {
-    await insertAttempt(tx, id, record.phase, attempt);
+  const [recorded = false] = await recordTasks(tx, [record], ready);
+  return recorded;
+}
+
+/** The ends of tasks that share their statements. None has a successor. */
+export const TASK_ENDS: WriteKind<TaskRecord, boolean> = {
+  bytesOf: ({ params, props, entry }) =>
+    valueWeight(params) + valueWeight(props) + valueWeight(entry?.result),
+  run: async (tx, records) => {
+    if (new Set(records.map(({ job_uuid }) => job_uuid)).size === records.length) {
+      return await recordTasks(tx, records);
+    }
+    // A statement changes a row once.
+    const recorded: boolean[] = [];
+    for (const record of records) recorded.push(await recordTask(tx, record));
+    return recorded;
+  },
+};
+
+/** @param records one of a job at most @param ready of the one that has a successor */
+async function recordTasks(
+  tx: Transaction,
+  records: readonly TaskRecord[],
+  ready?: ReadySuccessor,
+): Promise<boolean[]> {
+  const rows = await writeTasks(tx, records);
+  const written = records.flatMap((record) => {
+    const row = rows.get(record.job_uuid);
+    return row === undefined ? [] : { record, row, move: moveAfter(record) };
+  });
+  await insertResults(
+    tx,
+    written.flatMap(({ record: { entry, ...at }, row: { id } }) =>
+      entry === undefined ? [] : { ...at, id, entry }
+    ),
+  );
+  await giveTurns(tx, written.flatMap(({ row, move }) => isClaimable(move.to) ? row : []));
+  for (const { record, row, move } of written) {
+    noteMove(tx, { uuid: record.job_uuid, queue: row.queue }, move);
+    for (const attempt of record.attempts ?? []) {
+      await insertAttempt(tx, row.id, record.phase, attempt);
+    }
+    const { successor = null, runner_id: runner } = record;
+    const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
+      await goesOnAs(tx, row, successor, { ...ready, runner });
+    if (move.ends && !goesOn) await insertCallback(tx, row, row.queue);
   }
-  if (isClaimable(move.to)) {
-    await writeTurn(tx, id, await nextTurn(tx, queue, row.workflow_uuid));
+  const recorded: boolean[] = [];
+  for (const record of records) {
+    recorded.push(rows.has(record.job_uuid) || await isRecorded(tx, record));
   }
-  const goesOn = move.to === "retried" && successor !== null && ready !== undefined &&
-    await goesOnAs(tx, row, successor, { ...ready, runner: record.runner_id });
-  if (move.ends && !goesOn) await insertCallback(tx, row, row.queue);
-  return true;
+  return recorded;
+}
+
+/** Where the end of a task takes its job. */
+function moveAfter({ phase, event }: TaskRecord): Move {
+  return moveOf(heldIn(phase), event);
 }
 
 /**
@@ -79,7 +121,7 @@ async function goesOnAs(
   // A lock accepted in the meantime guarantees that no new job gets the target.
   const outcome = lock.kind === "locked"
     ? lock
-    : await insertJob(tx, successor, { own, before: queue }, paramsSha256);
+    : await insertJob(tx, { job: successor, hosts: { own, before: queue }, paramsSha256 });
   switch (outcome.kind) {
     case "created":
       await nameNextAttempt(tx, id, outcome.job.uuid);
@@ -105,7 +147,8 @@ async function goesOnAs(
  * Whether an earlier call, whose answer was lost, wrote the same record: the claim is still the latest, the
  * task has its entry, and the job is in the recorded state or a later one.
  */
-async function isRecorded(tx: Transaction, record: TaskRecord, move: Move): Promise<boolean> {
+async function isRecorded(tx: Transaction, record: TaskRecord): Promise<boolean> {
+  const move = moveAfter(record);
   const row = await lockState(tx, record.job_uuid);
   if (row === undefined || row.lease !== record.lease) return false;
   if (row.runner_id !== null && row.runner_id !== record.runner_id) return false;
@@ -119,50 +162,86 @@ interface SharedRecordedRow extends RecordedRow {
   readonly queue: string;
 }
 
-function writeTask(
-  tx: Transaction,
-  record: TaskRecord,
-  move: Move,
-): Promise<SharedRecordedRow | undefined> {
+const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
+  uuid: "text",
+  runner: "text",
+  claim: "bigint",
+  position: "bigint",
+  was: "text",
+  was_in: "text",
+  execution: "text",
+  phase: "text",
+  held: "boolean",
+  claimable: "boolean",
+  ends: "boolean",
+  starts: "bigint",
+  params: "text",
+  props: "text",
+  elapsed_ms: "bigint",
+  ended_ms: "bigint",
+  error: "text",
+};
+
+/** What the end of a task writes. */
+function endOf(record: TaskRecord) {
   const at = heldIn(record.phase);
-  const ends = move.phase !== at.phase;
+  const move = moveAfter(record);
   const elapsedMs = Math.round(record.elapsed_ms);
-  return tx.row<SharedRecordedRow>(
-    `UPDATE jobs
-        SET execution = $1, phase = $2, runner_id = CASE WHEN $3 THEN runner_id END,
-            claimable_at = CASE WHEN $4 THEN $5::text END, starts = $6, params = $7, props = $8,
-            requested_params = coalesce(requested_params, CASE WHEN params <> $7 THEN params END),
-            elapsed_ms = $9, phases_ms = phases_ms + $10,
-            elapsed_at = CASE WHEN $3 THEN $5::text END, failures = 0, retry_at = NULL,
-            error = coalesce(error, $17),
-            finished_at = CASE WHEN $11 THEN greatest($5::text COLLATE "C", started_at)
-                          ELSE finished_at END
-      WHERE uuid = $12 AND runner_id = $13 AND lease = $14 AND execution = $15 AND phase = $16
-        AND $18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = $16)
-     RETURNING id, queue, workflow_uuid, callback_host`,
-    executionOf(move.to),
-    move.phase,
-    isHeld(move.to),
-    isClaimable(move.to),
-    tx.now,
+  const leavesPhase = move.phase !== at.phase;
+  return {
+    uuid: record.job_uuid,
+    runner: record.runner_id,
+    claim: record.lease,
+    position: record.position,
+    was: executionOf(at.state),
+    was_in: at.phase,
+    execution: executionOf(move.to),
+    phase: move.phase,
+    held: isHeld(move.to),
+    claimable: isClaimable(move.to),
+    ends: move.ends,
     // The end of a task sets the count; the previous value is not known here.
-    startsAfter(move, 0),
-    JSON.stringify(record.params),
-    JSON.stringify(record.props),
+    starts: startsAfter(move, 0),
+    params: JSON.stringify(record.params),
+    props: JSON.stringify(record.props),
     // The next phase starts with its full time.
-    ends ? 0 : elapsedMs,
-    ends ? elapsedMs : 0,
-    move.ends,
-    record.job_uuid,
-    record.runner_id,
-    record.lease,
-    executionOf(at.state),
-    at.phase,
-    record.event.kind === "fail" && record.entry !== undefined
+    elapsed_ms: leavesPhase ? 0 : elapsedMs,
+    ended_ms: leavesPhase ? elapsedMs : 0,
+    error: record.event.kind === "fail" && record.entry !== undefined
       ? errorLine(record.entry.error, secretNames(record.props))
       : null,
-    record.position,
+  };
+}
+
+/** @returns the rows of the jobs that their runner still had; one job has one record at most */
+async function writeTasks(
+  tx: Transaction,
+  records: readonly TaskRecord[],
+): Promise<ReadonlyMap<JobUuid, SharedRecordedRow>> {
+  const values = new Values();
+  const now = `${values.add(tx.now)}::text`;
+  const rows = await tx.rows<SharedRecordedRow & { readonly uuid: JobUuid }>(
+    `UPDATE jobs
+        SET execution = new.execution, phase = new.phase,
+            runner_id = CASE WHEN held THEN runner_id END,
+            claimable_at = CASE WHEN claimable THEN ${now} END, starts = new.starts,
+            params = new.params, props = new.props,
+            requested_params = coalesce(requested_params,
+              CASE WHEN jobs.params <> new.params THEN jobs.params END),
+            elapsed_ms = new.elapsed_ms, phases_ms = phases_ms + ended_ms,
+            elapsed_at = CASE WHEN held THEN ${now} END, failures = 0, retry_at = NULL,
+            error = coalesce(jobs.error, new.error),
+            finished_at = CASE WHEN ends THEN greatest(${now} COLLATE "C", started_at)
+                          ELSE finished_at END
+       FROM ${tableOf(TASK_TYPES, records.map(endOf), values)}
+      WHERE jobs.uuid = new.uuid AND runner_id = runner AND lease = claim
+        AND jobs.execution = was AND jobs.phase = was_in
+        AND new.position = (SELECT count(*) FROM task_results
+                             WHERE job_id = jobs.id AND task_results.phase = was_in)
+     RETURNING id, jobs.uuid, queue, workflow_uuid, callback_host`,
+    ...values.all,
   );
+  return new Map(rows.map(({ uuid, ...row }) => [uuid, row]));
 }
 
 /** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */

@@ -11,6 +11,7 @@ import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
+import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 import { readyDelayedJobs } from "./turns.ts";
 import type { ReadyRow } from "../../columns.ts";
@@ -180,47 +181,63 @@ export async function holdJobs(
   life: RunnerLife,
   jobs: readonly Job[],
 ): Promise<JobUuid[]> {
-  const claims = await mayClaim(tx, life);
-  const held: JobUuid[] = [];
-  for (const job of jobs) {
-    if ((claims && await holdJob(tx, life, job)) || await isHeldBy(tx, life, job)) {
-      held.push(job.uuid);
-    }
+  const held = new Set<JobUuid>();
+  if (await mayClaim(tx, life)) {
+    for (const uuid of await updateHeld(tx, life, jobs)) held.add(uuid);
   }
+  const others = jobs.filter(({ uuid }) => !held.has(uuid));
+  // Those that an earlier call, whose answer was lost, has claimed.
+  for (const uuid of await selectHeld(tx, life, others)) held.add(uuid);
   await readyDelayedJobs(tx, [host]);
-  return held;
+  return jobs.flatMap(({ uuid }) => held.has(uuid) ? uuid : []);
 }
 
-async function holdJob(tx: Transaction, life: RunnerLife, job: Job): Promise<boolean> {
-  const held = await tx.run(
-    `UPDATE jobs
-        SET execution = $5, runner_id = $1, lease = $4, claimable_at = NULL, turn = NULL,
-            starts = $6, started_at = $7, elapsed_at = $8
-      WHERE uuid = $2 AND phase = $3 AND lease = $4::bigint - 1 AND claimable_at IS NOT NULL`,
-    life.runner_id,
-    job.uuid,
-    job.phase,
-    job.lease,
-    job.execution,
-    job.starts,
-    job.started_at,
-    job.elapsed_at,
-  );
-  return held === 1;
-}
+const HELD_TYPES: ColumnTypes<
+  Pick<Job, "uuid" | "phase" | "lease" | "execution" | "starts" | "started_at" | "elapsed_at">
+> = {
+  uuid: "text",
+  phase: "text",
+  lease: "bigint",
+  execution: "text",
+  starts: "bigint",
+  started_at: "text",
+  elapsed_at: "text",
+};
 
-async function isHeldBy(
+async function updateHeld(
   tx: Transaction,
   { runner_id }: RunnerLife,
-  { uuid, lease }: Job,
-): Promise<boolean> {
-  const row = await tx.row(
-    "SELECT 1 AS found FROM jobs WHERE uuid = $1 AND runner_id = $2 AND lease = $3",
-    uuid,
-    runner_id,
-    lease,
+  jobs: readonly Job[],
+): Promise<JobUuid[]> {
+  const values = new Values();
+  const rows = await tx.rows<{ uuid: JobUuid }>(
+    `UPDATE jobs
+        SET execution = new.execution, runner_id = ${values.add(runner_id)}, lease = new.lease,
+            claimable_at = NULL, turn = NULL, starts = new.starts, started_at = new.started_at,
+            elapsed_at = new.elapsed_at
+       FROM ${tableOf(HELD_TYPES, jobs, values)}
+      WHERE jobs.uuid = new.uuid AND jobs.phase = new.phase AND jobs.lease = new.lease - 1
+        AND claimable_at IS NOT NULL
+     RETURNING jobs.uuid`,
+    ...values.all,
   );
-  return row !== undefined;
+  return rows.map(({ uuid }) => uuid);
+}
+
+async function selectHeld(
+  tx: Transaction,
+  { runner_id }: RunnerLife,
+  jobs: readonly Job[],
+): Promise<JobUuid[]> {
+  if (jobs.length === 0) return [];
+  const rows = await tx.rows<{ uuid: JobUuid }>(
+    `SELECT uuid FROM jobs JOIN unnest($1::text[], $2::bigint[]) AS new (uuid, lease)
+      USING (uuid, lease) WHERE runner_id = $3`,
+    jobs.map(({ uuid }) => uuid),
+    jobs.map(({ lease }) => lease),
+    runner_id,
+  );
+  return rows.map(({ uuid }) => uuid);
 }
 
 /** Whether a job of these queues is ready for the runner, or when the first one will be. */

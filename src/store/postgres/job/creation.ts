@@ -1,17 +1,16 @@
-// Creates jobs. One transaction checks for a repeated request, the limits and locks on the target, and writes the
-// row. What two agents must not judge at the same time, they judge one after the other.
+// Creates jobs: of a caller, of a stored workflow, or in place of another. One transaction checks for a repeated
+// request and makes the job, or the jobs of all that asked meanwhile.
 
-import type { JobUuid } from "../../../domain/id.ts";
-import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
+import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
+import type { Job, JobFields, NewJob } from "../../../domain/job/job.ts";
 import { decide } from "../../../domain/job/state.ts";
 import type { JsonObject } from "../../../domain/json.ts";
+import { valueWeight } from "../../../domain/json_text.ts";
 import {
   FREE,
-  type HeldLock,
   isUnread,
   type JudgedWrite,
   lockOn,
-  LOCKS_MAX,
   openJudgedWrite,
   type PreparedWrite,
   standingOf,
@@ -19,27 +18,31 @@ import {
 } from "../../rules.ts";
 import type {
   CreateJobOutcome,
-  EarlierOutcome,
   JobOrder,
   OrderOutcome,
   OrderRules,
-  PlaceJobOutcome,
   RetryOutcome,
 } from "../../job_store.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
-import type { SharedDatabase, Transaction } from "../connection.ts";
-import { HOLDS_TARGET } from "../../words.ts";
-import { workflowToRun } from "../workflows.ts";
-import { recordTask } from "./changes.ts";
-import { countUnfinished } from "./counts.ts";
-import { insertJob, nameNextAttempt, writtenBefore } from "./jobs.ts";
+import type { SharedDatabase, Transaction, WriteKind } from "../connection.ts";
+import { type RunnableWorkflow, workflowToRun } from "../workflows.ts";
+import { recordTask, TASK_ENDS } from "./changes.ts";
+import { nameNextAttempt, writtenBefore } from "./jobs.ts";
+import {
+  earlierJob,
+  earlierOf,
+  lockJudged,
+  madeOf,
+  makeJobs,
+  placeJobs,
+  type Placing,
+  selectLocks,
+  type UsedKeys,
+  usedKeys,
+} from "./making.ts";
 import { lockState } from "./moves.ts";
-import type { PlaceHosts } from "./place.ts";
-import { jobText } from "./texts.ts";
+import { hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { JobCreation } from "../../columns.ts";
-
-/** Where locks and targets are judged, among the advisory locks of the database. */
-const JUDGING = 8_780_002;
 
 /** The methods of the store that create jobs. @param host the uuid of this host */
 export function openJobCreation(
@@ -60,16 +63,16 @@ export function openJobCreation(
     creating: () => creating,
     recordTask: (record) => {
       const { successor = null } = record;
-      if (successor === null) return db.write((tx) => recordTask(tx, record));
+      if (successor === null) return db.writeTogether(TASK_ENDS, record);
       return judged(
         successor,
         Number.MAX_SAFE_INTEGER,
         ({ verdicts, paramsSha256 }) =>
           db.write(async (tx) => {
-            await judgeAlone(tx, successor);
+            const locks = await lockJudged(tx, [successor]);
             const lock = successor.target === null
               ? FREE
-              : lockOn(await selectLocks(tx), verdicts, record.job_uuid);
+              : lockOn(locks, verdicts, record.job_uuid);
             return lock.kind === "unread"
               ? lock
               : await recordTask(tx, record, { lock, paramsSha256 });
@@ -80,13 +83,13 @@ export function openJobCreation(
       created(
         job,
         unfinishedMax,
-        (ready) => db.write((tx) => createJob(tx, job, { own: host }, ready)),
+        (ready) => db.write((tx) => createJob(tx, { job, hosts: { own: host }, ready })),
       ),
     order: (order, rules) =>
       created(
         order,
         rules.unfinishedMax,
-        (ready) => db.write((tx) => orderJob(tx, order, rules, { own: host }, ready)),
+        (ready) => db.writeTogether(ORDERS, { order, rules, hosts: { own: host }, ready }),
       ),
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       created(
@@ -99,119 +102,130 @@ export function openJobCreation(
 
 async function createJob(
   tx: Transaction,
-  job: NewJob,
-  hosts: PlaceHosts,
-  ready: PreparedWrite,
+  placing: Placing,
 ): Promise<CreateJobOutcome | Unread> {
-  const { idempotency } = job;
+  const { job: { idempotency, uuid } } = placing;
   const earlier = idempotency === undefined ? undefined : await earlierJob(tx, idempotency);
-  if (earlier !== undefined) return await writtenBefore(tx, job.uuid) ?? earlier;
-  const outcome = await placeJob(tx, job, hosts, ready);
-  if (isUnread(outcome)) return outcome;
-  if (outcome.kind !== "created") return await writtenBefore(tx, job.uuid) ?? outcome;
-  if (idempotency !== undefined) await insertKey(tx, idempotency, job.uuid);
-  return outcome;
+  if (earlier !== undefined) return await writtenBefore(tx, uuid) ?? earlier;
+  return madeOf(await makeJobs(tx, [placing]), uuid);
+}
+
+/** An order, and what was prepared for its job. */
+interface PreparedOrder extends Omit<Placing, "job"> {
+  readonly order: JobOrder;
+  readonly rules: OrderRules;
+}
+
+/** The job of an order whose workflow was found. */
+interface OrderPlacing extends Placing {
+  readonly rules: OrderRules;
+}
+
+/** Orders that share their statements. */
+const ORDERS: WriteKind<PreparedOrder, OrderOutcome | Unread> = {
+  bytesOf: ({ order: { params, requested_params } }) =>
+    valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
+  run: async (tx, orders) => {
+    const keys = orders.flatMap(({ order: { idempotency } }) => idempotency?.key ?? []);
+    const used = await usedKeys(tx, keys);
+    const outcomes = new Map<JobUuid, OrderOutcome | Unread>();
+    const workflows: RunnableWorkflows = new Map();
+    let accepted: OrderPlacing[] = [];
+    for (const { order: { workflow_uuid, ...order }, rules, ...prepared } of orders) {
+      const earlier = await earlierOrder(tx, order, rules, used);
+      if (earlier !== undefined) {
+        outcomes.set(order.uuid, earlier);
+        continue;
+      }
+      const found = workflows.get(workflow_uuid) ??
+        await workflowToRun(tx, workflow_uuid, rules.workflowBytesMax);
+      workflows.set(workflow_uuid, found);
+      const refusal = refusalOf(found, rules);
+      if (refusal !== undefined) {
+        outcomes.set(order.uuid, await unlessMade(tx, order, rules, refusal));
+      } else if (found.kind === "found") {
+        accepted.push({ job: { ...order, workflow: found.workflow }, rules, ...prepared });
+      }
+      if (bytesOfAll(workflows) <= WORKFLOWS_BYTES) continue;
+      await placeOrders(tx, accepted, outcomes);
+      workflows.clear();
+      accepted = [];
+    }
+    await placeOrders(tx, accepted, outcomes);
+    return orders.map(({ order: { uuid } }) => madeOf(outcomes, uuid));
+  },
+};
+
+/** Bytes of workflows that are in memory at the same time; one may be larger. */
+const WORKFLOWS_BYTES = 1024 * 1024;
+
+/** What is known of the workflows of some orders. */
+type RunnableWorkflows = Map<WorkflowUuid, RunnableWorkflow>;
+
+function bytesOfAll(workflows: RunnableWorkflows): number {
+  let bytes = 0;
+  for (const one of workflows.values()) if (one.kind === "found") bytes += one.bytes;
+  return bytes;
 }
 
 /** The answer to a repeated request; its workflow may have been deleted since. */
 async function earlierOrder(
   tx: Transaction,
-  { idempotency, uuid }: JobOrder,
-  showing: Showing,
+  { idempotency, uuid }: JobFields,
+  { showing }: OrderRules,
+  used: UsedKeys,
 ): Promise<OrderOutcome | undefined> {
-  const earlier = idempotency === undefined ? undefined : await earlierJob(tx, idempotency);
+  const earlier = idempotency === undefined ? undefined : earlierOf(used, idempotency);
   if (earlier === undefined || earlier.kind === "key_reused") return earlier;
   const kind = earlier.job.uuid === uuid ? "created" : "repeated";
   return { kind, job: earlier.job, text: await shownJob(tx, earlier.job.uuid, showing) };
 }
 
-/** Makes a job of a stored workflow. */
-async function orderJob(
+/** Why no job can be made of a workflow; undefined when one can. */
+function refusalOf(found: RunnableWorkflow, { needsTasks }: OrderRules): OrderOutcome | undefined {
+  if (found.kind === "large") return { kind: "large_workflow", bytes: found.bytes };
+  if (found.kind === "missing") return { kind: "no_workflow" };
+  return needsTasks && found.workflow.chain.length === 0 ? { kind: "no_tasks" } : undefined;
+}
+
+/** A repeated call finds its job even when the workflow was changed or deleted. */
+async function unlessMade(
   tx: Transaction,
-  whole: JobOrder,
-  { workflowBytesMax, needsTasks, showing }: OrderRules,
-  hosts: PlaceHosts,
-  ready: PreparedWrite,
-): Promise<OrderOutcome | Unread> {
-  const { workflow_uuid, ...order } = whole;
-  const earlier = await earlierOrder(tx, whole, showing);
-  if (earlier !== undefined) return earlier;
-  // A repeated call finds its job even when the workflow was changed or deleted.
-  const unlessMade = async (refusal: OrderOutcome): Promise<OrderOutcome> => {
-    const text = await jobText(tx, order.uuid, showing);
-    return text === undefined ? refusal : { kind: "created", job: { uuid: order.uuid }, text };
-  };
-  const found = await workflowToRun(tx, workflow_uuid, workflowBytesMax);
-  if (found.kind === "large") {
-    return await unlessMade({ kind: "large_workflow", bytes: found.bytes });
+  { uuid }: JobFields,
+  { showing }: OrderRules,
+  refusal: OrderOutcome,
+): Promise<OrderOutcome> {
+  const text = await jobText(tx, uuid, showing);
+  return text === undefined ? refusal : { kind: "created", job: { uuid }, text };
+}
+
+/** Makes the jobs of orders. @param outcomes gets the outcome of each */
+async function placeOrders(
+  tx: Transaction,
+  accepted: readonly OrderPlacing[],
+  outcomes: Map<JobUuid, OrderOutcome | Unread>,
+): Promise<void> {
+  const made = await makeJobs(tx, accepted);
+  const jobs: Job[] = [];
+  for (const [uuid, outcome] of made) {
+    if (!isUnread(outcome) && outcome.kind === "created") jobs.push(outcome.job);
+    else outcomes.set(uuid, outcome);
   }
-  if (found.kind === "missing") return await unlessMade({ kind: "no_workflow" });
-  const { workflow } = found;
-  if (needsTasks && workflow.chain.length === 0) return await unlessMade({ kind: "no_tasks" });
-  const outcome = await createJob(tx, { ...order, workflow }, hosts, ready);
-  if (outcome.kind !== "created" && outcome.kind !== "repeated") return outcome;
-  const { kind, job: { uuid } } = outcome;
-  return { kind, job: { uuid }, text: await shownJob(tx, uuid, showing) };
+  const hosts = await hostsOfJobs(tx, jobs);
+  const showingOf = new Map(accepted.map(({ job: { uuid }, rules }) => [uuid, rules.showing]));
+  for (const job of jobs) {
+    const { uuid } = job;
+    const showing = showingOf.get(uuid);
+    if (showing === undefined) continue;
+    const text = textOfJob({ job, host: hosts.get(job.host) }, showing);
+    outcomes.set(uuid, { kind: "created", job: { uuid }, text });
+  }
 }
 
 async function shownJob(tx: Transaction, uuid: JobUuid, showing: Showing): Promise<StoredText> {
   const text = await jobText(tx, uuid, showing);
   if (text === undefined) throw new Error(`Cannot show job ${uuid}: its row is missing`);
   return text;
-}
-
-async function placeJob(
-  tx: Transaction,
-  job: NewJob,
-  hosts: PlaceHosts,
-  { unfinishedMax, verdicts, paramsSha256 }: PreparedWrite,
-): Promise<PlaceJobOutcome | Unread> {
-  if (await countUnfinished(tx) >= unfinishedMax) {
-    return { kind: "full", what: "unfinished jobs", limit: unfinishedMax };
-  }
-  await judgeAlone(tx, job);
-  const held = job.target === null && typeof job.locks !== "string" ? [] : await selectLocks(tx);
-  if (typeof job.locks === "string" && held.length >= LOCKS_MAX) {
-    return { kind: "full", what: "locks", limit: LOCKS_MAX };
-  }
-  const lock = job.target === null ? FREE : lockOn(held, verdicts);
-  return lock.kind === "free" ? await insertJob(tx, job, hosts, paramsSha256) : lock;
-}
-
-/** Of a new lock and new targets, one is written and seen before the other is judged. */
-async function judgeAlone(tx: Transaction, { target, locks }: NewJob): Promise<void> {
-  if (typeof locks === "string") await tx.run(`SELECT pg_advisory_xact_lock(${JUDGING})`);
-  else if (target !== null) await tx.run(`SELECT pg_advisory_xact_lock_shared(${JUDGING})`);
-}
-
-/** Outcome of an earlier request with the key. */
-export async function earlierJob(
-  tx: Transaction,
-  { key, request_sha256 }: Idempotency,
-): Promise<EarlierOutcome | undefined> {
-  const used = await tx.row<{ request_sha256: string; uuid: JobUuid }>(
-    `SELECT request_sha256, uuid FROM idempotency_keys JOIN jobs ON jobs.id = job_id
-      WHERE key = $1`,
-    key,
-  );
-  if (used === undefined) return undefined;
-  if (used.request_sha256 !== request_sha256) return { kind: "key_reused", job_uuid: used.uuid };
-  return { kind: "repeated", job: { uuid: used.uuid } };
-}
-
-async function insertKey(
-  tx: Transaction,
-  { key, request_sha256 }: Idempotency,
-  job: JobUuid,
-): Promise<void> {
-  await tx.run(
-    `INSERT INTO idempotency_keys (key, request_sha256, job_id, created_at)
-     SELECT $1, $2, id, $4 FROM jobs WHERE uuid = $3`,
-    key,
-    request_sha256,
-    job,
-    tx.now,
-  );
 }
 
 /** Retries a finished job, once, on its host; the two jobs refer to each other. */
@@ -237,7 +251,8 @@ async function retryJob(
     }
     return { kind: "denied", reason: "retried", next_attempt: next };
   }
-  const outcome = await placeJob(tx, successor, { own, before: row.queue }, ready);
+  const placing = { job: successor, hosts: { own, before: row.queue }, ready };
+  const outcome = madeOf(await placeJobs(tx, [placing]), successor.uuid);
   if (!isUnread(outcome) && outcome.kind === "created") {
     await nameNextAttempt(tx, row.id, outcome.job.uuid);
   }
@@ -249,10 +264,4 @@ async function nextAttemptOf(tx: Transaction, id: number) {
   const row = await tx.row<{ props: string }>("SELECT props FROM jobs WHERE id = $1", id);
   // The text was made by this store from an object.
   return (JSON.parse(row?.props ?? "{}") as JsonObject).next_attempt;
-}
-
-function selectLocks(tx: Transaction): Promise<HeldLock[]> {
-  return tx.rows<HeldLock>(
-    `SELECT locks, uuid FROM jobs WHERE locks IS NOT NULL AND ${HOLDS_TARGET} ORDER BY id`,
-  );
 }

@@ -1,79 +1,187 @@
 // Inserts jobs, and links them to their next attempts.
 
 import type { JobUuid } from "../../../domain/id.ts";
-import { instantAfter } from "../../../domain/instant.ts";
-import { type NewJob, propsOf } from "../../../domain/job/job.ts";
+import { type Instant, instantAfter } from "../../../domain/instant.ts";
+import { type Job, type NewJob, propsOf } from "../../../domain/job/job.ts";
 import { CREATED, executionOf } from "../../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../../domain/json.ts";
+import type { Workflow } from "../../../domain/job/workflow.ts";
 import type { Transaction } from "../connection.ts";
+import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { Changed } from "../server.ts";
 import { queuedWord } from "../notices.ts";
 import { HOLDS_TARGET } from "../../words.ts";
-import { type PlaceHosts, queueFor } from "./place.ts";
-import { definitionFor, insertResult, selectJob } from "./rows.ts";
-import { nextTurn } from "./turns.ts";
+import { type JobQueue, type PlaceHosts, queueFor } from "./place.ts";
+import {
+  definitionFor,
+  insertResults,
+  jobsFromRows,
+  jobsOf,
+  selectJob,
+  SHARED_COLUMNS,
+  type SharedJobRow,
+} from "./rows.ts";
+import { nextTurns } from "./turns.ts";
 import type { InsertOutcome } from "../../columns.ts";
+
+/** What insertJobs() takes. */
+export interface InsertedJob {
+  readonly job: NewJob;
+  /** Those that take it where its params name none. */
+  readonly hosts: PlaceHosts;
+  readonly paramsSha256: string | null;
+}
 
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
  * repeated after a lost answer returns the job of the first call, as it is now.
- * @param hosts those that take it where its params name none
  * @throws {Changed} when the job that prevented it has just ended
  */
-export async function insertJob(
+export async function insertJob(tx: Transaction, inserted: InsertedJob): Promise<InsertOutcome> {
+  const outcome = (await insertJobs(tx, [inserted])).get(inserted.job.uuid);
+  if (outcome === undefined) throw new Error(`Cannot insert job ${inserted.job.uuid}`);
+  return outcome;
+}
+
+/** The same for several jobs, in their order. @returns the outcome of each */
+export async function insertJobs(
   tx: Transaction,
-  job: NewJob,
-  hosts: PlaceHosts,
-  paramsSha256: string | null,
-): Promise<InsertOutcome> {
-  const { now } = tx;
-  const place = await queueFor(tx, job, hosts);
-  if (place.kind === "no_host") return await writtenBefore(tx, job.uuid) ?? place;
-  const { queue, host } = place;
-  const definition = await definitionFor(tx, job.workflow);
-  const execAfter = job.exec_after ?? instantAfter(now, job.delay_ms ?? 0);
-  const turn = execAfter <= now ? await nextTurn(tx, queue, job.workflow.uuid) : null;
-  const row = await tx.row<{ id: number }>(
-    `INSERT INTO jobs (
-       uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
-       turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
-       requested_params, machine_uuid, kept, queue, host, elapsed_ms, phases_ms, lease, starts)
-     SELECT $1, $2, $3::bigint, '${executionOf(CREATED.state)}', '${CREATED.phase}', $4::boolean,
-            $5::text, $5::text, $6::bigint, $7, $8::text, $9, $10, $11, $12, $13, $14,
-            nullif($15::text, $8::text), $16, $17::bigint, $18::text, $19::text, 0, 0, 0, 0
-      WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE uuid = $18::text AND forgotten)
-     ON CONFLICT DO NOTHING RETURNING id`,
-    job.uuid,
-    job.workflow.uuid,
-    definition,
-    (job.workflow.oncancel ?? []).length > 0,
-    execAfter,
+  jobs: readonly InsertedJob[],
+): Promise<Map<JobUuid, InsertOutcome>> {
+  const outcomes = new Map<JobUuid, InsertOutcome>();
+  const placed: PlacedJob[] = [];
+  for (const one of jobs) {
+    const { job: { uuid } } = one;
+    const place = await queueFor(tx, one.job, one.hosts);
+    if (place.kind === "queue") placed.push({ ...one, place });
+    else outcomes.set(uuid, await writtenBefore(tx, uuid) ?? place);
+  }
+  const rows = await insertRows(tx, placed);
+  for (const job of await insertedJobs(tx, placed, rows)) {
+    outcomes.set(job.uuid, { kind: "created", job });
+  }
+  for (const { job, place: { queue }, paramsSha256 } of placed) {
+    if (outcomes.has(job.uuid)) continue;
+    const outcome = await writtenBefore(tx, job.uuid) ?? await forgottenOf(tx, queue) ??
+      await holderOf(tx, job, paramsSha256);
+    outcomes.set(job.uuid, outcome);
+  }
+  return outcomes;
+}
+
+interface PlacedJob extends InsertedJob {
+  readonly place: JobQueue;
+}
+
+const NEW_TYPES: ColumnTypes<ReturnType<typeof newRow>> = {
+  uuid: "text",
+  workflow_uuid: "text",
+  definition_id: "bigint",
+  undoable: "boolean",
+  exec_after: "text",
+  turn: "bigint",
+  target: "text",
+  params: "text",
+  params_sha256: "text",
+  locks: "text",
+  callback_url: "text",
+  callback_host: "text",
+  props: "text",
+  requested_params: "text",
+  machine_uuid: "text",
+  kept: "bigint",
+  queue: "text",
+  host: "text",
+};
+
+function newRow(
+  { job, place: { queue, host }, paramsSha256 }: PlacedJob,
+  definition_id: number,
+  exec_after: Instant,
+  turn: number | null,
+) {
+  const { callback_url = null } = job;
+  const params = JSON.stringify(job.params);
+  const requested = job.requested_params === undefined
+    ? params
+    : JSON.stringify(job.requested_params);
+  return {
+    uuid: job.uuid,
+    workflow_uuid: job.workflow.uuid,
+    definition_id,
+    undoable: (job.workflow.oncancel ?? []).length > 0,
+    exec_after,
     turn,
-    job.target,
-    JSON.stringify(job.params),
-    paramsSha256,
-    job.locks ?? null,
-    job.callback_url ?? null,
-    typeof job.callback_url === "string" ? new URL(job.callback_url).host : null,
-    JSON.stringify(propsOf(job)),
-    now,
-    job.requested_params === undefined ? null : JSON.stringify(job.requested_params),
-    job.machine_uuid ?? null,
-    Number(job.idempotency !== undefined),
+    target: job.target,
+    params,
+    params_sha256: paramsSha256,
+    locks: job.locks ?? null,
+    callback_url,
+    callback_host: callback_url === null ? null : new URL(callback_url).host,
+    props: JSON.stringify(propsOf(job)),
+    requested_params: requested === params ? null : requested,
+    machine_uuid: job.machine_uuid ?? null,
+    kept: Number(job.idempotency !== undefined),
     queue,
     host,
+  };
+}
+
+/** @returns the rows of the jobs that nothing prevented */
+async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promise<SharedJobRow[]> {
+  if (placed.length === 0) return [];
+  const { now } = tx;
+  const definitions = new Map<Workflow, number>();
+  for (const { job: { workflow } } of placed) {
+    if (!definitions.has(workflow)) definitions.set(workflow, await definitionFor(tx, workflow));
+  }
+  const dueAt = ({ job }: PlacedJob) => job.exec_after ?? instantAfter(now, job.delay_ms ?? 0);
+  const ready = placed.filter((one) => dueAt(one) <= now);
+  const turns = await nextTurns(
+    tx,
+    ready.map(({ job, place: { queue } }) => ({ queue, workflow_uuid: job.workflow.uuid })),
   );
-  if (row === undefined) {
-    return await writtenBefore(tx, job.uuid) ?? await forgottenOf(tx, queue) ??
-      await holderOf(tx, job, paramsSha256);
+  const turnOf = new Map(ready.map((one, at) => [one, turns[at]]));
+  const values = new Values();
+  const rows = placed.map((one) =>
+    newRow(one, definitions.get(one.job.workflow) ?? 0, dueAt(one), turnOf.get(one) ?? null)
+  );
+  const names = Object.keys(NEW_TYPES).join(", ");
+  const found = await tx.rows<SharedJobRow>(
+    `INSERT INTO jobs (${names}, claimable_at, execution, phase, created_at, elapsed_ms, phases_ms, lease, starts)
+     SELECT ${names}, exec_after, '${executionOf(CREATED.state)}', '${CREATED.phase}',
+            ${values.add(now)}, 0, 0, 0, 0
+       FROM ${tableOf(NEW_TYPES, rows, values)}
+      WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = new.queue AND forgotten)
+      ORDER BY place
+     ON CONFLICT DO NOTHING RETURNING ${SHARED_COLUMNS}`,
+    ...values.all,
+  );
+  const queueOf = new Map(ready.map(({ job, place }) => [job.uuid, place.queue]));
+  for (const { uuid } of found) {
+    const queue = queueOf.get(uuid);
+    if (queue !== undefined) tx.tell(queuedWord(queue));
   }
-  if (turn !== null) tx.tell(queuedWord(queue));
-  for (const [at, entry] of (job.chain_results ?? []).entries()) {
-    await insertResult(tx, row.id, "chain", at, entry);
-  }
-  const created = await writtenBefore(tx, job.uuid);
-  if (created === undefined) throw new Error(`Cannot read job ${job.uuid}: its row is missing`);
-  return created;
+  return found;
+}
+
+/** The jobs of new rows; those that begin with results of an earlier one get them. */
+async function insertedJobs(
+  tx: Transaction,
+  placed: readonly PlacedJob[],
+  rows: readonly SharedJobRow[],
+): Promise<Job[]> {
+  const results = new Map(placed.map(({ job }) => [job.uuid, job.chain_results ?? []]));
+  const begun = rows.flatMap(({ id, uuid }) =>
+    (results.get(uuid) ?? []).map((entry, position) => ({
+      id,
+      phase: "chain" as const,
+      position,
+      entry,
+    }))
+  );
+  await insertResults(tx, begun);
+  return begun.length > 0 ? await jobsFromRows(tx, rows) : await jobsOf(tx, rows, []);
 }
 
 /** The job of an earlier call of the same request, whose answer was lost. */

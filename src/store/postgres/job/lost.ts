@@ -11,7 +11,7 @@ import { standingOf } from "../../rules.ts";
 import type { Transaction } from "../connection.ts";
 import { insertCallback } from "./callbacks.ts";
 import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
-import { insertResult, selectJob, updateWaitingResult } from "./rows.ts";
+import { insertResults, selectJob, updateWaitingResult } from "./rows.ts";
 import { Changed } from "../server.ts";
 
 /** Jobs of forgotten hosts that fail in one write. */
@@ -107,12 +107,13 @@ async function insertLostResult(
   // The phase was complete, but its end not yet recorded.
   if (task === undefined) return job;
   const started_at = job.elapsed_at ?? tx.now;
-  await insertResult(tx, id, phase, results.length, {
+  const entry = {
     ...outcome,
     name: taskName(task),
     started_at,
     finished_at: notBefore(started_at, outcome.finished_at),
     attempts: job.starts + job.failures,
-  });
+  };
+  await insertResults(tx, [{ id, phase, position: results.length, entry }]);
   return job;
 }

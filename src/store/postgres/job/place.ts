@@ -16,7 +16,11 @@ export interface PlaceHosts {
 }
 
 /** The queue of a job, and the host that alone may run it; null for a free job. */
-type JobQueue = { readonly kind: "queue"; readonly queue: string; readonly host: string | null };
+export interface JobQueue {
+  readonly kind: "queue";
+  readonly queue: string;
+  readonly host: string | null;
+}
 
 /** The queue of a new job, or why no host can run it. */
 export async function queueFor(

@@ -10,6 +10,7 @@ import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Transaction } from "../connection.ts";
 import { Changed } from "../server.ts";
+import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
 /** The columns of a job of a shared store. */
@@ -50,7 +51,15 @@ export const BYTES =
 /** Parses rows into jobs, in their order; the results of all are read at once. */
 export async function jobsFromRows(tx: Transaction, rows: readonly SharedJobRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
-  const results = await selectResults(tx, rows.map(({ id }) => id));
+  return await jobsOf(tx, rows, await selectResults(tx, rows.map(({ id }) => id)));
+}
+
+/** The same where their results are known. */
+export async function jobsOf(
+  tx: Transaction,
+  rows: readonly SharedJobRow[],
+  results: readonly ResultRow[],
+): Promise<Job[]> {
   const jobs: Job[] = [];
   for (const { id, definition_id, ...columns } of rows) {
     const resultsOf = (phase: Phase) =>
@@ -213,20 +222,33 @@ async function selectResults(tx: Transaction, ids: readonly number[]): Promise<R
   return rows.map((row) => ({ ...row, entry: JSON.parse(row.entry) as TaskResult }));
 }
 
-/** Appends a result to a phase that has `position` results. */
-export async function insertResult(
+/** A result, and its place: the phase has `position` results before it. */
+interface PlacedResult {
+  readonly id: number;
+  readonly phase: Phase;
+  readonly position: number;
+  readonly entry: TaskResult;
+}
+
+const RESULT_TYPES: ColumnTypes<Omit<PlacedResult, "entry"> & { readonly entry: string }> = {
+  id: "bigint",
+  phase: "text",
+  position: "bigint",
+  entry: "text",
+};
+
+/** Appends results to phases of jobs. */
+export async function insertResults(
   tx: Transaction,
-  id: number,
-  phase: Phase,
-  position: number,
-  entry: TaskResult,
+  results: readonly PlacedResult[],
 ): Promise<void> {
+  if (results.length === 0) return;
+  const values = new Values();
+  const rows = results.map(({ entry, ...at }) => ({ ...at, entry: JSON.stringify(entry) }));
   await tx.run(
-    "INSERT INTO task_results (job_id, phase, position, entry) VALUES ($1, $2, $3, $4)",
-    id,
-    phase,
-    position,
-    JSON.stringify(entry),
+    `INSERT INTO task_results (job_id, phase, position, entry)
+     SELECT id, phase, position, entry FROM ${tableOf(RESULT_TYPES, rows, values)} ORDER BY place`,
+    ...values.all,
   );
 }
 

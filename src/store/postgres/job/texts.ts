@@ -1,6 +1,6 @@
 // Jobs as JSON texts, in parts of bounded size.
 
-import type { JobUuid } from "../../../domain/id.ts";
+import type { HostUuid, JobUuid } from "../../../domain/id.ts";
 import type { JobHost } from "../../../domain/host.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { jobOnWire } from "../../../domain/job/wire.ts";
@@ -34,6 +34,18 @@ export async function jobText(
 ): Promise<StoredText | undefined> {
   const [shown] = await selectShown(tx, "uuid = $1", uuid);
   return shown === undefined ? undefined : textOfJob(shown, showing);
+}
+
+/** The hosts of jobs that were just read, by their uuids. */
+export async function hostsOfJobs(
+  tx: Transaction,
+  jobs: readonly Job[],
+): Promise<ReadonlyMap<HostUuid | null | undefined, JobHost | undefined>> {
+  const rows = await tx.rows<HostOfJob & { readonly host: HostUuid }>(
+    `SELECT host, ${hostOf("asked")} FROM unnest($1::text[]) AS asked (host)`,
+    [...new Set(jobs.flatMap(({ host }) => host ?? []))],
+  );
+  return new Map(rows.map((row) => [row.host, hostOfJob(row, tx.now)]));
 }
 
 /** Approximate bytes of a job; undefined when it is missing. */

@@ -5,22 +5,54 @@
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import { READY_MAX } from "../../rules.ts";
 import type { Transaction } from "../connection.ts";
+import { type ColumnTypes, tableOf, Values } from "../statements.ts";
+
+/** A job that becomes ready. */
+interface ReadyJob {
+  readonly queue: string;
+  readonly workflow_uuid: WorkflowUuid;
+}
+
+const READY_TYPES: ColumnTypes<ReadyJob> = { queue: "text", workflow_uuid: "text" };
 
 /** The turn of a job of this workflow that becomes ready now. */
 export async function nextTurn(
   tx: Transaction,
   queue: string,
-  workflow: WorkflowUuid,
+  workflow_uuid: WorkflowUuid,
 ): Promise<number> {
-  const row = await tx.row<{ turn: number }>(
-    `SELECT coalesce(
-       (SELECT max(turn) + 1 FROM jobs WHERE queue = $1 AND workflow_uuid = $2 AND turn IS NOT NULL),
-       (SELECT min(turn) + 1 FROM jobs WHERE queue = $1 AND turn IS NOT NULL),
-       0) AS turn`,
-    queue,
-    workflow,
+  const [turn = 0] = await nextTurns(tx, [{ queue, workflow_uuid }]);
+  return turn;
+}
+
+/** The turns of jobs that become ready now, one after the other. */
+export async function nextTurns(tx: Transaction, ready: readonly ReadyJob[]): Promise<number[]> {
+  if (ready.length === 0) return [];
+  const keyOf = ({ queue, workflow_uuid }: ReadyJob) => `${queue} ${workflow_uuid}`;
+  const distinct = new Map(ready.map((job) => [keyOf(job), job]));
+  const values = new Values();
+  const rows = await tx.rows<
+    ReadyJob & { readonly last: number | null; readonly first: number | null }
+  >(
+    `SELECT queue, workflow_uuid,
+            (SELECT max(turn) FROM jobs
+              WHERE jobs.queue = new.queue AND jobs.workflow_uuid = new.workflow_uuid
+                AND turn IS NOT NULL) AS last,
+            (SELECT min(turn) FROM jobs
+              WHERE jobs.queue = new.queue AND turn IS NOT NULL) AS first
+       FROM ${tableOf(READY_TYPES, [...distinct.values()], values)}`,
+    ...values.all,
   );
-  return row?.turn ?? 0;
+  const last = new Map(rows.map((row) => [keyOf(row), row.last]));
+  const first = new Map(rows.map((row) => [row.queue, row.first]));
+  return ready.map((job) => {
+    const key = keyOf(job);
+    const before = last.get(key) ?? first.get(job.queue) ?? null;
+    const turn = before === null ? 0 : before + 1;
+    last.set(key, turn);
+    first.set(job.queue, Math.min(first.get(job.queue) ?? turn, turn));
+    return turn;
+  });
 }
 
 /** Gives turns to the delayed jobs of some queues that have become due, longest overdue first. */
@@ -34,21 +66,33 @@ export async function readyDelayedJobs(tx: Transaction, queues: readonly string[
       queue,
       tx.now,
     );
-    for (const { id, workflow_uuid } of due) {
-      await writeTurn(tx, id, await nextTurn(tx, queue, workflow_uuid));
-    }
+    await giveTurns(tx, due.map((job) => ({ ...job, queue })));
   }
 }
 
+interface GivenTurn {
+  readonly id: number;
+  readonly turn: number;
+}
+
+const TURN_TYPES: ColumnTypes<GivenTurn> = { id: "bigint", turn: "bigint" };
+
 /**
- * Gives a claimable job its turn.
- * @throws {Error} when the job is not claimable, or has a turn already
+ * Gives claimable jobs their turns, in their order.
+ * @throws {Error} when one is not claimable, or has a turn already
  */
-export async function writeTurn(tx: Transaction, id: number, turn: number): Promise<void> {
+export async function giveTurns(
+  tx: Transaction,
+  ready: readonly (ReadyJob & Pick<GivenTurn, "id">)[],
+): Promise<void> {
+  if (ready.length === 0) return;
+  const turns = await nextTurns(tx, ready);
+  const values = new Values();
+  const rows = ready.map(({ id }, at) => ({ id, turn: turns[at] ?? 0 }));
   const given = await tx.run(
-    "UPDATE jobs SET turn = $1 WHERE id = $2 AND claimable_at IS NOT NULL AND turn IS NULL",
-    turn,
-    id,
+    `UPDATE jobs SET turn = new.turn FROM ${tableOf(TURN_TYPES, rows, values)}
+      WHERE jobs.id = new.id AND claimable_at IS NOT NULL AND jobs.turn IS NULL`,
+    ...values.all,
   );
-  if (given !== 1) throw new Error(`Cannot give job ${id} a turn: it is not as it was read`);
+  if (given !== ready.length) throw new Error("Cannot give turns: a job is not as it was read");
 }

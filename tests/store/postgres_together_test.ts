@@ -1,0 +1,129 @@
+// Writes that gather while a transaction runs, in a database that hosts share: they share its statements, and one that
+// the server refuses takes none of the others with it.
+
+import { assert, assertEquals } from "@std/assert";
+// @ts-types="@types/pg"
+import pg from "pg";
+import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import type { Job } from "../../src/domain/job/job.ts";
+import type { JobOrder, OrderRules, TaskRecord } from "../../src/store/job_store.ts";
+import { claimJobs } from "../support/clocked_store.ts";
+import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
+import { fleetTests, HOSTS } from "./postgres_fleet.ts";
+import { present, recordOf } from "./store_case.ts";
+
+const fleetTest = fleetTests();
+const [ONE, OTHER] = HOSTS;
+const RULES: OrderRules = {
+  unfinishedMax: 1_000,
+  workflowBytesMax: 10_000,
+  needsTasks: false,
+  showing: { wording: "document", now: T0, apart: false },
+};
+/** No text of the server may contain it. */
+const NUL = "\0";
+
+function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {
+  const { workflow, ...job } = jobOf(number);
+  const idempotency = { key: `order ${number}`, request_sha256: "a".repeat(64) };
+  return { ...job, workflow_uuid: workflow.uuid, idempotency, ...fields };
+}
+
+/** The last task of a job of the first host has succeeded. */
+function endOf(job: Job): TaskRecord {
+  return recordOf(job, { kind: "succeed" }, { runner_id: ONE });
+}
+
+/** Statements that are sent while a call runs, to the server of any session. */
+async function statementsOf(call: () => Promise<unknown>): Promise<number> {
+  const { query } = pg.Client.prototype;
+  let sent = 0;
+  // The same function, counted.
+  pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
+    sent += 1;
+    return Reflect.apply(query, this, args);
+  } as typeof query;
+  try {
+    await call();
+  } finally {
+    pg.Client.prototype.query = query;
+  }
+  return sent;
+}
+
+fleetTest("many orders, and many ends of tasks, take the statements of one", async ({ one }) => {
+  await one.workflows.create(workflowOf());
+  const order = (number: number) => one.jobs.order(orderOf(number), RULES);
+  // The first one makes what the others share.
+  await order(1);
+  const ofOne = await statementsOf(() => order(2));
+  const numbers = Array.from({ length: 40 }, (_, at) => at + 3);
+  const ofMany = await statementsOf(() => Promise.all(numbers.map(order)));
+  assert(ofMany <= 2 * ofOne, `${ofMany} statements for 40 jobs, ${ofOne} for one`);
+  const jobs = await claimJobs(one, ONE, 99);
+  assertEquals(jobs.length, 42);
+  const [first, ...others] = jobs.map((job) => () => one.jobs.recordTask(endOf(job)));
+  const ofEnd = await statementsOf(async () => assert(await first?.()));
+  const ofEnds = await statementsOf(() => Promise.all(others.map((end) => end())));
+  assert(ofEnds <= 2 * ofEnd, `${ofEnds} statements for 41 ends, ${ofEnd} for one`);
+  assertEquals(await one.jobs.count({ execution: "succeeded" }), 42);
+});
+
+fleetTest("an order that the server refuses takes no other with it", async ({ one }) => {
+  await one.workflows.create(workflowOf());
+  const orders = [1, 2, 3, 4, 5].map((number) =>
+    one.jobs.order(orderOf(number, number === 3 ? { target: `a${NUL}` } : {}), RULES)
+  );
+  const ends = await Promise.allSettled(orders);
+  assertEquals(
+    ends.map((end) => end.status === "fulfilled" && end.value.kind),
+    ["created", "created", false, "created", "created"],
+  );
+  assertEquals(await one.jobs.count({}), 4);
+});
+
+fleetTest(
+  "the end of a task that the server refuses takes no other with it",
+  async ({ one, db }) => {
+    await one.workflows.create(workflowOf());
+    for (const number of [1, 2, 3]) await one.jobs.order(orderOf(number), RULES);
+    const jobs = await claimJobs(one, ONE, 9);
+    // For the server's own reasons.
+    await db.write((tx) =>
+      tx.script(
+        `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+         IF NEW.uuid = '${uuidOf<JobUuid>(2)}' THEN RAISE EXCEPTION 'refused'; END IF;
+         RETURN NEW;
+       END $$;
+       CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION refuse()`,
+      )
+    );
+    const ends = await Promise.allSettled(jobs.map((job) => one.jobs.recordTask(endOf(job))));
+    assertEquals(
+      ends.map((end) => end.status === "fulfilled" ? end.value : `${end.reason}`),
+      [true, "error: refused", true],
+    );
+    const executions = [1, 2, 3].map(async (number) =>
+      (await present(one, uuidOf<JobUuid>(number))).execution
+    );
+    assertEquals(await Promise.all(executions), ["succeeded", "running", "succeeded"]);
+  },
+);
+
+fleetTest(
+  "orders of one commit get the turns that they would get one by one",
+  async ({ one, other }) => {
+    const second = workflowOf({ uuid: uuidOf<WorkflowUuid>(70), name: "other" });
+    for (const workflow of [workflowOf(), second]) await one.workflows.create(workflow);
+    const orders = (before: number) =>
+      [1, 2, 3, 4, 5].map((number) =>
+        orderOf(before + number, number > 3 ? { workflow_uuid: second.uuid } : {})
+      );
+    await Promise.all(orders(0).map((order) => one.jobs.order(order, RULES)));
+    for (const order of orders(10)) await other.jobs.order(order, RULES);
+    const claimed = async (store: typeof one, host: typeof ONE) =>
+      (await claimJobs(store, host, 9)).map(({ uuid }) => Number(uuid.slice(-2)) % 10);
+    assertEquals(await claimed(one, ONE), [1, 2, 4, 3, 5]);
+    assertEquals(await claimed(other, OTHER), [1, 2, 4, 3, 5]);
+  },
+);
