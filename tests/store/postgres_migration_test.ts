@@ -95,7 +95,7 @@ postgresTest(
           "DROP TABLE callbacks",
           "CREATE TABLE mine (one INT)",
           "CREATE INDEX mine ON jobs (error)",
-          "CREATE OR REPLACE FUNCTION count_job(job jobs, one BIGINT) RETURNS void LANGUAGE sql AS ''",
+          "CREATE OR REPLACE FUNCTION jobs_moved() RETURNS trigger LANGUAGE plpgsql AS ''",
           "UPDATE schema_version SET version = 99",
         ]
       ) await refused("runs", statement);

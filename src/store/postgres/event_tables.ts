@@ -21,6 +21,10 @@ const OF_JOB = "job_id IS NOT NULL AND line IS NULL AND body IS NULL";
 /** Where the events are numbered, among the advisory locks of the database. */
 const NUMBERING = 8_780_001;
 
+/** When a job moved, by its row. */
+const MOVED_AT =
+  `coalesce(became.elapsed_at, became.claimable_at, became.finished_at, ${SERVER_NOW})`;
+
 /** The table, its numbers and its triggers. */
 export const EVENT_TABLES = `
   CREATE TABLE events (
@@ -78,52 +82,64 @@ export const EVENT_TABLES = `
     RETURN given;
   END $$;
 
-  CREATE FUNCTION results_of(job BIGINT, chain TEXT) RETURNS BIGINT LANGUAGE sql STABLE AS $$
-    SELECT count(*) FROM task_results WHERE job_id = job AND phase = chain
-  $$;
-  CREATE FUNCTION job_came_or_went() RETURNS trigger LANGUAGE plpgsql AS $$
+  -- The events of all jobs of a statement are written by one: a trigger for each row took longer than the row.
+  CREATE FUNCTION jobs_came() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
-    IF TG_OP = 'INSERT' THEN
-      INSERT INTO events (kind, at, job_id, change, state)
-        VALUES ('job', NEW.created_at, NEW.id, 'created', NEW.execution);
-    ELSE
-      INSERT INTO events (kind, at, job_id, body) VALUES (
-        'removed_job', ${SERVER_NOW}, OLD.id, json_build_object('job_uuid', OLD.uuid)::text);
-    END IF;
+    INSERT INTO events (kind, at, job_id, change, state)
+      SELECT 'job', created_at, id, 'created', execution FROM came ORDER BY id;
     RETURN NULL;
   END $$;
-  CREATE TRIGGER job_came_or_went AFTER INSERT OR DELETE ON jobs
-    FOR EACH ROW EXECUTE FUNCTION job_came_or_went();
+  CREATE TRIGGER jobs_came AFTER INSERT ON jobs REFERENCING NEW TABLE AS came
+    FOR EACH STATEMENT EXECUTE FUNCTION jobs_came();
+  CREATE FUNCTION jobs_went() RETURNS trigger LANGUAGE plpgsql AS $$
+  BEGIN
+    INSERT INTO events (kind, at, job_id, body)
+      SELECT 'removed_job', ${SERVER_NOW}, id, json_build_object('job_uuid', uuid)::text
+        FROM went ORDER BY id;
+    RETURN NULL;
+  END $$;
+  CREATE TRIGGER jobs_went AFTER DELETE ON jobs REFERENCING OLD TABLE AS went
+    FOR EACH STATEMENT EXECUTE FUNCTION jobs_went();
 
-  -- Every statement that moves a job through its states names its execution.
-  CREATE FUNCTION job_moved() RETURNS trigger LANGUAGE plpgsql AS $$
-  DECLARE
-    moved_at TEXT := coalesce(NEW.elapsed_at, NEW.claimable_at, NEW.finished_at, ${SERVER_NOW});
+  -- Every statement on jobs moves them through their states, but those that change only what keeps a job, that note a
+  -- failed attempt, that name the next attempt of one that has ended, or that give a turn.
+  CREATE FUNCTION jobs_moved() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
-    INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase) VALUES (
-      'job', moved_at, NEW.id,
-      CASE
-        WHEN NEW.execution <> OLD.execution AND NEW.execution <> 'running' THEN NEW.execution
-        WHEN OLD.runner_id IS NULL THEN 'started'
-        WHEN NEW.runner_id IS NOT NULL THEN 'task'
-        WHEN NEW.claimable_at IS NOT NULL THEN 'queued'
-        ELSE 'undone'
-      END,
-      NEW.execution, OLD.phase, results_of(NEW.id, OLD.phase), NEW.phase);
-    IF NEW.machine_uuid IS NOT NULL AND NEW.execution <> OLD.execution THEN
-      INSERT INTO events (kind, at, job_id, state)
-        VALUES ('machine', moved_at, NEW.id, NEW.execution);
-    END IF;
+    INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase)
+      SELECT 'job', ${MOVED_AT}, became.id,
+             CASE
+               WHEN became.execution <> was.execution AND became.execution <> 'running'
+                 THEN became.execution
+               WHEN was.runner_id IS NULL THEN 'started'
+               WHEN became.runner_id IS NOT NULL THEN 'task'
+               WHEN became.claimable_at IS NOT NULL THEN 'queued'
+               ELSE 'undone'
+             END,
+             became.execution, was.phase,
+             (SELECT count(*) FROM task_results
+               WHERE job_id = became.id AND task_results.phase = was.phase),
+             became.phase
+        FROM became JOIN was USING (id)
+       WHERE became.kept = was.kept AND became.failures <= was.failures
+         AND (was.runner_id IS NOT NULL OR became.runner_id IS NOT NULL
+           OR became.execution <> was.execution OR became.phase <> was.phase)
+       ORDER BY became.id;
+    INSERT INTO events (kind, at, job_id, state)
+      SELECT 'machine', ${MOVED_AT}, became.id, became.execution
+        FROM became JOIN was USING (id)
+       WHERE became.machine_uuid IS NOT NULL AND became.execution <> was.execution
+       ORDER BY became.id;
     RETURN NULL;
   END $$;
-  CREATE TRIGGER job_moved AFTER UPDATE OF execution ON jobs
-    FOR EACH ROW EXECUTE FUNCTION job_moved();
+  CREATE TRIGGER jobs_moved AFTER UPDATE ON jobs
+    REFERENCING OLD TABLE AS was NEW TABLE AS became
+    FOR EACH STATEMENT EXECUTE FUNCTION jobs_moved();
 
   CREATE FUNCTION job_attempted() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase) VALUES (
       'job', NEW.elapsed_at, NEW.id, 'attempt', NEW.execution, NEW.phase,
-      results_of(NEW.id, NEW.phase), NEW.phase);
+      (SELECT count(*) FROM task_results WHERE job_id = NEW.id AND phase = NEW.phase), NEW.phase);
     RETURN NULL;
   END $$;
   CREATE TRIGGER job_attempted AFTER UPDATE OF failures ON jobs

@@ -233,6 +233,9 @@ const JOB_TABLES = `
 /** Characters of an instant to its minute. */
 export const MINUTE_CHARS = 16;
 
+/** What the counters know of a job. */
+const COUNTED_BY = "created_at, finished_at, execution";
+
 /**
  * Counters of jobs. Each change adds rows, which agents sum up, and fold now and then: agents that change the same
  * row would wait for each other.
@@ -252,45 +255,40 @@ const COUNT_TABLES = `
     jobs BIGINT NOT NULL
   );
   CREATE INDEX finished_counts_hour ON finished_counts (hour);
-
-  CREATE FUNCTION count_job(job jobs, one BIGINT) RETURNS void LANGUAGE plpgsql AS $$
-  BEGIN
-    INSERT INTO job_counts (minute, ${COUNTED.join(", ")}) VALUES (
-      left(job.created_at, ${MINUTE_CHARS}),
-      ${
-  COUNTED.map((column) =>
-    column === "queued"
-      ? "CASE WHEN job.execution IN ('queued', 'running') THEN one ELSE 0 END"
-      : `CASE WHEN job.execution = '${column}' THEN one ELSE 0 END`
-  ).join(",\n      ")
+  ${countTrigger("INSERT", ["NEW TABLE AS came"], `SELECT 1 AS one, ${COUNTED_BY} FROM came`)}
+  ${countTrigger("DELETE", ["OLD TABLE AS went"], `SELECT -1 AS one, ${COUNTED_BY} FROM went`)}
+  ${
+  countTrigger(
+    "UPDATE",
+    ["OLD TABLE AS was", "NEW TABLE AS became"],
+    `SELECT -1 AS one, ${COUNTED_BY} FROM was UNION ALL SELECT 1, ${COUNTED_BY} FROM became`,
+  )
 }
-    );
-  END $$;
-  CREATE FUNCTION jobs_counted() RETURNS trigger LANGUAGE plpgsql AS $$
+`;
+
+/** Counts what a statement has changed, in as few rows as its jobs have minutes and hours. */
+function countTrigger(event: string, tables: readonly string[], changed: string): string {
+  const name = `jobs_counted_${event.toLowerCase()}`;
+  const sumOf = (column: string) => {
+    const counted = column === "queued" ? ["queued", "running"] : [column];
+    return `sum(CASE WHEN ${oneOf("execution", counted)} THEN one ELSE 0 END) AS ${column}`;
+  };
+  return `
+  CREATE FUNCTION ${name}() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
-    IF TG_OP = 'UPDATE' AND OLD.execution IN ('queued', 'running')
-      AND NEW.execution IN ('queued', 'running') THEN
-      RETURN NULL;
-    END IF;
-    IF TG_OP <> 'INSERT' AND (TG_OP = 'DELETE' OR OLD.execution <> NEW.execution) THEN
-      PERFORM count_job(OLD, -1);
-    END IF;
-    IF TG_OP <> 'DELETE' AND (TG_OP = 'INSERT' OR OLD.execution <> NEW.execution) THEN
-      PERFORM count_job(NEW, 1);
-    END IF;
-    IF TG_OP <> 'INSERT' AND OLD.finished_at IS NOT NULL THEN
-      INSERT INTO finished_counts (hour, execution, jobs)
-        VALUES (left(OLD.finished_at, 13), OLD.execution, -1);
-    END IF;
-    IF TG_OP <> 'DELETE' AND NEW.finished_at IS NOT NULL THEN
-      INSERT INTO finished_counts (hour, execution, jobs)
-        VALUES (left(NEW.finished_at, 13), NEW.execution, 1);
-    END IF;
+    INSERT INTO job_counts (minute, ${COUNTED.join(", ")})
+      SELECT * FROM (
+        SELECT left(created_at, ${MINUTE_CHARS}) AS minute, ${COUNTED.map(sumOf).join(", ")}
+          FROM (${changed}) AS changed GROUP BY 1) AS summed
+       WHERE ${COUNTED.map((column) => `${column} <> 0`).join(" OR ")};
+    INSERT INTO finished_counts (hour, execution, jobs)
+      SELECT left(finished_at, 13), execution, sum(one) FROM (${changed}) AS changed
+       WHERE finished_at IS NOT NULL GROUP BY 1, 2 HAVING sum(one) <> 0;
     RETURN NULL;
   END $$;
-  CREATE TRIGGER jobs_counted AFTER INSERT OR DELETE OR UPDATE OF execution, finished_at ON jobs
-    FOR EACH ROW EXECUTE FUNCTION jobs_counted();
-`;
+  CREATE TRIGGER ${name} AFTER ${event} ON jobs REFERENCING ${tables.join(" ")}
+    FOR EACH STATEMENT EXECUTE FUNCTION ${name}();`;
+}
 
 const VERSION_TABLE = `
   CREATE TABLE schema_version (one BOOLEAN PRIMARY KEY CHECK (one), version BIGINT NOT NULL);
