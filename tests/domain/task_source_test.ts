@@ -60,6 +60,12 @@ Deno.test("functionProblem() refuses everything else", () => {
 Deno.test("functionProblem() shows the place in the source as it was sent", () => {
   assertMatch(functionProblem("function (job, cb) { ] }") ?? "", /in line 1, column 22$/);
   assertMatch(functionProblem("function (job, cb) {\n  ]\n}") ?? "", /in line 2, column 3$/);
+  // What is missing is missing at the end of the source, whatever stands behind it when it is parsed.
+  const problem = (source: string) =>
+    functionProblem(source)?.replace("is not a function definition: ", "");
+  assertEquals(problem("(job, cb) => { foo("), "Unexpected end in line 1, column 20");
+  assertEquals(problem("(job, cb) => {\r\n  cb(\n"), "Unexpected end in line 3, column 1");
+  assertEquals(problem("(job, cb) => cb())"), "it has one closing parenthesis too many");
 });
 
 Deno.test("functionProblem() survives a source that is nested beyond the parser's stack", () => {

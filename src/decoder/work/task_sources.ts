@@ -3,7 +3,7 @@
 import { AgentError } from "../../domain/error.ts";
 import type { DecoderWork } from "./work.ts";
 import { type Expression, type Options, Parser, type Program } from "acorn";
-import { importProblem } from "../../domain/job/import_word.ts";
+import { importProblem, linesOfSource } from "../../domain/job/import_word.ts";
 
 /** Characters of one problem; it may quote names from the source. */
 const PROBLEM_CHARS_MAX = 500;
@@ -55,7 +55,7 @@ function definitionProblem(source: string): string | undefined {
     // The line break lets the source end in a line comment.
     program = parseTask(`(${source}\n)`, SOURCE_OPTIONS);
   } catch (error) {
-    return `is not a function definition: ${parseMessage(error)}`;
+    return `is not a function definition: ${endProblem(source, error) ?? parseMessage(error)}`;
   }
   const [statement] = program.body;
   if (program.body.length !== 1 || statement?.type !== "ExpressionStatement") {
@@ -72,6 +72,21 @@ function expressionProblem(expression: Expression): string | undefined {
       return undefined;
     default:
       return "is not a function definition";
+  }
+}
+
+/** What is wrong where the text ends; undefined for a mistake within it. */
+function endProblem(source: string, error: unknown): string | undefined {
+  // The parser stumbles over the parenthesis that stands behind the text, which its author has not written.
+  if (!(error instanceof SyntaxError && Number(Reflect.get(error, "pos")) > source.length)) {
+    return undefined;
+  }
+  try {
+    parseTask(`(${source}\n`, SOURCE_OPTIONS);
+    return "it has one closing parenthesis too many";
+  } catch {
+    const lines = linesOfSource(source);
+    return `Unexpected end in line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}`;
   }
 }
 
