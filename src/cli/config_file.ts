@@ -10,8 +10,9 @@ import {
   SETTING_ROWS,
   type SettingRow,
   valueText,
+  variableOf,
 } from "../config/settings.ts";
-import { type ConfigLine, configLines, originText, readConfig } from "../config/sources.ts";
+import { type ConfigLine, configLines, readConfig } from "../config/sources.ts";
 import { AgentError, messageOf, systemCode, systemReason } from "../domain/error.ts";
 import { nearest } from "../domain/field_check.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../service/installation.ts";
@@ -110,9 +111,11 @@ const SET: Command = {
       throw cannot(`set ${nameOf(row)}: ${messageOf(error)}`);
     }
     const changed = withSetting({ path, text }, row, value);
+    // A variable that overrides the value must not hide that it is wrong.
+    const { [variableOf(row.key)]: override, ...others } = terminal.env;
     const read = (source: string) => {
       const file = { path, text: source };
-      const sources = { flags: {}, env: terminal.env, cwd: dirname(path), os: Deno.build.os };
+      const sources = { flags: {}, env: others, cwd: dirname(path), os: Deno.build.os };
       return lineOf(configLines(readConfig({ ...sources, file })), row);
     };
     const after = read(changed);
@@ -123,8 +126,8 @@ const SET: Command = {
       () => replaceFile(path, changed, (mode ?? CONFIG_MODE) & 0o7777, { uid, gid }),
     );
     report(call, { path, row, before, after });
-    if (!printer.json && after.setting.origin.kind === "environment") {
-      printer.note(`${originText(after.setting.origin)} overrides the file here`);
+    if (!printer.json && override !== undefined) {
+      printer.note(`${variableOf(row.key)} overrides the file here`);
     }
     return EXIT.ok;
   },

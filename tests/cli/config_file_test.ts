@@ -8,8 +8,18 @@ import { readConfig } from "../../src/config/sources.ts";
 import { withFolder } from "../support/until.ts";
 import { openScreen } from "./screen.ts";
 
-async function run(...words: string[]): Promise<{ code: number; out: string; err: string }> {
-  const screen = openScreen();
+interface Ran {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+}
+
+function run(...words: string[]): Promise<Ran> {
+  return runWith({}, ...words);
+}
+
+async function runWith(env: Record<string, string>, ...words: string[]): Promise<Ran> {
+  const screen = openScreen({ env });
   const code = await screen.run("config", ...words);
   return { code, out: screen.out(), err: screen.err() };
 }
@@ -120,6 +130,20 @@ Deno.test("config set says what puts the change in force, and what the value was
     assertStringIncludes(reload.out, "a reload puts it in force: ");
     const json = await run("set", "--config", path, "policy.vcpus_max", "8", "--json");
     assertEquals(JSON.parse(json.out).in_force_after, "reload");
+    const overridden = await runWith(
+      { ZONEWRIGHT_SLOTS: "5" },
+      "set",
+      "--config",
+      path,
+      "slots",
+      "8",
+    );
+    assertStringIncludes(overridden.out, `${path}: slots = 8 (was 8)\n`);
+    assertEquals(overridden.err, "ZONEWRIGHT_SLOTS overrides the file here\n");
+    const hidden = { ZONEWRIGHT_LISTEN: "127.0.0.1:0" };
+    const wrong = await runWith(hidden, "set", "--config", path, "listen", "0.0.0.0:80");
+    assertEquals(wrong.code, 2);
+    assertStringIncludes(wrong.err, "is not a loopback address");
     const list = await run("set", "--config", path, "media-dir", "/a", "/b");
     assertEquals(list.code, 0, list.err);
     const text = await Deno.readTextFile(path);
