@@ -126,7 +126,9 @@ async function sizeOf(path: string): Promise<number> {
   try {
     info = await Deno.stat(path);
   } catch (error) {
-    throw cannot(`read ${path}: ${systemReason(error)}`);
+    const missing = error instanceof Deno.errors.NotFound;
+    const message = `Cannot read ${path}: ${missing ? "it does not exist" : systemReason(error)}`;
+    throw new AgentError(missing ? "not_found" : "invalid_argument", message, { cause: error });
   }
   if (info.isFile && info.size > 0) return info.size;
   const found = info.isFile ? "empty" : "not a regular file";

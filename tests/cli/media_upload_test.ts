@@ -95,11 +95,12 @@ Deno.test("media upload refuses a wrong digest, a wrong name and what is no file
     const wrong = await said(agent, ["media", "upload", file, "--sha256", "0".repeat(64)]);
     assertEquals(wrong.code, 1);
     assertStringIncludes(wrong.err(), "its bytes were discarded");
-    for (
-      const words of [[file, "--name", "../x.iso"], [file, "--name", "x.txt"], ["/none.iso"], ["/"]]
-    ) {
+    for (const words of [[file, "--name", "../x.iso"], [file, "--name", "x.txt"], ["/"]]) {
       assertEquals([words, (await said(agent, ["media", "upload", ...words])).code], [words, 2]);
     }
+    const none = await said(agent, ["media", "upload", "/none.iso"]);
+    assertEquals(none.code, 4);
+    assertStringIncludes(none.err(), "Cannot read /none.iso: it does not exist\n");
     const curl = await said(agent, ["media", "upload", file, "--curl"]);
     assertStringIncludes(curl.out(), `-T ${file} ${agent.url}/agent/v1/media/library/a.iso`);
     assertEquals(await Array.fromAsync(Deno.readDir(join(uploads, UNFINISHED_FOLDER))), []);
