@@ -5,16 +5,18 @@ import { sha256Hex } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
 import { systemNow } from "../domain/instant.ts";
 import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from "../domain/token.ts";
-import { type ActAs, asOwnerOf } from "../state_dir/own_file.ts";
+import { type ActAs, asOwnerOf, examineOwnFolder } from "../state_dir/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
 import { PLACE_FLAGS, stateDirOf } from "./config.ts";
 
 /** The token file, and the user that reads and changes it. */
-async function tokenFileOf(call: Invocation): Promise<{ path: string; asOwner: ActAs }> {
+async function tokenFileOf(
+  call: Invocation,
+): Promise<{ stateDir: string; path: string; asOwner: ActAs }> {
   const stateDir = await stateDirOf(call);
-  return { path: tokenFilePath(stateDir), asOwner: asOwnerOf(stateDir) };
+  return { stateDir, path: tokenFilePath(stateDir), asOwner: asOwnerOf(stateDir) };
 }
 
 async function changeTokens(
@@ -78,8 +80,12 @@ const LIST: Command = {
   flags: PLACE_FLAGS,
   shared: "output",
   async run(call) {
-    const { path, asOwner } = await tokenFileOf(call);
-    const tokens = await asOwner(() => readTokenFile(path));
+    const { stateDir, path, asOwner } = await tokenFileOf(call);
+    const tokens = await asOwner(() => {
+      // No agent has tokens in a folder that is not there.
+      examineOwnFolder(stateDir);
+      return readTokenFile(path);
+    });
     const shown = tokens.map(({ name, scope, created_at }) => ({ name, scope, created_at }));
     if (call.printer.json) call.printer.document(shown);
     else {

@@ -62,6 +62,7 @@ Deno.test("a token without a name or a scope, or of a folder that is not there, 
     assertEquals((await token(state, "create", "--name", "a", "--scope", "root"))[0], 2);
     const nowhere = join(folder, "none");
     assertEquals((await token(nowhere, "create", "--name", "a", "--scope", "read"))[0], 4);
+    assertEquals((await token(nowhere, "list"))[0], 4);
     await Deno.writeTextFile(join(state, "tokens.json"), "{}", { mode: 0o600 });
     assertEquals((await token(state, "list"))[0], 2);
     await Deno.chmod(join(state, "tokens.json"), 0o644);
