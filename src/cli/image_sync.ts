@@ -142,8 +142,11 @@ function previewed(call: Invocation, preview: JsonObject): ExitCode {
   const put = sizeText(numberIn(preview, "bytes_put"));
   const removed = sizeText(numberIn(preview, "bytes_removed"));
   printer.data(
-    `${textIn(preview, "outcome") ?? "-"}: +${count("added")} ~${count("changed")} ` +
-      `-${count("removed")}, ${count("unchanged")} unchanged; ${put} in, ${removed} out`,
+    `${textIn(preview, "outcome") ?? "-"}: ${count("added")} to add, ${
+      count("changed")
+    } to change, ` +
+      `${count("removed")} to remove, ${count("unchanged")} unchanged; ` +
+      `${put} to write, ${removed} to free`,
   );
   return ended(call, preview);
 }

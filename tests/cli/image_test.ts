@@ -204,7 +204,7 @@ Deno.test("image sync --dry-run lists what would change, and its sums", async ()
         "~ v1/b\\x1b.json  3 KiB",
         "- v1/c.json  2 KiB",
         "... and 1 more",
-        "partial: +1 ~1 -2, 9 unchanged; 4 KiB in, 2 KiB out",
+        "partial: 1 to add, 1 to change, 2 to remove, 9 unchanged; 4 KiB to write, 2 KiB to free",
         "",
       ].join("\n"),
     );
