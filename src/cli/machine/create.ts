@@ -294,10 +294,11 @@ function showDryRun({ printer }: Invocation, checked: JsonObject): ExitCode {
   const medium = isJsonObject(checked.medium) ? checked.medium : {};
   const machine = isJsonObject(checked.machine) ? checked.machine : {};
   const size = numberIn(medium, "size");
+  const ram = numberIn(machine, "ram");
   printer.pairs([
     ["machine", printable(textIn(machine, "alias") ?? textIn(checked, "uuid") ?? "unnamed")],
     ["brand", printable(textIn(machine, "brand") ?? "-")],
-    ["ram", `${numberIn(machine, "ram") ?? "-"} MiB`],
+    ["ram", ram === undefined ? "as vmadm chooses" : `${ram} MiB`],
     ["medium", printable(textIn(medium, "name") ?? "unknown")],
     ["size", sizeText(size)],
     ["boot", printable(textIn(checked, "boot") ?? "-")],
