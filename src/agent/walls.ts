@@ -50,7 +50,7 @@ interface WallSettings {
 export function guestsCheck(settings: WallSettings): WallsCheck {
   return {
     name: "guests",
-    about: "the walls around a guest started now, one by one",
+    about: "each wall around tasks stands, in a guest started for it",
     examine: () => examineWalls(settings, testGuestHere),
   };
 }
@@ -59,7 +59,7 @@ export function guestsCheck(settings: WallSettings): WallsCheck {
 export function decodersCheck(settings: WallSettings): WallsCheck {
   return {
     name: "decoders",
-    about: "the same for a decoder, which parses foreign bytes",
+    about: "the same in a decoder, which parses foreign bytes",
     examine: () => examineWalls(settings, testDecoder),
   };
 }

@@ -53,7 +53,7 @@ export async function processChecks(
       check: "privileges",
       ok: field("NoNewPrivs") === "1",
       detail: field("NoNewPrivs") === "1"
-        ? "no program can give it more than it has"
+        ? "no program can give it more privileges"
         : `NoNewPrivs is ${field("NoNewPrivs")}`,
     },
     {

@@ -137,7 +137,7 @@ Deno.test("realmCheck() finds an object of another realm, and an import that is 
     return realmCheck({ realms, compiler, language });
   };
   for (const fresh of [true, false]) {
-    const sound = { check: "realm", ok: true, detail: "has nothing of another" };
+    const sound = { check: "realm", ok: true, detail: "shares nothing with another" };
     assertEquals(await check(fresh), sound);
   }
   const { ok, detail } = await check(true, {});

@@ -41,7 +41,7 @@ export async function realmCheck(proof: RealmProof): Promise<GuestCheck> {
   const imports = await findings(proof, () => IMPORT) ?? [];
   const found = [...body, ...imports];
   return found.length === 0
-    ? { check: "realm", ok: true, detail: "has nothing of another" }
+    ? { check: "realm", ok: true, detail: "shares nothing with another" }
     : { check: "realm", ok: false, detail: `has in its realm: ${found.join(", ")}` };
 }
 
