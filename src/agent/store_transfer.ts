@@ -11,10 +11,20 @@ import {
   requireMoved,
   writeMoveMark,
 } from "../state_dir/transfer_mark.ts";
+import { exists } from "../service/installation.ts";
 import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
 import type { MoveReport } from "../store/postgres/transfer.ts";
 import { openMovedRows } from "../store/sqlite/transfer_rows.ts";
 import { sharedServer } from "./store.ts";
+
+/** A wrong path must not become a new folder. @throws {AgentError} `not_found` */
+async function requireDatabase(stateDir: string): Promise<void> {
+  if (await exists(join(stateDir, DATABASE_NAME))) return;
+  const message =
+    `Cannot use ${stateDir} as the state folder: it holds no database: expected the ` +
+    "folder of an agent";
+  throw new AgentError("not_found", message);
+}
 
 /**
  * Moves the jobs of a state folder into the configured database, or back.
@@ -24,6 +34,7 @@ import { sharedServer } from "./store.ts";
 export async function moveStore(config: Config, way: "there" | "back"): Promise<MoveReport> {
   const server = await sharedServer(config);
   const { knowsHost, moveBack, moveToShared } = await import("../store/postgres/transfer.ts");
+  await requireDatabase(config.state_dir.value);
   const state = await takeStateDir(config.state_dir.value, randomUuid);
   try {
     const found = await readMoveMark(state.path);

@@ -4,12 +4,21 @@
 import { resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
 import { backupState, inspectFile, inspectState } from "../state_dir/state_dir.ts";
+import { asOwnerOf } from "../state_dir/own_file.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
+import { readMoveMark } from "../state_dir/transfer_mark.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
 import { cannot, usageError } from "./command/arguments.ts";
-import { type Command, confirmed, EXIT, type Noun, YES_FLAG } from "./command/command.ts";
+import {
+  type Command,
+  confirmed,
+  EXIT,
+  type Invocation,
+  type Noun,
+  YES_FLAG,
+} from "./command/command.ts";
 import { configFlags, configSources, PLACE_FLAGS, stateDirOf } from "./config.ts";
 
 const BACKUP: Command = {
@@ -33,9 +42,20 @@ const BACKUP: Command = {
       const { schema, jobs, bytes } = report;
       call.printer.data(`wrote ${to}: schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
     }
+    await noteMoved(call);
     return EXIT.ok;
   },
 };
+
+/** Where jobs were moved, the file has them as they were then. */
+async function noteMoved(call: Invocation): Promise<void> {
+  const stateDir = await stateDirOf(call);
+  const mark = await asOwnerOf(stateDir)(() => readMoveMark(stateDir));
+  if (mark === undefined) return;
+  call.printer.note(
+    `The jobs were moved to ${mark.url}: this file has them as they were before; pg_dump copies them now`,
+  );
+}
 
 const RESTORE: Command = {
   summary: "replace the database by a backup; the agent must be stopped",
@@ -170,9 +190,8 @@ const MOVE: Command = {
     else {
       const { workflows, jobs, claims, passed } = report;
       const deed = back ? "moved back" : "moved";
-      call.printer.data(
-        `${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims; ${passed} were in place`,
-      );
+      call.printer.data(`${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims`);
+      if (passed > 0) call.printer.note(`${passed} were there already`);
     }
     return EXIT.ok;
   },
@@ -218,7 +237,7 @@ const PRUNE: Command = {
 
 export const DB: Noun = {
   kind: "verbs",
-  summary: "back up, restore, check and prune the agent's database",
+  summary: "back up, restore, check and prune the database; share it between hosts",
   verbs: {
     backup: BACKUP,
     restore: RESTORE,

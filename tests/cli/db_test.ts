@@ -22,6 +22,10 @@ Deno.test("a backup that was taken while the agent ran brings its jobs back", ()
       const backup = await db("backup", copy);
       assertEquals([backup.code, JSON.parse(backup.stdout).jobs], [0, 1], backup.stderr);
 
+      const misplaced = await db("backup", join(folder, "none", "copy.db"));
+      assertEquals(misplaced.code, 4, misplaced.stderr);
+      assertStringIncludes(misplaced.stderr, `the folder ${join(folder, "none")} does not exist`);
+
       const refused = await db("restore", copy, "--yes");
       assertEquals(refused.code, 6, refused.stderr);
       assertStringIncludes(refused.stderr, "is using it");

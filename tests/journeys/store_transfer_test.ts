@@ -1,7 +1,7 @@
 // A host that has worked alone joins others on one database: its jobs are moved there by the command, which is killed
 // on its way once, and back again.
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import {
@@ -164,6 +164,14 @@ postgresTest(
       assertEquals(whole, { workflows: 2, jobs: JOBS + 2, claims: 0, passed: 50 + 2 });
       assertStringIncludes(await refused(), "the jobs were moved to");
       assertStringIncludes((await move()).stderr, "already");
+      const copy = ["db", "backup", `${alone.stateDir}.copy`, "--state-dir", alone.stateDir];
+      const copied = await runProgram(programOfRun(), copy);
+      assertEquals(copied.code, 0, copied.stderr);
+      assertStringIncludes(copied.stderr, "this file has them as they were before");
+      const none = `${alone.stateDir}-none`;
+      const misplaced = ["db", "move", ...store, "--state-dir", none];
+      assertEquals((await runProgram(programOfRun(), misplaced)).code, 4);
+      await assertRejects(() => Deno.stat(none), Deno.errors.NotFound);
 
       const shared = await start(...store);
       assertEquals(await saidOf(shared, jobs), said);

@@ -3,7 +3,7 @@
 
 import { backup, Database } from "@db/sqlite";
 import { dirname } from "@std/path";
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import type { Leftover } from "../machine_claim_store.ts";
@@ -111,9 +111,13 @@ function copyFailure(error: unknown, to: string): AgentError {
     return new AgentError("conflict", `Cannot write ${to}: it already exists, expected a new file`);
   }
   if (error instanceof AgentError) return error;
-  const full = isFull(error);
-  const message = `Cannot write ${to}: ${messageOf(error)}`;
-  return new AgentError(full ? "storage_full" : "internal", message, { cause: error });
+  const code = isFull(error) ? "storage_full" : systemCode(error) ?? "internal";
+  const why = code === "not_found"
+    ? `the folder ${dirname(to)} does not exist`
+    : code === "forbidden"
+    ? systemReason(error)
+    : messageOf(error);
+  return new AgentError(code, `Cannot write ${to}: ${why}`, { cause: error });
 }
 
 /** The latest records in a database. */
