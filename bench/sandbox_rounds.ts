@@ -6,7 +6,7 @@ import { openDecoders } from "../src/decoder/pool.ts";
 import { openSourceChecks } from "../src/decoder/source_checks.ts";
 import type { SelfCommand } from "../src/runtime/executable.ts";
 import { silentLog } from "../src/metrics/log.ts";
-import type { GuestOwner } from "../src/sandbox/owner.ts";
+import type { GuestOwner } from "../src/sandbox/process.ts";
 import { findGuestUser } from "../src/sandbox/user.ts";
 import { type GuestPool, openPool } from "../src/sandbox/pool.ts";
 import { type Perform, runTask, type TaskOutcome } from "../src/sandbox/run_task.ts";

@@ -3,7 +3,7 @@
 
 import { fromFileUrl, join } from "@std/path";
 import { AGENT_HEAP_MIB, GUEST_V8_FLAGS } from "../src/sandbox/guest_command.ts";
-import type { BuildInfo, RuntimeInfo } from "../src/runtime/version.ts";
+import type { BuildInfo, RuntimeInfo } from "../src/runtime/executable.ts";
 import { placeBundler, refuseOtherBundlers } from "./bundler.ts";
 import { gitState } from "./git_state.ts";
 import { FALLBACK_RUNTIME, FALLBACK_WORDS } from "./pins.ts";

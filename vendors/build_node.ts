@@ -4,7 +4,7 @@
 
 import { fromFileUrl, join } from "@std/path";
 import { brotliCompressSync } from "node:zlib";
-import type { BuildInfo } from "../src/runtime/version.ts";
+import type { BuildInfo } from "../src/runtime/executable.ts";
 import { bundlerPath, placeBundler, refuseOtherBundlers } from "./bundler.ts";
 import { gitState } from "./git_state.ts";
 import { NODES } from "./pins.ts";

@@ -14,7 +14,7 @@ import { AgentError, messageOf, unreachable } from "../domain/error.ts";
 import { hostEvent } from "../domain/event.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
-import { selfCommand } from "../runtime/executable.ts";
+import { selfCommand, VERSION } from "../runtime/executable.ts";
 import { guardedTransport, type Transport } from "../host/transport.ts";
 import { nicsOf, requireNetworks } from "../host/inventory.ts";
 import { requirePoolRoom } from "../host/zone/datasets.ts";
@@ -32,7 +32,6 @@ import { syncRegularly } from "../mirror/sync/sync_loop.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
-import { VERSION } from "../runtime/version.ts";
 import {
   type AgentContext,
   agentLimits,

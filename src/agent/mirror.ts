@@ -6,7 +6,7 @@ import type { Meters } from "../metrics/meters.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
 import type { Store } from "../store/store.ts";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../runtime/executable.ts";
 import type { Hono } from "hono";
 import { openDocumentCache } from "../http/answer/document_cache.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";

@@ -21,7 +21,7 @@ import type { HttpEnv } from "../http/context.ts";
 import { metricsRoutes } from "../http/routes/metrics.ts";
 import { type Family, gauge, meterFamilies, type Meters } from "../metrics/meters.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
-import { readBuildInfo, VERSION } from "../runtime/version.ts";
+import { readBuildInfo, VERSION } from "../runtime/executable.ts";
 import { EXECUTIONS } from "../domain/job/state.ts";
 import { type KeptReading, keptReading } from "../http/answer/kept_reading.ts";
 import type { JsonObject } from "../domain/json.ts";

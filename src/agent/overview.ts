@@ -26,7 +26,7 @@ import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
-import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
+import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/executable.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { AgentContext, Reloads } from "./context.ts";

@@ -16,7 +16,7 @@ import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { openRetention } from "../runner/retention.ts";
-import { VERSION } from "../runtime/version.ts";
+import { VERSION } from "../runtime/executable.ts";
 import { untilDone } from "../runtime/waiting.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";

@@ -24,7 +24,7 @@ import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
 import { MINUTE_MS } from "../domain/instant.ts";
 import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
-import { waitForVnc } from "../host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../host/vmadm/vnc.ts";
 
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
 /** Volumes are made one after another, and vmadm waits for its daemon. */

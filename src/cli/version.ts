@@ -1,9 +1,8 @@
 // `zonewright version`: the versions of this program and its parts.
 
 import { SCHEMA_VERSION } from "../state_dir/state_dir.ts";
-import { selfCommand } from "../runtime/executable.ts";
+import { readBuildInfo, runtimeLabel, selfCommand, VERSION } from "../runtime/executable.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
-import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/version.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 
 async function sqliteVersion(): Promise<string> {

@@ -4,7 +4,7 @@
 
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, messageOf, NO_SPACE } from "../domain/error.ts";
-import { checkAborted } from "./abort.ts";
+import { checkAborted } from "./waits.ts";
 import { runCommand } from "./program.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
 import { openRegularFile } from "../runtime/regular_file.ts";

@@ -5,10 +5,9 @@
 import type { SelfCommand } from "../runtime/executable.ts";
 import { abortedError, AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
-import { checkAborted } from "./abort.ts";
+import { checkAborted, type Locks, openLocks } from "./waits.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./program.ts";
 import { type HostFiles, type HostFileWriter, localFiles } from "./host_files.ts";
-import { type Locks, openLocks } from "./turns.ts";
 import { isUuid } from "../domain/id.ts";
 import { isJsonObject } from "../domain/json.ts";
 

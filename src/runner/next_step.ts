@@ -17,7 +17,7 @@ import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
 import { pause } from "../runtime/waiting.ts";
-import type { GuestOwner } from "../sandbox/owner.ts";
+import type { GuestOwner } from "../sandbox/process.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";

@@ -5,7 +5,7 @@ import type { Now } from "../domain/instant.ts";
 import type { Task } from "../domain/job/workflow.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
-import type { OwnerOf } from "../sandbox/owner.ts";
+import type { OwnerOf } from "../sandbox/process.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { Hold } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";

@@ -6,10 +6,9 @@
 import { join } from "@std/path";
 import { systemNow } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
-import { type SideShell, startSideShell } from "./side_shell.ts";
 
 /** Reads `add PID` and `end PID` until the agent, which holds the other end, is gone. */
-const SCRIPT = `trap '' HUP INT QUIT TERM
+const KEEPER_SCRIPT = `trap '' HUP INT QUIT TERM
 held=
 while read -r word pid; do
   rest=
@@ -57,7 +56,7 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
   let closing = false;
   let mayReopen = false;
   const open = () => {
-    const opened = startSideShell(sh, SCRIPT);
+    const opened = startSideShell(sh, KEEPER_SCRIPT);
     for (const pid of kept) void opened.tell(`add ${pid}`);
     void opened.ended.then(() => {
       if (closing) return;
@@ -196,4 +195,148 @@ async function readStarts(ps: string, pids: readonly number[]): Promise<Map<numb
     const ms = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000;
     return [[Number(pid), askedMs - ms] as const];
   }));
+}
+
+// A shell that works beside the agent: it reads lines from it, and acts when the agent no longer can, because it is
+// stopped or gone.
+
+/** It ends with the agent, which holds the other end of its input. */
+interface SideShell {
+  /** Sends a line. @returns settles when it is on its way; one to a shell that has ended is lost */
+  tell(line: string): Promise<void>;
+  /** Settles when it has ended, whatever ended it. */
+  readonly ended: Promise<unknown>;
+  /** Ends its input. @returns when it has ended */
+  close(): Promise<void>;
+}
+
+/**
+ * @param args the parameters of the script, from `$1`
+ * @throws {Error} when the host can start no process
+ */
+function startSideShell(sh: string, script: string, ...args: string[]): SideShell {
+  const shell = new Deno.Command(sh, {
+    args: ["-c", script, "sh", ...args],
+    clearEnv: true,
+    env: { PATH: "/usr/bin:/bin" },
+    cwd: "/",
+    stdin: "piped",
+    stdout: "null",
+    stderr: "null",
+    // What ends the agent's process group must leave it its last work.
+    detached: true,
+  }).spawn();
+  shell.unref();
+  const writer = shell.stdin.getWriter();
+  return {
+    tell: (line) => writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {}),
+    ended: shell.status,
+    async close() {
+      // A program that waits for its end is kept alive by it.
+      shell.ref();
+      await writer.close().catch(() => {});
+      await shell.status;
+    },
+  };
+}
+
+// Ends the guests of free jobs when their agent has not been heard for a lease: it may be stopped, and others may have
+// their jobs. A task in an endless loop keeps its guest from noticing that by itself, so a shell does, which measures
+// the time by sleeping, as the monotonic clock counts. It ends with the agent.
+
+/** Parts of a lease: the agent is to be heard in each, and guests end in the last one without. */
+const PARTS = 4;
+
+/** Reads `add PID`, `end PID` and `heard`, and a `tick` after each part of a lease. */
+const WATCH_SCRIPT = `trap '' HUP INT QUIT TERM
+{
+  while sleep "$1" >/dev/null; do echo tick; done &
+  cat
+  kill -KILL $!
+} | {
+  held=
+  silent=0
+  endHeld() { for one in $held; do kill -KILL "$one"; done; held=; }
+  while read -r word pid; do
+    case $word in
+      heard) silent=0 ;;
+      tick) silent=$((silent + 1)); [ "$silent" -lt ${PARTS} ] || endHeld ;;
+      add) silent=0 held="$held $pid" ;;
+      end)
+        rest=
+        for one in $held; do [ "$one" = "$pid" ] || rest="$rest $one"; done
+        held=$rest ;;
+    esac
+  done
+  endHeld
+}`;
+
+/** A guest that is watched over. */
+export interface WatchedGuest {
+  /** Settles when the shell knows of it. */
+  readonly begun: Promise<void>;
+  /** Watches over it no longer. @returns settles as `begun` */
+  end(): Promise<void>;
+}
+
+/** Opened and closed with the pool of a runner that shares its store. */
+interface GuestWatch {
+  /** Watches over a guest that runs a free job. */
+  watch(pid: number): WatchedGuest;
+  /** Settles when the shell has ended. */
+  close(): Promise<void>;
+}
+
+/** @param sh the shell, which is started with the first guest to watch over */
+export function openGuestWatch(
+  { sh = "/bin/sh", leaseMs, log }: {
+    readonly sh?: string;
+    readonly leaseMs: number;
+    readonly log: Log;
+  },
+): GuestWatch {
+  const watched = new Set<number>();
+  let shell: SideShell | undefined;
+  let heard: ReturnType<typeof setInterval> | undefined;
+  const warn = (fields: { reason: string } | { error: unknown }) =>
+    log.warn("guests of free jobs may outlive their lease", fields);
+  const open = (): SideShell | undefined => {
+    try {
+      const opened = startSideShell(sh, WATCH_SCRIPT, `${leaseMs / PARTS / 1000}`);
+      void opened.ended.then(() => {
+        if (shell !== opened) return;
+        warn({ reason: "their watch has ended" });
+        shell = undefined;
+      });
+      for (const pid of watched) void opened.tell(`add ${pid}`);
+      return opened;
+    } catch (error) {
+      // The host has no process left: the next part of the lease tries again.
+      warn({ error });
+      return undefined;
+    }
+  };
+  const tell = async (line: string) => await (shell ??= open())?.tell(line);
+  return {
+    watch(pid) {
+      const begun = tell(`add ${pid}`);
+      watched.add(pid);
+      heard ??= setInterval(() => void tell("heard"), leaseMs / PARTS);
+      const end = async () => {
+        watched.delete(pid);
+        if (watched.size === 0) {
+          clearInterval(heard);
+          heard = undefined;
+        }
+        await shell?.tell(`end ${pid}`);
+      };
+      return { begun, end };
+    },
+    async close() {
+      clearInterval(heard);
+      const last = shell;
+      shell = undefined;
+      await last?.close();
+    },
+  };
 }

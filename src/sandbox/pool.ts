@@ -23,8 +23,7 @@ import {
 } from "./guest_command.ts";
 import { wallProblem } from "./wall_checks.ts";
 import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
-import type { GuestOwner } from "./owner.ts";
-import { type GuestListener, GuestProcess } from "./process.ts";
+import { type GuestListener, type GuestOwner, GuestProcess } from "./process.ts";
 import { openKeeper } from "./keeper.ts";
 import { START_DEADLINE_MS, takeRest } from "./walled_process.ts";
 import { GuestQueue, IdleGuests, IdleRenewal } from "./queue.ts";

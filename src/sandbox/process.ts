@@ -1,13 +1,22 @@
 // The agent's side of one guest: its process, its connection, and the reason of its end. Messages
 // are passed on parsed; anything that cannot be parsed kills the guest.
 
+import { sha256Hex } from "../domain/digest.ts";
 import { messageOf } from "../domain/error.ts";
+import type { WorkflowUuid } from "../domain/id.ts";
+import type { Job } from "../domain/job/job.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
-import type { GuestCommand } from "./guest_command.ts";
-import type { GuestOwner } from "./owner.ts";
-import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
 import { openLineWriter } from "../wall/lines.ts";
+import { agentLine, type AgentMessage, type GuestMessage } from "../wall/protocol.ts";
+import {
+  guestMessageBytesMax,
+  type TaskLimits,
+  taskLimitsWord,
+  unreadCharsMax,
+} from "../wall/task_limits.ts";
+import type { GuestCommand } from "./guest_command.ts";
+import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
 import {
   EXIT_WAIT_MS,
   exitWords,
@@ -17,13 +26,6 @@ import {
   ProcessOutput,
   spawnWalled,
 } from "./walled_process.ts";
-import { agentLine, type AgentMessage, type GuestMessage } from "../wall/protocol.ts";
-import {
-  guestMessageBytesMax,
-  type TaskLimits,
-  taskLimitsWord,
-  unreadCharsMax,
-} from "../wall/task_limits.ts";
 
 /** Receives the events of a guest during a start or an execution. */
 export interface GuestListener {
@@ -180,4 +182,44 @@ export class GuestProcess {
     if (!this.alive) return;
     this.#silence = setTimeout(() => this.kill("closed its connection"), EXIT_WAIT_MS);
   }
+}
+
+// The workflow that owns a guest. A guest never serves two workflows: whatever a body does to its
+// process reaches only later jobs of the same source. A workflow is its uuid and the text of its
+// tasks, so that a changed workflow gets new processes too.
+
+/** One version of a workflow, as the owner of guests. */
+export type GuestOwner = string & { readonly brand: "GuestOwner" };
+
+/** The owner of the guests that run a job's tasks. */
+export type OwnerOf = (job: OwnedJob) => Promise<GuestOwner>;
+
+/** The part of a job that identifies its workflow: the job's own copy of the tasks. */
+export type OwnedJob = Pick<Job, "workflow_uuid" | "chain" | "onerror" | "oncancel">;
+
+interface KnownOwner extends OwnedJob {
+  readonly owner: GuestOwner;
+}
+
+/**
+ * Computes owners. The text is hashed once for each definition that the store holds in memory: its
+ * jobs share the lists of tasks.
+ */
+export function openGuestOwners(): OwnerOf {
+  const known = new WeakMap<Job["chain"], KnownOwner>();
+  return async ({ workflow_uuid, chain, onerror, oncancel }) => {
+    const before = known.get(chain);
+    if (
+      before?.workflow_uuid === workflow_uuid && before.onerror === onerror &&
+      before.oncancel === oncancel
+    ) return before.owner;
+    const owner = await guestOwner(workflow_uuid, [chain, onerror, oncancel]);
+    known.set(chain, { workflow_uuid, chain, onerror, oncancel, owner });
+    return owner;
+  };
+}
+
+async function guestOwner(uuid: WorkflowUuid, tasks: readonly Job["chain"][]): Promise<GuestOwner> {
+  const text = new TextEncoder().encode(JSON.stringify(tasks));
+  return `${uuid} ${await sha256Hex(text)}` as GuestOwner;
 }

@@ -2,8 +2,7 @@
 // spares allow; and idle guests for the next task.
 
 import { AgentError } from "../domain/error.ts";
-import type { GuestOwner } from "./owner.ts";
-import type { GuestProcess } from "./process.ts";
+import type { GuestOwner, GuestProcess } from "./process.ts";
 
 interface WaitingTask {
   readonly owner: GuestOwner;

@@ -6,12 +6,11 @@ import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import type { JsonObject, JsonValue } from "../domain/json.ts";
 import { valueWeight } from "../domain/json_text.ts";
 import type { Reservation } from "../domain/memory_budget.ts";
-import type { WatchedGuest } from "./guest_watch.ts";
-import type { GuestOwner } from "./owner.ts";
-import type { GuestProcess } from "./process.ts";
+import type { WatchedGuest } from "./keeper.ts";
+import type { GuestOwner, GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
 import type { ProcessEnd } from "./walled_process.ts";
-import { callAfter } from "../runtime/deadlines.ts";
+import { callAfter } from "../runtime/waiting.ts";
 import {
   CALLS_IN_FLIGHT_MAX,
   type CapabilityName,

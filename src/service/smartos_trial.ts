@@ -6,10 +6,9 @@ import { join } from "@std/path";
 import { messageOf } from "../domain/error.ts";
 import { runCommand } from "../host/program.ts";
 import { NICTAGADM, ZFS } from "../host/transport.ts";
-import { installableSelf, selfCommand } from "../runtime/executable.ts";
+import { installableSelf, selfCommand, VERSION } from "../runtime/executable.ts";
 import { pause } from "../runtime/waiting.ts";
 import { SERVICE_PATHS, SVCCFG } from "./manager.ts";
-import { VERSION } from "../runtime/version.ts";
 
 /** Milliseconds for one command: vmadm may take long to make a machine. */
 const COMMAND_MS = 300_000;

@@ -9,7 +9,7 @@ import {
   readConfig,
 } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { VERSION } from "../../src/runtime/version.ts";
+import { VERSION } from "../../src/runtime/executable.ts";
 import { withFolder } from "../support/until.ts";
 
 function read(sources: Partial<ConfigSources> = {}): Config {

@@ -1,7 +1,7 @@
 // Turns: how many run at once, who comes next, and giving up.
 
 import { assertEquals } from "@std/assert";
-import { openTurns } from "../../src/host/turns.ts";
+import { openTurns } from "../../src/host/waits.ts";
 import { refused } from "./refused.ts";
 
 Deno.test("take() lets so many run at once and the others in their order", async () => {

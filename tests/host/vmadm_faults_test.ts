@@ -8,7 +8,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { withFolder } from "../support/until.ts";
 import { refused } from "./refused.ts";
 import { selfOfRun } from "../support/agent_process.ts";

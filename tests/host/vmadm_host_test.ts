@@ -5,7 +5,7 @@ import { assert, assertEquals, assertFalse, assertMatch, assertRejects } from "@
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { placeFile, removeFile } from "../../src/host/zone/root.ts";
 import { refused } from "./refused.ts";
 import { until } from "../support/until.ts";

@@ -14,7 +14,7 @@ import {
   parseVnc,
   stateBeforeStop,
   withoutSecrets,
-} from "../../src/host/vmadm/output.ts";
+} from "../../src/host/vmadm/call.ts";
 import {
   describeResult,
   masked,

@@ -3,7 +3,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { until } from "../support/until.ts";
 import { type FakeVmadm, withFakeVmadm } from "./fake_vmadm.ts";
 import { RECORDED_UUID, recording } from "./recording.ts";

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { MachineUuid } from "../../src/domain/id.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { ConsoleStream } from "../../src/http/context.ts";

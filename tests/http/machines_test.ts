@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import {
   assertRefused,

@@ -18,7 +18,7 @@ import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { HttpContext } from "../../src/http/context.ts";
 import { readinessRoutes } from "../../src/http/routes/health.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { errorResponse } from "../../src/http/answer/error_response.ts";
-import { VERSION } from "../../src/runtime/version.ts";
+import { VERSION } from "../../src/runtime/executable.ts";
 import { resolved, schemaProblems } from "../support/json_schema.ts";
 import { OPENAPI_DEFINITIONS, OPENAPI_RULES } from "../support/openapi_rules.ts";
 import { withHttpAgent } from "./http_agent.ts";

@@ -15,7 +15,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { withPool } from "../runner/with_runner.ts";
 import { until } from "../support/until.ts";
 import { type HttpAgent, newJob, newWorkflow, objectOf, withHttpAgent } from "./http_agent.ts";
-import { openGuestOwners } from "../../src/sandbox/owner.ts";
+import { openGuestOwners } from "../../src/sandbox/process.ts";
 
 export const OK = "function (job, cb) { cb(); }";
 export const FAIL = "function (job, cb) { cb('no such disk'); }";

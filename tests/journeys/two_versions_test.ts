@@ -4,7 +4,7 @@
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { VERSION } from "../../src/runtime/version.ts";
+import { VERSION } from "../../src/runtime/executable.ts";
 import {
   type AgentProcess,
   type Program,
@@ -47,7 +47,7 @@ async function laterVersion(folder: string, version: string, steps: number): Pro
   const parts = ["main.ts", "deno.json", "deno.lock", "src", "vendors"].map((name) => ROOT + name);
   const { success } = await new Deno.Command("cp", { args: ["-r", ...parts, copy] }).output();
   assertEquals(success, true);
-  await edit(`${copy}src/runtime/version.ts`, /(VERSION =) "[^"]*"/, `$1 "${version}"`);
+  await edit(`${copy}src/runtime/executable.ts`, /(VERSION =) "[^"]*"/, `$1 "${version}"`);
   const added = ADDED.slice(0, steps).map((step) => JSON.stringify(step));
   const migrations = `${copy}src/store/postgres/migrations.ts`;
   await edit(migrations, /(steps: \[[^\]]*)\]/, `$1, ${added.join(", ")}]`);

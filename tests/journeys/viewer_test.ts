@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { desEncipher } from "../../src/simulator/console/handshake.ts";
-import { waitForVnc } from "../../src/host/vmadm/vnc_wait.ts";
+import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import { openScreen } from "../cli/screen.ts";
 import { machine } from "../domain/machine_request.ts";
 import { objectOf } from "../http/http_agent.ts";

@@ -23,7 +23,7 @@ import { type Perform, runTask } from "../../src/sandbox/run_task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
-import { openGuestOwners } from "../../src/sandbox/owner.ts";
+import { openGuestOwners } from "../../src/sandbox/process.ts";
 import { selfOfRun } from "../support/agent_process.ts";
 
 export interface RunnerUnderTest {

@@ -1,5 +1,5 @@
 import { assert, assertEquals } from "@std/assert";
-import { callAfter } from "../../src/runtime/deadlines.ts";
+import { callAfter } from "../../src/runtime/waiting.ts";
 
 /** Settles when `count` calls were noted. */
 function noted(count: number) {

@@ -1,5 +1,10 @@
 import { assertEquals } from "@std/assert";
-import { DENO_PINNED, type RuntimeInfo, runtimeLabel, VERSION } from "../../src/runtime/version.ts";
+import {
+  DENO_PINNED,
+  type RuntimeInfo,
+  runtimeLabel,
+  VERSION,
+} from "../../src/runtime/executable.ts";
 
 Deno.test("the version of the program is the one of deno.json", async () => {
   const text = await Deno.readTextFile(new URL("../../deno.json", import.meta.url));

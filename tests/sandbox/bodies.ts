@@ -4,7 +4,7 @@ import { fromFileUrl } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import type { GuestOwner } from "../../src/sandbox/owner.ts";
+import type { GuestOwner } from "../../src/sandbox/process.ts";
 import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";
 import {
   type Perform,

@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestUser } from "../../src/sandbox/user.ts";
-import { testGuest } from "../../src/sandbox/self_test.ts";
+import { testGuest } from "../../src/agent/walls.ts";
 import { binaryProgram } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { meet, withPool } from "./bodies.ts";

@@ -18,7 +18,7 @@ import {
   findGuestTools,
   type GuestPlace,
 } from "../../src/sandbox/guest_command.ts";
-import { testGuest } from "../../src/sandbox/self_test.ts";
+import { testGuest } from "../../src/agent/walls.ts";
 import { processChecks } from "../../src/sandbox/wall_checks.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool } from "./bodies.ts";

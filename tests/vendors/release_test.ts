@@ -5,7 +5,7 @@ import { join } from "@std/path";
 import { makeRelease, packagesOf } from "../../vendors/release.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
-import { VERSION } from "../../src/runtime/version.ts";
+import { VERSION } from "../../src/runtime/executable.ts";
 import { sourceProgram } from "../support/agent_process.ts";
 
 const MADE_AT = new Date("2026-11-20T12:00:00.000Z");

@@ -16,7 +16,7 @@ import type { Job } from "../../src/domain/job/job.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import type { Task, Workflow } from "../../src/domain/job/workflow.ts";
-import { openGuestOwners } from "../../src/sandbox/owner.ts";
+import { openGuestOwners } from "../../src/sandbox/process.ts";
 import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
 import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";

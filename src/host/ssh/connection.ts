@@ -6,9 +6,8 @@
 
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
-import { orAborted } from "../abort.ts";
+import { openTurns, orAborted } from "../waits.ts";
 import { killGroup, runCommand, startProgram } from "../program.ts";
-import { openTurns } from "../turns.ts";
 
 /** Milliseconds to connect in all: name lookup, TCP, keys, login, shell. */
 const CONNECT_MS_MAX = 30_000;

@@ -9,7 +9,6 @@ import {
   runCommand,
   startProgram,
 } from "../program.ts";
-import { openLocks } from "../turns.ts";
 import { remoteFiles } from "./files.ts";
 import { openRemoteSession, type RemoteSession } from "./session.ts";
 import {
@@ -29,7 +28,7 @@ import {
   type Transport,
   ZFS,
 } from "../transport.ts";
-import { checkAborted } from "../abort.ts";
+import { checkAborted, openLocks } from "../waits.ts";
 
 interface SshTransportOptions {
   readonly host: SshHost;

@@ -4,17 +4,22 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { callVmadm, commandOf, failureOf, parsed, type VmadmCall, type VmadmHost } from "./call.ts";
 import {
+  callVmadm,
+  commandOf,
   createdUuid,
+  failureOf,
   isDone,
   isNotAnsweringYet,
   isValid,
+  parsed,
   parseMachine,
   parseMachines,
   parseValidation,
   parseVnc,
-} from "./output.ts";
+  type VmadmCall,
+  type VmadmHost,
+} from "./call.ts";
 import type { CommandResult } from "../program.ts";
 import { datasetsOf, destroyDatasets } from "../zone/datasets.ts";
 import { DETAIL_PROPERTIES } from "../../domain/machine/shown.ts";

@@ -4,13 +4,11 @@
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { orAborted, waitOrAbort } from "../abort.ts";
+import { openTurns, orAborted, waitOrAbort } from "../waits.ts";
 import * as power from "./power.ts";
-import { type BOOT_DEVICES, bootWords } from "./power.ts";
-import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost } from "./call.ts";
-import { withoutSecrets } from "./output.ts";
+import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";
+import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";
 import type { Transport } from "../transport.ts";
-import { openTurns } from "../turns.ts";
 import {
   BANNER_MS,
   connectVnc,
@@ -24,7 +22,6 @@ import {
 import * as operation from "./operations.ts";
 import { destroyOrphans, list, lookUp, type MachineListOptions } from "./operations.ts";
 import { JOB_TAG } from "../../domain/policy.ts";
-import { endOfLog } from "../zone/machine_log.ts";
 
 interface CallOptions {
   signal?: AbortSignal;

@@ -2,7 +2,7 @@
 // for it; see openapi.ts.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { VERSION } from "../../runtime/version.ts";
+import { VERSION } from "../../runtime/executable.ts";
 import type { HttpLimits } from "../context.ts";
 import { AGENT, SESSIONS } from "./agent.ts";
 import { EVENTS } from "./events.ts";
