@@ -254,7 +254,7 @@ function disarm(): void {
 function callDue(): void {
   disarm();
   const nowMs = performance.now();
-  const due = [...waiting].filter(({ atMs }) => atMs <= nowMs);
+  const due = [...waiting].filter(({ atMs }) => atMs <= nowMs).sort((a, b) => a.atMs - b.atMs);
   try {
     // One of them may call off another.
     for (const deadline of due) if (waiting.delete(deadline)) deadline.run();
