@@ -14,7 +14,7 @@ import type { ListenOptions, Server } from "../http/listen/server.ts";
 import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
 import { groupNumber, type SocketRights } from "../http/listen/listener.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import { reportMachines } from "../machines/reports.ts";
+import { reportMachines } from "../machines/listing.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { Notifier } from "../runtime/waiting.ts";

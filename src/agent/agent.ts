@@ -5,7 +5,13 @@ import { openAgentCallbacks, openGuests, openPolicy, openRunner, withDecoders } 
 import { openAccess, openAgentPeers } from "./access.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
 import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
-import { openAgentLibrary, openIndex, openIndexRoutes, openMediaFolders } from "./mirror.ts";
+import {
+  openAgentLibrary,
+  openIndex,
+  openIndexRoutes,
+  openMediaFolders,
+  syncRegularly,
+} from "./mirror.ts";
 import { takeStateDir } from "../state_dir/state_dir.ts";
 import { watchRoutes } from "./overview.ts";
 import type { Config } from "../config/settings.ts";
@@ -28,7 +34,6 @@ import type { MachineAccess } from "../http/context.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
-import { syncRegularly } from "../mirror/sync/sync_loop.ts";
 import type { Policy } from "../domain/policy.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";

@@ -2,13 +2,13 @@
 // sample one. Also the routes of the index, including the fast path for documents.
 
 import { join } from "@std/path";
-import type { Meters } from "../metrics/meters.ts";
-import { type Mirror, openMirror } from "../mirror/mirror.ts";
-import { readSecretFile } from "../state_dir/own_file.ts";
-import type { Store } from "../store/store.ts";
-import { VERSION } from "../runtime/executable.ts";
 import type { Hono } from "hono";
+import type { Config } from "../config/settings.ts";
+import type { OwnEvent } from "../domain/event.ts";
+import { HOUR_MS } from "../domain/instant.ts";
 import { openDocumentCache } from "../http/answer/document_cache.ts";
+import type { HttpEnv } from "../http/context.ts";
+import type { App } from "../http/listen/server.ts";
 import { imageSearchRoutes } from "../http/routes/images.ts";
 import {
   type FastPathContext,
@@ -16,16 +16,18 @@ import {
   withFastPath,
 } from "../http/routes/index/documents.ts";
 import { indexSyncRoutes } from "../http/routes/index/sync.ts";
-import type { App } from "../http/listen/server.ts";
-import type { HttpEnv } from "../http/context.ts";
-import type { OwnEvent } from "../domain/event.ts";
-import type { AgentContext, Emit } from "./context.ts";
-import type { Config } from "../config/settings.ts";
-import { HOUR_MS } from "../domain/instant.ts";
+import type { Log } from "../metrics/log.ts";
+import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { openHashing } from "../mirror/media/hash.ts";
 import { type MediaLibrary, openLibrary } from "../mirror/media/library.ts";
 import { openUploads } from "../mirror/media/uploads.ts";
+import { type Mirror, openMirror } from "../mirror/mirror.ts";
+import { VERSION } from "../runtime/executable.ts";
+import { pause } from "../runtime/waiting.ts";
+import { readSecretFile } from "../state_dir/own_file.ts";
+import type { Store } from "../store/store.ts";
+import type { AgentContext, Emit } from "./context.ts";
 
 /**
  * @param o `meters` counts downloaded bytes, `emit` takes the events of downloads and syncs
@@ -175,4 +177,61 @@ export function openAgentLibrary(
     cacheBytesMax: config.cache_max.value || Number.POSITIVE_INFINITY,
     log,
   });
+}
+
+// Keeps the mirror current: one sync at start-up, then one per interval.
+
+/** Random share of the interval that is added or subtracted, so that hosts do not all ask at once. */
+const JITTER = 0.1;
+
+/** How often the index is synced. */
+interface SyncTimes {
+  /** Seconds between two syncs; 0 for only the one at start. */
+  readonly intervalSeconds: number;
+  /** A number from 0 up to, not including, 1. */
+  readonly random: () => number;
+}
+
+/**
+ * Milliseconds until the next sync.
+ * @param retryAfterSeconds pause that the upstream asked for; 0 for none
+ */
+export function nextSyncMs(
+  { intervalSeconds, random }: SyncTimes,
+  retryAfterSeconds: number,
+): number {
+  const own = intervalSeconds * (1 + JITTER * (random() * 2 - 1));
+  return 1000 * Math.max(own, retryAfterSeconds);
+}
+
+/**
+ * Syncs now and at every interval; a failed sync leaves the tree as it was and waits for the next.
+ * @param intervalSeconds seconds between two syncs; 0 for only the one at start
+ */
+export function syncRegularly(
+  mirror: Pick<Mirror, "upstream" | "sync">,
+  intervalSeconds: number,
+  log: Log,
+  random: () => number = Math.random,
+): { stop(): Promise<void> } {
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  const loop = mirror.upstream === null ? Promise.resolve() : (async () => {
+    do {
+      let retryAfterSeconds = 0;
+      try {
+        retryAfterSeconds = (await mirror.sync({ signal })).retry_after_seconds ?? 0;
+      } catch (error) {
+        if (!signal.aborted) log.warn("index not synced", { error });
+      }
+      if (intervalSeconds === 0) return;
+      await pause(nextSyncMs({ intervalSeconds, random }, retryAfterSeconds), signal);
+    } while (!signal.aborted);
+  })();
+  return {
+    stop: () => {
+      stopping.abort();
+      return loop;
+    },
+  };
 }

@@ -1,12 +1,12 @@
 // The store of the agent: a file in its state folder, or beside it a database that agents share.
 
 import { join } from "@std/path";
-import type { Config } from "../config/settings.ts";
 import { policyOf } from "../config/policy.ts";
+import type { Config } from "../config/settings.ts";
 import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
-import type { HostUuid } from "../domain/id.ts";
+import { type HostUuid, randomUuid } from "../domain/id.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
@@ -17,20 +17,32 @@ import type { Meters } from "../metrics/meters.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { openRetention } from "../runner/retention.ts";
 import { VERSION } from "../runtime/executable.ts";
-import { untilDone } from "../runtime/waiting.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
+import { untilDone } from "../runtime/waiting.ts";
+import { exists } from "../service/installation.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { type HostKey, openHostKey } from "../state_dir/host_key.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
-import { requireJobsHere } from "../state_dir/transfer_mark.ts";
-import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
+import {
+  DATABASE_NAME,
+  type MoveMark,
+  readMoveMark,
+  removeMoveMark,
+  requireJobsHere,
+  requireMoved,
+  type StateDir,
+  takeStateDir,
+  writeMoveMark,
+} from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ListedHost } from "../store/host_store.ts";
-import type { ServerOptions } from "../store/postgres/server.ts";
 import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
 import type { StoreRoles } from "../store/postgres/roles.ts";
+import type { ServerOptions } from "../store/postgres/server.ts";
+import type { MoveReport } from "../store/postgres/transfer.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
+import { openMovedRows } from "../store/sqlite/transfer_rows.ts";
 import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
 import type { AgentContext, Emit } from "./context.ts";
@@ -237,7 +249,7 @@ export function sharedConditionReader(
  * How the configured database is reached.
  * @throws {AgentError} `invalid_argument` when the store is none
  */
-export async function sharedServer(
+async function sharedServer(
   { store, store_notices, store_password_file, store_ca_file, store_deadline }: Config,
 ): Promise<ServerOptions> {
   if (store.value.kind !== "postgres") {
@@ -291,4 +303,66 @@ export function openEmitter({ events }: Pick<Store, "events">, log: Log): Emit {
   return (event) =>
     events.append(event)
       .catch((error: unknown) => log.warn("event not written", { kind: event.kind, error }));
+}
+
+// The way of a host from its own database to one that hosts share, and back, while its agent is stopped.
+
+/** A wrong path must not become a new folder. @throws {AgentError} `not_found` */
+async function requireDatabase(stateDir: string): Promise<void> {
+  if (await exists(join(stateDir, DATABASE_NAME))) return;
+  const message =
+    `Cannot use ${stateDir} as the state folder: it holds no database: expected the ` +
+    "folder of an agent";
+  throw new AgentError("not_found", message);
+}
+
+/**
+ * Moves the jobs of a state folder into the configured database, or back.
+ * @throws {AgentError} `conflict` while an agent runs, when the jobs are elsewhere, or as moveToShared() and
+ * moveBack(); `invalid_argument` when the configured store is no shared one
+ */
+export async function moveStore(config: Config, way: "there" | "back"): Promise<MoveReport> {
+  const server = await sharedServer(config);
+  const { knowsHost, moveBack, moveToShared } = await import("../store/postgres/transfer.ts");
+  await requireDatabase(config.state_dir.value);
+  const state = await takeStateDir(config.state_dir.value, randomUuid);
+  try {
+    const found = await readMoveMark(state.path);
+    const host = state.runner.life.runner_id;
+    if (found !== undefined) requireMoved(found, host);
+    const isElsewhere = found !== undefined && found.url !== server.url;
+    if (isElsewhere && !(await knowsHost(server, host))) {
+      const words =
+        `the jobs went to ${found.url}, and the database at ${server.url} has no host ${host}`;
+      throw new AgentError("conflict", `Cannot move: ${words}`);
+    }
+    const from = openMovedRows(join(state.path, DATABASE_NAME));
+    const mark = (word: MoveMark["word"]) =>
+      writeMoveMark(state.path, { word, url: server.url, host });
+    try {
+      if (way === "back") {
+        if (found === undefined) {
+          throw new AgentError("conflict", "Cannot move back: the jobs are in the state folder");
+        }
+        const report = await moveBack(server, host, from, () => mark("returning"));
+        await removeMoveMark(state.path);
+        return report;
+      }
+      if (found?.word === "moved") {
+        if (!isElsewhere) {
+          throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
+        }
+        // Only the address has changed. What was removed there since must not come again.
+        await mark("moved");
+        return { workflows: 0, jobs: 0, claims: 0, passed: 0 };
+      }
+      const report = await moveToShared(server, host, from, () => mark("moving"));
+      await mark("moved");
+      return report;
+    } finally {
+      from.close();
+    }
+  } finally {
+    state.release();
+  }
 }

@@ -3,10 +3,9 @@
 
 import { resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
-import { backupState, inspectFile, inspectState } from "../state_dir/state_dir.ts";
+import { backupState, inspectFile, inspectState, readMoveMark } from "../state_dir/state_dir.ts";
 import { asOwnerOf } from "../state_dir/own_file.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
-import { readMoveMark } from "../state_dir/transfer_mark.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
@@ -183,7 +182,7 @@ const MOVE: Command = {
   shared: "output",
   async run(call) {
     const config = await loadConfig(configSources(call));
-    const { moveStore } = await import("../agent/store_transfer.ts");
+    const { moveStore } = await import("../agent/store.ts");
     const back = call.args.has("back");
     const report = await moveStore(config, back ? "back" : "there");
     if (call.printer.json) call.printer.document(report);

@@ -11,13 +11,13 @@ import {
   type LogOptions,
   openLog,
   openLogBudget,
+  openLogStream,
 } from "../metrics/log.ts";
 import { openServiceNotice } from "../service/notice.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config.ts";
 import type { Terminal } from "./output/terminal.ts";
 import { watchOperations } from "../runtime/waiting.ts";
-import { openLogStream } from "../metrics/log_stream.ts";
 
 /** The agent as a command. */
 export const SERVE: Noun = {

@@ -10,9 +10,11 @@ import {
   parseAnswer,
   partsOf,
   REQUEST_BYTES_MAX,
+  type WorkLimits,
+  type WorkName,
+  WORKS,
 } from "./message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
-import { type WorkLimits, type WorkName, WORKS } from "./work/work.ts";
 import { SYSTEM_TIMERS, type Timers } from "../runtime/waiting.ts";
 
 /** Input of a piece of work. A part may be reused once the next one is requested. */

@@ -9,8 +9,11 @@ import {
   ANSWER_CODES,
   type DecoderAnswer,
   type DecoderFrame,
+  type DecoderWork,
   FRAME,
   frameBytes,
+  isOutOfMemory,
+  isWorkName,
   jsonFrame,
   jsonOf,
   MESSAGE_CHARS_MAX,
@@ -18,8 +21,9 @@ import {
   partsOf,
   readFrames,
   REQUEST_BYTES_MAX,
+  type WorkName,
+  WORKS,
 } from "./message.ts";
-import { type DecoderWork, isOutOfMemory, isWorkName, type WorkName, WORKS } from "./work/work.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
   [FRAME.work]: REQUEST_BYTES_MAX,

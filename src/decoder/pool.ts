@@ -27,7 +27,7 @@ import {
   type WorkOrder,
 } from "./converse.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
-import type { WorkName } from "./work/work.ts";
+import type { WorkName } from "./message.ts";
 import { type WorkKind, WorkQueue } from "./queue.ts";
 
 /** Work whose output is read while it runs. */

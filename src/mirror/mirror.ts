@@ -18,14 +18,19 @@ import { openBandwidth } from "./media/download.ts";
 import { openCache } from "./media/cache.ts";
 import { lookAtFile } from "./media/folders.ts";
 import { type DownloadOptions, type Downloads, openDownloads } from "./media/downloads.ts";
-import { findArtifact, findImage, type FoundArtifact } from "./media/find_artifact.ts";
 import { fileInfo } from "../runtime/regular_file.ts";
 import { type FreeBytes, systemFreeBytes } from "./media/disk.ts";
 import { openHashing } from "./media/hash.ts";
 import { openIndexReading, type ReadingOptions } from "./sync/index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
 import { openKnownHosts, type Resolve, systemResolve } from "./web/reach.ts";
-import type { Medium, WantedFile } from "./media/wanted_file.ts";
+import {
+  findArtifact,
+  findImage,
+  type FoundArtifact,
+  type Medium,
+  type WantedFile,
+} from "./media/wanted_file.ts";
 import type { ObtainDependencies } from "./media/obtain_file.ts";
 import { openSyncs, type Syncs } from "./sync/sync.ts";
 import { systemWait, TIME_LIMITS, type TimeLimits, type Wait } from "./web/retry.ts";

@@ -10,7 +10,7 @@ import {
   type NewJob,
   SERVER_PARAM,
 } from "../domain/job/job.ts";
-import { type LockPattern, parseLockPattern } from "../domain/job/lock_pattern.ts";
+import { type LockPattern, parseLockPattern } from "../domain/job/request.ts";
 import {
   type Execution,
   type KeptState,

@@ -1,7 +1,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { type ExpectedBuilds, parseBuildList } from "../../src/domain/index/artifact.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { aliasPath, releasePath } from "../../src/domain/index/index_path.ts";
+import { aliasPath, releasePath } from "../../src/domain/index/index_document.ts";
 import { FIXTURE_FOLDER } from "../mirror/index_server.ts";
 
 const RELEASE: ExpectedBuilds = {

@@ -7,8 +7,11 @@ import {
   parseDistro,
   parseDistroList,
 } from "../../src/domain/index/image_index.ts";
-import { decodeDocument, DOCUMENT_LIST_MAX } from "../../src/domain/index/index_document.ts";
-import { isIndexName } from "../../src/domain/index/index_path.ts";
+import {
+  decodeDocument,
+  DOCUMENT_LIST_MAX,
+  isIndexName,
+} from "../../src/domain/index/index_document.ts";
 import { FIXTURE_FOLDER } from "../mirror/index_server.ts";
 
 const AURORA: DistroSummary = {

@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { parseLockPattern } from "../../src/domain/job/lock_pattern.ts";
+import { parseLockPattern } from "../../src/domain/job/request.ts";
 
 Deno.test("a pattern is found anywhere in a target, unless it says where", async () => {
   const cases: [pattern: string, target: string, found: boolean][] = [

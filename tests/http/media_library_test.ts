@@ -5,7 +5,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { UNFINISHED_FOLDER } from "../../src/mirror/media/folders.ts";
-import { UNFINISHED_MS_MAX } from "../../src/mirror/media/unfinished_uploads.ts";
+import { UNFINISHED_MS_MAX } from "../../src/mirror/media/partial.ts";
 import { T0 } from "../support/job.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until } from "../support/until.ts";

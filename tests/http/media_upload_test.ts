@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { UNFINISHED_FOLDER } from "../../src/mirror/media/folders.ts";
 import { LIBRARY_FILES_MAX } from "../../src/mirror/media/library_files.ts";
-import { UNFINISHED_MS_MAX } from "../../src/mirror/media/unfinished_uploads.ts";
+import { UNFINISHED_MS_MAX } from "../../src/mirror/media/partial.ts";
 import { T0 } from "../support/job.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until } from "../support/until.ts";

@@ -1,6 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { silentLog } from "../../src/metrics/log.ts";
-import { nextSyncMs, syncRegularly } from "../../src/mirror/sync/sync_loop.ts";
+import { nextSyncMs, syncRegularly } from "../../src/agent/mirror.ts";
 import { until } from "../support/until.ts";
 import { withMirror } from "./test_mirror.ts";
 

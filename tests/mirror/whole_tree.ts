@@ -3,17 +3,17 @@
 import { assert, assertEquals } from "@std/assert";
 import { parseBuildList } from "../../src/domain/index/artifact.ts";
 import { holderOf, parseDistro, parseDistroList } from "../../src/domain/index/image_index.ts";
-import { decodeDocument } from "../../src/domain/index/index_document.ts";
 import {
   aliasPath,
   archivePath,
+  decodeDocument,
   DISTRO_LIST_PATH,
   distroPath,
   IMAGES_PATH,
   OPENAPI_PATH,
   releasePath,
   SERVED_ALIASES,
-} from "../../src/domain/index/index_path.ts";
+} from "../../src/domain/index/index_document.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
 import type { Store } from "../../src/store/store.ts";
 

@@ -11,11 +11,12 @@ import {
 import { checkOpenapi, parseDistro, parseDistroList } from "../../domain/index/image_index.ts";
 import {
   decodeDocument,
+  DISTRO_LIST_PATH,
   DOCUMENT_BYTES_MAX,
+  OPENAPI_PATH,
   refuse,
   RefusedDocument,
 } from "../../domain/index/index_document.ts";
-import { DISTRO_LIST_PATH, OPENAPI_PATH } from "../../domain/index/index_path.ts";
 import {
   equalJson,
   isJsonObject,
@@ -24,7 +25,7 @@ import {
   objectsIn,
 } from "../../domain/json.ts";
 import { openByteSource, takeBodies } from "./byte_source.ts";
-import type { DecoderWork } from "./work.ts";
+import type { DecoderWork } from "../message.ts";
 
 /** A document of the input: what it is, and its bytes. */
 interface Given {

@@ -5,8 +5,12 @@
 import {
   asOneOf,
   asText,
+  DISTRO_LIST_PATH,
+  distroPath,
   inside,
+  isIndexName,
   member,
+  OPENAPI_PATH,
   type Place,
   quote,
   readList,
@@ -19,7 +23,6 @@ import {
   readText,
   refuse,
 } from "./index_document.ts";
-import { DISTRO_LIST_PATH, distroPath, isIndexName, OPENAPI_PATH } from "./index_path.ts";
 import type { JsonObject } from "../json.ts";
 
 /** The families of systems. @see document 1, DistroSummary */

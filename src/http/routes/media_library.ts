@@ -32,7 +32,7 @@ import { contentLengthOf, UPLOAD_PATH } from "../request/json_body.ts";
 import { type MediaLibrary, REMOVED_KINDS } from "../../mirror/media/library.ts";
 import type { LibraryFile } from "../../mirror/media/library_files.ts";
 import type { UploadRange } from "../../mirror/media/uploads.ts";
-import type { UnfinishedUpload } from "../../mirror/media/unfinished_uploads.ts";
+import type { UnfinishedUpload } from "../../mirror/media/partial.ts";
 import { PASSED_OVER, readQuery } from "../request/query.ts";
 
 /** Files per page: the first bytes of each are read. */

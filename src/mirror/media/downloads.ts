@@ -11,9 +11,14 @@ import type { Log } from "../../metrics/log.ts";
 import type { MediaStore } from "../../store/media_store.ts";
 import type { CachedFile } from "./cache.ts";
 import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts";
-import type { FoundArtifact } from "./find_artifact.ts";
 import type { KnownHosts } from "../web/reach.ts";
-import { type Medium, wantedArtifact, type WantedFile, wantedUrl } from "./wanted_file.ts";
+import {
+  type FoundArtifact,
+  type Medium,
+  wantedArtifact,
+  type WantedFile,
+  wantedUrl,
+} from "./wanted_file.ts";
 import { type FirstBytes, requireBootableHead } from "./look_inside.ts";
 import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obtain_file.ts";
 import { openPartial, sweepPartials } from "./partial.ts";

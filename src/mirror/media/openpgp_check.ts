@@ -7,8 +7,7 @@ import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { join } from "@std/path";
-import { quote } from "../../domain/index/index_document.ts";
-import { isIndexName } from "../../domain/index/index_path.ts";
+import { isIndexName, quote } from "../../domain/index/index_document.ts";
 import { PART_BYTES } from "./hash.ts";
 
 /** The signed text, or the ids of the unknown keys that signed it. */

@@ -21,17 +21,17 @@ import {
 import { UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import { type Hashes, type Hashing, hashInto } from "./hash.ts";
-import { removeFile } from "./partial.ts";
-import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";
-import { brokenBody, type PaceLimits, partsOf } from "./upload_body.ts";
 import {
   describeUnfinished,
   findUnfinished,
   forgetUnfinished,
+  removeFile,
   requirePlace,
   sweepUnfinished,
   type UnfinishedUpload,
-} from "./unfinished_uploads.ts";
+} from "./partial.ts";
+import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";
+import { brokenBody, type PaceLimits, partsOf } from "./upload_body.ts";
 
 /** `Retry-After` of an upload beyond the limit, seconds. */
 const RETRY_AFTER_SECONDS = 10;

@@ -13,8 +13,7 @@ import {
   parseDistro,
   parseDistroList,
 } from "../../domain/index/image_index.ts";
-import { RefusedDocument } from "../../domain/index/index_document.ts";
-import { DISTRO_LIST_PATH } from "../../domain/index/index_path.ts";
+import { DISTRO_LIST_PATH, RefusedDocument } from "../../domain/index/index_document.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 
 /** A document of the index as received: its path is checked, its body is not. */

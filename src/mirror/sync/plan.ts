@@ -1,6 +1,6 @@
 // The plan of a sync, built from what was read. Nothing here writes.
 
-import { archivePath, placeOf, releasePath } from "../../domain/index/index_path.ts";
+import { archivePath, placeOf, releasePath } from "../../domain/index/index_document.ts";
 import type {
   IndexDocument,
   IndexPin,

@@ -7,7 +7,6 @@ import {
   type DistroSummary,
   holderOf,
 } from "../../domain/index/image_index.ts";
-import { refuse, RefusedDocument } from "../../domain/index/index_document.ts";
 import {
   aliasPath,
   archivePath,
@@ -16,9 +15,11 @@ import {
   IMAGES_PATH,
   OPENAPI_PATH,
   placeOf,
+  refuse,
+  RefusedDocument,
   releasePath,
   SERVED_ALIASES,
-} from "../../domain/index/index_path.ts";
+} from "../../domain/index/index_document.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import { sha256Hex } from "../../domain/digest.ts";
 import { mapLimited } from "../../runtime/waiting.ts";

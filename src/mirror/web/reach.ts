@@ -10,7 +10,7 @@ import { AgentError } from "../../domain/error.ts";
 import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
 import { transientError } from "./retry.ts";
 import type { Decoders } from "../../decoder/pool.ts";
-import { placeOf } from "../../domain/index/index_path.ts";
+import { placeOf } from "../../domain/index/index_document.ts";
 import type { IndexStore } from "../../store/store.ts";
 import { openSharedWork } from "../shared_work.ts";
 import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";

@@ -16,7 +16,6 @@ import {
 } from "../../answer/document_cache.ts";
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../../domain/error.ts";
-import { quote } from "../../../domain/index/index_document.ts";
 import {
   aliasPath,
   archivePath,
@@ -25,9 +24,10 @@ import {
   IMAGES_PATH,
   isIndexName,
   OPENAPI_PATH,
+  quote,
   releasePath,
   SERVED_ALIASES,
-} from "../../../domain/index/index_path.ts";
+} from "../../../domain/index/index_document.ts";
 import type { Now } from "../../../domain/instant.ts";
 import type { MemoryBudget } from "../../../domain/memory_budget.ts";
 import type { IndexStore } from "../../../store/store.ts";

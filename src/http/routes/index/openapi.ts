@@ -1,7 +1,7 @@
 // The built-in description of the image index, served until the upstream's is mirrored.
 
 import type { JsonObject } from "../../../domain/json.ts";
-import { OPENAPI_PATH } from "../../../domain/index/index_path.ts";
+import { OPENAPI_PATH } from "../../../domain/index/index_document.ts";
 import { sha256Hex } from "../../../domain/digest.ts";
 import { serve, type ServedDocument } from "../../answer/served_document.ts";
 import { INDEX_SCHEMAS } from "../../openapi/index_tree.ts";

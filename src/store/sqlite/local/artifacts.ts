@@ -5,8 +5,11 @@ import type { IndexDocument, IndexStore } from "../../store.ts";
 import type { Connection } from "../connection.ts";
 import { otherWork } from "../../rules.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
-import { decodeDocument, RefusedDocument } from "../../../domain/index/index_document.ts";
-import { DISTRO_LIST_PATH } from "../../../domain/index/index_path.ts";
+import {
+  decodeDocument,
+  DISTRO_LIST_PATH,
+  RefusedDocument,
+} from "../../../domain/index/index_document.ts";
 
 /** Documents whose rows are written together when the store is opened. */
 const FILL_AT_A_TIME = 100;
