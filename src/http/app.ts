@@ -3,38 +3,37 @@
 
 import { type Context, Hono } from "hono";
 import { getPath } from "hono/utils/url";
+import { sha256Hex } from "../domain/digest.ts";
 import { AgentError } from "../domain/error.ts";
-import { openAccessLines } from "./request/access_lines.ts";
-import { admitted, asksForPage, UI_PATH } from "./request/access.ts";
+import { openMachineJobs } from "../machines/machine_jobs.ts";
+import { errorResponse } from "./answer/error_response.ts";
+import { answerDocument, serve, type ServedDocument } from "./answer/served_document.ts";
+import { openConsoleTickets } from "./console/tickets.ts";
 import type { HttpContext, HttpEnv } from "./context.ts";
-import { callerRoutes } from "./routes/agent.ts";
+import { forwarding } from "./peers/forwarding.ts";
+import { admitted, asksForPage, openSessions, UI_PATH } from "./request/access.ts";
 import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
-import { bounded, remembering } from "./request/load.ts";
-import { openConsoleTickets } from "./console/tickets.ts";
 import { reworded } from "./request/compat.ts";
-import { errorResponse } from "./answer/error_response.ts";
+import { headChecked } from "./request/head_check.ts";
+import { jsonOnly } from "./request/json_body.ts";
+import { bounded, remembering } from "./request/load.ts";
+import { strictQuery } from "./request/query.ts";
+import { identified, openAccessLines } from "./request/request_id.ts";
+import { callerRoutes } from "./routes/agent.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { hostsRoutes } from "./routes/hosts.ts";
 import { jobBulkRoutes, jobPruneRoutes } from "./routes/jobs/bulk.ts";
 import { jobInfoRoutes } from "./routes/jobs/info.ts";
+import { jobRoutes } from "./routes/jobs/jobs.ts";
 import { jobRetryRoutes } from "./routes/jobs/retry.ts";
 import { jobViewRoutes } from "./routes/jobs/view.ts";
-import { strictQuery } from "./request/query.ts";
-import { jobRoutes } from "./routes/jobs/jobs.ts";
-import { jsonOnly } from "./request/json_body.ts";
 import { leftoverRoutes } from "./routes/leftovers.ts";
 import { machineRoutes } from "./routes/machines.ts";
-import { headChecked } from "./request/head_check.ts";
-import { openMachineJobs } from "../machines/machine_jobs.ts";
-import { counted, statsRoutes } from "./routes/metrics.ts";
-import { forwarding } from "./peers/forwarding.ts";
 import { mediaRoutes } from "./routes/media.ts";
 import { mediaLibraryRoutes } from "./routes/media_library.ts";
-import { openapiRoutes } from "./openapi/openapi.ts";
-import { identified } from "./request/request_id.ts";
-import { openSessions } from "./request/sessions.ts";
+import { counted, statsRoutes } from "./routes/metrics.ts";
 import { sessionRoutes } from "./routes/session.ts";
 import { uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
@@ -133,4 +132,43 @@ function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
   return METHODS
     .filter(isRoute)
     .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
+}
+
+// GET /openapi.json: the OpenAPI document of the whole agent. It is built on the first request, so that it
+// costs nothing at start-up.
+
+/** The path of the document. `/v1/openapi.json` is another one, which describes the image index alone. */
+const PATH = "/openapi.json";
+
+/** The properties of an agent that its document shows. */
+type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
+  readonly machines: Pick<HttpContext["machines"], "policy">;
+};
+
+/** The routes of the description of this agent. @see OpenAPI Specification 3.1.0 */
+function openapiRoutes(agent: DescribedAgent): Hono<HttpEnv> {
+  const app = new Hono<HttpEnv>();
+  let shown: { bounds: string; document: Promise<ServedDocument> } | undefined;
+  app.get(PATH, async (c) => {
+    // The policy changes when the configuration is read again.
+    const bounds = JSON.stringify(agent.machines.policy);
+    if (shown?.bounds !== bounds) shown = { bounds, document: load(agent) };
+    return await answerDocument(c.req.raw.headers, await shown.document);
+  });
+  return app;
+}
+
+/** Its `Last-Modified` is the time of this request, the first under its policy. */
+async function load({ now, limits, machines }: DescribedAgent): Promise<ServedDocument> {
+  const { openapiDocument } = await import("./openapi/document.ts");
+  const document = openapiDocument({ limits, policy: machines.policy });
+  const body = new TextEncoder().encode(`${JSON.stringify(document, null, 2)}\n`);
+  return serve({
+    path: PATH,
+    body,
+    sha256: await sha256Hex(body),
+    etag: null,
+    last_modified: null,
+    fetched_at: now(),
+  });
 }

@@ -44,6 +44,15 @@ function importersOf(files: readonly Source[]): Map<string, Importers> {
   return found;
 }
 
+/** Imports of files that are not there; the type check passes over those of `import()`. */
+function lostImports(files: readonly Source[]): string[] {
+  const paths = new Set(files.map(({ path }) => path));
+  return files.flatMap((file) =>
+    localImports(file).filter(({ path }) => path.startsWith("src/") && !paths.has(path))
+      .map(({ path }) => `${file.path} imports ${path}, which is not there`)
+  );
+}
+
 function mayStandApart(path: string, importers: Importers | undefined): boolean {
   return (importers?.lazy.size ?? 0) > 0 || APART.some(({ files }) => files.test(path));
 }
@@ -99,6 +108,10 @@ Deno.test("three files with one prefix are a folder", async () => {
   assertEquals(crowdedPrefixes(await sources("src")), []);
 });
 
+Deno.test("every file that another one loads is there", async () => {
+  assertEquals(lostImports(await sources("src")), []);
+});
+
 Deno.test("no file lies loose at the top of src/", async () => {
   assertEquals(looseFiles(await sources("src")), []);
 });
@@ -114,6 +127,10 @@ Deno.test("the rules of the layout find what breaks them", () => {
     { path: "src/room/small.ts", text: "line\n".repeat(39) },
     ...["a", "b", "c"].map((end) => ({ path: `src/room/same_${end}.ts`, text })),
   ];
+  const lost = { path: "src/room/lost.ts", text: 'const it = await import("./gone.ts");\n' };
+  assertEquals(lostImports([...files, lost]), [
+    "src/room/lost.ts imports src/room/gone.ts, which is not there",
+  ]);
   assertEquals(looseFiles(files), ["src/loose.ts"]);
   assertEquals(smallFiles(files), ["src/room/small.ts has 39 lines"]);
   assertEquals(splitFiles(files), [

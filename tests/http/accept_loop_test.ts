@@ -1,7 +1,7 @@
 // That the agent listens on after it has once run out of file descriptors.
 
 import { assertEquals } from "@std/assert";
-import { openConnectionLog } from "../../src/http/listen/accept_loop.ts";
+import { openConnectionLog } from "../../src/http/listen/listener.ts";
 import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { programTest, requireProgram } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";

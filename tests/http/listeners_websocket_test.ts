@@ -2,6 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import {
+  CLOSE,
   type ConsoleSocket,
   openConsoleSocket,
   shakeHands,
@@ -9,7 +10,6 @@ import {
 } from "../../src/http/console/socket.ts";
 import type { App } from "../../src/http/listen/server.ts";
 import { servesConnections } from "../../src/http/listen/runtime_connection.ts";
-import { CLOSE } from "../../src/http/console/frames.ts";
 import { ended, LISTENERS, listenerTest, SHORT_LIMITS, withListener } from "./listeners.ts";
 
 const MESSAGES = 50;

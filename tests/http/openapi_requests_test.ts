@@ -9,7 +9,7 @@ import { machineChanges } from "../../src/domain/machine/changes.ts";
 import { type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";
 import { openapiDocument } from "../../src/http/openapi/document.ts";
-import { type AgentBounds, requestBodies } from "../../src/http/openapi/requests.ts";
+import { type AgentBounds, requestBodies } from "../../src/http/openapi/operation.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { inPlace } from "./openapi_operations.ts";
 import { randomDocuments } from "./random_documents.ts";

@@ -6,8 +6,7 @@
 // pointer events never fill that buffer.
 
 import type { ConsoleStream } from "../context.ts";
-import type { ConsoleSocket } from "./socket.ts";
-import { CLOSE, FrameError } from "./frames.ts";
+import { CLOSE, type ConsoleSocket, FrameError } from "./socket.ts";
 import { LOST_ACCESS } from "../request/caller.ts";
 
 /** Bytes of one read from a console. */

@@ -8,7 +8,7 @@
 // cause that by trying all ports, so on Linux, where all of 127.0.0.0/8 is this host, the listener uses a
 // random address.
 
-import { isCallerGone } from "./accept_loop.ts";
+import { isCallerGone } from "./listener.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
 import {
   type ConnectionHandling,

@@ -3,7 +3,6 @@
 
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
-import { keepAccepting, openConnectionLog } from "./accept_loop.ts";
 import type { WatchedConnection, WatchedConnections } from "./connection_watch.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
 import {
@@ -11,7 +10,9 @@ import {
   BACKLOG,
   bindSocket,
   cannotListen,
+  keepAccepting,
   type ListenPlace,
+  openConnectionLog,
   type OpenListener,
   peerNetwork,
   SWITCHING,

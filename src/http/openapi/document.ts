@@ -1,5 +1,5 @@
 // The OpenAPI 3.1 document of the whole agent, assembled from one part per noun. Loaded on the first request
-// for it; see openapi.ts.
+// for it; see app.ts.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../runtime/executable.ts";
@@ -7,15 +7,20 @@ import type { HttpLimits } from "../context.ts";
 import { AGENT, SESSIONS } from "./agent.ts";
 import { EVENTS } from "./events.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS, onlyRefusals } from "./errors.ts";
-import { HEADER_PARAMETERS, HEADERS, type OpenapiPart, parameterRef } from "./operation.ts";
+import {
+  type AgentBounds,
+  HEADER_PARAMETERS,
+  HEADERS,
+  type OpenapiPart,
+  parameterRef,
+  requestSchemas,
+} from "./operation.ts";
 import { HOSTS } from "./hosts.ts";
 import { IMAGES, MIRROR } from "./mirror.ts";
 import { INDEX } from "./index_tree.ts";
 import { JOBS } from "./jobs.ts";
 import { MACHINES } from "./machines.ts";
-import { MEDIA_FILES } from "./media.ts";
-import { MEDIA_LIBRARY } from "./media_library.ts";
-import { type AgentBounds, requestSchemas } from "./requests.ts";
+import { MEDIA_FILES, MEDIA_LIBRARY } from "./media.ts";
 import { WORKFLOWS } from "./workflows.ts";
 
 const rules = ({ bodyBytesMax, jsonDepthMax }: HttpLimits) =>

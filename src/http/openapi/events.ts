@@ -15,8 +15,7 @@ import { HOST_UUID } from "./hosts.ts";
 import { JOB_UUID } from "./job_schemas.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import { schemaRef } from "../../domain/description/answer.ts";
-import { emptyAnswer, type OpenapiPart } from "./operation.ts";
-import { queryParameters } from "./requests.ts";
+import { emptyAnswer, type OpenapiPart, queryParameters } from "./operation.ts";
 
 /** The name of a kind's schema: `JobEvent` for `job`. */
 function schemaName(kind: string): string {

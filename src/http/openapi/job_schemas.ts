@@ -1,18 +1,31 @@
-// The schemas of jobs and of what they report, and the job of the examples.
+// The schemas of jobs and of what they report, the job of the examples, and the views of jobs.
 
-import { TASK_RESULT } from "../../domain/job/job.ts";
-import { EXECUTION, JOB as JOB_SHAPE } from "../../domain/job/wire.ts";
+import { type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import type { Instant } from "../../domain/instant.ts";
+import { FAILED_ATTEMPT, TASK_RESULT } from "../../domain/job/job.ts";
+import { LOG_LINE, SUMMARY, SUMMARY_TASK } from "../../domain/job/summary.ts";
+import { EXECUTION, JOB as JOB_SHAPE } from "../../domain/job/wire.ts";
 import type { JsonObject } from "../../domain/json.ts";
+import {
+  COUNT_QUERY_FIELDS,
+  JOB_COUNTS,
+  JOB_READ,
+  LOG_PAGE,
+  LOG_QUERY_FIELDS,
+  SUMMARY_PAGE,
+  SUMMARY_QUERY_FIELDS,
+} from "../routes/jobs/view.ts";
+import { refusals } from "./errors.ts";
+import { HOST_UUID } from "./hosts.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
-import type { ShapeOf } from "../../domain/description/answer.ts";
+import { jsonAnswer, type OpenapiPart, parameterRef, queryParameters } from "./operation.ts";
 import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
 
 /** The job of the examples. */
 export const JOB_UUID = "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10";
 
 /** When the job of the examples started. */
-export const STARTED_AT: Instant = "2026-01-31T18:30:00.020Z";
+const STARTED_AT: Instant = "2026-01-31T18:30:00.020Z";
 const FINISHED_AT: Instant = "2026-01-31T18:30:04.512Z";
 
 /** The body of POST /jobs in the examples. */
@@ -93,5 +106,192 @@ export const JOB_SCHEMAS: JsonObject = {
     description: "One entry of reported progress.",
     minProperties: 1,
     additionalProperties: true,
+  },
+};
+
+// The views of jobs: summaries, failed attempts and logs.
+
+const FAILED_AT = "2026-01-31T18:30:02.120Z";
+
+const SUMMARY_EXAMPLE: ShapeOf<typeof SUMMARY> = {
+  uuid: JOB_UUID,
+  name: "stop-machine",
+  workflow_uuid: WORKFLOW_UUID,
+  state: "running",
+  reason: "waiting_for_retry",
+  next_run_at: null,
+  task: {
+    name: "stop",
+    phase: "chain",
+    index: 0,
+    attempt: 2,
+    since: null,
+    next_retry_at: "2026-01-31T18:30:07.120Z",
+  },
+  tasks_done: 0,
+  tasks_total: 1,
+  progress: null,
+  error: null,
+  target: `/machines/${MACHINE_UUID}`,
+  machine: { uuid: MACHINE_UUID, alias: "web-1" },
+  host: "gz-7.example.com",
+  host_uuid: "6f3bd7a0-2f6c-4f0e-9a51-8d1d6a3c0b11",
+  host_state: "connected",
+  created_at: "2026-01-31T18:29:12.345Z",
+  started_at: STARTED_AT,
+  finished_at: null,
+  elapsed: 3.1,
+  duration: 3.1,
+  params: { machine: MACHINE_UUID, password: "***" },
+  params_bytes: 79,
+  prev_attempt: null,
+  next_attempt: null,
+};
+
+const ATTEMPT: ShapeOf<typeof FAILED_ATTEMPT> = {
+  task: "stop",
+  phase: "chain",
+  index: 0,
+  attempt: 1,
+  fallback: false,
+  error: { name: "Error", message: "the guest does not answer" },
+  message: "the guest does not answer",
+  started_at: STARTED_AT,
+  finished_at: FAILED_AT,
+  wait_seconds: 5,
+};
+
+const LINES: ShapeOf<typeof LOG_LINE>[] = [{
+  sequence: 4711,
+  time: STARTED_AT,
+  task: "stop",
+  attempt: 1,
+  level: "info",
+  message: "asked the guest to power off",
+  progress: null,
+  fields: null,
+}, {
+  sequence: 4712,
+  time: FAILED_AT,
+  task: "stop",
+  attempt: 1,
+  level: "warn",
+  message: "attempt 1 failed: the guest does not answer; the next one follows after 5 s",
+  progress: null,
+  fields: { phase: "chain", started_at: STARTED_AT, wait_seconds: 5 },
+}];
+
+/** A filter of jobs, key by key. */
+const COUNT_EXAMPLES: JsonObject = {
+  uuid: JOB_UUID.slice(0, 8),
+  search: "web-1",
+  since: "2025-12-31",
+  until: "2026-12-31T00:00:00Z",
+  target: JOB_REQUEST.target ?? "",
+  machine: MACHINE_UUID,
+  name: "stop-machine",
+  workflow_uuid: WORKFLOW_UUID,
+  host: HOST_UUID,
+  params: JSON.stringify({ machine: MACHINE_UUID }),
+  finished_since: "2026-01-31T00:00:00Z",
+};
+
+/** The views, added to the part about jobs. */
+export const JOB_VIEWS: Pick<OpenapiPart, "schemas" | "paths"> = {
+  schemas: {
+    SummaryTask: SUMMARY_TASK,
+    JobSummary: SUMMARY,
+    JobCounts: JOB_COUNTS,
+    FailedAttempt: FAILED_ATTEMPT,
+    LogLine: LOG_LINE,
+  },
+  paths: {
+    "/agent/v1/jobs": {
+      get: {
+        operationId: "job_summary_list",
+        summary: "Summaries of jobs, newest first",
+        description:
+          "A page scans a limited number of jobs, so it may be short or empty; continue while " +
+          "`next` is not null.",
+        parameters: queryParameters(SUMMARY_QUERY_FIELDS, {
+          ...COUNT_EXAMPLES,
+          state: "failed,canceled",
+          limit: 20,
+          cursor: "aWQgNDcxMSA",
+        }),
+        responses: {
+          "200": jsonAnswer(
+            "A page.",
+            SUMMARY_PAGE,
+            { jobs: [SUMMARY_EXAMPLE], next: null },
+          ),
+          ...refusals("409"),
+        },
+      },
+    },
+    "/agent/v1/jobs/counts": {
+      get: {
+        operationId: "job_counts",
+        summary: "Number of matching jobs by state",
+        description:
+          "Scans a limited number of jobs, newest first. Without a filter, `GET /stats` counts " +
+          "all jobs.",
+        parameters: queryParameters(COUNT_QUERY_FIELDS, COUNT_EXAMPLES),
+        responses: {
+          "200": jsonAnswer("The numbers.", shapeRef("JobCounts", JOB_COUNTS), {
+            counts: {
+              queued: 0,
+              running: 1,
+              waiting: 0,
+              succeeded: 12,
+              failed: 2,
+              canceled: 0,
+              retried: 1,
+            },
+            whole: true,
+          }),
+          ...refusals("409"),
+        },
+      },
+    },
+    "/agent/v1/jobs/{job_uuid}": {
+      get: {
+        operationId: "job_summary_get",
+        summary: "The summary of a job, with its failed attempts",
+        description:
+          "The first 5 and the last 20 failed attempts of each task are kept, and the last 50 of " +
+          "a chain are shown; the log has the others.",
+        parameters: [parameterRef("JobUuid")],
+        responses: {
+          "200": jsonAnswer(
+            "The job.",
+            JOB_READ,
+            { ...SUMMARY_EXAMPLE, secret_params: ["license_key"], attempts: [ATTEMPT] },
+          ),
+          ...refusals("404", "409"),
+        },
+      },
+    },
+    "/agent/v1/jobs/{job_uuid}/log": {
+      get: {
+        operationId: "job_log",
+        summary: "The log of a job, oldest line first",
+        description:
+          "What its tasks and others reported, the calls of its tasks, and every failed attempt. " +
+          "A page has at most about 256 KiB.",
+        parameters: [
+          parameterRef("JobUuid"),
+          ...queryParameters(LOG_QUERY_FIELDS, { last: 20, before: 1_000_000, after: 0 }),
+        ],
+        responses: {
+          "200": jsonAnswer(
+            "A page.",
+            LOG_PAGE,
+            { lines: LINES, before: null, after: 4712, more: false },
+          ),
+          ...refusals("404", "409"),
+        },
+      },
+    },
   },
 };

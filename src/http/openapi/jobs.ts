@@ -11,12 +11,12 @@ import {
   JOB_REQUEST,
   JOB_SCHEMAS,
   JOB_UUID,
+  JOB_VIEWS,
   LOCKING_REQUEST,
   QUEUED_JOB,
   RESUMED_JOB,
 } from "./job_schemas.ts";
 import { HOST_UUID } from "./hosts.ts";
-import { JOB_VIEWS } from "./job_views.ts";
 import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   listOf,
@@ -32,8 +32,8 @@ import {
   jsonBody,
   type OpenapiPart,
   parameterRef,
+  queryParameters,
 } from "./operation.ts";
-import { queryParameters } from "./requests.ts";
 import { WORKFLOW_UUID } from "./workflows.ts";
 import { INFO_QUERY_FIELDS } from "../routes/jobs/info.ts";
 import { CANCELED_JOBS, PRUNED_JOBS, REFUSED_JOB, RETRIED_JOBS } from "../routes/jobs/bulk.ts";

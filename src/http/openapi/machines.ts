@@ -25,9 +25,15 @@ import {
   shapeRef,
   UUID,
 } from "../../domain/description/answer.ts";
-import { inPath, jsonAnswer, jsonBody, type OpenapiPart, parameterRef } from "./operation.ts";
+import {
+  inPath,
+  jsonAnswer,
+  jsonBody,
+  type OpenapiPart,
+  parameterRef,
+  queryParameters,
+} from "./operation.ts";
 import { MEDIUM_SHA256 } from "./media.ts";
-import { queryParameters } from "./requests.ts";
 import { CONSOLE, CONSOLE_QUERY_FIELDS, CONSOLE_TICKET } from "../routes/machine_console.ts";
 
 // Actions on an existing machine, and its console.

@@ -15,8 +15,7 @@ import {
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
 import { schemaRef, type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
-import { jsonAnswer, jsonBody, type OpenapiPart } from "./operation.ts";
-import { queryParameters } from "./requests.ts";
+import { jsonAnswer, jsonBody, type OpenapiPart, queryParameters } from "./operation.ts";
 import { IMAGE_PAGE, IMAGE_QUERY_FIELDS, LISTED_IMAGE } from "../routes/images.ts";
 
 const SYNC: ShapeOf<typeof INDEX_SYNC> = {

@@ -19,8 +19,8 @@ import {
   jsonBody,
   type OpenapiPart,
   parameterRef,
+  queryParameters,
 } from "./operation.ts";
-import { queryParameters } from "./requests.ts";
 
 /** The workflow of the examples. */
 export const WORKFLOW_UUID = "2f1f6f6e-3c86-4a0b-8d0c-3a1c5a0f9b11" as WorkflowUuid;

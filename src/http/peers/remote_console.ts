@@ -6,13 +6,11 @@ import { abortedError, AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { ConsoleStream } from "../context.ts";
-import { frameBytes, MASK_BYTES, OPCODE, openFrameReader } from "../console/frames.ts";
-import { acceptOf } from "../console/socket.ts";
+import { acceptOf, frameBytes, MASK_BYTES, OPCODE, openFrameReader } from "../console/socket.ts";
 import { SWITCHING } from "../listen/listener.ts";
 import type { Caller } from "../request/caller.ts";
 import { READ_BYTES } from "../console/bridge.ts";
-import type { Peers } from "./peers.ts";
-import { ERROR_BYTES_MAX, errorOf, notReached, refusedBy } from "./answer.ts";
+import { ERROR_BYTES_MAX, errorOf, notReached, type Peers, refusedBy } from "./peers.ts";
 
 /** How long the other agent may take to open the console, milliseconds: longer than its host may. */
 const OPEN_MS_MAX = 45_000;

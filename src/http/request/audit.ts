@@ -2,7 +2,7 @@
 // who called what and how it ended, never what was sent. For busy callers the log only counts the lines; the
 // trail has each of them.
 
-import { METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
+import { type AccessLines, callKind, METHOD_CHARS_MAX, PATH_CHARS_MAX } from "./request_id.ts";
 import type { MiddlewareHandler } from "hono";
 import { AgentError, systemReason } from "../../domain/error.ts";
 import { jsonLine } from "../../domain/json.ts";
@@ -10,7 +10,6 @@ import type { Log } from "../../metrics/log.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import type { Now } from "../../domain/instant.ts";
 import { needsAdmin } from "./access.ts";
-import { type AccessLines, callKind } from "./access_lines.ts";
 import type { AuditEntry, AuditTrail, HttpEnv } from "../context.ts";
 import { callerText, peerText } from "./caller.ts";
 

@@ -18,7 +18,7 @@ import {
   type RequestCount,
 } from "../../metrics/meters.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { answeredRoute } from "../request/access_lines.ts";
+import { answeredRoute } from "../request/request_id.ts";
 import type { App } from "../listen/server.ts";
 import {
   byExecution,

@@ -16,10 +16,15 @@ import { AgentError, unreachable } from "../../domain/error.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { TOKEN_SCOPES } from "../../domain/token.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { SESSION_PATH, tokenOf } from "../request/access.ts";
+import {
+  type BrowserSession,
+  SESSION_PATH,
+  sessionCookie,
+  type Sessions,
+  tokenOf,
+} from "../request/access.ts";
 import { type Access, type Caller, callerText } from "../request/caller.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
-import { type BrowserSession, sessionCookie, type Sessions } from "../request/sessions.ts";
 
 type SessionContext = Pick<HttpContext, "limits" | "now">;
 
