@@ -18,7 +18,7 @@ import { reportMachines } from "../machines/listing.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { Notifier } from "../runtime/waiting.ts";
-import type { HostKey } from "../state_dir/host_key.ts";
+import type { HostKey } from "../state_dir/state_dir.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
 import type { Store } from "../store/store.ts";
 import type { AgentContext } from "./context.ts";

@@ -21,11 +21,12 @@ import { watchForDeath } from "../runtime/failpoint.ts";
 import { untilDone } from "../runtime/waiting.ts";
 import { exists } from "../service/installation.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
-import { type HostKey, openHostKey } from "../state_dir/host_key.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
 import {
   DATABASE_NAME,
+  type HostKey,
   type MoveMark,
+  openHostKey,
   readMoveMark,
   removeMoveMark,
   requireJobsHere,

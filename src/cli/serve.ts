@@ -13,7 +13,7 @@ import {
   openLogBudget,
   openLogStream,
 } from "../metrics/log.ts";
-import { openServiceNotice } from "../service/notice.ts";
+import { openServiceNotice } from "../service/manager.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config.ts";
 import type { Terminal } from "./output/terminal.ts";

@@ -8,7 +8,7 @@ import { isFinal, isUndoing, UNFINISHED } from "../domain/job/state.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { attachedMedia } from "../domain/machine/action.ts";
-import type { MachineJob, MachineWorkflows } from "../store/history_store.ts";
+import type { MachineJob, MachineWorkflows } from "../store/machine_store.ts";
 import type { Store } from "../store/store.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";

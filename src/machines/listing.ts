@@ -8,8 +8,12 @@ import type { JsonObject } from "../domain/json.ts";
 import { reportedMachine } from "../domain/machine/shown.ts";
 import type { Log } from "../metrics/log.ts";
 import { type Notifier, pause } from "../runtime/waiting.ts";
-import type { MachineFilter, MachineJob, MachinePage } from "../store/history_store.ts";
-import type { MachineReportStore } from "../store/machine_report_store.ts";
+import type {
+  MachineFilter,
+  MachineJob,
+  MachinePage,
+  MachineReportStore,
+} from "../store/machine_store.ts";
 import {
   historiesOf,
   type HistoriesOnly,

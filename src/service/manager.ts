@@ -1,8 +1,11 @@
-// The commands of systemd and SMF that start a service, stop it, and query whether it is known.
+// systemd and SMF: their commands that start a service, stop it and tell whether it is known, the places of its
+// files, and what the agent reports to systemd.
 
-import { AgentError } from "../domain/error.ts";
+import { join } from "@std/path";
+import { AgentError, messageOf } from "../domain/error.ts";
 import type { CommandOptions, CommandResult } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
+import type { Log } from "../metrics/log.ts";
 
 /** Runs a program, as host/program.ts does. */
 export type Run = (
@@ -218,3 +221,91 @@ export const SERVICE_NAME: Readonly<Record<ServiceManager, string>> = {
   systemd: "zonewright.service",
   smf: "svc:/application/zonewright:default",
 };
+
+// Notifies systemd, as sd_notify(3) does, that the agent is ready, alive or stopping: a datagram to the
+// socket that systemd names. SMF has no such protocol.
+
+interface ServiceNotice {
+  /** The agent answers requests. From now on, watchdog notices are sent if systemd asks for them. */
+  ready(urls: readonly string[]): Promise<void>;
+  /** It takes no more work. */
+  stopping(): Promise<void>;
+  close(): void;
+}
+
+/** Signs of life in the time after which systemd would miss one. */
+const SIGNS_PER_WATCHDOG = 3;
+
+/**
+ * Opens the connection to systemd; without systemd, notices go nowhere.
+ * @param env where NOTIFY_SOCKET and WATCHDOG_USEC stand
+ * @see sd_notify(3), sd_watchdog_enabled(3); an abstract socket (`@name`) cannot be written to
+ */
+export function openServiceNotice(
+  env: Readonly<Record<string, string>>,
+  { log }: { readonly log: Log },
+): ServiceNotice {
+  const path = env.NOTIFY_SOCKET;
+  if (path === undefined || path === "") return SILENCE;
+  const socket = openSender(path, log);
+  if (socket === undefined) return SILENCE;
+  const watchdogMs = watchdogOf(env);
+  let timer: ReturnType<typeof setInterval> | undefined;
+  // From the loop that answers requests: a loop that hangs sends no sign.
+  const sign = () => socket.send("WATCHDOG=1");
+  return {
+    async ready(urls) {
+      await socket.send(`READY=1\nSTATUS=Listening on ${urls.join(" ")}`);
+      if (watchdogMs === undefined) return;
+      timer = setInterval(sign, watchdogMs / SIGNS_PER_WATCHDOG);
+      Deno.unrefTimer(timer);
+    },
+    stopping: () => socket.send("STOPPING=1\nSTATUS=Finishing running tasks"),
+    close() {
+      clearInterval(timer);
+      socket.close();
+    },
+  };
+}
+
+const SILENCE: ServiceNotice = {
+  ready: async () => {},
+  stopping: async () => {},
+  close: () => {},
+};
+
+/** Milliseconds; undefined when systemd does not watch this process. */
+function watchdogOf(
+  { WATCHDOG_USEC, WATCHDOG_PID }: Readonly<Record<string, string>>,
+): number | undefined {
+  if (WATCHDOG_PID !== undefined && WATCHDOG_PID !== `${Deno.pid}`) return undefined;
+  const microseconds = Number(WATCHDOG_USEC);
+  return Number.isSafeInteger(microseconds) && microseconds > 0 ? microseconds / 1000 : undefined;
+}
+
+/** A socket of this process: systemd reads from its credentials who wrote. */
+function openSender(
+  path: string,
+  log: Log,
+): { send(text: string): Promise<void>; close(): void } | undefined {
+  const folder = Deno.makeTempDirSync({ prefix: "zonewright-notice-" });
+  try {
+    const socket = Deno.listenDatagram({ transport: "unixpacket", path: join(folder, "socket") });
+    return {
+      async send(text) {
+        try {
+          await socket.send(new TextEncoder().encode(text), { transport: "unixpacket", path });
+        } catch (error) {
+          log.warn("service manager not notified", { error: messageOf(error) });
+        }
+      },
+      close: () => socket.close(),
+    };
+  } catch (error) {
+    log.warn("service manager not notified", { error: messageOf(error) });
+    return undefined;
+  } finally {
+    // Only its name was needed, to open it.
+    Deno.removeSync(folder, { recursive: true });
+  }
+}

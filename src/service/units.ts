@@ -1,4 +1,4 @@
-// The unit that systemd reads. The agent notifies systemd that it is ready and alive (notice.ts); the
+// The unit that systemd reads. The agent notifies systemd that it is ready and alive (manager.ts); the
 // unit takes from it every privilege that it does not need.
 
 import { OTHER_SCHEMA_EXIT } from "../domain/error.ts";

@@ -6,7 +6,7 @@
 //   faults.json           active faults (fault.ts)
 //   datasets.json         the datasets of the pool (pool.ts)
 //   machines/U.json       one machine (machine.ts)
-//   processes/U.json      the process of machine U: its pid, and its port (presence.ts)
+//   processes/U.json      the process of machine U: its pid, and its port (machine.ts)
 //   processes/U.input     keys and pointer positions that the guest received, JSON lines
 //   processes/U.emulator  error messages of the emulator of machine U
 //   volumes/NAME          the bytes of a volume, once an emulator has used it

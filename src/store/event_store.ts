@@ -1,7 +1,12 @@
-// The interface of the events of the store: what GET /agent/v1/events reads.
+// Events in the store: the interface that GET /agent/v1/events reads, and their rows.
 
 import type { EventKind, OwnEvent, StoredEvent } from "../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../domain/id.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Job } from "../domain/job/job.ts";
+import type { Execution, Phase } from "../domain/job/state.ts";
+import type { JobLogLine, JobSummary, SummaryTask } from "../domain/job/summary.ts";
+import { taskName } from "../domain/job/workflow.ts";
 
 /** The newest events, kept however fast events arrive. */
 export const EVENTS_KEPT = 100_000;
@@ -50,4 +55,127 @@ export interface EventStore {
   after(seq: number, limit: number, filter?: EventFilter): Promise<EventPage>;
   /** Calls back after every commit, whatever it wrote. @returns ends that */
   follow(committed: () => void): () => void;
+}
+
+// Their rows, and what is made of them: the job data in an event is read together with the event, not stored
+// with it.
+
+/** Bytes of log lines in one page. */
+export const EVENT_PAGE_BYTES = 256 * 1024;
+/** Rows among which one page of some kinds or machines is looked for. */
+export const EVENTS_LOOKED_AT = 4096;
+/** Kinds whose rows name their job. */
+export const KINDS_OF_JOBS: readonly EventKind[] = ["job", "log", "machine"];
+
+/** An event as `EVENT_COLUMNS` selects it. */
+export interface EventRow {
+  readonly seq: number;
+  readonly kind: StoredEvent["kind"];
+  readonly at: Instant;
+  readonly job_id: number | null;
+  readonly change: Extract<StoredEvent, { kind: "job" }>["change"] | null;
+  readonly state: Execution | null;
+  readonly phase: Phase | null;
+  readonly ended: number | null;
+  readonly next_phase: Phase | null;
+  readonly line: number | null;
+  readonly body: string | null;
+}
+
+/** The columns of an event, for SELECT on `events`. */
+export const EVENT_COLUMNS =
+  "seq, kind, at, job_id, change, state, phase, ended, next_phase, line, body";
+
+/** The kinds of rows that are sent under one kind. */
+export function storedKinds(kind: EventKind): readonly StoredEvent["kind"][] {
+  switch (kind) {
+    case "job":
+      return ["job", "removed_job"];
+    case "machine":
+      return ["machine", "own_machine"];
+    default:
+      return [kind];
+  }
+}
+
+/** The lines of a page: those that are sent, null for those that are too large. */
+export interface PageLines {
+  readonly bySeq: ReadonlyMap<number, JobLogLine | null>;
+  /** Events that fit the page. */
+  readonly fit: number;
+}
+
+/** A line as an event sends it; without its entry when it is too large. */
+export interface EventLineRow {
+  readonly seq: number;
+  readonly phase: Phase | null;
+  readonly attempt: number | null;
+  readonly entry: string | null;
+  readonly created_at: Instant;
+}
+
+/** The job data that events show. */
+export interface EventJob {
+  readonly summary: JobSummary;
+  readonly definition: Pick<Job, Phase>;
+  readonly machine_uuid: MachineUuid | null;
+}
+
+/** Undefined for an event whose subject was removed. */
+export function eventFromRow(
+  row: EventRow,
+  jobs: ReadonlyMap<number, EventJob>,
+  lines: PageLines["bySeq"],
+): StoredEvent | undefined {
+  const { seq, at, kind, job_id, body } = row;
+  // The texts were made by this store from values of these types.
+  if (kind === "removed_job") {
+    return { seq, at, kind, ...JSON.parse(body ?? "") as { readonly job_uuid: JobUuid } };
+  }
+  if (kind === "media" || kind === "index" || kind === "host" || kind === "own_machine") {
+    return { seq, at, kind, payload: JSON.parse(body ?? "") as never };
+  }
+  const found = job_id === null ? undefined : jobs.get(job_id);
+  if (found === undefined) return undefined;
+  const { summary: job, definition, machine_uuid } = found;
+  if (kind === "log") {
+    const line = row.line === null ? undefined : lines.get(row.line);
+    return line === undefined ? undefined : { seq, at, kind, job, sequence: row.line ?? 0, line };
+  }
+  const { change, state } = row;
+  if (state === null) return undefined;
+  if (kind === "machine") {
+    return machine_uuid === null ? undefined : { seq, at, kind, job, machine_uuid, state };
+  }
+  return change === null
+    ? undefined
+    : { seq, at, kind, job, change, state, ...tasksOf(row, change, definition) };
+}
+
+/** Changes about the current task: it started, failed or ended. */
+const OF_TASK: readonly string[] = [
+  "started",
+  "task",
+  "attempt",
+  "waiting",
+  "succeeded",
+  "failed",
+  "retried",
+];
+
+function tasksOf(
+  { phase, ended, next_phase }: EventRow,
+  change: string,
+  definition: Pick<Job, Phase>,
+): { readonly task: SummaryTask | null; readonly next_task: SummaryTask | null } {
+  const named = (phase: Phase | null, index: number): SummaryTask | null => {
+    const task = phase === null ? undefined : definition[phase][index];
+    return phase === null || task === undefined ? null : { name: taskName(task), phase, index };
+  };
+  if (ended === null || !OF_TASK.includes(change)) return { task: null, next_task: null };
+  const next = next_phase === phase ? ended + 1 : 0;
+  return {
+    task: named(phase, ended),
+    next_task: change === "task" ? named(next_phase, next) : null,
+  };
 }

@@ -1,7 +1,14 @@
 // The hosts of a store. A store that many agents share has one for each of them, a store of one host itself alone.
 // Whether a host lives is judged by the store's clock; its signs of life come with JobStore.renew().
 
-import { type HostFacts, type HostState, hostState, type RegisteredHost } from "../domain/host.ts";
+import { AgentError, unreachable } from "../domain/error.ts";
+import {
+  HOST_CHARS_MAX,
+  type HostFacts,
+  type HostState,
+  hostState,
+  type RegisteredHost,
+} from "../domain/host.ts";
 import type { HostUuid, Incarnation, JobUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
 
@@ -110,4 +117,80 @@ export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost
   return named.length === 1
     ? { kind: "found", host }
     : { kind: "ambiguous", uuids: named.map(({ uuid }) => uuid) };
+}
+
+// The host that a caller names by its uuid or its name, or an error that says why none is meant.
+
+/** Names as errors quote them: a path may have one of any length. */
+function quoted(name: string): string {
+  return JSON.stringify(name.slice(0, HOST_CHARS_MAX));
+}
+
+/** The host that a path or a query names. @throws {AgentError} `not_found`; `invalid_argument` for several */
+export async function hostNamedBy(
+  name: string,
+  { hosts }: { readonly hosts: Pick<HostStore, "find"> },
+): Promise<ListedHost> {
+  const found = await hosts.find(name);
+  switch (found.kind) {
+    case "found":
+      return found.host;
+    case "not_found":
+      throw new AgentError(
+        "not_found",
+        `Cannot find host ${quoted(name)}: expected a uuid or a name`,
+      );
+    case "ambiguous": {
+      const { uuids } = found;
+      const errors = uuids.map((message) => ({ field: "host", code: "Invalid" as const, message }));
+      const message = `Cannot choose host ${quoted(name)}: ${uuids.length} hosts have this name: ` +
+        `expected one of the uuids ${uuids.join(", ")}`;
+      throw new AgentError("invalid_argument", message, { errors });
+    }
+    default:
+      return unreachable(found);
+  }
+}
+
+/** As hostNamedBy(); undefined for the host of this agent. @throws {AgentError} as hostNamedBy() */
+export async function otherHost(
+  name: string,
+  { store, hostUuid }: { readonly store: { readonly hosts: HostStore }; readonly hostUuid: HostUuid },
+): Promise<ListedHost | undefined> {
+  const host = await hostNamedBy(name, store);
+  return host.uuid === hostUuid ? undefined : host;
+}
+
+/**
+ * The host that a field of a request names.
+ * @param action such as `Cannot list jobs`
+ * @throws {AgentError} `conflict` naming `field`
+ */
+export async function hostOf(
+  name: string,
+  { hosts }: { readonly hosts: Pick<HostStore, "find"> },
+  action: string,
+  field: string,
+): Promise<ListedHost> {
+  const found = await hosts.find(name);
+  if (found.kind === "found") return found.host;
+  const reason = found.kind === "ambiguous" ? found.kind : "unknown";
+  throw noHost({ host: name, reason }, action, field);
+}
+
+/** The error for a field that names no host which can be used. */
+export function noHost(
+  { host, reason }: Omit<NoHost, "kind">,
+  action: string,
+  field: string,
+): AgentError {
+  const why = {
+    unknown: "is not registered: expected the uuid or the name of a host",
+    ambiguous: "is the name of several hosts: expected a uuid",
+    forgotten: "was forgotten: it takes no job until it is uncordoned",
+  }[reason];
+  const message = `${action}: host ${quoted(host)} ${why}`;
+  return new AgentError("conflict", message, {
+    errors: [{ field, code: "Invalid", message }],
+  });
 }

@@ -13,7 +13,7 @@ import type {
   OrderOutcome,
   OrderRules,
 } from "./job_store.ts";
-import { noHost } from "./named_host.ts";
+import { noHost } from "./host_store.ts";
 
 /** Bytes of a workflow from which on memory is reserved. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;

@@ -9,7 +9,7 @@ import type { JsonObject } from "../domain/json.ts";
 import { changeMachine, halted, type Machine, readMachines, UP } from "../simulator/machine.ts";
 import { openState, sleep, type State } from "../simulator/host_folder.ts";
 import { endProcess } from "../simulator/vmadm/stop.ts";
-import { viewOf } from "../simulator/vmadm/view.ts";
+import { viewOf } from "../simulator/vmadm/query.ts";
 import { simulatedTransport, type Transport } from "../host/transport.ts";
 import { openVmadm, type Vmadm } from "../host/vmadm/vmadm.ts";
 

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { diagnose, type HealthCheck } from "../../src/service/doctor/check.ts";
-import { clockCheck, indexCheck, storeCheck } from "../../src/service/doctor/records.ts";
+import { clockCheck, indexCheck, storeCheck } from "../../src/service/doctor/databases.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { programTest } from "../support/program.ts";

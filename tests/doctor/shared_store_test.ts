@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { HealthFinding } from "../../src/service/doctor/check.ts";
-import { sharedStoreChecks } from "../../src/service/doctor/shared_store.ts";
+import { sharedStoreChecks } from "../../src/service/doctor/databases.ts";
 import { instantAfter, type Now, systemNow } from "../../src/domain/instant.ts";
 import { readCondition, type SharedCondition } from "../../src/store/postgres/condition.ts";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";

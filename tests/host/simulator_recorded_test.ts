@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/
 import { readMachine } from "../../src/simulator/machine.ts";
 import { changeHost, openState, type State } from "../../src/simulator/host_folder.ts";
 import { create, plan, validate } from "../../src/simulator/vmadm/create.ts";
-import { viewOf } from "../../src/simulator/vmadm/view.ts";
+import { viewOf } from "../../src/simulator/vmadm/query.ts";
 import { recordedMachines, recordedVerdicts } from "../support/recorded_vmadm.ts";
 import { withFolder } from "../support/until.ts";
 

@@ -5,7 +5,7 @@ import type { JobUuid, MachineUuid, WorkflowUuid } from "../../src/domain/id.ts"
 import type { NewJob } from "../../src/domain/job/job.ts";
 import { machineTarget } from "../../src/domain/job/summary.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { MachinePage } from "../../src/store/history_store.ts";
+import type { MachinePage } from "../../src/store/machine_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf, resultOf, RUNNER, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { claimJobs } from "../support/clocked_store.ts";

@@ -18,7 +18,7 @@ import {
 } from "../../domain/peer.ts";
 import type { TokenScope } from "../../domain/token.ts";
 import type { ListedHost } from "../../store/host_store.ts";
-import type { HostReading } from "../../store/machine_report_store.ts";
+import type { HostReading } from "../../store/machine_store.ts";
 
 /** How long the rows of the hosts are kept: a key that was replaced, or a host that was forgotten, counts that long. */
 const HOSTS_KEPT_MS = 5_000;

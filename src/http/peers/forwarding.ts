@@ -6,12 +6,11 @@ import { about, anyText } from "../../domain/description/value.ts";
 import { AgentError, isAway } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
-import type { ListedHost } from "../../store/host_store.ts";
+import { type ListedHost, otherHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 import { readBytes } from "../request/json_body.ts";
 import { headOf } from "./check.ts";
-import { otherHost } from "../../store/named_host.ts";
 
 /** What only the host of the machine can answer. Consoles and their tickets are of the agent that the caller reached. */
 const OF_MACHINE = /^\/agent\/v1\/machines\/([^/]+)(?:\/(?:vnc|boot|stop|reboot|eject))?$/;

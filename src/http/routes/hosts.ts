@@ -20,10 +20,9 @@ import { parse } from "../../domain/description/value.ts";
 import { AgentError, unreachable } from "../../domain/error.ts";
 import { HOST_STATES } from "../../domain/host.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";
-import type { HostJobs, ListedHost } from "../../store/host_store.ts";
+import { type HostJobs, hostNamedBy, type ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
-import { hostNamedBy } from "../../store/named_host.ts";
 
 /** A host of the store as it is sent. */
 export const LISTED_HOST = whole("A host that has registered in the store.", {

@@ -10,7 +10,7 @@ import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../machines/leftovers
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { readJson, smallBody } from "../request/json_body.ts";
 import { PAGE_MAX, readQuery } from "../request/query.ts";
-import { hostNamedBy } from "../../store/named_host.ts";
+import { hostNamedBy } from "../../store/host_store.ts";
 
 /** The body of a request to drop one, which has no options. */
 const dropRequest = object({});

@@ -26,7 +26,7 @@ import {
   requireConsole,
 } from "../../domain/machine/action.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
-import { hostNamedBy, hostOf } from "../../store/named_host.ts";
+import { hostNamedBy, hostOf } from "../../store/host_store.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
@@ -41,7 +41,7 @@ import {
   type ReadMachines,
 } from "../../machines/listing.ts";
 import { historyOf } from "../../machines/history.ts";
-import type { MachineJob } from "../../store/history_store.ts";
+import type { MachineJob } from "../../store/machine_store.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";

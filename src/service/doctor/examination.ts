@@ -37,8 +37,7 @@ import {
 import { readTokenFile, tokenFilePath } from "../../state_dir/token_file.ts";
 import { messageOf } from "../../domain/error.ts";
 import { readExecutions, readLeft } from "../../store/sqlite/database_file.ts";
-import { clockCheck, indexCheck, storeCheck } from "./records.ts";
-import { sharedStoreChecks } from "./shared_store.ts";
+import { clockCheck, indexCheck, sharedStoreChecks, storeCheck } from "./databases.ts";
 import { isJsonObject } from "../../domain/json.ts";
 import type { Transport } from "../../host/transport.ts";
 import { mapLimited } from "../../runtime/waiting.ts";

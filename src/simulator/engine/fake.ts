@@ -3,9 +3,8 @@
 
 import { join } from "@std/path";
 import { ByteReader } from "../console/byte_reader.ts";
-import type { Engine, VncClient } from "./engine.ts";
+import { bootDevice, type Engine, greeting, isBlind, type VncClient } from "./engine.ts";
 import { spend } from "../fault.ts";
-import { bootDevice, greeting, isBlind } from "./guest.ts";
 import { changeMachine, type Machine, readMachine } from "../machine.ts";
 import { handshake } from "../console/handshake.ts";
 import { RfbSession } from "../console/session.ts";

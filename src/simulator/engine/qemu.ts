@@ -5,11 +5,10 @@
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
-import type { Engine } from "./engine.ts";
+import { type Engine, isBlind } from "./engine.ts";
 import { type BootFile, changeMachine, type Machine, readMachine, zonepath } from "../machine.ts";
 import { volumeFile, volumeOf } from "../pool.ts";
 import { sleep, type State } from "../host_folder.ts";
-import { isBlind } from "./guest.ts";
 import { writeAll } from "../console/byte_reader.ts";
 
 /** How long the emulator may take until it accepts commands, milliseconds. */

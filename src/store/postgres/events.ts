@@ -6,23 +6,21 @@ import { type JobLogLine, machineTarget } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import {
   EVENT_COLUMNS,
+  EVENT_LINE_BYTES_MAX,
   EVENT_PAGE_BYTES,
+  type EventBounds,
+  type EventFilter,
   eventFromRow,
   type EventJob,
   type EventLineRow,
+  type EventPage,
   type EventRow,
+  EVENTS_KEPT,
   EVENTS_LOOKED_AT,
+  type EventStore,
   KINDS_OF_JOBS,
   type PageLines,
   storedKinds,
-} from "../event_rows.ts";
-import {
-  EVENT_LINE_BYTES_MAX,
-  type EventBounds,
-  type EventFilter,
-  type EventPage,
-  EVENTS_KEPT,
-  type EventStore,
 } from "../event_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { definitionOf } from "./job/rows.ts";

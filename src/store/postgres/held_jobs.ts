@@ -6,7 +6,7 @@ import { isFree, type Job, jobAfter } from "../../domain/job/job.ts";
 import { afterTask, heldIn, isClaimable, isHeld } from "../../domain/job/state.ts";
 import { valueWeight } from "../../domain/json_text.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
-import type { MachineClaim } from "../machine_claim_store.ts";
+import type { MachineClaim } from "../machine_store.ts";
 
 /** Bytes of a job that is known here; of a larger one only its claim is, or it would take the memory of running jobs. */
 const KNOWN_BYTES_MAX = 512 * 1024;

@@ -18,12 +18,13 @@ import {
   listedHost,
   type RegisterOutcome,
 } from "../host_store.ts";
-import type { MachineFilter, MachinePage } from "../history_store.ts";
 import type {
+  MachineFilter,
+  MachinePage,
   MachineReport,
   MachineReportStore,
   ReportedMachines,
-} from "../machine_report_store.ts";
+} from "../machine_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { hostWord } from "./notices.ts";

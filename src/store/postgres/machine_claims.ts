@@ -8,7 +8,7 @@ import {
   leftoverAt,
   type MachineClaim,
   type MachineClaimStore,
-} from "../machine_claim_store.ts";
+} from "../machine_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 

@@ -5,7 +5,7 @@
 // Instants and JSON are texts, compared byte by byte, as the agent writes them.
 
 import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
-import { COUNTED, HOLDS_TARGET, IS_UNFINISHED, REMOVABLE } from "../words.ts";
+import { COUNTED, HOLDS_TARGET, IS_UNFINISHED, REMOVABLE } from "../columns.ts";
 import { EVENT_TABLES, oneOf, TEXT } from "./event_tables.ts";
 
 const JOB_TABLES = `

@@ -7,21 +7,19 @@ import type { JobLogLine } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import {
   EVENT_COLUMNS,
+  EVENT_LINE_BYTES_MAX,
   EVENT_PAGE_BYTES,
+  type EventBounds,
+  type EventFilter,
   eventFromRow,
   type EventJob,
   type EventLineRow,
+  type EventPage,
   type EventRow,
   EVENTS_LOOKED_AT,
   KINDS_OF_JOBS,
   type PageLines,
   storedKinds,
-} from "../event_rows.ts";
-import {
-  EVENT_LINE_BYTES_MAX,
-  type EventBounds,
-  type EventFilter,
-  type EventPage,
 } from "../event_store.ts";
 import type { Connection } from "./connection.ts";
 import { definitionOf } from "./job/rows.ts";

@@ -6,7 +6,7 @@ import { COUNTER_TABLES } from "./counters.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE } from "../words.ts";
+import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE } from "../columns.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `

@@ -15,7 +15,7 @@ import {
 import { AgentError } from "../../../domain/error.ts";
 import { HOST_CHARS_MAX } from "../../../domain/host.ts";
 import type { HostUuid, WorkflowUuid } from "../../../domain/id.ts";
-import { hostOf } from "../../../store/named_host.ts";
+import { hostOf } from "../../../store/host_store.ts";
 import type { Store } from "../../../store/store.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
 import type { JsonObject } from "../../../domain/json.ts";

@@ -5,7 +5,7 @@ import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts"
 import type { Counts } from "../../stats.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
 import { MINUTE_CHARS } from "../schema.ts";
-import { COUNTED } from "../../words.ts";
+import { COUNTED } from "../../columns.ts";
 
 type CountSums = Readonly<Record<typeof COUNTED[number], number>>;
 

@@ -10,7 +10,6 @@ import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { Changed } from "../server.ts";
 import { queuedWord } from "../notices.ts";
-import { HOLDS_TARGET } from "../../words.ts";
 import { type JobQueue, type PlaceHosts, queueFor } from "./place.ts";
 import {
   definitionFor,
@@ -22,7 +21,7 @@ import {
   type SharedJobRow,
 } from "./rows.ts";
 import { nextTurns } from "./turns.ts";
-import type { InsertOutcome } from "../../columns.ts";
+import { HOLDS_TARGET, type InsertOutcome } from "../../columns.ts";
 
 /** What insertJobs() takes. */
 export interface InsertedJob {

@@ -13,9 +13,9 @@ import {
   machineJobs,
   type MachinePage,
   type MachineWorkflows,
-} from "../../history_store.ts";
+} from "../../machine_store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
-import { HOLDS_TARGET } from "../../words.ts";
+import { HOLDS_TARGET } from "../../columns.ts";
 import { isText, jsonOf, Values } from "../statements.ts";
 
 /** SQL for a property of the machine that a job is to make. `read` is the JSON of its params */

@@ -13,7 +13,7 @@ import {
   type Unread,
 } from "../../rules.ts";
 import type { EarlierOutcome, PlaceJobOutcome } from "../../job_store.ts";
-import { HOLDS_TARGET } from "../../words.ts";
+import { HOLDS_TARGET } from "../../columns.ts";
 import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { countUnfinished } from "./counts.ts";

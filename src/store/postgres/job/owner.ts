@@ -4,7 +4,7 @@ import type { HostUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { DELETE_WORKFLOW } from "../../../domain/machine/action.ts";
-import { HOLDS_TARGET } from "../../words.ts";
+import { HOLDS_TARGET } from "../../columns.ts";
 import type { Transaction } from "../connection.ts";
 import { CLAIMS_WITH_JOBS, IS_LEFT } from "../machine_claims.ts";
 

@@ -6,7 +6,7 @@ import { IDEMPOTENCY_MS } from "../../rules.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
 import { keepEnds } from "../machine_claims.ts";
-import { REMOVABLE } from "../../words.ts";
+import { REMOVABLE } from "../../columns.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 
 /** Where agents take turns in removing jobs, among the advisory locks of the database. */

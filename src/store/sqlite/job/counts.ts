@@ -4,7 +4,7 @@
 import type { Instant } from "../../../domain/instant.ts";
 import type { Counts } from "../../stats.ts";
 import type { Connection } from "../connection.ts";
-import { COUNTED, counts, SPAN } from "../../words.ts";
+import { COUNTED, counts, SPAN } from "../../columns.ts";
 
 type CountedRow = Readonly<Record<typeof COUNTED[number], number>>;
 

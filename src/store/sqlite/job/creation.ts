@@ -30,7 +30,6 @@ import {
   type Unread,
 } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
-import { HOLDS_TARGET } from "../../words.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
 import { insertJob, missingHost, nameNextAttempt, writtenBefore } from "./jobs.ts";
@@ -38,7 +37,7 @@ import { STATE_COLUMNS } from "./moves.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { createdText, jobText } from "./texts.ts";
 import { workflowToRun } from "../workflows.ts";
-import type { JobCreation } from "../../columns.ts";
+import { HOLDS_TARGET, type JobCreation } from "../../columns.ts";
 
 /**
  * The methods of the store that create jobs.

@@ -7,12 +7,17 @@ import { CREATED, type Execution, executionOf } from "../../../domain/job/state.
 import type { NoHost } from "../../host_store.ts";
 import type { Connection } from "../connection.ts";
 import { ownHost } from "../host_rows.ts";
-import { HOLDS_TARGET } from "../../words.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";
 import { becomesClaimable, nextTurn } from "./turns.ts";
-import { type InsertOutcome, JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
+import {
+  HOLDS_TARGET,
+  type InsertOutcome,
+  JOB_COLUMNS,
+  type JobDefinition,
+  type JobRow,
+} from "../../columns.ts";
 
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call

@@ -10,7 +10,7 @@ import {
   lineFromRow,
   type LineRow,
   type SizedLine,
-} from "../../log_rows.ts";
+} from "../../summary_rows.ts";
 import { type JobAttempt, type JobLogPage, type JobLogPart, LOG_PAGE_BYTES } from "../../store.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";

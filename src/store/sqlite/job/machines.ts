@@ -13,10 +13,10 @@ import {
   machineJobs,
   type MachinePage,
   type MachineWorkflows,
-} from "../../history_store.ts";
+} from "../../machine_store.ts";
 import type { Connection } from "../connection.ts";
 import { isOtherHost } from "../host_rows.ts";
-import { HOLDS_TARGET } from "../../words.ts";
+import { HOLDS_TARGET } from "../../columns.ts";
 
 /** SQL for what lists show of the params of a job that makes a machine, as JSON. */
 const ASKED = `json_object('media', params -> '$.media', 'machine', json_object(${

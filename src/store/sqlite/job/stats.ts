@@ -5,7 +5,7 @@ import { statsFrom, TURNS_MAX, windowStarts } from "../../stats.ts";
 import type { HourOfJobs, JobStats } from "../../stats.ts";
 import type { StoreMeasures } from "../../store.ts";
 import type { Connection } from "../connection.ts";
-import { SPAN } from "../../words.ts";
+import { SPAN } from "../../columns.ts";
 import { countsOfAll, countsSince } from "./counts.ts";
 
 /** The jobs by time of creation and execution. */
