@@ -22,7 +22,7 @@ import type { HostKey } from "../state_dir/state_dir.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
 import type { Store } from "../store/store.ts";
 import type { AgentContext } from "./context.ts";
-import { withChanges } from "./host_watch.ts";
+import { withChanges } from "./host.ts";
 import type { OwnHost } from "./store.ts";
 
 /** Access rules for the application and the server. */

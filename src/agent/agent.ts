@@ -4,7 +4,14 @@
 import { openAgentCallbacks, openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess, openAgentPeers } from "./access.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
-import { chooseSimulatedEngine, countedConsoles, openTransport, warnOfMissing } from "./host.ts";
+import {
+  chooseSimulatedEngine,
+  countedConsoles,
+  type EmitHost,
+  openTransport,
+  warnOfMissing,
+  withSeenStates,
+} from "./host.ts";
 import {
   openAgentLibrary,
   openIndex,
@@ -47,7 +54,6 @@ import {
   type ReloadReport,
   type Reloads,
 } from "./context.ts";
-import { type EmitHost, withSeenStates } from "./host_watch.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */

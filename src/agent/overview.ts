@@ -30,9 +30,8 @@ import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/executable.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { AgentContext, Reloads } from "./context.ts";
-import { diskLook, type EmitHost, wallsLook, watchHost } from "./host_watch.ts";
 import { guestsCheck } from "./walls.ts";
-import { hostName } from "./host.ts";
+import { diskLook, type EmitHost, hostName, wallsLook, watchHost } from "./host.ts";
 import {
   type MachineList,
   monitoringRoutes,

@@ -47,8 +47,7 @@ import { openMovedRows } from "../store/sqlite/transfer_rows.ts";
 import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
 import type { AgentContext, Emit } from "./context.ts";
-import { hostName } from "./host.ts";
-import { withFollowers } from "./host_watch.ts";
+import { hostName, withFollowers } from "./host.ts";
 
 /**
  * Opens the store with its built-in workflows, counted writes and counted readers of its events, and registers

@@ -2,8 +2,7 @@
 // as hostile as a guest.
 
 import { AgentError, type ErrorCode } from "../domain/error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { measureJson } from "../domain/json_text.ts";
+import { isJsonObject, type JsonObject, type JsonValue, measureJson } from "../domain/json.ts";
 import { GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
 
 /** Bytes of the JSON text of a request. */

@@ -2,17 +2,18 @@
 // for one name and the nesting. The text is JSON that this agent has written. Masked values are replaced by a
 // short text; every other byte stays unchanged.
 
-import { isJsonObject, type JsonValue } from "./json.ts";
 import {
   BACKSLASH,
   CLOSE_LIST,
   CLOSE_OBJECT,
   COLON,
   COMMA,
+  isJsonObject,
+  type JsonValue,
   OPEN_LIST,
   OPEN_OBJECT,
   QUOTE,
-} from "./json_text.ts";
+} from "./json.ts";
 
 // Names of fields whose values are secrets. They are masked in logs, in errors, and in answers to callers of
 // scope `read`.

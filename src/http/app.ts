@@ -15,12 +15,10 @@ import { admitted, asksForPage, openSessions, UI_PATH } from "./request/access.t
 import { audited } from "./request/audit.ts";
 import { OPEN_ACCESS } from "./request/caller.ts";
 import { reworded } from "./request/compat.ts";
-import { headChecked } from "./request/head_check.ts";
-import { jsonOnly } from "./request/json_body.ts";
-import { bounded, remembering } from "./request/load.ts";
-import { strictQuery } from "./request/query.ts";
+import { bounded, headChecked, remembering } from "./request/head_check.ts";
+import { jsonOnly, strictQuery } from "./request/input.ts";
 import { identified, openAccessLines } from "./request/request_id.ts";
-import { callerRoutes } from "./routes/agent.ts";
+import { callerRoutes, sessionRoutes } from "./routes/agent.ts";
 import { eventRoutes } from "./routes/events.ts";
 import { healthRoutes } from "./routes/health.ts";
 import { hostsRoutes } from "./routes/hosts.ts";
@@ -34,7 +32,6 @@ import { machineRoutes } from "./routes/machines.ts";
 import { mediaRoutes } from "./routes/media.ts";
 import { mediaLibraryRoutes } from "./routes/media_library.ts";
 import { counted, statsRoutes } from "./routes/metrics.ts";
-import { sessionRoutes } from "./routes/session.ts";
 import { uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 

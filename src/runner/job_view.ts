@@ -1,8 +1,7 @@
 // The job as a task body sees it, and what the body may change. Later tasks and GET /jobs/:job_uuid
 // see what a task sets on its job, except for the engine's own fields.
 
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { valueWeight } from "../domain/json_text.ts";
+import { isJsonObject, type JsonObject, valueWeight } from "../domain/json.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";

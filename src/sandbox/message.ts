@@ -2,8 +2,7 @@
 // refused, and the pool kills the guest.
 
 import { AgentError } from "../domain/error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { measureJson } from "../domain/json_text.ts";
+import { isJsonObject, type JsonObject, type JsonValue, measureJson } from "../domain/json.ts";
 import {
   ARGS_MAX,
   CAPABILITIES,

@@ -3,8 +3,7 @@
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
-import type { JsonObject, JsonValue } from "../domain/json.ts";
-import { valueWeight } from "../domain/json_text.ts";
+import { type JsonObject, type JsonValue, valueWeight } from "../domain/json.ts";
 import type { Reservation } from "../domain/memory_budget.ts";
 import type { WatchedGuest } from "./keeper.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";

@@ -15,10 +15,9 @@ import type {
   MachineHistoryStore,
   MachineReportStore,
 } from "./machine_store.ts";
-import type { ImageStore } from "./image_store.ts";
+import type { ImageStore, MediaStore } from "./local_store.ts";
 import type { JobStore, NextDue } from "./job_store.ts";
 import type { StoredText, TextPage } from "./stored_text.ts";
-import type { MediaStore } from "./media_store.ts";
 
 /**
  * Everything that the agent keeps between restarts. A write resolves once it is on the disk, and rejects

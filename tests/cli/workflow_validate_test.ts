@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { readObject } from "../../src/cli/client/api_call.ts";
-import { withWorkflowCheck } from "../../src/cli/workflow/decoder.ts";
+import { withWorkflowCheck } from "../../src/cli/workflow/check.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { withHttpAgent } from "../http/http_agent.ts";
 import { withFolder } from "../support/until.ts";

@@ -3,13 +3,13 @@ import fc from "fast-check";
 import {
   canonicalJson,
   equalJson,
+  isFiniteJson,
   isJsonObject,
   isWholeText,
   jsonDepth,
   type JsonObject,
   type JsonValue,
 } from "../../src/domain/json.ts";
-import { isFiniteJson } from "../../src/domain/json_text.ts";
 
 /** The value with the keys of every object in reverse order. */
 function reversed(value: JsonValue): JsonValue {

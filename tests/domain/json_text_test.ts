@@ -5,7 +5,7 @@ import {
   measureJson,
   valueWeight,
   wideNumbers,
-} from "../../src/domain/json_text.ts";
+} from "../../src/domain/json.ts";
 
 const measured = (text: string) => measureJson(new TextEncoder().encode(text));
 

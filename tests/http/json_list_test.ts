@@ -6,7 +6,7 @@ import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
 import type { HttpContext, HttpEnv } from "../../src/http/context.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { bounded } from "../../src/http/request/load.ts";
+import { bounded } from "../../src/http/request/head_check.ts";
 import { errorResponse } from "../../src/http/answer/error_response.ts";
 import { listResponse, type NextPage } from "../../src/http/answer/json_list.ts";
 import { listen } from "../../src/http/listen/server.ts";

@@ -9,7 +9,7 @@ import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";
 import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
-import { readQuery } from "../../src/http/request/query.ts";
+import { readQuery } from "../../src/http/request/input.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events.ts";
 import { SYNC_QUERY_FIELDS } from "../../src/http/routes/index/sync.ts";

@@ -1,16 +1,19 @@
 // Checks the text of a workflow for its author. Errors are those of POST /workflows, found by the same parser
 // with an agent's default limits; warnings are likely mistakes.
 
+import { type Expression, type Node, parse, type Pattern } from "acorn";
 import { DEFAULT_LIMITS } from "../../config/limits.ts";
+import { openDecoders } from "../../decoder/pool.ts";
+import { openSourceChecks } from "../../decoder/source_checks.ts";
 import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";
 import { randomUuid, type WorkflowUuid } from "../../domain/id.ts";
-import { isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
-import { isFiniteJson } from "../../domain/json_text.ts";
-import { type CheckSources, readWorkflow, type Workflow } from "../../domain/job/workflow.ts";
-import { type Expression, type Node, parse, type Pattern } from "acorn";
 import { DAY_SECONDS, HOUR_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";
 import { linesOfSource } from "../../domain/job/import_word.ts";
 import { PHASES } from "../../domain/job/state.ts";
+import { type CheckSources, readWorkflow, type Workflow } from "../../domain/job/workflow.ts";
+import { isFiniteJson, isJsonObject, jsonDepth, type JsonObject } from "../../domain/json.ts";
+import { silentLog } from "../../metrics/log.ts";
+import { selfCommand } from "../../runtime/executable.ts";
 
 /** Something wrong with a workflow, or likely to be. */
 export interface WorkflowFinding {
@@ -38,7 +41,7 @@ export interface CheckedWorkflow {
  * Checks the text of a body of POST /workflows.
  * @throws {AgentError} `aborted`, `internal` when its sources cannot be parsed at all
  */
-export async function checkWorkflow(
+async function checkWorkflow(
   text: string,
   checkSources: CheckSources,
   signal: AbortSignal,
@@ -308,4 +311,24 @@ function timeoutMistakes({ timeout }: JsonObject, field: string): LikelyMistake[
 
 function mistake(field: string, words: string): LikelyMistake {
   return { field, code: "LikelyMistake", message: `${field} ${words}` };
+}
+
+// Checks workflows with a decoder of one's own: the command line parses sources as an agent does, within the
+// limits of a decoder.
+
+/**
+ * Runs a function that checks texts as checkWorkflow() does, and ends the decoder afterwards.
+ * @throws {AgentError} `internal` when no decoder can be started; whatever the function throws
+ */
+export async function withWorkflowCheck<T>(
+  run: (check: (text: string) => Promise<CheckedWorkflow>) => Promise<T>,
+): Promise<T> {
+  const decoders = openDecoders({ self: selfCommand(), log: silentLog });
+  const { acceptable } = openSourceChecks(decoders);
+  const { signal } = new AbortController();
+  try {
+    return await run((text) => checkWorkflow(text, acceptable, signal));
+  } finally {
+    await decoders.close();
+  }
 }

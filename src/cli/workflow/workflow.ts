@@ -192,7 +192,7 @@ const TRY: Command = {
   shared: "output",
   async run(call) {
     const files = await readWorkflowFiles(call.args, call.terminal);
-    const { withWorkflowCheck } = await import("./decoder.ts");
+    const { withWorkflowCheck } = await import("./check.ts");
     const checked = await withWorkflowCheck((check) => check(files[0]?.text ?? ""));
     findingLines(files[0]?.name ?? "", checked).forEach(call.printer.note);
     if (checked.workflow === undefined) return EXIT.usage;

@@ -121,7 +121,7 @@ export const VALIDATE: Command = {
   ],
   shared: "output",
   async run({ args, terminal, printer }) {
-    const { withWorkflowCheck } = await import("./decoder.ts");
+    const { withWorkflowCheck } = await import("./check.ts");
     const files = await readWorkflowFiles(args, terminal);
     const checked = await withWorkflowCheck((check) =>
       Promise.all(files.map(async (file) => ({ file, ...await check(file.text) })))

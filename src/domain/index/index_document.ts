@@ -3,8 +3,7 @@
 // where in it (as a JSON path) and what was found, so that its publisher can correct it.
 
 import { AgentError } from "../error.ts";
-import { isJsonObject, type JsonObject } from "../json.ts";
-import { countNames, measureJson, wideNumbers } from "../json_text.ts";
+import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";
 
 // The paths of the eight operations of the image index, and the names in them. A path is the same text
 // upstream, in the store and in a request.

@@ -8,7 +8,7 @@
 // A quiet connection waits for the head of a request: the first for `headSeconds`, later ones for
 // `idleSeconds`, however slowly the head arrives. An answering one waits for the caller to take the answer;
 // where the agent relays the bytes itself, bytes not yet relayed keep a quiet one for as long as an answer
-// may take. One at work waits for the agent, or for its own body, which json_body.ts bounds. When there are
+// may take. One at work waits for the agent, or for its own body, which input.ts bounds. When there are
 // too many, the one that has kept the agent waiting longest is cut, so that slow callers cannot lock others
 // out.
 //

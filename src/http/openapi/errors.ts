@@ -6,7 +6,7 @@ import { ERROR_CODES, type ErrorCode, type ErrorStatus } from "../../domain/erro
 import type { JsonObject } from "../../domain/json.ts";
 import { schemaRef } from "../../domain/description/answer.ts";
 import { headerRef } from "./operation.ts";
-import { tooManyRequests } from "../request/load.ts";
+import { tooManyRequests } from "../request/head_check.ts";
 
 // The errors as data: for each status, the cases in which a request is refused, with an example of each.
 

@@ -20,7 +20,7 @@ import { infoRequest } from "../routes/jobs/info.ts";
 import { retryRequest } from "../routes/jobs/retry.ts";
 import { ticketRequest } from "../routes/machine_console.ts";
 import { verifyRequest } from "../routes/media.ts";
-import { signInRequest } from "../routes/session.ts";
+import { signInRequest } from "../routes/agent.ts";
 
 /** What one resource adds to the document. */
 export interface OpenapiPart {

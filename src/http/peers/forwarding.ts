@@ -9,7 +9,7 @@ import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
 import { type ListedHost, otherHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
-import { readBytes } from "../request/json_body.ts";
+import { readBytes } from "../request/input.ts";
 import { headOf } from "./check.ts";
 
 /** What only the host of the machine can answer. Consoles and their tickets are of the agent that the caller reached. */

@@ -12,7 +12,7 @@ import type { HttpContext, HttpEnv, HttpLimits } from "../context.ts";
 import { type AcceptedCall, withSignedBody } from "../peers/check.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { hostOf } from "./head_check.ts";
-import { readBytes } from "./json_body.ts";
+import { readBytes } from "./input.ts";
 
 /**
  * GETs for administrators only: they show a secret, give access to a machine's keyboard, or start processes.

@@ -12,7 +12,7 @@ import type { HttpContext, HttpEnv } from "../context.ts";
 import { openEventFeed } from "../events/feed.ts";
 import { eventStream, startAt } from "../events/stream.ts";
 import { isStillGood, OPEN_ACCESS, seesSecrets } from "../request/caller.ts";
-import { readQuery } from "../request/query.ts";
+import { readQuery } from "../request/input.ts";
 
 type EventContext = Pick<
   HttpContext,

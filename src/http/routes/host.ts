@@ -49,7 +49,7 @@ import type { KeptReading } from "../answer/kept_reading.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
-import { PAGE_MAX } from "../request/query.ts";
+import { PAGE_MAX } from "../request/input.ts";
 import type { ReadinessReport } from "./health.ts";
 
 /** Hours over which failed jobs are counted. */

@@ -22,7 +22,7 @@ import { HOST_STATES } from "../../domain/host.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";
 import { type HostJobs, hostNamedBy, type ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { readJson, smallBody } from "../request/json_body.ts";
+import { readJson, smallBody } from "../request/input.ts";
 
 /** A host of the store as it is sent. */
 export const LISTED_HOST = whole("A host that has registered in the store.", {

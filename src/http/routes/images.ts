@@ -29,8 +29,8 @@ import {
   type ImageStore,
   type ListedImage,
   SEARCH_WORDS_MAX,
-} from "../../store/image_store.ts";
-import { readQuery } from "../request/query.ts";
+} from "../../store/local_store.ts";
+import { readQuery } from "../request/input.ts";
 import { Hono } from "hono";
 import type { HttpEnv } from "../context.ts";
 

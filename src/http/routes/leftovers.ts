@@ -8,8 +8,7 @@ import { about, anyText, parse } from "../../domain/description/value.ts";
 import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
 import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../machines/leftovers.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { readJson, smallBody } from "../request/json_body.ts";
-import { PAGE_MAX, readQuery } from "../request/query.ts";
+import { PAGE_MAX, readJson, readQuery, smallBody } from "../request/input.ts";
 import { hostNamedBy } from "../../store/host_store.ts";
 
 /** The body of a request to drop one, which has no options. */

@@ -26,13 +26,12 @@ import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets
 import { forwardTo, ownerOf } from "../peers/forwarding.ts";
 import { openRemoteConsole } from "../peers/remote_console.ts";
 import { hostOf } from "../request/head_check.ts";
-import { readQuery } from "../request/query.ts";
 import { object } from "../../domain/description/object.ts";
 import { about, anyText, parse } from "../../domain/description/value.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { machineNotFound, requireConsole } from "../../domain/machine/action.ts";
-import { readJson, smallBody } from "../request/json_body.ts";
+import { readJson, readQuery, smallBody } from "../request/input.ts";
 
 /** The part of the context that consoles use. */
 export type ConsoleContext = Pick<

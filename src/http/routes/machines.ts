@@ -30,7 +30,7 @@ import { hostNamedBy, hostOf } from "../../store/host_store.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
-import { readJson, wholeBody } from "../request/json_body.ts";
+import { PAGE_FIELDS, PAGE_MAX, readJson, readQuery, wholeBody } from "../request/input.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
 import {
   ABSENT,
@@ -43,7 +43,6 @@ import {
 import { historyOf } from "../../machines/history.ts";
 import type { MachineJob } from "../../store/machine_store.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
-import { PAGE_FIELDS, PAGE_MAX, readQuery } from "../request/query.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import {
   IDEMPOTENCY_KEY,

@@ -21,7 +21,7 @@ import { startMediaJob } from "../../machines/media_jobs.ts";
 import { parseMediaRequest } from "../../domain/machine/media.ts";
 import type { KnownFile } from "../../mirror/media/known_files.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
-import { readJson, wholeBody } from "../request/json_body.ts";
+import { readJson, wholeBody } from "../request/input.ts";
 
 type MediaContext = Pick<
   HttpContext,

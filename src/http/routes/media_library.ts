@@ -28,12 +28,11 @@ import { about, flag, integer } from "../../domain/description/value.ts";
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import { parseMediaName } from "../../domain/machine/media.ts";
 import type { HttpEnv } from "../context.ts";
-import { contentLengthOf, UPLOAD_PATH } from "../request/json_body.ts";
+import { contentLengthOf, PASSED_OVER, readQuery, UPLOAD_PATH } from "../request/input.ts";
 import { type MediaLibrary, REMOVED_KINDS } from "../../mirror/media/library.ts";
 import type { LibraryFile } from "../../mirror/media/library_files.ts";
 import type { UploadRange } from "../../mirror/media/uploads.ts";
 import type { UnfinishedUpload } from "../../mirror/media/partial.ts";
-import { PASSED_OVER, readQuery } from "../request/query.ts";
 
 /** Files per page: the first bytes of each are read. */
 const PAGE_FILES_MAX = 1000;

@@ -29,7 +29,7 @@ import {
 } from "../../domain/job/state.ts";
 import type { StatsWindow } from "../../store/stats.ts";
 import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
-import { readQuery } from "../request/query.ts";
+import { readQuery } from "../request/input.ts";
 
 /** Index documents of the fast path; see index/documents.ts. */
 const FAST_PATH_ROUTE = "/v1/*";

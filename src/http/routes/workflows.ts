@@ -24,9 +24,15 @@ import {
 import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { CONVENTIONS } from "../request/compat.ts";
-import { isLarge, readJson, wholeBody } from "../request/json_body.ts";
+import {
+  isLarge,
+  type Page,
+  PAGE_FIELDS,
+  readJson,
+  readQuery,
+  wholeBody,
+} from "../request/input.ts";
 import { listResponse, type NextPage } from "../answer/json_list.ts";
-import { type Page, PAGE_FIELDS, readQuery } from "../request/query.ts";
 import { answerText, nameAnswer, shownTo } from "../answer/text_answer.ts";
 import { PHASES } from "../../domain/job/state.ts";
 

@@ -18,7 +18,7 @@ import {
   safeMediaName,
   unpackedName,
 } from "../../domain/machine/media.ts";
-import type { ImageStore } from "../../store/image_store.ts";
+import type { ImageStore } from "../../store/local_store.ts";
 import type { IndexStore } from "../../store/store.ts";
 import type { IndexReading } from "../sync/index_reading.ts";
 import { heldLists } from "../sync/plan.ts";

@@ -4,7 +4,7 @@ import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
 import { isFree, type Job, jobAfter } from "../../domain/job/job.ts";
 import { afterTask, heldIn, isClaimable, isHeld } from "../../domain/job/state.ts";
-import { valueWeight } from "../../domain/json_text.ts";
+import { valueWeight } from "../../domain/json.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
 import type { MachineClaim } from "../machine_store.ts";
 

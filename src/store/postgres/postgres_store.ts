@@ -6,7 +6,7 @@ import type { OwnEvent } from "../../domain/event.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { EventStore } from "../event_store.ts";
 import type { JobStore } from "../job_store.ts";
-import type { MediaStore } from "../media_store.ts";
+import type { MediaStore } from "../local_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
 import { openHosts, openMachineReports } from "./hosts.ts";

@@ -12,7 +12,7 @@ import {
   type HostStore,
   type ListedHost,
 } from "../host_store.ts";
-import type { ImageStore } from "../image_store.ts";
+import type { ImageStore } from "../local_store.ts";
 import type { JobStore, NextDue } from "../job_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, LocalStore, WorkflowStore } from "../store.ts";
 import {

@@ -38,8 +38,7 @@ import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
 import type { HttpEnv, HttpLimits } from "../../context.ts";
-import { readJson, smallBody } from "../../request/json_body.ts";
-import { readQuery } from "../../request/query.ts";
+import { readJson, readQuery, smallBody } from "../../request/input.ts";
 
 interface IndexSyncDependencies {
   readonly mirror: Pick<

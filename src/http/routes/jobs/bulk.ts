@@ -24,7 +24,7 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext, stopDeadline } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
-import { readJson, smallBody } from "../../request/json_body.ts";
+import { readJson, smallBody } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { object } from "../../../domain/description/object.ts";
 import { about, integer, parse } from "../../../domain/description/value.ts";

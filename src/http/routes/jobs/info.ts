@@ -9,10 +9,9 @@ import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
 import type { HttpContext, HttpEnv, HttpLimits } from "../../context.ts";
 import { jobUuidOf } from "./change.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
-import { infoBody, readJson } from "../../request/json_body.ts";
+import { infoBody, PAGE_FIELDS, PASSED_OVER, readJson, readQuery } from "../../request/input.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { shownTo } from "../../answer/text_answer.ts";
-import { PAGE_FIELDS, PASSED_OVER, readQuery } from "../../request/query.ts";
 
 type JobInfoContext = Pick<HttpContext, "store" | "limits" | "now" | "log" | "budget">;
 

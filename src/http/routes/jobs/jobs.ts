@@ -20,7 +20,16 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../../domain/job/job.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
-import { readJson, smallBody, wholeBody } from "../../request/json_body.ts";
+import {
+  type Page,
+  PAGE_FIELDS,
+  readJson,
+  readQuery,
+  readTexts,
+  smallBody,
+  textsOf,
+  wholeBody,
+} from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, nameAnswer, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets, showingTo } from "../../request/caller.ts";
@@ -36,7 +45,6 @@ import {
   withHost,
 } from "./filter.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
-import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
 import { closing, within } from "../../../runtime/waiting.ts";
 import { type Execution, isFinal } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";

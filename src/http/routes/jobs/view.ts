@@ -40,12 +40,12 @@ import {
 } from "../../../domain/job/summary.ts";
 import { byExecution, type Execution } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.ts";
-import { HEAP_BYTES_MAX } from "../../../domain/json_text.ts";
+import { HEAP_BYTES_MAX } from "../../../domain/json.ts";
 import { LOG_PAGE_BYTES } from "../../../store/store.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { seesSecrets } from "../../request/caller.ts";
-import { readQuery } from "../../request/query.ts";
+import { readQuery } from "../../request/input.ts";
 import { jobUuidOf } from "./change.ts";
 import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden, withHost } from "./filter.ts";
 

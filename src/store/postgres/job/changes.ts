@@ -19,7 +19,7 @@ import {
 } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { standingOf } from "../../rules.ts";
-import { valueWeight } from "../../../domain/json_text.ts";
+import { valueWeight } from "../../../domain/json.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { Showing } from "../../stored_text.ts";
 import type { Transaction, WriteKind } from "../connection.ts";

@@ -4,8 +4,7 @@
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import type { Job, JobFields, NewJob } from "../../../domain/job/job.ts";
 import { decide } from "../../../domain/job/state.ts";
-import type { JsonObject } from "../../../domain/json.ts";
-import { valueWeight } from "../../../domain/json_text.ts";
+import { type JsonObject, valueWeight } from "../../../domain/json.ts";
 import {
   FREE,
   isUnread,

@@ -27,7 +27,7 @@ import type { Connection } from "../connection.ts";
 import { ownHost } from "../host_rows.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { notBefore } from "../../../domain/instant.ts";
-import { valueWeight } from "../../../domain/json_text.ts";
+import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
 import { partAt, textOf } from "../text_parts.ts";
 

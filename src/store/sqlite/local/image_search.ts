@@ -11,7 +11,7 @@ import {
   type ImagePlace,
   type ListedImage,
   SEARCH_WORDS_MAX,
-} from "../../image_store.ts";
+} from "../../local_store.ts";
 import type { Connection } from "../connection.ts";
 
 const TABLES = `index_distros AS d
