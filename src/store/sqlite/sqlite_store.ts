@@ -27,9 +27,11 @@ import type { ConnectionWatch } from "./group_commit.ts";
 import { type Instant, instantAfter, type Now, systemNow } from "../../domain/instant.ts";
 import {
   changePins,
+  countImages,
   deleteDocument,
   insertSync,
   packDocuments,
+  searchImages,
   selectDocument,
   selectDocuments,
   selectLastSync,
@@ -49,7 +51,6 @@ import { selectFinished, selectMeasures, selectStats, writeCheck } from "./job/s
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";
-import { countImages, searchImages } from "./local/image_search.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { forgetHost, isCordoned, selectHosts } from "./host_rows.ts";
 import type { SchemaSteps } from "./migrations.ts";
