@@ -25,15 +25,15 @@ import { readSecretFile } from "../state_dir/own_file.ts";
 import {
   DATABASE_NAME,
   type HostKey,
-  type MoveMark,
   openHostKey,
-  readMoveMark,
-  removeMoveMark,
+  readTransferMark,
+  removeTransferMark,
   requireJobsHere,
   requireMoved,
   type StateDir,
   takeStateDir,
-  writeMoveMark,
+  type TransferMark,
+  writeTransferMark,
 } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ListedHost } from "../store/host_store.ts";
@@ -41,9 +41,9 @@ import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
 import type { StoreRoles } from "../store/postgres/roles.ts";
 import type { ServerOptions } from "../store/postgres/server.ts";
-import type { MoveReport } from "../store/postgres/transfer.ts";
+import type { TransferReport } from "../store/postgres/transfer.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
-import { openMovedRows } from "../store/sqlite/transfer_rows.ts";
+import { openTransferRows } from "../store/sqlite/transfer_rows.ts";
 import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
 import type { AgentContext, Emit } from "./context.ts";
@@ -318,16 +318,21 @@ async function requireDatabase(stateDir: string): Promise<void> {
 
 /**
  * Moves the jobs of a state folder into the configured database, or back.
- * @throws {AgentError} `conflict` while an agent runs, when the jobs are elsewhere, or as moveToShared() and
- * moveBack(); `invalid_argument` when the configured store is no shared one
+ * @throws {AgentError} `conflict` while an agent runs, when the jobs are elsewhere, or as transferToShared() and
+ * transferBack(); `invalid_argument` when the configured store is no shared one
  */
-export async function moveStore(config: Config, way: "there" | "back"): Promise<MoveReport> {
+export async function transferStore(
+  config: Config,
+  way: "there" | "back",
+): Promise<TransferReport> {
   const server = await sharedServer(config);
-  const { knowsHost, moveBack, moveToShared } = await import("../store/postgres/transfer.ts");
+  const { knowsHost, transferBack, transferToShared } = await import(
+    "../store/postgres/transfer.ts"
+  );
   await requireDatabase(config.state_dir.value);
   const state = await takeStateDir(config.state_dir.value, randomUuid);
   try {
-    const found = await readMoveMark(state.path);
+    const found = await readTransferMark(state.path);
     const host = state.runner.life.runner_id;
     if (found !== undefined) requireMoved(found, host);
     const isElsewhere = found !== undefined && found.url !== server.url;
@@ -336,16 +341,16 @@ export async function moveStore(config: Config, way: "there" | "back"): Promise<
         `the jobs went to ${found.url}, and the database at ${server.url} has no host ${host}`;
       throw new AgentError("conflict", `Cannot move: ${words}`);
     }
-    const from = openMovedRows(join(state.path, DATABASE_NAME));
-    const mark = (word: MoveMark["word"]) =>
-      writeMoveMark(state.path, { word, url: server.url, host });
+    const from = openTransferRows(join(state.path, DATABASE_NAME));
+    const mark = (word: TransferMark["word"]) =>
+      writeTransferMark(state.path, { word, url: server.url, host });
     try {
       if (way === "back") {
         if (found === undefined) {
           throw new AgentError("conflict", "Cannot move back: the jobs are in the state folder");
         }
-        const report = await moveBack(server, host, from, () => mark("returning"));
-        await removeMoveMark(state.path);
+        const report = await transferBack(server, host, from, () => mark("returning"));
+        await removeTransferMark(state.path);
         return report;
       }
       if (found?.word === "moved") {
@@ -356,7 +361,7 @@ export async function moveStore(config: Config, way: "there" | "back"): Promise<
         await mark("moved");
         return { workflows: 0, jobs: 0, claims: 0, passed: 0 };
       }
-      const report = await moveToShared(server, host, from, () => mark("moving"));
+      const report = await transferToShared(server, host, from, () => mark("moving"));
       await mark("moved");
       return report;
     } finally {

@@ -3,7 +3,12 @@
 
 import { resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
-import { backupState, inspectFile, inspectState, readMoveMark } from "../state_dir/state_dir.ts";
+import {
+  backupState,
+  inspectFile,
+  inspectState,
+  readTransferMark,
+} from "../state_dir/state_dir.ts";
 import { asOwnerOf } from "../state_dir/own_file.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
@@ -49,7 +54,7 @@ const BACKUP: Command = {
 /** Where jobs were moved, the file has them as they were then. */
 async function noteMoved(call: Invocation): Promise<void> {
   const stateDir = await stateDirOf(call);
-  const mark = await asOwnerOf(stateDir)(() => readMoveMark(stateDir));
+  const mark = await asOwnerOf(stateDir)(() => readTransferMark(stateDir));
   if (mark === undefined) return;
   call.printer.note(
     `The jobs were moved to ${mark.url}: this file has them as they were before; pg_dump copies them now`,
@@ -182,9 +187,9 @@ const MOVE: Command = {
   shared: "output",
   async run(call) {
     const config = await loadConfig(configSources(call));
-    const { moveStore } = await import("../agent/store.ts");
+    const { transferStore } = await import("../agent/store.ts");
     const back = call.args.has("back");
-    const report = await moveStore(config, back ? "back" : "there");
+    const report = await transferStore(config, back ? "back" : "there");
     if (call.printer.json) call.printer.document(report);
     else {
       const { workflows, jobs, claims, passed } = report;

@@ -183,7 +183,7 @@ async function takeLock(path: string): Promise<Database> {
 const NAME = "store.moved";
 
 /** Where the jobs are. */
-export interface MoveMark {
+export interface TransferMark {
   /** `moving`: some are there; `moved`: all are; `returning`: some may be there no more. */
   readonly word: "moving" | "moved" | "returning";
   /** The address of the shared database. */
@@ -193,15 +193,15 @@ export interface MoveMark {
 }
 
 /** Writes the mark. @throws {AgentError} as replaceOwnFile() */
-export async function writeMoveMark(
+export async function writeTransferMark(
   stateDir: string,
-  { word, url, host }: MoveMark,
+  { word, url, host }: TransferMark,
 ): Promise<void> {
   await replaceOwnFile(join(stateDir, NAME), `${word}\n${url}\n${host}\n`);
 }
 
 /** Removes the mark: the jobs are in the state folder alone. */
-export async function removeMoveMark(stateDir: string): Promise<void> {
+export async function removeTransferMark(stateDir: string): Promise<void> {
   await Deno.remove(join(stateDir, NAME));
 }
 
@@ -209,7 +209,7 @@ export async function removeMoveMark(stateDir: string): Promise<void> {
  * Reads the mark; undefined where no job was moved.
  * @throws {AgentError} `conflict` for a file that is none, and as readOwnFile()
  */
-export async function readMoveMark(stateDir: string): Promise<MoveMark | undefined> {
+export async function readTransferMark(stateDir: string): Promise<TransferMark | undefined> {
   const text = (await readOwnFile(join(stateDir, NAME)))?.text;
   if (text === undefined) return undefined;
   const [word, url = "", host = ""] = text.split("\n");
@@ -228,7 +228,7 @@ export async function requireJobsHere(
   host: string,
   shared: string | undefined,
 ): Promise<void> {
-  const mark = await readMoveMark(stateDir);
+  const mark = await readTransferMark(stateDir);
   if (mark === undefined) return;
   requireMoved(mark, host);
   if (mark.word === "moved" && shared === mark.url) return;
@@ -244,7 +244,7 @@ export async function requireJobsHere(
 }
 
 /** @throws {AgentError} `conflict` when the jobs were moved for another host, in whose folder's copy this one is */
-export function requireMoved(mark: MoveMark, host: string): void {
+export function requireMoved(mark: TransferMark, host: string): void {
   if (mark.host === host) return;
   const message =
     `Cannot use the store: this folder is a copy, whose jobs were moved to ${mark.url} for ` +

@@ -4,7 +4,12 @@
 import { AgentError } from "../../domain/error.ts";
 import type { WorkflowUuid } from "../../domain/id.ts";
 import type { Task, Workflow } from "../../domain/job/workflow.ts";
-import { type MovedJob, type MovedRow, type MovedRows, STANDING } from "../sqlite/transfer_rows.ts";
+import {
+  STANDING,
+  type TransferJob,
+  type TransferRow,
+  type TransferRows,
+} from "../sqlite/transfer_rows.ts";
 import { SharedDatabase, type Transaction } from "./connection.ts";
 import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";
 import type { BoundValue, ServerOptions } from "./server.ts";
@@ -15,7 +20,7 @@ const JOBS_AT_ONCE = 50;
 const BATCH_MS = 60_000;
 
 /** What a move has done. */
-export interface MoveReport {
+export interface TransferReport {
   readonly workflows: number;
   readonly jobs: number;
   /** Claims of machines. */
@@ -31,12 +36,12 @@ export interface MoveReport {
  * @param begun called before the first write
  * @throws {AgentError} `conflict` for a job that cannot be beside one of another host; `overloaded`; `other_schema`
  */
-export async function moveToShared(
+export async function transferToShared(
   server: ServerOptions,
   host: string,
-  from: MovedRows,
+  from: TransferRows,
   begun: () => Promise<void>,
-): Promise<MoveReport> {
+): Promise<TransferReport> {
   return await withDatabase(server, async (db) => {
     const columns = await db.read(columnsOf);
     await requireAdmitted(db, host);
@@ -69,12 +74,12 @@ export async function moveToShared(
  * @param begun called before the first write
  * @throws {AgentError} `conflict` when the host has new jobs here, or one that was moved has gone on
  */
-export async function moveBack(
+export async function transferBack(
   server: ServerOptions,
   host: string,
-  to: MovedRows,
+  to: TransferRows,
   begun: () => Promise<void>,
-): Promise<MoveReport> {
+): Promise<TransferReport> {
   return await withDatabase(server, async (db) => {
     await requireUnchanged(db, host, to);
     await begun();
@@ -147,12 +152,12 @@ async function columnsOf(tx: Transaction): Promise<SharedColumns> {
 }
 
 /** Inserts a row unless there is one of its key. @returns how many were inserted */
-type Insert = (tx: Transaction, table: string, row: MovedRow, key: string) => Promise<number>;
+type Insert = (tx: Transaction, table: string, row: TransferRow, key: string) => Promise<number>;
 
 /** @param added what the shared tables have besides, wherever a row has it not */
-function inserter(columns: SharedColumns, added: MovedRow): Insert {
+function inserter(columns: SharedColumns, added: TransferRow): Insert {
   return async (tx, table, row, key) => {
-    const whole: MovedRow = { ...added, ...row };
+    const whole: TransferRow = { ...added, ...row };
     const names = (columns.get(table) ?? []).filter((name) => Object.hasOwn(whole, name));
     const values: BoundValue[] = names.map((name) => whole[name] ?? null);
     const places = names.map((_, index) => `$${index + 1}`).join(", ");
@@ -168,7 +173,7 @@ function inserter(columns: SharedColumns, added: MovedRow): Insert {
 async function insertJobs(
   tx: Transaction,
   host: string,
-  batch: readonly MovedJob[],
+  batch: readonly TransferJob[],
   insert: Insert,
 ): Promise<number> {
   const made: number[] = [];
@@ -182,7 +187,7 @@ async function insertJobs(
 async function insertJob(
   tx: Transaction,
   host: string,
-  job: MovedJob,
+  job: TransferJob,
   insert: Insert,
 ): Promise<number[]> {
   const { uuid, row, definition } = job;
@@ -214,7 +219,7 @@ async function insertJob(
 }
 
 /** Refuses a job beside an equal one of another host, in words. */
-async function requireAlone(tx: Transaction, row: MovedRow): Promise<void> {
+async function requireAlone(tx: Transaction, row: TransferRow): Promise<void> {
   if (row.finished_at !== null) return;
   const other = await tx.row<{ uuid: string }>(
     `SELECT uuid FROM jobs WHERE uuid <> $1 AND finished_at IS NULL
@@ -232,7 +237,7 @@ async function requireAlone(tx: Transaction, row: MovedRow): Promise<void> {
 }
 
 /** The part of a workflow that a definition keeps; its texts were made by this store. */
-function workflowOf(definition: MovedRow): Workflow {
+function workflowOf(definition: TransferRow): Workflow {
   const tasks = (name: string) => JSON.parse(String(definition[name])) as Task[];
   return {
     uuid: String(definition.workflow_uuid) as WorkflowUuid,
@@ -245,7 +250,7 @@ function workflowOf(definition: MovedRow): Workflow {
 }
 
 /** Looks at every job that the host has in the shared database. */
-async function requireUnchanged(db: SharedDatabase, host: string, to: MovedRows): Promise<void> {
+async function requireUnchanged(db: SharedDatabase, host: string, to: TransferRows): Promise<void> {
   if (to.undelivered() > 0) {
     const words = "the journal has results of an outage: start the agent once to deliver them";
     throw new AgentError("conflict", `Cannot move back: ${words}`);
@@ -274,7 +279,7 @@ interface StandingJob {
   readonly standing: string;
 }
 
-function requireStanding({ uuid, standing }: StandingJob, to: MovedRows): void {
+function requireStanding({ uuid, standing }: StandingJob, to: TransferRows): void {
   const before = to.standing(uuid);
   if (before === standing) return;
   const why = before === undefined ? "is new" : "has gone on since";
@@ -285,8 +290,8 @@ function requireStanding({ uuid, standing }: StandingJob, to: MovedRows): void {
 async function deleteJobs(
   tx: Transaction,
   host: string,
-  batch: readonly MovedJob[],
-  to: MovedRows,
+  batch: readonly TransferJob[],
+  to: TransferRows,
 ): Promise<number> {
   const rows = await tx.rows<StandingJob & { readonly definition_id: number }>(
     `SELECT id, uuid, definition_id, ${STANDING} AS standing FROM jobs

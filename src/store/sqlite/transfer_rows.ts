@@ -6,30 +6,30 @@ import { AgentError } from "../../domain/error.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
 /** A row as it is stored. */
-export type MovedRow = Readonly<Record<string, string | number | null>>;
+export type TransferRow = Readonly<Record<string, string | number | null>>;
 
 /** A job with all that belongs to it. */
-export interface MovedJob {
+export interface TransferJob {
   readonly id: number;
   readonly uuid: string;
-  readonly row: MovedRow;
+  readonly row: TransferRow;
   /** The row of `definitions` that it keeps of its workflow. */
-  readonly definition: MovedRow;
+  readonly definition: TransferRow;
   /** Rows of `task_results`, and of `job_log` in the order of its lines. */
-  readonly results: readonly MovedRow[];
-  readonly lines: readonly MovedRow[];
+  readonly results: readonly TransferRow[];
+  readonly lines: readonly TransferRow[];
   /** Rows of `idempotency_keys` and `callbacks`: one or none of each. */
-  readonly keys: readonly MovedRow[];
-  readonly callbacks: readonly MovedRow[];
+  readonly keys: readonly TransferRow[];
+  readonly callbacks: readonly TransferRow[];
 }
 
 /** The rows of a database that no agent has open. */
-export interface MovedRows {
+export interface TransferRows {
   /** Those that callers made, as rows of `workflows`. */
-  workflows(): readonly MovedRow[];
-  claims(): readonly MovedRow[];
+  workflows(): readonly TransferRow[];
+  claims(): readonly TransferRow[];
   /** The next jobs in the order of their creation. @param after the id of the last one; 0 for the first */
-  jobs(after: number, limit: number): readonly MovedJob[];
+  jobs(after: number, limit: number): readonly TransferJob[];
   /** How a job stands here, in one text; undefined when there is none. */
   standing(uuid: string): string | undefined;
   /** Results of shared jobs in the journal, which the shared database does not have yet. */
@@ -46,10 +46,10 @@ export const STANDING =
  * Opens a database for reading.
  * @throws {AgentError} `conflict` for a file of another version
  */
-export function openMovedRows(path: string): MovedRows {
+export function openTransferRows(path: string): TransferRows {
   const db = new Database(path, { readonly: true, create: false });
   const rows = (sql: string, ...values: (string | number)[]) =>
-    db.prepare(sql).all<MovedRow>(...values);
+    db.prepare(sql).all<TransferRow>(...values);
   const found = rows("PRAGMA user_version")[0]?.user_version;
   if (found !== SCHEMA_VERSION) {
     db.close();
@@ -57,7 +57,7 @@ export function openMovedRows(path: string): MovedRows {
       `it has schema ${found}, expected ${SCHEMA_VERSION}; start the agent of this version once`;
     throw new AgentError("conflict", `Cannot move ${path}: ${why}`);
   }
-  const jobOf = (row: MovedRow): MovedJob => {
+  const jobOf = (row: TransferRow): TransferJob => {
     const id = Number(row.id);
     const of = (table: string, order: string) =>
       rows(`SELECT * FROM ${table} WHERE job_id = ? ORDER BY ${order}`, id);
