@@ -1,15 +1,9 @@
-// Replaces the installed binary with a newer one, and rolls back when the new agent does not become ready:
+// Replaces the installed binary with a newer one:
 //
-//   verify    the file is copied beside the installed binary, and the copy must have the digest
-//   try       the copy says its version: a file for another system says so before anything is stopped
-//   keep      the installed binary gets a second name
-//   stop      the service is stopped, so that no job is acknowledged behind the copy of the database
-//   copy      the database is copied beside itself
-//   replace   the new binary takes the name
-//   start     the service starts; the agent has a minute to be ready
+//   verify -> try -> keep the old one -> stop -> copy the database -> replace -> start
 //
-// When it is not ready, the kept binary and the copied database come back, and the service starts with them.
-// What the newer program made of the database is kept beside it, as by any restore.
+// The copy is verified and tried before anything is stopped, and the database is copied while nothing writes to it. When
+// the new agent is not ready within a minute, the old binary and the copy come back, and the service starts with them.
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";

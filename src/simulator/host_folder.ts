@@ -1,17 +1,6 @@
-// The state folder of a simulated host: the place of each file, atomic replacement, and the lock that
-// parallel vmadm calls take to change it. The facts and delays of the host are here as well; the first
-// use of the folder writes their defaults.
-//
-//   host.json             facts of the host, read by every call; edit it to set up a test
-//   faults.json           active faults (fault.ts)
-//   datasets.json         the datasets of the pool (pool.ts)
-//   machines/U.json       one machine (machine.ts)
-//   processes/U.json      the process of machine U: its pid, and its port (machine.ts)
-//   processes/U.input     keys and pointer positions that the guest received, JSON lines
-//   processes/U.emulator  error messages of the emulator of machine U
-//   volumes/NAME          the bytes of a volume, once an emulator has used it
-//   zones/U/root          the root folder of the zone
-//   lock                  held for each read-modify-write of the files above
+// The state folder of a simulated host: the place of each file, atomic replacement, and the lock that parallel calls
+// take to change it. docs/simulator.md lists the files. host.json, written with defaults at first use, holds the facts
+// and delays of the host; every call reads it, and a test edits it.
 
 import { isAbsolute, join, resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";

@@ -1,17 +1,5 @@
-// A simulated SmartOS host, as a program with its state in a folder. It follows the documented
-// behaviour of vmadm: texts, streams, exit codes and states. It was written without a SmartOS host, from
-// what is published about the tool. See docs/simulator.md.
-//
-//   zonewright simulate --state DIR vmadm SUBCOMMAND ...
-//   zonewright simulate --state DIR zfs list|destroy ...
-//   zonewright simulate --state DIR nictagadm list [-p]
-//   zonewright simulate --state DIR dladm show-link -p -o link,mtu
-//   zonewright simulate --state DIR sysinfo
-//   zonewright simulate --state DIR fault [NAME [VALUE] [COUNT]] | fault --clear [NAME]
-//   zonewright simulate --state DIR guest UUID [power-off|reset|crash|proxy-restart]
-//   zonewright simulate --state DIR engine [fake|qemu|auto]
-//   zonewright simulate --state DIR audit | stop-all | power-cycle [--autoboot]
-//   zonewright simulate --state DIR run-machine UUID BOOT_ID      (started by `vmadm start` only)
+// A simulated SmartOS host, as a program with its state in a folder: the calls of docs/simulator.md. It was written
+// from what is published about vmadm, without a SmartOS host.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import { canonicalSubcommand } from "./call.ts";

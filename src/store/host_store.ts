@@ -155,7 +155,10 @@ export async function hostNamedBy(
 /** As hostNamedBy(); undefined for the host of this agent. @throws {AgentError} as hostNamedBy() */
 export async function otherHost(
   name: string,
-  { store, hostUuid }: { readonly store: { readonly hosts: HostStore }; readonly hostUuid: HostUuid },
+  { store, hostUuid }: {
+    readonly store: { readonly hosts: HostStore };
+    readonly hostUuid: HostUuid;
+  },
 ): Promise<ListedHost | undefined> {
   const host = await hostNamedBy(name, store);
   return host.uuid === hostUuid ? undefined : host;

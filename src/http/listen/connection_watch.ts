@@ -1,21 +1,13 @@
-// All open connections, and how long each may keep the agent waiting. A connection is in one of three
-// states:
+// All open connections, and how long each may keep the agent waiting:
 //
 //   quiet     --- a request arrives ---->  at work  --- its answer is ready -->  answering
 //     ^                                                                              |
 //     +------------------------------ the answer was taken --------------------------+
 //
-// A quiet connection waits for the head of a request: the first for `headSeconds`, later ones for
-// `idleSeconds`, however slowly the head arrives. An answering one waits for the caller to take the answer;
-// where the agent relays the bytes itself, bytes not yet relayed keep a quiet one for as long as an answer
-// may take. One at work waits for the agent, or for its own body, which input.ts bounds. When there are
-// too many, the one that has kept the agent waiting longest is cut, so that slow callers cannot lock others
-// out.
-//
-// Deno does not release a connection while it writes to it, and a write to a caller that reads nothing never
-// ends. This happens only to connections whose bytes the agent relays. Once cut they are held: they still
-// count, and a remote peer (an address, or an IPv6 network) that has many of them gets no other until it
-// releases some.
+// A quiet connection waits for the head of a request, an answering one for its caller to take the answer. When
+// there are too many, the one that has kept the agent waiting longest is cut, so that slow callers cannot lock
+// others out. Deno does not release a connection that it is writing to: one that was cut then is held, still
+// counts, and keeps a remote peer that has many of them from opening more.
 
 /** How many connections there may be, and how long each may keep the agent waiting. */
 export interface ConnectionLimits {
