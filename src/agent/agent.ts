@@ -42,6 +42,7 @@ import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
 import type { Policy } from "../domain/policy.ts";
+import { openRetention } from "../runner/retention.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import {
@@ -212,7 +213,7 @@ async function assemble(
   const short = countedFastPath((app) => index.before(app, gate), app, meters);
   const server = await listen(short, { ...gate.listening, log });
   context.opened("http", () => stopTogether(closing, server, runner));
-  beginBackground(context, mirror);
+  beginBackground(context, store, mirror);
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
@@ -313,12 +314,17 @@ function removeLeftovers(
 }
 
 /**
- * Starts background work once the agent listens: a warm decoder, and regular syncs of the index at
- * the configured interval.
+ * Starts background work once the agent listens: a warm decoder, the removal of old jobs, and regular syncs of
+ * the index at the configured interval.
  */
-function beginBackground(context: AgentContext, mirror: Mirror): void {
+function beginBackground(context: AgentContext, store: Store, mirror: Mirror): void {
   const { config, log, opened, follow, decoders } = context;
   decoders.warm();
+  let keepSeconds = config.keep_finished.value;
+  follow(["keep_finished"], (next) => void (keepSeconds = next.keep_finished.value));
+  const finishedMax = config.limits.finished_jobs_max.value;
+  const retention = openRetention({ store, keepSeconds: () => keepSeconds, finishedMax, log });
+  opened("retention", () => retention.stop());
   let syncing = syncRegularly(mirror, config.index_interval.value, log);
   opened("index sync", () => syncing.stop());
   follow(["index_interval"], async (next) => {

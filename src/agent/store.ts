@@ -15,7 +15,6 @@ import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
-import { openRetention } from "../runner/retention.ts";
 import { VERSION } from "../runtime/executable.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { untilDone } from "../runtime/waiting.ts";
@@ -136,7 +135,7 @@ async function openStore(
   state: StateDir,
   broken: (error: unknown) => void,
 ): Promise<Store> {
-  const { config, log, opened, follow } = context;
+  const { config, log, opened } = context;
   const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
   const path = join(state.path, DATABASE_NAME);
   removeUnfinishedRestore(path);
@@ -154,19 +153,7 @@ async function openStore(
   const emit = openEmitter(kept, log);
   const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
     void emit({ kind: "index", payload });
-  const store: Store = { ...kept, index: openSyncJournal(kept.index, ended) };
-  const keeping = { seconds: config.keep_finished.value };
-  follow(["keep_finished"], (next) => {
-    keeping.seconds = next.keep_finished.value;
-  });
-  const retention = openRetention({
-    store,
-    keepSeconds: () => keeping.seconds,
-    finishedMax: config.limits.finished_jobs_max.value,
-    log,
-  });
-  opened("retention", () => retention.stop());
-  return store;
+  return { ...kept, index: openSyncJournal(kept.index, ended) };
 }
 
 /** Opens the database that agents share; its driver is loaded for it alone. */

@@ -185,7 +185,6 @@ export function watchOperations(
 ): () => void {
   let looks = 0;
   let pending = false;
-  let cancel = () => {};
   const look = () => {
     looks = pending ? looks + 1 : 0;
     if (looks >= LOOKS_MAX) return stalled(looks * LOOK_MS / 1000);
@@ -196,7 +195,8 @@ export function watchOperations(
     }
     cancel = timers.start(LOOK_MS, look);
   };
-  look();
+  // Not at once: the first operation of its kind may load much of the runtime.
+  let cancel = timers.start(LOOK_MS, look);
   return () => cancel();
 }
 
