@@ -20,9 +20,12 @@ export interface DatabaseOpenOptions {
 /** One prepared statement. It lives as long as its database is open. */
 export class Statement {
   readonly #statement: StatementSync;
+  #names: readonly string[] | undefined;
 
   constructor(statement: StatementSync) {
     this.#statement = statement;
+    // The object that node:sqlite makes of a row is a dictionary, with its names made again for each row.
+    statement.setReturnArrays(true);
   }
 
   /** Runs the statement and returns the number of rows that it changed. */
@@ -32,16 +35,23 @@ export class Statement {
 
   /** The first row, or undefined when there is none. */
   get<T extends object = Row>(...params: BindValue[]): T | undefined {
-    return this.#statement.get(...params) as T | undefined;
+    const values: unknown = this.#statement.get(...params);
+    return values === undefined ? undefined : this.#rowOf(values) as T;
   }
 
   all<T extends object = Row>(...params: BindValue[]): T[] {
-    return this.#statement.all(...params) as T[];
+    const rows: unknown[] = this.#statement.all(...params);
+    return rows.map((values) => this.#rowOf(values)) as T[];
   }
 
-  /** Rows one at a time, for results that should not stand in memory at once. */
-  *iter<T extends object = Row>(...params: BindValue[]): IterableIterator<T> {
-    for (const row of this.#statement.iterate(...params)) yield row as T;
+  /** @param values an array, which the types of node:sqlite do not know */
+  #rowOf(values: unknown): Row {
+    const names = this.#names ??= this.#statement.columns().map(({ name }) => name);
+    const row: Row = {};
+    for (let at = 0; at < names.length; at++) {
+      row[names[at] as string] = (values as BindValue[])[at] as BindValue;
+    }
+    return row;
   }
 }
 
