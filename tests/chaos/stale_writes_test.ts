@@ -145,8 +145,15 @@ class Model {
 
   async #claim(host: Host): Promise<void> {
     const { store: { jobs }, life } = host;
-    const which = this.#random.chance(0.5) ? "free" : undefined;
-    this.#learn(host, (await jobs.claim(life, 2, which)).jobs);
+    const way = this.#random.pick(["all", "free", "ahead"] as const);
+    if (way !== "ahead") {
+      const which = way === "free" ? way : undefined;
+      return this.#learn(host, (await jobs.claim(life, 2, which)).jobs);
+    }
+    // As a runner does that begins before its claims are written.
+    const ready = (await jobs.ready(life, 2, new Set())).jobs;
+    const held = await jobs.hold(life, ready);
+    this.#learn(host, ready.filter(({ uuid }) => held.includes(uuid)));
   }
 
   /** A claim of any job that is not over for its runner, the latest or one before. */
