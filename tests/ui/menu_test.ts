@@ -47,6 +47,22 @@ browserTest(
 );
 
 browserTest(
+  "the link at the top of a page skips its menu, and keeps its filter",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const { page } = await browser.open(`${agent.url}/ui/jobs?state=failed`);
+      await page.getByText("No job fits this filter").waitFor();
+      await page.locator(".skip").focus();
+      await page.keyboard.press("Enter");
+      await page.locator("main:focus").waitFor();
+      await page.keyboard.press("Tab");
+      await page.locator(".tab:focus", { hasText: "Failed" }).waitFor();
+      await page.getByRole("navigation").getByRole("link", { name: "Library" }).click();
+      await page.waitForURL("**/ui/library");
+    }),
+);
+
+browserTest(
   "a job is retried from its second task by the keyboard",
   (browser) =>
     withAgent(browser, async (agent) => {

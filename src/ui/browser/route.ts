@@ -22,7 +22,7 @@ function placeOf({ pathname, search }: Pick<Location, "pathname" | "search">): P
   return { path: path === "" ? "/" : path, query: new URLSearchParams(search) };
 }
 
-/** Goes to another page. @param path below `/ui`, with its query */
+/** Goes to another page. @param path below `/ui`, with its query and the part that is meant */
 export function go(path: string, how: "push" | "replace" = "push"): void {
   const url = new URL(addressOf(path), location.origin);
   if (how === "push") history.pushState(null, "", url);
@@ -60,7 +60,10 @@ export function startRouting(): void {
       !event.altKey && !event.defaultPrevented;
     if (link === null || !plain || link.target !== "" || link.origin !== location.origin) return;
     if (link.pathname !== "/ui" && !link.pathname.startsWith("/ui/")) return;
+    const isHere = link.pathname === location.pathname && link.search === location.search;
+    // To a part of the page the browser goes by itself.
+    if (isHere && link.hash !== "") return;
     event.preventDefault();
-    go(link.pathname.slice("/ui".length) + link.search || "/");
+    go(link.pathname.slice("/ui".length) + link.search + link.hash || "/");
   });
 }
