@@ -25,7 +25,7 @@ const MAKE = { machine: MACHINE, media: { path: "installer.iso" } };
 function withMedium(run: Parameters<typeof withHosts>[0]): Promise<void> {
   return withFolder(async (media) => {
     await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
-    await withHosts(run, ["--media-dir", media]);
+    await withHosts(run, (name) => name === "gz01" ? ["--media-dir", media] : []);
   });
 }
 

@@ -5,7 +5,8 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import { consoleUrl, openConsole, shakeHands } from "../http/console_client.ts";
 import { makeCertificate } from "../http/tls_files.ts";
-import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";
+import type { AgentProcess } from "../support/agent_process.ts";
+import { startAtPort } from "../support/hosts.ts";
 import { isoBytes } from "../support/medium.ts";
 import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -19,8 +20,6 @@ const MACHINE: JsonObject = {
   ram: 256,
   disks: [{ boot: true, model: "virtio", size: 1024 }],
 };
-/** Starts that are tried: the port that was free may have been taken meanwhile. */
-const STARTS_MAX = 5;
 
 interface Pair {
   readonly server: PostgresServer;
@@ -28,12 +27,6 @@ interface Pair {
   readonly one: AgentProcess;
   readonly other: AgentProcess;
   start(name: string, flags?: readonly string[]): Promise<AgentProcess>;
-}
-
-function freePort(): number {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  listener.close();
-  return listener.addr.port;
 }
 
 /** @param address flags that give the agent at a port its address */
@@ -55,22 +48,19 @@ async function withPair(
       await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
       const ports = new Map<string, number>();
       const start = async (name: string, flags: readonly string[] = []) => {
-        for (let tries = 1;; tries++) {
-          const port = ports.get(name) ?? freePort();
-          try {
-            const agent = await startAgentProcess(programOfRun(), `${folder}/${name}`, [
-              ...["--host", "simulated", "--store", server.url(DATABASE), "--lease", "5"],
-              ...["--listen", `127.0.0.1:${port}`, "--media-dir", media],
-              ...address(port, folder),
-              ...flags,
-            ]);
-            started.add(agent);
-            ports.set(name, port);
-            return agent;
-          } catch (error) {
-            if (tries === STARTS_MAX || !String(error).includes("is taken")) throw error;
-          }
-        }
+        const agent = await startAtPort({
+          stateDir: `${folder}/${name}`,
+          port: ports.get(name),
+          flags: (port) => [
+            ...["--host", "simulated", "--store", server.url(DATABASE), "--lease", "5"],
+            ...["--media-dir", media],
+            ...address(port, folder),
+            ...flags,
+          ],
+        });
+        started.add(agent);
+        ports.set(name, Number(new URL(agent.url).port));
+        return agent;
       };
       await run({
         server,

@@ -34,14 +34,15 @@ interface Hosts {
   start(name: string, program?: Program): Promise<AgentProcess>;
 }
 
-/** @param flags further ones of the agent of gz01 */
+/** @param flags further ones of the agent of a host, which keeps its port */
 export async function withHosts(
   run: (hosts: Hosts) => Promise<void>,
-  flags: readonly string[] = [],
+  flags: (name: string, port: number) => readonly string[] = () => [],
 ): Promise<void> {
   await withFolder(async (folder) => {
     const server = await startPostgres(folder);
     const started = new Set<AgentProcess>();
+    const ports = new Map<string, number>();
     const url = server.url(DATABASE);
     const owner = { url, deadlineMs: 60_000 };
     const db = new SharedDatabase(owner);
@@ -50,9 +51,13 @@ export async function withHosts(
       await migrateSharedDatabase(owner);
       const start = async (name: string, program = programOfRun()) => {
         const host = ["--host", `simulated:${name}`, "--lease", LEASE];
-        const own = name === "gz01" ? flags : [];
-        const words = [...host, "--store", url, ...own];
-        const agent = await startAgentProcess(program, `${folder}/${name}`, words);
+        const agent = await startAtPort({
+          program,
+          stateDir: `${folder}/${name}`,
+          port: ports.get(name),
+          flags: (port) => [...host, "--store", url, ...flags(name, port)],
+        });
+        ports.set(name, Number(new URL(agent.url).port));
         started.add(agent);
         return agent;
       };
@@ -67,6 +72,39 @@ export async function withHosts(
       await server.stop();
     }
   });
+}
+
+/** Starts that are tried: the port that was free may have been taken meanwhile. */
+const STARTS_MAX = 5;
+
+interface AtPort {
+  /** By default that of the run. */
+  readonly program?: Program;
+  readonly stateDir: string;
+  /** By default a free one. */
+  readonly port: number | undefined;
+  readonly flags: (port: number) => readonly string[];
+}
+
+/** Starts an agent at a port that its flags may name. */
+export async function startAtPort(
+  { program = programOfRun(), stateDir, port: known, flags }: AtPort,
+): Promise<AgentProcess> {
+  for (let tries = 1;; tries++) {
+    const port = known ?? freePort();
+    const listen = ["--listen", `127.0.0.1:${port}`];
+    try {
+      return await startAgentProcess(program, stateDir, [...listen, ...flags(port)]);
+    } catch (error) {
+      if (tries === STARTS_MAX || !String(error).includes("Cannot listen on")) throw error;
+    }
+  }
+}
+
+function freePort(): number {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  listener.close();
+  return listener.addr.port;
 }
 
 /** A command that asks an agent. */

@@ -1,9 +1,10 @@
-// Two hosts of one database in a browser: lists say which host each row is of, and can be narrowed to one.
+// Two hosts of one database in a browser: lists say which host each row is of, and can be narrowed to one; a machine
+// of the other host is used like one of this host.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Page } from "playwright-core";
 import type { AgentProcess } from "../support/agent_process.ts";
-import { hostAt, newJob, withHosts } from "../support/hosts.ts";
+import { hostAt, newJob, untilHost, withHosts } from "../support/hosts.ts";
 import { isoBytes } from "../support/medium.ts";
 import { postgresFolder, postgresTest } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -18,46 +19,61 @@ const MACHINE = {
   disks: [{ boot: true, model: "virtio", size: 1024 }],
 };
 
+const MAKING = { machine: MACHINE, media: { path: "installer.iso" } };
+
 const WIDE = { width: 1400, height: 900 };
 
-const NAME = "jobs and machines show their hosts, and are filtered by them";
-// Without the server it is skipped by that name.
-if (postgresFolder() === undefined) postgresTest(NAME, () => Promise.resolve());
-else browserTest(`${NAME} [needs postgres]`, showHosts);
+const TESTS: Readonly<Record<string, (browser: OpenBrowser) => Promise<void>>> = {
+  "jobs and machines show their hosts, and are filtered by them": showHosts,
+  "a machine of another host is shown with its screen and stopped, and errors name a host that is away":
+    showRemote,
+};
+for (const [name, test] of Object.entries(TESTS)) {
+  // Without the server it is skipped by that name.
+  if (postgresFolder() === undefined) postgresTest(name, () => Promise.resolve());
+  else browserTest(`${name} [needs postgres]`, test);
+}
 
-function showHosts(browser: OpenBrowser): Promise<void> {
+/** Two hosts with a medium; gz02 can be called by the other. */
+function withMedium(run: Parameters<typeof withHosts>[0]): Promise<void> {
   return withFolder(async (media) => {
     await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
-    await withHosts(async ({ one, other }) => {
-      const { page } = await browser.open(`${one.url}/ui/machines`);
-      await page.getByText("No host has machines").waitFor();
-      const making = { machine: MACHINE, media: { path: "installer.iso" } };
-      const made = (await one.post("/agent/v1/machines", making)).body;
-      await one.job(String(made.job_uuid), "success");
-      const job = await newJob(other, "/b", "running");
-      await page.goto(`${one.url}/ui/jobs`);
-      const rows = page.locator(".jobs-table .rows-body .row");
-      const hosts = () => rows.locator(".cell-host").allInnerTexts();
-      await until("both jobs to be listed", async () => (await hosts()).length === 2);
-      assertEquals(await hosts(), ["gz02", "gz01"]);
-      await expectSoundAtAllWidths(page, "jobs of two hosts");
-      await page.setViewportSize(WIDE);
-      await page.getByLabel("Host").selectOption("gz02");
-      await until("the jobs of gz02", async () => (await hosts()).join() === "gz02");
-      assertStringIncludes(page.url(), "host=gz02");
-      await rows.locator(".job-link").click();
-      await page.locator(".facts", { hasText: "gz02" }).waitFor();
-      await page.goto(`${one.url}/ui/machines`);
-      await page.locator(".machines-table .cell-host", { hasText: "gz01" }).waitFor();
-      await expectSoundAtAllWidths(page, "machines of two hosts");
-      await page.setViewportSize(WIDE);
-      await page.getByLabel("Host").selectOption("gz02");
-      await page.getByText("No machine fits this filter").waitFor();
-      await page.goto(`${one.url}/ui/machines/${made.uuid}`);
-      await page.locator(".facts", { hasText: "gz01" }).waitFor();
-      await showAbsence(page, { one, other }, job);
-      await browser.closePages();
-    }, ["--media-dir", media]);
+    await withHosts(run, (name, port) => [
+      ...["--media-dir", media],
+      ...(name === "gz02" ? ["--address", `http://127.0.0.1:${port}`] : []),
+    ]);
+  });
+}
+
+function showHosts(browser: OpenBrowser): Promise<void> {
+  return withMedium(async ({ one, other }) => {
+    const { page } = await browser.open(`${one.url}/ui/machines`);
+    await page.getByText("No host has machines").waitFor();
+    const made = (await one.post("/agent/v1/machines", MAKING)).body;
+    await one.job(String(made.job_uuid), "success");
+    const job = await newJob(other, "/b", "running");
+    await page.goto(`${one.url}/ui/jobs`);
+    const rows = page.locator(".jobs-table .rows-body .row");
+    const hosts = () => rows.locator(".cell-host").allInnerTexts();
+    await until("both jobs to be listed", async () => (await hosts()).length === 2);
+    assertEquals(await hosts(), ["gz02", "gz01"]);
+    await expectSoundAtAllWidths(page, "jobs of two hosts");
+    await page.setViewportSize(WIDE);
+    await page.getByLabel("Host").selectOption("gz02");
+    await until("the jobs of gz02", async () => (await hosts()).join() === "gz02");
+    assertStringIncludes(page.url(), "host=gz02");
+    await rows.locator(".job-link").click();
+    await page.locator(".facts", { hasText: "gz02" }).waitFor();
+    await page.goto(`${one.url}/ui/machines`);
+    await page.locator(".machines-table .cell-host", { hasText: "gz01" }).waitFor();
+    await expectSoundAtAllWidths(page, "machines of two hosts");
+    await page.setViewportSize(WIDE);
+    await page.getByLabel("Host").selectOption("gz02");
+    await page.getByText("No machine fits this filter").waitFor();
+    await page.goto(`${one.url}/ui/machines/${made.uuid}`);
+    await page.locator(".facts", { hasText: "gz01" }).waitFor();
+    await showAbsence(page, { one, other }, job);
+    await browser.closePages();
   });
 }
 
@@ -92,4 +108,46 @@ async function showAbsence(page: Page, { one, other }: Agents, job: string): Pro
   const next = await one.post("/jobs", { workflow: String(workflow_uuid), server_uuid: "gz02" });
   await page.goto(`${one.url}/ui/jobs/${next.body.uuid}`);
   await page.getByText("Waiting for gz02, which is away").waitFor();
+}
+
+function showRemote(browser: OpenBrowser): Promise<void> {
+  return withMedium(async ({ one, other, start }) => {
+    const made = (await other.post("/agent/v1/machines", MAKING)).body;
+    await other.job(String(made.job_uuid), "success");
+    // What the browser notes while the host is away.
+    const { page } = await browser.open(`${one.url}/ui/machines`, { tolerated: /status of 503/ });
+    const row = page.locator(".machines-table .rows-body .row", { hasText: "gz02" });
+    await row.locator(".badge", { hasText: "running" }).waitFor();
+    await row.getByRole("link", { name: "web1" }).click();
+    await page.locator(".facts", { hasText: "gz02" }).waitFor();
+    await page.locator(".screen-state-connected").waitFor();
+    await page.getByLabel("Disks").getByText("virtio").waitFor();
+    await expectSoundAtAllWidths(page, "a machine of another host");
+    await page.getByRole("button", { name: "Stop…" }).click();
+    await page.getByLabel("By force, at once").check();
+    await page.getByRole("button", { name: "Stop web1" }).click();
+    await page.locator(".job-line", { hasText: "machine-stop" }).locator(".state-succeeded")
+      .waitFor();
+    await page.locator("h1 .badge", { hasText: "stopped" }).waitFor();
+    assertEquals((await other.get(`/agent/v1/machines/${made.uuid}`)).body.state, "stopped");
+
+    await other.kill();
+    await page.locator(".facts", { hasText: "gz02, away" }).waitFor();
+    await page.getByRole("button", { name: "Boot…" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Boot web1" }).click();
+    await dialog.getByRole("alert").getByText("Cannot reach host gz02 (").waitFor();
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await page.reload();
+    await page.locator(".banner-bad", { hasText: "Cannot reach host gz02 (" }).waitFor();
+    // The jobs of a machine are those of the store.
+    await page.locator(".job-line", { hasText: "machine-stop" }).waitFor();
+    await expectSoundAtAllWidths(page, "a machine of a host that is away");
+    await start("gz02");
+    await untilHost(one, "gz02", "connected");
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.locator("h1 .badge", { hasText: "stopped" }).waitFor();
+    await browser.closePages();
+  });
 }
