@@ -84,6 +84,7 @@ const LONG: readonly string[] = [
   "tests/ui/library_test.ts",
   "tests/ui/cut_stream_test.ts",
   "tests/ui/host_pages_test.ts",
+  "tests/ui/leftovers_test.ts",
   "tests/ui/machines_test.ts",
   "tests/ui/many_jobs_test.ts",
   "tests/ui/new_machine_test.ts",

@@ -129,20 +129,6 @@ browserTest(
 );
 
 browserTest(
-  "the overview says that a machine of a failed job is still there",
-  (browser) =>
-    withMachine(browser, async (agent) => {
-      await agent.simulate("fault", "start_failure", "9");
-      await agent.simulate("fault", "delete_busy");
-      const made = await agent.post("/agent/v1/machines", { ...REQUEST, media: { path: ISO } });
-      await agent.job(String(made.body.job_uuid), "failure");
-      const { page } = await browser.open(`${agent.url}/ui`);
-      await page.getByText("1 machine of a failed job is not yet removed").waitFor();
-      await page.locator(".failures").getByRole("link", { name: "provision-machine" }).waitFor();
-    }),
-);
-
-browserTest(
   "the pages of machines have no serious finding, and none is wider than its window",
   (browser) =>
     withMachine(browser, async (agent) => {

@@ -27,6 +27,7 @@ const TESTS: Readonly<Record<string, (browser: OpenBrowser) => Promise<void>>> =
   "jobs and machines show their hosts, and are filtered by them": showHosts,
   "a machine of another host is shown with its screen and stopped, and errors name a host that is away":
     showRemote,
+  "what is left on another host is shown with it, and dropped": showLeftover,
 };
 for (const [name, test] of Object.entries(TESTS)) {
   // Without the server it is skipped by that name.
@@ -148,6 +149,32 @@ function showRemote(browser: OpenBrowser): Promise<void> {
     await untilHost(one, "gz02", "connected");
     await page.getByRole("button", { name: "Try again" }).click();
     await page.locator("h1 .badge", { hasText: "stopped" }).waitFor();
+    await browser.closePages();
+  });
+}
+
+function showLeftover(browser: OpenBrowser): Promise<void> {
+  return withMedium(async ({ one, other }) => {
+    const { page } = await browser.open(`${one.url}/ui/machines`);
+    await page.getByText("No host has machines").waitFor();
+    await other.simulate("fault", "start_failure", "9");
+    await other.simulate("fault", "delete_busy");
+    const made = (await other.post("/agent/v1/machines", MAKING)).body;
+    await other.job(String(made.job_uuid), "failure");
+    const line = page.locator(".leftovers li");
+    await line.getByText("on gz02").waitFor();
+    await line.getByRole("link", { name: "web1" }).waitFor();
+    await page.getByLabel("Host").selectOption("gz01");
+    await line.waitFor({ state: "detached" });
+    await page.getByLabel("Host").selectOption("gz02");
+    await line.waitFor();
+    await other.kill();
+    await line.getByText("on gz02, away").waitFor();
+    await expectSoundAtAllWidths(page, "a leftover of a host that is away");
+    await line.getByRole("button", { name: "Drop web1" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Drop leftover" }).click();
+    await line.waitFor({ state: "detached" });
+    assertEquals((await one.get("/agent/v1/leftovers")).body.items, []);
     await browser.closePages();
   });
 }

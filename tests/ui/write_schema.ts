@@ -17,6 +17,7 @@ const OPERATIONS = [
   "GET /agent/v1/jobs/counts",
   "GET /agent/v1/jobs/{job_uuid}",
   "GET /agent/v1/jobs/{job_uuid}/log",
+  "GET /agent/v1/leftovers",
   "GET /agent/v1/machines",
   "GET /agent/v1/machines/{uuid}",
   "GET /agent/v1/machines/{uuid}/vnc",

@@ -42,7 +42,7 @@ const EXAMPLE: ShapeOf<typeof HOST_PAGE> = {
   warnings: [{
     code: "leftovers",
     message: "1 machine of a failed job is not yet removed",
-    hint: "zonewright api GET /agent/v1/leftovers",
+    hint: "zonewright machine leftovers",
   }],
   slots: { total: 4, busy: 1 },
   jobs: {

@@ -336,7 +336,7 @@ function leftoverWarnings(count: number): Warning[] {
   const message = count === 1
     ? "1 machine of a failed job is not yet removed"
     : `${count} machines of failed jobs are not yet removed`;
-  return [warning("leftovers", message, "zonewright api GET /agent/v1/leftovers")];
+  return [warning("leftovers", message, "zonewright machine leftovers")];
 }
 
 function settingWarnings(waiting: readonly string[]): Warning[] {

@@ -368,6 +368,17 @@ export interface Schemas {
     readonly prev_attempt: string | null;
     readonly next_attempt: string | null;
   };
+  readonly Leftover: {
+    readonly uuid: string;
+    readonly host: string;
+    readonly host_uuid: string | null;
+    readonly job_uuid: string;
+    readonly job_execution: Schemas["Execution"];
+    readonly claimed_at: string;
+    readonly tries: number;
+    readonly next_try_at: string | null;
+    readonly error: string | null;
+  };
   readonly LibraryFile: {
     readonly name: string;
     readonly place: "folder" | "upload" | "cache";
@@ -735,6 +746,7 @@ export interface Answers {
     readonly after: number;
     readonly more: boolean;
   };
+  readonly "GET /agent/v1/leftovers": readonly (Schemas["Leftover"])[];
   readonly "GET /agent/v1/machines": readonly (Schemas["Machine"])[];
   readonly "GET /agent/v1/machines/{uuid}": Schemas["MachineRead"];
   readonly "GET /agent/v1/machines/{uuid}/vnc": Schemas["VncInfo"];

@@ -23,14 +23,19 @@ import { place, setQuery } from "../../browser/route.ts";
 import { signal } from "@preact/signals";
 import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
+import { Leftovers, openLeftoverList } from "./leftovers.tsx";
 
 /** The page that lists machines; openMachineList() reads them. */
 export function MachinesPage(): JSX.Element {
   useEffect(() => nameTab("Machines"), []);
-  const list = useMemo(openMachineList, []);
-  useEffect(() => () => list.close(), [list]);
+  const left = useMemo(openLeftoverList, []);
+  const list = useMemo(() => openMachineList(left.load), []);
+  useEffect(() => () => {
+    list.close();
+    left.close();
+  }, []);
   const staleSince = list.staleSince.value;
-  const error = list.error.value ?? hostsError.value;
+  const error = list.error.value ?? left.error.value ?? hostsError.value;
   // That there were none is no news while vmadm is asked again.
   const known = list.machines.value;
   const machines = known?.length === 0 && staleSince !== undefined ? undefined : known;
@@ -50,6 +55,7 @@ export function MachinesPage(): JSX.Element {
           <Button onClick={list.again}>Try again</Button>
         </Banner>
       )}
+      <Leftovers list={left} machines={machines ?? []} />
       {machines === undefined
         ? list.error.value === undefined && (
           <p class="muted loading" role="status">Asking vmadm for the machines</p>
@@ -250,8 +256,9 @@ const KEPT_SECONDS = 86_400;
 /**
  * The list of a page: first the one that the agent has kept, since vmadm may take seconds on a host with
  * hundreds of machines, then what vmadm says.
+ * @param onRead called whenever the list is read: what else the page shows may have changed too
  */
-function openMachineList() {
+function openMachineList(onRead: () => void) {
   const machines = signal<readonly ListedMachine[] | undefined>(undefined);
   /** When vmadm gave the list, while it is asked again. */
   const staleSince = signal<string | undefined>(undefined);
@@ -266,6 +273,7 @@ function openMachineList() {
   };
   const load = async () => {
     timer = undefined;
+    onRead();
     try {
       if (machines.peek() === undefined) await ask(`?max_age=${KEPT_SECONDS}`);
       else await ask("");

@@ -154,14 +154,18 @@ function Warning({ warning, parts }: WarningProps): JSX.Element {
       kind={GRAVE.includes(code) ? "bad" : "warn"}
       title={message.charAt(0).toUpperCase() + message.slice(1)}
     >
-      {command === undefined ? <p>{hint.charAt(0).toUpperCase() + hint.slice(1)}.</p> : (
-        <p>
-          See{" "}
-          <Copy text={command} label="command">
-            <code>{command}</code>
-          </Copy>
-        </p>
-      )}
+      {code === "leftovers"
+        ? <a href="/ui/machines#leftovers">See what is left</a>
+        : command === undefined
+        ? <p>{hint.charAt(0).toUpperCase() + hint.slice(1)}.</p>
+        : (
+          <p>
+            See{" "}
+            <Copy text={command} label="command">
+              <code>{command}</code>
+            </Copy>
+          </p>
+        )}
       {parts.length > 0 && (
         <details>
           <summary>{parts.length} parts of the host could not be read</summary>
