@@ -73,6 +73,9 @@ function showHosts(browser: OpenBrowser): Promise<void> {
     await page.getByText("No machine fits this filter").waitFor();
     await page.goto(`${one.url}/ui/machines/${made.uuid}`);
     await page.locator(".facts", { hasText: "gz01" }).waitFor();
+    await page.goto(`${one.url}/ui`);
+    await page.locator(".card", { hasText: "sleeps" }).getByText("gz02").waitFor();
+    await expectSoundAtAllWidths(page, "overview of two hosts");
     await showAbsence(page, { one, other }, job);
     await browser.closePages();
   });

@@ -110,6 +110,17 @@ export function HostFact({ of }: { of: OfHost }): JSX.Element | null {
   );
 }
 
+/** The host before what else is said of something; nothing where there is only one. */
+export function HostBefore({ of, end }: { of: OfHost; end: string }): JSX.Element | null {
+  if (useHosts().length === 0) return null;
+  return (
+    <>
+      <HostName of={of} />
+      {end}
+    </>
+  );
+}
+
 /** The name of something's host, and its state unless it is connected. */
 export function HostName({ of: { host, host_uuid } }: { of: OfHost }): JSX.Element {
   const state = hosts.value.find(({ uuid }) => uuid === host_uuid)?.state ?? "connected";

@@ -7,6 +7,7 @@ import { mayChange } from "../../client/client.ts";
 import { cliOf, RUN_WORDS } from "../../client/curl.ts";
 import { Copy } from "../../part/controls.tsx";
 import { sizeText } from "../../part/device.tsx";
+import { HostBefore, hostsChanged } from "../../part/hosts.tsx";
 import { Banner, Empty } from "../../part/message.tsx";
 import {
   Badge,
@@ -37,7 +38,10 @@ export function OverviewPage(): JSX.Element {
       job: soon,
       machine: soon,
       index: soon,
-      host: soon,
+      host: () => {
+        soon();
+        hostsChanged();
+      },
     });
   }, []);
   useEffect(() => () => {
@@ -251,6 +255,7 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
         label={`Tasks of ${job.name} that are done`}
       />
       <p class="muted cut">
+        <HostBefore of={job} end=" · " />
         {about !== null && <>{about} ·{" "}</>}
         created <Time at={job.created_at} />
         {seconds !== null && <>{" "}· {spanText(seconds)} so far</>}
@@ -271,11 +276,12 @@ function Failed({ jobs, hours }: FailedProps): JSX.Element {
   return (
     <>
       <ul class="failures">
-        {jobs.map(({ uuid, name, task, error, finished_at }) => (
+        {jobs.map(({ uuid, name, task, error, finished_at, host, host_uuid }) => (
           <li key={uuid}>
             <p class="failure-head">
               <a class="job-link" href={`/ui/jobs/${uuid}`}>{name}</a>
               <span class="muted">
+                <HostBefore of={{ host, host_uuid }} end=", " />
                 {task !== null && <>in {task.name},{" "}</>}
                 {finished_at !== null && <Time at={finished_at} />}
               </span>
