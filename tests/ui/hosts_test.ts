@@ -39,6 +39,22 @@ browserTest(
 );
 
 browserTest(
+  "an error of the hosts goes from the list of jobs once they can be read again",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const { page } = await browser.open(`${agent.url}/ui/system`, { tolerated: /net::ERR_/ });
+      // No event says that they can be read.
+      await page.route("**/agent/v1/events?*", (route) => route.abort());
+      await page.route("**/agent/v1/hosts", (route) => route.abort());
+      await page.getByRole("navigation").getByRole("link", { name: "Jobs" }).click();
+      const banner = page.locator(".banner-bad", { hasText: "The agent does not answer" });
+      await banner.waitFor();
+      await page.unroute("**/agent/v1/hosts");
+      await banner.waitFor({ state: "detached" });
+    }),
+);
+
+browserTest(
   "a read token sees the hosts without actions",
   (browser) =>
     withAgent(browser, async (agent) => {

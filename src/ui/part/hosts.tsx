@@ -50,7 +50,8 @@ export function useHosts(): readonly StoreHost[] {
       void readHosts();
       // The stream of a single job or machine has no events of hosts.
       ticking = setInterval(() => {
-        if (!document.hidden && hosts.peek().length > 1) void readHosts();
+        const isDue = hosts.peek().length > 1 || hostsError.peek() !== undefined;
+        if (!document.hidden && isDue) void readHosts();
       }, HOSTS_READ_MS);
     }
     return () => {
