@@ -53,6 +53,22 @@ Deno.test("each action is one call, whose options are the flags", async () => {
   for (const verb of ["stop", "reboot"]) {
     assertEquals(await sent(verb, UUID), ["POST", `${path}/${verb}`, {}]);
     assertEquals(await sent(verb, UUID, "--force"), ["POST", `${path}/${verb}`, { force: true }]);
+    assertEquals(await sent(verb, UUID, "--force-after", "180"), [
+      "POST",
+      `${path}/${verb}`,
+      { timeout: 180 },
+    ]);
+    for (
+      const [flags, why] of [
+        [["--force-after", "181"], "expected seconds from 1 to 180"],
+        [["--force-after", "0"], "expected seconds from 1 to 180"],
+        [["--force-after", "5", "--force"], "--force and --force-after are both given"],
+      ] as const
+    ) {
+      const screen = openScreen();
+      assertEquals(await screen.run("machine", verb, UUID, ...flags), 2);
+      assertStringIncludes(screen.err(), why);
+    }
   }
   assertEquals(await sent("eject", UUID, "--file", "/a.iso", "--file", "/b.iso"), [
     "POST",

@@ -4,7 +4,7 @@ import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
-import { cannot, type Flag } from "../command/arguments.ts";
+import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
@@ -36,7 +36,7 @@ import {
   stays,
   viewFor,
 } from "../follow/follow.ts";
-import { BOOT_OPTIONS } from "../../domain/machine/action.ts";
+import { BOOT_OPTIONS, STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
 
 // `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: actions on an existing machine. Each is
 // a job, which can be left alone, waited for or followed.
@@ -58,7 +58,7 @@ const FORCE: Flag = { name: "force", help: "at once, without asking the guest" }
 const FORCE_AFTER: Flag = {
   name: "force-after",
   placeholder: "SECONDS",
-  help: "how long the guest may take to power off, at most and by default 180",
+  help: `how long the guest may take to power off, at most and by default ${STOP_SECONDS_MAX}`,
 };
 
 function actionCommand(action: Action): Command {
@@ -117,8 +117,18 @@ function fieldsOf({ args }: Invocation, names: readonly string[]): JsonObject {
 
 function forceOf({ args }: Invocation): JsonObject {
   const seconds = args.text("force-after");
-  if (seconds !== undefined && !/^\d{1,3}$/.test(seconds)) {
-    throw cannot(`use --force-after ${JSON.stringify(seconds)}: expected seconds, such as 30`);
+  if (seconds !== undefined) {
+    // The agent would call it timeout, which is another flag here.
+    if (!/^\d{1,3}$/.test(seconds) || Number(seconds) < 1 || Number(seconds) > STOP_SECONDS_MAX) {
+      throw cannot(
+        `use --force-after ${
+          JSON.stringify(seconds)
+        }: expected seconds from 1 to ${STOP_SECONDS_MAX}`,
+      );
+    }
+    if (args.has("force")) {
+      throw usageError("--force and --force-after are both given: expected one of them");
+    }
   }
   return {
     ...(args.has("force") ? { force: true } : {}),

@@ -29,7 +29,7 @@ export type MachineAction = typeof MACHINE_ACTIONS[number];
 export const DELETE_WORKFLOW = "6dbf7bd5-d1b8-4a0c-9ea1-f7a6ffec10b4" as WorkflowUuid;
 
 /** Seconds that a guest may have to power off; vmadm gives it as many unless a call names fewer. */
-const STOP_SECONDS_MAX = 180;
+export const STOP_SECONDS_MAX = 180;
 /** Media that one eject takes out. */
 const FILES_MAX = 8;
 /** Each letter once; the words that host/vmadm/power.ts knows. */
