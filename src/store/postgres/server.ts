@@ -164,7 +164,9 @@ export function named(error: unknown): unknown {
     });
   }
   if (state === NOT_ALLOWED) {
-    const words = `${messageOf(error)}; expected a role of \`zonewright db migrate --agent-role\``;
+    const words =
+      `${messageOf(error)}; expected the owner of the tables for \`zonewright db migrate\`, ` +
+      "and its --agent-role for an agent";
     return new AgentError("internal", `Cannot use the database: ${words}`, { cause: error });
   }
   const isAway = state === "57014" || state?.startsWith("57P") === true || state === "53300" ||
