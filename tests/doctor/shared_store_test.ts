@@ -89,6 +89,7 @@ postgresTest(
     withFleet(async (server) => {
       await server.sql("UPDATE schema_version SET version = 99", "fleet");
       await assertFinding(server, "database", "fail", "it has schema version 99");
+      assertEquals((await finding(server, "database")).fix, "zonewright upgrade FILE");
       await assertFinding(server, "database-clock", "skipped", "see database");
       await server.sql("DROP TABLE schema_version", "fleet");
       await assertFinding(server, "database", "fail", "it has no tables of zonewright");

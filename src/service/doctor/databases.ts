@@ -128,6 +128,7 @@ export function sharedStoreChecks(
 const REACHED = "database";
 
 function fixOf(error: unknown): string {
+  if (messageOf(error).endsWith("upgrade this one")) return "zonewright upgrade FILE";
   return error instanceof AgentError && error.code === "overloaded"
     ? "start the server, or correct store, the user or the password; docs/scale.md has the rest"
     : "zonewright db migrate makes and updates the tables; docs/scale.md has the rest";
