@@ -48,6 +48,7 @@ Deno.test("a hint about things names those of its own noun", () => {
 
 Deno.test("a hint is about what the message names, whatever the command", () => {
   const hints: [ErrorCode, string, string, RegExp][] = [
+    ["not_found", 'Cannot find leftover "a": none', "machine leftovers", /machine leftovers /],
     ["conflict", 'Cannot create a job: host "gz09" is not registered', "job run", /host list /],
     ["conflict", 'Cannot create a machine: host "a" was forgotten', "machine create", /host list /],
     [
@@ -69,6 +70,7 @@ Deno.test("a hint is about what the message names, whatever the command", () => 
       "job list",
       /doctor --running --run database /,
     ],
+    ["overloaded", "Cannot reach the database: it is off", "serve", /doctor --run database /],
     ["overloaded", "Cannot reach the database: it is off", "db migrate", /address in --store; /],
     ["overloaded", "Cannot reach host gz03 (1): it is away", "machine get", /host list /],
     ["overloaded", "Too many", "job list", /^try again in 1 s; zonewright status /],

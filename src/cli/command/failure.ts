@@ -173,6 +173,7 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
 /** Messages about something else than the noun of the command, and what lists it. */
 const ABOUT_OTHERS: readonly (readonly [RegExp, NextCommand])[] = [
   [/: host "[^"]*" (?:is|was) /, ["host list", "shows the hosts"]],
+  [/^Cannot (?:find|drop) leftover /, ["machine leftovers", "lists what there is"]],
   [/^Cannot find (?:distro|release|build) /, ["image list", "shows the distros of the index"]],
 ];
 
@@ -182,7 +183,8 @@ function overloadedHint({ message, retryAfterSeconds = 1 }: AgentError, name: st
     if (name.startsWith("db ")) {
       return `check the server and the address in --store; ${helpOf(name)}`;
     }
-    return "zonewright doctor --running --run database  examines it";
+    const running = name === "serve" ? "" : "--running ";
+    return `zonewright doctor ${running}--run database  examines it`;
   }
   if (message.startsWith("Cannot reach host ")) {
     return "zonewright host list  shows when each host was heard";
