@@ -2,6 +2,7 @@
 // spares allow; and idle guests for the next task.
 
 import { AgentError } from "../domain/error.ts";
+import { callAfter } from "../runtime/waiting.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 
 interface WaitingTask {
@@ -134,7 +135,7 @@ export class IdleRenewal {
   readonly #idle: IdleGuests;
   readonly #tooMany: () => boolean;
   readonly #quietMs: number;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #callOff: (() => void) | undefined;
   #closed = false;
 
   /** @param tooMany whether there are more guests than the idle number */
@@ -146,18 +147,18 @@ export class IdleRenewal {
 
   /** A task starts: renewals wait. */
   busy(): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#callOff?.();
+    this.#callOff = undefined;
   }
 
   /** A guest has become idle. */
   rest(): void {
-    if (this.#closed || this.#timer !== undefined || this.#next() === undefined) return;
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined;
+    if (this.#closed || this.#callOff !== undefined || this.#next() === undefined) return;
+    this.#callOff = callAfter(this.#quietMs, () => {
+      this.#callOff = undefined;
       this.#next()?.kill("was ended while it had nothing to do");
       this.rest();
-    }, this.#quietMs);
+    });
   }
 
   close(): void {

@@ -8,6 +8,7 @@ import { about, integer } from "../../domain/description/value.ts";
 import { AgentError } from "../../domain/error.ts";
 import { jsonWeight, measureJson, parseJson } from "../../domain/json.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
+import { callAfter } from "../../runtime/waiting.ts";
 import { joined } from "../answer/text_answer.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
 
@@ -180,11 +181,11 @@ export function isLarge({ req }: Context): boolean {
 /** Reads a body whose declared length is within the limit. */
 async function readDeclared(request: Request, secondsMax: number): Promise<Uint8Array> {
   const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(lateBody(secondsMax)), secondsMax * 1000);
+  const callOff = callAfter(secondsMax * 1000, () => reject(lateBody(secondsMax)));
   try {
     return await Promise.race([request.bytes().catch(brokeOff), late]);
   } finally {
-    clearTimeout(timer);
+    callOff();
   }
 }
 
