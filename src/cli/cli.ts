@@ -4,7 +4,7 @@
 
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import type { AgentAddress, Credentials } from "./client/api_call.ts";
 import {
   type Arguments,

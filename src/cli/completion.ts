@@ -1,6 +1,6 @@
 // `zonewright completion`: the script with which a shell completes our commands.
 
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { cannot } from "./command/arguments.ts";
 import { EXIT, type Noun } from "./command/command.ts";
 

@@ -14,7 +14,7 @@ import {
 } from "../config/settings.ts";
 import { type ConfigLine, configLines, readConfig } from "../config/sources.ts";
 import { AgentError, messageOf, systemCode, systemReason } from "../domain/error.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../service/installation.ts";
 import { SERVICE_NAME } from "../service/manager.ts";
 import { cannot, type Flag } from "./command/arguments.ts";

@@ -6,7 +6,7 @@ import { resolve } from "@std/path";
 import { type Config, defaultConfigPath } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { diagnose, type Diagnosis, type Outcome } from "../service/doctor/check.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { cannot } from "./command/arguments.ts";
 import { objectsIn, readObject, textIn } from "./client/api_call.ts";
 import {

@@ -11,7 +11,7 @@ import {
   type Noun,
 } from "./command/command.ts";
 import { emptyIndexHint, indexPairs, noteEmptyIndex, problemLines, SYNC } from "./image_sync.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
 import { limitOf } from "./job/selection.ts";
 import { type Printer, sizeText } from "./output/printer.ts";

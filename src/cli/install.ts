@@ -3,7 +3,7 @@
 
 import { resolve } from "@std/path";
 import { AgentError } from "../domain/error.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { installableSelf, selfCommand } from "../runtime/executable.ts";
 import { runCommand } from "../host/program.ts";
 import { definitionText, installService, uninstallService } from "../service/installation.ts";

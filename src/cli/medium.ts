@@ -7,7 +7,7 @@
 //   debian.iso                 a name in one of the agent's media folders
 
 import { resolve } from "@std/path";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import type { ArtifactRef } from "../domain/machine/media.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
 

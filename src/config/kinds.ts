@@ -5,7 +5,7 @@
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
 import { DAY_SECONDS, durationSeconds, HOUR_SECONDS, MINUTE_SECONDS } from "../domain/instant.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 
 /** The folder against which relative paths are resolved. */

@@ -1,6 +1,6 @@
 // The kinds of settings that say where the agent finds what it works with: its host, its store, the index.
 
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 import { peerAddress } from "../domain/peer.ts";
 import { HOST_NAME, type Kind, type Reader, readPath, shown, unexpected } from "./kinds.ts";

@@ -2,7 +2,7 @@
 // Defaults are those of domain/policy.ts.
 
 import { choice, define, type Definition, integer, type Kind, list } from "./kinds.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { NIC_TAG } from "../domain/machine/nic.ts";
 import {
   BRANDS,

@@ -22,7 +22,7 @@ import {
 } from "./settings.ts";
 import { AgentError, type FieldError, messageOf, systemReason } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
-import { nearest } from "../domain/field_check.ts";
+import { nearest } from "../domain/near_word.ts";
 import { isLoopback } from "../domain/ip_address.ts";
 import { syntaxText } from "./config_text.ts";
 

@@ -1,7 +1,7 @@
 // Which word is taken for the one that was meant.
 
 import { assertEquals } from "@std/assert";
-import { nearest, nearName, nearWord } from "../../src/domain/field_check.ts";
+import { nearest, nearName, nearWord } from "../../src/domain/near_word.ts";
 
 const VERBS = ["job list", "job resume", "job run", "job wait"];
 const VARIABLES = ["ZONEWRIGHT_SLOTS", "ZONEWRIGHT_STATE_DIR"];

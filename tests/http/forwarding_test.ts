@@ -137,7 +137,7 @@ Deno.test("an answer that is none of an agent, and a refused call, are errors of
       const { status, body } = await agent.call("GET", PATH);
       const { error_code, message } = body as Record<string, unknown>;
       assertEquals([status, error_code], [502, "host_refused"]);
-      assertMatch(String(message), /^Cannot have host gz2 \(33333333-[-0-9]+2\) answer: /);
+      assertMatch(String(message), /^Cannot get an answer from host gz2 \(33333333-[-0-9]+2\): /);
       assertEquals(received.length, 1);
     });
   }

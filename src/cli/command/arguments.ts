@@ -2,7 +2,7 @@
 // one, a missing value, a repeated flag. vendors/README.md says why parseArgs of @std/cli is not used.
 
 import { invalidArgument } from "../../domain/error.ts";
-import { nearest } from "../../domain/field_check.ts";
+import { nearest } from "../../domain/near_word.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 import { durationSeconds, EPOCH_MS_MAX, type Instant, instantOf } from "../../domain/instant.ts";
 

@@ -1,6 +1,6 @@
 // `zonewright job list`: summaries of jobs as a table with selectable columns.
 
-import { nearest } from "../../domain/field_check.ts";
+import { nearest } from "../../domain/near_word.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import { type Arguments, cannot } from "../command/arguments.ts";

@@ -16,7 +16,7 @@ import type { Invocation } from "../command/command.ts";
 import { parseJsonText } from "../output/printer.ts";
 import { parseExecutionFilter } from "../../domain/job/wire.ts";
 import { isUuid } from "../../domain/id.ts";
-import { nearest } from "../../domain/field_check.ts";
+import { nearest } from "../../domain/near_word.ts";
 
 /** A job must match every given key; the words are those of the HTTP interface. */
 export interface JobSelection {

@@ -16,7 +16,7 @@ import {
 import { failedStep, type JobAnswer } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
-import { nearest } from "../../domain/field_check.ts";
+import { nearest } from "../../domain/near_word.ts";
 import {
   type Arguments,
   cannot,

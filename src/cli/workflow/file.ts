@@ -7,7 +7,7 @@ import { type Arguments, cannot, type Flag, usageError } from "../command/argume
 import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { nearest } from "../../domain/field_check.ts";
+import { nearest } from "../../domain/near_word.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { type NamedThing, workflowKnown, workflowsNamed } from "../client/named.ts";

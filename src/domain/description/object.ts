@@ -1,7 +1,7 @@
 // Descriptions of objects: which fields they have, which of them are required, and what
 // happens to unknown names.
 
-import { nearName, nearWord } from "../field_check.ts";
+import { nearName, nearWord } from "../near_word.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import type { Findings, UnstatedRule } from "./findings.ts";
 import type { Described, Description } from "./value.ts";

@@ -2,7 +2,7 @@
 // and says what is wrong, schema() gives the same rule as JSON Schema, for /openapi.json. Limits are
 // arguments, so that both have the limits of this agent.
 
-import { nearest } from "../field_check.ts";
+import { nearest } from "../near_word.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 import { accepted, type Findings, openFindings, type UnstatedRule } from "./findings.ts";
 

@@ -181,7 +181,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       host: {
         error_code: "host_refused",
-        message: `Cannot have host gz03 (${HOST}) answer: it answers 302, ` +
+        message: `Cannot get an answer from host gz03 (${HOST}): it answers 302, ` +
           "expected no redirect",
       },
       upstream: {

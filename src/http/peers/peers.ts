@@ -62,7 +62,7 @@ export interface Peers {
    */
   sign(host: ListedHost, call: OutgoingCall): Promise<SignedCall>;
   /**
-   * Has another host answer a request. An error that it answers names it.
+   * Forwards a request to another host. An error that it answers names it.
    * @throws {AgentError} as sign(); `aborted` when the caller gives up
    */
   forward(host: ListedHost, request: ForwardedRequest): Promise<Response>;
@@ -162,7 +162,7 @@ async function fetchAnswer(
   try {
     return await fetch(url, init);
   } catch (error) {
-    if (gaveUp.aborted) throw abortedError(`Cannot have ${named(host)} answer`, gaveUp);
+    if (gaveUp.aborted) throw abortedError(`Cannot get an answer from ${named(host)}`, gaveUp);
     throw notReached(host, url, error);
   }
 }
@@ -244,7 +244,7 @@ function typeOf({ headers }: Response): string {
 
 /** The error for an agent that does not do what was asked of it. */
 export function refusedBy(host: ListedHost, why: string): AgentError {
-  return new AgentError("host_refused", `Cannot have ${named(host)} answer: ${why}`);
+  return new AgentError("host_refused", `Cannot get an answer from ${named(host)}: ${why}`);
 }
 
 /**

@@ -1,15 +1,11 @@
-// Group commit. Every write is a queued function. On the next turn of the event loop, once no earlier
-// commit is being synced, all queued functions run in one transaction; if all of them are patient, they
-// first wait briefly for more. Concurrent writers thus share one sync, and each is answered only after it.
-// When a function throws, the transaction is rolled back and repeated with a savepoint for each function,
-// so that only that function's changes are missing. Functions never await, so no other read or write can
-// come between their statements, and they change nothing but the database.
+// Group commit: writes that wait at the same time share one transaction and one sync, and each is answered only
+// after it. When one throws, the transaction is rolled back and repeated with a savepoint for each, so that only
+// that one is missing. A write never awaits, and changes nothing but the database.
 //
 //   queued ──▶ committed ──▶ synced ──▶ answered
 //              (readable, but not returned to any caller before it is synced)
 //
-// A write that failed on a full disk may succeed later. After any other disk error the contents of the file
-// are unknown, and every later write is refused.
+// After an error of the disk, except a full one, the contents of the file are unknown, and later writes are refused.
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";

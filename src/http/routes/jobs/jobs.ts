@@ -5,7 +5,7 @@ import { type Context, Hono } from "hono";
 import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
 import { about, integer } from "../../../domain/description/value.ts";
 import { AgentError, whileThere } from "../../../domain/error.ts";
-import { nearName } from "../../../domain/field_check.ts";
+import { nearName } from "../../../domain/near_word.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import {
   cancelRequest,
