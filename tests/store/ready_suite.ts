@@ -144,6 +144,10 @@ export function readyTests(test: Test): void {
     assertEquals(await hold(store, jobs), []);
     assertEquals((await ready(store)).jobs, []);
     assertEquals((await hold(store, jobs, lifeOf(RUNNER, 2))).length, 1);
+    // The claim is the one that the ended life would have made, and is not its own.
+    assertEquals(await hold(store, jobs), []);
+    // A call that is repeated after its answer was lost gets the same one.
+    assertEquals((await hold(store, jobs, lifeOf(RUNNER, 2))).length, 1);
   });
   test("ready() answers no more large jobs than may be read at once, and one at least", async (store) => {
     const params = { text: "x".repeat(700_000) };

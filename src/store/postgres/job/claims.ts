@@ -226,16 +226,19 @@ async function updateHeld(
 
 async function selectHeld(
   tx: Transaction,
-  { runner_id }: RunnerLife,
+  { runner_id, incarnation }: RunnerLife,
   jobs: readonly Job[],
 ): Promise<JobUuid[]> {
   if (jobs.length === 0) return [];
   const rows = await tx.rows<{ uuid: JobUuid }>(
+    // A later life has the same id, and may have made the same claims.
     `SELECT uuid FROM jobs JOIN unnest($1::text[], $2::bigint[]) AS new (uuid, lease)
-      USING (uuid, lease) WHERE runner_id = $3`,
+      USING (uuid, lease) WHERE runner_id = $3 AND NOT EXISTS (
+        SELECT 1 FROM runners WHERE runners.runner_id = $3 AND incarnation <> $4)`,
     jobs.map(({ uuid }) => uuid),
     jobs.map(({ lease }) => lease),
     runner_id,
+    incarnation,
   );
   return rows.map(({ uuid }) => uuid);
 }

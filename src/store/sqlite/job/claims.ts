@@ -211,9 +211,10 @@ function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): bool
   return true;
 }
 
-function isHeldBy(db: Connection, { runner_id }: RunnerLife, { uuid, lease }: Job): boolean {
+function isHeldBy(db: Connection, life: RunnerLife, { uuid, lease }: Job): boolean {
   const row = selectState(db, uuid);
-  return row?.runner_id === runner_id && row.lease === lease;
+  // A later life has the same id, and may have made the same claim.
+  return row?.runner_id === life.runner_id && row.lease === lease && isLatestLife(db, life);
 }
 
 /** Whether a job is ready, or when the first one will be. */
