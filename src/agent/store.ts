@@ -81,8 +81,21 @@ export async function openWatchedStore(
     await store.workflows.putBuiltin(...builtin.values());
     return admissionOf(host);
   };
-  const admission = await whileThere(join()) ?? joinLater(context, join, broken);
-  return { store, followed, admission, own, key };
+  const joinAgain = openJoining(context, join, broken);
+  const admission = await whileThere(join());
+  if (admission === undefined) joinAgain();
+  const joined = withRegistration(store, joinAgain);
+  return { store: joined, followed, admission: admission ?? "open", own, key };
+}
+
+/** Has the host register again once the store does not know it. */
+function withRegistration(store: Store, joinAgain: () => void): Store {
+  const renew: Store["jobs"]["renew"] = async (...call) => {
+    const outcome = await store.jobs.renew(...call);
+    if (outcome.kind === "renewed" && outcome.unregistered === true) joinAgain();
+    return outcome;
+  };
+  return { ...store, jobs: { ...store.jobs, renew } };
 }
 
 /** This host, as the others know it. */
@@ -94,33 +107,38 @@ export interface OwnHost {
 }
 
 /**
- * Does what an agent does with its shared store at its start once that is back; the runner hears then what it may
- * claim.
+ * Does what an agent does with its shared store at its start: once that is back, or when a restored one does not know
+ * the host. The runner hears then what it may claim.
  * @param broken called when another agent with the host's uuid lives, or the tables cannot be used
+ * @returns begins that, unless it is under way
  */
-function joinLater(
+function openJoining(
   { log, opened }: AgentContext,
   join: () => Promise<unknown>,
   broken: (error: unknown) => void,
-): Admission {
+): () => void {
   const closing = new AbortController();
-  const joining = untilDone(join, {
-    firstMs: JOIN_AGAIN_MS,
-    longestMs: JOIN_AGAIN_MS,
-    signal: closing.signal,
-    onFailure(error) {
-      if (isAway(error)) return;
-      log.error("host not registered", { error });
-      const isFinal = error instanceof AgentError &&
-        (error.code === "conflict" || error.code === "other_schema");
-      if (isFinal) broken(error);
-    },
-  });
+  let joining: Promise<unknown> | undefined;
+  const joinUntilDone = () =>
+    untilDone(join, {
+      firstMs: JOIN_AGAIN_MS,
+      longestMs: JOIN_AGAIN_MS,
+      signal: closing.signal,
+      onFailure(error) {
+        if (isAway(error)) return;
+        log.error("host not registered", { error });
+        const isFinal = error instanceof AgentError &&
+          (error.code === "conflict" || error.code === "other_schema");
+        if (isFinal) broken(error);
+      },
+    });
   opened("host registration", async () => {
     closing.abort();
     await joining;
   });
-  return "open";
+  return () => {
+    joining ??= joinUntilDone().finally(() => joining = undefined);
+  };
 }
 
 /** Milliseconds between two attempts. */

@@ -228,6 +228,8 @@ export type RenewOutcome =
     readonly unknown: readonly Job[];
     /** What the host of the runner may claim. */
     readonly admission: Admission;
+    /** Whether the store does not know the host in this life, as after a restore: it has to register again. */
+    readonly unregistered?: true;
   }
   /** A later life of the runner has begun; this one holds nothing any more. */
   | { readonly kind: "superseded" };
@@ -385,13 +387,9 @@ export interface JobStore {
    * request or have a pending callback. @returns how many jobs
    */
   prune(retention: Retention): Promise<number>;
-  /**
-   * Forgets up to a number of idempotency keys used more than a day ago. @returns how many
-   */
+  /** Forgets up to a number of idempotency keys used more than a day ago. @returns how many */
   pruneKeys(limit: number): Promise<number>;
-  /**
-   * Removes info entries of jobs that prune() has removed, in bounded writes. @returns how many
-   */
+  /** Removes info entries of jobs that prune() has removed, in bounded writes. @returns how many */
   pruneInfo(entries: number): Promise<number>;
 }
 

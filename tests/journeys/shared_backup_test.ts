@@ -39,9 +39,13 @@ postgresTest(
       await server.sql("CREATE DATABASE fleet OWNER tables");
       const owner = { url: server.url("fleet", "tables"), deadlineMs: 60_000 };
       await migrateSharedDatabase(owner, { agent: "runs" });
-      const flags = ["--host", "simulated", "--store", server.url("fleet", "runs")];
+      const flags = [
+        ...["--host", "simulated", "--store", server.url("fleet", "runs")],
+        ...["--lease", "5"],
+      ];
       const start = (name: string) => startAgentProcess(programOfRun(), `${folder}/${name}`, flags);
       const [one, other] = [await start("one"), await start("other")];
+      let late: AgentProcess | undefined;
       try {
         const waits = String((await one.post("/workflows", WAITS)).body.uuid);
         const noop = String((await one.post("/workflows", NOOP)).body.uuid);
@@ -57,6 +61,9 @@ postgresTest(
         await Promise.all(during);
         const after = await created(other, noop);
         await other.job(after, "success");
+        late = await start("late");
+        const known = async () => Number(await server.sql("SELECT count(*) FROM hosts", "fleet"));
+        assertEquals(await known(), 3);
 
         await restore(server, dump);
         const next = String(
@@ -77,6 +84,10 @@ postgresTest(
         const stats = (await other.get("/stats")).body as Record<string, Record<string, number>>;
         const succeeded = Object.values(stats).map((window) => window.succeeded ?? 0);
         assertEquals(succeeded.reduce((sum, count) => sum + count, 0), rows);
+        await until(
+          "the host of the agent that has started since",
+          async () => await known() === 3,
+        );
         // The roles of the dump are those of before.
         assertEquals(
           await server.sql("SELECT has_table_privilege('runs', 'jobs', 'TRUNCATE')", "fleet"),
@@ -85,6 +96,7 @@ postgresTest(
       } finally {
         await one.stop();
         await other.stop();
+        await late?.stop();
         await server.stop();
       }
     }),

@@ -451,6 +451,7 @@ export function lostAnswerTests(test: Test): void {
     assert(await store.jobs.recordTask(recordOf(reported[0] as Job, { kind: "succeed" })));
   });
   test("renew() reports claims that no longer hold, and of jobs that were canceled", async (store) => {
+    await register(store, LIFE);
     const [lost, canceled, undoing] = [
       await run(store, jobOf(1)),
       await run(store, jobOf(2)),

@@ -121,6 +121,24 @@ fleetTest(
   },
 );
 
+fleetTest(
+  "a host hears that the store does not know it, or only an earlier life of it",
+  async ({ one }) => {
+    const unregistered = async (life: ReturnType<typeof lifeOf>) => {
+      const renewed = await one.jobs.renew(life, [], LEASE);
+      return renewed.kind === "renewed" && renewed.unregistered;
+    };
+    const [first, second] = [lifeOf(ONE), lifeOf(ONE, 2)];
+    assertEquals(await unregistered(first), true);
+    await register(one, first);
+    assertEquals(await unregistered(first), undefined);
+    await one.jobs.begin(second, [first.incarnation], LEASE);
+    assertEquals(await unregistered(second), true);
+    await register(one, second, [first]);
+    assertEquals(await unregistered(second), undefined);
+  },
+);
+
 fleetTest("a host hears that it was cordoned and admitted", async ({ one, other }) => {
   await register(one, lifeOf(ONE));
   const heard: JobNotice[] = [];

@@ -2,7 +2,7 @@
 // again by that host alone, however long it is away. Signs of life of hosts come with renewals.
 
 import { hostEvent } from "../../../domain/event.ts";
-import { type Admission, admissionOf, type RegisteredHost } from "../../../domain/host.ts";
+import { admissionOf, type RegisteredHost } from "../../../domain/host.ts";
 import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
@@ -56,12 +56,12 @@ export async function renewLease(
   const lease = await lockLease(tx, life.runner_id);
   if (lease !== undefined && lease.incarnation !== life.incarnation) return { kind: "superseded" };
   await noteOutage(tx);
-  const admission = await writeSign(tx, life);
-  if (admission === "forgotten") {
+  const sign = await writeSign(tx, life);
+  if (sign.admission === "forgotten") {
     // Its own jobs are about to fail, and others take the free ones.
     await upsertLease(tx, life, 0);
     const lost = held.map(({ job_uuid }) => job_uuid);
-    return { kind: "renewed", lost, canceled: [], unknown: [], admission };
+    return { kind: "renewed", lost, canceled: [], unknown: [], ...sign };
   }
   await upsertLease(tx, life, leaseMs);
   const own = await lockOwn(tx, life.runner_id);
@@ -83,7 +83,7 @@ export async function renewLease(
   const ended = unnamed.filter((row) => standingOf(row).state === "stopping");
   for (const row of ended) await writeMove(tx, row, moveOf(standingOf(row), { kind: "release" }));
   const unknown = await selectUnknown(tx, unnamed.filter((row) => !ended.includes(row)));
-  return { kind: "renewed", lost, canceled, unknown, admission };
+  return { kind: "renewed", lost, canceled, unknown, ...sign };
 }
 
 /** Whole jobs, as many as fit; the others follow with the next renewal. */
@@ -234,25 +234,27 @@ async function doLeasesEnd(tx: Transaction): Promise<boolean> {
   return heard.back_at === null || msBetween(heard.back_at, tx.now) >= heard.lease_ms;
 }
 
-/** Writes a sign of life of a host. @returns what it may claim; everything when it has not registered */
-async function writeSign(
-  tx: Transaction,
-  { runner_id }: { readonly runner_id: RunnerId },
-): Promise<Admission> {
+/** What a host hears with its sign of life. */
+type Sign = Pick<Extract<RenewOutcome, { kind: "renewed" }>, "admission" | "unregistered">;
+
+/** Writes a sign of life of a host, which may claim everything when it has not registered. */
+async function writeSign(tx: Transaction, { runner_id, incarnation }: RunnerLife): Promise<Sign> {
   const row = await tx.row<SignedHost>(
     `UPDATE hosts SET seen_at = $2, away = false
        FROM (SELECT uuid, away FROM hosts WHERE uuid = $1 FOR UPDATE) AS before
       WHERE hosts.uuid = before.uuid
-     RETURNING hosts.uuid, name, cordoned, forgotten, before.away AS was_away`,
+     RETURNING hosts.uuid, name, incarnation, cordoned, forgotten, before.away AS was_away`,
     runner_id,
     tx.now,
   );
-  if (row === undefined) return "open";
+  if (row === undefined) return { admission: "open", unregistered: true };
   if (row.was_away) await noteReturn(tx, row);
-  return admissionOf(row);
+  const admission = admissionOf(row);
+  return row.incarnation === incarnation ? { admission } : { admission, unregistered: true };
 }
 
 type SignedHost = Pick<RegisteredHost, "uuid" | "name" | "cordoned" | "forgotten"> & {
+  readonly incarnation: string;
   readonly was_away: boolean;
 };
 
