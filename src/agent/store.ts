@@ -6,7 +6,7 @@ import type { Config } from "../config/settings.ts";
 import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
-import { type HostUuid, randomUuid } from "../domain/id.ts";
+import { type HostUuid, type NewUuid, randomUuid, type WorkflowUuid } from "../domain/id.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
@@ -69,7 +69,7 @@ export async function openWatchedStore(
 > {
   const counted = countedStore(await openStore(context, state, broken), meters);
   const { events, followed } = withFollowers(counted.events);
-  const builtin = builtinWorkflows(context);
+  const builtin = builtinWorkflows();
   const store = withOwnWorkflows({ ...counted, events }, builtin);
   // Nobody calls the agent of a store of its own.
   const key = store.machineReports === null ? undefined : await openHostKey(state.path);
@@ -284,14 +284,29 @@ const BUILTIN_LIMITS: WorkflowLimits = {
 };
 
 /** The built-in workflows of this version, by their uuids. */
-function builtinWorkflows({ newUuid }: AgentContext): ReadonlyMap<string, Workflow> {
+function builtinWorkflows(): ReadonlyMap<string, Workflow> {
   const sources = [PROVISION_MACHINE, FETCH_MEDIUM_WORKFLOW, ...Object.values(MACHINE_LIFE)];
   // The agent's own sources, read by a test.
   return new Map(sources.map(({ uuid, definition }) => [
     uuid,
-    readWorkflow(definition, uuid, newUuid, BUILTIN_LIMITS).accept([]),
+    readWorkflow(definition, uuid, numberedUuids(uuid), BUILTIN_LIMITS).accept([]),
   ]));
 }
+
+/**
+ * Numbers the tasks of a built-in workflow below its uuid. They have the same ids at every start and in every
+ * agent, so that what is stored already stays as it is.
+ */
+function numberedUuids(workflow: WorkflowUuid): NewUuid {
+  let last = 0;
+  return <T extends string>() => {
+    last += 1;
+    return `${workflow.slice(0, -NODE_DIGITS)}${String(last).padStart(NODE_DIGITS, "0")}` as T;
+  };
+}
+
+/** Digits of the last field of a uuid. */
+const NODE_DIGITS = 12;
 
 /** The store with the workflows of this version, also when an agent of another one has written them since. */
 function withOwnWorkflows(store: Store, own: ReadonlyMap<string, Workflow>): Store {

@@ -120,3 +120,21 @@ eachProgram(
       }
     }),
 );
+
+eachProgram(
+  "an agent that starts again leaves its built-in workflows as they are",
+  (program) =>
+    withFolder(async (folder) => {
+      const builtin = async () => {
+        const agent = await startAgentProcess(program, `${folder}/state`, ["--host", "simulated"]);
+        try {
+          return (await agent.get("/workflows?builtin=true")).body;
+        } finally {
+          assertEquals(await agent.stop(), 0);
+        }
+      };
+      const first = await builtin();
+      assert(JSON.stringify(first).includes("provision"));
+      assertEquals(await builtin(), first);
+    }),
+);
