@@ -1,5 +1,7 @@
 // Two agents on one shared database, on a PostgreSQL server of the test file.
 
+// @ts-types="@types/pg"
+import pg from "pg";
 import type { RunnerId } from "../../src/domain/id.ts";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
@@ -61,4 +63,21 @@ export function fleetTests(): (name: string, run: (fleet: Fleet) => Promise<void
         }
       },
     });
+}
+
+/** Statements that are sent while a call runs, to the server of any session. */
+export async function statementsOf(call: () => Promise<unknown>): Promise<number> {
+  const { query } = pg.Client.prototype;
+  let sent = 0;
+  // The same function, counted.
+  pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
+    sent += 1;
+    return Reflect.apply(query, this, args);
+  } as typeof query;
+  try {
+    await call();
+  } finally {
+    pg.Client.prototype.query = query;
+  }
+  return sent;
 }

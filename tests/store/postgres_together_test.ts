@@ -2,14 +2,12 @@
 // the server refuses takes none of the others with it.
 
 import { assert, assertEquals } from "@std/assert";
-// @ts-types="@types/pg"
-import pg from "pg";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
 import type { Job } from "../../src/domain/job/job.ts";
 import type { JobOrder, OrderRules, TaskRecord } from "../../src/store/job_store.ts";
 import { claimJobs } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf, workflowOf } from "../support/job.ts";
-import { fleetTests, HOSTS } from "./postgres_fleet.ts";
+import { fleetTests, HOSTS, statementsOf } from "./postgres_fleet.ts";
 import { present, recordOf } from "./store_case.ts";
 
 const fleetTest = fleetTests();
@@ -32,23 +30,6 @@ function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {
 /** The last task of a job of the first host has succeeded. */
 function endOf(job: Job): TaskRecord {
   return recordOf(job, { kind: "succeed" }, { runner_id: ONE });
-}
-
-/** Statements that are sent while a call runs, to the server of any session. */
-async function statementsOf(call: () => Promise<unknown>): Promise<number> {
-  const { query } = pg.Client.prototype;
-  let sent = 0;
-  // The same function, counted.
-  pg.Client.prototype.query = function (this: pg.Client, ...args: unknown[]) {
-    sent += 1;
-    return Reflect.apply(query, this, args);
-  } as typeof query;
-  try {
-    await call();
-  } finally {
-    pg.Client.prototype.query = query;
-  }
-  return sent;
 }
 
 fleetTest("many orders, and many ends of tasks, take the statements of one", async ({ one }) => {

@@ -62,6 +62,8 @@ export interface Transaction {
 
 /** Writes of one kind that share their statements. Each may run more than once, alone or with others. */
 export interface WriteKind<Item, Value> {
+  /** Whether they run where the first of them stands, ahead of what was queued since. */
+  readonly first?: boolean;
   /** Approximate bytes that an item adds to the statements. */
   readonly bytesOf: (item: Item) => number;
   /** @returns the value of each item, in their order */

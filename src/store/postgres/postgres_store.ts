@@ -15,7 +15,7 @@ import { numberEvents, openEvents } from "./events.ts";
 import { recordAttempt } from "./job/attempts.ts";
 import { openCallbacks } from "./job/callbacks.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
-import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
+import { claimJobs, claimsOf, readyJobs, selectNextDue } from "./job/claims.ts";
 import { foldCounts } from "./job/counts.ts";
 import { openJobCreation } from "./job/creation.ts";
 import { earlierJob } from "./job/making.ts";
@@ -129,6 +129,7 @@ function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
 
 function jobStore(db: SharedDatabase, host: string): JobStore {
   const queues = [host, ANY_HOST];
+  const claims = claimsOf(host);
   return {
     ...openJobCreation(db, host),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
@@ -153,7 +154,7 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     },
     ready: (life, limit, passedOver) =>
       db.read((tx) => readyJobs(tx, host, life, limit, passedOver)),
-    hold: (life, jobs) => db.write((tx) => holdJobs(tx, host, life, jobs)),
+    hold: (life, jobs) => db.writeTogether(claims, { life, jobs }),
     follow: (noticed) =>
       db.follow((words) => {
         for (const notice of words.flatMap((word) => noticeOf(word, queues))) noticed(notice);

@@ -7,8 +7,8 @@ const TOGETHER_BYTES = 1024 * 1024;
 
 /** A write that may run with others of its kind. */
 export interface GroupedWrite {
-  /** None unless given: it runs by itself. */
-  readonly kind?: object;
+  /** None unless given: it runs by itself. `first`: those of the kind stand where the first of them stood. */
+  readonly kind?: { readonly first?: boolean };
   /** Approximate bytes that it adds to the statements. */
   readonly bytes: number;
 }
@@ -19,18 +19,19 @@ export function nextBatch<Write>(waiting: Write[]): Write[] {
 }
 
 /**
- * Writes by kind. Those of a kind stand where the last of them stood: what was queued before any of them has run
- * then.
+ * Writes by kind. Those of a kind stand where the last of them stood, unless it says otherwise: what was queued before
+ * any of them has run then.
  */
 export function groupsOf<Write extends GroupedWrite>(batch: readonly Write[]): Write[][] {
   const groups = new Map<object, Write[]>();
   for (const write of batch) {
     const key = write.kind ?? write;
     const group = groups.get(key) ?? [];
-    groups.delete(key);
+    if (write.kind?.first !== true) groups.delete(key);
     const bytes = group.reduce((sum, one) => sum + one.bytes, write.bytes);
     if (group.length > 0 && bytes > TOGETHER_BYTES) {
-      // It is full, and stays apart from the next one.
+      // It is full, and the next one stands behind it.
+      groups.delete(key);
       groups.set(group, group);
       groups.set(key, [write]);
     } else {

@@ -10,7 +10,7 @@ import { CLAIM_BYTES, dueFrom } from "../../rules.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
-import type { Transaction } from "../connection.ts";
+import type { Transaction, WriteKind } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 import { readyDelayedJobs } from "./turns.ts";
@@ -172,6 +172,36 @@ function claimedRow(row: SharedJobRow, runner_id: RunnerId, now: Instant): Share
     started_at: row.started_at ?? now,
     elapsed_at: now,
   };
+}
+
+/** The jobs that one life of the runner has begun. */
+interface BegunJobs {
+  readonly life: RunnerLife;
+  readonly jobs: readonly Job[];
+}
+
+/** Claims that share their statements. The ends of the same jobs may be queued behind the first of them. */
+export function claimsOf(host: string): WriteKind<BegunJobs, readonly JobUuid[]> {
+  return {
+    first: true,
+    bytesOf: () => 0,
+    run: async (tx, begun) => {
+      const held = new Set<JobUuid>();
+      for (const { life, jobs } of byLife(begun)) {
+        for (const uuid of await holdJobs(tx, host, life, jobs)) held.add(uuid);
+      }
+      return begun.map(({ jobs }) => jobs.flatMap(({ uuid }) => held.has(uuid) ? uuid : []));
+    },
+  };
+}
+
+/** What was begun, in one part unless lives differ. */
+function byLife(begun: readonly BegunJobs[]): readonly BegunJobs[] {
+  const [first] = begun;
+  if (first === undefined) return [];
+  const { life } = first;
+  const isOne = begun.every((one) => one.life.incarnation === life.incarnation);
+  return isOne ? [{ life, jobs: begun.flatMap(({ jobs }) => jobs) }] : begun;
 }
 
 /** Claims the jobs that readyJobs() returned, except any that has changed since. @returns those it holds */
