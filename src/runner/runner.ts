@@ -7,6 +7,7 @@ import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
+import { NextJobs } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
 import { Standstill } from "./standstill.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
@@ -75,8 +76,7 @@ export class Runner {
   /** The same for the look at expired leases of others. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   #unheard: ReturnType<typeof setTimeout> | undefined;
-  /** Whether a free job gets the next slot that a job of this host wants too. */
-  #freeFirst = false;
+  readonly #next: NextJobs;
   readonly #standstill: Standstill;
   readonly #renewMs: number;
   readonly #unheardMs: number;
@@ -85,6 +85,7 @@ export class Runner {
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#admission = options.admission ?? "open";
+    this.#next = new NextJobs(options);
     this.#standstill = new Standstill({ ...options, stood: () => this.#stood() });
     this.#renewMs = options.leaseMs * RENEW_SHARE;
     this.#unheardMs = options.leaseMs * UNHEARD_SHARE;
@@ -115,6 +116,7 @@ export class Runner {
 
   /** Hints that the host was cordoned, admitted or forgotten. */
   hostChanged(): void {
+    this.#next.forget();
     this.#unsure = true;
     this.#notifier.notify();
   }
@@ -217,28 +219,16 @@ export class Runner {
   async #take(limit: number): Promise<Claimed> {
     const { store: { jobs }, life } = this.#options;
     if (this.#writtenFirst) {
+      this.#next.forget();
       const claimed = await jobs.claim(life, limit);
       if (claimed.jobs.length > 0) this.#writtenFirst = false;
       for (const job of claimed.jobs) this.#run(job);
       return claimed;
     }
-    const ready = await jobs.ready(life, limit, this.#claiming);
-    const free = await this.#takeFree(ready, limit);
-    const begun = ready.jobs.slice(0, limit - free.length);
-    if (begun.length > 0) this.#runAhead(begun);
-    return { jobs: [...free, ...begun], due: ready.due };
-  }
-
-  /** Claims free jobs for the slots that those of this host leave, and for every second slot that both want. */
-  async #takeFree({ jobs: own, free = false }: Claimed, limit: number): Promise<readonly Job[]> {
-    if (!free) return [];
-    this.#freeFirst = !this.#freeFirst;
-    const room = Math.max(limit - own.length, this.#freeFirst ? 1 : 0);
-    if (room === 0) return [];
-    const { store: { jobs }, life } = this.#options;
-    const claimed = await jobs.claim(life, room, "free");
-    for (const job of claimed.jobs) this.#run(job);
-    return claimed.jobs;
+    const { claimed, ready, due } = await this.#next.take(limit, this.#claiming);
+    for (const job of claimed) this.#run(job);
+    if (ready.length > 0) this.#runAhead(ready);
+    return { jobs: [...claimed, ...ready], due };
   }
 
   #runAhead(ready: readonly Job[]): void {
@@ -303,6 +293,7 @@ export class Runner {
     this.#admit(outcome.admission);
     for (const uuid of outcome.canceled) this.#running.get(uuid)?.stop("canceled");
     for (const uuid of outcome.lost) this.#running.get(uuid)?.stop("lost");
+    if (outcome.unknown.length > 0) this.#next.forget();
     for (const job of outcome.unknown) this.#run(job);
   }
 
@@ -354,6 +345,7 @@ export class Runner {
   }
 
   #stopAll(reason: StopReason): void {
+    this.#next.forget();
     for (const job of this.#running.values()) job.stop(reason);
   }
 
