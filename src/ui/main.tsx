@@ -2,7 +2,7 @@
 
 import { render } from "preact";
 import { loadSession } from "./client/client.ts";
-import { startRouting } from "./browser/route.ts";
+import { startRouting } from "./browser.ts";
 import { App } from "./page/app.tsx";
 
 const root = document.getElementById("app");

@@ -4,7 +4,7 @@
 import { type Signal, signal } from "@preact/signals";
 import { forgeryHeaders, NOT_FOUND, pause, refusal, send, statusOf, wordsOf } from "./client.ts";
 import type { Schemas } from "./schema.ts";
-import { announce } from "../browser/tab.ts";
+import { announce } from "../browser.ts";
 
 /** What a media folder or the cache holds. */
 export type LibraryFile = Schemas["LibraryFile"];

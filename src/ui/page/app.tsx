@@ -12,11 +12,9 @@ import {
   wordsOf,
 } from "../client/client.ts";
 import { connection, follow } from "../client/events.ts";
-import { Button, Command } from "../part/controls.tsx";
-import { Banner, Empty } from "../part/message.tsx";
+import { Banner, Button, Command, Empty } from "../part/controls.tsx";
 import { clock } from "../part/shown.tsx";
-import { announced, nameTab } from "../browser/tab.ts";
-import { addressOf, place } from "../browser/route.ts";
+import { addressOf, announced, nameTab, place } from "../browser.ts";
 import { pageOf, PAGES } from "./pages.tsx";
 
 /** The frame of every page, or the sign-in while there is no session. */

@@ -2,7 +2,7 @@
 // what draws it.
 
 import type { ComponentType } from "preact";
-import type { PageProps } from "../browser/route.ts";
+import type { PageProps } from "../browser.ts";
 import { HostsPage } from "./hosts/hosts.tsx";
 import { ImagesPage } from "./images/images.tsx";
 import { ReleasePage } from "./images/release.tsx";

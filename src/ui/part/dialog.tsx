@@ -3,8 +3,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { wordsOf } from "../client/client.ts";
-import { Button, Command } from "./controls.tsx";
-import { Banner } from "./message.tsx";
+import { Banner, Button, Command } from "./controls.tsx";
 
 interface DialogProps {
   readonly title: string;

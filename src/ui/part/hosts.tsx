@@ -5,7 +5,7 @@ import type { JSX } from "preact";
 import { useEffect } from "preact/hooks";
 import { read, wordsOf } from "../client/client.ts";
 import type { Schemas } from "../client/schema.ts";
-import { place, setQuery } from "../browser/route.ts";
+import { place, setQuery } from "../browser.ts";
 
 type StoreHost = Schemas["ListedHost"];
 

@@ -2,8 +2,7 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { type Call, mayChange } from "../client/client.ts";
-import { cliOf, curlOf } from "../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange } from "../client/client.ts";
 import {
   BOOT_ENDINGS,
   clearUploads,
@@ -16,9 +15,8 @@ import {
   uploadProblem,
   uploads,
 } from "../client/uploads.ts";
-import { Button } from "./controls.tsx";
+import { Banner, Button } from "./controls.tsx";
 import { Dialog, Terminal } from "./dialog.tsx";
-import { Banner } from "./message.tsx";
 import { bytesText, Progress, spanText } from "./shown.tsx";
 
 interface UploadBoxProps {

@@ -3,15 +3,13 @@
 import { signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Call, mayChange, read, send, wordsOf } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange, read, send, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { announce, nameTab } from "../../browser/tab.ts";
-import { Button } from "../../part/controls.tsx";
+import { announce, nameTab } from "../../browser.ts";
+import { Banner, Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
 import { HOSTS_READ_MS } from "../../part/hosts.tsx";
-import { Banner } from "../../part/message.tsx";
 import { spanText, Uuid } from "../../part/shown.tsx";
 
 type ListedHost = Schemas["ListedHost"];

@@ -3,15 +3,12 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Call, mayChange, send } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Button } from "../../part/controls.tsx";
+import { Banner, Button, Empty } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
 import { bytesText, clock, isThere, Progress, Time } from "../../part/shown.tsx";
-import { announce, nameTab } from "../../browser/tab.ts";
-import { place, setQuery } from "../../browser/route.ts";
+import { announce, nameTab, place, setQuery } from "../../browser.ts";
 import { type Distro, openIndexView } from "./index_view.ts";
 
 /** How fresh the index is, and what it has. */

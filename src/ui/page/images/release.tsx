@@ -2,12 +2,9 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { cliOf, curlOf } from "../../client/curl.ts";
-import { Button, Copy } from "../../part/controls.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
+import { Banner, Button, Copy, Empty } from "../../part/controls.tsx";
 import { Badge, bytesText, DIGEST_CHARS, isThere, Progress } from "../../part/shown.tsx";
-import { announce, nameTab } from "../../browser/tab.ts";
-import type { PageProps } from "../../browser/route.ts";
+import { announce, nameTab, type PageProps } from "../../browser.ts";
 import { Aliases, EndOfLife } from "./images.tsx";
 import {
   artifactNameOf,
@@ -20,7 +17,7 @@ import {
   openRelease,
 } from "./index_view.ts";
 import { useSignal } from "@preact/signals";
-import { type Call, mayChange, send } from "../../client/client.ts";
+import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { Dialog } from "../../part/dialog.tsx";
 import { progressText } from "../job/log.tsx";

@@ -3,12 +3,10 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { isCancelable, isRetryable, type JobState } from "../../../domain/job/state.ts";
-import { type Call, mayChange, send } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import { Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
-import { announce } from "../../browser/tab.ts";
-import { go } from "../../browser/route.ts";
+import { announce, go } from "../../browser.ts";
 import type { JobView } from "./job_view.ts";
 
 /** What the agent's rules look at. */

@@ -3,12 +3,10 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { Button, Tabs } from "../../part/controls.tsx";
+import { Banner, Button, Tabs } from "../../part/controls.tsx";
 import { HostFact } from "../../part/hosts.tsx";
-import { Banner } from "../../part/message.tsx";
 import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
-import { announce, nameTab, useStateAnnounced } from "../../browser/tab.ts";
-import type { PageProps } from "../../browser/route.ts";
+import { announce, nameTab, type PageProps, useStateAnnounced } from "../../browser.ts";
 import { keepLive } from "../../client/events.ts";
 import { Actions } from "./actions.tsx";
 import { Reason } from "./reason.tsx";

@@ -1,9 +1,8 @@
 // The banner of a job: why it failed, or why it does not run, and what comes next.
 
 import type { JSX } from "preact";
-import { cliOf } from "../../client/curl.ts";
-import { Command } from "../../part/controls.tsx";
-import { Banner, type BannerKind } from "../../part/message.tsx";
+import { cliOf } from "../../client/client.ts";
+import { Banner, type BannerKind, Command } from "../../part/controls.tsx";
 import { exactText, shortUuid, Time } from "../../part/shown.tsx";
 import type { JobView } from "./job_view.ts";
 

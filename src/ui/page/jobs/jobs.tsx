@@ -3,15 +3,12 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
-import { mayChange, read } from "../../client/client.ts";
-import { cliOf, RUN_WORDS } from "../../client/curl.ts";
-import { Button, Tabs } from "../../part/controls.tsx";
+import { cliOf, mayChange, read, RUN_WORDS } from "../../client/client.ts";
+import { Banner, Button, Empty, Tabs } from "../../part/controls.tsx";
 import { HostName, hostsChanged, HostSelect, hostsError, useHosts } from "../../part/hosts.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
 import { Badge, clock, durationOf, REASONS, spanText, Time, Uuid } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
-import { place, setQuery } from "../../browser/route.ts";
+import { nameTab, place, setQuery } from "../../browser.ts";
 import { Selection } from "./selection.tsx";
 import { FILTER_KEYS, type JobList, type JobSummary, openJobList, STATES } from "./job_list.ts";
 

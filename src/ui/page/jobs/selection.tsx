@@ -2,12 +2,10 @@
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { type Call, send, wordsOf } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
-import { Button } from "../../part/controls.tsx";
+import { type Call, cliOf, curlOf, send, wordsOf } from "../../client/client.ts";
+import { Banner, Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
-import { announce } from "../../browser/tab.ts";
-import { Banner } from "../../part/message.tsx";
+import { announce } from "../../browser.ts";
 import { canCancel, canRetry } from "../job/actions.tsx";
 import { type JobSummary, readFitting } from "./job_list.ts";
 

@@ -1,12 +1,11 @@
 // What can be done about a file of the library. The operator's own files are never removed.
 
 import type { JSX } from "preact";
-import { type Call, mayChange, send } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import { Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
 import { bytesText } from "../../part/shown.tsx";
-import { announce } from "../../browser/tab.ts";
+import { announce } from "../../browser.ts";
 import { type LibraryFile, libraryPath } from "../../client/uploads.ts";
 import { checkCallOf, isBootable, mediumPathOf, type OpenLibrary } from "./library_list.ts";
 

@@ -3,15 +3,12 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { mayChange } from "../../client/client.ts";
-import { cliOf } from "../../client/curl.ts";
-import { Button, Copy } from "../../part/controls.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
+import { cliOf, mayChange } from "../../client/client.ts";
+import { Banner, Button, Copy, Empty } from "../../part/controls.tsx";
 import { Rows } from "../../part/rows.tsx";
 import { Badge, bytesText, clock, DIGEST_CHARS, Progress, shortUuid } from "../../part/shown.tsx";
 import { UploadBox, UploadCommands, UploadLines } from "../../part/upload.tsx";
-import { nameTab } from "../../browser/tab.ts";
-import { place, setQuery } from "../../browser/route.ts";
+import { nameTab, place, setQuery } from "../../browser.ts";
 import { isUnderWay, type LibraryFile, uploads } from "../../client/uploads.ts";
 import { type FileAction, FileActions, FileDialog } from "./actions.tsx";
 import { ARRIVING, type MediaLibrary, type OpenLibrary, openLibrary } from "./library_list.ts";

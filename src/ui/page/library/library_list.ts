@@ -6,7 +6,7 @@ import { type Call, read, send, wordsOf } from "../../client/client.ts";
 import { follow, type JobEvent, type MediaEvent } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 import { clock } from "../../part/shown.tsx";
-import { announce } from "../../browser/tab.ts";
+import { announce } from "../../browser.ts";
 import type { LibraryFile } from "../../client/uploads.ts";
 
 /** The files of the library. */

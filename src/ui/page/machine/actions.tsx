@@ -2,11 +2,10 @@
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
-import { type Call, mayChange, send } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import { Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";
-import { announce } from "../../browser/tab.ts";
+import { announce } from "../../browser.ts";
 import type { MachineView } from "./machine_view.ts";
 
 type Action = "boot" | "stop" | "reboot" | "eject" | "delete";

@@ -3,13 +3,11 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import type { Schemas } from "../../client/schema.ts";
-import { Button } from "../../part/controls.tsx";
+import { Banner, Button } from "../../part/controls.tsx";
 import { Disks, Nics, sizeText } from "../../part/device.tsx";
 import { HostFact } from "../../part/hosts.tsx";
-import { Banner } from "../../part/message.tsx";
 import { JobLines, MachineBadge, REASONS, Time, Uuid } from "../../part/shown.tsx";
-import { nameTab, useStateAnnounced } from "../../browser/tab.ts";
-import type { PageProps } from "../../browser/route.ts";
+import { nameTab, type PageProps, useStateAnnounced } from "../../browser.ts";
 import { Actions, nameOf } from "./actions.tsx";
 import { Console } from "./console.tsx";
 import { currentJob, type MachineView, openMachineView, targetOf } from "./machine_view.ts";

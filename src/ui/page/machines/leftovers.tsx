@@ -3,10 +3,8 @@
 import { signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { place } from "../../browser/route.ts";
-import { announce } from "../../browser/tab.ts";
-import { type Call, mayChange, read, send, wordsOf } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { announce, place } from "../../browser.ts";
+import { type Call, cliOf, curlOf, mayChange, read, send, wordsOf } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { Button } from "../../part/controls.tsx";
 import { Dialog } from "../../part/dialog.tsx";

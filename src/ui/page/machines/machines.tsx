@@ -2,9 +2,8 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { mayChange, readAged, wordsOf } from "../../client/client.ts";
-import { cliOf, CREATE_WORDS } from "../../client/curl.ts";
-import { Button, Tabs } from "../../part/controls.tsx";
+import { cliOf, CREATE_WORDS, mayChange, readAged, wordsOf } from "../../client/client.ts";
+import { Banner, Button, Empty, Tabs } from "../../part/controls.tsx";
 import { addressesText, sizeText } from "../../part/device.tsx";
 import {
   HostName,
@@ -15,11 +14,9 @@ import {
   readHosts,
   useHosts,
 } from "../../part/hosts.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
 import { Rows } from "../../part/rows.tsx";
 import { clock, MachineBadge, machineStateText, Time, Uuid } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
-import { place, setQuery } from "../../browser/route.ts";
+import { nameTab, place, setQuery } from "../../browser.ts";
 import { signal } from "@preact/signals";
 import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";

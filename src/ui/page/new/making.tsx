@@ -2,10 +2,9 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { Banner } from "../../part/message.tsx";
+import { Banner } from "../../part/controls.tsx";
 import { Badge, clock, durationOf, Progress, spanText } from "../../part/shown.tsx";
-import { announce, nameTab } from "../../browser/tab.ts";
-import { go } from "../../browser/route.ts";
+import { announce, go, nameTab } from "../../browser.ts";
 import { type JobView, openJobView } from "../job/job_view.ts";
 import { Log, progressText } from "../job/log.tsx";
 import { Reason } from "../job/reason.tsx";

@@ -4,11 +4,9 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { read, wordsOf } from "../../client/client.ts";
-import { cliOf } from "../../client/curl.ts";
+import { cliOf, read, wordsOf } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Command } from "../../part/controls.tsx";
-import { Banner } from "../../part/message.tsx";
+import { Banner, Command } from "../../part/controls.tsx";
 import { bytesText } from "../../part/shown.tsx";
 import { UploadBox, UploadLines } from "../../part/upload.tsx";
 import { isUnderWay, type Upload } from "../../client/uploads.ts";

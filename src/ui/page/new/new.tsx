@@ -3,15 +3,12 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { mayChange, wordsOf } from "../../client/client.ts";
-import { cliOf, CREATE_WORDS, curlOf } from "../../client/curl.ts";
+import { cliOf, CREATE_WORDS, curlOf, mayChange, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
-import { Button } from "../../part/controls.tsx";
+import { Banner, Button, Empty } from "../../part/controls.tsx";
 import { Terminal } from "../../part/dialog.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
 import { bytesText } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
-import { go, place } from "../../browser/route.ts";
+import { go, nameTab, place } from "../../browser.ts";
 import { type Bounds, firstRequest, readBounds } from "./bounds.ts";
 import { brandOf } from "./devices.tsx";
 import {

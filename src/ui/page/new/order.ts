@@ -4,7 +4,7 @@
 import { signal } from "@preact/signals";
 import { type Call, fieldErrorsOf, pause, send, statusOf, wordsOf } from "../../client/client.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
-import { announce } from "../../browser/tab.ts";
+import { announce } from "../../browser.ts";
 import type { Draft } from "./draft.ts";
 import type { JsonObject } from "./json_text.ts";
 

@@ -3,12 +3,10 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { mayChange } from "../../client/client.ts";
-import { cliOf, RUN_WORDS } from "../../client/curl.ts";
-import { Copy } from "../../part/controls.tsx";
+import { cliOf, mayChange, RUN_WORDS } from "../../client/client.ts";
+import { Banner, Copy, Empty } from "../../part/controls.tsx";
 import { sizeText } from "../../part/device.tsx";
 import { HostBefore, hostsChanged } from "../../part/hosts.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
 import {
   Badge,
   durationOf,
@@ -18,7 +16,7 @@ import {
   spanText,
   Time,
 } from "../../part/shown.tsx";
-import { nameTab } from "../../browser/tab.ts";
+import { nameTab } from "../../browser.ts";
 import { type JobList, type JobSummary, openJobList, STATES } from "../jobs/job_list.ts";
 import { HostFacts } from "./host_facts.tsx";
 import { type HostPage, modeText, openHostView } from "./host_view.ts";

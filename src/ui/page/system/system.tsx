@@ -3,16 +3,13 @@
 import { signal, useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Call, mayChange, read, wordsOf } from "../../client/client.ts";
+import { type Call, cliOf, curlOf, mayChange, read, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
-import { Banner } from "../../part/message.tsx";
 import { Time } from "../../part/shown.tsx";
-import { announce, nameTab } from "../../browser/tab.ts";
 import { modeText } from "../overview/host_view.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
-import { Button, Command, Copy } from "../../part/controls.tsx";
-import { place, setQuery } from "../../browser/route.ts";
+import { Banner, Button, Command, Copy } from "../../part/controls.tsx";
+import { announce, nameTab, place, setQuery } from "../../browser.ts";
 import { Terminal } from "../../part/dialog.tsx";
 
 /** The agent as it describes itself, read at the start and after it has read its settings again. */

@@ -2,13 +2,10 @@
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
-import { type Call, send, wordsOf } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
-import { Button } from "../../part/controls.tsx";
+import { type Call, cliOf, curlOf, send, wordsOf } from "../../client/client.ts";
+import { Banner, Button } from "../../part/controls.tsx";
 import { Terminal } from "../../part/dialog.tsx";
-import { Banner } from "../../part/message.tsx";
-import { announce } from "../../browser/tab.ts";
-import { go } from "../../browser/route.ts";
+import { announce, go } from "../../browser.ts";
 import type { ParamField, Workflow } from "./workflow_view.ts";
 
 interface RunFormProps {

@@ -3,16 +3,13 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Call, mayChange, send, wordsOf } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
+import { type Call, cliOf, curlOf, mayChange, send, wordsOf } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Button } from "../../part/controls.tsx";
+import { Banner, type BannerKind, Button, Empty } from "../../part/controls.tsx";
 import { Dialog, Terminal } from "../../part/dialog.tsx";
-import { Banner, type BannerKind, Empty } from "../../part/message.tsx";
 import { isThere, JobLines, spanText, Uuid } from "../../part/shown.tsx";
 import { Source } from "../job/source.tsx";
-import { announce, nameTab } from "../../browser/tab.ts";
-import { go, type PageProps } from "../../browser/route.ts";
+import { announce, go, nameTab, type PageProps } from "../../browser.ts";
 import { RunForm } from "./run_form.tsx";
 import {
   openWorkflow,

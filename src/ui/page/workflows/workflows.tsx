@@ -3,13 +3,10 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { type Call, mayChange, send, wordsOf } from "../../client/client.ts";
-import { cliOf, curlOf } from "../../client/curl.ts";
-import { Button } from "../../part/controls.tsx";
-import { Banner, Empty } from "../../part/message.tsx";
+import { type Call, cliOf, curlOf, mayChange, send, wordsOf } from "../../client/client.ts";
+import { Banner, Button, Empty } from "../../part/controls.tsx";
 import { Uuid } from "../../part/shown.tsx";
-import { announce, nameTab } from "../../browser/tab.ts";
-import { go, place, setQuery } from "../../browser/route.ts";
+import { announce, go, nameTab, place, setQuery } from "../../browser.ts";
 import {
   CREATE_WORDS,
   openWorkflowList,
