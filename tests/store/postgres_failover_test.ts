@@ -130,6 +130,40 @@ failoverTest(
   },
 );
 
+postgresTest(
+  "while a standby that counts for commits is away, writes are refused, reads go on, and few sessions wait",
+  () =>
+    withFolder(async (folder) => {
+      const server = await startPostgres(folder);
+      await server.sql("CREATE DATABASE fleet");
+      const options = { url: server.url("fleet"), deadlineMs: 1_000 };
+      await migrateSharedDatabase({ ...options, deadlineMs: 60_000 });
+      const local = await openSqliteStore(":memory:");
+      const store = await openPostgresStore(local, { ...options, ...OUTAGE, host: HOST });
+      const standby = async (sql: string) => {
+        await server.sql(`ALTER SYSTEM ${sql}`);
+        await server.sql("SELECT pg_reload_conf()");
+      };
+      const create = (number: number) => store.jobs.create(jobOf(number)).catch(() => undefined);
+      try {
+        await run(store, jobOf(1));
+        await standby("SET synchronous_standby_names = 'gone'");
+        await until("a commit to wait", async () => await create(2) === undefined);
+        for (let number = 3; number < 9; number++) assertEquals(await create(number), undefined);
+        assertEquals((await present(store)).execution, "running");
+        const waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        assert(Number(await server.sql(waiting)) <= 2);
+        await standby("RESET synchronous_standby_names");
+        await until("writes to be taken again", () => create(9));
+        assertEquals((await present(store, uuidOf<JobUuid>(2))).execution, "queued");
+      } finally {
+        await store.close();
+        await local.close();
+        await server.stop();
+      }
+    }),
+);
+
 failoverTest(
   "with a standby that lags, what it has not received is lost, and a task whose result is lost runs again",
   async ({ store, first, standby, takeOver }) => {

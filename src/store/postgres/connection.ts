@@ -297,6 +297,7 @@ export class SharedDatabase {
         await client.query(`SELECT pg_notify('${CHANNEL}', $1)`, [notice]);
       }
       committing = true;
+      // The server ends one commit with a notice at a time: while one waits for a standby, no session of another piles up.
       await client.query(`NOTIFY ${CHANNEL}; COMMIT`);
       this.reach.heard();
     } catch (error) {
