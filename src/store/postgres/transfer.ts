@@ -213,7 +213,8 @@ async function insertJob(
   for (const key of job.keys) {
     // Another host may have used it.
     const made = await insert(tx, "idempotency_keys", { ...key, job_id }, "key");
-    await tx.run("UPDATE jobs SET kept = kept + $2 WHERE id = $1", job_id, made);
+    // An update that changes nothing would count as a move of the job.
+    if (made > 0) await tx.run("UPDATE jobs SET kept = kept + 1 WHERE id = $1", job_id);
   }
   return [job_id];
 }
