@@ -144,6 +144,36 @@ postgresTest(
 );
 
 postgresTest(
+  "the dry run of a machine of another host is that host's own",
+  () =>
+    withPair(async ({ one, other, start }) => {
+      const server_uuid = await hostOf(other);
+      await other.stop();
+      await start("other", ["--ram-mib-max", "512"]);
+      const check = (machine: JsonObject) =>
+        one.post("/agent/v1/machines", {
+          machine,
+          media: { path: "installer.iso" },
+          server_uuid,
+          dry_run: true,
+        });
+      const possible = await until("its host to answer", async () => {
+        const answer = await check(MACHINE);
+        return answer.status === 200 ? answer.body : undefined;
+      });
+      assertEquals((possible.medium as JsonObject).name, "installer.iso");
+      const refused = await check({ ...MACHINE, ram: 1024 });
+      assertEquals(refused.status, 409);
+      assertMatch(
+        String(refused.body.message),
+        /^Cannot do this on host simulated: .*from 1 to 512/,
+      );
+      assertEquals((refused.body.errors as JsonObject[])[0]?.field, "machine.ram");
+      assertEquals((await one.get("/jobs")).headers.get("x-count"), "0");
+    }),
+);
+
+postgresTest(
   "the list is filtered by host, and media of another host are listed and removed through any agent",
   () =>
     withPair(async ({ one, other }) => {

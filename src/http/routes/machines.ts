@@ -26,7 +26,8 @@ import {
   requireConsole,
 } from "../../domain/machine/action.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
-import { hostNamedBy, hostOf } from "../../store/host_store.ts";
+import { hostNamedBy, hostOf, type ListedHost } from "../../store/host_store.ts";
+import { forwardTo } from "../peers/forwarding.ts";
 import { seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
@@ -100,11 +101,12 @@ async function postMachine(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
-  const { request, server, dryRun: isDry, elsewhere } = await readMachineBody(body, context);
+  const { request, server, dryRun: isDry, other } = await readMachineBody(body, context);
   if (isDry) {
-    if (elsewhere) throw checkedElsewhere();
+    if (other !== undefined) return await dryRunElsewhere(c, body, other, context);
     return c.json(await dryRun(request, { ...context.machines, store: context.store }));
   }
+  const elsewhere = other !== undefined;
   // parseMachineBody accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
   return started(c, await machineJobs.start(request, idempotency, { server, elsewhere }));
@@ -118,18 +120,29 @@ async function postMachine(
 async function readMachineBody(
   body: unknown,
   { store, machines, hostUuid }: MachinesContext,
-): Promise<ReturnType<typeof parseMachineBody> & { readonly elsewhere: boolean }> {
+): Promise<ReturnType<typeof parseMachineBody> & { readonly other: ListedHost | undefined }> {
   const { server } = placeOf(isJsonObject(body) ? body : {});
   const action = "Cannot create a machine";
   const host = server === undefined ? undefined : await hostOf(server, store, action, SERVER_PARAM);
-  const elsewhere = host !== undefined && host.uuid !== hostUuid;
-  return { ...parseMachineBody(body, elsewhere ? WIDEST_POLICY : machines.policy), elsewhere };
+  const other = host?.uuid === hostUuid ? undefined : host;
+  const policy = other === undefined ? machines.policy : WIDEST_POLICY;
+  return { ...parseMachineBody(body, policy), other };
 }
 
-function checkedElsewhere(): AgentError {
-  const message =
-    `Cannot check a machine of another host: expected the agent of that host, or no dry_run`;
-  return invalidArgument(SERVER_PARAM, message);
+/** Has the host that is to make a machine check its request. @throws {AgentError} as forwardTo() */
+async function dryRunElsewhere(
+  c: Context<HttpEnv>,
+  body: unknown,
+  host: ListedHost,
+  context: MachinesContext,
+): Promise<Response> {
+  if (c.get("caller")?.kind === "host") {
+    throw invalidArgument(SERVER_PARAM, "Cannot check a machine: it is for another host than this");
+  }
+  // It was read, and is sent as it is understood.
+  const { url, method, headers, signal } = c.req.raw;
+  c.req.raw = new Request(url, { method, headers, signal, body: JSON.stringify(body) });
+  return await forwardTo(c, host, context);
 }
 
 async function postAction(
