@@ -27,6 +27,7 @@ const TESTS: Readonly<Record<string, (browser: OpenBrowser) => Promise<void>>> =
   "jobs and machines show their hosts, and are filtered by them": showHosts,
   "a machine of another host is shown with its screen and stopped, and errors name a host that is away":
     showRemote,
+  "a machine is ordered for another host, which checks the order": orderElsewhere,
   "what is left on another host is shown with it, and dropped": showLeftover,
 };
 for (const [name, test] of Object.entries(TESTS)) {
@@ -35,13 +36,16 @@ for (const [name, test] of Object.entries(TESTS)) {
   else browserTest(`${name} [needs postgres]`, test);
 }
 
-/** Two hosts with a medium; gz02 can be called by the other. */
-function withMedium(run: Parameters<typeof withHosts>[0]): Promise<void> {
+/** Two hosts with a medium; gz02 can be called by the other. @param flags of gz02 */
+function withMedium(
+  run: Parameters<typeof withHosts>[0],
+  flags: readonly string[] = [],
+): Promise<void> {
   return withFolder(async (media) => {
     await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
     await withHosts(run, (name, port) => [
       ...["--media-dir", media],
-      ...(name === "gz02" ? ["--address", `http://127.0.0.1:${port}`] : []),
+      ...(name === "gz02" ? ["--address", `http://127.0.0.1:${port}`, ...flags] : []),
     ]);
   });
 }
@@ -154,6 +158,36 @@ function showRemote(browser: OpenBrowser): Promise<void> {
     await page.locator("h1 .badge", { hasText: "stopped" }).waitFor();
     await browser.closePages();
   });
+}
+
+function orderElsewhere(browser: OpenBrowser): Promise<void> {
+  return withMedium(async ({ one, other }) => {
+    const { page } = await browser.open(`${one.url}/ui/new?path=installer.iso`, {
+      tolerated: /status of 409/,
+    });
+    const field = (label: string) => page.getByLabel(label, { exact: true });
+    await field("Name").fill("web2");
+    await field("Memory, MiB").fill("256");
+    await field("Size, MiB of disk 0").fill("1024");
+    await field("Host").selectOption("gz02");
+    await page.getByText("media, networks and bounds here are of this agent").waitFor();
+    await expectSoundAtAllWidths(page, "a new machine for another host");
+    await page.setViewportSize(WIDE);
+    // Only the other host refuses as much.
+    await field("Virtual CPUs").fill("9");
+    await page.getByRole("button", { name: "Check", exact: true }).click();
+    await page.locator(".field-error", { hasText: "from 1 to 8" }).waitFor();
+    await field("Virtual CPUs").fill("2");
+    await page.getByRole("button", { name: "Check", exact: true }).click();
+    await page.getByText("It boots installer.iso").waitFor();
+    await page.getByRole("button", { name: "Create web2" }).click();
+    await page.locator(".screen-state-connected").waitFor();
+    await page.locator(".facts", { hasText: "gz02" }).waitFor();
+    const path = new URL(page.url()).pathname.replace("/ui/", "/agent/v1/");
+    const { alias, vcpus, host } = (await other.get(path)).body;
+    assertEquals([alias, vcpus, host], ["web2", 2, "gz02"]);
+    await browser.closePages();
+  }, ["--vcpus-max", "8"]);
 }
 
 function showLeftover(browser: OpenBrowser): Promise<void> {

@@ -66,28 +66,38 @@ export function useHosts(): readonly StoreHost[] {
   return hosts.value.length > 1 ? hosts.value : [];
 }
 
+/** A host as a choice: its name, or its uuid where the name is not its alone, and what is shown. */
+interface HostChoice {
+  readonly key: string;
+  readonly label: string;
+}
+
+/** The hosts to choose from; none where this one is alone. */
+export function useHostChoices(): readonly HostChoice[] {
+  const several = useHosts();
+  return several.map(({ uuid, name, state }) => ({
+    key: several.filter((host) => host.name === name).length === 1 ? name : uuid,
+    label: state === "connected" ? name : `${name}, ${state}`,
+  }));
+}
+
 /** Chooses the host that a list is narrowed to; nothing where there is only one. */
 export function HostSelect(): JSX.Element | null {
   const several = useHosts();
+  const choices = useHostChoices();
   const chosen = place.value.query.get("host") ?? "";
   if (several.length === 0 && chosen === "") return null;
-  const keyOf = ({ uuid, name }: StoreHost) =>
-    several.filter((host) => host.name === name).length === 1 ? name : uuid;
-  const known = several.find(({ uuid, name }) => uuid === chosen || name === chosen);
+  const at = several.findIndex(({ uuid, name }) => uuid === chosen || name === chosen);
   return (
     <label>
       <span>Host</span>
       <select
-        value={known === undefined ? chosen : keyOf(known)}
+        value={choices[at]?.key ?? chosen}
         onChange={(event) => setQuery({ host: event.currentTarget.value })}
       >
         <option value="">any</option>
-        {several.map((host) => (
-          <option key={host.uuid} value={keyOf(host)}>
-            {host.state === "connected" ? host.name : `${host.name}, ${host.state}`}
-          </option>
-        ))}
-        {chosen !== "" && known === undefined && <option value={chosen}>{chosen}</option>}
+        {choices.map(({ key, label }) => <option key={key} value={key}>{label}</option>)}
+        {chosen !== "" && at === -1 && <option value={chosen}>{chosen}</option>}
       </select>
     </label>
   );

@@ -139,12 +139,14 @@ export function NumberField(props: FieldProps & { bound: Bound; step?: number })
 export function ChoiceField(
   props: FieldProps & {
     readonly words: readonly string[];
+    /** What is shown for a word that is not shown as it is. */
+    readonly shown?: ReadonlyMap<string, string>;
     /** What no value means; without it there has to be one. */
     readonly none?: string;
     readonly onChange?: (value: string) => void;
   },
 ): JSX.Element {
-  const { form: { draft }, path, words, none, onChange } = props;
+  const { form: { draft }, path, words, shown, none, onChange } = props;
   const value = fieldText(valueAt(draft.request.value, path));
   const known = value === "" || words.includes(value) ? words : [...words, value];
   return (
@@ -159,7 +161,7 @@ export function ChoiceField(
         }}
       >
         {(none !== undefined || value === "") && <option value="">{none ?? "Choose"}</option>}
-        {known.map((word) => <option key={word} value={word}>{word}</option>)}
+        {known.map((word) => <option key={word} value={word}>{shown?.get(word) ?? word}</option>)}
       </select>
     </Labelled>
   );

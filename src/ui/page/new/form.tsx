@@ -1,6 +1,7 @@
 // The form of a request: what most machines need. The rest is in the JSON beside it.
 
 import type { JSX } from "preact";
+import { useHostChoices } from "../../part/hosts.tsx";
 import type { Bounds } from "./bounds.ts";
 import { DiskFields, hintOf, NicFields } from "./devices.tsx";
 import { valueAt } from "./draft.ts";
@@ -27,6 +28,8 @@ export function RequestForm({ form, bounds, brand }: RequestFormProps): JSX.Elem
   );
 }
 
+const HOST = ["server_uuid"];
+
 /** Properties of the form that only one brand has, with what they are called. */
 const OWN: Readonly<Record<string, { readonly label: string; readonly none: string }>> = {
   cpu_type: { label: "CPU type", none: "qemu64" },
@@ -42,6 +45,7 @@ function MachineFields({ form, bounds, brand }: RequestFormProps): JSX.Element {
       <legend>Machine</legend>
       <div class="field-grid">
         <TextField form={form} path={["machine", "alias"]} label="Name" placeholder="web1" />
+        <HostField form={form} />
         <ChoiceField
           form={form}
           path={["machine", "brand"]}
@@ -86,6 +90,26 @@ function MachineFields({ form, bounds, brand }: RequestFormProps): JSX.Element {
         />
       </div>
     </fieldset>
+  );
+}
+
+/** The host that makes the machine; nothing where there is only one. */
+function HostField({ form }: { form: FormContext }): JSX.Element | null {
+  const choices = useHostChoices();
+  const chosen = valueAt(form.draft.request.value, HOST);
+  if (choices.length === 0 && chosen === undefined) return null;
+  return (
+    <ChoiceField
+      form={form}
+      path={HOST}
+      label="Host"
+      words={choices.map(({ key }) => key)}
+      shown={new Map(choices.map(({ key, label }) => [key, label]))}
+      none="that of this agent"
+      {...(chosen === undefined
+        ? {}
+        : { hint: "media, networks and bounds here are of this agent" })}
+    />
   );
 }
 
