@@ -2,12 +2,14 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, WorkflowUuid } from "../../src/domain/id.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
 import { textBytes } from "../../src/http/answer/text_answer.ts";
 import type { JobOrder, OrderOutcome, OrderRules } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { StoredText } from "../../src/store/stored_text.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
-import { create, JOB, kindsOf, present, type Test } from "./store_case.ts";
+import { claim, create, JOB, kindsOf, present, recordOf, type Test } from "./store_case.ts";
+import { at } from "../support/clocked_store.ts";
 
 const SHOWING = { wording: "document", now: T0, apart: false } as const;
 const RULES: OrderRules = {
@@ -55,6 +57,23 @@ export function orderTests(test: Test): void {
     const ordered = await present(store);
     const made = await create(store, jobOf(2, { ...fields, workflow, target: "/b" }));
     assertEquals({ ...ordered, uuid: made.uuid, target: "/b" }, made);
+  });
+
+  test("a job that was just queued waits for a slot, though its request came before", async (store) => {
+    const later = at(store, instantAfter(T0, 1));
+    await store.workflows.create(workflowOf());
+    const ordered = await later.jobs.order(orderOf(1), RULES);
+    assert(ordered.kind === "created");
+    const reasonOf = async (text: StoredText | undefined) => {
+      const { reason, next_run_at } = JSON.parse(await wholeText(text));
+      return [reason, next_run_at];
+    };
+    assertEquals(await reasonOf(ordered.text), ["waiting_for_slot", undefined]);
+    await later.jobs.recordTask(recordOf(await claim(later), { kind: "cb_wait" }));
+    const resume = { kind: "result", result: "OK" } as const;
+    const resumed = await later.jobs.resume(JOB, resume, SHOWING);
+    assert(resumed.kind === "changed");
+    assertEquals(await reasonOf(resumed.text), ["waiting_for_slot", undefined]);
   });
 
   test("order() is refused as create() is, and makes nothing then", async (store) => {

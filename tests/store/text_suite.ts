@@ -37,12 +37,13 @@ async function textOf(text: StoredText | undefined): Promise<string> {
   return read;
 }
 
-/** That the text of every job is what JSON.stringify makes of it. */
+/** That the text of every job is what JSON.stringify makes of it at an instant, where the clock stands from then on. */
 async function assertTexts(
   store: Store,
   wording: Wording = "document",
   now: Instant = T0,
 ): Promise<void> {
+  at(store, now);
   const showing = { ...DOCUMENT, wording, now };
   const jobs = (await store.jobs.list({})).map(({ job }) => job);
   const wires = jobs.map((job) => JSON.stringify(jobOnWire(job, wording, now)));

@@ -40,7 +40,7 @@ import {
   usedKeys,
 } from "./making.ts";
 import { lockState } from "./moves.ts";
-import { hostsOfJobs, jobText, textOfJob } from "./texts.ts";
+import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { JobCreation } from "../../columns.ts";
 
 /** The methods of the store that create jobs. @param host the uuid of this host */
@@ -216,7 +216,7 @@ async function placeOrders(
     const { uuid } = job;
     const showing = showingOf.get(uuid);
     if (showing === undefined) continue;
-    const text = textOfJob({ job, host: hosts.get(job.host) }, showing);
+    const text = textOfJob({ job, host: hosts.get(job.host) }, byClockOf(tx, showing));
     outcomes.set(uuid, { kind: "created", job: { uuid }, text });
   }
 }

@@ -33,7 +33,12 @@ export async function jobText(
   showing: Showing,
 ): Promise<StoredText | undefined> {
   const [shown] = await selectShown(tx, "uuid = $1", uuid);
-  return shown === undefined ? undefined : textOfJob(shown, showing);
+  return shown === undefined ? undefined : textOfJob(shown, byClockOf(tx, showing));
+}
+
+/** The same by the clock of the database, from which the instants of its jobs are. */
+export function byClockOf({ now }: Transaction, showing: Showing): Showing {
+  return { ...showing, now };
 }
 
 /** The hosts of jobs that were just read, by their uuids. */
@@ -70,7 +75,7 @@ export async function jobTexts(
   const fit = rows.slice(0, fitting(rows));
   const jobs = await selectShown(tx, "id = ANY($1::bigint[])", fit.map(({ id }) => id));
   return {
-    texts: textsOf(jobs, showing),
+    texts: textsOf(jobs, byClockOf(tx, showing)),
     entries: fit.length,
     place: fit.at(-1)?.id,
     last: rows.length < limit && fit.length === rows.length,

@@ -255,7 +255,9 @@ function change(
   const error = also(row);
   writeMove(db, row, decision, now, ranMs, error);
   if (decision.ends) insertCallback(db, row, now);
-  return changedOf(db, { uuid, execution: executionOf(decision.to) }, showing);
+  // The job may have become due since the request came.
+  const shown = showing === undefined ? undefined : { ...showing, now };
+  return changedOf(db, { uuid, execution: executionOf(decision.to) }, shown);
 }
 
 /** The outcome of a change: the job as it is now, and its text if requested. */

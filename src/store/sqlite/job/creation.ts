@@ -135,11 +135,13 @@ function earlierOrder(
 function orderJob(
   db: Connection,
   whole: JobOrder,
-  { workflowBytesMax, needsTasks, showing }: OrderRules,
+  { workflowBytesMax, needsTasks, ...rules }: OrderRules,
   ready: PreparedWrite,
   now: Instant,
 ): OrderOutcome | Unread {
   const { workflow_uuid, ...order } = whole;
+  // By the instant at which the job may run at the earliest, which is later than that of the request.
+  const showing = { ...rules.showing, now };
   const earlier = earlierOrder(db, whole, showing);
   if (earlier !== undefined) return earlier;
   // A repeated call finds its job even when the workflow was changed or deleted.
