@@ -61,7 +61,9 @@ export const some: Same<Exclude<Declared, "vnc.wait">, CapabilityName> = true;
   const { problems, text } = await typeProblems({ "names.ts": names });
   // The last line shows that the one before it would be refused as well.
   const last = names.split("\n").length - 1;
-  assertEquals(problems, [{ file: "names.ts", line: last, code: "TS2322" }], text);
+  // The protocol takes types from files of the agent, which has names that a task has not.
+  const own = problems.filter(({ file }) => file === "names.ts");
+  assertEquals(own, [{ file: "names.ts", line: last, code: "TS2322" }], text);
 });
 
 const DISK = {
