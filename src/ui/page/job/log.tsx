@@ -74,24 +74,36 @@ function useEnd(
   last: number | undefined,
 ): (event: Scroll) => void {
   const top = useRef(0);
+  const size = useRef("");
   const toEnd = () => {
     if (follows.value && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   };
   useEffect(toEnd, [last, follows.value]);
   // A window of another size breaks the lines elsewhere, and its end moves.
   useEffect(() => {
-    if (box.current === null) return;
-    const observer = new ResizeObserver(toEnd);
-    observer.observe(box.current);
+    const { current } = box;
+    if (current === null) return;
+    const observer = new ResizeObserver(() => {
+      size.current = sizeOf(current);
+      toEnd();
+    });
+    observer.observe(current);
     return () => observer.disconnect();
   }, []);
-  return ({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+  return ({ currentTarget }) => {
+    // The browser moved it, for a size that the observer is about to hear of.
+    if (sizeOf(currentTarget) !== size.current) return;
+    const { scrollHeight, scrollTop, clientHeight } = currentTarget;
     const atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
     // Only a person goes up and away from the end; whatever else moves it leaves the switch alone.
     if (atEnd) follows.value = true;
     else if (scrollTop < top.current) follows.value = false;
     top.current = scrollTop;
   };
+}
+
+function sizeOf({ clientWidth, clientHeight }: HTMLElement): string {
+  return `${clientWidth} ${clientHeight}`;
 }
 
 type Scroll = Event & { readonly currentTarget: HTMLElement };
