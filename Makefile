@@ -42,6 +42,7 @@ ui: dist/ui.json ## bundle the web console for a program that runs from source
 
 dist/ui.json: .toolchain/ready $(UI_SOURCES)
 	@$(DENO) run --quiet --cached-only -A vendors/ui.ts
+	@touch $@
 
 build: dist/zonewright ## make the single binary dist/zonewright
 

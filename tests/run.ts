@@ -6,144 +6,19 @@
 
 import { fromFileUrl, join, relative } from "@std/path";
 import { NODES } from "../vendors/pins.ts";
+import { ALSO_ON_NODE, CHAOS, FIRST, LONG, NODE_LATER, ON_SOURCE } from "./lists.ts";
 import { nodePath } from "./support/each_node.ts";
 
 const ROOT = fromFileUrl(new URL("..", import.meta.url));
 
-/** Files and folders of tests that kill, flood, fill and load agents, or drive many machines. */
-const LONG: readonly string[] = [
-  "tests/capabilities/host_room_test.ts",
-  "tests/capabilities/host_turns_test.ts",
-  "tests/capabilities/policy_test.ts",
-  "tests/capabilities/vmadm_test.ts",
-  "tests/chaos/",
-  "tests/cli/completion_shell_test.ts",
-  "tests/cli/workflow_try_test.ts",
-  "tests/cli/workflow_types_test.ts",
-  "tests/doctor/shared_store_test.ts",
-  "tests/host/simulator_boot_test.ts",
-  "tests/host/simulator_fault_test.ts",
-  "tests/host/simulator_qemu_test.ts",
-  "tests/host/ssh_command_test.ts",
-  "tests/host/ssh_failure_test.ts",
-  "tests/host/vmadm_faults_test.ts",
-  "tests/host/vmadm_host_test.ts",
-  "tests/host/vnc_test.ts",
-  "tests/host/zone_root_race_test.ts",
-  "tests/host/zone_root_test.ts",
-  "tests/http/document_1_fields_test.ts",
-  "tests/http/head_test.ts",
-  "tests/http/hostile_connections_test.ts",
-  "tests/http/machine_life_test.ts",
-  "tests/http/odd_requests_test.ts",
-  "tests/http/openapi_examples_test.ts",
-  "tests/http/slow_clients_test.ts",
-  "tests/journeys/away_test.ts",
-  "tests/journeys/builtin_jobs_test.ts",
-  "tests/journeys/console_relay_test.ts",
-  "tests/journeys/console_secrets_test.ts",
-  "tests/journeys/demo_test.ts",
-  "tests/journeys/events_test.ts",
-  "tests/journeys/fleet_run_test.ts",
-  "tests/journeys/fleet_test.ts",
-  "tests/journeys/host_test.ts",
-  "tests/journeys/hosts_test.ts",
-  "tests/journeys/hygiene_test.ts",
-  "tests/journeys/machine_test.ts",
-  "tests/journeys/outage_test.ts",
-  "tests/journeys/own_index_test.ts",
-  "tests/journeys/peers_test.ts",
-  "tests/journeys/shared_backup_test.ts",
-  "tests/journeys/shared_secrets_test.ts",
-  "tests/journeys/ssh_test.ts",
-  "tests/journeys/standstill_test.ts",
-  "tests/journeys/stop_test.ts",
-  "tests/journeys/store_transfer_test.ts",
-  "tests/journeys/tail_test.ts",
-  "tests/journeys/two_versions_test.ts",
-  "tests/journeys/upload_test.ts",
-  "tests/limits/",
-  "tests/mirror/download_fault_test.ts",
-  "tests/mirror/hostile_unpacking_test.ts",
-  "tests/mirror/sync_fault_kinds_test.ts",
-  "tests/mirror/sync_rollback_test.ts",
-  "tests/sandbox/escapes_test.ts",
-  "tests/sandbox/guest_owner_test.ts",
-  "tests/sandbox/hostile_agent_test.ts",
-  "tests/sandbox/layers_test.ts",
-  "tests/sandbox/node_wall_test.ts",
-  "tests/sandbox/self_test_test.ts",
-  "tests/service/upgrade_test.ts",
-  "tests/store/outage_test.ts",
-  "tests/store/postgres_failover_test.ts",
-  "tests/store/postgres_migration_test.ts",
-  "tests/store/postgres_readers_test.ts",
-  "tests/store/postgres_sessions_test.ts",
-  "tests/store/postgres_store_test.ts",
-  "tests/trial_test.ts",
-  "tests/ui/library_test.ts",
-  "tests/ui/cut_stream_test.ts",
-  "tests/ui/host_pages_test.ts",
-  "tests/ui/leftovers_test.ts",
-  "tests/ui/machines_test.ts",
-  "tests/ui/many_jobs_test.ts",
-  "tests/ui/new_machine_test.ts",
-  "tests/ui/pages_test.ts",
-  "tests/ui/pictures_test.ts",
-  "tests/ui/several_hosts_test.ts",
-  "tests/vendors/node/",
-  "tests/workflows/artifact_test.ts",
-  "tests/workflows/interrupted_create_test.ts",
-  "tests/workflows/leftovers_test.ts",
-  "tests/workflows/outliving_call_test.ts",
-  "tests/workflows/power_loss_test.ts",
-  "tests/workflows/undo_test.ts",
-];
-/** Of these, what `make chaos` runs: loads and faults that say little in a minute, or need the machine alone. */
-const CHAOS: readonly string[] = [
-  "tests/chaos/call_memory_test.ts",
-  "tests/chaos/console_memory_test.ts",
-  "tests/chaos/endurance_test.ts",
-  "tests/chaos/event_readers_test.ts",
-  "tests/chaos/guest_messages_test.ts",
-  "tests/chaos/held_jobs_test.ts",
-  "tests/chaos/info_flood_test.ts",
-  "tests/chaos/io_error_test.ts",
-  "tests/chaos/log_memory_test.ts",
-  "tests/chaos/machine_kills_test.ts",
-  "tests/chaos/machine_leftovers_test.ts",
-  "tests/chaos/machine_power_loss_test.ts",
-  "tests/chaos/machine_saga_test.ts",
-  "tests/chaos/many_jobs_test.ts",
-  "tests/chaos/mirror_memory_test.ts",
-  "tests/chaos/reading_memory_test.ts",
-  "tests/chaos/sync_order_test.ts",
-];
 /** The program of a run, see support/agent_process.ts. */
 const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
 const SOURCE = { ZONEWRIGHT_TEST_PROGRAM: "source" };
-/** What also runs on the program from source, which `make run` starts. */
-const ON_SOURCE: readonly string[] = [
-  "tests/decoder/decoder_pool_test.ts",
-  "tests/journeys/jobs_test.ts",
-];
-/** What shows the whole program, but on a Node only in `make test-node`: much of it is shown there by other files. */
-const NODE_LATER: readonly string[] = [
-  "tests/cli/workflow_try_test.ts",
-  "tests/http/machine_life_test.ts",
-];
-/** What runs on each Node as well, though its tests are of whichever program a run is of. */
-const ALSO_ON_NODE: readonly string[] = [
-  "tests/chaos/event_stream_test.ts",
-  "tests/chaos/kill_points_test.ts",
-  "tests/chaos/two_agents_test.ts",
-  "tests/http/accept_loop_test.ts",
-];
-
-/** Long files wait for intervals of the agent more than they work: one file more than there are processors. */
-const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
-/** Tests of pages are the longest by themselves. They begin first, so that none is left to run alone at the end. */
-const FIRST = "tests/ui/";
+/**
+ * Files at a time: tests wait for processes and deadlines as well as they work, and the long ones more than the others.
+ */
+const AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
+const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 2) };
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
 /** Longest time in which no test may end, milliseconds: a run that hangs says so, names what hangs, and fails. */
@@ -154,6 +29,8 @@ const NAMING_MS = 10_000;
 const STRANGE = /The agent ended with code|"level":"error"|^error: |panicked/;
 /** Files that are named with their time at the end. */
 const SLOWEST = 15;
+/** Lines of the beginning and of the end of an error that are shown. */
+const DETAIL_LINES = 22;
 
 /** One test of the report. */
 interface Case {
@@ -183,10 +60,16 @@ async function testFiles(folder: string): Promise<string[]> {
 }
 
 function casesOf(report: string): Case[] {
-  const cases = report.matchAll(
-    /<testcase name="([^"]*)" classname="([^"]*)"([^>]*?)(?:\/>|>(.*?)<\/testcase>)/gs,
+  // The class of a test is the file that registered it, which may be one of support/; its suite is its own file.
+  const suites = report.matchAll(/<testsuite name="([^"]*)"[^>]*[^/]>(.*?)<\/testsuite>/gs);
+  return Array.from(suites).flatMap(([, place = "", inner = ""]) => casesOfSuite(place, inner));
+}
+
+function casesOfSuite(place: string, suite: string): Case[] {
+  const cases = suite.matchAll(
+    /<testcase name="([^"]*)" classname="[^"]*"([^>]*?)(?:\/>|>(.*?)<\/testcase>)/gs,
   );
-  return Array.from(cases, ([, name = "", place = "", attributes = "", inner = ""]) => ({
+  return Array.from(cases, ([, name = "", attributes = "", inner = ""]) => ({
     name: plain(name),
     place: plain(place),
     outcome: /<(failure|error)/.test(inner)
@@ -194,9 +77,18 @@ function casesOf(report: string): Case[] {
       : inner.includes("<skipped")
       ? "skipped"
       : "passed",
-    detail: plain(inner.replaceAll(/<[^>]*>/g, "")).trim(),
+    detail: shortened(plain(inner.replaceAll(/<[^>]*>/g, "")).trim()),
     seconds: Number(/ time="([\d.]+)"/.exec(attributes)?.[1] ?? 0),
   }));
+}
+
+/** An error without its middle, so that the last lines of a run hold what failed in it. */
+function shortened(detail: string): string {
+  const lines = detail.split("\n").filter((line) => line.trim() !== "");
+  const left = lines.length - 2 * DETAIL_LINES;
+  if (left <= 0) return lines.join("\n");
+  const [first, last] = [lines.slice(0, DETAIL_LINES), lines.slice(-DETAIL_LINES)];
+  return [...first, `(${left} lines left out)`, ...last].join("\n");
 }
 
 function plain(text: string): string {
@@ -324,10 +216,10 @@ async function runOnNode(version: string, files: readonly string[]): Promise<Run
   if (path === undefined) return [skippedRun([...files, ...ALSO_ON_NODE], version)];
   const env = { ZONEWRIGHT_TEST_PROGRAM: path };
   const words = `(on Node ${version})`;
-  return [
-    await run(files, { env, filter: words }),
-    await run(ALSO_ON_NODE, { env, suffix: ` ${words}` }),
-  ];
+  return await Promise.all([
+    run(files, { env, filter: words }),
+    run(ALSO_ON_NODE, { env: { ...env, DENO_JOBS: "1" }, suffix: ` ${words}` }),
+  ]);
 }
 
 function skippedRun(files: readonly string[], version: string): Run {
@@ -350,11 +242,11 @@ function printSlowest(runs: readonly Run[]): void {
 function printRuns(runs: readonly Run[], beganMs: number): void {
   const cases = runs.flatMap((one) => one.cases);
   const of = (outcome: Case["outcome"]) => cases.filter((test) => test.outcome === outcome);
+  for (const { name } of of("skipped")) console.log(`skipped: ${name}`);
+  printSlowest(runs);
   for (const { place, name, detail } of of("failed")) {
     console.log(`FAILED ${place}: ${name}\n${detail}\n`);
   }
-  for (const { name } of of("skipped")) console.log(`skipped: ${name}`);
-  printSlowest(runs);
   console.log(`${cases.length} tests in ${secondsSince(beganMs)} s`);
   // A run that ends without a report (a crash of the runner itself) has failed, whatever it counted.
   const crashed = runs.some(({ failed }) => failed) && of("failed").length === 0;
@@ -366,9 +258,12 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
 const [kind] = Deno.args;
 const began = performance.now();
 const found = await testFiles(join(ROOT, "tests"));
-const isFirst = (file: string) => file.startsWith(FIRST);
-const all = [...found.filter(isFirst), ...found.filter((file) => !isFirst(file))];
-for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE]) {
+const turnOf = (file: string) => {
+  const turn = FIRST.findIndex((path) => file.startsWith(path));
+  return turn === -1 ? FIRST.length : turn;
+};
+const all = found.toSorted((one, other) => turnOf(one) - turnOf(other));
+for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE, ...FIRST]) {
   if (!all.some((file) => file.startsWith(path))) throw new Error(`There is no ${path}`);
 }
 const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
@@ -379,7 +274,7 @@ printRuns(await runsOf(kind), began);
 async function runsOf(kind = "short"): Promise<Run[]> {
   const ofBoth = await filesOfBoth(all);
   if (kind === "node") return await runOnNodes(ofBoth);
-  if (kind !== "long") return [await run(short, { env: BINARY })];
+  if (kind !== "long") return [await run(short, { env: { ...BINARY, ...AT_ONCE } })];
   return [
     await run(full, { env: { ...BINARY, ...LONG_AT_ONCE } }),
     await run(ON_SOURCE, { env: SOURCE, filter: "(from source)" }),

@@ -37,9 +37,12 @@ export async function packUi(path = PACKED_UI): Promise<void> {
   try {
     const packed = pack(await bundledFiles(folder), await stylesText());
     await Deno.mkdir(join(ROOT, "dist"), { recursive: true });
-    // Tests that run at the same time make the same file.
+    const text = `${JSON.stringify(packed)}\n`;
+    // Tests make it as well: what is built of it is not to be built again for the same bytes.
+    if (await Deno.readTextFile(path).catch(() => "") === text) return;
+    // Those that run at the same time make the same file.
     const part = `${path}.${crypto.randomUUID()}`;
-    await Deno.writeTextFile(part, `${JSON.stringify(packed)}\n`);
+    await Deno.writeTextFile(part, text);
     await Deno.rename(part, path);
   } finally {
     await Deno.remove(folder, { recursive: true });

@@ -103,7 +103,8 @@ postgresTest(
       const acts = {
         name: "acts",
         chain: [{
-          body: "(job, cb) => sleep(1000).then(() => info({ acted: true })).then(() => cb())",
+          // Long enough to be stopped before, and over before its host counts as away.
+          body: "(job, cb) => sleep(3000).then(() => info({ acted: true })).then(() => cb())",
         }],
       };
       const job = await newJob(one, "/a", "running", acts);

@@ -40,9 +40,7 @@ eachProgram(
         process.stderr.pipeThrough(new TextDecoderStream()).pipeTo(sink()),
       ]);
       try {
-        await until("the tour", () => shown.includes("Look around"), 120_000).catch((error) => {
-          throw new Error(`${error}\n${shown}`);
-        });
+        await until(() => `the tour:\n${shown}`, () => shown.includes("Look around"));
         const port = Number(/^vnc +127\.0\.0\.1:(\d+)/m.exec(shown)?.[1]);
         const url = /curl (http:\S+)\/stats/.exec(shown)?.[1];
         const machines = `${url}/agent/v1/machines`;

@@ -154,10 +154,7 @@ programTest("make", "README.md: make run makes a machine; the other targets exis
     make.stderr.pipeThrough(new TextDecoderStream()).pipeTo(sink()),
   ]);
   try {
-    await until("the tour", () => shown.includes("Any VNC client can open"), 120_000)
-      .catch((error) => {
-        throw new Error(`${error}\n${shown}`);
-      });
+    await until(() => `the tour:\n${shown}`, () => shown.includes("Any VNC client can open"));
   } finally {
     await new Deno.Command("kill", { args: ["-INT", "--", `-${make.pid}`] }).output();
     await make.status;

@@ -65,7 +65,9 @@ eachProgram(
         assertEquals(await first.stop(), 0);
         closeRequest();
       }
-      assertEquals(first.log().split('"task ended"').length - 1, 1);
+      // On a busy machine it may be another one than the first.
+      const [, stopping = ""] = first.log().split('"agent stopping"');
+      assertEquals(stopping.split('"task ended"').length - 1, 1, first.log());
       assert(!first.log().includes('"job lost"'));
     }),
 );

@@ -7,6 +7,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { type SelfCommand, selfCommand, type WalledSelf } from "../../src/runtime/executable.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 import { cannotRefuse, majorOf, optionsOf, reservedDataBytes } from "../../vendors/node/options.ts";
+import { endOfLog, onFailure } from "./failure.ts";
 import { until, withDeadline } from "./until.ts";
 
 /** A way to start the program. */
@@ -181,6 +182,7 @@ export async function startAgentProcess(
   );
   let exited = false;
   let isClosed = false;
+  onFailure(() => `The agent at ${stateDir} logged at last:\n${endOfLog(logged)}`);
   const ended = process.status.then(async ({ code }) => {
     await reading;
     exited = true;
@@ -225,7 +227,7 @@ export async function startAgentProcess(
     get: (path) => call(ask, "GET", path),
     post: (path, body = {}) => call(ask, "POST", path, body),
     fetch: ask,
-    job: (uuid, ...executions) => jobWhen(ask, uuid, executions, () => logged),
+    job: (uuid, ...executions) => jobWhen(ask, uuid, executions),
     simulate: (...args) =>
       runProgram(program, ["simulate", "--state", join(stateDir, "simulator"), ...args]),
     kill: async () => void await end("SIGKILL"),
@@ -277,16 +279,14 @@ async function jobWhen(
   ask: Ask,
   uuid: string,
   executions: readonly string[],
-  log: () => string,
 ): Promise<JsonObject> {
-  try {
-    return await until(`job ${uuid} to be ${executions.join(" or ")}`, async () => {
-      const { body } = await call(ask, "GET", `/jobs/${uuid}`);
-      return executions.includes(String(body.execution)) ? body : undefined;
-    });
-  } catch (error) {
-    throw new Error(`${error}\n${log()}`);
-  }
+  let last: unknown;
+  const words = () => `job ${uuid} to be ${executions.join(" or ")}, and it is ${last}`;
+  return await until(words, async () => {
+    const { body } = await call(ask, "GET", `/jobs/${uuid}`);
+    last = body.execution;
+    return executions.includes(String(last)) ? body : undefined;
+  });
 }
 
 /** Fails when the simulated host holds anything that belongs to no finished machine. */

@@ -1,10 +1,15 @@
 // Waiting in tests: for a condition, with a deadline, never for a time.
 
+import { explained } from "./failure.ts";
+
 const POLL_MS = 5;
 
-/** Asks again until the answer is neither undefined, null nor false, and returns it. */
+/**
+ * Asks again until the answer is neither undefined, null nor false, and returns it.
+ * @param what it waits for; a function says it in the end
+ */
 export async function until<T>(
-  what: string,
+  what: string | (() => string),
   ask: () => T | Promise<T>,
   deadlineMs = 180_000,
 ): Promise<NonNullable<Exclude<T, false>>> {
@@ -16,7 +21,8 @@ export async function until<T>(
     }
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
-  throw new Error(`Gave up after ${deadlineMs} ms waiting for ${what}`);
+  const words = typeof what === "string" ? what : what();
+  throw new Error(`Gave up after ${deadlineMs} ms waiting for ${words}`);
 }
 
 /** What a promise brings, or an error when it does not come in time. */
@@ -51,7 +57,7 @@ async function removed(folder: string): Promise<boolean> {
 export async function withFolder<T>(run: (folder: string) => Promise<T>): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-test-" });
   try {
-    return await run(folder);
+    return await explained(() => run(folder));
   } finally {
     await until("the folder to be removed", () => removed(folder));
   }

@@ -5,17 +5,24 @@ import { assertEquals } from "@std/assert";
 import axe from "axe-core";
 import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { PACKED_UI, packUi } from "../../vendors/ui.ts";
+import { programOfRun } from "../support/agent_process.ts";
+import { explained, onFailure } from "../support/failure.ts";
 import { programTest, requireProgram } from "../support/program.ts";
 import { withDeadline } from "../support/until.ts";
 
 const BROWSER = "chromium";
 /** Milliseconds in which what a test waits for has to come. */
 export const DEADLINE_MS = 180_000;
+/** Milliseconds in which a page says what it shows: one that hangs does not say it. */
+const SHOWN_MS = 5_000;
+/** Characters of that. */
+const SHOWN_CHARACTERS = 1_500;
 
-/** A page, and what it should not have done so far. */
+/** A page, what it should not have done so far, and what it showed at last. */
 interface WatchedPage {
   readonly page: Page;
   readonly faults: string[];
+  shown: string;
 }
 
 /** How a page is opened. */
@@ -33,14 +40,15 @@ export interface OpenBrowser {
 
 /** Registers a test that needs the browser; at its end no page may have a fault. */
 export function browserTest(name: string, fn: (browser: OpenBrowser) => Promise<void>): void {
-  programTest(BROWSER, name, () => withBrowser(fn));
+  programTest(BROWSER, name, () => explained(() => withBrowser(fn)));
 }
 
 /** Addresses of single things, which may go while a page shows them. */
 const GONE = /\/agent\/v1\/(?:machines|jobs)\/[0-9a-f-]{36}$/;
 
 async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise<void> {
-  await packUi(PACKED_UI);
+  // The binary and the file for Node carry theirs.
+  if (programOfRun().name === "source") await packUi(PACKED_UI);
   const executablePath = requireProgram(BROWSER);
   if (executablePath === undefined) throw new Error(`${BROWSER} went away`);
   // The sandbox of the browser needs a user of its own; it only sees pages of this test.
@@ -55,21 +63,38 @@ async function withBrowser(fn: (browser: OpenBrowser) => Promise<void>): Promise
       async open(url, { tolerated, ...options } = {}) {
         const context = await browser.newContext(options);
         context.setDefaultTimeout(DEADLINE_MS);
-        const watched = { page: await context.newPage(), faults: [] };
+        const watched = { page: await context.newPage(), faults: [], shown: "" };
         watch(watched, new URL(url).origin, tolerated);
         opened.push(watched);
+        onFailure(() => accountOf(watched));
         await watched.page.goto(url);
         return watched;
       },
       async closePages() {
+        await Promise.all(opened.map(noteShown));
         // A browser that has crashed has none any more; what the test waited for says so.
         await Promise.allSettled(browser.contexts().map((context) => context.close()));
       },
     });
   } finally {
+    await Promise.all(opened.map(noteShown));
     await browser.close();
   }
   assertEquals(opened.flatMap(({ faults }) => faults), []);
+}
+
+/** Notes what a page shows while it is open. */
+async function noteShown(watched: WatchedPage): Promise<void> {
+  const { page } = watched;
+  if (page.isClosed()) return;
+  const asking = page.evaluate("document.body.innerText") as Promise<string>;
+  const text = await withDeadline(asking, SHOWN_MS, () => "the text of a page").catch(String);
+  const words = text.trim().replaceAll(/\s*\n\s*/g, " | ").slice(0, SHOWN_CHARACTERS);
+  watched.shown = `${page.url()} showed: ${words}`;
+}
+
+function accountOf({ shown, faults }: WatchedPage): string {
+  return [shown, ...faults.map((fault) => `The page's console: ${fault}`)].join("\n");
 }
 
 function watch({ page, faults }: WatchedPage, origin: string, tolerated?: RegExp): void {

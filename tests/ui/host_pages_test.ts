@@ -191,7 +191,7 @@ browserTest(
       await page.getByRole("searchbox").fill("retention nobody has");
       await page.getByText("No setting fits").waitFor();
       await page.getByRole("button", { name: "Examine the host" }).click();
-      await page.getByText("Examined").waitFor({ timeout: 120_000 });
+      await page.getByText("Examined").waitFor();
       await page.getByRole("region", { name: "Doctor" }).getByText("store", { exact: true })
         .waitFor();
     }),
@@ -241,7 +241,7 @@ browserTest(
       await look(`/ui/workflows/${workflow}`, ".job-line");
       await look("/ui/system?settings=all", ".settings li");
       await page.getByRole("button", { name: "Examine the host" }).click();
-      await page.getByText("Examined").waitFor({ timeout: 120_000 });
+      await page.getByText("Examined").waitFor();
       await expectSoundAtAllWidths(page, "doctor");
     }, DEV),
 );

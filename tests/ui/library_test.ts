@@ -144,7 +144,9 @@ browserTest(
       const { page } = await browser.open(`${agent.url}/ui/library`, { tolerated: CUT });
       await page.getByRole("row").filter({ hasText: ISO }).waitFor();
       const session = await page.context().newCDPSession(page);
-      const limits = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: MIB };
+      // Slow enough for all that is done meanwhile.
+      const rate = MIB / 4;
+      const limits = { offline: false, latency: 0, downloadThroughput: -1, uploadThroughput: rate };
       await session.send("Network.enable");
       await session.send("Network.emulateNetworkConditions", limits);
       await giveLarge(page, agent.stateDir, "slow.iso", 30 * MIB);

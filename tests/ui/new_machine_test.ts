@@ -10,7 +10,13 @@ import { programOfRun } from "../support/agent_process.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until } from "../support/until.ts";
 import { newToken, withAgent } from "./agent.ts";
-import { browserTest, expectSoundAtAllWidths, findings, type OpenBrowser } from "./browser.ts";
+import {
+  browserTest,
+  DEADLINE_MS,
+  expectSoundAtAllWidths,
+  findings,
+  type OpenBrowser,
+} from "./browser.ts";
 
 const NAME = "web1";
 /** The browser names each refusal on its console. */
@@ -196,7 +202,7 @@ browserTest(
         if (request.method() !== "POST") return await route.continue();
         keys.push(request.headers()["idempotency-key"]);
         // The agent takes it; its answer does not arrive.
-        const answer = await route.fetch();
+        const answer = await route.fetch({ timeout: DEADLINE_MS });
         if (keys.length === 1) await route.abort("connectionreset");
         else await route.fulfill({ response: answer });
       });

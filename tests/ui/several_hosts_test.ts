@@ -36,14 +36,15 @@ for (const [name, test] of Object.entries(TESTS)) {
   else browserTest(`${name} [needs postgres]`, test);
 }
 
-/** Two hosts with a medium; gz02 can be called by the other. @param flags of gz02 */
+/** Two hosts with a medium, which end after the pages; gz02 can be called by the other. @param flags of gz02 */
 function withMedium(
+  browser: OpenBrowser,
   run: Parameters<typeof withHosts>[0],
   flags: readonly string[] = [],
 ): Promise<void> {
   return withFolder(async (media) => {
     await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
-    await withHosts(run, (name, port) => [
+    await withHosts((hosts) => run(hosts).finally(() => browser.closePages()), (name, port) => [
       ...["--media-dir", media],
       ...(name === "gz02" ? ["--address", `http://127.0.0.1:${port}`, ...flags] : []),
     ]);
@@ -51,7 +52,7 @@ function withMedium(
 }
 
 function showHosts(browser: OpenBrowser): Promise<void> {
-  return withMedium(async ({ one, other }) => {
+  return withMedium(browser, async ({ one, other }) => {
     const { page } = await browser.open(`${one.url}/ui/machines`);
     await page.getByText("No host has machines").waitFor();
     const made = (await one.post("/agent/v1/machines", MAKING)).body;
@@ -81,7 +82,6 @@ function showHosts(browser: OpenBrowser): Promise<void> {
     await page.locator(".card", { hasText: "sleeps" }).getByText("gz02").waitFor();
     await expectSoundAtAllWidths(page, "overview of two hosts");
     await showAbsence(page, { one, other }, job);
-    await browser.closePages();
   });
 }
 
@@ -119,7 +119,7 @@ async function showAbsence(page: Page, { one, other }: Agents, job: string): Pro
 }
 
 function showRemote(browser: OpenBrowser): Promise<void> {
-  return withMedium(async ({ one, other, start }) => {
+  return withMedium(browser, async ({ one, other, start }) => {
     const made = (await other.post("/agent/v1/machines", MAKING)).body;
     await other.job(String(made.job_uuid), "success");
     // What the browser notes while the host is away.
@@ -156,12 +156,11 @@ function showRemote(browser: OpenBrowser): Promise<void> {
     await untilHost(one, "gz02", "connected");
     await page.getByRole("button", { name: "Try again" }).click();
     await page.locator("h1 .badge", { hasText: "stopped" }).waitFor();
-    await browser.closePages();
   });
 }
 
 function orderElsewhere(browser: OpenBrowser): Promise<void> {
-  return withMedium(async ({ one, other }) => {
+  return withMedium(browser, async ({ one, other }) => {
     const { page } = await browser.open(`${one.url}/ui/new?path=installer.iso`, {
       tolerated: /status of 409/,
     });
@@ -186,12 +185,11 @@ function orderElsewhere(browser: OpenBrowser): Promise<void> {
     const path = new URL(page.url()).pathname.replace("/ui/", "/agent/v1/");
     const { alias, vcpus, host } = (await other.get(path)).body;
     assertEquals([alias, vcpus, host], ["web2", 2, "gz02"]);
-    await browser.closePages();
   }, ["--vcpus-max", "8"]);
 }
 
 function showLeftover(browser: OpenBrowser): Promise<void> {
-  return withMedium(async ({ one, other }) => {
+  return withMedium(browser, async ({ one, other }) => {
     const { page } = await browser.open(`${one.url}/ui/machines`);
     await page.getByText("No host has machines").waitFor();
     await other.simulate("fault", "start_failure", "9");
@@ -212,6 +210,5 @@ function showLeftover(browser: OpenBrowser): Promise<void> {
     await page.getByRole("dialog").getByRole("button", { name: "Drop leftover" }).click();
     await line.waitFor({ state: "detached" });
     assertEquals((await one.get("/agent/v1/leftovers")).body.items, []);
-    await browser.closePages();
   });
 }

@@ -174,7 +174,7 @@ async function withSamples(
 ): Promise<void> {
   const executablePath = requireProgram("chromium");
   if (executablePath === undefined) throw new Error("There is no chromium");
-  await packUi(PACKED_UI);
+  if (programOfRun().name === "source") await packUi(PACKED_UI);
   await withFolder(async (temporary) => {
     const agent = await startAgentProcess(programOfRun(), `${temporary}/state`, ["--dev"]);
     // The sandbox of the browser needs a user of its own; it only sees pages of this agent.
