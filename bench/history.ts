@@ -11,7 +11,7 @@ import { claimJobs } from "../src/store/sqlite/job/claims.ts";
 import { insertJob } from "../src/store/sqlite/job/jobs.ts";
 import { countJobs, hasParam, listKeys, listRows } from "../src/store/sqlite/job/lists.ts";
 import { listSummaries } from "../src/store/sqlite/job/summaries.ts";
-import { selectFinished, selectMeasures, selectStats } from "../src/store/sqlite/job/stats.ts";
+import { selectFinished, selectMeasures, selectStats } from "../src/store/sqlite/job/counts.ts";
 import type { Execution } from "../src/domain/job/state.ts";
 import { fillWithJobs } from "./fill.ts";
 import { figure, tableLines } from "./numbers.ts";

@@ -70,7 +70,7 @@ const ROOMS: Record<string, readonly string[]> = {
     "host",
     "mirror",
     "agent",
-    "http/listen/tls.ts",
+    "http/listen/listener.ts",
   ],
   // The agent wires the rooms, so it may import any.
   agent: ["*"],

@@ -11,8 +11,12 @@ import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
 import { openPeers, type Peers } from "../http/peers/peers.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
-import { readTlsIdentity, type TlsIdentity } from "../http/listen/tls.ts";
-import { groupNumber, type SocketRights } from "../http/listen/listener.ts";
+import {
+  groupNumber,
+  readTlsIdentity,
+  type SocketRights,
+  type TlsIdentity,
+} from "../http/listen/listener.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { reportMachines } from "../machines/listing.ts";
 import type { Log } from "../metrics/log.ts";

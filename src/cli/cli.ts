@@ -135,7 +135,7 @@ function asksForJson(args: readonly string[]): boolean {
 const COMPLETE = "__complete";
 
 async function complete(words: readonly string[], terminal: Terminal): Promise<ExitCode> {
-  const { candidates } = await import("./complete.ts");
+  const { candidates } = await import("./completion.ts");
   const clientFor = (flags: ReadonlyMap<string, string>) =>
     openClient({
       address: agentAddress(flags.get("url"), flags.get("socket"), terminal),

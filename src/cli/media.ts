@@ -4,7 +4,7 @@ import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "./client/api_call.ts";
 import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
-import { SHA512_FLAG, typedDigest, typedMedium } from "./medium.ts";
+import { CANDIDATES_MAX, SHA512_FLAG, typedDigest, typedMedium } from "./client/named.ts";
 import {
   type Command,
   EXIT,
@@ -26,7 +26,6 @@ import { printable } from "./output/terminal.ts";
 import { CHECK_LEVELS } from "../domain/digest.ts";
 import { MEDIA_COMPRESSIONS, mediaKind } from "../domain/machine/media.ts";
 import { UPLOAD } from "./media_upload.ts";
-import { CANDIDATES_MAX } from "./client/named.ts";
 
 const MEDIUM_FLAGS: readonly Flag[] = [
   { name: "sha256", placeholder: "HEX", help: "expected digest of the file as downloaded" },

@@ -16,7 +16,7 @@ import {
 } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
-import { typedDigest } from "./medium.ts";
+import { typedDigest } from "./client/named.ts";
 import { sizeText } from "./output/printer.ts";
 import { bar, canMove, CLEAR_LINE, type Terminal } from "./output/terminal.ts";
 

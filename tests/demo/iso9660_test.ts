@@ -1,6 +1,10 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { type Content, contentOf } from "../../src/simulator/outside/content.ts";
-import { type IsoImage, isoImage } from "../../src/simulator/outside/iso9660.ts";
+import {
+  type Content,
+  contentOf,
+  type IsoImage,
+  isoImage,
+} from "../../src/simulator/outside/iso9660.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { readIso, readMemory } from "./iso_reader.ts";
 

@@ -1,5 +1,5 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { contentOf, digestsOf } from "../../src/simulator/outside/content.ts";
+import { contentOf, digestsOf } from "../../src/simulator/outside/iso9660.ts";
 import {
   SAMPLE_ISO,
   sampleDisk,

@@ -12,7 +12,7 @@ import {
   tokensCheck,
 } from "../../src/service/doctor/access.ts";
 import { diagnose, type Diagnosis, type HealthCheck } from "../../src/service/doctor/check.ts";
-import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { changeTokenFile, readTokenFile } from "../../src/state_dir/token_file.ts";
 import { makeCertificate, type TlsPaths } from "../http/tls_files.ts";
 import { programTest } from "../support/program.ts";

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { agentCheck } from "../../src/service/doctor/examination.ts";
 import { type App, listen } from "../../src/http/listen/server.ts";
-import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { makeCertificate } from "../http/tls_files.ts";
 import { programTest } from "../support/program.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/listen/server.ts";
-import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { T0 } from "../support/job.ts";
 import { programTest } from "../support/program.ts";

@@ -7,7 +7,7 @@ import {
   DEFAULT_CONNECTION_LIMITS,
 } from "../../src/http/listen/connection_watch.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
-import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";

@@ -10,7 +10,7 @@ import { sha256Hex } from "../../src/domain/digest.ts";
 import { T0, uuidOf } from "../support/job.ts";
 import { createApp } from "../../src/http/app.ts";
 import { listen } from "../../src/http/listen/server.ts";
-import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { programTest } from "../support/program.ts";
 import { until, withFolder } from "../support/until.ts";

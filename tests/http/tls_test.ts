@@ -4,7 +4,7 @@ import { AgentError, messageOf } from "../../src/domain/error.ts";
 import type { HttpEnv } from "../../src/http/context.ts";
 import { headChecked } from "../../src/http/request/head_check.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
-import { readTlsIdentity } from "../../src/http/listen/tls.ts";
+import { readTlsIdentity } from "../../src/http/listen/listener.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { programTest } from "../support/program.ts";

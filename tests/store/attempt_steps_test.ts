@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
-import { recordAttempt } from "../../src/store/sqlite/job/attempts.ts";
+import { recordAttempt } from "../../src/store/sqlite/job/log.ts";
 import { claimJobs } from "../../src/store/sqlite/job/claims.ts";
 import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import { recordTask } from "../../src/store/sqlite/job/changes.ts";

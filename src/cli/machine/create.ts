@@ -29,7 +29,7 @@ import {
 } from "../command/arguments.ts";
 import { isUuid } from "../../domain/id.ts";
 import { SERVER_PARAM } from "../../domain/job/job.ts";
-import { SHA512_FLAG, typedArtifact, typedDigest, typedMedium } from "../medium.ts";
+import { SHA512_FLAG, typedArtifact, typedDigest, typedMedium } from "../client/named.ts";
 import { readJsonFile, sizeText } from "../output/printer.ts";
 import { MACHINE_REQUEST_KEYS } from "../../domain/machine/machine.ts";
 

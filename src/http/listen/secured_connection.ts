@@ -8,7 +8,7 @@
 // cause that by trying all ports, so on Linux, where all of 127.0.0.0/8 is this host, the listener uses a
 // random address.
 
-import { isCallerGone } from "./listener.ts";
+import { isCallerGone, type TlsIdentity } from "./listener.ts";
 import { closeConnection, type ConnectionRelay, relayConnections } from "./connection_relay.ts";
 import {
   type ConnectionHandling,
@@ -16,7 +16,6 @@ import {
   type ServeConnection,
   type ServedConnection,
 } from "./runtime_connection.ts";
-import type { TlsIdentity } from "./tls.ts";
 
 /** The loopback address of every system. */
 const LOOPBACK = "127.0.0.1";

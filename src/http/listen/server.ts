@@ -17,12 +17,12 @@ import {
   OWNER_ONLY,
   placeText,
   type SocketRights,
+  type TlsIdentity,
 } from "./listener.ts";
 import { absent } from "../../runtime/regular_file.ts";
 import { errorResponse } from "../answer/error_response.ts";
 import { headAnswer } from "../request/request_id.ts";
 import { servesConnections } from "./runtime_connection.ts";
-import type { TlsIdentity } from "./tls.ts";
 import { openWatchedListener } from "./watched_listener.ts";
 
 /** The part of the application that a server needs; createApp() makes it. */

@@ -25,7 +25,7 @@ import { JOB_TAG } from "../../domain/policy.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import { selfCommand } from "../../runtime/executable.ts";
 import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
-import { readTlsIdentity } from "../../http/listen/tls.ts";
+import { readTlsIdentity } from "../../http/listen/listener.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/disk.ts";
 import {

@@ -2,8 +2,7 @@
 // images. All of them only print a few lines; none installs anything.
 
 import { AgentError } from "../../domain/error.ts";
-import { type Content, type ContentDigests, contentOf, digestsOf } from "./content.ts";
-import { isoImage } from "./iso9660.ts";
+import { type Content, type ContentDigests, contentOf, digestsOf, isoImage } from "./iso9660.ts";
 import { SECTOR_BYTES } from "./iso_record.ts";
 
 /** The path of the ISO image below the address of the sample upstream. */

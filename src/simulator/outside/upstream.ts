@@ -6,7 +6,7 @@ import { writeAll } from "../console/byte_reader.ts";
 import { basename, dirname, join } from "@std/path";
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Log } from "../../metrics/log.ts";
-import { type Content, digestsOf } from "./content.ts";
+import { type Content, digestsOf } from "./iso9660.ts";
 import { SAMPLE_ISO, type SampleFiles, sampleFiles } from "./sample_file.ts";
 import { entityTag, PUBLISHED_AT, sampleIndex } from "./sample_index.ts";
 

@@ -24,7 +24,7 @@ import {
 } from "../event_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { definitionOf } from "./job/rows.ts";
-import { summariesById } from "./job/summary_rows.ts";
+import { summariesById } from "./job/summaries.ts";
 import { fieldOf } from "./statements.ts";
 
 /** Events that one transaction numbers. */

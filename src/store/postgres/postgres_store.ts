@@ -12,21 +12,25 @@ import { SharedDatabase } from "./connection.ts";
 import { openHosts, openMachineReports } from "./hosts.ts";
 import { isUnanswered, type ServerOptions } from "./server.ts";
 import { numberEvents, openEvents } from "./events.ts";
-import { recordAttempt } from "./job/attempts.ts";
+import {
+  infoTexts,
+  insertInfo,
+  recordAttempt,
+  selectAttempts,
+  selectInfo,
+  selectLog,
+} from "./job/log.ts";
 import { openCallbacks } from "./job/callbacks.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
 import { claimJobs, claimsOf, readyJobs, selectNextDue } from "./job/claims.ts";
-import { foldCounts } from "./job/counts.ts";
+import { foldCounts, selectFinished, selectOldestReady, selectStats } from "./job/counts.ts";
 import { openJobCreation } from "./job/creation.ts";
 import { earlierJob } from "./job/making.ts";
-import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
 import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
 import { failUnwritten } from "./job/lost.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
-import { selectAttempts, selectLog } from "./job/log.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
 import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
-import { selectFinished, selectOldestReady, selectStats } from "./job/stats.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineHistories } from "./job/machines.ts";

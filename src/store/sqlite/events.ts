@@ -23,7 +23,7 @@ import {
 } from "../event_store.ts";
 import type { Connection } from "./connection.ts";
 import { definitionOf } from "./job/rows.ts";
-import { summariesById } from "./job/summary_rows.ts";
+import { summariesById } from "./job/summaries.ts";
 
 /** @throws {Error} when the payload exceeds its limit */
 export function insertEvent(db: Connection, { kind, payload }: OwnEvent, at: Instant): void {

@@ -39,15 +39,25 @@ import {
   unpackDocument,
   upsertDocument,
 } from "./local/index_documents.ts";
-import { recordAttempt } from "./job/attempts.ts";
-import { countsOfAll } from "./job/counts.ts";
+import {
+  infoTexts,
+  insertInfo,
+  recordAttempt,
+  selectAttempts,
+  selectInfo,
+  selectLog,
+} from "./job/log.ts";
+import {
+  countsOfAll,
+  selectFinished,
+  selectMeasures,
+  selectStats,
+  writeCheck,
+} from "./job/counts.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
 import { earlierJob, openJobCreation } from "./job/creation.ts";
-import { infoTexts, insertInfo, selectInfo } from "./job/info.ts";
-import { selectAttempts, selectLog } from "./job/log.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
-import { selectFinished, selectMeasures, selectStats, writeCheck } from "./job/stats.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";

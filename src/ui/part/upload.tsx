@@ -15,8 +15,7 @@ import {
   uploadProblem,
   uploads,
 } from "../client/uploads.ts";
-import { Banner, Button } from "./controls.tsx";
-import { Dialog, Terminal } from "./dialog.tsx";
+import { Banner, Button, Dialog, Terminal } from "./controls.tsx";
 import { bytesText, Progress, spanText } from "./shown.tsx";
 
 interface UploadBoxProps {

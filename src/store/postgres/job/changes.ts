@@ -25,7 +25,7 @@ import type { Showing } from "../../stored_text.ts";
 import type { Transaction, WriteKind } from "../connection.ts";
 import { canceledWord } from "../notices.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
-import { insertAttempt, insertInterrupted } from "./attempts.ts";
+import { insertAttempt, insertInterrupted } from "./log.ts";
 import { insertCallback } from "./callbacks.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import {

@@ -21,7 +21,7 @@ import {
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import { standingOf, type StateRow } from "../../rules.ts";
 import type { Showing } from "../../stored_text.ts";
-import { insertAttempt, insertInterrupted } from "./attempts.ts";
+import { insertAttempt, insertInterrupted } from "./log.ts";
 import { insertCallback } from "./callbacks.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";

@@ -1,10 +1,18 @@
-// Counts of jobs by execution, from the counters of counters.ts. Only the second in which a span of time
+// Counts of jobs by time and execution, from the counters of counters.ts. Only the second in which a span of time
 // begins is counted job by job, and the running jobs, which the counters have among the queued ones.
 
 import type { Instant } from "../../../domain/instant.ts";
-import type { Counts } from "../../stats.ts";
+import {
+  type Counts,
+  type HourOfJobs,
+  type JobStats,
+  statsFrom,
+  TURNS_MAX,
+  windowStarts,
+} from "../../stats.ts";
 import type { Connection } from "../connection.ts";
 import { COUNTED, counts, SPAN } from "../../columns.ts";
+import type { StoreMeasures } from "../../store.ts";
 
 type CountedRow = Readonly<Record<typeof COUNTED[number], number>>;
 
@@ -12,7 +20,7 @@ const SUMS = COUNTED.map((column) => `coalesce(sum(${column}), 0) AS ${column}`)
 const COLUMNS = COUNTED.join(", ");
 
 /** The jobs that were made since then. */
-export function countsSince(db: Connection, since: Instant): Counts {
+function countsSince(db: Connection, since: Instant): Counts {
   const row = db.row<CountedRow>(
     `SELECT ${SUMS} FROM (
        SELECT ${COLUMNS} FROM job_counts
@@ -62,4 +70,54 @@ function withRunning(db: Connection, row: CountedRow | undefined, since: string)
   if (row === undefined || found === undefined) throw new Error("Cannot count jobs: no row came");
   const { running } = found;
   return { ...row, running, queued: row.queued - running };
+}
+
+/** The jobs by time of creation and execution. */
+export function selectStats(db: Connection, now: Instant): JobStats {
+  const [hour, twoHours, day] = windowStarts(now);
+  const since = (start: Instant) => countsSince(db, start);
+  return statsFrom(countsOfAll(db), [since(hour), since(twoHours), since(day)]);
+}
+
+/** How jobs ended, per hour since then, oldest first; hours without jobs are left out. */
+export function selectFinished(db: Connection, since: Instant): HourOfJobs[] {
+  return db.rows<HourOfJobs>(
+    `SELECT substr(span, 2) || ':00:00.000Z' AS hour, succeeded, failed, canceled, retried FROM job_counts
+      WHERE span >= '${SPAN.hour}' || substr(?, 1, 13) AND span < '${SPAN.hour}:' ORDER BY span`,
+    since,
+  );
+}
+
+/**
+ * Reads the measurements.
+ * @throws {Error} when the database gives no row
+ */
+export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
+  const row = db.row<StoreMeasures>(
+    `SELECT
+       (SELECT min(claimable_at) FROM (
+          SELECT claimable_at FROM (
+            SELECT claimable_at FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id
+             LIMIT ${TURNS_MAX})
+          UNION ALL
+          SELECT claimable_at FROM (
+            -- Their time has come, but the runner has not looked yet.
+            SELECT claimable_at FROM jobs WHERE claimable_at <= ? AND turn IS NULL
+             ORDER BY claimable_at, id LIMIT 1))) AS oldest_ready_at,
+       (SELECT page_count FROM pragma_page_count) * page_size AS file_bytes,
+       (SELECT freelist_count FROM pragma_freelist_count) * page_size AS free_bytes
+     FROM pragma_page_size`,
+    now,
+  );
+  if (row === undefined) throw new Error("Cannot measure the store: no answer");
+  return row;
+}
+
+/** Writes a dummy row, to probe whether writes reach the disk. */
+export function writeCheck(db: Connection, now: Instant): void {
+  db.run(
+    `INSERT INTO write_checks (id, checked_at) VALUES (1, ?1)
+     ON CONFLICT (id) DO UPDATE SET checked_at = ?1`,
+    now,
+  );
 }

@@ -10,7 +10,7 @@ import { CLAIM_BYTES, standingOf, type StateRow } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { isCordoned } from "../host_rows.ts";
-import { insertInterrupted } from "./attempts.ts";
+import { insertInterrupted } from "./log.ts";
 import { selectExecution } from "./jobs.ts";
 import { STATE_COLUMNS, writeMove } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";

@@ -7,8 +7,7 @@ import { type Call, cliOf, curlOf, mayChange, read, send, wordsOf } from "../../
 import { follow } from "../../client/events.ts";
 import type { Schemas } from "../../client/schema.ts";
 import { announce, nameTab } from "../../browser.ts";
-import { Banner, Button } from "../../part/controls.tsx";
-import { Dialog } from "../../part/dialog.tsx";
+import { Banner, Button, Dialog } from "../../part/controls.tsx";
 import { HOSTS_READ_MS } from "../../part/hosts.tsx";
 import { spanText, Uuid } from "../../part/shown.tsx";
 

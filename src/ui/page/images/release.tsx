@@ -2,7 +2,7 @@
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { Banner, Button, Copy, Empty } from "../../part/controls.tsx";
+import { Banner, Button, Copy, Dialog, Empty } from "../../part/controls.tsx";
 import { Badge, bytesText, DIGEST_CHARS, isThere, Progress } from "../../part/shown.tsx";
 import { announce, nameTab, type PageProps } from "../../browser.ts";
 import { Aliases, EndOfLife } from "./images.tsx";
@@ -19,7 +19,6 @@ import {
 import { useSignal } from "@preact/signals";
 import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Dialog } from "../../part/dialog.tsx";
 import { progressText } from "../job/log.tsx";
 
 type OpenRelease = ReturnType<typeof openRelease>;

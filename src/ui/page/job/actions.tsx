@@ -4,8 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { isCancelable, isRetryable, type JobState } from "../../../domain/job/state.ts";
 import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
-import { Button } from "../../part/controls.tsx";
-import { Dialog } from "../../part/dialog.tsx";
+import { Button, Dialog } from "../../part/controls.tsx";
 import { announce, go } from "../../browser.ts";
 import type { JobView } from "./job_view.ts";
 

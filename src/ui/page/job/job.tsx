@@ -5,14 +5,23 @@ import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { Banner, Button, Tabs } from "../../part/controls.tsx";
 import { HostFact } from "../../part/hosts.tsx";
-import { Badge, clock, durationOf, Progress, spanText, Time, Uuid } from "../../part/shown.tsx";
+import {
+  Badge,
+  clock,
+  durationOf,
+  Json,
+  Progress,
+  Source,
+  spanText,
+  Time,
+  Uuid,
+} from "../../part/shown.tsx";
 import { announce, nameTab, type PageProps, useStateAnnounced } from "../../browser.ts";
 import { keepLive } from "../../client/events.ts";
 import { Actions } from "./actions.tsx";
 import { Reason } from "./reason.tsx";
 import { type JobView, type OpenJobView, openJobView } from "./job_view.ts";
 import { Log, progressText } from "./log.tsx";
-import { Json, Source } from "./source.tsx";
 import { Timeline } from "./task_lines.tsx";
 
 /** The page of a job, updated live. */

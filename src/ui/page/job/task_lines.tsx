@@ -5,10 +5,9 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { mayChange } from "../../client/client.ts";
 import { Button } from "../../part/controls.tsx";
-import { spanText, timeOfDay } from "../../part/shown.tsx";
+import { Json, Source, spanText, timeOfDay } from "../../part/shown.tsx";
 import { canRetry, RetryDialog } from "./actions.tsx";
 import type { JobView, WholeJob } from "./job_view.ts";
-import { Json, Source } from "./source.tsx";
 import type { Schemas } from "../../client/schema.ts";
 
 interface TimelineProps {

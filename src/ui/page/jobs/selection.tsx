@@ -3,8 +3,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { type Call, cliOf, curlOf, send, wordsOf } from "../../client/client.ts";
-import { Banner, Button } from "../../part/controls.tsx";
-import { Dialog } from "../../part/dialog.tsx";
+import { Banner, Button, Dialog } from "../../part/controls.tsx";
 import { announce } from "../../browser.ts";
 import { canCancel, canRetry } from "../job/actions.tsx";
 import { type JobSummary, readFitting } from "./job_list.ts";

@@ -3,8 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
-import { Button } from "../../part/controls.tsx";
-import { Dialog } from "../../part/dialog.tsx";
+import { Button, Dialog } from "../../part/controls.tsx";
 import { announce } from "../../browser.ts";
 import type { MachineView } from "./machine_view.ts";
 

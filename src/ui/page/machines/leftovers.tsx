@@ -6,8 +6,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { announce, place } from "../../browser.ts";
 import { type Call, cliOf, curlOf, mayChange, read, send, wordsOf } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Button } from "../../part/controls.tsx";
-import { Dialog } from "../../part/dialog.tsx";
+import { Button, Dialog } from "../../part/controls.tsx";
 import { HostName, isOfHost, useHosts } from "../../part/hosts.tsx";
 import { clock, shortUuid, Time, Uuid } from "../../part/shown.tsx";
 

@@ -5,8 +5,7 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { cliOf, CREATE_WORDS, curlOf, mayChange, wordsOf } from "../../client/client.ts";
 import { follow } from "../../client/events.ts";
-import { Banner, Button, Empty } from "../../part/controls.tsx";
-import { Terminal } from "../../part/dialog.tsx";
+import { Banner, Button, Empty, Terminal } from "../../part/controls.tsx";
 import { bytesText } from "../../part/shown.tsx";
 import { go, nameTab, place } from "../../browser.ts";
 import { type Bounds, firstRequest, readBounds } from "./bounds.ts";
@@ -20,7 +19,6 @@ import {
   textOf,
   valueAt,
 } from "./draft.ts";
-import { Editor, EDITOR_ID } from "./editor.tsx";
 import { idOf } from "./field.tsx";
 import { RequestForm } from "./form.tsx";
 import type { JsonObject } from "./json_text.ts";
@@ -295,5 +293,59 @@ function Commands({ order, draft }: { order: Order; draft: Draft }): JSX.Element
         curl={curlOf(dryRunOf(draft))}
       />
     </>
+  );
+}
+
+// The request as JSON, beside its form: what is typed here changes the form, and the other way round.
+
+/** The id of the text. */
+const EDITOR_ID = "request-json";
+const PROBLEM_ID = `${EDITOR_ID}-problem`;
+/** Lines of the text that are shown at least and at most. */
+const ROWS_MIN = 18;
+const ROWS_MAX = 44;
+
+/** The text, and where it breaks off. */
+function Editor({ draft, disabled }: { draft: Draft; disabled: boolean }): JSX.Element {
+  const box = useRef<HTMLTextAreaElement>(null);
+  const problem = draft.problem.value;
+  const lines = draft.text.value.split("\n").length;
+  const goThere = (at: number) => {
+    box.current?.focus();
+    box.current?.setSelectionRange(at, at + 1);
+  };
+  return (
+    <section class="request-json" aria-label="JSON">
+      <label for={EDITOR_ID}>Request as JSON</label>
+      <textarea
+        id={EDITOR_ID}
+        ref={box}
+        spellcheck={false}
+        autocomplete="off"
+        wrap="off"
+        rows={Math.min(Math.max(lines, ROWS_MIN), ROWS_MAX)}
+        disabled={disabled}
+        value={draft.text.value}
+        aria-invalid={problem !== undefined}
+        aria-describedby={problem === undefined ? undefined : PROBLEM_ID}
+        onInput={({ currentTarget }) => draft.edit(currentTarget.value)}
+      />
+      <div id={PROBLEM_ID} role="status">
+        {problem !== undefined && (
+          <>
+            <p class="field-error">{problem.message}</p>
+            <p class="hint">The form waits as it is until the JSON can be read.</p>
+          </>
+        )}
+      </div>
+      {problem !== undefined && (
+        <div class="request-json-actions">
+          {problem.at !== undefined && (
+            <Button onClick={() => goThere(problem.at ?? 0)}>Go there</Button>
+          )}
+          <Button onClick={draft.restore}>Back to the last that could be read</Button>
+        </div>
+      )}
+    </section>
   );
 }

@@ -18,8 +18,7 @@ import {
 } from "../../part/shown.tsx";
 import { nameTab } from "../../browser.ts";
 import { type JobList, type JobSummary, openJobList, STATES } from "../jobs/job_list.ts";
-import { HostFacts } from "./host_facts.tsx";
-import { type HostPage, modeText, openHostView } from "./host_view.ts";
+import { HostFacts, type HostPage, modeText, openHostView } from "./host_facts.tsx";
 import type { Schemas } from "../../client/schema.ts";
 
 /** Jobs that have not ended, as the API filters them. */

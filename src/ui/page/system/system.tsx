@@ -7,10 +7,9 @@ import { type Call, cliOf, curlOf, mayChange, read, wordsOf } from "../../client
 import { follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 import { Time } from "../../part/shown.tsx";
-import { modeText } from "../overview/host_view.ts";
-import { Banner, Button, Command, Copy } from "../../part/controls.tsx";
+import { modeText } from "../overview/host_facts.tsx";
+import { Banner, Button, Command, Copy, Terminal } from "../../part/controls.tsx";
 import { announce, nameTab, place, setQuery } from "../../browser.ts";
-import { Terminal } from "../../part/dialog.tsx";
 
 /** The agent as it describes itself, read at the start and after it has read its settings again. */
 function openSystem() {

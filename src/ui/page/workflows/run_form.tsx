@@ -3,8 +3,7 @@
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { type Call, cliOf, curlOf, send, wordsOf } from "../../client/client.ts";
-import { Banner, Button } from "../../part/controls.tsx";
-import { Terminal } from "../../part/dialog.tsx";
+import { Banner, Button, Terminal } from "../../part/controls.tsx";
 import { announce, go } from "../../browser.ts";
 import type { ParamField, Workflow } from "./workflow_view.ts";
 

@@ -5,10 +5,8 @@ import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Call, cliOf, curlOf, mayChange, send, wordsOf } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Banner, type BannerKind, Button, Empty } from "../../part/controls.tsx";
-import { Dialog, Terminal } from "../../part/dialog.tsx";
-import { isThere, JobLines, spanText, Uuid } from "../../part/shown.tsx";
-import { Source } from "../job/source.tsx";
+import { Banner, type BannerKind, Button, Dialog, Empty, Terminal } from "../../part/controls.tsx";
+import { isThere, JobLines, Source, spanText, Uuid } from "../../part/shown.tsx";
 import { announce, go, nameTab, type PageProps } from "../../browser.ts";
 import { RunForm } from "./run_form.tsx";
 import {

@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Call, cliOf, curlOf, mayChange, send, wordsOf } from "../../client/client.ts";
-import { Banner, Button, Empty } from "../../part/controls.tsx";
+import { Banner, Button, Empty, Terminal } from "../../part/controls.tsx";
 import { Uuid } from "../../part/shown.tsx";
 import { announce, go, nameTab, place, setQuery } from "../../browser.ts";
 import {
@@ -15,7 +15,6 @@ import {
   type Workflow,
 } from "./workflow_view.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Terminal } from "../../part/dialog.tsx";
 
 /** Every workflow; those that are part of the agent on request. */
 export function WorkflowsPage(): JSX.Element {
