@@ -170,7 +170,7 @@ async function assemble(
   const context = await withDecoders(started, { meters, stateDir: state.path });
   const guests = openGuests(context, state);
   const opened = await openWatchedStore(context, state, meters, broken);
-  const { store, followed, admission, own, key } = opened;
+  const { store, followed, admission, own, key, refusal } = opened;
   const emit = openEmitter(store, log);
   const emitHost: EmitHost = (change, detail) => emit(hostEvent(own.uuid, change, detail));
   const { transport, guard } = guardedTransport(await openHost(context, state.path));
@@ -180,7 +180,8 @@ async function assemble(
   const mirror = await openIndex(context, store, state.path, folders.all, { emit, meters });
   const { changes, changed } = openChanges(openAgentCallbacks(context, store));
   const rooms = { store, transport, vmadm, mirror, mediaDirs: folders.all, changed, admission };
-  const runner = await openRunner({ ...context, meters }, { ...rooms, guard }, state, guests);
+  const counted = { ...context, meters };
+  const runner = await openRunner(counted, { ...rooms, guard, refusal }, state, guests);
   context.opened("runner", () => runner.stop(DRAIN_MS));
   context.opened("notices", followJobs(store, runner, changed));
   removeLeftovers(context, store, vmadm, transport.host, runner);

@@ -16,6 +16,7 @@ import type { Mirror } from "../mirror/mirror.ts";
 import type { AgentContext, BareContext, Reloads } from "./context.ts";
 import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
+import type { JobDeps } from "../runner/running_job.ts";
 import { openGuestWatch } from "../sandbox/keeper.ts";
 import { openGuestOwners } from "../sandbox/process.ts";
 import { type GuestPool, openPool } from "../sandbox/pool.ts";
@@ -41,6 +42,7 @@ interface Rooms {
   readonly mediaDirs: readonly string[];
   /** What the store lets the host claim; everything unless given. */
   readonly admission?: Admission;
+  readonly refusal?: JobDeps["refusal"];
   /** Called when a job has changed. */
   readonly changed: (uuid: JobUuid) => void;
 }
@@ -91,6 +93,7 @@ export async function openRunner(
     monotonicMs: () => performance.now(),
     newUuid,
     retryCountsFirst: CONVENTIONS[config.compat.value].retryCountsFirst,
+    refusal: rooms.refusal,
     changed: rooms.changed,
     log,
   });

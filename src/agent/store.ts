@@ -1,13 +1,14 @@
 // The store of the agent: a file in its state folder, or beside it a database that agents share.
 
 import { join } from "@std/path";
-import { policyOf } from "../config/policy.ts";
+import { policyOf, takingOf } from "../config/policy.ts";
 import type { Config } from "../config/settings.ts";
 import { AgentError, invalidArgument, isAway, whileThere } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { type Admission, admissionOf } from "../domain/host.ts";
-import { type HostUuid, type NewUuid, randomUuid, type WorkflowUuid } from "../domain/id.ts";
+import { type HostUuid, type NewUuid, type WorkflowUuid } from "../domain/id.ts";
 import { DAY_SECONDS, MS_PER_SECOND, systemNow } from "../domain/instant.ts";
+import { refusalOf, type TakenJobs, takesAll, type Taking } from "../domain/job/taking.ts";
 import { readWorkflow, type Workflow, type WorkflowLimits } from "../domain/job/workflow.ts";
 import { FETCH_MEDIUM_WORKFLOW } from "../machines/media_jobs.ts";
 import { MACHINE_LIFE } from "../machines/workflows/machine_life.ts";
@@ -16,23 +17,17 @@ import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openSyncJournal } from "../mirror/sync/sync.ts";
 import { VERSION } from "../runtime/executable.ts";
+import type { JobDeps } from "../runner/running_job.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { untilDone } from "../runtime/waiting.ts";
-import { exists } from "../service/installation.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
 import {
   DATABASE_NAME,
   type HostKey,
   openHostKey,
-  readTransferMark,
-  removeTransferMark,
   requireJobsHere,
-  requireMoved,
   type StateDir,
-  takeStateDir,
-  type TransferMark,
-  writeTransferMark,
 } from "../state_dir/state_dir.ts";
 import { countedStore } from "../store/counted_store.ts";
 import type { ListedHost } from "../store/host_store.ts";
@@ -40,9 +35,7 @@ import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";
 import type { StoreRoles } from "../store/postgres/roles.ts";
 import type { ServerOptions } from "../store/postgres/server.ts";
-import type { TransferReport } from "../store/postgres/transfer.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
-import { openTransferRows } from "../store/sqlite/transfer_rows.ts";
 import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
 import type { AgentContext, Emit } from "./context.ts";
@@ -65,18 +58,21 @@ export async function openWatchedStore(
     readonly admission: Admission;
     readonly own: OwnHost;
     readonly key: HostKey | undefined;
+    readonly refusal: JobDeps["refusal"];
   }
 > {
-  const counted = countedStore(await openStore(context, state, broken), meters);
-  const { events, followed } = withFollowers(counted.events);
   const builtin = builtinWorkflows();
+  const taken = openTaking(context, builtin);
+  const counted = countedStore(await openStore(context, state, { broken, taken }), meters);
+  const { events, followed } = withFollowers(counted.events);
   const store = withOwnWorkflows({ ...counted, events }, builtin);
   // Nobody calls the agent of a store of its own.
   const key = store.machineReports === null ? undefined : await openHostKey(state.path);
   const { runner_id: uuid } = state.runner.life;
   const own = { uuid, name: hostName(context.config.host.value), generation: 0 };
   const join = async () => {
-    const host = await registerHost(context, store, state, key?.publicKey ?? null);
+    const known = { publicKey: key?.publicKey ?? null, taking: taken.taking };
+    const host = await registerHost(context, store, state, known);
     own.generation = host.generation;
     await store.workflows.putBuiltin(...builtin.values());
     return admissionOf(host);
@@ -84,8 +80,27 @@ export async function openWatchedStore(
   const joinAgain = openJoining(context, join, broken);
   const admission = await whileThere(join());
   if (admission === undefined) joinAgain();
+  // The others refuse by what is registered.
+  if (store.shared) context.follow(["policy"], joinAgain);
+  const refusal = refusalBy(taken, own);
   const joined = withRegistration(store, joinAgain);
-  return { store: joined, followed, admission: admission ?? "open", own, key };
+  return { store: joined, followed, admission: admission ?? "open", own, key, refusal };
+}
+
+/** Which jobs the host runs, as the configuration says now. */
+function openTaking(
+  { config, follow }: Pick<AgentContext, "config" | "follow">,
+  builtin: ReadonlyMap<string, Workflow>,
+): TakenJobs {
+  const taking = takingOf(config.policy);
+  follow(["policy"], (next) => void Object.assign(taking, takingOf(next.policy)));
+  return { taking, own: (uuid) => builtin.get(uuid) };
+}
+
+function refusalBy({ taking, own }: TakenJobs, { name }: OwnHost): JobDeps["refusal"] {
+  return (job) =>
+    takesAll(taking) ? undefined : refusalOf(taking, job, own(job.workflow_uuid))
+      .then((words) => words && `Cannot run the job: host ${name} ${words}`);
 }
 
 /** Has the host register again once the store does not know it. */
@@ -151,7 +166,7 @@ const JOIN_AGAIN_MS = 1_000;
 async function openStore(
   context: AgentContext,
   state: StateDir,
-  broken: (error: unknown) => void,
+  { broken, taken }: SharedPart,
 ): Promise<Store> {
   const { config, log, opened } = context;
   const committing = watchForDeath(config.failpoint.value, { dev: config.dev.value });
@@ -167,24 +182,31 @@ async function openStore(
   opened("store", () => file.close());
   const kept = config.store.value.kind === "sqlite"
     ? file
-    : await openSharedStore(context, file, { host: state.runner.life.runner_id, broken });
+    : await openSharedStore(context, file, state.runner.life.runner_id, { broken, taken });
   const emit = openEmitter(kept, log);
   const ended = (payload: Extract<OwnEvent, { kind: "index" }>["payload"]) =>
     void emit({ kind: "index", payload });
   return { ...kept, index: openSyncJournal(kept.index, ended) };
 }
 
+/** What a store needs that other agents share. */
+interface SharedPart {
+  readonly broken: (error: unknown) => void;
+  readonly taken: TakenJobs;
+}
+
 /** Opens the database that agents share; its driver is loaded for it alone. */
 async function openSharedStore(
   { config, limits, log, opened }: AgentContext,
   local: LocalStore,
-  { host, broken }: { readonly host: string; readonly broken: (error: unknown) => void },
+  host: string,
+  { broken, taken }: SharedPart,
 ): Promise<Store> {
   const { openPostgresStore } = await import("../store/postgres/postgres_store.ts");
   const { journalBytesMax, keptAnswersBytesMax: keptBytesMax } = limits;
   const shared = await openPostgresStore(local, {
     ...await sharedServer(config),
-    ...{ host, journalBytesMax, keptBytesMax, log },
+    ...{ host, taken, journalBytesMax, keptBytesMax, log },
     unusable: broken,
   });
   opened("shared store", () => shared.close());
@@ -208,7 +230,7 @@ async function registerHost(
   { config, log }: Pick<AgentContext, "config" | "log">,
   { hosts }: Pick<Store, "hosts">,
   { runner: { life, earlier } }: Pick<StateDir, "runner">,
-  publicKey: string | null,
+  { publicKey, taking }: { readonly publicKey: string | null; readonly taking: Taking },
 ): Promise<ListedHost> {
   const { lease, slots, host, policy } = config;
   const outcome = await hosts.register({
@@ -224,6 +246,7 @@ async function registerHost(
       brands: policyOf(policy).brands,
       address: config.address.value,
       public_key: publicKey,
+      ...taking,
     },
   });
   const { uuid, name, version, seen_at, generation } = outcome.host;
@@ -254,7 +277,7 @@ export function sharedConditionReader(
  * How the configured database is reached.
  * @throws {AgentError} `invalid_argument` when the store is none
  */
-async function sharedServer(
+export async function sharedServer(
   { store, store_notices, store_password_file, store_ca_file, store_deadline }: Config,
 ): Promise<ServerOptions> {
   if (store.value.kind !== "postgres") {
@@ -323,71 +346,4 @@ export function openEmitter({ events }: Pick<Store, "events">, log: Log): Emit {
   return (event) =>
     events.append(event)
       .catch((error: unknown) => log.warn("event not written", { kind: event.kind, error }));
-}
-
-// The way of a host from its own database to one that hosts share, and back, while its agent is stopped.
-
-/** A wrong path must not become a new folder. @throws {AgentError} `not_found` */
-async function requireDatabase(stateDir: string): Promise<void> {
-  if (await exists(join(stateDir, DATABASE_NAME))) return;
-  const message =
-    `Cannot use ${stateDir} as the state folder: it holds no database: expected the ` +
-    "folder of an agent";
-  throw new AgentError("not_found", message);
-}
-
-/**
- * Moves the jobs of a state folder into the configured database, or back.
- * @throws {AgentError} `conflict` while an agent runs, when the jobs are elsewhere, or as transferToShared() and
- * transferBack(); `invalid_argument` when the configured store is no shared one
- */
-export async function transferStore(
-  config: Config,
-  way: "there" | "back",
-): Promise<TransferReport> {
-  const server = await sharedServer(config);
-  const { knowsHost, transferBack, transferToShared } = await import(
-    "../store/postgres/transfer.ts"
-  );
-  await requireDatabase(config.state_dir.value);
-  const state = await takeStateDir(config.state_dir.value, randomUuid);
-  try {
-    const found = await readTransferMark(state.path);
-    const host = state.runner.life.runner_id;
-    if (found !== undefined) requireMoved(found, host);
-    const isElsewhere = found !== undefined && found.url !== server.url;
-    if (isElsewhere && !(await knowsHost(server, host))) {
-      const words =
-        `the jobs went to ${found.url}, and the database at ${server.url} has no host ${host}`;
-      throw new AgentError("conflict", `Cannot move: ${words}`);
-    }
-    const from = openTransferRows(join(state.path, DATABASE_NAME));
-    const mark = (word: TransferMark["word"]) =>
-      writeTransferMark(state.path, { word, url: server.url, host });
-    try {
-      if (way === "back") {
-        if (found === undefined) {
-          throw new AgentError("conflict", "Cannot move back: the jobs are in the state folder");
-        }
-        const report = await transferBack(server, host, from, () => mark("returning"));
-        await removeTransferMark(state.path);
-        return report;
-      }
-      if (found?.word === "moved") {
-        if (!isElsewhere) {
-          throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
-        }
-        // Only the address has changed. What was removed there since must not come again.
-        await mark("moved");
-        return { workflows: 0, jobs: 0, claims: 0, passed: 0 };
-      }
-      const report = await transferToShared(server, host, from, () => mark("moving"));
-      await mark("moved");
-      return report;
-    } finally {
-      from.close();
-    }
-  } finally {
-    state.release();
-  }
 }

@@ -187,7 +187,7 @@ const MOVE: Command = {
   shared: "output",
   async run(call) {
     const config = await loadConfig(configSources(call));
-    const { transferStore } = await import("../agent/store.ts");
+    const { transferStore } = await import("../agent/transfer.ts");
     const back = call.args.has("back");
     const report = await transferStore(config, back ? "back" : "there");
     if (call.printer.json) call.printer.document(report);

@@ -81,7 +81,7 @@ const LIST: Command = {
 const SHOW: Command = {
   summary: "show one host",
   operands: "HOST",
-  examples: [["host show gz01", "state, jobs, slots, version, brands"]],
+  examples: [["host show gz01", "state, jobs, slots, version, brands, what it runs"]],
   flags: [],
   shared: "agent",
   async run(call) {
@@ -94,8 +94,8 @@ const SHOW: Command = {
       printer.document(host);
       return EXIT.ok;
     }
-    const words = (name: string) =>
-      printable(Array.isArray(host[name]) ? host[name].join(", ") || "-" : "-");
+    const words = (name: string, none = "-") =>
+      printable(Array.isArray(host[name]) ? host[name].join(", ") || none : none);
     const text = (name: string): [string, string] => [name, printable(textIn(host, name) ?? "-")];
     const count = (name: string): [string, string] => [name, String(numberIn(host, name) ?? "-")];
     printer.pairs([
@@ -108,6 +108,8 @@ const SHOW: Command = {
       count("queued"),
       count("slots"),
       ["brands", words("brands")],
+      ["workflows", words("allow_workflow", "all")],
+      ["callers", words("allow_caller", "all")],
       ["capabilities", words("capabilities")],
       text("address"),
       text("version"),

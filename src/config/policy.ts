@@ -1,7 +1,9 @@
 // The operator's policy, in the TOML table [policy]: what tasks and requests may ask of the host.
 // Defaults are those of domain/policy.ts.
 
+import { isDigestValue } from "../domain/digest.ts";
 import { choice, define, type Definition, integer, type Kind, list } from "./kinds.ts";
+import { BUILTIN_ALONE, type Taking } from "../domain/job/taking.ts";
 import { nearest } from "../domain/near_word.ts";
 import { NIC_TAG } from "../domain/machine/nic.ts";
 import {
@@ -68,6 +70,28 @@ const PROPERTIES = names("NAME", (word) => {
   );
 });
 
+/** A digest that is cut or mistyped would be part of a name that no workflow has. */
+const WORKFLOWS = names("NAME[@sha256:DIGEST]", (word) => {
+  const [, digest] = /@sha256:(.*)$/s.exec(word) ?? [];
+  if (word !== "" && (digest === undefined || isDigestValue("sha256", digest))) return word;
+  throw new Error(
+    `${
+      JSON.stringify(word.slice(0, 120))
+    } is not the name of a workflow, alone or with @sha256: and the ` +
+      "64 hex digits of its tasks, which `zonewright workflow get` shows",
+  );
+});
+
+const CALLER = /^(?:token:\S{1,64}|socket|loopback|unknown)$/;
+const CALLERS = names("CALLER", (word) => {
+  if (CALLER.test(word)) return word;
+  throw new Error(
+    `${
+      JSON.stringify(word.slice(0, 80))
+    } is no caller: expected token:NAME, socket, loopback or unknown`,
+  );
+});
+
 /** The settings of the policy. @see docs/policy.md */
 export const POLICY_TABLE = {
   allow_brand: define<Policy["brands"]>(
@@ -112,6 +136,17 @@ export const POLICY_TABLE = {
     POLICY.foreignMachines,
     "what tasks may do with machines that no job made",
   ),
+  allow_workflow: define<readonly string[]>(
+    WORKFLOWS,
+    [],
+    "workflow whose jobs this host runs for those that share its store, by name or by name and digest of its " +
+      `tasks (repeatable); all of them unless one is given, and with ${BUILTIN_ALONE} only those of the agent itself`,
+  ),
+  allow_caller: define<readonly string[]>(
+    CALLERS,
+    [],
+    "caller whose jobs this host runs, such as token:NAME (repeatable); all of them unless one is given",
+  ),
 } satisfies Record<string, Definition<unknown>>;
 
 type PolicySettings = {
@@ -119,6 +154,11 @@ type PolicySettings = {
     readonly value: ReturnType<typeof POLICY_TABLE[Name]["fallback"]>;
   };
 };
+
+/** What these settings let the host run of a shared store. */
+export function takingOf({ allow_workflow, allow_caller }: PolicySettings): Taking {
+  return { allow_workflow: allow_workflow.value, allow_caller: allow_caller.value };
+}
 
 /** The policy that these settings make. */
 export function policyOf(settings: PolicySettings): Policy {

@@ -332,12 +332,20 @@ function indexMisfits({ allow_http_index, index, index_token_file }: Config): Mi
 }
 
 function storeMisfits(
-  { store, store_notices, store_password_file, store_ca_file }: Config,
+  { store, store_notices, store_password_file, store_ca_file, policy }: Config,
 ): Misfit[] {
   if (store.value.kind === "postgres") return [];
   const why = "expected a store postgres:// as well";
-  return Object.entries({ store_notices, store_password_file, store_ca_file })
-    .filter(([, setting]) => setting.value !== null)
+  const { allow_workflow, allow_caller } = policy;
+  const shared = {
+    store_notices,
+    store_password_file,
+    store_ca_file,
+    allow_workflow,
+    allow_caller,
+  };
+  return Object.entries(shared)
+    .filter(([, { value }]) => value !== null && value.length > 0)
     .map(([key, setting]) => ({ setting, key, why }));
 }
 

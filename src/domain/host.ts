@@ -16,9 +16,10 @@ import {
 } from "./description/answer.ts";
 import type { HostUuid } from "./id.ts";
 import { type Instant, msBetween } from "./instant.ts";
+import type { Taking } from "./job/taking.ts";
 
 /** What an agent says of itself and of the host that it manages when it starts. */
-export interface HostFacts {
+export interface HostFacts extends Taking {
   /** Of the managed host; several hosts may have one name. */
   readonly name: string;
   /** Of the agent. */

@@ -80,6 +80,9 @@ export interface MachineStart {
   readonly replayed: boolean;
 }
 
+/** By whom a job is asked for, and under which key. */
+type AskedFor = Pick<JobFields, "idempotency" | "ordered_by">;
+
 /** The host of a new machine. */
 interface NamedServer {
   /** As the request names it; that of this agent unless given. */
@@ -87,6 +90,7 @@ interface NamedServer {
   /** Whether it is another host: what cannot be asked from here is left to its tasks. */
   readonly elsewhere: boolean;
 }
+const HERE: NamedServer = { server: undefined, elsewhere: false };
 
 /** Creates the jobs of machines, so that each machine has at most one unfinished job. */
 export interface MachineJobs {
@@ -100,7 +104,7 @@ export interface MachineJobs {
    */
   start(
     request: MachineRequest,
-    idempotency?: Idempotency,
+    asked?: AskedFor,
     place?: NamedServer,
   ): Promise<MachineStart>;
   /**
@@ -112,7 +116,7 @@ export interface MachineJobs {
     action: MachineAction,
     uuid: MachineUuid,
     options: JsonObject,
-    idempotency?: Idempotency,
+    asked?: AskedFor,
   ): Promise<MachineStart>;
   /**
    * Carries out an order of POST /jobs, after the same checks. The job's target becomes the machine's;
@@ -138,17 +142,13 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
     store.jobs.create({ ...job, workflow }, unfinishedJobsMax);
   return {
     owns: (workflow) => workflow === PROVISION_MACHINE.uuid || actionOf(workflow) !== undefined,
-    start: async (
-      request,
-      idempotency,
-      { server, elsewhere } = { server: undefined, elsewhere: false },
-    ) => {
+    start: async (request, asked = {}, { server, elsewhere } = HERE) => {
       const uuid = request.uuid ?? context.newUuid<MachineUuid>();
-      const outcome = await unlessRepeated(idempotency, store, async () => {
+      const outcome = await unlessRepeated(asked.idempotency, store, async () => {
         const asks = request.uuid !== undefined && !elsewhere;
         const holder = asks ? await holderOfUuid(uuid, context) : FREE_UUID;
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
-        const job = newJob(paramsOf(request, uuid, server), uuid, idempotency, context);
+        const job = newJob(paramsOf(request, uuid, server), uuid, asked, context);
         const claims = () => claimToStart(request, job, holder, store);
         // The job of an equal request is joined whether its medium is still there or not.
         const first = await claims();
@@ -158,10 +158,10 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
       });
       return await startOf(outcome, uuid, context);
     },
-    act: async (action, uuid, options, idempotency) => {
-      const outcome = await unlessRepeated(idempotency, store, async () => {
+    act: async (action, uuid, options, asked = {}) => {
+      const outcome = await unlessRepeated(asked.idempotency, store, async () => {
         const workflow = await builtinWorkflow(ACTION_WORKFLOWS[action], store);
-        const job = newJob({ uuid, ...options }, uuid, idempotency, context);
+        const job = newJob({ uuid, ...options }, uuid, asked, context);
         const request = await prepareAction(action, job, false, context);
         return await placed(() => claimForAction(request, job, context), createOf(workflow));
       });
@@ -315,7 +315,7 @@ async function startOf(
 function newJob(
   params: JsonObject,
   machine_uuid: MachineUuid,
-  idempotency: Idempotency | undefined,
+  asked: AskedFor,
   { newUuid }: MachineJobsContext,
 ): JobFields {
   return {
@@ -323,7 +323,7 @@ function newJob(
     target: machineTarget(machine_uuid),
     machine_uuid,
     params,
-    ...(idempotency === undefined ? {} : { idempotency }),
+    ...asked,
   };
 }
 

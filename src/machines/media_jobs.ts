@@ -2,6 +2,7 @@
 
 import { AgentError } from "../domain/error.ts";
 import type { JobUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
+import type { NewJob } from "../domain/job/job.ts";
 import type { Workflow } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { jobRefusal } from "../store/job_orders.ts";
@@ -17,6 +18,8 @@ interface MediaJobsContext {
   readonly unfinishedJobsMax: number;
   readonly wake: () => void;
   readonly newUuid: NewUuid;
+  /** Who asks for it. */
+  readonly by: Pick<NewJob, "ordered_by">;
 }
 
 /**
@@ -26,7 +29,7 @@ interface MediaJobsContext {
  */
 export async function startMediaJob(
   media: JsonObject,
-  { store, unfinishedJobsMax, wake, newUuid }: MediaJobsContext,
+  { store, unfinishedJobsMax, wake, newUuid, by }: MediaJobsContext,
 ): Promise<JobUuid> {
   const workflow = await builtinWorkflow(FETCH_MEDIUM_WORKFLOW.uuid, store);
   const outcome = await store.jobs.create({
@@ -34,6 +37,7 @@ export async function startMediaJob(
     workflow,
     target: MEDIA_TARGET,
     params: { media },
+    ...by,
   }, unfinishedJobsMax);
   if (outcome.kind === "duplicate") return outcome.job_uuid;
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);

@@ -19,7 +19,7 @@ interface NextJobsOptions {
 }
 
 /** Jobs for free slots. */
-interface TakenJobs {
+interface NextTaken {
   /** Free jobs, which this runner has claimed. */
   readonly claimed: readonly Job[];
   /** Those of this host, whose claims are to be written. */
@@ -46,7 +46,7 @@ export class NextJobs {
    * Takes jobs for so many slots.
    * @param passedOver those of this host whose claims are being written
    */
-  async take(limit: number, passedOver: ReadonlySet<JobUuid>): Promise<TakenJobs> {
+  async take(limit: number, passedOver: ReadonlySet<JobUuid>): Promise<NextTaken> {
     const found = await this.#ready(limit, passedOver);
     const claimed = await this.#takeFree(found, limit);
     const ready = found.jobs.slice(0, limit - claimed.length);

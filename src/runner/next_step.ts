@@ -12,6 +12,7 @@ import {
   WORKFLOW_TIMEOUT,
 } from "../domain/job/job.ts";
 import type { TaskEvent } from "../domain/job/state.ts";
+import { NOT_TAKEN } from "../domain/job/taking.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
 import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
@@ -32,6 +33,8 @@ export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> 
       return { result: end.result, error: "" };
     case "failure":
       return { result: "", error: end.error };
+    case "refused":
+      return { result: "", error: { code: NOT_TAKEN, message: end.words } };
     case "signal":
       return { result: end.result, error: end.word };
     case "workflow_timeout":
@@ -52,6 +55,8 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
     case "failure":
     case "workflow_timeout":
       return { kind: "fail", onerror: job.onerror.length > 0 };
+    case "refused":
+      return { kind: "fail", onerror: false };
     case "signal":
       if (end.word !== "cancel") return { kind: `cb_${end.word}` };
       return { kind: "cb_cancel", oncancel: job.oncancel.length > 0 };
@@ -66,6 +71,8 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
 type TaskEnd =
   | { readonly kind: "success"; readonly result: JsonValue }
   | { readonly kind: "failure"; readonly error: JsonValue }
+  /** The host does not run the job: nothing of it begins, its onerror neither. */
+  | { readonly kind: "refused"; readonly words: string }
   | {
     readonly kind: "signal";
     readonly word: SignalWord;
@@ -281,7 +288,7 @@ export function successorOf(
   workflow: Workflow,
   uuid: JobUuid,
 ): NewJob | null {
-  const { num_attempts, secret_params } = job.props;
+  const { num_attempts, secret_params, ordered_by } = job.props;
   const attempt = numberOr(num_attempts, 0);
   if (attempt + 1 >= numberOr(workflow.max_attempts, ATTEMPTS_OF_A_JOB)) return null;
   const delayMs = Math.min(
@@ -303,6 +310,7 @@ export function successorOf(
       num_attempts: attempt + 1,
       prev_attempt: job.uuid,
       ...(secret_params === undefined ? {} : { secret_params }),
+      ...(ordered_by === undefined ? {} : { ordered_by }),
     },
   };
 }

@@ -203,6 +203,10 @@ class JobRun {
 
   async #attempt(task: Task): Promise<Attempts> {
     const { uuid: job_uuid, props, starts, failures: attempts } = this.#job;
+    const words = await this.#deps.refusal?.(this.#job);
+    if (words !== undefined) {
+      return { end: { kind: "refused", words }, attempts, data: this.#data, failed: [] };
+    }
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
       run: (run, attempt, signal) => {
@@ -227,14 +231,8 @@ class JobRun {
   async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
     const { store, changed, log } = this.#deps;
     const { uuid: job_uuid, failures } = this.#job;
-    const write = () =>
-      store.jobs.recordAttempt({
-        ...this.hold(),
-        ...data,
-        attempt,
-        failures,
-        elapsed_ms: this.#elapsedMs(),
-      });
+    const record = { ...this.hold(), ...data, attempt, failures, elapsed_ms: this.#elapsedMs() };
+    const write = () => store.jobs.recordAttempt(record);
     if (await this.#insistOnWrite(write, "failed attempt not written") !== true) return false;
     this.#job = { ...this.#job, failures: failures + 1 };
     changed(job_uuid);

@@ -2,6 +2,7 @@
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
+import type { Job } from "../domain/job/job.ts";
 import type { Task } from "../domain/job/workflow.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
@@ -40,6 +41,8 @@ export interface JobDeps {
    * again when it stays after all.
    */
   readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
+  /** Why the policy of the host does not let it run a job, in words; undefined when it does. It runs all unless given. */
+  readonly refusal?: ((job: Job) => Promise<string | undefined> | undefined) | undefined;
   /** Called when a job has changed; a hint for waiting requests. */
   readonly changed: (uuid: JobUuid) => void;
   /** Whether more jobs are ready than there are slots: writes may gather then. */

@@ -92,7 +92,12 @@ export interface HostStore {
 export interface NoHost {
   readonly kind: "no_host";
   readonly host: string;
-  readonly reason: "unknown" | "ambiguous" | "forgotten";
+  readonly reason: "unknown" | "ambiguous" | "forgotten" | NotTaken;
+}
+
+/** Why the policy of a host lets it not run the job, in words that follow its name. */
+interface NotTaken {
+  readonly words: string;
 }
 
 /** What another agent has done to the jobs of a shared store. */
@@ -187,6 +192,9 @@ export function noHost(
   action: string,
   field: string,
 ): AgentError {
+  if (typeof reason === "object") {
+    return new AgentError("forbidden", `${action}: host ${quoted(host)} ${reason.words}`);
+  }
   const why = {
     unknown: "is not registered: expected the uuid or the name of a host",
     ambiguous: "is the name of several hosts: expected a uuid",

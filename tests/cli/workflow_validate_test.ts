@@ -4,6 +4,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { readObject } from "../../src/cli/client/api_call.ts";
 import { withWorkflowCheck } from "../../src/cli/workflow/check.ts";
+import { tasksDigest } from "../../src/domain/job/taking.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { withHttpAgent } from "../http/http_agent.ts";
 import { withFolder } from "../support/until.ts";
@@ -74,7 +75,10 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
   assertEquals(document(screen), {
     ok: false,
     files: [
-      { file: "good.json", ok: true, name: "hello", tasks: 1, errors: [], warnings: [] },
+      {
+        ...{ file: "good.json", ok: true, name: "hello", tasks: 1, errors: [], warnings: [] },
+        digest: await tasksDigest({ ...HELLO, onerror: [] }),
+      },
       {
         file: "bad.json",
         ok: false,

@@ -1,7 +1,13 @@
-import { assertEquals, assertThrows } from "@std/assert";
-import { forbiddableProperties, POLICY_TABLE, policyOf } from "../../src/config/policy.ts";
+import { assertEquals, assertMatch, assertThrows } from "@std/assert";
+import {
+  forbiddableProperties,
+  POLICY_TABLE,
+  policyOf,
+  takingOf,
+} from "../../src/config/policy.ts";
 import { type ConfigSources, readConfig } from "../../src/config/sources.ts";
 import { AgentError } from "../../src/domain/error.ts";
+import { TAKING_SETTINGS } from "../../src/domain/job/taking.ts";
 import { DEFAULT_POLICY, POLICY_SETTINGS } from "../../src/domain/policy.ts";
 
 function read(sources: Partial<ConfigSources> = {}) {
@@ -23,7 +29,7 @@ Deno.test("policyOf() without settings is the default policy", () => {
 
 Deno.test("every name in a refusal is a setting, and every setting is named by a refusal", () => {
   const settings = Object.keys(POLICY_TABLE).map((key) => `policy.${key}`);
-  const named: string[] = Object.values(POLICY_SETTINGS);
+  const named: string[] = Object.values({ ...POLICY_SETTINGS, ...TAKING_SETTINGS });
   assertEquals(named.toSorted(), settings.toSorted());
 });
 
@@ -77,4 +83,25 @@ Deno.test("every property that is allowed can be forbidden, but those that a mac
   for (const name of ["brand", "disks.model", "disks.size", "nics.nic_tag", "nics.model"]) {
     assertEquals(forbiddable.includes(name), false);
   }
+});
+
+Deno.test("readConfig() reads what a host runs of a shared store, and refuses it with another store", () => {
+  const digest = `sha256:${"5d".repeat(32)}`;
+  const text =
+    `allow_workflow = ["nightly@${digest}", "a, b"]\nallow_caller = ["token:ops", "socket"]`;
+  const { policy } = read({ ...file(text), flags: { store: "postgres://agent@localhost/fleet" } });
+  assertEquals(takingOf(policy), {
+    allow_workflow: [`nightly@${digest}`, "a, b"],
+    allow_caller: ["token:ops", "socket"],
+  });
+  assertEquals(problem(file(text)).match(/expected a store postgres:\/\/ as well/g)?.length, 2);
+  const refused: readonly (readonly [string, RegExp])[] = [
+    [
+      'allow_workflow = ["nightly@sha256:5d5d"]',
+      /"nightly@sha256:5d5d" is not the name of a workflow/,
+    ],
+    ['allow_workflow = [""]', /"" is not the name of a workflow/],
+    ['allow_caller = ["ops"]', /"ops" is no caller: expected token:NAME, socket/],
+  ];
+  for (const [line, words] of refused) assertMatch(problem(file(line)), words);
 });

@@ -29,6 +29,8 @@ const SHOWN = {
   ...SHOWN_FACTS,
   capabilities: [...FACTS.capabilities],
   brands: [...FACTS.brands],
+  allow_workflow: [],
+  allow_caller: [],
   uuid: RUNNER,
   state: "connected",
   this_host: true,

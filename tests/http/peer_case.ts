@@ -35,6 +35,8 @@ export function hostOf(number: number, changes: Partial<ListedHost> = {}): Liste
     brands: [],
     address: null,
     public_key: null,
+    allow_workflow: [],
+    allow_caller: [],
     generation: 1,
     seen_at: T0,
     lease_ms: 30_000,

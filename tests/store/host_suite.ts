@@ -24,6 +24,8 @@ export const FACTS: HostFacts = {
   brands: ["bhyve"],
   address: null,
   public_key: null,
+  allow_workflow: [],
+  allow_caller: [],
 };
 
 /** Registers a host in one of the lives of its agent. */

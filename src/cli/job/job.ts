@@ -201,6 +201,7 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
     ...word("target"),
     ...word("locks"),
     ...word("callback_url"),
+    ...word("ordered_by"),
     ["params", printable(JSON.stringify(job.raw.params ?? {}))],
     ...attemptPairs(job),
     ...instant("created_at"),

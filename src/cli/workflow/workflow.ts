@@ -19,6 +19,7 @@ import { APPLY, CREATE, findingLines, UPDATE, VALIDATE } from "./write.ts";
 import { resolve } from "@std/path";
 import { systemNow } from "../../domain/instant.ts";
 import { parseResume, type Resume } from "../../domain/job/request.ts";
+import { tasksDigest } from "../../domain/job/taking.ts";
 import type { Workflow } from "../../domain/job/workflow.ts";
 import { openLog } from "../../metrics/log.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "../follow/follow.ts";
@@ -94,6 +95,7 @@ const GET: Command = {
       ["workflow", textIn(workflow, "uuid") ?? ""],
       ["name", printable(textIn(workflow, "name") ?? "")],
       ["timeout", timeoutText(workflow)],
+      ["digest", await digestOf(workflow)],
     ]);
     const rows = PHASES.flatMap((phase) =>
       objectsIn(workflow, phase).map((task) => [
@@ -119,6 +121,14 @@ const GET: Command = {
     return EXIT.ok;
   },
 };
+
+/** The digest of the tasks, by which the policy of a host may name them. */
+function digestOf(workflow: JsonObject): Promise<string> {
+  const [chain = [], onerror = [], oncancel = []] = PHASES.map((phase) =>
+    objectsIn(workflow, phase)
+  );
+  return tasksDigest({ chain, onerror, oncancel });
+}
 
 const DELETE: Command = {
   summary: "delete a workflow; its jobs stay",

@@ -14,6 +14,7 @@ import {
 } from "./file.ts";
 import { workflowsNamed } from "../client/named.ts";
 import { AgentError } from "../../domain/error.ts";
+import { tasksDigest } from "../../domain/job/taking.ts";
 import type { CheckedWorkflow, WorkflowFinding } from "./check.ts";
 
 async function fileOf(call: Invocation): Promise<JsonObject> {
@@ -127,8 +128,9 @@ export const VALIDATE: Command = {
       Promise.all(files.map(async (file) => ({ file, ...await check(file.text) })))
     );
     const ok = checked.every(({ errors }) => errors.length === 0);
-    if (printer.json) printer.document({ ok, files: checked.map(fileDocument) });
-    else for (const one of checked) showChecked(printer, one);
+    if (printer.json) {
+      printer.document({ ok, files: await Promise.all(checked.map(fileDocument)) });
+    } else for (const one of checked) showChecked(printer, one);
     const [path] = [...args.texts("file"), ...args.operands];
     if (ok && files.length === 1 && path !== undefined && path !== "-") {
       printer.next(`workflow try -f ${path}`, "run it on a simulated host");
@@ -140,11 +142,14 @@ export const VALIDATE: Command = {
 
 type CheckedFile = CheckedWorkflow & { readonly file: WorkflowFile };
 
-function fileDocument({ file, errors, warnings, workflow }: CheckedFile) {
+async function fileDocument({ file, errors, warnings, workflow }: CheckedFile) {
+  const { name, chain = [] } = workflow ?? {};
   return {
     file: file.name,
     ok: errors.length === 0,
-    ...(workflow === undefined ? {} : { name: workflow.name, tasks: workflow.chain.length }),
+    ...(workflow === undefined
+      ? {}
+      : { name, tasks: chain.length, digest: await tasksDigest(workflow) }),
     errors: errors.map(findingDocument),
     warnings: warnings.map(findingDocument),
   };

@@ -117,10 +117,14 @@ export function isFree({ placement }: JsonObject): boolean {
 
 /** What the engine keeps of its workflow with a new job: the workflow may change later. */
 export function propsOf(
-  { props = {}, workflow: { secret_params, placement } }: Pick<NewJob, "props" | "workflow">,
+  { props = {}, ordered_by, workflow: { secret_params, placement } }: Pick<
+    NewJob,
+    "props" | "ordered_by" | "workflow"
+  >,
 ): JsonObject {
   return {
     ...props,
+    ...(ordered_by === undefined ? {} : { ordered_by }),
     ...(secret_params === undefined ? {} : { secret_params: [...secret_params] }),
     ...(placement === undefined ? {} : { placement }),
   };
@@ -284,6 +288,8 @@ export interface NewJob {
   readonly props?: JsonObject;
   readonly locks?: string | null;
   readonly callback_url?: string | null;
+  /** The caller, where hosts share the store. */
+  readonly ordered_by?: string | undefined;
   /** Results of an earlier job: the new job begins with the task after them. */
   readonly chain_results?: readonly TaskResult[];
   /** Under which a repeated request is known. */

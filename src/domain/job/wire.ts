@@ -96,7 +96,7 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
     "onerror_results oncancel_results timeout exec_after target created_at started started_at " +
     "finished_at elapsed elapsed_ms runner_id starts lease props locks callback_url reason " +
     "next_run_at claimable_at log attempt timeToDie max_attempts initial_delay max_delay wf_uuid " +
-    "secret_params placement host host_uuid host_state stop_confirmed")
+    "secret_params placement ordered_by host host_uuid host_state stop_confirmed")
     .split(" "),
   ...ATTEMPT_FIELDS,
 ]);
@@ -214,6 +214,11 @@ export const JOB = objectOf(
       ...always(ANY_HOST),
       description: "Any host may run the job: its workflow says so.",
     },
+    ordered_by: {
+      ...TEXT,
+      description: "Who ordered the job, where hosts share the store: `token:NAME`, `socket` or " +
+        "`loopback`, as the agent that accepted it has written it there.",
+    },
     num_attempts: { ...COUNT, description: "How many times the job was repeated." },
     prev_attempt: { ...UUID, description: "The job that this one repeats." },
     next_attempt_refused: {
@@ -233,7 +238,7 @@ export const JOB = objectOf(
 type JobOnWire = ShapeOf<typeof JOB>;
 
 /** Fields of the engine that answers show. */
-export const SHOWN_FIELDS: readonly string[] = [...ATTEMPT_FIELDS, "placement"];
+export const SHOWN_FIELDS: readonly string[] = [...ATTEMPT_FIELDS, "placement", "ordered_by"];
 
 /**
  * A job as a response shows it; what means nothing to a caller is left out.

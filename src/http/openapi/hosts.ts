@@ -20,6 +20,8 @@ const EXAMPLE: ShapeOf<typeof LISTED_HOST> = {
   queued: 0,
   capabilities: ["vmadm", "media", "images", "vnc", "info"],
   brands: ["kvm", "bhyve"],
+  allow_workflow: [],
+  allow_caller: [],
   address: null,
   generation: 3,
   seen_at: "2026-11-20T13:19:55.000Z",

@@ -100,6 +100,18 @@ export function peerText(remote: Deno.Addr | undefined): string {
   return "hostname" in remote ? remote.hostname : "socket";
 }
 
+/**
+ * What a new job says of the caller who ordered it, where hosts share the store: nothing elsewhere. Through another
+ * host it is the caller of that host.
+ */
+export function orderedBy(
+  caller: Caller | undefined,
+  { store }: { readonly store: { readonly shared: boolean } },
+): { readonly ordered_by?: string } {
+  if (!store.shared) return {};
+  return { ordered_by: caller?.kind === "host" ? caller.from.caller : callerText(caller) };
+}
+
 /** The caller as records name it; see `who` of AuditEntry. */
 export function callerText(caller: Caller | undefined): string {
   switch (caller?.kind) {

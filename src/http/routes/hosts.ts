@@ -44,6 +44,13 @@ export const LISTED_HOST = whole("A host that has registered in the store.", {
   queued: { ...COUNT, description: "Jobs that wait for a slot of it, or for their time." },
   capabilities: { ...listOf(TEXT), description: "What its tasks may call." },
   brands: { ...listOf(TEXT), description: "Of the machines that it makes." },
+  allow_workflow: {
+    ...listOf(TEXT),
+    description:
+      "Workflows whose jobs its policy lets it run, each by its name, or by its name and the digest of its tasks; " +
+      "all of them when there is none.",
+  },
+  allow_caller: { ...listOf(TEXT), description: "The same for the callers who ordered them." },
   address: { ...NULLABLE_TEXT, description: "Where other agents reach it; null when they do not." },
   generation: { ...COUNT, minimum: 1, description: "Number of starts of its agent." },
   seen_at: {
@@ -161,6 +168,8 @@ function hostOnWire(
     ...jobs,
     capabilities: host.capabilities,
     brands: host.brands,
+    allow_workflow: host.allow_workflow,
+    allow_caller: host.allow_caller,
     address: host.address,
     generation: host.generation,
     seen_at: host.seen_at,

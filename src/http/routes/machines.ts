@@ -28,7 +28,7 @@ import {
 import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
 import { hostNamedBy, hostOf, type ListedHost } from "../../store/host_store.ts";
 import { forwardTo } from "../peers/forwarding.ts";
-import { seesSecrets } from "../request/caller.ts";
+import { orderedBy, seesSecrets } from "../request/caller.ts";
 import type { ConsoleTickets } from "../console/tickets.ts";
 import { nameStale } from "../answer/text_answer.ts";
 import { PAGE_FIELDS, PAGE_MAX, readJson, readQuery, wholeBody } from "../request/input.ts";
@@ -46,6 +46,7 @@ import type { MachineJob } from "../../store/machine_store.ts";
 import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
 import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
 import {
+  type Idempotency,
   IDEMPOTENCY_KEY,
   IDEMPOTENCY_REPLAYED,
   idempotencyOf,
@@ -109,7 +110,8 @@ async function postMachine(
   const elsewhere = other !== undefined;
   // parseMachineBody accepts only an object read from JSON.
   const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
-  return started(c, await machineJobs.start(request, idempotency, { server, elsewhere }));
+  const asked = askedBy(c, idempotency, context);
+  return started(c, await machineJobs.start(request, asked, { server, elsewhere }));
 }
 
 /**
@@ -155,7 +157,18 @@ async function postAction(
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
   // A key is for one action on one machine.
   const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), { action, uuid, options });
-  return started(c, await machineJobs.act(action, uuid, options, idempotency));
+  const asked = askedBy(c, idempotency, context);
+  return started(c, await machineJobs.act(action, uuid, options, asked));
+}
+
+/** What a request says of its job besides the machine. */
+function askedBy(
+  c: Context<HttpEnv>,
+  idempotency: Idempotency | undefined,
+  context: Pick<MachinesContext, "store">,
+) {
+  const by = orderedBy(c.get("caller"), context);
+  return idempotency === undefined ? by : { ...by, idempotency };
 }
 
 /** A delete has no options, so any body but `{}` is refused. */

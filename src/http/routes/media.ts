@@ -21,6 +21,7 @@ import { startMediaJob } from "../../machines/media_jobs.ts";
 import { parseMediaRequest } from "../../domain/machine/media.ts";
 import type { KnownFile } from "../../mirror/media/known_files.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
+import { orderedBy } from "../request/caller.ts";
 import { readJson, wholeBody } from "../request/input.ts";
 
 type MediaContext = Pick<
@@ -81,7 +82,8 @@ async function started(
   media: JsonObject,
 ): Promise<Response> {
   const { unfinishedJobsMax } = context.limits;
-  const job_uuid = await startMediaJob(media, { ...context, unfinishedJobsMax });
+  const by = orderedBy(c.get("caller"), context);
+  const job_uuid = await startMediaJob(media, { ...context, unfinishedJobsMax, by });
   c.header("location", `/jobs/${job_uuid}`);
   const answer: ShapeOf<typeof MEDIUM_STARTED> = { job_uuid };
   return c.json(answer, 202);

@@ -4,6 +4,7 @@ import { hostEvent } from "../../domain/event.ts";
 import { isHeard, type RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
+import type { Taking } from "../../domain/job/taking.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { textOf } from "../../domain/machine/shown.ts";
@@ -35,16 +36,16 @@ import { noteOutage, noteReturn } from "./job/leases.ts";
 import { ownerOf } from "./job/owner.ts";
 
 const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, public_key,
-  generation, seen_at, lease_ms, cordoned, forgotten, away`;
+  allow_workflow, allow_caller, generation, seen_at, lease_ms, cordoned, forgotten, away`;
 
 /** A row of COLUMNS. */
-interface HostRow extends Omit<RegisteredHost, "capabilities" | "brands"> {
+interface HostRow extends Omit<RegisteredHost, HostList>, Readonly<Record<HostList, string>> {
   readonly incarnation: string;
-  /** Lists, as JSON. */
-  readonly capabilities: string;
-  readonly brands: string;
   readonly away: boolean;
 }
+
+/** Columns of lists of words, as JSON. */
+type HostList = "capabilities" | "brands" | keyof Taking;
 
 /** The part of the store about hosts. @param own the host of this agent, which sends what a lost one cannot */
 export function openHosts(db: SharedDatabase, own: string): HostStore {
@@ -71,12 +72,18 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
 }
 
 function listed(
-  { capabilities, brands, incarnation: _, away: _away, ...row }: HostRow,
+  { incarnation: _, away: _away, ...row }: HostRow,
   now: Instant,
 ): ListedHost {
   // The texts were made by this store from lists of words.
-  const words = (text: string) => JSON.parse(text) as string[];
-  return listedHost({ ...row, capabilities: words(capabilities), brands: words(brands) }, now);
+  const words = (name: HostList) => JSON.parse(row[name]) as string[];
+  return listedHost({
+    ...row,
+    capabilities: words("capabilities"),
+    brands: words("brands"),
+    allow_workflow: words("allow_workflow"),
+    allow_caller: words("allow_caller"),
+  }, now);
 }
 
 /** All hosts, in the order of their names. */
@@ -129,12 +136,13 @@ async function register(
   await noteOutage(tx);
   const written = await tx.run(
     `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
-                        generation, seen_at, lease_ms, public_key)
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $12)
+                        generation, seen_at, lease_ms, public_key, allow_workflow, allow_caller)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 1, $9, $10, $12, $13, $14)
      ON CONFLICT (uuid) DO UPDATE
         SET incarnation = $2, name = $3, version = $4, capabilities = $5, slots = $6, brands = $7,
             address = $8, generation = hosts.generation + (hosts.incarnation <> $2)::int,
-            seen_at = $9, lease_ms = $10, public_key = $12, away = false
+            seen_at = $9, lease_ms = $10, public_key = $12, allow_workflow = $13, allow_caller = $14,
+            away = false
       WHERE hosts.incarnation = $11`,
     uuid,
     incarnation,
@@ -148,6 +156,8 @@ async function register(
     Math.round(lease_ms),
     found?.incarnation ?? incarnation,
     facts.public_key,
+    JSON.stringify(facts.allow_workflow),
+    JSON.stringify(facts.allow_caller),
   );
   const row = written === 1 ? await lockHost(tx, uuid) : undefined;
   if (row === undefined) throw new Changed(`Cannot register host ${uuid}: it has just been`);

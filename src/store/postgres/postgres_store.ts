@@ -3,6 +3,7 @@
 
 import { messageOf, whileThere } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
+import { type TakenJobs, takesAll } from "../../domain/job/taking.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { EventStore } from "../event_store.ts";
 import type { JobStore } from "../job_store.ts";
@@ -34,6 +35,7 @@ import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineHistories } from "./job/machines.ts";
+import type { PlaceHosts } from "./job/place.ts";
 import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
 import { noticeOf } from "./notices.ts";
 import { openOutage, type OutageOptions } from "./outage.ts";
@@ -43,6 +45,8 @@ import { openWorkflows } from "./workflows.ts";
 interface SharedStoreOptions extends ServerOptions, Omit<OutageOptions, "rows"> {
   /** The uuid of this host. */
   readonly host: string;
+  /** Which jobs the host runs; all unless given. */
+  readonly taken?: TakenJobs;
 }
 
 /**
@@ -52,7 +56,7 @@ interface SharedStoreOptions extends ServerOptions, Omit<OutageOptions, "rows"> 
  */
 export async function openPostgresStore(
   local: LocalStore,
-  { host, ...options }: SharedStoreOptions,
+  { host, taken, ...options }: SharedStoreOptions,
 ): Promise<Store> {
   const db = new SharedDatabase(options);
   try {
@@ -65,7 +69,7 @@ export async function openPostgresStore(
     }
     options.log.warn("database away", { error: messageOf(error) });
   }
-  const shared = sharedStore(db, local, host);
+  const shared = sharedStore(db, local, { own: host, taken });
   const { store, journal } = await openOutage(shared, {
     ...options,
     rows: local.journal,
@@ -90,10 +94,11 @@ export async function openPostgresStore(
 }
 
 /** The store of the database, with what is kept in the file of the host. */
-function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
+function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
+  const { own: host } = hosts;
   return {
     workflows: openWorkflows(db),
-    jobs: jobStore(db, host),
+    jobs: jobStore(db, hosts),
     info: infoStore(db),
     log: {
       lines: (uuid, page) => db.read((tx) => selectLog(tx, uuid, page)),
@@ -131,11 +136,25 @@ function sharedStore(db: SharedDatabase, local: Store, host: string): Store {
   };
 }
 
-function jobStore(db: SharedDatabase, host: string): JobStore {
+/** This host, and which jobs it runs. */
+type OwnPlace = Pick<PlaceHosts, "own" | "taken">;
+
+/** Whether the host takes free jobs: others may run one that it would have to fail. */
+function takesFree({ taken }: OwnPlace): boolean {
+  return taken === undefined || takesAll(taken.taking);
+}
+
+/** The queues that the host claims from. */
+function queuesOf(hosts: OwnPlace): readonly string[] {
+  return takesFree(hosts) ? [hosts.own, ANY_HOST] : [hosts.own];
+}
+
+function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
+  const { own: host } = hosts;
   const queues = [host, ANY_HOST];
   const claims = claimsOf(host);
   return {
-    ...openJobCreation(db, host),
+    ...openJobCreation(db, hosts),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
     get: (uuid) => db.read((tx) => selectJob(tx, uuid)),
     text: (uuid, showing) => db.read((tx) => jobText(tx, uuid, showing)),
@@ -151,13 +170,13 @@ function jobStore(db: SharedDatabase, host: string): JobStore {
     count: (filter) => db.read((tx) => countJobs(tx, filter)),
     hasParam: (name) => db.read((tx) => hasParam(tx, name)),
     claim: async (life, limit, which = "all") => {
-      const from = which === "free" ? [ANY_HOST] : queues;
+      const from = queuesOf(hosts).filter((queue) => which === "all" || queue === ANY_HOST);
       const due = await db.read((tx) => selectNextDue(tx, from, life));
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
       return await db.write((tx) => claimJobs(tx, from, life, limit));
     },
     ready: (life, limit, passedOver) =>
-      db.read((tx) => readyJobs(tx, host, life, limit, passedOver)),
+      db.read((tx) => readyJobs(tx, host, life, limit, passedOver, takesFree(hosts))),
     hold: (life, jobs) => db.writeTogether(claims, { life, jobs }),
     follow: (noticed) =>
       db.follow((words) => {

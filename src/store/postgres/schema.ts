@@ -149,6 +149,9 @@ const JOB_TABLES = `
     brands ${TEXT} NOT NULL,
     address ${TEXT},
     public_key ${TEXT},
+    -- What its policy lets it run.
+    allow_workflow ${TEXT} NOT NULL,
+    allow_caller ${TEXT} NOT NULL,
     generation BIGINT NOT NULL CHECK (generation > 0),
     seen_at ${TEXT} NOT NULL,
     lease_ms BIGINT NOT NULL CHECK (lease_ms > 0),

@@ -3,6 +3,7 @@
 import type { JobHost, RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
+import type { Taking } from "../../domain/job/taking.ts";
 import { type ListedHost, listedHost } from "../host_store.ts";
 import type { Connection } from "./connection.ts";
 
@@ -13,7 +14,7 @@ const OWN_HOST = "own host";
 interface LocalHostRow extends
   Omit<
     RegisteredHost,
-    "capabilities" | "brands" | "seen_at" | "cordoned" | "forgotten" | "public_key"
+    "capabilities" | "brands" | "seen_at" | "cordoned" | "forgotten" | "public_key" | keyof Taking
   > {
   /** Lists, as JSON. */
   readonly capabilities: string;
@@ -65,6 +66,8 @@ export function selectHosts(db: Connection, now: Instant): ListedHost[] {
       brands: JSON.parse(brands) as string[],
       // Nobody else reads this store.
       public_key: null,
+      allow_workflow: [],
+      allow_caller: [],
       seen_at: now,
       cordoned: cordoned === 1,
       forgotten: false,

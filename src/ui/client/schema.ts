@@ -306,6 +306,7 @@ export interface Schemas {
     readonly host_state?: "connected" | "away" | "cordoned" | "forgotten";
     readonly stop_confirmed?: false;
     readonly placement?: "any";
+    readonly ordered_by?: string;
     readonly num_attempts?: number;
     readonly prev_attempt?: string;
     readonly next_attempt_refused?: string;
@@ -404,6 +405,8 @@ export interface Schemas {
     readonly queued: number;
     readonly capabilities: readonly (string)[];
     readonly brands: readonly (string)[];
+    readonly allow_workflow: readonly (string)[];
+    readonly allow_caller: readonly (string)[];
     readonly address: string | null;
     readonly generation: number;
     readonly seen_at: string;

@@ -24,6 +24,7 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext, stopDeadline } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
+import type { Caller } from "../../request/caller.ts";
 import { readJson, smallBody } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { object } from "../../../domain/description/object.ts";
@@ -131,14 +132,14 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
       };
     },
   };
-  const retry: ManyJobsChange<ShapeOf<typeof RETRIED_JOB>> = {
+  const retryBy = (caller: Caller | undefined): ManyJobsChange<ShapeOf<typeof RETRIED_JOB>> => ({
     executions: RETRYABLE,
     fits: ({ retried }) => !retried,
     change: async (uuid) => {
-      const next_attempt = await retryJob(uuid, undefined, context, machineJobs);
+      const next_attempt = await retryJob(uuid, { caller }, context, machineJobs);
       return { uuid, next_attempt };
     },
-  };
+  });
   const app = new Hono<HttpEnv>();
   app.post("/agent/v1/jobs/cancel", async (c) => {
     const { done: canceled, ...rest } = await changeMany(c, cancel, context);
@@ -146,7 +147,7 @@ export function jobBulkRoutes(context: BulkContext, machineJobs: MachineJobs): H
     return c.json(answer);
   });
   app.post("/agent/v1/jobs/retry", async (c) => {
-    const { done: retried, ...rest } = await changeMany(c, retry, context);
+    const { done: retried, ...rest } = await changeMany(c, retryBy(c.get("caller")), context);
     const answer: ShapeOf<typeof RETRIED_JOBS> = { ...rest, retried };
     return c.json(answer);
   });

@@ -32,7 +32,7 @@ import {
 } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, nameAnswer, shownTo } from "../../answer/text_answer.ts";
-import { seesSecrets, showingTo } from "../../request/caller.ts";
+import { orderedBy, seesSecrets, showingTo } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import type { Store } from "../../../store/store.ts";
 import {
@@ -91,6 +91,7 @@ async function postJob(
     uuid: context.newUuid<JobUuid>(),
     ...request,
     exec_after: exec_after ?? undefined,
+    ...orderedBy(c.get("caller"), context),
     ...(idempotency === undefined ? {} : { idempotency }),
   };
   const showing = showingTo(c.get("caller"), context);

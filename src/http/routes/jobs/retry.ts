@@ -19,7 +19,7 @@ import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine
 import { readJson, smallBody } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob } from "../../answer/text_answer.ts";
-import { showingTo } from "../../request/caller.ts";
+import { type Caller, orderedBy, showingTo } from "../../request/caller.ts";
 import { ANY_HOST, taskName, type Workflow } from "../../../domain/job/workflow.ts";
 
 /** The part of the context that a retry uses. */
@@ -46,7 +46,7 @@ async function postRetry(
   const uuid = jobUuidOf(c);
   const body = await readJson(c, smallBody(context.limits));
   const { from } = parse(retryRequest, body, "", "retry");
-  const made = await retryJob(uuid, from, context, machineJobs);
+  const made = await retryJob(uuid, { from, caller: c.get("caller") }, context, machineJobs);
   c.header("location", `/jobs/${made}`);
   const showing = showingTo(c.get("caller"), context);
   const text = await jobText(made, showing, context);
@@ -66,15 +66,21 @@ export const retryRequest = object({
   ),
 });
 
+/** How a job is retried. */
+interface RetryOrder {
+  /** The task to begin with; without it, the whole job. */
+  readonly from?: From | undefined;
+  readonly caller: Caller | undefined;
+}
+
 /**
  * Retries a finished job.
- * @param from the task to begin with; without it, the whole job
  * @returns the new job
  * @throws {AgentError} `not_found`, `conflict`, `invalid_argument`, `overloaded`
  */
 export async function retryJob(
   uuid: JobUuid,
-  from: From | undefined,
+  order: RetryOrder,
   context: RetryContext,
   machineJobs: MachineJobs,
 ): Promise<JobUuid> {
@@ -87,7 +93,7 @@ export async function retryJob(
     RETRY_TURN,
   );
   try {
-    return await retryHeldJob(uuid, from, context, machineJobs);
+    return await retryHeldJob(uuid, order, context, machineJobs);
   } finally {
     held.release();
   }
@@ -95,7 +101,7 @@ export async function retryJob(
 
 async function retryHeldJob(
   uuid: JobUuid,
-  from: From | undefined,
+  { from, caller }: RetryOrder,
   context: RetryContext,
   machineJobs: MachineJobs,
 ): Promise<JobUuid> {
@@ -107,7 +113,8 @@ async function retryHeldJob(
   const denial = denialOf(stateOf(job), { kind: "retry", retried: next_attempt !== undefined });
   if (denial === "unfinished") throw unfinished(job, context);
   if (next_attempt !== undefined) throw retriedAlready(uuid, next_attempt);
-  const successor = await successorOf(job, from, context);
+  const by = orderedBy(caller, context);
+  const successor = { ...await successorOf(job, from, context), ...by };
   const outcome = machineJobs.owns(job.workflow_uuid)
     ? await machineJobs.retry(uuid, successor)
     : await store.jobs.retry(uuid, successor, limits.unfinishedJobsMax);

@@ -21,6 +21,7 @@ import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import { standingOf } from "../../rules.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
+import type { NoHost } from "../../host_store.ts";
 import type { Showing } from "../../stored_text.ts";
 import type { Transaction, WriteKind } from "../connection.ts";
 import { canceledWord } from "../notices.ts";
@@ -136,11 +137,15 @@ async function goesOnAs(
       await nameRefusedAttempt(tx, id, `job ${outcome.job_uuid} has the machine`);
       return false;
     case "no_host":
-      await nameRefusedAttempt(tx, id, `host ${outcome.host} is ${outcome.reason}`);
+      await nameRefusedAttempt(tx, id, noHostText(outcome));
       return false;
     default:
       return unreachable(outcome);
   }
+}
+
+function noHostText({ host, reason }: NoHost): string {
+  return `host ${host} ${typeof reason === "object" ? reason.words : `is ${reason}`}`;
 }
 
 /**

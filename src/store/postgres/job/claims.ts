@@ -105,6 +105,7 @@ async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
 /**
  * The jobs of one host that claimJobs() would take, as it would return them; nothing is written.
  * @param passedOver jobs to skip because their claim is being written
+ * @param takesFree whether free jobs count
  */
 export async function readyJobs(
   tx: Transaction,
@@ -112,6 +113,7 @@ export async function readyJobs(
   life: RunnerLife,
   limit: number,
   passedOver: ReadonlySet<JobUuid>,
+  takesFree = true,
 ): Promise<Claimed> {
   const found = await tx.row<{ barred: boolean; free: boolean; free_due: Instant | null }>(
     `SELECT EXISTS (
@@ -146,8 +148,8 @@ export async function readyJobs(
   const taken = fit.slice(0, fitting(fit, 0, CLAIM_BYTES))
     .map(({ bytes: _bytes, turn: _turn, ...row }) => claimedRow(row, life.runner_id, tx.now));
   const jobs = await jobsFromRows(tx, taken);
-  const { free_due } = found;
-  const free = found.free || free_due !== null && free_due <= tx.now;
+  const free_due = takesFree ? found.free_due : null;
+  const free = takesFree && found.free || free_due !== null && free_due <= tx.now;
   if (rows.length > jobs.length) return { jobs, due: { kind: "ready" }, free };
   const row = await tx.row<{ due: Instant | null }>(
     `SELECT least(min(claimable_at), $3::text COLLATE "C") AS due FROM jobs

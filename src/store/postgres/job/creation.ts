@@ -40,13 +40,14 @@ import {
   usedKeys,
 } from "./making.ts";
 import { lockState } from "./moves.ts";
+import type { PlaceHosts } from "./place.ts";
 import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { JobCreation } from "../../columns.ts";
 
-/** The methods of the store that create jobs. @param host the uuid of this host */
+/** The methods of the store that create jobs. @param hosts the uuid of this host, and what it takes */
 export function openJobCreation(
   db: SharedDatabase,
-  host: string,
+  hosts: Pick<PlaceHosts, "own" | "taken">,
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
   let creating = 0;
@@ -82,19 +83,19 @@ export function openJobCreation(
       created(
         job,
         unfinishedMax,
-        (ready) => db.write((tx) => createJob(tx, { job, hosts: { own: host }, ready })),
+        (ready) => db.write((tx) => createJob(tx, { job, hosts, ready })),
       ),
     order: (order, rules) =>
       created(
         order,
         rules.unfinishedMax,
-        (ready) => db.writeTogether(ORDERS, { order, rules, hosts: { own: host }, ready }),
+        (ready) => db.writeTogether(ORDERS, { order, rules, hosts, ready }),
       ),
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       created(
         successor,
         unfinishedMax,
-        (ready) => db.write((tx) => retryJob(tx, uuid, successor, host, ready)),
+        (ready) => db.write((tx) => retryJob(tx, uuid, successor, hosts, ready)),
       ),
   };
 }
@@ -232,7 +233,7 @@ async function retryJob(
   tx: Transaction,
   uuid: JobUuid,
   successor: NewJob,
-  own: string,
+  hosts: PlaceHosts,
   ready: PreparedWrite,
 ): Promise<RetryOutcome | Unread> {
   const row = await lockState(tx, uuid);
@@ -250,7 +251,7 @@ async function retryJob(
     }
     return { kind: "denied", reason: "retried", next_attempt: next };
   }
-  const placing = { job: successor, hosts: { own, before: row.queue }, ready };
+  const placing = { job: successor, hosts: { ...hosts, before: row.queue }, ready };
   const outcome = madeOf(await placeJobs(tx, [placing]), successor.uuid);
   if (!isUnread(outcome) && outcome.kind === "created") {
     await nameNextAttempt(tx, row.id, outcome.job.uuid);

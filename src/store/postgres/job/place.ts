@@ -1,6 +1,7 @@
 // Where a new job goes: into the queue of the one host that may run it, or into that of the free jobs.
 
 import { isFree, type NewJob, placeOf, propsOf } from "../../../domain/job/job.ts";
+import { refusalOf, type TakenJobs, takesAll, type Taking } from "../../../domain/job/taking.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
 import type { NoHost } from "../../host_store.ts";
 import type { Transaction } from "../connection.ts";
@@ -13,6 +14,8 @@ export interface PlaceHosts {
   readonly own: string;
   /** The queue of the job that it repeats. */
   readonly before?: string;
+  /** What that agent knows of its policy and of its own workflows. */
+  readonly taken?: TakenJobs | undefined;
 }
 
 /** The queue of a job, and the host that alone may run it; null for a free job. */
@@ -22,8 +25,39 @@ export interface JobQueue {
   readonly host: string | null;
 }
 
-/** The queue of a new job, or why no host can run it. */
+/** The queue of a new job, or why no host can or may run it. */
 export async function queueFor(
+  tx: Transaction,
+  job: NewJob,
+  hosts: PlaceHosts,
+): Promise<JobQueue | NoHost> {
+  const place = await placeFor(tx, job, hosts);
+  if (place.kind !== "queue" || place.host === null) return place;
+  const { own, taken } = hosts;
+  const taking = place.host === own ? taken?.taking : await takingOf(tx, place.host);
+  if (taking === undefined || takesAll(taking)) return place;
+  const { workflow } = job;
+  const judged = { ...workflow, props: propsOf(job) };
+  const words = await refusalOf(taking, judged, taken?.own(workflow.uuid));
+  if (words === undefined) return place;
+  const { server = place.host } = placeOf(job.params);
+  return { kind: "no_host", host: server, reason: { words } };
+}
+
+/** What a host has registered of its policy. It judges again before it runs a job. */
+async function takingOf(tx: Transaction, host: string): Promise<Taking | undefined> {
+  const row = await tx.row<Readonly<Record<keyof Taking, string>>>(
+    "SELECT allow_workflow, allow_caller FROM hosts WHERE uuid = $1",
+    host,
+  );
+  // The texts were made by this store from lists of words.
+  return row && {
+    allow_workflow: JSON.parse(row.allow_workflow) as string[],
+    allow_caller: JSON.parse(row.allow_caller) as string[],
+  };
+}
+
+async function placeFor(
   tx: Transaction,
   job: NewJob,
   { own, before }: PlaceHosts,

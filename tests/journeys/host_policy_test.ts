@@ -1,0 +1,112 @@
+// What the policy of one host lets it run of what others order: the rest is refused when it is ordered, and where a row
+// in the database says otherwise, by the host that was to run it.
+
+import { assertEquals, assertStringIncludes } from "@std/assert";
+import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
+import { tasksDigest } from "../../src/domain/job/taking.ts";
+import type { AgentProcess } from "../support/agent_process.ts";
+import { cli, hostAt, withHosts } from "../support/hosts.ts";
+import { isoBytes } from "../support/medium.ts";
+import { postgresTest } from "../support/postgres.ts";
+import { withFolder } from "../support/until.ts";
+
+const NIGHTLY = {
+  name: "nightly",
+  chain: [{ name: "report", body: "(job, cb) => cb(null, 'done')" }],
+  onerror: [{ name: "tell", body: "(job, cb) => cb(null, 'told')" }],
+};
+const OTHER = { ...NIGHTLY, name: "other" };
+const FREE = { ...OTHER, name: "free", placement: "any" };
+
+const MACHINE = {
+  brand: "kvm",
+  vcpus: 1,
+  autoboot: false,
+  ram: 256,
+  disks: [{ boot: true, model: "virtio", size: 1024 }],
+};
+
+async function made(agent: AgentProcess, definition: JsonObject): Promise<string> {
+  return String((await agent.post("/workflows", definition)).body.uuid);
+}
+
+/** The error of the first task that a job shows. */
+function errorOf({ chain_results }: JsonObject): JsonObject {
+  const [first] = Array.isArray(chain_results) ? chain_results.filter(isJsonObject) : [];
+  return isJsonObject(first?.error) ? first.error : {};
+}
+
+/** Gives a job another body, as somebody may who writes to the database. */
+const WITH_OTHER_TASKS = `
+  WITH made AS (
+    INSERT INTO definitions (workflow_uuid, name, sha256, chain, onerror, oncancel, timeout)
+    SELECT workflow_uuid, name, 'another', replace(chain, 'done', 'owned'), onerror, oncancel, timeout
+      FROM definitions WHERE id = (SELECT definition_id FROM jobs WHERE uuid = $1) RETURNING id)
+  UPDATE jobs SET definition_id = made.id FROM made WHERE uuid = $1`;
+
+postgresTest(
+  "a host runs what its policy lists by digest, and nothing else that has its name",
+  async () => {
+    const entry = `nightly@${await tasksDigest(NIGHTLY)}`;
+    await withHosts(async ({ one, db }) => {
+      assertEquals((await hostAt(one, "gz02")).allow_workflow, [entry]);
+      const [nightly, unlisted] = [await made(one, NIGHTLY), await made(one, OTHER)];
+      assertStringIncludes((await cli(one, "workflow", "get", nightly)).stdout, entry.slice(8));
+      const order = (workflow: string, more: JsonObject = {}) =>
+        one.post("/jobs", { workflow, server_uuid: "gz02", ...more });
+
+      const refused = await order(unlisted);
+      assertEquals([refused.status, refused.body.code], [403, "Forbidden"]);
+      assertStringIncludes(
+        String(refused.body.message),
+        'Cannot create a job: host "gz02" runs no workflow "other" with the tasks sha256:',
+      );
+      const here = await one.post("/jobs", { workflow: nightly });
+      assertEquals(here.status, 403);
+      assertStringIncludes(String(here.body.message), 'runs no job that "loopback" has ordered');
+      const { body: ran } = await order(nightly);
+      assertEquals([ran.host, ran.ordered_by], ["gz02", "loopback"]);
+      await one.job(String(ran.uuid), "success");
+
+      await one.post("/agent/v1/hosts/gz02/cordon", {});
+      const target = "/reports";
+      const { body: waiting } = await order(nightly, { target });
+      await db.write((tx) => tx.run(WITH_OTHER_TASKS, String(waiting.uuid)));
+      await one.post("/agent/v1/hosts/gz02/uncordon", {});
+      const failed = await one.job(String(waiting.uuid), "failure");
+      const { code, message } = errorOf(failed);
+      assertEquals([code, failed.onerror_results], ["not_taken", []]);
+      assertStringIncludes(
+        String(message),
+        'Cannot run the job: host gz02 runs no workflow "nightly"',
+      );
+      const { body: again } = await order(nightly, { target });
+      await one.job(String(again.uuid), "success");
+    }, (name) => name === "gz02" ? ["--allow-workflow", entry] : ["--allow-caller", "token:ops"]);
+  },
+);
+
+postgresTest(
+  "a host with a policy leaves free jobs to the others, and makes machines",
+  () =>
+    withFolder((media) =>
+      withHosts(async ({ one, other }) => {
+        await Deno.writeFile(`${media}/installer.iso`, isoBytes(64 * 1024));
+        const { body: ordered } = await one.post("/jobs", { workflow: await made(one, FREE) });
+        assertEquals((await one.job(String(ordered.uuid), "success")).host, "gz01");
+        const asked = await one.post("/agent/v1/machines", {
+          machine: MACHINE,
+          media: { path: "installer.iso" },
+          server_uuid: "gz02",
+        });
+        assertEquals(asked.status, 202, JSON.stringify(asked.body));
+        const job = await one.job(String(asked.body.job_uuid), "success");
+        assertEquals([job.host, job.ordered_by], ["gz02", "loopback"]);
+        const own = await other.post("/jobs", { workflow: await made(other, OTHER) });
+        assertEquals(own.status, 403, JSON.stringify(own.body));
+      }, (name) => [
+        ...["--media-dir", media],
+        ...(name === "gz02" ? ["--allow-workflow", "builtin"] : []),
+      ])
+    ),
+);
