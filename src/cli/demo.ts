@@ -93,7 +93,7 @@ async function demoIn(folder: string, call: Invocation): Promise<ExitCode> {
       const code = await firstMachine(folder, url, call);
       if (code !== EXIT.ok) return code === EXIT.interrupted ? EXIT.interrupted : EXIT.failure;
       terminal.err(
-        "\nMore machines, jobs and media to look at are made. This takes some seconds.\n",
+        "\nCreating more machines, jobs and media to look at. This takes a few seconds.\n",
       );
       if (await madeSamples(url, stop.asked)) {
         terminal.err(tour(url, terminal.errIsTerminal));
@@ -174,7 +174,7 @@ function tour(url: string, isTerminal: boolean): string {
   return `
 The web console shows all of it, with the screens of the machines: ${url}/ui
 Any VNC client can open the first machine's, with the address and the password above. One job has
-failed and says what to do; another waits for somebody. Look around:
+failed and says what to do; another waits for an operator. Look around:
   curl ${url}/agent/v1/machines
   curl ${url}/jobs
   curl ${url}/v1/index.json

@@ -143,7 +143,7 @@ browserTest(
       const signIn = async () => {
         await page.getByLabel("Token", { exact: true }).fill(token);
         await page.getByRole("button", { name: "Sign in" }).click();
-        await page.getByText("No job fits this filter").waitFor();
+        await page.getByText("No jobs match this filter").waitFor();
         assertEquals(page.url(), address);
       };
       await signIn();
@@ -157,7 +157,7 @@ browserTest(
         // The browser names each refusal and each attempt to reach an agent that is not there.
         await page.clock.install();
         await page.reload();
-        await page.getByText("No job fits this filter").waitFor();
+        await page.getByText("No jobs match this filter").waitFor();
         await page.context().clearCookies();
         // A page that nobody touches sees by its own clock that the session is over.
         await page.clock.fastForward("12:01:00");

@@ -32,7 +32,7 @@ browserTest(
   (browser) =>
     withAgent(browser, async (agent) => {
       const { page } = await browser.open(`${agent.url}/ui`);
-      await page.getByText("Nothing runs now").waitFor();
+      await page.getByText("Nothing is running").waitFor();
       await page.locator("h1 .badge", { hasText: "simulated" }).waitFor();
       await fill(agent);
       await page.locator(".card", { hasText: "approve-change" }).getByText("approval").waitFor();
@@ -97,7 +97,7 @@ browserTest(
       await page.getByRole("link", { name: "zonewright sample 2.0" }).click();
       const artifact = page.locator(".artifact", { hasText: "installer" });
       assertMatch(await artifact.innerText(), /x86_64[\s\S]*sha512:[\s\S]*check: index/);
-      const link = artifact.getByRole("link", { name: "Make a machine of it" });
+      const link = artifact.getByRole("link", { name: "New machine from this image" });
       const { pathname, searchParams } = new URL(await link.getAttribute("href") ?? "", agent.url);
       assertEquals(pathname, "/ui/new");
       assertEquals(Object.fromEntries(searchParams), {
@@ -124,7 +124,7 @@ browserTest(
       browser,
       async (agent) => {
         const { page } = await browser.open(`${agent.url}/ui/images`);
-        await page.getByText(/reads documents, \d+ of \d+/).waitFor();
+        await page.getByText(/reading documents, \d+ of \d+/).waitFor();
         await page.getByRole("progressbar", { name: /Documents of the sync/ }).waitFor();
         assert(await page.getByRole("button", { name: "Syncing" }).isDisabled());
       },
@@ -189,7 +189,7 @@ browserTest(
       const setting = page.locator(".settings li", { hasText: "state_dir" });
       assertMatch(await setting.innerText(), /--state-dir/);
       await page.getByRole("searchbox").fill("retention nobody has");
-      await page.getByText("No setting fits").waitFor();
+      await page.getByText("No settings match").waitFor();
       await page.getByRole("button", { name: "Examine the host" }).click();
       await page.getByText("Examined").waitFor();
       await page.getByRole("region", { name: "Doctor" }).getByText("store", { exact: true })

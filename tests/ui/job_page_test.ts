@@ -65,7 +65,7 @@ browserTest(
         /^\d\d:\d\d:\d\d\.\d{3}\s+warn\s+approval\s+nobody answers/,
       );
       await filter.fill("nobody said this");
-      await page.getByText("No line fits").waitFor();
+      await page.getByText("No lines match").waitFor();
     }),
 );
 
@@ -97,7 +97,7 @@ browserTest(
       const uuid = await newDelayedJob(agent);
       const { page } = await browser.open(`${agent.url}/ui/jobs/${uuid}`, { permissions: [] });
       await page.getByRole("button", { name: "Notify me" }).click();
-      await page.getByRole("button", { name: "The browser refuses" }).waitFor();
+      await page.getByRole("button", { name: "Blocked by the browser" }).waitFor();
     }),
 );
 

@@ -56,7 +56,7 @@ browserTest(
       const buffer = Buffer.from(isoBytes(120_000));
       const file = { name: "debian-13.iso", mimeType: "application/octet-stream", buffer };
       await page.locator("input[type=file]").setInputFiles([file]);
-      await page.getByRole("link", { name: "New machine of debian-13.iso" }).click();
+      await page.getByRole("link", { name: "New machine from debian-13.iso" }).click();
       await page.getByLabel("Name", { exact: true }).fill("web1");
       await page.getByLabel("Memory, MiB").fill("256");
       assertMatch(await page.getByLabel("Request as JSON").inputValue(), /"ram": 256,/);

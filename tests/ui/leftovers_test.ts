@@ -46,9 +46,9 @@ browserTest(
       await page.goto(`${agent.url}/ui`);
       await page.getByText("1 machine of a failed job is not yet removed").waitFor();
       await page.locator(".failures").getByRole("link", { name: "provision-machine" }).waitFor();
-      await page.getByRole("link", { name: "See what is left" }).click();
+      await page.getByRole("link", { name: "See leftovers" }).click();
       await page.waitForURL("**/ui/machines#leftovers");
-      await page.locator("h2:focus", { hasText: "Left by failed jobs" }).waitFor();
+      await page.locator("h2:focus", { hasText: "Left behind by failed jobs" }).waitFor();
       await lines.getByText("on simulated").waitFor();
       await expectSoundAtAllWidths(page, "before the first attempt");
       await lines.locator(`a[href="/ui/jobs/${job}"]`).waitFor();

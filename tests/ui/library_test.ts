@@ -114,7 +114,7 @@ browserTest(
         return (info?.size ?? 0) > MIB;
       });
       await first.kill();
-      await page.getByText("It goes on by itself").waitFor();
+      await page.getByText("It continues automatically").waitFor();
       const kept = (await Deno.stat(part)).size;
       assert(kept > MIB && kept < bytes.length, String(kept));
       const flags = ["--host", "simulated", "--listen", host];
@@ -180,7 +180,7 @@ browserTest(
       const headers = { "content-range": `bytes 0-${BYTES.length - 1}/${BYTES.length}` };
       const path = "/agent/v1/media/library/other.iso";
       const answer = fetch(agent.url + path, { method: "PUT", body, headers });
-      const line = page.getByText(/Another caller uploads: .* of 117 KiB/);
+      const line = page.getByText(/Another caller is uploading: .* of 117 KiB/);
       await line.waitFor();
       sent.resolve();
       assertEquals((await (await answer).json()).size, BYTES.length);
@@ -207,7 +207,7 @@ browserTest(
       await page.keyboard.press("Escape");
       await page.getByRole("dialog").waitFor({ state: "detached" });
       await page.getByRole("searchbox").fill("nothing");
-      await page.getByText("No file fits").waitFor();
+      await page.getByText("No files match").waitFor();
       await check("no file fits");
     }),
 );

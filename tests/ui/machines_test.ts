@@ -75,7 +75,7 @@ browserTest(
       );
 
       await page.getByRole("button", { name: "Reboot…" }).click();
-      await page.getByLabel("By force, at once").check();
+      await page.getByLabel("Immediately, by force").check();
       await page.getByText("The same from a terminal").click();
       const commands = await page.locator(".command code").allInnerTexts();
       assert(commands[0]?.startsWith(`zonewright machine reboot ${MACHINE} --force`), commands[0]);
@@ -98,7 +98,7 @@ browserTest(
       await act(page, "Boot");
       await connected.waitFor();
       await act(page, "Delete");
-      await page.getByText("The host has no such machine any more").waitFor();
+      await page.getByText("The host no longer has this machine").waitFor();
       await page.getByRole("navigation").getByRole("link", { name: "Machines" }).click();
       await page.getByText("This host has no machines").waitFor();
     }),
@@ -138,7 +138,7 @@ browserTest(
       await page.locator(".rows-body .row").waitFor();
       await check("machines");
       await page.getByRole("searchbox").fill("nothing");
-      await page.getByText("No machine fits").waitFor();
+      await page.getByText("No machines match").waitFor();
       await check("no machine fits");
       await page.goto(`${agent.url}/ui/machines/${MACHINE}`);
       await page.locator(".screen-state-connected").waitFor();

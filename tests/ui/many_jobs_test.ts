@@ -41,7 +41,7 @@ browserTest(
           page.getByRole("tab", { name: `Failed ${JOBS.toLocaleString("en")}` }),
         ).first().waitFor();
         await page.getByRole("tab", { name: /^Succeeded/ }).click();
-        await page.getByText("No job fits this filter").waitFor();
+        await page.getByText("No jobs match this filter").waitFor();
         await page.getByRole("tab", { name: /^Failed/ }).click();
         await rows.first().waitFor();
         const search = page.getByRole("searchbox");
@@ -50,7 +50,7 @@ browserTest(
         await until("the oldest job", async () =>
           await rows.count() === 1 && await target.innerText() === "/import-dataset");
         await search.fill("nothing has this");
-        await page.getByText("No job fits this filter").waitFor();
+        await page.getByText("No jobs match this filter").waitFor();
         await search.fill("");
         await rows.first().waitFor();
         await until(

@@ -51,7 +51,7 @@ browserTest(
   (browser) =>
     withAgent(browser, async (agent) => {
       const { page } = await browser.open(`${agent.url}/ui/jobs?state=failed`);
-      await page.getByText("No job fits this filter").waitFor();
+      await page.getByText("No jobs match this filter").waitFor();
       await page.locator(".skip").focus();
       await page.keyboard.press("Enter");
       await page.locator("main:focus").waitFor();

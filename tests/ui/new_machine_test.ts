@@ -143,7 +143,7 @@ browserTest(
       assertEquals((await requestOf(page)).note, request.note);
       // Also when it is left and opened again.
       await page.getByRole("link", { name: "Library" }).click();
-      await page.getByRole("link", { name: `New machine of ${ISO}` }).click();
+      await page.getByRole("link", { name: `New machine from ${ISO}` }).click();
       assertEquals(await field(page, "Name").inputValue(), "web2");
 
       await page.getByText("The same from a terminal").click();
@@ -178,12 +178,12 @@ browserTest(
       await field(page, "IP address of net0").selectOption("by DHCP");
       await field(page, "Network of net0").selectOption("admin");
       // The answer comes without another click.
-      await page.getByText("nothing was made").waitFor();
+      await page.getByText("nothing was created").waitFor();
       await field(page, "From a URL").check();
       await field(page, "URL").fill("https://images.example.com/a.iso");
       await error("media.digest").waitFor();
       await field(page, "From the library").check();
-      await page.getByText("nothing was made").waitFor();
+      await page.getByText("nothing was created").waitFor();
       assertEquals(await field(page, "File").inputValue(), ISO);
       assertEquals(await machinesOf(agent), []);
     }),
@@ -249,7 +249,7 @@ browserTest(
       await field(page, "IP address of net0").selectOption("by DHCP");
       await field(page, "Name").fill(NAME);
       await page.getByRole("button", { name: "Check", exact: true }).click();
-      await page.getByText("nothing was made").waitFor();
+      await page.getByText("nothing was created").waitFor();
       await check("possible");
       await page.getByText("The same from a terminal").click();
       await check("commands");
@@ -268,7 +268,7 @@ browserTest(
       const { page } = await browser.open(`${agent.url}/ui/new?path=${ISO}`);
       await field(page, "Name").fill(NAME);
       await page.keyboard.press("Enter");
-      await page.getByText("nothing was made").waitFor();
+      await page.getByText("nothing was created").waitFor();
       await field(page, "Upload a file").check();
       const mimeType = "application/octet-stream";
       const file = { name: "debian-13.iso", mimeType, buffer: Buffer.from(isoBytes(240_000)) };
@@ -298,7 +298,7 @@ browserTest(
       const { distro, format, arch } = artifact as JsonObject;
       assertEquals([distro, format, arch], ["zonewright-sample", "iso", "x86_64"]);
       await page.getByRole("button", { name: "Check", exact: true }).click();
-      await page.getByText("nothing was made").waitFor();
+      await page.getByText("nothing was created").waitFor();
       // A link names the release by an alias, and no build.
       await page.goto(`${agent.url}/ui/new?distro=zonewright-sample&release=latest&format=iso`);
       await page.waitForURL("**/ui/new");

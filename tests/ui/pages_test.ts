@@ -24,7 +24,7 @@ browserTest(
       await page.getByRole("checkbox").last().check();
       await check("jobs");
       await page.goto(`${agent.url}/ui/jobs?search=nothing`);
-      await page.getByText("No job fits").waitFor();
+      await page.getByText("No jobs match").waitFor();
       await check("no jobs");
       await page.goto(`${agent.url}/ui/jobs/${failed}`);
       await page.locator(".task-failed summary").click();
@@ -154,7 +154,7 @@ browserTest(
       await page.reload();
       assertEquals(await page.getByRole("searchbox").inputValue(), "the checksum");
       await page.getByRole("tab", { name: "Canceled" }).click();
-      await page.getByText("No job fits this filter").waitFor();
+      await page.getByText("No jobs match this filter").waitFor();
       await page.getByRole("link", { name: "Show all jobs" }).click();
       await page.locator(".rows-body .row").nth(1).waitFor();
     }),

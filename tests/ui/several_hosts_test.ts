@@ -75,7 +75,7 @@ function showHosts(browser: OpenBrowser): Promise<void> {
     await expectSoundAtAllWidths(page, "machines of two hosts");
     await page.setViewportSize(WIDE);
     await page.getByLabel("Host").selectOption("gz02");
-    await page.getByText("No machine fits this filter").waitFor();
+    await page.getByText("No machines match this filter").waitFor();
     await page.goto(`${one.url}/ui/machines/${made.uuid}`);
     await page.locator(".facts", { hasText: "gz01" }).waitFor();
     await page.goto(`${one.url}/ui`);
@@ -132,7 +132,7 @@ function showRemote(browser: OpenBrowser): Promise<void> {
     await page.getByLabel("Disks").getByText("virtio").waitFor();
     await expectSoundAtAllWidths(page, "a machine of another host");
     await page.getByRole("button", { name: "Stop…" }).click();
-    await page.getByLabel("By force, at once").check();
+    await page.getByLabel("Immediately, by force").check();
     await page.getByRole("button", { name: "Stop web1" }).click();
     await page.locator(".job-line", { hasText: "machine-stop" }).locator(".state-succeeded")
       .waitFor();

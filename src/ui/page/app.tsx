@@ -37,7 +37,7 @@ export function App(): JSX.Element {
   if (who.scope === null) return <SignIn />;
   return (
     <div class="shell">
-      <a class="skip" href="#page">Skip to the page</a>
+      <a class="skip" href="#page">Skip to content</a>
       <Navigation />
       <main id="page" tabIndex={-1}>
         <Page />

@@ -133,7 +133,9 @@ function ReplaceDialog({ file, onConfirm, onClose }: ReplaceDialogProps): JSX.El
       onConfirm={() => Promise.resolve(onConfirm())}
       onClose={onClose}
     >
-      <p class="muted">The library has a file of this name. It stays until the new one is whole.</p>
+      <p class="muted">
+        The library already has a file of this name. It is kept until the new one is complete.
+      </p>
     </Dialog>
   );
 }
@@ -205,7 +207,7 @@ function textOf({ total, state: { value: state } }: Upload): string {
     case "cut":
       return `${state.why} at ${bytesText(state.sent)} of ${
         bytesText(total)
-      }. It goes on by itself`;
+      }. It continues automatically`;
     case "done":
       return `Uploaded, ${bytesText(total)}`;
     case "failed":

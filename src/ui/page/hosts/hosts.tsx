@@ -133,10 +133,10 @@ function verbOf(action: HostAction): string {
 }
 
 const NOTES: Readonly<Record<HostAction, string>> = {
-  cordon: "It claims no new jobs. What runs there goes on, and what is queued waits for it.",
-  uncordon: "It claims jobs again, those that have waited for it first.",
+  cordon: "It claims no new jobs. Running jobs go on, and queued jobs wait for it.",
+  uncordon: "It claims jobs again, starting with those that waited for it.",
   forget:
-    "Its unfinished jobs fail, and their targets and machines are free. Should it return, it acts on nothing until " +
+    "Its unfinished jobs fail, which frees their targets and machines. If it returns, it does nothing until " +
     "it is uncordoned.",
 };
 

@@ -71,7 +71,7 @@ function Sync({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
           <div>
             <dt>Syncing now</dt>
             <dd class="number">
-              {progress === null ? "It begins" : <SyncProgress {...progress} />}
+              {progress === null ? "Starting" : <SyncProgress {...progress} />}
             </dd>
           </div>
         )}
@@ -81,7 +81,7 @@ function Sync({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
           kind={last_sync?.outcome === "failed" ? "bad" : "warn"}
           title={last_sync?.outcome === "failed"
             ? "The last sync failed"
-            : `The last sync left ${problems.length} documents as they were`}
+            : `The last sync left ${problems.length} documents unchanged`}
         >
           <ul class="problems">
             {problems.slice(0, PROBLEMS_SHOWN).map(({ document, message }) => (
@@ -100,9 +100,9 @@ function Sync({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
 }
 
 const PHASES: Readonly<Record<Schemas["IndexProgress"]["phase"], string>> = {
-  list: "reads the list of distros",
-  documents: "reads documents",
-  store: "stores what has changed",
+  list: "reading the list of distros",
+  documents: "reading documents",
+  store: "storing the changes",
 };
 
 function SyncProgress(
@@ -137,7 +137,7 @@ function NoIndex({ status }: { status: Schemas["IndexStatus"] }): JSX.Element {
         title="No upstream is configured"
         command="zonewright config set index https://images.example.org"
       >
-        <p class="muted">Name the address of an image index, on the agent's host:</p>
+        <p class="muted">Set the address of an image index on the agent's host:</p>
       </Empty>
     )
     : (
@@ -193,7 +193,7 @@ function Distros({ distros }: { distros: readonly Distro[] }): JSX.Element {
         </label>
       </form>
       {shown.length === 0 && (
-        <Empty title="No release fits">
+        <Empty title="No releases match">
           <p>
             <a href="/ui/images">Show all releases</a>
           </p>

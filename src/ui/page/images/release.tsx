@@ -108,7 +108,7 @@ const CHECKS: Readonly<Record<string, string>> = {
   none: "It cannot be verified: no digest is known.",
   index: "It is checked against the digest in the index.",
   vendor: "It is checked against the vendor's checksum file.",
-  signature: "It is checked against the vendor's signature, by a key of the host.",
+  signature: "It is checked against the vendor's signature with a key on the host.",
 };
 
 function ArtifactCard({ image, view }: { image: Image; view: OpenRelease }): JSX.Element {
@@ -120,7 +120,9 @@ function ArtifactCard({ image, view }: { image: Image; view: OpenRelease }): JSX
       {mayChange() && (
         <div class="actions">
           {isBootable(image) && (
-            <a class="button button-primary" href={machineLinkOf(image)}>Make a machine of it</a>
+            <a class="button button-primary" href={machineLinkOf(image)}>
+              New machine from this image
+            </a>
           )}
           <Button disabled={job.value !== undefined} onClick={() => asks.value = true}>
             Download…

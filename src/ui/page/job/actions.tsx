@@ -95,7 +95,7 @@ export function RetryDialog(
       cli={cliOf(words)}
       onConfirm={async () => {
         const { uuid } = await send(call) as { readonly uuid: string };
-        announce("A new job was made");
+        announce("New job created");
         go(`/jobs/${uuid}`);
       }}
       onClose={onClose}
@@ -148,7 +148,7 @@ function ResumeDialog({ job, onClose }: ActionProps): JSX.Element {
       cli={cliOf(words)}
       onConfirm={async () => {
         await send(call);
-        announce("The job goes on");
+        announce("The job continues");
       }}
       onClose={onClose}
     >

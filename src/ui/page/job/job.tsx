@@ -153,7 +153,7 @@ const PARTS = [
 function Parts({ view, job }: { view: OpenJobView; job: JobView }): JSX.Element {
   const part = useSignal<string>("log");
   return (
-    <section class="parts" aria-label="Parts of the job">
+    <section class="parts" aria-label="Job sections">
       <Tabs
         tabs={PARTS}
         current={part.value}
@@ -181,7 +181,7 @@ function Part(
         ? <p class="muted">They are {job.params_bytes} bytes: see JSON.</p>
         : <Json value={job.params} label="Params, secrets masked" />;
     case "source":
-      return <Source text={whole.chain.map(sourceOf).join("\n\n")} label="Source of the tasks" />;
+      return <Source text={whole.chain.map(sourceOf).join("\n\n")} label="Task source" />;
     case "json":
       return (
         <>
@@ -198,7 +198,7 @@ function Part(
           value={Object.fromEntries(
             whole.chain_results.map(({ name: task, result, error }) => [task, error || result]),
           )}
-          label="Results of the tasks"
+          label="Task results"
         />
       );
   }
@@ -246,7 +246,11 @@ function Notify({ job }: { job: JobView }): JSX.Element | null {
   };
   return (
     <Button disabled={wanted.value || refused.value} onClick={ask}>
-      {wanted.value ? "You will be notified" : refused.value ? "The browser refuses" : "Notify me"}
+      {wanted.value
+        ? "You will be notified"
+        : refused.value
+        ? "Blocked by the browser"
+        : "Notify me"}
     </Button>
   );
 }

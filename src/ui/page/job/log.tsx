@@ -60,7 +60,7 @@ export function Log({ view }: { view: OpenJobView }): JSX.Element {
         )}
         {lines.map((line) => <Line key={line.sequence} line={line} />)}
         {part !== undefined && lines.length === 0 && (
-          <p class="muted">{part.lines.length === 0 ? "Nothing was logged yet" : "No line fits"}</p>
+          <p class="muted">{part.lines.length === 0 ? "Nothing logged yet" : "No lines match"}</p>
         )}
       </div>
     </>

@@ -64,10 +64,10 @@ function slotText({ host, host_state }: JobView): Said {
     return { kind: "warn", title: `Waiting for ${host}, which is cordoned`, text };
   }
   if (host_state === "away") {
-    const text = "It starts when the host has returned.";
+    const text = "It starts when the host returns.";
     return { kind: "warn", title: `Waiting for ${host}, which is away`, text };
   }
-  const text = "It starts when a job that runs now has ended.";
+  const text = "It starts when a running job ends.";
   return { kind: "info", title: "Waiting for a slot", text };
 }
 
@@ -98,7 +98,7 @@ function nextText(what: string, at: string | null): JSX.Element | string {
 function resumeText({ uuid }: JobView): JSX.Element {
   return (
     <>
-      <p>It goes on when a person or a program resumes it, with Resume or from a terminal:</p>
+      <p>It continues when a person or a program resumes it, with Resume or from a terminal:</p>
       <Command text={cliOf(["job", "resume", uuid, "--result", "OK"])} label="as CLI" />
     </>
   );

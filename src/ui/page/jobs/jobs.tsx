@@ -253,7 +253,7 @@ function JobRows({ list, selected }: JobRowsProps): JSX.Element {
     title: (
       <input
         type="checkbox"
-        aria-label={`Select the ${rows.length} jobs that are shown`}
+        aria-label={`Select the ${rows.length} jobs shown`}
         checked={all}
         onChange={() => selected.value = byUuid(all ? [] : rows)}
       />
@@ -343,9 +343,9 @@ function NoJobs({ list }: { list: JobList }): JSX.Element {
   if (list.status.value === "loading") return <p class="muted loading" role="status">Loading</p>;
   if (place.value.query.size > 0) {
     return (
-      <Empty title="No job fits this filter">
+      <Empty title="No jobs match this filter">
         {place.value.query.has("name") && (
-          <p class="muted">Workflow takes a whole name, such as provision-machine.</p>
+          <p class="muted">Enter the whole name of the workflow, such as provision-machine.</p>
         )}
         <p>
           <a href="/ui/jobs">Show all jobs</a>

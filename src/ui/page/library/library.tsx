@@ -60,7 +60,7 @@ function Problems({ library: { folders, truncated } }: { library: MediaLibrary }
           <Banner key={path} kind="warn" title={`The folder ${path} is left out: ${problem}`} />
         )
       )}
-      {truncated && <Banner kind="warn" title="There are more files than are listed" />}
+      {truncated && <Banner kind="warn" title="Not all files are listed" />}
     </>
   );
 }
@@ -76,7 +76,7 @@ function Arrivals({ list }: { list: OpenLibrary }): JSX.Element | null {
   );
   if (shown.length === 0) return null;
   return (
-    <section class="upload-lines" aria-label="Files on their way">
+    <section class="upload-lines" aria-label="Transfers in progress">
       <ul>
         {shown.map(({ name, change, done, size }) => (
           <li key={name} class="upload-line">
@@ -105,12 +105,12 @@ function Checks({ list }: { list: OpenLibrary }): JSX.Element | null {
             <span class="upload-name" title={name}>{name}</span>
             <Badge state={state} />
             <span class={error === null ? "upload-text" : "upload-text step-error wrap"}>
-              {error ?? (state === "succeeded" ? "Read again and verified" : "It is read")}
+              {error ?? (state === "succeeded" ? "Read again and verified" : "Reading")}
             </span>
             <a href={`/ui/jobs/${job_uuid}`}>Job</a>
             <Button
               kind="quiet"
-              label={`Hide the line of ${name}`}
+              label={`Dismiss ${name}`}
               onClick={() => list.dismiss(job_uuid)}
             >
               Hide
@@ -147,7 +147,7 @@ function Files({ list, library }: { list: OpenLibrary; library: MediaLibrary }):
       </form>
       {rows.length === 0
         ? (
-          <Empty title="No file fits this search">
+          <Empty title="No files match this search">
             <p>
               <a href="/ui/library">Show all files</a>
             </p>
@@ -260,7 +260,7 @@ function Kind({ file: { kind, problem, boot_record } }: { file: LibraryFile }): 
     return <span class="kind-problem" title={problem}>{text}: no machine boots it</span>;
   }
   return boot_record === false
-    ? <span class="kind-problem" title="It has no El Torito boot record">{text}, may not boot</span>
+    ? <span class="kind-problem" title="No El Torito boot record">{text}, may not boot</span>
     : <span>{text}</span>;
 }
 
@@ -286,7 +286,7 @@ function FileActions(
         <a
           class="button button-plain"
           href={`/ui/new?${new URLSearchParams({ path: mediumPathOf(file) })}`}
-          aria-label={`New machine of ${name}`}
+          aria-label={`New machine from ${name}`}
         >
           New machine
         </a>

@@ -34,7 +34,7 @@ interface Arrival {
 /** Changes that say how far a file is; the agent repeats them every few seconds. */
 export const ARRIVING: Readonly<Record<string, string>> = {
   downloading: "Downloads",
-  uploading: "Another caller uploads",
+  uploading: "Another caller is uploading",
 };
 
 const FILES_PER_PAGE = 1_000;

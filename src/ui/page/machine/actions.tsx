@@ -113,7 +113,7 @@ function ActionDialog({ machine, action, onClose }: ActionDialogProps): JSX.Elem
       cli={cliOf(["machine", action, machine.uuid, ...words, ...yes])}
       onConfirm={async () => {
         await send(call);
-        announce(`${title}: a job was made`);
+        announce(`${title}: job created`);
       }}
       onClose={onClose}
     >
@@ -133,14 +133,14 @@ interface ActionChoice {
 
 function choiceOf(action: Action, { brand, medium }: MachineView): ActionChoice | undefined {
   if (action === "stop" || action === "reboot") {
-    const note = "As if its power were cut: what the guest has not written is lost.";
-    return { title: "By force, at once", note, body: { force: true }, words: ["--force"] };
+    const note = "Like a power cut: anything the guest has not written is lost.";
+    return { title: "Immediately, by force", note, body: { force: true }, words: ["--force"] };
   }
   // A bhyve machine boots what is attached to it.
   if (action !== "boot" || brand !== "kvm" || medium === null) return undefined;
   return {
     title: `From ${medium} first`,
-    note: "Attached for this run; later resets boot the disk.",
+    note: "Attached for this boot; later resets boot from the disk.",
     body: { cdrom: medium, order: "cd", once: "d" },
     words: ["--cdrom", medium, "--order", "cd", "--once", "d"],
   };

@@ -32,7 +32,11 @@ export function Console({ machine, look }: ConsoleProps): JSX.Element {
     <section class="console-part" aria-label="Console">
       <h2>Console</h2>
       {!mayChange()
-        ? <p class="muted">A token of scope read has no screen: it would be a keyboard.</p>
+        ? (
+          <p class="muted">
+            A token of scope read cannot open the screen, because a screen takes input.
+          </p>
+        )
         : vnc === null
         ? <NoScreen machine={machine} />
         : <Screen machine={machine} look={look} />}
@@ -58,7 +62,7 @@ function NoScreen({ machine }: { machine: MachineView }): JSX.Element {
   if (state === "stopped") {
     return (
       <Empty title={`${name} is off`} command={cliOf(["machine", "boot", uuid])}>
-        <p class="muted">Its screen opens here by itself when it runs. Boot it above, or:</p>
+        <p class="muted">The screen opens here when the machine is running. Boot it above, or:</p>
       </Empty>
     );
   }
@@ -67,7 +71,7 @@ function NoScreen({ machine }: { machine: MachineView }): JSX.Element {
     : `${name} is ${machineStateText(state)}`;
   return (
     <Empty title={title}>
-      <p class="muted">The screen opens here by itself.</p>
+      <p class="muted">The screen opens here automatically.</p>
     </Empty>
   );
 }
@@ -112,7 +116,7 @@ function Bar({ connection, state, frame }: BarProps): JSX.Element {
       <Button
         kind="primary"
         disabled={off}
-        label="Type into the machine; Ctrl+Alt+Shift+L gives the keyboard back"
+        label="Type into the machine; Ctrl+Alt+Shift+L releases the keyboard"
         onClick={() => connection?.focus()}
       >
         Type
@@ -180,7 +184,7 @@ function KeyMenu(
 }
 
 /**
- * Ctrl+Alt+Shift+L gives the keyboard back to the page, once the keys are up: the machine has seen
+ * Ctrl+Alt+Shift+L releases the keyboard to the page, once the keys are up: the machine has seen
  * those that were pressed before.
  */
 function useLeave(
@@ -291,7 +295,7 @@ type ScreenConnection = ReturnType<typeof openConnection>;
 /** Where the screen is, its password, and what draws it. @throws {CallError} */
 async function wayTo(uuid: string, signal: AbortSignal) {
   const viewer = import("./screen.ts").catch(() => {
-    throw new Error("Cannot load the viewer: load the page again");
+    throw new Error("Cannot load the viewer: reload the page");
   });
   const path = `/agent/v1/machines/${uuid}`;
   const [{ openScreen }, { vnc }, ticket] = await Promise.all([

@@ -47,7 +47,7 @@ export function MachinePage({ params: { uuid = "" } }: PageProps): JSX.Element {
       {error === undefined && machine === undefined && (
         <p class="muted loading" role="status">Loading</p>
       )}
-      {gone && <Banner kind="warn" title="The host has no such machine any more" />}
+      {gone && <Banner kind="warn" title="The host no longer has this machine" />}
       {job !== undefined && <AtWork job={job} />}
       {machine !== undefined && <Facts machine={machine} />}
       {machine !== undefined && !gone && <Console machine={machine} look={view.again} />}
@@ -83,7 +83,7 @@ function Facts({ machine }: { machine: MachineView }): JSX.Element {
       <HostFact of={machine} />
       <div>
         <dt>Brand</dt>
-        <dd>{brand ?? "not known"}</dd>
+        <dd>{brand ?? "unknown"}</dd>
       </div>
       <div>
         <dt>Size</dt>
@@ -100,12 +100,12 @@ function Facts({ machine }: { machine: MachineView }): JSX.Element {
         </div>
       )}
       <div>
-        <dt>Medium in its zone</dt>
+        <dt>Medium in the zone</dt>
         <dd class="wrap">{medium ?? "none"}</dd>
       </div>
       {media !== null && (
         <div>
-          <dt>Made from</dt>
+          <dt>Created from</dt>
           <dd class="wrap">{mediaText(media)}</dd>
         </div>
       )}
@@ -137,11 +137,11 @@ function Jobs(
   { uuid, jobs }: { uuid: string; jobs: readonly Schemas["JobSummary"][] },
 ): JSX.Element {
   return (
-    <section class="machine-jobs" aria-label="Jobs about it">
-      <h2>Newest jobs about it</h2>
+    <section class="machine-jobs" aria-label="Jobs of this machine">
+      <h2>Latest jobs</h2>
       <JobLines jobs={jobs} />
       <p>
-        <a href={`/ui/jobs?target=${targetOf(uuid)}`}>All jobs about it</a>
+        <a href={`/ui/jobs?target=${targetOf(uuid)}`}>All jobs of this machine</a>
       </p>
     </section>
   );

@@ -46,7 +46,7 @@ export function openScreen(
   rfb.addEventListener("securityfailure", (event) => {
     // noVNC says which part of the handshake it was.
     const { reason } = (event as CustomEvent<{ reason?: string }>).detail;
-    refusal = reason ?? "the console took no password";
+    refusal = reason ?? "the console refused the password";
   });
   rfb.addEventListener("credentialsrequired", () => {
     refusal = "the console asks for a password that the host does not name";

@@ -72,8 +72,8 @@ export function Leftovers({ list, machines }: LeftoversProps): JSX.Element | nul
     <>
       {found.length > 0 && (
         <section class="leftovers" id={ANCHOR} aria-labelledby="leftovers-title">
-          <h2 id="leftovers-title" ref={title} tabIndex={-1}>Left by failed jobs</h2>
-          <p class="muted">Attempts to remove it go on until nothing is left.</p>
+          <h2 id="leftovers-title" ref={title} tabIndex={-1}>Left behind by failed jobs</h2>
+          <p class="muted">The agent keeps trying to remove it until nothing is left.</p>
           <ul>
             {shown.map((leftover) => (
               <LeftoverLine
@@ -135,7 +135,7 @@ function LeftoverLine({ leftover, alias, onDrop }: LeftoverLineProps): JSX.Eleme
     <li>
       <span class="leftover-name">
         {alias !== undefined && (
-          <a class="job-link" href={`/ui/machines/${uuid}`}>{alias ?? "without a name"}</a>
+          <a class="job-link" href={`/ui/machines/${uuid}`}>{alias ?? "unnamed"}</a>
         )}
         <Uuid uuid={uuid} of="what is left" />
       </span>
@@ -143,7 +143,7 @@ function LeftoverLine({ leftover, alias, onDrop }: LeftoverLineProps): JSX.Eleme
         on <HostName of={leftover} />
       </span>
       <span class="muted">
-        made <Time at={claimed_at} /> by{" "}
+        created <Time at={claimed_at} /> by{" "}
         <a href={`/ui/jobs/${job_uuid}`}>job {shortUuid(job_uuid)}</a>, which{" "}
         {job_execution === "canceled" ? "was canceled" : "failed"}
       </span>

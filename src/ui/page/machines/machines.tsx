@@ -33,7 +33,7 @@ export function MachinesPage(): JSX.Element {
   }, []);
   const staleSince = list.staleSince.value;
   const error = list.error.value ?? left.error.value ?? hostsError.value;
-  // That there were none is no news while vmadm is asked again.
+  // That there were none is no news while Asking vmadm again.
   const known = list.machines.value;
   const machines = known?.length === 0 && staleSince !== undefined ? undefined : known;
   return (
@@ -41,7 +41,7 @@ export function MachinesPage(): JSX.Element {
       <div class="page-head">
         <h1>Machines</h1>
         {machines !== undefined && staleSince !== undefined && (
-          <p class="as-of muted" role="status" title="vmadm is asked again">
+          <p class="as-of muted" role="status" title="Asking vmadm again">
             as of <Time at={staleSince} />
           </p>
         )}
@@ -73,7 +73,7 @@ function NoMachines(): JSX.Element {
     >
       {mayChange() && (
         <p>
-          <a href="/ui/new">Make the first one</a>
+          <a href="/ui/new">Create the first one</a>
         </p>
       )}
       <p class="muted">From a description and an ISO, in a terminal:</p>
@@ -116,7 +116,7 @@ function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Ele
       <div id="machines" role="tabpanel" aria-label="Machines of this state">
         {rows.length === 0
           ? (
-            <Empty title="No machine fits this filter">
+            <Empty title="No machines match this filter">
               <p>
                 <a href="/ui/machines">Show all machines</a>
               </p>
@@ -194,7 +194,7 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
     state: <MachineBadge state={state} />,
     name: (
       <>
-        <a class="job-link" href={`/ui/machines/${uuid}`}>{alias ?? "without a name"}</a>
+        <a class="job-link" href={`/ui/machines/${uuid}`}>{alias ?? "unnamed"}</a>
         <Uuid uuid={uuid} of={alias ?? "this machine"} />
       </>
     ),

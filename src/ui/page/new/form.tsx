@@ -105,7 +105,7 @@ function HostField({ form }: { form: FormContext }): JSX.Element | null {
       label="Host"
       words={choices.map(({ key }) => key)}
       shown={new Map(choices.map(({ key, label }) => [key, label]))}
-      none="that of this agent"
+      none="this agent's host"
       {...(chosen === undefined
         ? {}
         : { hint: "media, networks and bounds here are of this agent" })}

@@ -81,7 +81,7 @@ function Step({ job }: { job: JobView }): JSX.Element | null {
         </>
       )}
       {seconds !== null && <span class="muted number">{spanText(seconds)}</span>}
-      <span class="muted">The screen opens here by itself.</span>
+      <span class="muted">The screen opens here automatically.</span>
     </div>
   );
 }

@@ -104,7 +104,7 @@ function LibraryMedium({ form, list }: { form: FormContext; list: OpenLibrary })
   if (files.length === 0 && path === "") {
     return (
       <div>
-        <p class="muted">The library has no file that a machine boots. Upload one here, or:</p>
+        <p class="muted">The library has no bootable file. Upload one here, or:</p>
         <Command text={cliOf(["media", "upload", "installer.iso"])} label="command" />
       </div>
     );
@@ -200,7 +200,7 @@ function IndexMedium({ draft }: { draft: Draft }): JSX.Element {
   if (images.value.length === 0) {
     return (
       <div>
-        <p class="muted">The index has no image that a machine boots. Bring it up to date:</p>
+        <p class="muted">The index has no bootable image. Bring it up to date:</p>
         <Command text={cliOf(["image", "sync", "--wait"])} label="command" />
       </div>
     );

@@ -201,7 +201,7 @@ function Outcome({ order }: { order: Order }): JSX.Element | null {
   const { medium, unchecked } = state;
   const size = medium?.size ?? null;
   return (
-    <Banner kind="good" title="The request would be accepted; nothing was made">
+    <Banner kind="good" title="The request would be accepted; nothing was created">
       {medium !== null && (
         <p>
           It boots {medium.name}
@@ -269,7 +269,7 @@ function barText(state: Order["state"]["value"], draft: Draft): string {
     case "checking":
       return "Checking";
     case "sending":
-      return "Sending the order";
+      return "Sending the request";
     case "refused":
       return state.refusals.length === 1 ? "1 problem" : `${state.refusals.length} problems`;
     case "possible":
@@ -334,7 +334,7 @@ function Editor({ draft, disabled }: { draft: Draft; disabled: boolean }): JSX.E
         {problem !== undefined && (
           <>
             <p class="field-error">{problem.message}</p>
-            <p class="hint">The form waits as it is until the JSON can be read.</p>
+            <p class="hint">The form stays as it is until the JSON can be read.</p>
           </>
         )}
       </div>
@@ -343,7 +343,7 @@ function Editor({ draft, disabled }: { draft: Draft; disabled: boolean }): JSX.E
           {problem.at !== undefined && (
             <Button onClick={() => goThere(problem.at ?? 0)}>Go there</Button>
           )}
-          <Button onClick={draft.restore}>Back to the last that could be read</Button>
+          <Button onClick={draft.restore}>Back to the last valid JSON</Button>
         </div>
       )}
     </section>

@@ -12,7 +12,7 @@ export function HostFacts({ host }: { host: HostPage }): JSX.Element {
   return (
     <ul class="cards host-facts">
       <Fact title="Slots" value={`${slots.busy} of ${slots.total} busy`}>
-        <Progress done={slots.busy} total={Math.max(1, slots.total)} label="Slots that are busy" />
+        <Progress done={slots.busy} total={Math.max(1, slots.total)} label="Busy slots" />
       </Fact>
       <Fact title="Machines" value={machinesText(machines.value)} error={machines.error}>
         <a href="/ui/machines">All machines</a>
@@ -26,21 +26,21 @@ export function HostFacts({ host }: { host: HostPage }): JSX.Element {
           <Progress
             done={pool.value.used_bytes}
             total={pool.value.used_bytes + pool.value.free_bytes}
-            label="Used of the pool"
+            label="Used space of the pool"
           />
         )}
       </Fact>
       <Fact
-        title="Cache of media"
+        title="Media cache"
         value={bytesText(cache.bytes) +
           (cache.max_bytes === null ? "" : ` of ${bytesText(cache.max_bytes)}`)}
       >
         {cache.max_bytes !== null && (
-          <Progress done={cache.bytes} total={cache.max_bytes} label="Used of the cache" />
+          <Progress done={cache.bytes} total={cache.max_bytes} label="Used space of the cache" />
         )}
       </Fact>
       <Fact
-        title="Disk of the agent"
+        title="Agent disk"
         value={isThere(disk.value?.free_bytes) ? `${bytesText(disk.value.free_bytes)} free` : null}
         error={disk.error}
       >
@@ -64,7 +64,7 @@ function Fact({ title, value, error = null, children }: FactProps): JSX.Element 
     <li class="card fact">
       <h3>{title}</h3>
       {error === null
-        ? <p class="fact-value">{value ?? "not known"}</p>
+        ? <p class="fact-value">{value ?? "unknown"}</p>
         : <p class="step-error cut-late" title={error}>{error}</p>}
       {children}
     </li>
@@ -89,7 +89,7 @@ function IndexFact({ index }: { index: HostPage["index"] }): JSX.Element {
     ? `${problems} ${problems === 1 ? "problem" : "problems"}`
     : outcome === "failed"
     ? "the last sync failed"
-    : "in step with its upstream";
+    : "up to date with its upstream";
   return (
     <Fact title="Image index" value={value}>
       <span class={outcome === "complete" || outcome === null ? "muted" : "step-error"}>
@@ -104,9 +104,9 @@ function Walls({ walls: { value, error } }: { walls: HostPage["walls"] }): JSX.E
   const total = value?.length ?? 0;
   return (
     <Fact
-      title="Walls around tasks"
+      title="Sandbox checks"
       value={value &&
-        (open.length === 0 ? `all ${total} stand` : `${total - open.length} of ${total} stand`)}
+        (open.length === 0 ? `all ${total} pass` : `${total - open.length} of ${total} pass`)}
       error={error}
     >
       <a href="/ui/system">System</a>

@@ -63,7 +63,7 @@ export function OverviewPage(): JSX.Element {
           {view.failed.value !== undefined && (
             <Failed jobs={view.failed.value} hours={view.hours.value ?? []} />
           )}
-          <h2>Jobs by the hour</h2>
+          <h2>Jobs per hour</h2>
           {view.hours.value !== undefined && <Sparkline hours={view.hours.value} />}
         </section>
       </div>
@@ -156,7 +156,7 @@ function Warning({ warning, parts }: WarningProps): JSX.Element {
       title={message.charAt(0).toUpperCase() + message.slice(1)}
     >
       {code === "leftovers"
-        ? <a href="/ui/machines#leftovers">See what is left</a>
+        ? <a href="/ui/machines#leftovers">See leftovers</a>
         : command === undefined
         ? <p>{hint.charAt(0).toUpperCase() + hint.slice(1)}.</p>
         : (
@@ -203,7 +203,7 @@ function Now({ list }: { list: JobList }): JSX.Element {
   if (jobs.length === 0) {
     if (list.status.value === "loading") return <p class="muted" role="status">Loading</p>;
     return (
-      <Empty title="Nothing runs now" command={cliOf(RUN_WORDS)}>
+      <Empty title="Nothing is running" command={cliOf(RUN_WORDS)}>
         <p class="muted">
           {mayChange()
             ? (
@@ -225,7 +225,7 @@ function Now({ list }: { list: JobList }): JSX.Element {
       </ul>
       {(shown.length > CARDS_MAX || list.status.value === "more") && (
         <p>
-          <a href="/ui/jobs?state=running">Show all that run</a>
+          <a href="/ui/jobs?state=running">Show all running</a>
         </p>
       )}
     </>
@@ -249,7 +249,7 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
       <Progress
         done={tasks_done}
         total={tasks_total}
-        label={`Tasks of ${job.name} that are done`}
+        label={`Completed tasks of ${job.name}`}
       />
       <p class="muted cut">
         <HostBefore of={job} end=" · " />
@@ -289,7 +289,7 @@ function Failed({ jobs, hours }: FailedProps): JSX.Element {
       </ul>
       {total > jobs.length && (
         <p>
-          <a href="/ui/jobs?state=failed">Show all that failed</a>
+          <a href="/ui/jobs?state=failed">Show all failed</a>
         </p>
       )}
     </>
@@ -373,5 +373,5 @@ function sumText(hours: Hours): string {
     const sum = hours.reduce((total, hour) => total + hour[outcome], 0);
     return sum === 0 ? [] : [`${sum.toLocaleString("en")} ${outcome}`];
   });
-  return words.length === 0 ? "no job ended" : words.join(", ");
+  return words.length === 0 ? "no jobs finished" : words.join(", ");
 }

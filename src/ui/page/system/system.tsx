@@ -86,13 +86,13 @@ function Facts({ host }: { host: Schemas["Host"] }): JSX.Element {
 function Walls({ walls: { value, error } }: { walls: Schemas["Host"]["walls"] }): JSX.Element {
   return (
     <section class="system-part" aria-label="Walls">
-      <h2>Walls around tasks</h2>
+      <h2>Sandbox checks</h2>
       {error !== null && <Banner kind="bad" title={error} />}
       <ul class="checks">
         {(value ?? []).map(({ name, ok, detail }) => (
           <li key={name}>
             <span class={`badge state-${ok ? "succeeded" : "waiting"}`}>
-              {ok ? "stands" : "does not stand"}
+              {ok ? "passes" : "fails"}
             </span>
             <strong>{name}</strong>
             <span class="muted wrap">{detail}</span>
@@ -106,21 +106,21 @@ function Walls({ walls: { value, error } }: { walls: Schemas["Host"]["walls"] })
 /** What the settings of the policy say, in words. */
 const POLICY_WORDS: Readonly<Record<string, string>> = {
   allow_brand: "Brands",
-  vcpus_max: "Virtual processors, at most",
-  ram_mib_max: "Memory, MiB at most",
-  disks_max: "Disks, at most",
+  vcpus_max: "Virtual processors (maximum)",
+  ram_mib_max: "Memory, MiB (maximum)",
+  disks_max: "Disks (maximum)",
   disk_mib_max: "A disk, MiB at most",
-  nics_max: "Nics, at most",
-  quota_gib_max: "Quota of the zone, GiB at most",
+  nics_max: "Nics (maximum)",
+  quota_gib_max: "Zone quota, GiB (maximum)",
   allow_nic_tag: "Networks",
-  foreign_machines: "Machines that no job made",
+  foreign_machines: "Machines not created by a job",
   forbid_property: "Forbidden properties",
 };
 
 function Policy({ policy }: { policy: Schemas["Host"]["policy"] }): JSX.Element {
   return (
     <section class="system-part" aria-label="Policy">
-      <h2>What machines may be</h2>
+      <h2>Machine policy</h2>
       <dl class="policy">
         {Object.entries(policy).map(([name, value]) => (
           <div key={name}>
@@ -185,7 +185,7 @@ function Settings({ config: { settings, waiting } }: { config: Config }): JSX.El
       {shown.length === 0
         ? (
           <p class="muted">
-            {words === "" ? "Everything is as by default." : "No setting fits."}
+            {words === "" ? "Every setting has its default." : "No settings match."}
           </p>
         )
         : (
@@ -243,7 +243,7 @@ function Doctor(): JSX.Element {
     error.value = undefined;
     try {
       findings.value = await read("GET /agent/v1/doctor", "/agent/v1/doctor");
-      announce("The doctor is done");
+      announce("Doctor finished");
     } catch (failure) {
       error.value = wordsOf(failure);
     }

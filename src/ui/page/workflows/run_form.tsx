@@ -29,7 +29,7 @@ export function RunForm({ workflow, fields }: RunFormProps): JSX.Element {
     try {
       JSON.parse(params);
       const { uuid } = await send(call) as { readonly uuid: string };
-      announce(`A job of ${workflow.name} was made`);
+      announce(`A job of ${workflow.name} was created`);
       go(`/jobs/${uuid}`);
     } catch (failure) {
       error.value = wordsOf(failure);

@@ -149,7 +149,7 @@ function Chains({ workflow }: { workflow: Workflow }): JSX.Element {
           </section>
         )
       )}
-      {chain.length === 0 && <Empty title="Its chain has no task" />}
+      {chain.length === 0 && <Empty title="Its chain has no tasks" />}
     </>
   );
 }
@@ -191,10 +191,10 @@ const LINES_SHOWN = 10;
 function Jobs({ workflow: { name }, jobs }: JobsProps): JSX.Element {
   return (
     <section class="machine-jobs" aria-label="Its jobs">
-      <h2>Newest jobs</h2>
+      <h2>Latest jobs</h2>
       <JobLines jobs={jobs.slice(0, LINES_SHOWN)} />
       <p>
-        <a href={`/ui/jobs?name=${encodeURIComponent(name)}`}>All jobs of this name</a>
+        <a href={`/ui/jobs?name=${encodeURIComponent(name)}`}>All jobs of this workflow</a>
       </p>
     </section>
   );

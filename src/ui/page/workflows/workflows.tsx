@@ -80,7 +80,7 @@ function Workflows({ workflows }: { workflows: readonly Workflow[] }): JSX.Eleme
   );
   if (shown.length === 0) {
     return (
-      <Empty title="No workflow fits">
+      <Empty title="No workflows match">
         <p>
           <a href="/ui/workflows">Show all workflows</a>
         </p>
@@ -145,9 +145,9 @@ function NewWorkflow({ onClose }: { onClose: () => void }): JSX.Element {
   const create = () =>
     asked(async () => {
       const { uuid, name } = await send(call) as Schemas["Workflow"];
-      announce(`${name} was made`);
+      announce(`${name} was created`);
       go(`/workflows/${uuid}`);
-      return { kind: "good", title: `${name} was made` };
+      return { kind: "good", title: `${name} was created` };
     });
   return (
     <section class="card new-workflow" aria-label="New workflow">
