@@ -35,6 +35,8 @@ interface CachedDocument {
   readonly version: string;
   /** The generation at which it was last compared with the store. */
   seen: number;
+  /** Whether it was used since shrink() last passed over it. */
+  used: boolean;
   readonly letGo: () => void;
 }
 
@@ -92,7 +94,10 @@ export function openDocumentCache(
   };
 }
 
-/** The entries by path, least recently used first. */
+/**
+ * The entries by path. Using one only marks it. Moving it in the map would be garbage with each request, and
+ * each piece would hold the pieces after it until a collection of the whole heap.
+ */
 function openMemory(bytesMax: number) {
   const entries = new Map<string, CachedDocument>();
   let bytes = 0;
@@ -103,20 +108,23 @@ function openMemory(bytesMax: number) {
     bytes -= entry.document.bytes;
     entry.letGo();
   };
-  /** Drops the least recently used documents. */
+  /** Drops documents that have not been used for long; one that was used is passed over once. */
   const shrink = () => {
-    for (const oldest of entries.keys()) {
+    for (const [path, entry] of entries) {
       if (bytes <= bytesMax) break;
-      drop(oldest);
+      if (!entry.used) drop(path);
+      else {
+        entry.used = false;
+        entries.delete(path);
+        entries.set(path, entry);
+      }
     }
   };
   return {
     drop,
     find(path: string): CachedDocument | undefined {
       const entry = entries.get(path);
-      if (entry === undefined) return undefined;
-      entries.delete(path);
-      entries.set(path, entry);
+      if (entry !== undefined) entry.used = true;
       return entry;
     },
     keep(
@@ -137,7 +145,7 @@ function openMemory(bytesMax: number) {
       reserved.resize(document.bytes);
       drop(path);
       const letGo = document.hold();
-      entries.set(path, { document, version: versionOf(stored), seen, letGo });
+      entries.set(path, { document, version: versionOf(stored), seen, used: true, letGo });
       bytes += document.bytes;
       shrink();
       return document;

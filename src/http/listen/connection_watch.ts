@@ -56,6 +56,8 @@ interface ConnectionRecord {
   /** The caller's network; see peerNetwork(). Undefined for this host. */
   readonly peer: string | undefined;
   sinceMs: number;
+  /** Grows with sinceMs, and orders what began to wait in the same millisecond. */
+  turn: number;
   /** When the last answer was ready. */
   takenAtMs: number;
   /** Requests in progress; more than one with HTTP/2. */
@@ -65,15 +67,23 @@ interface ConnectionRecord {
   used: boolean;
 }
 
-/** The connections of one agent. */
+function isQuiet({ atWork, answering }: ConnectionRecord): boolean {
+  return atWork === 0 && answering === 0;
+}
+
+function isAnswering({ atWork, answering }: ConnectionRecord): boolean {
+  return atWork === 0 && answering > 0;
+}
+
+/**
+ * The connections of one agent. A request changes only the record of its connection. Sets in the order of waiting would
+ * leave old tables behind with every few requests, each of which holds the next one until a collection of the whole heap.
+ */
 export class WatchedConnections {
   readonly #limits: ConnectionLimits;
   readonly #nowMs: () => number;
   readonly #all = new Set<ConnectionRecord>();
-  /** The one that has been quiet longest is first. */
-  readonly #quiet = new Set<ConnectionRecord>();
-  /** The one with the oldest answer is first. */
-  readonly #answering = new Set<ConnectionRecord>();
+  #turns = 0;
   /** Cut since the last check; most are closed by the next one. */
   #cutting = new Set<ConnectionRecord>();
   /** Cut, and not closed in time. */
@@ -106,13 +116,13 @@ export class WatchedConnections {
       cut,
       peer,
       sinceMs: this.#nowMs(),
+      turn: ++this.#turns,
       takenAtMs: Number.NEGATIVE_INFINITY,
       atWork: 0,
       answering: 0,
       used: false,
     };
     this.#all.add(entry);
-    this.#quiet.add(entry);
     return {
       get used() {
         return entry.used;
@@ -120,44 +130,37 @@ export class WatchedConnections {
       requested: () => {
         entry.atWork += 1;
         entry.used = true;
-        this.#quiet.delete(entry);
-        this.#answering.delete(entry);
       },
       answered: () => {
         entry.atWork -= 1;
         entry.answering += 1;
-        this.#place(entry);
+        this.#waits(entry);
       },
       taken: () => {
         entry.answering -= 1;
-        this.#place(entry);
+        this.#waits(entry);
         entry.takenAtMs = entry.sinceMs;
       },
       moved: () => this.#keep(entry),
       streamed: () => {
-        if (this.#answering.has(entry)) this.#place(entry);
+        if (isAnswering(entry)) this.#waits(entry);
       },
       closed: () => this.#forget(entry),
     };
   }
 
-  /** Moves a changed entry to the set of its state. */
-  #place(entry: ConnectionRecord): void {
-    this.#quiet.delete(entry);
-    this.#answering.delete(entry);
-    if (entry.atWork > 0 || !this.#all.has(entry)) return;
+  /** An entry that is not at work begins to wait. */
+  #waits(entry: ConnectionRecord): void {
+    if (entry.atWork > 0) return;
     entry.sinceMs = this.#nowMs();
-    (entry.answering > 0 ? this.#answering : this.#quiet).add(entry);
+    entry.turn = ++this.#turns;
   }
 
   /** Restarts the wait of a quiet entry, whose caller is still reading its answer. */
   #keep(entry: ConnectionRecord): void {
-    if (!this.#quiet.has(entry)) return;
-    const nowMs = this.#nowMs();
-    if (nowMs - entry.takenAtMs > this.#limits.answerSeconds * 1000) return;
-    entry.sinceMs = nowMs;
-    this.#quiet.delete(entry);
-    this.#quiet.add(entry);
+    if (!isQuiet(entry)) return;
+    if (this.#nowMs() - entry.takenAtMs > this.#limits.answerSeconds * 1000) return;
+    this.#waits(entry);
   }
 
   #holdsMany(peer: string | undefined): boolean {
@@ -171,17 +174,21 @@ export class WatchedConnections {
     this.#cutting.delete(entry);
     this.#held.delete(entry);
     this.#all.delete(entry);
-    this.#quiet.delete(entry);
-    this.#answering.delete(entry);
   }
 
   #makeRoom(): boolean {
-    const [quiet] = this.#quiet;
-    const [answering] = this.#answering;
-    const longest = quiet ?? answering;
+    const longest = this.#longest(isQuiet) ?? this.#longest(isAnswering);
     if (longest === undefined) return false;
     this.#cut(longest);
     return true;
+  }
+
+  #longest(waits: (entry: ConnectionRecord) => boolean): ConnectionRecord | undefined {
+    let longest: ConnectionRecord | undefined;
+    for (const entry of this.#all) {
+      if (waits(entry) && entry.turn < (longest?.turn ?? Number.POSITIVE_INFINITY)) longest = entry;
+    }
+    return longest;
   }
 
   #cut(entry: ConnectionRecord): void {
@@ -196,12 +203,11 @@ export class WatchedConnections {
     this.#cutting = new Set();
     const nowMs = this.#nowMs();
     const { headSeconds, idleSeconds, answerSeconds } = this.#limits;
-    for (const entry of [...this.#quiet]) {
-      const seconds = entry.used ? idleSeconds : headSeconds;
+    for (const entry of [...this.#all]) {
+      if (entry.atWork > 0) continue;
+      const quietSeconds = entry.used ? idleSeconds : headSeconds;
+      const seconds = isQuiet(entry) ? quietSeconds : answerSeconds;
       if (nowMs - entry.sinceMs > seconds * 1000) this.#cut(entry);
-    }
-    for (const entry of [...this.#answering]) {
-      if (nowMs - entry.sinceMs > answerSeconds * 1000) this.#cut(entry);
     }
   }
 

@@ -105,27 +105,51 @@ export function runtimeServe(): ServeConnection {
   return (connection, handling) => serveOne(serve, connection, handling);
 }
 
+/** Cuts one connection; after its shutdown() this does nothing. */
+function openCut(): { readonly signal: CutSignal; readonly cut: () => void } {
+  let abort: (() => void) | undefined;
+  return {
+    // An AbortSignal would throw for an abort just after the connection closed.
+    signal: { addEventListener: (_type, listener) => void (abort = listener) },
+    cut() {
+      try {
+        abort?.();
+      } catch (error) {
+        if (!(error instanceof Deno.errors.BadResource)) throw error;
+      }
+    },
+  };
+}
+
 function serveOne(
   serve: RuntimeServe,
   connection: Deno.Conn,
   { answer, failed }: ConnectionHandling,
 ): ServedConnection {
-  let abort: (() => void) | undefined;
-  // An AbortSignal would throw for an abort just after the connection closed.
-  const signal: CutSignal = { addEventListener: (_type, listener) => void (abort = listener) };
-  // Requests without an answer, and answers that are being sent.
+  const { signal, cut } = openCut();
+  // Requests without an answer, and those whose answer was not sent to its end.
   let waiting = 0;
-  const sending = new Set<Promise<void>>();
+  let unsent = 0;
+  let oneSent = () => {};
+  const sent = () => {
+    unsent -= 1;
+    oneSent();
+  };
   const handler: Parameters<RuntimeServe>[2] = async (request, { completed }) => {
     waiting += 1;
+    unsent += 1;
+    // One that failed is answered too.
+    completed.then(sent, sent);
+    let taken = false;
+    const takeOver = () => {
+      const raw = takeRaw(request);
+      taken = true;
+      return raw;
+    };
     try {
-      const response = await answerUnlessTaken(answer, request, completed);
-      if (response !== undefined) return response;
+      const response = await answer(request, { completed, takeOver });
+      if (!taken) return response;
     } finally {
-      // One that failed is answered too.
-      sending.add(completed);
-      const sent = () => void sending.delete(completed);
-      completed.then(sent, sent);
       waiting -= 1;
     }
     // The runtime would still send an answer, but no connection is left for it.
@@ -136,24 +160,17 @@ function serveOne(
   const finished = served.finished.catch(() => {}).then(() => {
     over = true;
   });
-  // After served.shutdown() this does nothing.
-  const cut = () => {
-    try {
-      abort?.();
-    } catch (error) {
-      if (!(error instanceof Deno.errors.BadResource)) throw error;
-    }
-  };
   return {
     finished: served.finished,
     // When the runtime is asked to end a connection that its caller has just closed, it panics in the task that
     // drives all its operations, none of which ends from then on. A request without an answer keeps it from
     // that; every other connection is cut, once its answers have been sent.
     async shutdown() {
-      while (sending.size > 0 && waiting === 0 && !over) {
-        await Promise.race([...sending, finished]).catch(() => {});
+      while (unsent > 0 && waiting === 0 && !over) {
+        const next = new Promise<void>((resolve) => void (oneSent = resolve));
+        await Promise.race([next, finished]);
         // The last bytes may still be in a buffer of the runtime. Another request may come meanwhile.
-        if (sending.size === 0 && waiting === 0) await within(FLUSH_MS, finished);
+        if (unsent === 0 && waiting === 0) await within(FLUSH_MS, finished);
       }
       if (waiting > 0) return await served.shutdown();
       cut();
@@ -161,22 +178,6 @@ function serveOne(
     },
     cut,
   };
-}
-
-/** @returns undefined when the connection was taken over from HTTP */
-async function answerUnlessTaken(
-  answer: ConnectionHandling["answer"],
-  request: Request,
-  completed: Promise<void>,
-): Promise<Response | undefined> {
-  let taken = false;
-  const takeOver = () => {
-    const raw = takeRaw(request);
-    taken = true;
-    return raw;
-  };
-  const response = await answer(request, { completed, takeOver });
-  return taken ? undefined : response;
 }
 
 /** Milliseconds for the last bytes of an answer that was handed to the runtime. */
