@@ -214,7 +214,7 @@ export class Runner {
 
   /**
    * Begins jobs. Where no other agent can take them, each begins at once, once a life has claimed anything,
-   * and its claim comes with the next commit: a crash before leaves it queued, as if it had never begun.
+   * and its claim is written meanwhile: a crash before leaves it queued, as if it had never begun.
    */
   async #take(limit: number): Promise<Claimed> {
     const { store: { jobs }, life } = this.#options;

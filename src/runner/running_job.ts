@@ -54,7 +54,7 @@ export interface JobDeps {
 export interface ClaimUnderWay {
   /** Whether the runner has the job, once that is durable. */
   readonly stands: Promise<boolean>;
-  /** Writes the claim now instead of with the next commit. */
+  /** Writes the claim now instead of in some milliseconds. */
   hurry(): void;
 }
 

@@ -1,7 +1,7 @@
 // The suite's part on calls that are made together: a store may carry out many of them at once, and each is answered
 // as if it had come by itself.
 
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import type { JobOrder, OrderOutcome, OrderRules } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -125,6 +125,47 @@ export function togetherTests(test: Test): void {
       now.map(({ execution, chain_results }) => [execution, chain_results.length]),
       [["running", 1], ["queued", 1], ["waiting", 1], ["failed", 1], ["running", 0]],
     );
+  });
+
+  test("tasks that end under claims that wait go on, queue, wait, fail and retry, each as it ended", async (store) => {
+    await store.workflows.create(workflowOf());
+    for (const number of [1, 2, 3, 4, 5]) await create(store, jobOf(number));
+    const { jobs } = await store.jobs.ready(lifeOf(RUNNER), 9, new Set());
+    const held = store.jobs.hold(lifeOf(RUNNER), jobs);
+    const events = [
+      { kind: "continue" },
+      { kind: "cb_queue" },
+      { kind: "cb_wait" },
+      { kind: "fail", onerror: false },
+      { kind: "cb_retry" },
+    ] as const;
+    const ends = await Promise.all(events.map((event, at) => {
+      const job = jobs[at];
+      assert(job !== undefined);
+      return store.jobs.recordTask(recordOf(job, event, { params: { at }, elapsed_ms: 40 }));
+    }));
+    assertEquals([ends, await held], [events.map(() => true), uuidsOf([1, 2, 3, 4, 5])]);
+    const now = await Promise.all(jobs.map(({ uuid }) => present(store, uuid)));
+    assertEquals(
+      now.map(({ execution, lease, starts, runner_id }) => [execution, lease, starts, runner_id]),
+      [
+        ["running", 1, 1, RUNNER],
+        ["queued", 1, 0, null],
+        ["waiting", 1, 0, null],
+        ["failed", 1, 0, null],
+        ["retried", 1, 0, null],
+      ],
+    );
+    for (const [at, job] of now.entries()) {
+      assertEquals([job.params, job.requested_params], [{ at }, jobs[at]?.params]);
+      assertEquals(job.chain_results.length, 1);
+      assertEquals(job.started_at, jobs[at]?.started_at);
+    }
+    const [goesOn] = now;
+    assert(goesOn !== undefined);
+    assert(await store.jobs.recordTask(recordOf(goesOn, { kind: "succeed" }, { position: 1 })));
+    const again = await store.jobs.claim(lifeOf(RUNNER), 9);
+    assertEquals(again.jobs.map(({ uuid, lease }) => [uuid, lease]), [[uuidOf<JobUuid>(2), 2]]);
   });
 
   test("of two ends of one task that are written together, one counts", async (store) => {

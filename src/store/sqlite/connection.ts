@@ -116,6 +116,11 @@ export class Connection {
     return value;
   }
 
+  /** A cached value, if there is one. */
+  keptAlready<T>(kind: string, id: number | string): T | undefined {
+    return this.#kept.get(`${kind} ${id}`) as T | undefined;
+  }
+
   /** Call before changing or removing a row whose value may be cached. */
   forget(kind: string, id: number | string): void {
     this.#kept.delete(`${kind} ${id}`);

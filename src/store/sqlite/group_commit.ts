@@ -12,11 +12,11 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import { PENDING_WRITES_MAX } from "../rules.ts";
 
 /**
- * Number of patient writes that triggers a commit, and how long fewer wait, milliseconds. A commit writes some
- * twenty pages whatever is in it.
+ * Number of patient writes that triggers a commit. A commit writes some twenty pages whatever is in it.
  */
-const GATHERED_MIN = 48;
-const GATHER_MS = 16;
+export const GATHERED_MIN = 48;
+/** How long fewer of them wait, milliseconds. */
+export const GATHER_MS = 16;
 
 /**
  * Whether a write is committed as soon as possible, or may wait briefly so that several writes share the

@@ -39,6 +39,7 @@ import {
   unpackDocument,
   upsertDocument,
 } from "./local/index_documents.ts";
+import { WaitingClaims } from "./job/waiting_claims.ts";
 import {
   infoTexts,
   insertInfo,
@@ -59,7 +60,7 @@ import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
-import { claimJobs, holdJobs, readyJobs, selectNextDue } from "./job/claims.ts";
+import { claimJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { forgetHost, isCordoned, selectHosts } from "./host_rows.ts";
@@ -103,6 +104,7 @@ export async function openSqliteStore(
   if (path !== IN_MEMORY) await named(path, () => keepOlder(path, watch.migrating, schema));
   const db = await named(path, () => new Connection(path, watch, schema));
   const index = indexStore(db);
+  const begun = new WaitingClaims(db, now, watch.gatherMs);
   try {
     await fillRows(db, index);
   } catch (error) {
@@ -111,7 +113,7 @@ export async function openSqliteStore(
   }
   return {
     workflows: workflowStore(db, now),
-    jobs: jobStore(db, now),
+    jobs: jobStore(db, begun, now),
     info: infoStore(db),
     log: {
       lines: (uuid, page) => db.durably(() => selectLog(db, uuid, page)),
@@ -128,7 +130,7 @@ export async function openSqliteStore(
     images: imageStore(db),
     media: openMediaStore(db),
     machineClaims: openMachineClaims(db, now),
-    hosts: hostStore(db, now),
+    hosts: hostStore(db, begun, now),
     machineHistories: openMachineHistories(db),
     machineReports: null,
     journal: openJournalRows(db),
@@ -138,7 +140,10 @@ export async function openSqliteStore(
     },
     kind: "sqlite",
     shared: false,
-    close: () => db.close(),
+    close: () => {
+      begun.close();
+      return db.close();
+    },
   };
 }
 
@@ -172,9 +177,14 @@ function workflowStore(db: Connection, now: Now): WorkflowStore {
   };
 }
 
-function jobStore(db: Connection, now: Now): JobStore {
+function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
+  /** A write that looks at what runners hold. */
+  const write = <T>(name: string, run: () => T): Promise<T> => {
+    begun.write();
+    return db.write(name, run);
+  };
   return {
-    ...openJobCreation(db, now),
+    ...openJobCreation(db, begun, now),
     earlier: (idempotency) => db.durably(() => earlierJob(db, idempotency)),
     get: (uuid) => db.durably(() => selectJob(db, uuid)),
     text: (uuid, showing) => db.durably(() => jobText(db, uuid, showing)),
@@ -193,26 +203,29 @@ function jobStore(db: Connection, now: Now): JobStore {
       // Only a hint, so it need not wait for the disk.
       const due: NextDue = isCordoned(db) ? { kind: "none" } : selectNextDue(db, now());
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
-      return await db.write("job_claim", () => claimJobs(db, life, limit, now()));
+      return await write("job_claim", () => claimJobs(db, life, limit, now()));
     },
     // Claims nothing, so it need not wait for the disk.
     ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
-    hold: (life, jobs) => db.write("job_claim", () => holdJobs(db, life, jobs, now()), "patient"),
+    hold: (life, jobs) => begun.hold(life, jobs),
     // Nobody else changes its jobs. A job may begin before it is on the disk, since its claim is written after it.
     follow: (noticed) => db.followClaimable(() => noticed({ kind: "queued" })),
-    hurry: () => db.hurry(),
+    hurry: () => {
+      begun.write();
+      db.hurry();
+    },
     begin: (life, earlier, leaseMs) =>
-      db.write("job_begin", () => beginLife(db, life, earlier, leaseMs, now())),
+      write("job_begin", () => beginLife(db, life, earlier, leaseMs, now())),
     renew: (life, held, leaseMs) =>
-      db.write("job_renew", () => renewLease(db, life, held, leaseMs, now())),
-    recordAttempt: (record) => db.write("job_attempt", () => recordAttempt(db, record, now())),
+      write("job_renew", () => renewLease(db, life, held, leaseMs, now())),
+    recordAttempt: (record) => write("job_attempt", () => recordAttempt(db, record, now())),
     release: (hold, elapsedMs) =>
-      db.write("job_release", () => releaseJob(db, hold, elapsedMs, now())),
-    abandon: (hold) => db.write("job_abandon", () => abandonJob(db, hold, now())),
+      write("job_release", () => releaseJob(db, hold, elapsedMs, now())),
+    abandon: (hold) => write("job_abandon", () => abandonJob(db, hold, now())),
     rescue: (runner) => db.write("job_rescue", () => rescueJobs(db, runner, now())),
-    cancel: (uuid, showing) => db.write("job_cancel", () => cancelJob(db, uuid, now(), showing)),
+    cancel: (uuid, showing) => write("job_cancel", () => cancelJob(db, uuid, now(), showing)),
     resume: (uuid, resume, showing, call) =>
-      db.write("job_resume", () => resumeJob(db, uuid, resume, now(), showing, call ?? null)),
+      write("job_resume", () => resumeJob(db, uuid, resume, now(), showing, call ?? null)),
     stats: () => db.durably(() => selectStats(db, now())),
     finished: (since) => db.durably(() => selectFinished(db, since)),
     pruneInfo: (entries) => db.write("info_prune", () => pruneInfo(db, entries)),
@@ -246,10 +259,12 @@ function callbackStore(db: Connection, now: Now): CallbackStore {
 }
 
 /** Its host: who asks the store has heard of it, so that it is never away and cannot be forgotten. */
-function hostStore(db: Connection, now: Now): HostStore {
+function hostStore(db: Connection, begun: WaitingClaims, now: Now): HostStore {
   const list = () => db.durably(() => selectHosts(db, now()));
-  const cordon = (uuid: HostUuid, cordoned: boolean) =>
-    db.write("host_cordon", () => writeCordon(db, uuid, cordoned, now()));
+  const cordon = (uuid: HostUuid, cordoned: boolean) => {
+    begun.write();
+    return db.write("host_cordon", () => writeCordon(db, uuid, cordoned, now()));
+  };
   return {
     register: async (registration) => ({
       kind: "registered",

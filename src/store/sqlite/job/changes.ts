@@ -2,6 +2,7 @@
 // conditional on its claim, so a runner that has lost the job changes nothing.
 
 import { unreachable } from "../../../domain/error.ts";
+import type { BindValue } from "@db/sqlite";
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, msBetween } from "../../../domain/instant.ts";
 import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
@@ -22,14 +23,16 @@ import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_stor
 import { standingOf, type StateRow } from "../../rules.ts";
 import type { Showing } from "../../stored_text.ts";
 import { insertAttempt, insertInterrupted } from "./log.ts";
+import type { WaitingClaim } from "./waiting_claims.ts";
 import { insertCallback } from "./callbacks.ts";
+import { mayClaim, traceClaim } from "./claims.ts";
 import type { Connection } from "../connection.ts";
 import { changingJob, jobRow, jobText } from "./texts.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
 import { selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
-import { giveTurn } from "./turns.ts";
+import { giveTurn, readyOverdueJobs } from "./turns.ts";
 import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
 /**
@@ -40,12 +43,14 @@ export function recordTask(
   db: Connection,
   record: TaskRecord,
   now: Instant,
-  ready?: ReadySuccessor,
+  { begun, ready }: { readonly begun?: WaitingClaim | undefined; readonly ready?: ReadySuccessor } =
+    {},
 ): boolean {
   const { entry, successor = null } = record;
   changingJob(db, record.job_uuid);
   const move = moveOf(heldIn(record.phase), record.event);
-  const row = writeTask(db, record, move, now);
+  const row = (begun && claimAndWriteTask(db, record, begun, move, now)) ??
+    db.row<RecordedRow & TracedRow>(RECORD, ...recordValues(record, move, now));
   if (row === undefined) return isRecorded(db, record, move);
   const { id } = row;
   traceMove(db, row, heldIn(record.phase), move, now, record.position);
@@ -106,26 +111,52 @@ function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
     : isEntry(db, row.id, record.phase, record.position, record.entry);
 }
 
-function writeTask(
+/** Records a task that ended before the claim under which it ran was written. */
+function claimAndWriteTask(
   db: Connection,
   record: TaskRecord,
+  { life, job }: WaitingClaim,
   move: Move,
   now: Instant,
 ): (RecordedRow & TracedRow) | undefined {
+  if (!mayClaim(db, life)) return undefined;
+  const values = [...recordValues(record, move, now), job.started_at];
+  const row = db.row<RecordedRow & TracedRow>(CLAIM_AND_RECORD, ...values);
+  if (row === undefined) return undefined;
+  traceClaim(db, row, job, now);
+  readyOverdueJobs(db, now);
+  return row;
+}
+
+/** The end of a task, with the values of recordValues(). */
+const recordSql = (started: string, claim: string, held: string) =>
+  `UPDATE jobs
+      SET execution = ?1, phase = ?2, runner_id = CASE WHEN ?3 THEN ?13 END,
+          claimable_at = CASE WHEN ?4 THEN ?5 END, starts = ?6, params = ?7, props = ?8,
+          requested_params = coalesce(requested_params, CASE WHEN params <> ?7 THEN params END),
+          elapsed_ms = ?9, phases_ms = phases_ms + ?10, elapsed_at = CASE WHEN ?3 THEN ?5 END,
+          failures = 0, retry_at = NULL, error = coalesce(error, ?17), ${claim}
+          finished_at = CASE WHEN ?11 THEN max(?5, coalesce(${started}, ?5)) ELSE finished_at END
+    WHERE uuid = ?12 AND ${held} AND phase = ?16
+      AND ?18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?16)
+   RETURNING ${TRACED_COLUMNS}, workflow_uuid, callback_host`;
+const RECORD = recordSql(
+  "started_at",
+  "",
+  "runner_id = ?13 AND lease = ?14 AND execution = ?15",
+);
+/** The same for a claim that is not written; only a claimable job has a claimable_at. */
+const CLAIM_AND_RECORD = recordSql(
+  "?19",
+  "lease = ?14, turn = NULL, started_at = ?19,",
+  "lease = ?14 - 1 AND claimable_at IS NOT NULL AND ?15 IS NOT NULL",
+);
+
+function recordValues(record: TaskRecord, move: Move, now: Instant): BindValue[] {
   const at = heldIn(record.phase);
   const ends = move.phase !== at.phase;
   const elapsedMs = Math.round(record.elapsed_ms);
-  return db.row<RecordedRow & TracedRow>(
-    `UPDATE jobs
-        SET execution = ?1, phase = ?2, runner_id = CASE WHEN ?3 THEN runner_id END,
-            claimable_at = CASE WHEN ?4 THEN ?5 END, starts = ?6, params = ?7, props = ?8,
-            requested_params = coalesce(requested_params, CASE WHEN params <> ?7 THEN params END),
-            elapsed_ms = ?9, phases_ms = phases_ms + ?10, elapsed_at = CASE WHEN ?3 THEN ?5 END,
-            failures = 0, retry_at = NULL, error = coalesce(error, ?17),
-            finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END
-      WHERE uuid = ?12 AND runner_id = ?13 AND lease = ?14 AND execution = ?15 AND phase = ?16
-        AND ?18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?16)
-     RETURNING ${TRACED_COLUMNS}, workflow_uuid, callback_host`,
+  return [
     executionOf(move.to),
     move.phase,
     Number(isHeld(move.to)),
@@ -148,7 +179,7 @@ function writeTask(
       ? errorLine(record.entry.error, secretNames(record.props))
       : null,
     record.position,
-  );
+  ];
 }
 
 /** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */

@@ -1,6 +1,6 @@
 // Claims: a runner takes the jobs whose turn it is. Either in one write or, where no other agent shares the
 // store, in two steps: it reads the jobs that a claim would take and starts them at once, and the claim is
-// written with the next commit. Until then the job is still queued, on the disk and in every answer.
+// written later, see waiting_claims.ts. Until then the job is still queued, on the disk and in every answer.
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -16,7 +16,13 @@ import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
-import { forgetAhead, KEPT_AHEAD, readyDelayedJobs } from "./turns.ts";
+import {
+  forgetAhead,
+  KEPT_AHEAD,
+  noteOverdue,
+  readyDelayedJobs,
+  readyOverdueJobs,
+} from "./turns.ts";
 import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
@@ -58,7 +64,7 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
 }
 
 /** Whether a runner may claim: its life is still the latest, and its host is not cordoned. */
-function mayClaim(db: Connection, life: RunnerLife): boolean {
+export function mayClaim(db: Connection, life: RunnerLife): boolean {
   return !isCordoned(db) && isLatestLife(db, life);
 }
 
@@ -85,12 +91,13 @@ export function readyJobs(
   const jobs: Job[] = [];
   let bytes = 0;
   // Jobs that have just become due get their turn with the next claim.
-  for (const list of ["turns", "delayed"] as const) {
+  for (const list of LISTS) {
     const { rows, whole } = readAhead(db, list, limit + passedOver.size + 1);
     for (let at = 0; at < rows.length; at++) {
       const { id, uuid, claimable_at = now } = rows[at] as DueRow;
       if (claimable_at > now) return { jobs, due: dueFrom(now, claimable_at) };
       if (passedOver.has(uuid)) continue;
+      if (list === "delayed") noteOverdue(db);
       if (jobs.length >= limit) return { jobs, due: { kind: "ready" } };
       const row = selectClaimable(db, id);
       if (row === undefined) {
@@ -115,6 +122,7 @@ const AHEAD = {
   delayed: `SELECT id, uuid, claimable_at FROM jobs
     WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
 };
+const LISTS = ["turns", "delayed"] as const;
 /** Jobs that are read together. */
 const READ_AHEAD = 64;
 
@@ -126,7 +134,7 @@ interface Ahead {
 }
 
 /** At least `wanted` jobs, if there are as many. They are kept until another job may be claimed. */
-function readAhead(db: Connection, list: keyof typeof AHEAD, wanted: number): Ahead {
+function readAhead(db: Connection, list: typeof LISTS[number], wanted: number): Ahead {
   const read = () =>
     db.kept(KEPT_AHEAD, list, () => {
       const limit = Math.max(wanted, READ_AHEAD);
@@ -182,7 +190,7 @@ export function holdJobs(
   const held = jobs.filter((job) =>
     (claims && holdJob(db, life, job, now)) || isHeldBy(db, life, job)
   );
-  readyDelayedJobs(db, now);
+  readyOverdueJobs(db, now);
   return held.map(({ uuid }) => uuid);
 }
 
@@ -205,10 +213,26 @@ function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): bool
     elapsed_at,
   );
   if (held === undefined) return false;
+  traceClaim(db, held, job, now);
+  return true;
+}
+
+/** A job that readyJobs() returned was claimed. */
+export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instant): void {
+  const { uuid, phase, elapsed_at } = job;
+  leaveAhead(db, uuid);
   const queued: Standing = { state: phase === "oncancel" ? "undo_queued" : "queued", phase };
   const move = moveOf(queued, { kind: "claim" });
-  traceMove(db, held, queued, move, elapsed_at ?? now, phaseOf(job).results.length);
-  return true;
+  traceMove(db, row, queued, move, elapsed_at ?? now, phaseOf(job).results.length);
+}
+
+/** Forgets one job that was read ahead. */
+function leaveAhead(db: Connection, uuid: JobUuid): void {
+  for (const list of LISTS) {
+    const rows = db.keptAlready<Ahead>(KEPT_AHEAD, list)?.rows ?? [];
+    const at = rows.findIndex((row) => row.uuid === uuid);
+    if (at !== -1) return void rows.splice(at, 1);
+  }
 }
 
 function isHeldBy(db: Connection, life: RunnerLife, { uuid, lease }: Job): boolean {

@@ -15,6 +15,7 @@ import type {
   OrderRules,
   PlaceJobOutcome,
   RetryOutcome,
+  TaskRecord,
 } from "../../job_store.ts";
 import {
   FREE,
@@ -30,6 +31,8 @@ import {
   type Unread,
 } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
+import type { Pace } from "../group_commit.ts";
+import type { WaitingClaim, WaitingClaims } from "./waiting_claims.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
 import { insertJob, missingHost, nameNextAttempt, writtenBefore } from "./jobs.ts";
@@ -45,6 +48,7 @@ import { HOLDS_TARGET, type JobCreation } from "../../columns.ts";
  */
 export function openJobCreation(
   db: Connection,
+  begun: WaitingClaims,
   now: Now,
 ): JobCreation {
   const judged = openJudgedWrite(() => selectLocks(db));
@@ -62,16 +66,16 @@ export function openJobCreation(
     recordTask: (record, patient = false) => {
       const { successor = null } = record;
       if (successor === null) {
-        const pace = patient ? "patient" : "prompt";
-        return db.write("job_record", () => recordTask(db, record, now()), pace);
+        return recordPlain(db, record, patient ? "patient" : "prompt", begun.take(record), now);
       }
+      begun.write();
       const ends = record.job_uuid;
       return judged(successor, Number.MAX_SAFE_INTEGER, async ({ verdicts, paramsSha256 }) => {
         return await db.write("job_record", () => {
           const lock = successor.target === null ? FREE : lockOn(selectLocks(db), verdicts, ends);
           return lock.kind === "unread"
             ? lock
-            : recordTask(db, record, now(), { lock, paramsSha256 });
+            : recordTask(db, record, now(), { ready: { lock, paramsSha256 } });
         });
       });
     },
@@ -100,6 +104,25 @@ export function openJobCreation(
         (ready) => db.write("job_retry", () => retryJob(db, uuid, successor, ready, now())),
       ),
   };
+}
+
+/** Records the end of a task that makes no other job. */
+async function recordPlain(
+  db: Connection,
+  record: TaskRecord,
+  pace: Pace,
+  begun: WaitingClaim | undefined,
+  now: Now,
+): Promise<boolean> {
+  try {
+    const write = () => recordTask(db, record, now(), { begun });
+    const owned = await db.write("job_record", write, pace);
+    begun?.settle(owned);
+    return owned;
+  } catch (error) {
+    begun?.fail(error);
+    throw error;
+  }
 }
 
 function createJob(

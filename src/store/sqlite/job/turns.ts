@@ -43,6 +43,20 @@ export function forgetAhead(db: Connection): void {
   db.forget(KEPT_AHEAD, "delayed");
 }
 
+const KEPT_OVERDUE = "overdue";
+
+/** Call when a delayed job begins although it has no turn: those after it may have none either. */
+export function noteOverdue(db: Connection): void {
+  db.kept(KEPT_OVERDUE, "", () => ({ value: true, chars: 0 }));
+}
+
+/** Gives turns to such jobs. */
+export function readyOverdueJobs(db: Connection, now: Instant): void {
+  if (db.keptAlready<true>(KEPT_OVERDUE, "") === undefined) return;
+  db.forget(KEPT_OVERDUE, "");
+  readyDelayedJobs(db, now);
+}
+
 /** Gives turns to delayed jobs that have become due, longest overdue first. */
 export function readyDelayedJobs(db: Connection, now: Instant): void {
   const due = db.rows<{ id: number; workflow_uuid: WorkflowUuid }>(

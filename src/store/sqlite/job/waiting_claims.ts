@@ -1,0 +1,107 @@
+// Claims of jobs that run already. A claim is written with the end of the first task, in one statement; when that
+// does not come within milliseconds, when the task is to act, or before another write that looks at claims, it is
+// written by itself. Until then a crash leaves the job queued, as if it had never begun.
+//
+//   hold ──▶ waiting ──▶ written with the end of a task
+//                   └──▶ written by itself
+
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Now } from "../../../domain/instant.ts";
+import type { Job } from "../../../domain/job/job.ts";
+import type { Hold, RunnerLife } from "../../job_store.ts";
+import type { Connection } from "../connection.ts";
+import { GATHER_MS, GATHERED_MIN } from "../group_commit.ts";
+import { holdJobs } from "./claims.ts";
+
+/** A job that has begun under a claim that is not written. */
+export interface WaitingClaim {
+  readonly life: RunnerLife;
+  readonly job: Job;
+  /** Called once it is known whether the runner has the job. */
+  readonly settle: (held: boolean) => void;
+  readonly fail: (error: unknown) => void;
+}
+
+/** The claims of a store that wait. */
+export class WaitingClaims {
+  readonly #db: Connection;
+  readonly #now: Now;
+  readonly #waitMs: number;
+  #waiting = new Map<JobUuid, WaitingClaim>();
+  /** Those that were waiting already at the latest tick. */
+  #waitingLong = new Map<JobUuid, WaitingClaim>();
+  #tick: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(db: Connection, now: Now, waitMs = GATHER_MS) {
+    this.#db = db;
+    this.#now = now;
+    this.#waitMs = waitMs;
+  }
+
+  /** @returns the jobs that the runner holds. @throws what the writes threw, when it holds none */
+  async hold(life: RunnerLife, jobs: readonly Job[]): Promise<JobUuid[]> {
+    const claims = await Promise.allSettled(jobs.map((job) => this.#wait(life, job)));
+    const held = jobs.flatMap(({ uuid }, at) => {
+      const claim = claims[at];
+      return claim?.status === "fulfilled" && claim.value ? [uuid] : [];
+    });
+    const failed = claims.find(({ status }) => status === "rejected");
+    if (held.length === 0 && failed?.status === "rejected") throw failed.reason;
+    return held;
+  }
+
+  /** Takes over the claim under which a task has run, if it waits: it is to be written with the task. */
+  take({ job_uuid, runner_id, lease, phase }: Hold): WaitingClaim | undefined {
+    const begun = this.#waiting.get(job_uuid) ?? this.#waitingLong.get(job_uuid);
+    if (begun === undefined) return undefined;
+    const { life, job } = begun;
+    if (life.runner_id !== runner_id || job.lease !== lease || job.phase !== phase) {
+      return undefined;
+    }
+    this.#waiting.delete(job_uuid);
+    this.#waitingLong.delete(job_uuid);
+    return begun;
+  }
+
+  /** Queues the writes of all claims that wait. */
+  write(): void {
+    const begun = [...this.#waitingLong.values(), ...this.#waiting.values()];
+    this.#waiting.clear();
+    this.#waitingLong.clear();
+    this.#write(begun);
+  }
+
+  close(): void {
+    clearTimeout(this.#tick);
+    this.write();
+  }
+
+  #wait(life: RunnerLife, job: Job): Promise<boolean> {
+    return new Promise((settle, fail) => {
+      this.#waiting.set(job.uuid, { life, job, settle, fail });
+      if (this.#waiting.size >= GATHERED_MIN) this.write();
+      else this.#tick ??= setTimeout(() => this.#look(), this.#waitMs);
+    });
+  }
+
+  /** Writes the claims that have waited for a whole tick. */
+  #look(): void {
+    const late = [...this.#waitingLong.values()];
+    this.#waitingLong = this.#waiting;
+    this.#waiting = new Map();
+    const more = this.#waitingLong.size > 0;
+    this.#tick = more ? setTimeout(() => this.#look(), this.#waitMs) : undefined;
+    this.#write(late);
+  }
+
+  /** Each life has one write. */
+  #write(begun: readonly WaitingClaim[]): void {
+    for (const [life, jobs] of Map.groupBy(begun, ({ life }) => life)) {
+      const claim = () => holdJobs(this.#db, life, jobs.map(({ job }) => job), this.#now());
+      this.#db.write("job_claim", claim).then(
+        (uuids) => jobs.forEach(({ job, settle }) => settle(uuids.includes(job.uuid))),
+        (error) => jobs.forEach(({ fail }) => fail(error)),
+      );
+    }
+  }
+}
