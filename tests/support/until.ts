@@ -2,7 +2,11 @@
 
 import { explained } from "./failure.ts";
 
+/** Milliseconds between two looks: the longer it has been, the rarer, since looking takes a processor as well. */
 const POLL_MS = 5;
+const POLL_MS_MAX = 100;
+/** Of the time that it has been. */
+const POLL_SHARE = 1 / 20;
 
 /**
  * Asks again until the answer is neither undefined, null nor false, and returns it.
@@ -13,13 +17,14 @@ export async function until<T>(
   ask: () => T | Promise<T>,
   deadlineMs = 180_000,
 ): Promise<NonNullable<Exclude<T, false>>> {
-  const end = performance.now() + deadlineMs;
-  while (performance.now() < end) {
+  const began = performance.now();
+  for (let waited = 0; waited < deadlineMs; waited = performance.now() - began) {
     const answer = await ask();
     if (answer !== undefined && answer !== null && answer !== false) {
       return answer as NonNullable<Exclude<T, false>>;
     }
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    const pauseMs = Math.min(Math.max(waited * POLL_SHARE, POLL_MS), POLL_MS_MAX);
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
   const words = typeof what === "string" ? what : what();
   throw new Error(`Gave up after ${deadlineMs} ms waiting for ${words}`);
