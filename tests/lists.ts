@@ -1,4 +1,4 @@
-// Which tests a run has, and in which order: see run.ts.
+// Which tests a run has: see run.ts.
 
 /** Files and folders of tests that kill, flood, fill and load agents, or drive many machines. */
 export const LONG: readonly string[] = [
@@ -126,20 +126,4 @@ export const ALSO_ON_NODE: readonly string[] = [
   "tests/chaos/kill_points_test.ts",
   "tests/chaos/two_agents_test.ts",
   "tests/http/accept_loop_test.ts",
-];
-/**
- * What takes longest by itself begins first, in this order, so that none is left to run alone at the end: the pages,
- * and what waits for minutes or for a deadline of the agent more than it works.
- */
-export const FIRST: readonly string[] = [
-  "tests/sandbox/guest_owner_test.ts",
-  "tests/journeys/events_test.ts",
-  "tests/ui/",
-  "tests/journeys/machine_test.ts",
-  "tests/vendors/node/smartos_operator_test.ts",
-  "tests/host/vmadm_host_test.ts",
-  "tests/store/postgres_store_test.ts",
-  "tests/workflows/undo_test.ts",
-  "tests/chaos/kill_points_test.ts",
-  "tests/journeys/",
 ];

@@ -6,7 +6,7 @@
 
 import { fromFileUrl, join, relative } from "@std/path";
 import { NODES } from "../vendors/pins.ts";
-import { ALSO_ON_NODE, CHAOS, FIRST, LONG, NODE_LATER, ON_SOURCE } from "./lists.ts";
+import { ALSO_ON_NODE, CHAOS, LONG, NODE_LATER, ON_SOURCE } from "./lists.ts";
 import { nodePath } from "./support/each_node.ts";
 
 const ROOT = fromFileUrl(new URL("..", import.meta.url));
@@ -14,11 +14,16 @@ const ROOT = fromFileUrl(new URL("..", import.meta.url));
 /** The program of a run, see support/agent_process.ts. */
 const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
 const SOURCE = { ZONEWRIGHT_TEST_PROGRAM: "source" };
-/**
- * Files at a time: tests wait for processes and deadlines as well as they work, and the long ones more than the others.
- */
+/** Files at a time: tests wait for processes and deadlines as well as they work, and the long ones more than the others. */
 const AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
 const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 2) };
+/**
+ * Tests of pages are the longest by themselves. Deno runs what is in the folder of the longest name first, and them last;
+ * so they run beside the others, or some of them would be left to run alone at the end.
+ */
+const PAGES = "tests/ui/";
+/** Of those, at a time; with one, Deno names no file in its lines. */
+const PAGES_AT_ONCE = { DENO_JOBS: "2" };
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
 /** Longest time in which no test may end, milliseconds: a run that hangs says so, names what hangs, and fails. */
@@ -60,16 +65,10 @@ async function testFiles(folder: string): Promise<string[]> {
 }
 
 function casesOf(report: string): Case[] {
-  // The class of a test is the file that registered it, which may be one of support/; its suite is its own file.
-  const suites = report.matchAll(/<testsuite name="([^"]*)"[^>]*[^/]>(.*?)<\/testsuite>/gs);
-  return Array.from(suites).flatMap(([, place = "", inner = ""]) => casesOfSuite(place, inner));
-}
-
-function casesOfSuite(place: string, suite: string): Case[] {
-  const cases = suite.matchAll(
-    /<testcase name="([^"]*)" classname="[^"]*"([^>]*?)(?:\/>|>(.*?)<\/testcase>)/gs,
+  const cases = report.matchAll(
+    /<testcase name="([^"]*)" classname="([^"]*)"([^>]*?)(?:\/>|>(.*?)<\/testcase>)/gs,
   );
-  return Array.from(cases, ([, name = "", attributes = "", inner = ""]) => ({
+  return Array.from(cases, ([, name = "", place = "", attributes = "", inner = ""]) => ({
     name: plain(name),
     place: plain(place),
     outcome: /<(failure|error)/.test(inner)
@@ -97,14 +96,23 @@ function plain(text: string): string {
     .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCodePoint(Number(code)));
 }
 
+/** What the lines of a run say and its report does not. */
+interface Followed {
+  /** Seconds of tests by file. */
+  readonly seconds: ReadonlyMap<string, number>;
+  /** Files of tests that failed, by their names: the report has the file that registered them, maybe of support/. */
+  readonly failedIn: ReadonlyMap<string, string>;
+}
+
 /** Reads the lines of Deno's report, says now and then how far it is, and notes where time goes. */
 async function follow(
   { stdout, interrupt }: { stdout: ReadableStream<Uint8Array>; interrupt: () => void },
   files: readonly string[],
   words: string,
-): Promise<Map<string, number>> {
+): Promise<Followed> {
   const began = performance.now();
   const seconds = new Map<string, number>();
+  const failedIn = new Map<string, string>();
   let tests = 0;
   let lastMs = began;
   let hangs = false;
@@ -130,13 +138,17 @@ async function follow(
       if (file === undefined || words.split(" ... ").length > 2) continue;
       tests += 1;
       lastMs = performance.now();
-      if (/ \.\.\. FAILED\b/.test(words)) console.log(`FAILED ${file}: ${words.split(" ... ")[0]}`);
+      if (/ \.\.\. FAILED\b/.test(words)) {
+        const [name = ""] = words.split(" ... ");
+        console.log(`FAILED ${file}: ${name}`);
+        failedIn.set(name, file);
+      }
       const [, time = ""] = /\(([\dms]+)\)$/.exec(words) ?? [];
       seconds.set(file, (seconds.get(file) ?? 0) + secondsOf(time));
     }
   }
   clearInterval(timer);
-  return seconds;
+  return { seconds, failedIn };
 }
 
 function secondsSince(beganMs: number): string {
@@ -152,11 +164,13 @@ function secondsOf(time: string): number {
 
 async function run(
   files: readonly string[],
-  { env, filter, suffix = "" }: {
+  { env, filter, suffix = "", label }: {
     readonly env: Record<string, string>;
     readonly filter?: string;
     /** What the names of the tests do not say. */
     readonly suffix?: string;
+    /** What the lines of progress say. */
+    readonly label?: string;
   },
 ): Promise<Run> {
   const began = performance.now();
@@ -178,19 +192,34 @@ async function run(
       child.kill("SIGINT");
       killer = setTimeout(() => child.kill("SIGKILL"), NAMING_MS);
     };
-    const words = suffix === "" && filter !== undefined ? ` ${filter}` : suffix;
-    const seconds = await follow({ stdout: child.stdout, interrupt }, files, words);
+    const words = label ?? (suffix === "" && filter !== undefined ? ` ${filter}` : suffix);
+    const { seconds, failedIn } = await follow({ stdout: child.stdout, interrupt }, files, words);
     const { code } = await child.status;
     clearTimeout(killer);
     console.log(`${files.length} files ended after ${secondsSince(began)} s${words}`);
     // What the filter left out is in the report as skipped.
     const cases = casesOf(await Deno.readTextFile(report))
       .filter(({ name }) => filter === undefined || name.includes(filter))
-      .map((test) => ({ ...test, name: test.name + suffix }));
+      .map((test) => ({
+        ...test,
+        name: test.name + suffix,
+        place: failedIn.get(test.name) ?? test.place,
+      }));
     return { cases, failed: code !== 0, seconds };
   } finally {
     await Deno.remove(report);
   }
+}
+
+async function runOnBinary(
+  files: readonly string[],
+  atOnce: Record<string, string>,
+): Promise<Run[]> {
+  const isPage = (file: string) => file.startsWith(PAGES);
+  return await Promise.all([
+    run(files.filter((file) => !isPage(file)), { env: { ...BINARY, ...atOnce } }),
+    run(files.filter(isPage), { env: { ...BINARY, ...PAGES_AT_ONCE }, label: " (pages)" }),
+  ]);
 }
 
 /** The files among these that register tests of both programs. */
@@ -216,10 +245,10 @@ async function runOnNode(version: string, files: readonly string[]): Promise<Run
   if (path === undefined) return [skippedRun([...files, ...ALSO_ON_NODE], version)];
   const env = { ZONEWRIGHT_TEST_PROGRAM: path };
   const words = `(on Node ${version})`;
-  return await Promise.all([
-    run(files, { env, filter: words }),
-    run(ALSO_ON_NODE, { env: { ...env, DENO_JOBS: "1" }, suffix: ` ${words}` }),
-  ]);
+  return [
+    await run(files, { env, filter: words }),
+    await run(ALSO_ON_NODE, { env, suffix: ` ${words}` }),
+  ];
 }
 
 function skippedRun(files: readonly string[], version: string): Run {
@@ -257,13 +286,8 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
 
 const [kind] = Deno.args;
 const began = performance.now();
-const found = await testFiles(join(ROOT, "tests"));
-const turnOf = (file: string) => {
-  const turn = FIRST.findIndex((path) => file.startsWith(path));
-  return turn === -1 ? FIRST.length : turn;
-};
-const all = found.toSorted((one, other) => turnOf(one) - turnOf(other));
-for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE, ...FIRST]) {
+const all = await testFiles(join(ROOT, "tests"));
+for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE]) {
   if (!all.some((file) => file.startsWith(path))) throw new Error(`There is no ${path}`);
 }
 const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
@@ -274,9 +298,9 @@ printRuns(await runsOf(kind), began);
 async function runsOf(kind = "short"): Promise<Run[]> {
   const ofBoth = await filesOfBoth(all);
   if (kind === "node") return await runOnNodes(ofBoth);
-  if (kind !== "long") return [await run(short, { env: { ...BINARY, ...AT_ONCE } })];
+  if (kind !== "long") return await runOnBinary(short, AT_ONCE);
   return [
-    await run(full, { env: { ...BINARY, ...LONG_AT_ONCE } }),
+    ...await runOnBinary(full, LONG_AT_ONCE),
     await run(ON_SOURCE, { env: SOURCE, filter: "(from source)" }),
     ...await runOnNodes(ofBoth.filter((file) => !NODE_LATER.includes(file))),
   ];
