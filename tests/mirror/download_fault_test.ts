@@ -154,7 +154,7 @@ Deno.test("download() from a server that cannot resume is not started again with
 });
 
 Deno.test("download() gives up a server that stalls, and goes on with the next location", async () => {
-  const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 300 };
+  const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 1000 };
   await withMirror(async ({ mirror, server }) => {
     server.files.set("slow/disk.raw", { body: ISO, etag: '"one"' });
     server.files.set("good/disk.raw", { body: ISO });

@@ -168,7 +168,8 @@ Deno.test("sync() stops asking an upstream that fails many times in a row", asyn
 });
 
 Deno.test("sync() takes a cut, stalled or unanswered document for no document", async () => {
-  const times = { answerMs: 300, idleMs: 300, stallMs: 300 };
+  // A process that has to wait for a processor answers itself later than at once.
+  const times = { answerMs: 1000, idleMs: 1000, stallMs: 1000 };
   await withMirror(async ({ mirror, store, server }) => {
     await mirror.sync();
     const before = await storedTree(store);

@@ -44,7 +44,9 @@ export async function withPool(
     const self = selfOfRun();
     const checkSource = sourceChecksHere().runnable;
     const limits = DEFAULT_LIMITS;
-    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource, limits };
+    // However long the test has to wait between two tasks, its guests stay.
+    const renewAfterMs = TIMEOUT_MS;
+    const place = { self, slots: 1, runtimeDir, log: silentLog, checkSource, limits, renewAfterMs };
     const pool = await openPool({ ...place, ...options });
     try {
       await run((source, body = {}) => runBody(pool, source, body), pool);
