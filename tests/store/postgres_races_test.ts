@@ -1,7 +1,7 @@
 // Two agents that change the same rows at the same time: what each of them read first may not stand any more when it has
 // the rows to itself.
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
@@ -14,7 +14,8 @@ import { until } from "../support/until.ts";
 import { LEASE, register } from "./host_suite.ts";
 import { FREE } from "./place_suite.ts";
 import { fleetTests, HOSTS } from "./postgres_fleet.ts";
-import { create, holdOf, present } from "./store_case.ts";
+import { waiting } from "./attempt_suite.ts";
+import { create, holdOf, present, recordOf } from "./store_case.ts";
 
 const fleetTest = fleetTests();
 const [ONE, OTHER] = HOSTS;
@@ -117,5 +118,26 @@ fleetTest(
     assertEquals(await db.write((tx) => failUnwritten(tx, hold, "no room for it")), false);
     const { execution, runner_id, chain_results } = await present(other);
     assertEquals([execution, runner_id, chain_results], ["canceled", ONE, []]);
+  },
+);
+
+fleetTest(
+  "a life that has ended writes nothing of a job, also under a claim of the same number",
+  async ({ one, other }) => {
+    const [ended, later] = [lifeOf(ONE), lifeOf(ONE, 2)];
+    await one.jobs.begin(ended, [], LEASE);
+    await create(one, jobOf(1, FREE));
+    at(other, GONE);
+    await other.jobs.begin(later, [ended.incarnation], LEASE);
+    const [job] = (await other.jobs.claim(later, 1, "free")).jobs;
+    assert(job !== undefined);
+    const hold = holdOf(job, ONE);
+    const record = recordOf(job, { kind: "succeed" }, hold);
+    assertFalse(await one.jobs.recordTask(record));
+    assertFalse(await one.jobs.recordAttempt({ ...waiting(job, 0), ...hold }));
+    assertFalse(await one.jobs.release(hold, 1));
+    assertFalse(await one.jobs.abandon(hold));
+    assertEquals((await present(other)).execution, "running");
+    assert(await other.jobs.recordTask(record));
   },
 );

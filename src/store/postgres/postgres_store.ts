@@ -6,7 +6,8 @@ import type { OwnEvent } from "../../domain/event.ts";
 import { type TakenJobs, takesAll } from "../../domain/job/taking.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { EventStore } from "../event_store.ts";
-import type { JobStore } from "../job_store.ts";
+import type { Incarnation, JobUuid } from "../../domain/id.ts";
+import type { BeginOutcome, Hold, JobStore, RunnerLife } from "../job_store.ts";
 import type { MediaStore } from "../local_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
@@ -39,6 +40,7 @@ import type { PlaceHosts } from "./job/place.ts";
 import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
 import { noticeOf } from "./notices.ts";
 import { openOutage, type OutageOptions } from "./outage.ts";
+import type { Lives } from "./statements.ts";
 import { openWorkflows } from "./workflows.ts";
 
 /** The database, whose jobs are run, and how long this host goes on without it. */
@@ -69,13 +71,13 @@ export async function openPostgresStore(
     }
     options.log.warn("database away", { error: messageOf(error) });
   }
-  const shared = sharedStore(db, local, { own: host, taken });
+  const lives: Lives = new Map();
+  const shared = sharedStore(db, local, { own: host, taken, lives });
   const { store, journal } = await openOutage(shared, {
     ...options,
     rows: local.journal,
     silentMs: () => db.reach.silentMs,
-    begin: (life, earlier, leaseMs, kept) =>
-      db.write((tx) => beginLife(tx, life, earlier, leaseMs, kept)),
+    begin: (...call) => beginIn(db, lives, ...call),
     fail: (hold, error) => db.write((tx) => failUnwritten(tx, hold, error)),
     claimsOf: (jobs) => db.read((tx) => selectClaimsOf(tx, jobs)),
   });
@@ -137,7 +139,21 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
 }
 
 /** This host, and which jobs it runs. */
-type OwnPlace = Pick<PlaceHosts, "own" | "taken">;
+interface OwnPlace extends Pick<PlaceHosts, "own" | "taken"> {
+  readonly lives: Lives;
+}
+
+/** Begins a life, whose agent makes its writes in its name from now on. */
+async function beginIn(
+  db: SharedDatabase,
+  lives: Lives,
+  life: RunnerLife,
+  ...call: [earlier: readonly Incarnation[], leaseMs: number, kept?: readonly JobUuid[]]
+): Promise<BeginOutcome> {
+  const outcome = await db.write((tx) => beginLife(tx, life, ...call));
+  if (outcome.kind === "begun") lives.set(life.runner_id, life.incarnation);
+  return outcome;
+}
 
 /** Whether the host takes free jobs: others may run one that it would have to fail. */
 function takesFree({ taken }: OwnPlace): boolean {
@@ -150,11 +166,11 @@ function queuesOf(hosts: OwnPlace): readonly string[] {
 }
 
 function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
-  const { own: host } = hosts;
-  const queues = [host, ANY_HOST];
-  const claims = claimsOf(host);
+  const { own: host, lives } = hosts;
+  const inLife = <T extends Hold>(hold: T) => ({ ...hold, life: lives.get(hold.runner_id) });
+  const [queues, claims] = [[host, ANY_HOST], claimsOf(host)];
   return {
-    ...openJobCreation(db, hosts),
+    ...openJobCreation(db, hosts, lives),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
     get: (uuid) => db.read((tx) => selectJob(tx, uuid)),
     text: (uuid, showing) => db.read((tx) => jobText(tx, uuid, showing)),
@@ -184,11 +200,11 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
       }),
     // Every write is committed with the next transaction.
     hurry: () => {},
-    begin: (life, earlier, leaseMs) => db.write((tx) => beginLife(tx, life, earlier, leaseMs)),
+    begin: (...call) => beginIn(db, lives, ...call),
     renew: (life, held, leaseMs) => db.write((tx) => renewLease(tx, life, held, leaseMs)),
-    recordAttempt: (record) => db.write((tx) => recordAttempt(tx, record)),
-    release: (hold, elapsedMs) => db.write((tx) => releaseJob(tx, hold, elapsedMs)),
-    abandon: (hold) => db.write((tx) => abandonJob(tx, hold)),
+    recordAttempt: (record) => db.write((tx) => recordAttempt(tx, inLife(record))),
+    release: (hold, elapsedMs) => db.write((tx) => releaseJob(tx, inLife(hold), elapsedMs)),
+    abandon: (hold) => db.write((tx) => abandonJob(tx, inLife(hold))),
     rescue: (runner) => db.write((tx) => rescueJobs(tx, queues, runner)),
     cancel: (uuid, showing) =>
       db.write(async (tx, earlier) => {

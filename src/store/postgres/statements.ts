@@ -1,5 +1,6 @@
 // Pieces of statements: the values that they take, and fields of JSON texts.
 
+import type { Incarnation, RunnerId } from "../../domain/id.ts";
 import type { BoundValue } from "./server.ts";
 
 /** The values of one statement, in the order of their places. */
@@ -100,3 +101,20 @@ export function secretsFrom(found: string | null): string | null {
   const { secret_params } = JSON.parse(found) as { readonly secret_params?: readonly string[] };
   return secret_params === undefined ? null : JSON.stringify(secret_params);
 }
+
+/** The life of each runner that has begun through this store. */
+export type Lives = Map<RunnerId, Incarnation>;
+
+/** Who makes a write about a claimed job. */
+export interface ByLife {
+  /** The life of the runner in this agent; undefined before it has begun, when what an earlier one left is written. */
+  readonly life?: Incarnation | undefined;
+}
+
+/**
+ * Whether no later life of the runner of a job has begun: an ended one, such as that of a copied state folder, may have
+ * made a claim of the same number. @param life a value or a column with the life that writes
+ */
+export const isLatest = (life: string): string =>
+  `(${life}::text IS NULL OR NOT EXISTS (SELECT 1 FROM runners
+     WHERE runners.runner_id = jobs.runner_id AND incarnation <> ${life}))`;

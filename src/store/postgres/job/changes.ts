@@ -25,7 +25,7 @@ import type { NoHost } from "../../host_store.ts";
 import type { Showing } from "../../stored_text.ts";
 import type { Transaction, WriteKind } from "../connection.ts";
 import { canceledWord } from "../notices.ts";
-import { type ColumnTypes, tableOf, Values } from "../statements.ts";
+import { type ByLife, type ColumnTypes, isLatest, tableOf, Values } from "../statements.ts";
 import { insertAttempt, insertInterrupted } from "./log.ts";
 import { insertCallback } from "./callbacks.ts";
 import { insertJob, nameNextAttempt, nameRefusedAttempt } from "./jobs.ts";
@@ -45,7 +45,7 @@ import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 /** Records the end of a task and the next state of the job, unless the runner has lost the job. */
 export async function recordTask(
   tx: Transaction,
-  record: TaskRecord,
+  record: TaskRecord & ByLife,
   ready?: ReadySuccessor,
 ): Promise<boolean> {
   const [recorded = false] = await recordTasks(tx, [record], ready);
@@ -53,7 +53,7 @@ export async function recordTask(
 }
 
 /** The ends of tasks that share their statements. None has a successor. */
-export const TASK_ENDS: WriteKind<TaskRecord, boolean> = {
+export const TASK_ENDS: WriteKind<TaskRecord & ByLife, boolean> = {
   bytesOf: ({ params, props, entry }) =>
     valueWeight(params) + valueWeight(props) + valueWeight(entry?.result),
   run: async (tx, records) => {
@@ -70,7 +70,7 @@ export const TASK_ENDS: WriteKind<TaskRecord, boolean> = {
 /** @param records one of a job at most @param ready of the one that has a successor */
 async function recordTasks(
   tx: Transaction,
-  records: readonly TaskRecord[],
+  records: readonly (TaskRecord & ByLife)[],
   ready?: ReadySuccessor,
 ): Promise<boolean[]> {
   const rows = await writeTasks(tx, records);
@@ -170,6 +170,7 @@ interface SharedRecordedRow extends RecordedRow {
 const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
   uuid: "text",
   runner: "text",
+  life: "text",
   claim: "bigint",
   position: "bigint",
   was: "text",
@@ -188,7 +189,7 @@ const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
 };
 
 /** What the end of a task writes. */
-function endOf(record: TaskRecord) {
+function endOf(record: TaskRecord & ByLife) {
   const at = heldIn(record.phase);
   const move = moveAfter(record);
   const elapsedMs = Math.round(record.elapsed_ms);
@@ -196,6 +197,7 @@ function endOf(record: TaskRecord) {
   return {
     uuid: record.job_uuid,
     runner: record.runner_id,
+    life: record.life ?? null,
     claim: record.lease,
     position: record.position,
     was: executionOf(at.state),
@@ -221,7 +223,7 @@ function endOf(record: TaskRecord) {
 /** @returns the rows of the jobs that their runner still had; one job has one record at most */
 async function writeTasks(
   tx: Transaction,
-  records: readonly TaskRecord[],
+  records: readonly (TaskRecord & ByLife)[],
 ): Promise<ReadonlyMap<JobUuid, SharedRecordedRow>> {
   const values = new Values();
   const now = `${values.add(tx.now)}::text`;
@@ -243,6 +245,7 @@ async function writeTasks(
         AND jobs.execution = was AND jobs.phase = was_in
         AND new.position = (SELECT count(*) FROM task_results
                              WHERE job_id = jobs.id AND task_results.phase = was_in)
+        AND ${isLatest("new.life")}
      RETURNING id, jobs.uuid, queue, workflow_uuid, callback_host`,
     ...values.all,
   );
@@ -250,7 +253,7 @@ async function writeTasks(
 }
 
 /** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */
-export async function abandonJob(tx: Transaction, hold: Hold): Promise<boolean> {
+export async function abandonJob(tx: Transaction, hold: Hold & ByLife): Promise<boolean> {
   const row = await lockHeld(tx, hold);
   if (row === undefined) return false;
   const standing = standingOf(row);
@@ -263,7 +266,7 @@ export async function abandonJob(tx: Transaction, hold: Hold): Promise<boolean> 
 /** The same for a job whose current task has not failed: its start is not counted. */
 export async function releaseJob(
   tx: Transaction,
-  hold: Hold,
+  hold: Hold & ByLife,
   elapsedMs: number,
 ): Promise<boolean> {
   const row = await lockHeld(tx, hold);
@@ -277,13 +280,15 @@ export async function releaseJob(
 /** The job while the claim holds; a cancel may have changed its phase. */
 function lockHeld(
   tx: Transaction,
-  { job_uuid, runner_id, lease }: Hold,
+  { job_uuid, runner_id, lease, life = null }: Hold & { readonly life?: string | null | undefined },
 ): Promise<SharedStateRow | undefined> {
   return tx.row<SharedStateRow>(
-    `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 AND runner_id = $2 AND lease = $3 FOR UPDATE`,
+    `SELECT ${STATE_COLUMNS} FROM jobs
+      WHERE uuid = $1 AND runner_id = $2 AND lease = $3 AND ${isLatest("$4")} FOR UPDATE`,
     job_uuid,
     runner_id,
     lease,
+    life,
   );
 }
 

@@ -42,12 +42,14 @@ import {
 import { lockState } from "./moves.ts";
 import type { PlaceHosts } from "./place.ts";
 import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
+import type { Lives } from "../statements.ts";
 import type { JobCreation } from "../../columns.ts";
 
 /** The methods of the store that create jobs. @param hosts the uuid of this host, and what it takes */
 export function openJobCreation(
   db: SharedDatabase,
   hosts: Pick<PlaceHosts, "own" | "taken">,
+  lives: Lives,
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
   let creating = 0;
@@ -61,7 +63,8 @@ export function openJobCreation(
   };
   return {
     creating: () => creating,
-    recordTask: (record) => {
+    recordTask: (named) => {
+      const record = { ...named, life: lives.get(named.runner_id) };
       const { successor = null } = record;
       if (successor === null) return db.writeTogether(TASK_ENDS, record);
       return judged(

@@ -13,7 +13,7 @@ import {
 import { type JobAttempt, type JobLogPage, type JobLogPart, LOG_PAGE_BYTES } from "../../store.ts";
 import { fitting, MEASURED_MAX, type TextPage } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
-import { secretsFrom, secretsOf } from "../statements.ts";
+import { type ByLife, isLatest, secretsFrom, secretsOf } from "../statements.ts";
 import { type Instant, instantAfter, MS_PER_SECOND } from "../../../domain/instant.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import { wholeText } from "../held_text.ts";
@@ -189,7 +189,10 @@ export async function infoTexts(
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
  * record again has no effect. @returns whether the claim held
  */
-export async function recordAttempt(tx: Transaction, record: AttemptRecord): Promise<boolean> {
+export async function recordAttempt(
+  tx: Transaction,
+  record: AttemptRecord & ByLife,
+): Promise<boolean> {
   const { attempt, failures, phase, elapsed_ms } = record;
   const { state } = heldIn(phase);
   const hold = [record.job_uuid, record.runner_id, record.lease, executionOf(state), phase];
@@ -198,7 +201,7 @@ export async function recordAttempt(tx: Transaction, record: AttemptRecord): Pro
             params = $10, props = $11,
             requested_params = coalesce(requested_params, CASE WHEN params <> $10 THEN params END)
       WHERE uuid = $1 AND runner_id = $2 AND lease = $3 AND execution = $4 AND phase = $5
-        AND failures = $6::bigint
+        AND failures = $6::bigint AND ${isLatest("$12")}
      RETURNING id`,
     ...hold,
     failures,
@@ -207,6 +210,7 @@ export async function recordAttempt(tx: Transaction, record: AttemptRecord): Pro
     tx.now,
     JSON.stringify(record.params),
     JSON.stringify(record.props),
+    record.life ?? null,
   );
   if (row === undefined) return await isRecorded(tx, hold, failures + 1);
   await insertAttempt(tx, row.id, phase, attempt);
