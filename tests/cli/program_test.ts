@@ -45,6 +45,12 @@ Deno.test("the program exits with the code of its table and keeps its streams ap
     assertEquals((await run(["job", "get", "none"], env)).code, 4);
   }));
 
+Deno.test("the program keeps no compiled code in the temporary folder, where others could put theirs", () =>
+  withFolder(async (folder) => {
+    assertEquals((await run(["help"], { TMPDIR: folder })).code, 0);
+    assertEquals(await Array.fromAsync(Deno.readDir(folder)), []);
+  }));
+
 Deno.test("the program speaks over a unix socket", () =>
   withFolder(async (folder) => {
     const path = `${folder}/agent.sock`;
