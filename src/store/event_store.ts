@@ -121,8 +121,37 @@ export interface EventJob {
   readonly machine_uuid: MachineUuid | null;
 }
 
+/** Rows that match, and the place up to which they are all that do. */
+export interface FoundEvents {
+  readonly rows: readonly EventRow[];
+  readonly upTo: number;
+}
+
+/**
+ * The page of the events found after `seq`.
+ * @param fit those of the rows that fit the page
+ */
+export function eventPage(
+  seq: number,
+  { first, last }: EventBounds,
+  found: FoundEvents,
+  fit: readonly EventRow[],
+  jobs: ReadonlyMap<number, EventJob>,
+  lines: PageLines["bySeq"],
+): EventPage {
+  const cut = fit.length < found.rows.length;
+  const upTo = cut ? fit.at(-1)?.seq ?? seq : Math.max(found.upTo, seq);
+  return {
+    events: fit.flatMap((row) => eventFromRow(row, jobs, lines) ?? []),
+    last: upTo,
+    more: upTo < last,
+    // Every number is used, and the newest event is never removed.
+    joins: last <= seq || first <= seq + 1,
+  };
+}
+
 /** Undefined for an event whose subject was removed. */
-export function eventFromRow(
+function eventFromRow(
   row: EventRow,
   jobs: ReadonlyMap<number, EventJob>,
   lines: PageLines["bySeq"],

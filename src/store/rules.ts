@@ -191,7 +191,7 @@ export interface PreparedWrite {
 export type Unread = Extract<LockAnswer, { kind: "unread" }>;
 
 /** Writes a job once its target has been matched against every lock. */
-export type JudgedWrite = <T>(
+type JudgedWrite = <T>(
   job: NewJob | JobOrder,
   unfinishedMax: number,
   write: (ready: PreparedWrite) => Promise<T | Unread>,
@@ -215,6 +215,20 @@ export function openJudgedWrite(
     }
     throw new Error(`Cannot write job ${job.uuid}: locks change faster than they are read`);
   };
+}
+
+/** Counts the jobs that are being created by such writes. */
+export function countedWrite(judged: JudgedWrite) {
+  let creating = 0;
+  const created: JudgedWrite = async (job, unfinishedMax, write) => {
+    creating += 1;
+    try {
+      return await judged(job, unfinishedMax, write);
+    } finally {
+      creating -= 1;
+    }
+  };
+  return { creating: () => creating, created };
 }
 
 /** Whether the target is to be matched again. */

@@ -10,14 +10,15 @@ import {
   EVENT_PAGE_BYTES,
   type EventBounds,
   type EventFilter,
-  eventFromRow,
   type EventJob,
   type EventLineRow,
   type EventPage,
+  eventPage,
   type EventRow,
   EVENTS_KEPT,
   EVENTS_LOOKED_AT,
   type EventStore,
+  type FoundEvents,
   KINDS_OF_JOBS,
   type PageLines,
   storedKinds,
@@ -99,27 +100,13 @@ async function selectEvents(
   limit: number,
   filter: EventFilter,
 ): Promise<EventPage> {
-  const { first, last } = await selectEventBounds(tx);
-  const found = await rowsAfter(tx, after, limit, last, filter);
+  const bounds = await selectEventBounds(tx);
+  const found = await rowsAfter(tx, after, limit, bounds.last, filter);
   const rows = found.rows.slice(0, limit);
   const lines = await selectLines(tx, rows);
   const fit = rows.slice(0, lines.fit);
   const jobs = await selectJobs(tx, fit);
-  const cut = fit.length < found.rows.length;
-  const upTo = cut ? fit.at(-1)?.seq ?? after : Math.max(found.upTo, after);
-  return {
-    events: fit.flatMap((row) => eventFromRow(row, jobs, lines.bySeq) ?? []),
-    last: upTo,
-    more: upTo < last,
-    // Every number is used, and the newest event is never removed.
-    joins: last <= after || first <= after + 1,
-  };
-}
-
-/** Rows that fit, and the place up to which they are all that do. */
-interface NumberedRows {
-  readonly rows: readonly EventRow[];
-  readonly upTo: number;
+  return eventPage(after, bounds, found, fit, jobs, lines.bySeq);
 }
 
 async function rowsAfter(
@@ -128,7 +115,7 @@ async function rowsAfter(
   limit: number,
   last: number,
   { job, machine, kind }: EventFilter,
-): Promise<NumberedRows> {
+): Promise<FoundEvents> {
   if (job !== undefined) {
     return { rows: await rowsOfJobs(tx, after, limit + 1, job, kind), upTo: last };
   }

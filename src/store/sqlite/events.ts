@@ -11,12 +11,13 @@ import {
   EVENT_PAGE_BYTES,
   type EventBounds,
   type EventFilter,
-  eventFromRow,
   type EventJob,
   type EventLineRow,
   type EventPage,
+  eventPage,
   type EventRow,
   EVENTS_LOOKED_AT,
+  type FoundEvents,
   KINDS_OF_JOBS,
   type PageLines,
   storedKinds,
@@ -47,27 +48,13 @@ export function selectEvents(
   limit: number,
   filter: EventFilter,
 ): EventPage {
-  const { first, last } = selectEventBounds(db);
-  const found = rowsAfter(db, after, limit, last, filter);
+  const bounds = selectEventBounds(db);
+  const found = rowsAfter(db, after, limit, bounds.last, filter);
   const rows = found.rows.slice(0, limit);
   const lines = selectLines(db, rows);
   const fit = rows.slice(0, lines.fit);
   const jobs = selectJobs(db, fit);
-  const cut = fit.length < found.rows.length;
-  const upTo = cut ? fit.at(-1)?.seq ?? after : Math.max(found.upTo, after);
-  return {
-    events: fit.flatMap((row) => eventFromRow(row, jobs, lines.bySeq) ?? []),
-    last: upTo,
-    more: upTo < last,
-    // Every number is used, and the newest event is never removed.
-    joins: last <= after || first <= after + 1,
-  };
-}
-
-/** Rows that fit, and the place up to which they are all that do. */
-interface FoundRows {
-  readonly rows: readonly EventRow[];
-  readonly upTo: number;
+  return eventPage(after, bounds, found, fit, jobs, lines.bySeq);
 }
 
 function rowsAfter(
@@ -76,7 +63,7 @@ function rowsAfter(
   limit: number,
   last: number,
   { job, machine, kind }: EventFilter,
-): FoundRows {
+): FoundEvents {
   if (job !== undefined) {
     const seqs = seqsOfJobs(db, after, limit + 1, job, kind);
     return { rows: selectRows(db, seqs), upTo: last };

@@ -6,9 +6,9 @@ import type { Job, JobFields, NewJob } from "../../../domain/job/job.ts";
 import { decide } from "../../../domain/job/state.ts";
 import { type JsonObject, valueWeight } from "../../../domain/json.ts";
 import {
+  countedWrite,
   FREE,
   isUnread,
-  type JudgedWrite,
   lockOn,
   openJudgedWrite,
   type PreparedWrite,
@@ -52,17 +52,9 @@ export function openJobCreation(
   lives: Lives,
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
-  let creating = 0;
-  const created: JudgedWrite = async (job, unfinishedMax, write) => {
-    creating += 1;
-    try {
-      return await judged(job, unfinishedMax, write);
-    } finally {
-      creating -= 1;
-    }
-  };
+  const { creating, created } = countedWrite(judged);
   return {
-    creating: () => creating,
+    creating,
     recordTask: (named) => {
       const record = { ...named, life: lives.get(named.runner_id) };
       const { successor = null } = record;

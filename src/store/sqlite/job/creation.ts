@@ -18,10 +18,10 @@ import type {
   TaskRecord,
 } from "../../job_store.ts";
 import {
+  countedWrite,
   FREE,
   type HeldLock,
   isUnread,
-  type JudgedWrite,
   lockOn,
   LOCKS_MAX,
   openJudgedWrite,
@@ -52,17 +52,9 @@ export function openJobCreation(
   now: Now,
 ): JobCreation {
   const judged = openJudgedWrite(() => selectLocks(db));
-  let creating = 0;
-  const created: JudgedWrite = async (job, unfinishedMax, write) => {
-    creating += 1;
-    try {
-      return await judged(job, unfinishedMax, write);
-    } finally {
-      creating -= 1;
-    }
-  };
+  const { creating, created } = countedWrite(judged);
   return {
-    creating: () => creating,
+    creating,
     recordTask: (record, patient = false) => {
       const { successor = null } = record;
       if (successor === null) {
