@@ -147,7 +147,7 @@ function Connection(): JSX.Element {
   // The click itself wakes the page, wherever it is.
   return (
     <p class={`connection connection-${state}`} role="status">
-      {state === "paused" ? "paused; click to go on" : state}
+      {state === "paused" ? "paused; click to continue" : state}
     </p>
   );
 }

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { announce } from "../browser.ts";
+import { announce, place, setQuery } from "../browser.ts";
 import { wordsOf } from "../client/client.ts";
 
 /** The weight of a button: primary, normal, destructive, or quiet. */
@@ -182,6 +182,28 @@ export function Empty(
       {children}
       {command !== undefined && <Command text={command} label="command" />}
     </div>
+  );
+}
+
+/** What a page is searched for, which is part of its address. */
+export function searchText(): string {
+  return place.value.query.get("search") ?? "";
+}
+
+/** The field of that text. @param label for a screen reader */
+export function SearchField(
+  { placeholder, label = "Search" }: { placeholder: string; label?: string },
+): JSX.Element {
+  return (
+    <label class="filter-search">
+      <span class="sr-only">{label}</span>
+      <input
+        type="search"
+        placeholder={placeholder}
+        value={searchText()}
+        onInput={(event) => setQuery({ search: event.currentTarget.value })}
+      />
+    </label>
   );
 }
 

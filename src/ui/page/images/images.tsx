@@ -5,9 +5,9 @@ import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
-import { Banner, Button, Dialog, Empty } from "../../part/controls.tsx";
+import { Banner, Button, Dialog, Empty, SearchField, searchText } from "../../part/controls.tsx";
 import { bytesText, clock, isThere, Progress, Time } from "../../part/shown.tsx";
-import { announce, nameTab, place, setQuery } from "../../browser.ts";
+import { announce, nameTab } from "../../browser.ts";
 import { type Distro, openIndexView } from "./index_view.ts";
 
 /** How fresh the index is, and what it has. */
@@ -170,7 +170,7 @@ function SyncDialog(
 }
 
 function Distros({ distros }: { distros: readonly Distro[] }): JSX.Element {
-  const search = place.value.query.get("search") ?? "";
+  const search = searchText();
   const words = search.toLowerCase().split(" ").filter((word) => word !== "");
   const shown = distros.map((distro) => ({
     ...distro,
@@ -182,15 +182,7 @@ function Distros({ distros }: { distros: readonly Distro[] }): JSX.Element {
   return (
     <>
       <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
-        <label class="filter-search">
-          <span class="sr-only">Search</span>
-          <input
-            type="search"
-            placeholder="Search distro, release, alias"
-            value={search}
-            onInput={(event) => setQuery({ search: event.currentTarget.value })}
-          />
-        </label>
+        <SearchField placeholder="Search distro, release, alias" />
       </form>
       {shown.length === 0 && (
         <Empty title="No releases match">

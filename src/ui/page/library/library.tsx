@@ -4,11 +4,19 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Call, cliOf, curlOf, mayChange, send } from "../../client/client.ts";
-import { Banner, Button, Copy, Dialog, Empty } from "../../part/controls.tsx";
+import {
+  Banner,
+  Button,
+  Copy,
+  Dialog,
+  Empty,
+  SearchField,
+  searchText,
+} from "../../part/controls.tsx";
 import { Rows } from "../../part/rows.tsx";
 import { Badge, bytesText, clock, DIGEST_CHARS, Progress, shortUuid } from "../../part/shown.tsx";
 import { UploadBox, UploadCommands, UploadLines } from "../../part/upload.tsx";
-import { announce, nameTab, place, setQuery } from "../../browser.ts";
+import { announce, nameTab, setQuery } from "../../browser.ts";
 import { isUnderWay, type LibraryFile, libraryPath, uploads } from "../../client/uploads.ts";
 import {
   ARRIVING,
@@ -124,22 +132,14 @@ function Checks({ list }: { list: OpenLibrary }): JSX.Element | null {
 
 function Files({ list, library }: { list: OpenLibrary; library: MediaLibrary }): JSX.Element {
   const asked = useSignal<{ file: LibraryFile; action: FileAction } | undefined>(undefined);
-  const search = place.value.query.get("search") ?? "";
+  const search = searchText();
   if (library.files.length === 0) return <NoFiles />;
   const text = search.trim().toLowerCase();
   const rows = library.files.filter((file) => hasText(file, text));
   return (
     <>
       <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
-        <label class="filter-search">
-          <span class="sr-only">Search</span>
-          <input
-            type="search"
-            placeholder="Search name, kind, digest, folder"
-            value={search}
-            onInput={(event) => setQuery({ search: event.currentTarget.value })}
-          />
-        </label>
+        <SearchField placeholder="Search name, kind, digest, folder" />
         {search !== "" && (
           <Button kind="quiet" onClick={() => setQuery({ search: null })}>Clear</Button>
         )}

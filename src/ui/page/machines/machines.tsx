@@ -3,7 +3,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { cliOf, CREATE_WORDS, mayChange, readAged, wordsOf } from "../../client/client.ts";
-import { Banner, Button, Empty, Tabs } from "../../part/controls.tsx";
+import { Banner, Button, Empty, SearchField, searchText, Tabs } from "../../part/controls.tsx";
 import { addressesText, sizeText } from "../../part/device.tsx";
 import {
   HostName,
@@ -83,7 +83,7 @@ function NoMachines(): JSX.Element {
 
 function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Element {
   const { query } = place.value;
-  const search = query.get("search") ?? "";
+  const search = searchText();
   const state = query.get("state") ?? "";
   const host = query.get("host");
   const found = machines.filter((machine) =>
@@ -94,15 +94,7 @@ function Machines({ machines }: { machines: readonly ListedMachine[] }): JSX.Ele
     <>
       <StateTabs machines={found} state={state} />
       <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
-        <label class="filter-search">
-          <span class="sr-only">Search</span>
-          <input
-            type="search"
-            placeholder="Search name, uuid, address"
-            value={search}
-            onInput={(event) => setQuery({ search: event.currentTarget.value })}
-          />
-        </label>
+        <SearchField placeholder="Search name, uuid, address" />
         <HostSelect />
         {(search !== "" || host !== null) && (
           <Button

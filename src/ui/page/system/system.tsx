@@ -8,7 +8,15 @@ import { follow } from "../../client/events.ts";
 import type { Answers, Schemas } from "../../client/schema.ts";
 import { Time } from "../../part/shown.tsx";
 import { modeText } from "../overview/host_facts.tsx";
-import { Banner, Button, Command, Copy, Terminal } from "../../part/controls.tsx";
+import {
+  Banner,
+  Button,
+  Command,
+  Copy,
+  SearchField,
+  searchText,
+  Terminal,
+} from "../../part/controls.tsx";
 import { announce, nameTab, place, setQuery } from "../../browser.ts";
 
 /** The agent as it describes itself, read at the start and after it has read its settings again. */
@@ -150,7 +158,7 @@ type Config = Answers["GET /agent/v1/config"];
 /** The settings; those that somebody has set are marked. */
 function Settings({ config: { settings, waiting } }: { config: Config }): JSX.Element {
   const { query } = place.value;
-  const search = query.get("search") ?? "";
+  const search = searchText();
   const all = query.get("settings") === "all";
   const words = search.toLowerCase();
   const shown = settings.filter(({ name, meaning, text, origin }) =>
@@ -164,15 +172,7 @@ function Settings({ config: { settings, waiting } }: { config: Config }): JSX.El
         <Banner kind="warn" title={`These wait for a restart: ${waiting.join(", ")}`} />
       )}
       <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
-        <label class="filter-search">
-          <span class="sr-only">Search settings</span>
-          <input
-            type="search"
-            placeholder="Search name, meaning, value"
-            value={search}
-            onInput={(event) => setQuery({ search: event.currentTarget.value })}
-          />
-        </label>
+        <SearchField placeholder="Search name, meaning, value" label="Search settings" />
         <label class="check">
           <input
             type="checkbox"

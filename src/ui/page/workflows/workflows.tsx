@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
 import { type Call, cliOf, curlOf, mayChange, send, wordsOf } from "../../client/client.ts";
-import { Banner, Button, Empty, Terminal } from "../../part/controls.tsx";
+import { Banner, Button, Empty, SearchField, searchText, Terminal } from "../../part/controls.tsx";
 import { Uuid } from "../../part/shown.tsx";
 import { announce, go, nameTab, place, setQuery } from "../../browser.ts";
 import {
@@ -33,15 +33,7 @@ export function WorkflowsPage(): JSX.Element {
       {writes.value && <NewWorkflow onClose={() => writes.value = false} />}
       {list.error.value !== undefined && <Banner kind="bad" title={list.error.value} />}
       <form class="filter" role="search" onSubmit={(event) => event.preventDefault()}>
-        <label class="filter-search">
-          <span class="sr-only">Search</span>
-          <input
-            type="search"
-            placeholder="Search name, task"
-            value={place.value.query.get("search") ?? ""}
-            onInput={(event) => setQuery({ search: event.currentTarget.value })}
-          />
-        </label>
+        <SearchField placeholder="Search name, task" />
         <label class="check">
           <input
             type="checkbox"
@@ -59,7 +51,7 @@ export function WorkflowsPage(): JSX.Element {
 }
 
 function Workflows({ workflows }: { workflows: readonly Workflow[] }): JSX.Element {
-  const search = (place.value.query.get("search") ?? "").trim().toLowerCase();
+  const search = searchText().trim().toLowerCase();
   if (workflows.length === 0) {
     return (
       <Empty
