@@ -2,8 +2,8 @@
 
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { hostEvent } from "../../src/domain/event.ts";
-import { openEventFeed } from "../../src/http/events/feed.ts";
-import { eventStream, startAt } from "../../src/http/events/stream.ts";
+import { openEventFeed } from "../../src/http/routes/events/feed.ts";
+import { eventStream, startAt } from "../../src/http/routes/events/events.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { EVENTS_KEPT } from "../../src/store/event_store.ts";
 import { Database } from "@db/sqlite";

@@ -11,7 +11,7 @@ import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";
 import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
 import { readQuery } from "../../src/http/request/input.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
-import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events.ts";
+import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events/events.ts";
 import { SYNC_QUERY_FIELDS } from "../../src/http/routes/index/sync.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
@@ -21,14 +21,14 @@ import {
   SUMMARY_QUERY_FIELDS,
 } from "../../src/http/routes/jobs/view.ts";
 import { HOURLY_QUERY_FIELDS } from "../../src/http/routes/metrics.ts";
-import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machine_console.ts";
-import { LEFTOVER_QUERY_FIELDS } from "../../src/http/routes/leftovers.ts";
-import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines.ts";
+import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machines/console.ts";
+import { LEFTOVER_QUERY_FIELDS } from "../../src/http/routes/machines/leftovers.ts";
+import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines/machines.ts";
 import {
   LIBRARY_QUERY_FIELDS,
   LIBRARY_REMOVAL_FIELDS,
   UPLOAD_QUERY_FIELDS,
-} from "../../src/http/routes/media_library.ts";
+} from "../../src/http/routes/media/library.ts";
 import { WORKFLOW_QUERY_FIELDS } from "../../src/http/routes/workflows.ts";
 import { OPENAPI, OPERATIONS } from "./openapi_operations.ts";
 import { randomDocuments } from "./random_documents.ts";

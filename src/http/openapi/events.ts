@@ -9,7 +9,7 @@ import {
 import type { Description } from "../../domain/description/value.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { EVENTS_KEPT } from "../../store/event_store.ts";
-import { EVENT_QUERY_FIELDS } from "../routes/events.ts";
+import { EVENT_QUERY_FIELDS } from "../routes/events/events.ts";
 import { refusals } from "./errors.ts";
 import { HOST_UUID } from "./hosts.ts";
 import { JOB_UUID } from "./job_schemas.ts";

@@ -6,8 +6,8 @@ import type { JsonObject } from "../../domain/json.ts";
 import { MACHINE, MACHINE_DISK, MACHINE_NIC } from "../../domain/machine/shown.ts";
 import type { ShapeOf } from "../../domain/description/answer.ts";
 import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
-import { CONSOLE, CONSOLE_TICKET } from "../routes/machine_console.ts";
-import { MACHINE_READ, VNC_ADDRESS, VNC_INFO } from "../routes/machines.ts";
+import { CONSOLE, CONSOLE_TICKET } from "../routes/machines/console.ts";
+import { MACHINE_READ, VNC_ADDRESS, VNC_INFO } from "../routes/machines/machines.ts";
 
 /** The machine of the examples. */
 export const MACHINE_UUID = "0f5c9a2e-6d1b-4c3a-9e8f-1a2b3c4d5e6f";

@@ -6,8 +6,8 @@ import { MACHINE } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
-import { LEFTOVER_DROPPED, LEFTOVER_QUERY_FIELDS } from "../routes/leftovers.ts";
-import { MACHINE_QUERY_FIELDS, MACHINE_READ, VNC_INFO } from "../routes/machines.ts";
+import { LEFTOVER_DROPPED, LEFTOVER_QUERY_FIELDS } from "../routes/machines/leftovers.ts";
+import { MACHINE_QUERY_FIELDS, MACHINE_READ, VNC_INFO } from "../routes/machines/machines.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
   DESCRIPTION,
@@ -34,7 +34,7 @@ import {
   queryParameters,
 } from "./operation.ts";
 import { MEDIUM_SHA256 } from "./media.ts";
-import { CONSOLE, CONSOLE_QUERY_FIELDS, CONSOLE_TICKET } from "../routes/machine_console.ts";
+import { CONSOLE, CONSOLE_QUERY_FIELDS, CONSOLE_TICKET } from "../routes/machines/console.ts";
 
 // Actions on an existing machine, and its console.
 

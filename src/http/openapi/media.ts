@@ -9,7 +9,7 @@ import {
 } from "../../domain/description/answer.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { MEDIA_HOST_FIELDS } from "../peers/forwarding.ts";
-import { MEDIUM, MEDIUM_STARTED } from "../routes/media.ts";
+import { MEDIUM, MEDIUM_STARTED } from "../routes/media/media.ts";
 import {
   LIBRARY,
   LIBRARY_FILE,
@@ -19,7 +19,7 @@ import {
   REMOVED_MEDIUM,
   UNFINISHED_UPLOAD,
   UPLOAD_QUERY_FIELDS,
-} from "../routes/media_library.ts";
+} from "../routes/media/library.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { HOST_UUID } from "./hosts.ts";
 import { JOB_UUID } from "./job_schemas.ts";

@@ -18,8 +18,8 @@ import { syncRequest } from "../routes/index/sync.ts";
 import { CANCELABLE, jobSelection, pruneRequest, RETRYABLE } from "../routes/jobs/bulk.ts";
 import { infoRequest } from "../routes/jobs/info.ts";
 import { retryRequest } from "../routes/jobs/retry.ts";
-import { ticketRequest } from "../routes/machine_console.ts";
-import { verifyRequest } from "../routes/media.ts";
+import { ticketRequest } from "../routes/machines/console.ts";
+import { verifyRequest } from "../routes/media/media.ts";
 import { signInRequest } from "../routes/agent.ts";
 
 /** What one resource adds to the document. */

@@ -1,13 +1,18 @@
 // Serves events to many readers from few reads of the store: readers that are up to date share one read of
 // each new event, and readers that reconnect share the pages they missed. With no readers, nothing is read.
 
-import { type EventKind, eventOnWire, kindOnWire, type StoredEvent } from "../../domain/event.ts";
-import type { JobUuid, MachineUuid } from "../../domain/id.ts";
-import type { Now } from "../../domain/instant.ts";
-import { machineOfTarget } from "../../domain/job/summary.ts";
-import type { Log } from "../../metrics/log.ts";
-import type { EventFilter } from "../../store/event_store.ts";
-import type { Store } from "../../store/store.ts";
+import {
+  type EventKind,
+  eventOnWire,
+  kindOnWire,
+  type StoredEvent,
+} from "../../../domain/event.ts";
+import type { JobUuid, MachineUuid } from "../../../domain/id.ts";
+import type { Now } from "../../../domain/instant.ts";
+import { machineOfTarget } from "../../../domain/job/summary.ts";
+import type { Log } from "../../../metrics/log.ts";
+import type { EventFilter } from "../../../store/event_store.ts";
+import type { Store } from "../../../store/store.ts";
 
 /** Events per read of the store. */
 const PAGE_EVENTS = 64;

@@ -9,29 +9,29 @@ import {
   TEXT,
   URI,
   whole,
-} from "../../domain/description/answer.ts";
+} from "../../../domain/description/answer.ts";
 import type { Context } from "hono";
-import { AgentError } from "../../domain/error.ts";
-import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
-import type { ConsoleStream, HttpContext, HttpEnv } from "../context.ts";
-import { type Caller, isStillGood, OPEN_ACCESS } from "../request/caller.ts";
-import { bridgeConsole } from "../console/bridge.ts";
+import { AgentError } from "../../../domain/error.ts";
+import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
+import type { ConsoleStream, HttpContext, HttpEnv } from "../../context.ts";
+import { type Caller, isStillGood, OPEN_ACCESS } from "../../request/caller.ts";
+import { bridgeConsole } from "../../console/bridge.ts";
 import {
   type Handshake,
   openConsoleSocket,
   shakeHands,
   switchedAnswer,
-} from "../console/socket.ts";
-import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../console/tickets.ts";
-import { forwardTo, ownerOf } from "../peers/forwarding.ts";
-import { openRemoteConsole } from "../peers/remote_console.ts";
-import { hostOf } from "../request/head_check.ts";
-import { object } from "../../domain/description/object.ts";
-import { about, anyText, parse } from "../../domain/description/value.ts";
-import { instantAfter } from "../../domain/instant.ts";
-import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { machineNotFound, requireConsole } from "../../domain/machine/action.ts";
-import { readJson, readQuery, smallBody } from "../request/input.ts";
+} from "../../console/socket.ts";
+import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../../console/tickets.ts";
+import { forwardTo, ownerOf } from "../../peers/forwarding.ts";
+import { openRemoteConsole } from "../../peers/remote_console.ts";
+import { hostOf } from "../../request/head_check.ts";
+import { object } from "../../../domain/description/object.ts";
+import { about, anyText, parse } from "../../../domain/description/value.ts";
+import { instantAfter } from "../../../domain/instant.ts";
+import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
+import { machineNotFound, requireConsole } from "../../../domain/machine/action.ts";
+import { readJson, readQuery, smallBody } from "../../request/input.ts";
 
 /** The part of the context that consoles use. */
 export type ConsoleContext = Pick<

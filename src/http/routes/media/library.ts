@@ -15,7 +15,7 @@ import {
   UUID,
   whole,
   wordOf,
-} from "../../domain/description/answer.ts";
+} from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import {
   CHECK_LEVELS,
@@ -23,16 +23,16 @@ import {
   type DigestAlgorithm,
   digestText,
   isDigestValue,
-} from "../../domain/digest.ts";
-import { about, flag, integer } from "../../domain/description/value.ts";
-import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { parseMediaName } from "../../domain/machine/media.ts";
-import type { HttpEnv } from "../context.ts";
-import { contentLengthOf, PASSED_OVER, readQuery, UPLOAD_PATH } from "../request/input.ts";
-import { type MediaLibrary, REMOVED_KINDS } from "../../mirror/media/library.ts";
-import type { LibraryFile } from "../../mirror/media/library_files.ts";
-import type { UploadRange } from "../../mirror/media/uploads.ts";
-import type { UnfinishedUpload } from "../../mirror/media/partial.ts";
+} from "../../../domain/digest.ts";
+import { about, flag, integer } from "../../../domain/description/value.ts";
+import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { parseMediaName } from "../../../domain/machine/media.ts";
+import type { HttpEnv } from "../../context.ts";
+import { contentLengthOf, PASSED_OVER, readQuery, UPLOAD_PATH } from "../../request/input.ts";
+import { type MediaLibrary, REMOVED_KINDS } from "../../../mirror/media/library.ts";
+import type { LibraryFile } from "../../../mirror/media/library_files.ts";
+import type { UploadRange } from "../../../mirror/media/uploads.ts";
+import type { UnfinishedUpload } from "../../../mirror/media/partial.ts";
 
 /** Files per page: the first bytes of each are read. */
 const PAGE_FILES_MAX = 1000;

@@ -10,19 +10,19 @@ import {
   UUID,
   whole,
   wordOf,
-} from "../../domain/description/answer.ts";
+} from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
-import { CHECK_LEVELS, parseDigest } from "../../domain/digest.ts";
-import { object } from "../../domain/description/object.ts";
-import { parse } from "../../domain/description/value.ts";
-import { AgentError } from "../../domain/error.ts";
-import type { JsonObject } from "../../domain/json.ts";
-import { startMediaJob } from "../../machines/media_jobs.ts";
-import { parseMediaRequest } from "../../domain/machine/media.ts";
-import type { KnownFile } from "../../mirror/media/known_files.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
-import { orderedBy } from "../request/caller.ts";
-import { readJson, wholeBody } from "../request/input.ts";
+import { CHECK_LEVELS, parseDigest } from "../../../domain/digest.ts";
+import { object } from "../../../domain/description/object.ts";
+import { parse } from "../../../domain/description/value.ts";
+import { AgentError } from "../../../domain/error.ts";
+import type { JsonObject } from "../../../domain/json.ts";
+import { startMediaJob } from "../../../machines/media_jobs.ts";
+import { parseMediaRequest } from "../../../domain/machine/media.ts";
+import type { KnownFile } from "../../../mirror/media/known_files.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { orderedBy } from "../../request/caller.ts";
+import { readJson, wholeBody } from "../../request/input.ts";
 
 type MediaContext = Pick<
   HttpContext,

@@ -11,28 +11,28 @@ import {
   TEXT,
   URI_REFERENCE,
   whole,
-} from "../../domain/description/answer.ts";
+} from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
-import { about, anyText, integer, text } from "../../domain/description/value.ts";
-import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { parseMachineBody } from "../../domain/machine/machine.ts";
-import { dryRun } from "../../machines/provision_job.ts";
+import { about, anyText, integer, text } from "../../../domain/description/value.ts";
+import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
+import { parseMachineBody } from "../../../domain/machine/machine.ts";
+import { dryRun } from "../../../machines/provision_job.ts";
 import {
   type MachineAction,
   machineNotFound,
   parseActionOptions,
   requireConsole,
-} from "../../domain/machine/action.ts";
-import type { HttpContext, HttpEnv, MachineReader } from "../context.ts";
-import { hostNamedBy, hostOf, type ListedHost } from "../../store/host_store.ts";
-import { forwardTo } from "../peers/forwarding.ts";
-import { orderedBy, seesSecrets } from "../request/caller.ts";
-import type { ConsoleTickets } from "../console/tickets.ts";
-import { nameStale } from "../answer/text_answer.ts";
-import { PAGE_FIELDS, PAGE_MAX, readJson, readQuery, wholeBody } from "../request/input.ts";
-import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./machine_console.ts";
+} from "../../../domain/machine/action.ts";
+import type { HttpContext, HttpEnv, MachineReader } from "../../context.ts";
+import { hostNamedBy, hostOf, type ListedHost } from "../../../store/host_store.ts";
+import { forwardTo } from "../../peers/forwarding.ts";
+import { orderedBy, seesSecrets } from "../../request/caller.ts";
+import type { ConsoleTickets } from "../../console/tickets.ts";
+import { nameStale } from "../../answer/text_answer.ts";
+import { PAGE_FIELDS, PAGE_MAX, readJson, readQuery, wholeBody } from "../../request/input.ts";
+import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./console.ts";
 import {
   ABSENT,
   listAllMachines,
@@ -40,11 +40,11 @@ import {
   openMachineReading,
   placeOfJob,
   type ReadMachines,
-} from "../../machines/listing.ts";
-import { historyOf } from "../../machines/history.ts";
-import type { MachineJob } from "../../store/machine_store.ts";
-import type { MachineJobs, MachineStart } from "../../machines/machine_jobs.ts";
-import { executionOnWire, type Wording } from "../../domain/job/wire.ts";
+} from "../../../machines/listing.ts";
+import { historyOf } from "../../../machines/history.ts";
+import type { MachineJob } from "../../../store/machine_store.ts";
+import type { MachineJobs, MachineStart } from "../../../machines/machine_jobs.ts";
+import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import {
   type Idempotency,
   IDEMPOTENCY_KEY,
@@ -52,15 +52,15 @@ import {
   idempotencyOf,
   placeOf,
   SERVER_PARAM,
-} from "../../domain/job/job.ts";
+} from "../../../domain/job/job.ts";
 import {
   MACHINE_FIELDS,
   type ShownMachine,
   shownProperties,
   textOf,
-} from "../../domain/machine/shown.ts";
-import { BRANDS, WIDEST_POLICY } from "../../domain/policy.ts";
-import { MASK } from "../../domain/masking.ts";
+} from "../../../domain/machine/shown.ts";
+import { BRANDS, WIDEST_POLICY } from "../../../domain/policy.ts";
+import { MASK } from "../../../domain/masking.ts";
 
 type MachinesContext = Pick<
   HttpContext,

@@ -2,14 +2,14 @@
 // shows what is pending, and an operator may drop what no attempt can remove.
 
 import { type Context, Hono } from "hono";
-import { type ShapeOf, shapeRef, TEXT, whole } from "../../domain/description/answer.ts";
-import { object } from "../../domain/description/object.ts";
-import { about, anyText, parse } from "../../domain/description/value.ts";
-import { type MachineUuid, parsePathUuid } from "../../domain/id.ts";
-import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../machines/leftovers.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
-import { PAGE_MAX, readJson, readQuery, smallBody } from "../request/input.ts";
-import { hostNamedBy } from "../../store/host_store.ts";
+import { type ShapeOf, shapeRef, TEXT, whole } from "../../../domain/description/answer.ts";
+import { object } from "../../../domain/description/object.ts";
+import { about, anyText, parse } from "../../../domain/description/value.ts";
+import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
+import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../../machines/leftovers.ts";
+import type { HttpContext, HttpEnv } from "../../context.ts";
+import { PAGE_MAX, readJson, readQuery, smallBody } from "../../request/input.ts";
+import { hostNamedBy } from "../../../store/host_store.ts";
 
 /** The body of a request to drop one, which has no options. */
 const dropRequest = object({});
