@@ -163,7 +163,7 @@ export function openAgentLibrary(
     emit: (payload) => void emit({ kind: "media", payload }),
   });
   const sweep = () => {
-    uploads.sweep().catch((error) => log.warn("unfinished uploads not looked over", { error }));
+    uploads.sweep().catch((error) => log.warn("unfinished uploads not examined", { error }));
   };
   sweep();
   const sweeping = setInterval(sweep, SWEEP_MS);

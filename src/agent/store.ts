@@ -253,8 +253,8 @@ async function registerHost(
   if (outcome.kind === "held") {
     throw new AgentError(
       "conflict",
-      `Cannot register host ${uuid}: an agent with this uuid lives, on ${name} (version ` +
-        `${version}), heard at ${seen_at}: expected one agent for each state folder`,
+      `Cannot register host ${uuid}: an agent with this uuid already runs, on ${name} (version ` +
+        `${version}), last heard from at ${seen_at}: expected one agent for each state folder`,
     );
   }
   const admission = admissionOf(outcome.host);

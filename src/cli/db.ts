@@ -123,7 +123,7 @@ const CHECK: Command = {
 };
 
 const MIGRATE: Command = {
-  summary: "make or update the tables of a database that agents share",
+  summary: "create or update the tables of a database that agents share",
   operands: "",
   examples: [
     [
@@ -141,9 +141,9 @@ const MIGRATE: Command = {
     ...configFlags().filter(({ name }) => name === "config" || name.startsWith("store")),
   ],
   notes: [
-    "Agents never migrate a database: one that finds tables that it cannot use ends with exit code 8.\n" +
-    "Migrations take turns. The user in the address owns the tables; the roles must be there, and may\n" +
-    "use the tables of later migrations as well.",
+    "Agents never migrate a database: one that cannot use its tables exits with code 8. Migrations take\n" +
+    "turns. The user in the address owns the tables. The roles must exist; they may use the tables of later\n" +
+    "migrations as well.",
   ],
   shared: "output",
   async run(call) {
@@ -172,17 +172,17 @@ const MOVE: Command = {
   flags: [
     {
       name: "back",
-      help: "remove from the database what was moved; the state folder has it still",
+      help: "remove the moved jobs from the database; the state folder still has them",
     },
     ...configFlags().filter(({ name }) =>
       PLACE_FLAGS.some((flag) => flag.name === name) || name.startsWith("store")
     ),
   ],
   notes: [
-    "It copies workflows, jobs with results, log and keys, and claims of machines. The state folder keeps\n" +
-    "them, and an agent does not start on them there. A move that was cut off goes on when it is called\n" +
-    "again. The way back is open until a job of this host is new, or has gone on. When the database has another\n" +
-    "address, `db move` with the new one moves nothing, and lets the agent start on it.",
+    "It copies workflows, jobs with results, log and keys, and machine claims. The state folder keeps the old\n" +
+    "ones, but no agent starts on them. To continue an interrupted move, run it again. --back works until this\n" +
+    "host has a new job or a moved one has continued. If the database gets another address, run `db move` with\n" +
+    "it: nothing is moved, and the agent can start.",
   ],
   shared: "output",
   async run(call) {

@@ -34,13 +34,13 @@ function heardText(host: JsonObject, nowMs: number): string {
 const LIST: Command = {
   summary: "list the hosts of the store, with their states and jobs",
   examples: [
-    ["host list", "with SQLite it is one"],
+    ["host list", "with SQLite there is one"],
     ["host list --json", "whole, for scripts"],
   ],
   flags: [],
   notes: [
-    "connected: heard within its lease; away: not heard, its jobs wait for it; cordoned: claims nothing\n" +
-    "new; forgotten: given up, acts on nothing.",
+    "connected: its last heartbeat is within its lease; away: it is not, and its jobs wait for it; cordoned:\n" +
+    "claims nothing new; forgotten: given up, does nothing.",
   ],
   shared: "agent",
   async run({ client, printer, terminal }) {
@@ -153,26 +153,26 @@ function nameOf(host: JsonObject): string {
 }
 
 const CORDON = admission("cordon", {
-  summary: "let a host claim no new jobs; what runs there goes on",
+  summary: "let a host claim no new jobs; running jobs continue",
   examples: [["host cordon gz01", "before maintenance; its queued jobs wait for it"]],
 });
 
 const UNCORDON = admission("uncordon", {
-  summary: "let a host claim jobs again, also one that was forgotten",
+  summary: "let a cordoned or forgotten host claim jobs again",
   examples: [["host uncordon gz01", "after maintenance"]],
 });
 
 const DRAIN: Command = {
-  summary: "cordon a host, and wait until nothing runs there",
+  summary: "cordon a host and wait until nothing runs there",
   operands: "HOST",
   examples: [
     ["host drain gz01", "shows how many jobs still run"],
-    ["host drain gz01 --timeout 10m", "exits 124 then, and leaves those that run"],
+    ["host drain gz01 --timeout 10m", "exits 124 after ten minutes; jobs still running continue"],
   ],
   flags: [TIMEOUT_FLAG],
   notes: [
-    "Nothing is stopped. Jobs that wait, for their turn or for `job resume`, do not count. The host stays\n" +
-    "cordoned, also after the time is over or after Ctrl-C.",
+    "No job is stopped. Queued and waiting jobs do not count. The host stays cordoned, even after a timeout\n" +
+    "or Ctrl-C.",
   ],
   shared: "agent",
   async run(call) {
@@ -226,7 +226,7 @@ async function drained(
 }
 
 function uncordoned(host: JsonObject): AgentError {
-  const message = `Cannot drain host ${nameOf(host)}: it was uncordoned meanwhile`;
+  const message = `Cannot drain host ${nameOf(host)}: it was uncordoned in the meantime`;
   return new AgentError("conflict", message);
 }
 
@@ -284,8 +284,8 @@ const FORGET: Command = {
   ],
   flags: [YES_FLAG],
   notes: [
-    "Its unfinished jobs fail as host_lost, and their targets and machines are free. A host that was heard\n" +
-    "within its lease is refused: cordon it instead. One that returns acts on nothing until `host uncordon`.",
+    "Its unfinished jobs fail as host_lost, which frees their targets and machines. A connected host is\n" +
+    "refused: cordon it instead. If a forgotten host returns, it does nothing until `host uncordon`.",
   ],
   shared: "agent",
   async run(call) {
@@ -311,7 +311,9 @@ const FORGET: Command = {
     return EXIT.ok;
   },
   hint: ({ code }) =>
-    code === "conflict" ? "zonewright host list  shows when each host was heard" : undefined,
+    code === "conflict"
+      ? "zonewright host list  shows when each host was last heard from"
+      : undefined,
 };
 
 function forgetText({ uuid, about }: NamedThing): string {

@@ -83,7 +83,7 @@ async function upload(call: Invocation): Promise<ExitCode> {
     if (standing.digest !== `sha256:${sha256}`) {
       throw new AgentError("conflict", `Cannot upload ${name}: ${takenBy(standing)}`);
     }
-    printer.note(`${name} is there already`);
+    printer.note(`${name} already exists`);
     return show(call, standing.file);
   }
   const answer = await sendAll(call, target, query, file, standing);
@@ -176,11 +176,11 @@ async function sendAll(
   for (;;) {
     let offset = standing.kind === "unfinished" ? standing.offset : 0;
     if (standing.kind === "unfinished" && !standing.ours) {
-      printer.note(`the unfinished upload of ${file.name} is of another file: it begins again`);
+      printer.note(`the unfinished upload of ${file.name} was of another file: starting again`);
       await client.exchange({ method: "DELETE", path: `${path}?unfinished=true` });
       offset = 0;
     } else if (offset > 0) {
-      printer.note(`${sizeText(offset)} of ${sizeText(file.size)} are there: the upload goes on`);
+      printer.note(`${sizeText(offset)} of ${sizeText(file.size)} already uploaded: resuming`);
     }
     tries = offset > furthest ? 1 : tries + 1;
     furthest = Math.max(furthest, offset);

@@ -27,7 +27,7 @@ export const SERVE: Noun = {
     examples: [
       ["serve --dev", "a simulated host, state in ./run: nothing of this machine is touched"],
       ["serve --media-dir /zones/iso --index https://images.example.org", "a real host"],
-      ["serve --listen off --socket /run/zonewright/zonewright.sock", "only for those of a socket"],
+      ["serve --listen off --socket /run/zonewright/zonewright.sock", "over a unix socket only"],
     ],
     flags: configFlags(),
     notes: CONFIG_NOTES,
@@ -62,7 +62,7 @@ async function serve(call: Invocation): Promise<ExitCode> {
     write: (bytes) => Deno.stderr.write(bytes),
     lost: (lines) => {
       leftOut.reader += lines;
-      log.warn("log lines lost: nobody took them", { lines });
+      log.warn("log lines lost: no reader took them", { lines });
     },
   });
   const budget = openLogBudget({

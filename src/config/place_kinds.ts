@@ -87,7 +87,7 @@ export const DATABASE: Kind<string> = {
   read(raw, place) {
     const store = STORE.read(raw, place);
     if (store.kind === "postgres") return store.url;
-    throw new Error(`${shown(raw)} is no postgres://[user@]host[:port]/database`);
+    throw new Error(`${shown(raw)} is not postgres://[user@]host[:port]/database`);
   },
 };
 

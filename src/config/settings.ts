@@ -113,28 +113,28 @@ export const SETTINGS = {
   store_notices: define<string | null>(
     DATABASE,
     null,
-    "address of the same database without a pooler, where store goes by one: for the session that listens",
+    "address of the same database for the session that listens, if the one in store is a pooler",
   ),
   store_password_file: define<string | null>(
     path("FILE"),
     null,
-    "password (mode 0600) of the user in a store postgres://",
+    "file with the password (mode 0600) of the user in store",
   ),
   store_ca_file: define<string | null>(
     path("FILE"),
     null,
-    "certificate (PEM) of the authority of a store postgres://, with which TLS is used on the loopback " +
-      "too; else those of the system",
+    "certificate (PEM) of the authority of the database server; TLS is then used on loopback too; by " +
+      "default the system's authorities",
   ),
   store_deadline: define(
     integer("SECONDS", 1, 10),
     5,
-    "seconds after which a call of a store postgres:// fails",
+    "seconds after which a call to a shared database fails",
   ),
   lease: define(
     integer("SECONDS", 5, 600),
     30,
-    "seconds after which a host of a store postgres:// that was not heard counts as away",
+    "seconds without a heartbeat after which a host of a shared database is away",
   ),
   address: define<string | null>(
     PEER_ADDRESS,

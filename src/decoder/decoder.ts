@@ -127,7 +127,7 @@ function refusal(error: unknown): DecoderAnswer {
 function answerFrame(answer: DecoderAnswer, bytesMax: number): Uint8Array {
   const frame = jsonFrame(FRAME.answer, answer);
   if (frame.length <= bytesMax) return frame;
-  const message = `Cannot answer: the answer has over ${bytesMax} bytes`;
+  const message = `Cannot answer: the answer has more than ${bytesMax} bytes`;
   return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies DecoderAnswer);
 }
 

@@ -68,7 +68,7 @@ export function parseReady(frame: DecoderFrame): GuestCheck[] {
 export function parseAnswer(frame: DecoderFrame): JsonValue {
   const { values, depth } = measureJson(frame.payload);
   if (values > ANSWER_VALUES_MAX) {
-    throw new TypeError(`its answer has over ${ANSWER_VALUES_MAX} values`);
+    throw new TypeError(`its answer has more than ${ANSWER_VALUES_MAX} values`);
   }
   if (depth > ANSWER_DEPTH_MAX) {
     throw new TypeError(`its answer is nested deeper than ${ANSWER_DEPTH_MAX}`);

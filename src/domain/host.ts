@@ -96,14 +96,17 @@ export function admissionOf(
 export const BYTES = { ...COUNT, description: "Bytes." };
 
 /** Hardware and platform of a host. */
-export const HOST_HARDWARE = whole("Hardware and platform; null for what the host does not say.", {
-  hostname: NULLABLE_TEXT,
-  platform: { ...NULLABLE_TEXT, description: "Its version, such as `20260101T000000Z`." },
-  cpu: { ...NULLABLE_TEXT, description: "The processor's name." },
-  cpus: { ...NULLABLE_COUNT, description: "Logical processors." },
-  ram_mib: { ...NULLABLE_COUNT, description: "Memory, MiB." },
-  hvm: { ...orNull(FLAG), description: "Whether its processors can run machines." },
-});
+export const HOST_HARDWARE = whole(
+  "Hardware and platform; null for what the host does not report.",
+  {
+    hostname: NULLABLE_TEXT,
+    platform: { ...NULLABLE_TEXT, description: "Its version, such as `20260101T000000Z`." },
+    cpu: { ...NULLABLE_TEXT, description: "The processor's name." },
+    cpus: { ...NULLABLE_COUNT, description: "Logical processors." },
+    ram_mib: { ...NULLABLE_COUNT, description: "Memory, MiB." },
+    hvm: { ...orNull(FLAG), description: "Whether its processors can run machines." },
+  },
+);
 export type HostHardware = ShapeOf<typeof HOST_HARDWARE>;
 
 /** Space in the pool of the machines. */

@@ -252,13 +252,13 @@ async function requireCarried(
   refuseAll(sized.flatMap(({ network: { tag, link, kind }, mtu, path }) => {
     if (kind === null && mtu < PHYSICAL_MTU_MIN) {
       unsaid.push(
-        `The host does not say what kind of network ${tag} is, so only vmadm checks the ` +
+        `The host does not report what kind of network ${tag} is, so only vmadm checks the ` +
           `mtu ${mtu}`,
       );
     }
     const most = link === null ? undefined : links.get(link);
     if (most === undefined) {
-      unsaid.push(`The host does not say the mtu of network ${tag}, so ${mtu} is not checked`);
+      unsaid.push(`The host does not report the mtu of network ${tag}, so ${mtu} is not checked`);
       return [];
     }
     if (mtu <= most) return [];

@@ -347,7 +347,7 @@ async function readRegularFile(
       throw new AgentError("upstream", `Cannot read ${path}: expected ${wanted}`);
     }
     if (last && info.size > DOCUMENT_BYTES_MAX) {
-      const message = `Cannot read ${path}: it has over ${DOCUMENT_BYTES_MAX} bytes`;
+      const message = `Cannot read ${path}: it has more than ${DOCUMENT_BYTES_MAX} bytes`;
       throw new AgentError("too_large", message);
     }
   }

@@ -146,7 +146,7 @@ function callArguments(
   lineChars: number,
 ): JsonValue[] | { flaw: string } {
   if (!Array.isArray(value)) throw malformed("args is not a list");
-  if (value.length > ARGS_MAX) throw malformed(`args has over ${ARGS_MAX} members`);
+  if (value.length > ARGS_MAX) throw malformed(`args has more than ${ARGS_MAX} members`);
   for (const arg of value) {
     const flaw = flawOrSize(arg, callCharsMax, lineChars);
     if (flaw !== undefined) return { flaw };
@@ -336,7 +336,7 @@ function messageOfTooMany(line: string): GuestMessage | undefined | null {
   const [, endRun] = END_TAIL.exec(tail) ?? [];
   const valuesMax = endRun === undefined ? CALL_VALUES_MAX : END_VALUES_MAX;
   if (values <= valuesMax) return undefined;
-  const flaw = `has over ${valuesMax} values`;
+  const flaw = `has more than ${valuesMax} values`;
   if (endRun !== undefined) {
     const error = { name: "RangeError", message: `Cannot record the end of the task: it ${flaw}` };
     return { type: "end", run: Number(endRun), outcome: { kind: "failure", error, job: null } };

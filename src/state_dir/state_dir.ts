@@ -214,7 +214,7 @@ export async function readTransferMark(stateDir: string): Promise<TransferMark |
   if (text === undefined) return undefined;
   const [word, url = "", host = ""] = text.split("\n");
   if (word === "moving" || word === "moved" || word === "returning") return { word, url, host };
-  throw new AgentError("conflict", `Cannot read ${NAME} of ${stateDir}: it is no mark of a move`);
+  throw new AgentError("conflict", `Cannot read ${NAME} of ${stateDir}: it does not record a move`);
 }
 
 /**
@@ -233,12 +233,13 @@ export async function requireJobsHere(
   requireMoved(mark, host);
   if (mark.word === "moved" && shared === mark.url) return;
   const why = {
-    moving: "a move of the jobs was cut off: go on with `zonewright db move`, or add --back",
+    moving:
+      "a move of the jobs was interrupted: continue with `zonewright db move`, or undo it with --back",
     moved:
       `the jobs were moved to ${mark.url}: set store, or move them with \`zonewright db move --back\`; ` +
       "if the database has another address now, say so with `zonewright db move`",
     returning:
-      "a move of the jobs was cut off: go on with `zonewright db move --back`, or without --back",
+      "a move of the jobs was interrupted: continue with `zonewright db move --back`, or undo it without --back",
   }[mark.word];
   throw new AgentError("conflict", `Cannot use the store: ${why}`);
 }

@@ -152,10 +152,10 @@ Deno.test("an mtu that the host cannot be asked about is left to it, and that is
     nictagadm: () => Promise.resolve({ ...ENDED, stdout: "external:-:net0\nsdc:-:-\n" }),
   });
   assertEquals(await asked(unprinted, "external", 1400), [
-    "The host does not say what kind of network external is, so only vmadm checks the mtu 1400",
+    "The host does not report what kind of network external is, so only vmadm checks the mtu 1400",
   ]);
   assertEquals(await asked(unprinted, "sdc", 9000), [
-    "The host does not say the mtu of network sdc, so 9000 is not checked",
+    "The host does not report the mtu of network sdc, so 9000 is not checked",
   ]);
 });
 

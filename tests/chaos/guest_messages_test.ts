@@ -77,6 +77,6 @@ loadTest("tasks that leave as many values as they may, and more", async (load) =
     const job = await endOf(load, uuid);
     const [{ error }] = job.chain_results as [{ error: unknown }];
     assertEquals(job.execution, "failure");
-    assertStringIncludes(JSON.stringify(error), "it has over 1000000 values");
+    assertStringIncludes(JSON.stringify(error), "it has more than 1000000 values");
   }
 }, { flags: ["--slots", String(SLOTS)] });

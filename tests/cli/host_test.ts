@@ -123,7 +123,7 @@ Deno.test("host drain ends with 6 when the host is uncordoned meanwhile", () =>
     await until("the number of jobs", () => screen.err() === "gz01: 1 job runs\n");
     await agent.store.hosts.uncordon(RUNNER);
     assertEquals(await drained, 6);
-    assertStringIncludes(screen.err(), "Cannot drain host gz01: it was uncordoned meanwhile");
+    assertStringIncludes(screen.err(), "Cannot drain host gz01: it was uncordoned in the meantime");
   }));
 
 Deno.test("host forget asks, wants --yes in scripts, and is refused for a host that answers", () =>
@@ -140,10 +140,10 @@ Deno.test("host forget asks, wants --yes in scripts, and is refused for a host t
     );
     const refused = await said(agent, ["host", "forget", "gz01", "--yes"]);
     assertEquals(refused.code, 6);
-    assertStringIncludes(refused.err(), "its agent was heard 0 s ago");
+    assertStringIncludes(refused.err(), "its agent was heard from 0 s ago");
     assertStringIncludes(
       refused.err(),
-      "hint: zonewright host list  shows when each host was heard",
+      "hint: zonewright host list  shows when each host was last heard from",
     );
   }));
 
@@ -190,10 +190,10 @@ fleetTest("a job is said to wait for its host while that is away", async ({ one,
     const [queued, running] = [uuidOf(2), uuidOf(1)];
     const show = (await said(agent, ["job", "show", queued])).out();
     assertMatch(show, /^host +gz01, which is away\nreason +waiting for gz01, which is away$/m);
-    assertStringIncludes(show, "next: zonewright host show gz01  says when");
+    assertStringIncludes(show, "next: zonewright host show gz01  shows when");
     const why = (await said(agent, ["job", "why", running])).out();
     assertMatch(why, /^task +first, on gz01, which is away$/m);
-    assertStringIncludes(why, "next: zonewright host show gz01  says when");
+    assertStringIncludes(why, "next: zonewright host show gz01  shows when");
   }, { store: other, hostUuid: OTHER });
 });
 

@@ -115,7 +115,7 @@ Deno.test("job list refuses times, limits and params that are none", () =>
       [["--today", "--since", "1h"], "--today and --since are both given"],
       [["--state", "failed,done"], 'Cannot filter by execution "done": expected one of succeeded'],
       [["--columns", "uuid,nam"], 'Cannot show the column "nam": did you mean "name"?'],
-      [["-p", 'a"b=1'], "is no name that jobs are filtered by"],
+      [["-p", 'a"b=1'], "is not a filter of jobs"],
       [["--execution", "a", "--state", "b"], "--execution is given twice"],
     ];
     for (const [flags, why] of refused) {

@@ -39,7 +39,7 @@ Deno.test("media upload brings a file whole, and a second time finds it there", 
     assertStringIncludes(first.out(), join(uploads, "a.iso"));
     assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
     const again = await said(agent, ["media", "upload", file]);
-    assertEquals([again.code, again.err()], [0, "a.iso is there already\n"]);
+    assertEquals([again.code, again.err()], [0, "a.iso already exists\n"]);
     const json = await said(agent, ["media", "upload", file, "--name", "b.iso", "--json"]);
     assertEquals(JSON.parse(json.out()).level, "index");
   }));
@@ -49,13 +49,13 @@ Deno.test("media upload goes on where an upload of the file broke off, and begin
     await leave(uploads, BYTES.subarray(0, 400_000), BYTES.length);
     const resumed = await said(agent, ["media", "upload", file]);
     assertEquals(resumed.code, 0, resumed.err());
-    assertStringIncludes(resumed.err(), "are there: the upload goes on");
+    assertStringIncludes(resumed.err(), "already uploaded: resuming");
     assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
     await Deno.remove(join(uploads, "a.iso"));
     await leave(uploads, new Uint8Array(10), 20);
     const restarted = await said(agent, ["media", "upload", file]);
     assertEquals(restarted.code, 0, restarted.err());
-    assertStringIncludes(restarted.err(), "is of another file: it begins again");
+    assertStringIncludes(restarted.err(), "was of another file: starting again");
     assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
   }));
 

@@ -132,7 +132,7 @@ Deno.test("a decoder that misbehaves is killed and named in plain words", async 
 
 Deno.test("an answer that would fill the memory of the agent is never parsed", async () => {
   const cases = {
-    "answers with too many values": "has over 500000 values",
+    "answers with too many values": "has more than 500000 values",
     "answers too deeply": "is nested deeper than 100",
   };
   for (const [way, words] of Object.entries(cases)) {

@@ -157,12 +157,12 @@ Deno.test("a call that is refused without words, as HEAD is, is an error of the 
 
 Deno.test("a host that cannot be called is named, and is not asked", async () => {
   const cases: readonly (readonly [Partial<ListedHost>, string, string])[] = [
-    [{ state: "away" }, "host_away", `it was last heard at ${T0}`],
+    [{ state: "away" }, "host_away", `it was last heard from at ${T0}`],
     [{ forgotten: true, state: "forgotten" }, "host_away", "it was forgotten"],
     [{ address: null }, "host_away", "its agent has no address for other agents"],
-    [{ address: "http://192.0.2.7:8780" }, "host_refused", "neither one of https"],
-    [{ address: "http://gz2.example.org" }, "host_refused", "neither one of https"],
-    [{ address: "ftp://127.0.0.1" }, "host_refused", "neither one of https"],
+    [{ address: "http://192.0.2.7:8780" }, "host_refused", "neither https nor http"],
+    [{ address: "http://gz2.example.org" }, "host_refused", "neither https nor http"],
+    [{ address: "ftp://127.0.0.1" }, "host_refused", "neither https nor http"],
   ];
   for (const [changes, code, words] of cases) {
     await withOther(DESCRIBED, async ({ agent, received }) => {

@@ -53,7 +53,7 @@ Deno.test("a caller that hangs up within its body is distinguished from one that
     await connection.write(new TextEncoder().encode(text));
     connection.close();
     const line = await until("the log line", () => agent.log.find(({ status }) => status === 400));
-    assertEquals(line.reason, "Cannot read the body: it broke off");
+    assertEquals(line.reason, "Cannot read the body: it was cut off");
     assertEquals((await agent.call("GET", "/workflows")).body, []);
   });
 });

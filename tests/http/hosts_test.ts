@@ -85,7 +85,7 @@ Deno.test("a host that answers cannot be forgotten", async () => {
     const message = assertRefused(await agent.call("DELETE", `${PATH}/gz01`), 409, "ConflictError");
     assertEquals(
       message,
-      `Cannot forget host ${RUNNER} (gz01): its agent was heard 0 s ago, expected 30 s without a ` +
+      `Cannot forget host ${RUNNER} (gz01): its agent was heard from 0 s ago, expected 30 s without a ` +
         "sign of life",
     );
   });

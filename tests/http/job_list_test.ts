@@ -182,7 +182,7 @@ Deno.test("a key near a filter's name is refused when nothing is found and no jo
         const answer = await agent.call("GET", `/jobs?vm_uuid=a&${key}=failed`);
         const message = assertRefused(answer, 409, "InvalidArgument");
         const words =
-          `${key} is no param of the newest 1000 jobs: the nearest filter is "${known}"`;
+          `${key} is not a param of the newest 1000 jobs: the nearest filter is "${known}"`;
         assertEquals([message, fieldsOf(answer)], [`Cannot accept the query: ${words}`, [key]]);
       }
     }

@@ -265,7 +265,10 @@ Deno.test("a console that breaks off, and a client that sends text, end the sess
   });
   await withHttpAgent(async (agent) => {
     const client = await openConsole(consoleUrl(agent.url, MACHINE));
-    assertEquals(await client.ended(), { code: 1011, reason: "the console broke off" });
+    assertEquals(await client.ended(), {
+      code: 1011,
+      reason: "the connection to the console broke",
+    });
   }, { machines: fakeHost(broken) });
   await withHttpAgent(async (agent) => {
     const client = await openConsole(consoleUrl(agent.url, MACHINE));

@@ -153,7 +153,7 @@ Deno.test("calls beyond those that can be remembered are refused as overload, an
   const refused = await assertRejects(() => check(late), AgentError);
   assertEquals([refused.code, refused.message], [
     "overloaded",
-    "Cannot accept the call of another host: 3 calls came lately, the maximum",
+    "Cannot accept the call of another host: 3 calls arrived recently, the maximum",
   ]);
   await assertRejects(() => check(first), AgentError, "it was sent before");
   // There is room again once the remembered calls would be refused as too old.
@@ -175,7 +175,7 @@ Deno.test("a call for another host, or for another start of this one, is refused
 Deno.test("a call of an earlier start, or of a host that is not registered, is refused", async () => {
   await withScene(async ({ call }) => {
     const from = { uuid: hostOf(1).uuid, generation: 3 };
-    assertRefused(await call(SHOW, { from }), "it comes from another start of host gz1");
+    assertRefused(await call(SHOW, { from }), "it is from another start of host gz1");
     const stranger = { uuid: hostOf(7).uuid, generation: 1 };
     assertRefused(await call(SHOW, { from: stranger }), "its host is not registered");
   });
@@ -215,7 +215,7 @@ Deno.test("a call whose body, path, method, scope or caller was changed is refus
       .replace('"scope":"read"', '"scope":"admin"');
     const forged = btoa(raised).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
     assertRefused(await send(STOP, { "zonewright-call": forged, ...rest }), words);
-    assertRefused(await send(SHOW, rest), "its header is not as an agent writes it");
+    assertRefused(await send(SHOW, rest), "its header is malformed");
     assertEquals((await call(SHOW)).status, 404);
   });
 });

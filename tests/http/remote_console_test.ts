@@ -101,7 +101,7 @@ const HELLO = new TextEncoder().encode("RFB 003.008\n");
 const GREETING = frameBytes(OPCODE.binary, HELLO);
 
 Deno.test("an agent that sends garbage opens no console, and its host counts as away", async () => {
-  const words = "it does not answer as an agent does";
+  const words = "its answer is not that of an agent";
   await assertOpensNot(sends("SSH-2.0-OpenSSH_9.9\r\n\r\n"), "host_away", words);
   await assertOpensNot(sends("HTTP/1.1 one hundred\r\n\r\n"), "host_away", words);
   await assertOpensNot(sends(new Uint8Array(1024 * 1024).fill(255)), "host_away", words);

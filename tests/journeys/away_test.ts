@@ -63,7 +63,10 @@ postgresTest(
       const away = { uuid: many, stop_confirmed: false, host: "gz01", host_state: "away" };
       assertEquals(answer.body.canceled, [away]);
       const { stdout } = await cli(other, "job", "cancel", undone);
-      assertStringIncludes(stdout, `${undone} canceled: gz01 is away and hears of it first`);
+      assertStringIncludes(
+        stdout,
+        `${undone} canceled: gz01 is away and learns of it when it returns`,
+      );
       const summary = (await other.get(`/agent/v1/jobs/${job}`)).body;
       assertEquals([summary.state, summary.reason], ["canceled", "stopping"]);
       for (const [uuid, target] of [[job, "/a"], [many, "/b"], [undone, "/c"]] as const) {

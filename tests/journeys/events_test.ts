@@ -169,7 +169,7 @@ Deno.test("an upload is reported at its start and its end, however many parts br
       "kind=media",
       (event) => ofBroken(event) && changeOf(event) === "upload_ended",
     );
-    assertStringIncludes(String(all.at(-1)?.data.error), "broke off");
+    assertStringIncludes(String(all.at(-1)?.data.error), "was cut off");
   }));
 
 Deno.test("a download is reported at its start and its end, and a failed one with its reason", () =>

@@ -245,7 +245,7 @@ postgresTest(
       await until("the host to count as away", async () => {
         const { body } = await one.post(`${path}/stop`);
         assertEquals(body.error_code, "host_away");
-        return String(body.message).includes("it was last heard at");
+        return String(body.message).includes("it was last heard from at");
       });
       assertEquals((await one.post(`${path}/console-tickets`)).status, 503);
       await until(

@@ -155,7 +155,7 @@ postgresTest(
       await db.close();
       assertEquals(killed, 50);
       for (const flags of [[], store]) {
-        assertStringIncludes(await refused(...flags), "a move of the jobs was cut off");
+        assertStringIncludes(await refused(...flags), "a move of the jobs was interrupted");
       }
 
       const moved = await move();

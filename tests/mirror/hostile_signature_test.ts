@@ -106,7 +106,7 @@ Deno.test("a good signature repeated is refused by its number or its size", asyn
     const cases: [Uint8Array, RegExp][] = [
       [repeatedSignature(good, SIGNATURES_MAX + 1), /it holds 9, expected 1 to 8/],
       [few, /it holds \d+, expected 1 to 8/],
-      [repeatedSignature(good, 80_000), /it has over 65536 bytes/],
+      [repeatedSignature(good, 80_000), /it has more than 65536 bytes/],
       [new Uint8Array(60_000), /Cannot read the signature: /],
     ];
     for (const [body, words] of cases) {

@@ -39,7 +39,7 @@ for (const [name, compression, make] of NOWHERE) {
       const found = await artifact(`${server.url}/disk.raw`, { body, compression });
       const error = await rejection(mirror.download(found));
       assertEquals(error.code, "upstream");
-      assertStringIncludes(error.message, "it gets nowhere");
+      assertStringIncludes(error.message, "it makes no progress");
       assertEquals((await namesIn(join(cacheDir, "partial"))).filter(isOutput), []);
     });
   });

@@ -70,7 +70,7 @@ const KINDS: readonly (readonly [string, Fault, string])[] = [
     "$.id must be a text, found nothing",
   ],
   ["no gzip", answer(200, { "content-encoding": "gzip" }, bytesOf), "Cannot read"],
-  ["too much", { kind: "answer", make: endless }, `it has over ${DOCUMENT_BYTES_MAX} bytes`],
+  ["too much", { kind: "answer", make: endless }, `it has more than ${DOCUMENT_BYTES_MAX} bytes`],
 ];
 
 /** As long as the largest document, and then one byte more. */

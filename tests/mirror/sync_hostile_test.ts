@@ -62,7 +62,12 @@ const DOCUMENTS: readonly (readonly [string, string, string, string])[] = [
   [LIST, summary('{"id":"a","id":"b","os_family":"bsd"}'), "$", "names a member twice"],
   [LIST, nested(100_000), "$", "is nested deeper than 64"],
   [LIST, `{"distros":${nested(65, "")}}`, "$", "is nested deeper than 64"],
-  [LIST, `[${"1,".repeat(DOCUMENT_VALUES_MAX)}1]`, "$", `has over ${DOCUMENT_VALUES_MAX} values`],
+  [
+    LIST,
+    `[${"1,".repeat(DOCUMENT_VALUES_MAX)}1]`,
+    "$",
+    `has more than ${DOCUMENT_VALUES_MAX} values`,
+  ],
   [LIST, summary(`${linux("a")},`.repeat(10_000) + linux("b")), "$.distros", "over the limit"],
   [LIST, names(DOCUMENT_NAMES_MAX + 1), "$", `has an object of over ${DOCUMENT_NAMES_MAX} names`],
   [LIST, `{"distros":[],"x":[${names(DOCUMENT_NAMES_MAX + 1)}]}`, "$", "has an object of over"],

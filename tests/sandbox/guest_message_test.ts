@@ -80,7 +80,7 @@ Deno.test("parseGuestMessage() refuses calls of anything but a capability", () =
     refuses(JSON.stringify({ ...call, name }), "name is not one of the known words");
   }
   refuses(JSON.stringify({ ...call, name: "info", args: {} }), "args is not a list");
-  refuses(JSON.stringify({ ...call, name: "info", args: Array(9).fill(1) }), "over 8 members");
+  refuses(JSON.stringify({ ...call, name: "info", args: Array(9).fill(1) }), "more than 8 members");
 });
 
 Deno.test("parseGuestMessage() refuses an outcome that is not whole", () => {
@@ -240,7 +240,7 @@ Deno.test("parseGuestMessage() takes no call, line or end of too many values, an
   const call = { type: "call", run: 3, call: 7, name: "vmadm.create" };
   assertEquals<unknown>(parseLine(callLine(`[${manyKeys(CALL_VALUES_MAX + 1)}]`)), {
     ...call,
-    args: { flaw: "has over 10000 values" },
+    args: { flaw: "has more than 10000 values" },
   });
   const kept = parseLine(callLine(`[${manyKeys(CALL_VALUES_MAX - 8)}]`));
   assert(kept.type === "call" && Array.isArray(kept.args));
@@ -250,7 +250,13 @@ Deno.test("parseGuestMessage() takes no call, line or end of too many values, an
   const fields = manyKeys(CALL_VALUES_MAX + 1);
   assertEquals<unknown>(
     parseLine(`{"fields":${fields},"message":"m","level":"warn","type":"log","run":3}`),
-    { type: "log", run: 3, level: "warn", message: "The line has over 10000 values", fields: {} },
+    {
+      type: "log",
+      run: 3,
+      level: "warn",
+      message: "The line has more than 10000 values",
+      fields: {},
+    },
   );
   const end = (values: number) =>
     `{"outcome":{"kind":"success","result":[0${
@@ -259,7 +265,7 @@ Deno.test("parseGuestMessage() takes no call, line or end of too many values, an
   const over = parseLine(end(END_VALUES_MAX));
   assert(over.type === "end" && over.outcome.kind === "failure");
   assertEquals([over.run, over.outcome.job], [3, null]);
-  assertStringIncludes(JSON.stringify(over.outcome.error), "it has over 1000000 values");
+  assertStringIncludes(JSON.stringify(over.outcome.error), "it has more than 1000000 values");
   const fits = parseLine(end(400_000));
   assert(fits.type === "end" && fits.outcome.kind === "success");
   refuses(`[0${",0".repeat(CALL_VALUES_MAX)}]`, "it has too many values");

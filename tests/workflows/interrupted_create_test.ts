@@ -121,7 +121,7 @@ Deno.test("create_machine leaves a slow installation of before its start alone",
     await earlier;
     assertEquals(job.execution, "succeeded");
     const messages = await messagesOf(host, job);
-    const found = `create_machine: Machine ${UUID} is there already`;
+    const found = `create_machine: Machine ${UUID} already exists`;
     assert(messages.includes(found), messages.join("\n"));
     await host.assertHolds(UUID);
   });

@@ -114,7 +114,7 @@ Deno.test("a machine that was there before is never touched", async () => {
     const before = await host.vmadm.get(UUID);
     const job = await provision(paramsFor(host, UUID));
     assertEquals(job.execution, "failed");
-    const error = `Cannot provision machine ${UUID}: a machine with this uuid is there already`;
+    const error = `Cannot provision machine ${UUID}: a machine with this uuid already exists`;
     assertEquals(job.chain_results.map(({ error }) => error), [error]);
     assertEquals(job.onerror_results.map(({ result }) => result), [{ removed: null }]);
     assertEquals(await host.vmadm.get(UUID), before);

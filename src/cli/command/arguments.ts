@@ -122,7 +122,7 @@ export function cannot(what: string): Error {
 export const ON_FLAG: Flag = {
   name: "on",
   placeholder: "HOST",
-  help: "the host that does it, by name or uuid; the agent's own unless given",
+  help: "run on this host, by name or uuid; by default the agent's own",
 };
 
 /** The flag that makes a call safe to repeat. */

@@ -187,7 +187,7 @@ function overloadedHint({ message, retryAfterSeconds = 1 }: AgentError, name: st
     return `zonewright doctor ${running}--run database  examines it`;
   }
   if (message.startsWith("Cannot reach host ")) {
-    return "zonewright host list  shows when each host was heard";
+    return "zonewright host list  shows when each host was last heard from";
   }
   const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
   return `try again in ${retryAfterSeconds} s; zonewright ${command} shows what it does`;

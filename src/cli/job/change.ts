@@ -289,8 +289,8 @@ export const CANCEL: Command = {
     "Given filters instead of a JOB, the command cancels every matching unfinished job. On a terminal it\n" +
     "shows the count and asks; in scripts, pass --yes. It also asks when fewer than 8 characters of a\n" +
     "uuid name the JOB, which --yes does not accept.",
-    "A job of a host that is away is canceled at once. Its host hears of it first when it returns; until it\n" +
-    "confirms that the task has ended, or is forgotten, the job keeps its target and its machine.",
+    "A job of a host that is away is canceled at once. Its host learns of it when it returns; until\n" +
+    "it confirms that the task has ended, or is forgotten, the job keeps its target and its machine.",
   ],
   shared: "agent",
   async run(call) {
@@ -317,7 +317,7 @@ function unconfirmedText(job: JsonObject): string {
   if (job.stop_confirmed !== false) return "";
   const host = textIn(job, "host") ?? "its host";
   return job.host_state === "away"
-    ? `: ${host} is away and hears of it first when it returns; until then the job keeps its target and machine`
+    ? `: ${host} is away and learns of it when it returns; until then the job keeps its target and machine`
     : `: ${host} has not yet confirmed that its task has ended`;
 }
 

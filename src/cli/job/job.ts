@@ -177,7 +177,7 @@ const GET: Command = {
 const SHOW: Command = {
   ...GET,
   summary: "the same as job get",
-  examples: [['job show "$JOB"', "why it does not run yet, and when it does"]],
+  examples: [['job show "$JOB"', "why it is not running yet, and when it will"]],
 };
 
 /** Prints a job for people; JSON is printed elsewhere. */

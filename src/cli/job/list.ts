@@ -102,8 +102,8 @@ export const LIST: Command = {
     { name: "watch", help: "show every change until Ctrl-C; with --json one job a line" },
   ],
   notes: [
-    "--execution takes several states separated by commas. A uuid is shown by its beginning, which\n" +
-    "every command takes, from 4 characters on; with --json it is whole.",
+    "--execution takes several states separated by commas. Uuids are shortened; every command\n" +
+    "takes the beginning of one, at least 4 characters. With --json they are whole.",
   ],
   shared: "agent",
   async run(call) {

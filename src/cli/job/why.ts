@@ -86,14 +86,14 @@ function hostHints(summary: JsonObject, ...otherwise: readonly Next[]): readonly
     case "cordoned":
       return [[`host uncordon ${host}`, "lets it take jobs again"]];
     case "away":
-      return [[`host show ${host}`, "says when it was last heard"]];
+      return [[`host show ${host}`, "shows when it was last heard from"]];
     default:
       return otherwise;
   }
 }
 
 export const WHY: Command = {
-  summary: "say why a job failed, or what it waits for, and what to type next",
+  summary: "explain why a job failed or what it is waiting for, and what to type next",
   operands: "JOB",
   examples: [["job why 6c1e8f0a", "failed task, attempts, the last lines of its log"]],
   flags: [],

@@ -48,13 +48,13 @@ export const CREATE: Command = {
 export const APPLY: Command = {
   summary: "create a workflow from a file, or replace the one of its name",
   examples: [
-    ["workflow apply -f hello.json", "says which it was; existing jobs keep their chain"],
+    ["workflow apply -f hello.json", "prints which; existing jobs keep their chain"],
     ["workflow apply -f hello.json --json", '{"applied": "created" or "replaced", "workflow": …}'],
   ],
   flags: [fileFlag()],
   notes: [
-    "Where several workflows have the name, none is replaced and the command exits 6: workflow update\n" +
-    "takes a uuid.",
+    "If several workflows have the name, none is replaced and the command exits 6: use workflow update with\n" +
+    "a uuid.",
   ],
   shared: "agent",
   async run(call) {

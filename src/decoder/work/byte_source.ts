@@ -90,7 +90,7 @@ export function openProgress(): UnpackProgress {
     took(bytes) {
       packed += bytes;
       if (packed <= PACKED_FREE_BYTES + given * PACKED_RATIO_MAX) return;
-      throw new Error(`it gets nowhere: ${packed} packed bytes have given ${given}`);
+      throw new Error(`it makes no progress: ${packed} packed bytes yielded ${given}`);
     },
     gave(bytes) {
       given += bytes;
@@ -98,7 +98,7 @@ export function openProgress(): UnpackProgress {
     began() {
       frames += 1;
       if (frames <= FRAMES_FREE + given / FRAME_BYTES_MIN) return;
-      throw new Error(`it gets nowhere: ${frames} frames or streams have given ${given} bytes`);
+      throw new Error(`it makes no progress: ${frames} frames or streams yielded ${given} bytes`);
     },
   };
 }

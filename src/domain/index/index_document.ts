@@ -137,7 +137,7 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
   const measure = measureJson(body);
   const { depth, values, names, namesOfOne } = measure;
   if (depth > DOCUMENT_DEPTH_MAX) refuse(place, `is nested deeper than ${DOCUMENT_DEPTH_MAX}`);
-  if (values > DOCUMENT_VALUES_MAX) refuse(place, `has over ${DOCUMENT_VALUES_MAX} values`);
+  if (values > DOCUMENT_VALUES_MAX) refuse(place, `has more than ${DOCUMENT_VALUES_MAX} values`);
   if (namesOfOne > DOCUMENT_NAMES_MAX) {
     refuse(place, `has an object of over ${DOCUMENT_NAMES_MAX} names`);
   }

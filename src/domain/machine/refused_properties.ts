@@ -93,7 +93,7 @@ export const REFUSED_DISK_PROPERTIES: Reasons = {
   disk_driver: "model says it",
   ...named(NOT_BY_IMAGE, ["image_name", "image_size", "image_uuid"]),
   nocreate: "it takes a device of the host as the disk",
-  path: "it names a file or a device; the medium of the request has its place by itself",
+  path: "it names a file or a device; the agent places the medium of the request",
   ...named(ONE_POOL, ["zpool"]),
   ...named(READ_ONLY, ["lun", "missing", "zfs_filesystem"]),
 };

@@ -11,7 +11,7 @@ const TIMER_MS_MAX = 2 ** 31 - 1;
 /** The outcome of a task that sent something other than JSON. */
 const NO_JSON =
   `{"kind":"failure","error":{"name":"TypeError","message":"Cannot record the end of the task: ` +
-  `what its realm sent is no JSON"},"job":null}`;
+  `what its realm sent is not JSON"},"job":null}`;
 
 /** The outcome of a task whose realm can no longer report one. */
 const BROKEN =

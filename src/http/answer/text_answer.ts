@@ -62,7 +62,7 @@ export async function answerPieces(
   const held = small ? undefined : await budget.reserve("answers", 2 * PART_BYTES, "answer");
   try {
     const { value: first } = await pieces.next();
-    if (first === undefined) throw new Error("Cannot answer: there is not one piece");
+    if (first === undefined) throw new Error("Cannot answer: the text has no pieces");
     c.header("content-type", "application/json");
     if (!first.last && bytes !== undefined) c.header("content-length", String(bytes));
     if (first.last || c.req.method === "HEAD") {
@@ -213,7 +213,7 @@ class PieceSource implements UnderlyingDefaultSource<Uint8Array> {
       // The caller may have left meanwhile.
       if (this.#over) return;
       if (piece === undefined) {
-        throw new Error("Cannot send the answer: it ends without a last piece");
+        throw new Error("Cannot send the answer: it ended before its last piece");
       }
       controller.enqueue(piece.bytes);
       if (piece.last) {

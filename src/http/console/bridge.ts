@@ -98,7 +98,7 @@ function openSession(socket: ConsoleSocket, stream: ConsoleStream, idleMs: numbe
   }).then(
     (reason) => end(CLOSE.normal, reason),
     // A connection closed on this side fails too; the reason is already known.
-    () => end(CLOSE.broken, "the console broke off"),
+    () => end(CLOSE.broken, "the connection to the console broke"),
   );
   const toConsole = openWriter(stream, end);
   carryFromClient(socket, over, (piece) => {
@@ -165,7 +165,7 @@ function openWriter(
     try {
       await stream.write(bytes);
     } catch {
-      stop(CLOSE.broken, "the console broke off");
+      stop(CLOSE.broken, "the connection to the console broke");
     }
   };
   return (bytes) => {

@@ -158,7 +158,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       fields: {
         error_code: "head_too_large",
-        message: "Cannot accept the request: it has over 64 header fields",
+        message: "Cannot accept the request: it has more than 64 header fields",
       },
     },
   },
@@ -199,7 +199,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       host: {
         error_code: "host_away",
-        message: `Cannot reach host gz03 (${HOST}): it was last heard at ` +
+        message: `Cannot reach host gz03 (${HOST}): it was last heard from at ` +
           "2026-11-20T12:00:00.000Z",
       },
       overload: {

@@ -325,7 +325,7 @@ const RESUME: Record<string, JsonObject> = {
     requestBody: jsonBody("The outcome.", schemaRef("ResumeRequest"), {
       default: {},
       result: { result: { copied: 40_960 } },
-      error: { error: "the copy broke off" },
+      error: { error: "the copy was interrupted" },
     }),
     responses: {
       "200": jsonAnswer("The job, queued or failed.", JOB, RESUMED_JOB),

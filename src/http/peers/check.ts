@@ -109,7 +109,7 @@ export function openCallCheck(rules: CallRules): CallCheck {
     const headers = callHeaders(request.headers);
     if (headers === undefined) return undefined;
     const call = parseCall(headers.text);
-    if (call === undefined) throw refused("its header is not as an agent writes it");
+    if (call === undefined) throw refused("its header is malformed");
     if (scope === "off") {
       const words = "this host takes none of other hosts (peer_scope is off)";
       throw new AgentError("forbidden", `Cannot accept the call: ${words}`);
@@ -125,7 +125,7 @@ export function openCallCheck(rules: CallRules): CallCheck {
       throw refused(`its signature is not that of host ${host.name}`);
     }
     if (host.generation !== call.from.generation) {
-      throw refused(`it comes from another start of host ${host.name}`);
+      throw refused(`it is from another start of host ${host.name}`);
     }
     refuseStale(call.at, now);
     // Nothing awaits from here on, so only one of two equal calls finds its nonce new.
@@ -198,7 +198,7 @@ function openNonces(nowMs: () => number, noncesMax: number): { take(nonce: strin
       forgetOld(atMs);
       if (seen.has(nonce)) throw refused("it was sent before");
       if (seen.size >= noncesMax) {
-        const words = `${noncesMax} calls came lately, the maximum`;
+        const words = `${noncesMax} calls arrived recently, the maximum`;
         throw new AgentError("overloaded", `Cannot accept the call of another host: ${words}`);
       }
       seen.set(nonce, atMs);

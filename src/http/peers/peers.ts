@@ -136,12 +136,12 @@ function callable(host: ListedHost): URL {
   const away = (why: string) =>
     new AgentError("host_away", `Cannot reach ${named(host)}: ${why}`, { retryAfterSeconds: 10 });
   if (host.forgotten) throw away("it was forgotten");
-  if (host.state === "away") throw away(`it was last heard at ${host.seen_at}`);
+  if (host.state === "away") throw away(`it was last heard from at ${host.seen_at}`);
   if (host.address === null) throw away("its agent has no address for other agents (address)");
   const url = peerAddress(host.address);
   if (url !== undefined) return url;
   // The row may be of anyone who writes to the database.
-  const words = "its address is neither one of https nor of http on loopback";
+  const words = "its address is neither https nor http on loopback";
   throw new AgentError("host_refused", `Cannot call ${named(host)}: ${words}`);
 }
 

@@ -136,7 +136,7 @@ async function readHead(connection: Deno.Conn): Promise<AnswerHead> {
     }
     return { status, headers, rest: buffer.slice(end + HEAD_END.length, size) };
   }
-  throw new Error("it does not answer as an agent does");
+  throw new Error("its answer is not that of an agent");
 }
 
 /** Why the other agent opens no console. */

@@ -105,7 +105,7 @@ export function openHeadCheck({ limits, allowedHosts }: HeadRules): HeadCheck {
     // The runtime accepts about a hundred fields and answers more with 431 and no body. These limits are
     // lower, and are answered like every other refusal (RFC 6585, section 5).
     if (head.fields > headerFieldsMax) {
-      return tooLarge(`it has over ${headerFieldsMax} header fields`);
+      return tooLarge(`it has more than ${headerFieldsMax} header fields`);
     }
     if (head.chars > headerCharsMax) {
       return tooLarge(`its header is over ${headerCharsMax} characters`);

@@ -247,7 +247,7 @@ async function readPart(
 }
 
 function brokeOff(error: unknown): never {
-  throw new AgentError("malformed", "Cannot read the body: it broke off", { cause: error });
+  throw new AgentError("malformed", "Cannot read the body: it was cut off", { cause: error });
 }
 
 function lateBody(secondsMax: number): AgentError {

@@ -149,7 +149,7 @@ function removed(name: string): AgentError {
 
 function heardText({ uuid, name, silent_ms, lease_ms }: ListedHost): string {
   const [silent, lease] = [silent_ms, lease_ms].map((ms) => Math.round(ms / MS_PER_SECOND));
-  return `Cannot forget host ${uuid} (${name}): its agent was heard ${silent} s ago, expected ` +
+  return `Cannot forget host ${uuid} (${name}): its agent was heard from ${silent} s ago, expected ` +
     `${lease} s without a sign of life`;
 }
 

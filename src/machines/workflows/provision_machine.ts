@@ -63,7 +63,7 @@ const PREFLIGHT = `async function preflight(job, cb) {
   }
   const existing = await vmadm.get(uuid);
   if (existing !== null && job.uuid_was_free !== true) {
-    return cb("Cannot provision machine " + uuid + ": a machine with this uuid is there already");
+    return cb("Cannot provision machine " + uuid + ": a machine with this uuid already exists");
   }
   job.machine_uuid = uuid;
   job.uuid_was_free = true;
@@ -125,7 +125,7 @@ const CREATE_MACHINE = `async function create_machine(job, cb) {
     return cb("Cannot create machine " + uuid + ": another machine took its uuid");
   }
   if (isMade(found)) {
-    await info({ task: "create_machine", message: "Machine " + uuid + " is there already" });
+    await info({ task: "create_machine", message: "Machine " + uuid + " already exists" });
     return cb(null, { uuid, state: found.state });
   }
   if (found !== null) {

@@ -266,7 +266,7 @@ async function readOnce(
       for await (const part of response.body ?? []) {
         size += part.byteLength;
         if (size > bytesMax) {
-          const message = `Cannot ${what}: it has over ${bytesMax} bytes`;
+          const message = `Cannot ${what}: it has more than ${bytesMax} bytes`;
           throw new AgentError("too_large", message);
         }
         parts.push(part);

@@ -85,7 +85,7 @@ export async function openFileWriter(options: FileWriterOptions): Promise<FileWr
     },
     async write(part) {
       if (size + part.byteLength > bytesMax) {
-        throw new AgentError("too_large", `Cannot ${what}: it has over ${bytesMax} bytes`);
+        throw new AgentError("too_large", `Cannot ${what}: it has more than ${bytesMax} bytes`);
       }
       unchecked += part.byteLength;
       if (unchecked > ROOM_CHECK_BYTES) {

@@ -164,7 +164,7 @@ async function receive(
     }
     const bytesMax = size ?? DOWNLOAD_BYTES_MAX;
     if ((total ?? 0) > bytesMax) {
-      throw new AgentError("too_large", `Cannot ${what}: it has over ${bytesMax} bytes`);
+      throw new AgentError("too_large", `Cannot ${what}: it has more than ${bytesMax} bytes`);
     }
     await requireRoom(deps.freeBytes, folder, (total ?? size ?? 0) - hasher.size, what);
     const { path } = partial;

@@ -41,7 +41,7 @@ export interface KnownFiles {
   list(): Promise<KnownFile[]>;
   /** The recorded places of files in media folders, by path. */
   copies(): Promise<ReadonlyMap<string, KnownCopy>>;
-  /** @throws {AgentError} `not_found` when no such file is recorded */
+  /** @throws {AgentError} `not_found` when no file with this digest is recorded */
   get(sha256: string): Promise<KnownFile>;
   /**
    * Reads a recorded file again.
@@ -125,7 +125,7 @@ async function known(media: MediaStore, sha256: string): Promise<MediaFile> {
   if (file !== undefined) return file;
   throw new AgentError(
     "not_found",
-    `Cannot find medium sha256:${sha256}: no such file is recorded`,
+    `Cannot find medium sha256:${sha256}: no file with this digest is recorded`,
   );
 }
 

@@ -209,7 +209,9 @@ async function listed(folder: string, root: string): Promise<Listed> {
 async function readKeyFile(path: string, bytesMax: number): Promise<Uint8Array> {
   try {
     const { size } = await Deno.stat(path);
-    if (size > bytesMax) throw new Error(`the keys have over ${KEYS_BYTES_MAX} bytes together`);
+    if (size > bytesMax) {
+      throw new Error(`the keys have more than ${KEYS_BYTES_MAX} bytes together`);
+    }
     return await Deno.readFile(path);
   } catch (error) {
     const message = `Cannot read the key ${path}: ${messageOf(error)}`;

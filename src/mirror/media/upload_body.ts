@@ -35,7 +35,7 @@ export async function* partsOf(
     }
   } catch (error) {
     if (error instanceof AgentError) throw error;
-    throw brokenBody(name, `the body broke off: ${messageOf(error)}`, error);
+    throw brokenBody(name, `the body was cut off: ${messageOf(error)}`, error);
   } finally {
     // An unread body would hold the connection.
     reader.cancel().catch(() => {});

@@ -135,7 +135,7 @@ export function openUploads(given: UploadsDependencies): Uploads {
   let swept = Promise.resolve();
   const sweepNow = async () => {
     const gone = await sweepUnfinished(place, Date.parse(deps.now()), writing);
-    for (const name of gone) transfers.lost(name, "nobody has continued it for a day");
+    for (const name of gone) transfers.lost(name, "it was not continued for a day");
   };
   // One sweep at a time, so that a request that has taken its name and waited for it cannot lose its bytes to
   // another.

@@ -96,7 +96,7 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
     }
     if (counts.bytes > TREE_BYTES_MAX) throw new UnreadDocument(path, tooManyBytes(path));
     if (++counts.asked > TREE_DOCUMENTS_MAX) {
-      throw refuse("too_large", `the tree has over ${TREE_DOCUMENTS_MAX} documents`);
+      throw refuse("too_large", `the tree has more than ${TREE_DOCUMENTS_MAX} documents`);
     }
   };
   const take = async (path: string) => {
@@ -135,7 +135,7 @@ export function openSyncReader(options: SyncReaderOptions): SyncReader {
 }
 
 function tooManyBytes(path: string): AgentError {
-  const message = `Cannot read ${path}: the tree has over ${TREE_BYTES_MAX} new bytes`;
+  const message = `Cannot read ${path}: the tree has more than ${TREE_BYTES_MAX} new bytes`;
   return new AgentError("too_large", message);
 }
 
@@ -144,7 +144,8 @@ function openArtifactCount(): SyncReader["countArtifacts"] {
   return (path, artifacts) => {
     all += artifacts;
     if (all <= TREE_ARTIFACTS_MAX) return;
-    const message = `Cannot read ${path}: the tree has over ${TREE_ARTIFACTS_MAX} new artifacts`;
+    const message =
+      `Cannot read ${path}: the tree has more than ${TREE_ARTIFACTS_MAX} new artifacts`;
     throw new UnreadDocument(path, new AgentError("too_large", message));
   };
 }

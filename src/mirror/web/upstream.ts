@@ -83,7 +83,9 @@ function parseBase(address: string, allowHttp: boolean): URL {
   const refuse = (reason: string) =>
     new AgentError("invalid_argument", `Cannot use ${url?.host ?? "it"} as the index: ${reason}`);
   if (url === null) throw refuse("it is not an address");
-  if (url.username !== "" || url.password !== "") throw refuse("it holds a user name or password");
+  if (url.username !== "" || url.password !== "") {
+    throw refuse("it contains a user name or password");
+  }
   if (url.search !== "" || url.hash !== "") throw refuse("it has a query or a fragment");
   if (url.protocol !== "https:" && !allowHttp) {
     throw refuse("it is not https, and plain http is not allowed");
@@ -156,7 +158,7 @@ async function readBody(
   { what, onBytes }: { what: string; onBytes: UpstreamReadOptions["onBytes"] },
 ): Promise<Uint8Array> {
   const tooLarge = () =>
-    new AgentError("too_large", `Cannot ${what}: it has over ${DOCUMENT_BYTES_MAX} bytes`);
+    new AgentError("too_large", `Cannot ${what}: it has more than ${DOCUMENT_BYTES_MAX} bytes`);
   const parts: Uint8Array[] = [];
   let size = 0;
   deadline.extend(idleMs);

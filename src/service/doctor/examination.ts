@@ -253,7 +253,7 @@ function vmadmCheck(transport: Transport, vmadm: Vmadm, program: string): Health
       if (transport.kind === "local" && await statOf(program) === undefined) {
         return {
           outcome: "fail",
-          detail: `${program} is missing: this is no global zone of SmartOS`,
+          detail: `${program} is missing: this is not a global zone of SmartOS`,
           fix: "run it there, or manage one with --host ssh://root@host",
         };
       }

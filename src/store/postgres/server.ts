@@ -48,7 +48,7 @@ const LOCKED = new Set(["40001", "40P01", "55P03"]);
 const CROSSED = new Set(["23503", "23505"]);
 /** The state of an error for a role that was not granted what it does. */
 const NOT_ALLOWED = "42501";
-/** A row was not as it was read: another agent's write came between. Repeat the transaction. */
+/** A row changed after it was read, by another agent's write. Repeat the transaction. */
 export class Changed extends Error {}
 
 /** The connection of a transaction broke. */

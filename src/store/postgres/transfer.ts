@@ -198,7 +198,7 @@ async function insertJob(
   const made = await insert(tx, "jobs", moved, "uuid");
   const sql = "SELECT id, host FROM jobs WHERE uuid = $1";
   const there = await tx.row<{ id: number; host: string | null }>(sql, uuid);
-  if (there === undefined) throw new Error(`Cannot move job ${uuid}: no row came`);
+  if (there === undefined) throw new Error(`Cannot move job ${uuid}: the database returned no row`);
   if (there.host !== host) {
     const message = `Cannot move job ${uuid}: the database has it as a job of host ${there.host}`;
     throw new AgentError("conflict", message);

@@ -85,7 +85,7 @@ export const paramFilter: Description<JsonObject> = about(
         countMin: 1,
         countMax: PARAM_KEYS_MAX,
         countWords: "params",
-        nameWords: "is no name that jobs are filtered by",
+        nameWords: "is not a filter of jobs",
         words: "an object of params by their names",
       },
     ),

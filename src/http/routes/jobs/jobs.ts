@@ -182,7 +182,8 @@ async function refuseMisspelt(
   for (const [name, text] of params) {
     const near = filterNear(name, text);
     if (near === undefined || await store.jobs.hasParam(name)) continue;
-    const words = `is no param of the newest ${PARAM_LOOKED_AT_MAX} jobs: the nearest filter is ` +
+    const words =
+      `is not a param of the newest ${PARAM_LOOKED_AT_MAX} jobs: the nearest filter is ` +
       JSON.stringify(near);
     findings.add(name, "UnknownField", words);
   }

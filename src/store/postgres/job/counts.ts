@@ -63,7 +63,9 @@ async function withRunning(
     "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= $1",
     since,
   );
-  if (row === undefined || found === undefined) throw new Error("Cannot count jobs: no row came");
+  if (row === undefined || found === undefined) {
+    throw new Error("Cannot count jobs: the database returned no row");
+  }
   const { running } = found;
   return { ...row, running, queued: row.queued - running };
 }

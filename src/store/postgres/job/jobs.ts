@@ -219,7 +219,7 @@ async function holderOf(
 
 /**
  * Writes a field of the engine into a finished job that has no next attempt.
- * @throws {Changed} when the job is not as it was read
+ * @throws {Changed} when the job changed after it was read
  */
 async function writeProp(
   tx: Transaction,
@@ -233,7 +233,7 @@ async function writeProp(
   );
   const props = row === undefined ? undefined : JSON.parse(row.props) as JsonObject;
   if (props === undefined || "next_attempt" in props) {
-    throw new Changed(`Cannot write ${name} into job ${id}: it is not as it was read`);
+    throw new Changed(`Cannot write ${name} into job ${id}: it changed after it was read`);
   }
   const text = JSON.stringify({ ...props, [name]: value });
   await tx.run("UPDATE jobs SET props = $2 WHERE id = $1", id, text);

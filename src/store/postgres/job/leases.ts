@@ -206,7 +206,9 @@ async function heardHosts(tx: Transaction): Promise<HeardHosts> {
     `SELECT max(seen_at) AS heard_at, coalesce(max(lease_ms), 0) AS lease_ms,
             (SELECT back_at FROM outages) AS back_at FROM hosts WHERE NOT forgotten`,
   );
-  if (row === undefined) throw new Error("Cannot read the signs of life: no row came");
+  if (row === undefined) {
+    throw new Error("Cannot read the heartbeats: the database returned no row");
+  }
   return row;
 }
 

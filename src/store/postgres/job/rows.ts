@@ -170,7 +170,9 @@ export async function definitionFor(tx: Transaction, workflow: Workflow): Promis
   );
   // Another agent has just written it.
   const id = row?.id ?? await selectDefinition(tx, uuid, sha256);
-  if (id === undefined) throw new Changed(`Cannot write a definition of ${uuid}: no row came`);
+  if (id === undefined) {
+    throw new Changed(`Cannot write a definition of ${uuid}: the database returned no row`);
+  }
   return id;
 }
 

@@ -94,5 +94,5 @@ export async function giveTurns(
       WHERE jobs.id = new.id AND claimable_at IS NOT NULL AND jobs.turn IS NULL`,
     ...values.all,
   );
-  if (given !== ready.length) throw new Error("Cannot give turns: a job is not as it was read");
+  if (given !== ready.length) throw new Error("Cannot give turns: a job changed after it was read");
 }

@@ -57,7 +57,7 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
     now,
   );
   if (row === undefined) {
-    throw new Error(`Cannot claim job ${ready.id}: it is not as it was read`);
+    throw new Error(`Cannot claim job ${ready.id}: it changed after it was read`);
   }
   traceMove(db, row, standingOf(ready), move, now);
   return jobFromRow(db, row);

@@ -67,7 +67,9 @@ function withRunning(db: Connection, row: CountedRow | undefined, since: string)
     "SELECT count(*) AS running FROM jobs WHERE execution = 'running' AND created_at >= ?",
     since,
   );
-  if (row === undefined || found === undefined) throw new Error("Cannot count jobs: no row came");
+  if (row === undefined || found === undefined) {
+    throw new Error("Cannot count jobs: the database returned no row");
+  }
   const { running } = found;
   return { ...row, running, queued: row.queued - running };
 }
@@ -109,7 +111,7 @@ export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
      FROM pragma_page_size`,
     now,
   );
-  if (row === undefined) throw new Error("Cannot measure the store: no answer");
+  if (row === undefined) throw new Error("Cannot measure the store: the database returned no row");
   return row;
 }
 

@@ -180,7 +180,7 @@ export function selectExecution(db: Connection, uuid: JobUuid): Execution | unde
 /**
  * Links a finished job to the next attempt: its successor, or the unfinished job with the same target and
  * params. Can be done once.
- * @throws {Error} when the job is not as it was read
+ * @throws {Error} when the job changed after it was read
  */
 export function nameNextAttempt(db: Connection, id: number, next: JobUuid, now: Instant): void {
   db.readers.changing(jobRow(id));
@@ -192,14 +192,14 @@ export function nameNextAttempt(db: Connection, id: number, next: JobUuid, now: 
     next,
   );
   if (named === undefined) {
-    throw new Error(`Cannot name ${next} in job ${id}: it is not as it was read`);
+    throw new Error(`Cannot name ${next} in job ${id}: it changed after it was read`);
   }
   traceUpdate(db, id, named.execution, now);
 }
 
 /**
  * Why a finished job has no next attempt although it asked for one.
- * @throws {Error} when the job is not as it was read
+ * @throws {Error} when the job changed after it was read
  */
 export function nameRefusedAttempt(
   db: Connection,

@@ -29,7 +29,7 @@ export function selectState(db: Connection, uuid: JobUuid): StateRow | undefined
  * turn.
  * @param elapsed_ms milliseconds the phase has run, when they have changed
  * @param error why a task failed with this move; the first error of a job stays
- * @throws {Error} when the job is not as it was read
+ * @throws {Error} when the job changed after it was read
  */
 export function writeMove(
   db: Connection,
@@ -71,7 +71,7 @@ export function writeMove(
     error,
   );
   if (written === undefined) {
-    throw new Error(`Cannot move job ${row.uuid}: it is not as it was read`);
+    throw new Error(`Cannot move job ${row.uuid}: it changed after it was read`);
   }
   traceMove(db, written, standingOf(row), move, now);
 }

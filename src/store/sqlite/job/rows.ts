@@ -190,7 +190,9 @@ function insertDefinition(db: Connection, columns: Columns): number {
      VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id`,
     ...columns,
   );
-  if (row === undefined) throw new Error(`Cannot write a definition of ${columns[0]}: no row came`);
+  if (row === undefined) {
+    throw new Error(`Cannot write a definition of ${columns[0]}: the database returned no row`);
+  }
   return row.id;
 }
 

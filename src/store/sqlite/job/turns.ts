@@ -86,5 +86,5 @@ function writeTurn(db: Connection, id: number, turn: number): void {
     turn,
     id,
   );
-  if (given !== 1) throw new Error(`Cannot give job ${id} a turn: it is not as it was read`);
+  if (given !== 1) throw new Error(`Cannot give job ${id} a turn: it changed after it was read`);
 }
