@@ -188,7 +188,7 @@ fleetTest("a job is said to wait for its host while that is away", async ({ one,
     assertMatch(list, / queued +sample +waits for gz01, which is away /);
     assertMatch(list, / running +sample +first, on gz01, which is away /);
     const [queued, running] = [uuidOf(2), uuidOf(1)];
-    const show = (await said(agent, ["job", "show", queued])).out();
+    const show = (await said(agent, ["job", "get", queued])).out();
     assertMatch(show, /^host +gz01, which is away\nreason +waiting for gz01, which is away$/m);
     assertStringIncludes(show, "next: zonewright host show gz01  shows when");
     const why = (await said(agent, ["job", "why", running])).out();

@@ -125,7 +125,7 @@ Deno.test("job list refuses times, limits and params that are none", () =>
     }
   }));
 
-Deno.test("job list and job show say why a job does not run, and when it will", () =>
+Deno.test("job list and job get say why a job does not run, and when it will", () =>
   withHttpAgent(async (agent) => {
     const later = await newJob(agent, { exec_after: instantAfter(agent.clock.now, 600_000) });
     const waiting = await jobIn(agent, "waiting");
@@ -139,7 +139,7 @@ Deno.test("job list and job show say why a job does not run, and when it will", 
     assertMatch(row(waiting), / waiting +sample +first, waits for job resume /);
     assertMatch(row(running), / running +sample +first +0\.0 s /);
     assertMatch(row(ready), / queued +sample +waits for a slot /);
-    const shown = async (uuid: string) => (await said(agent, ["job", "show", uuid])).out();
+    const shown = async (uuid: string) => (await said(agent, ["job", "get", uuid])).out();
     assertMatch(await shown(later), /^reason +scheduled for later$/m);
     const next = instantAfter(agent.clock.now, 600_000);
     assertStringIncludes(await shown(later), `${next} (in 8 m)\n`);

@@ -152,7 +152,7 @@ const GET: Command = {
   summary: "show one job with its steps, their results, and why it failed",
   operands: "JOB",
   examples: [
-    ["job get 6c1e8f0a", "state, steps, results and params"],
+    ["job get 6c1e8f0a", "state, steps, results and params; why it is not running yet"],
     ["job get 6c1e8f0a --full", "the whole document: task sources, secrets for admins"],
   ],
   flags: [{ name: "full", help: "the whole document, with nothing masked, as JSON" }],
@@ -172,12 +172,6 @@ const GET: Command = {
     else showJob(call, job, why);
     return EXIT.ok;
   },
-};
-
-const SHOW: Command = {
-  ...GET,
-  summary: "the same as job get",
-  examples: [['job show "$JOB"', "why it is not running yet, and when it will"]],
 };
 
 /** Prints a job for people; JSON is printed elsewhere. */
@@ -293,7 +287,6 @@ export const JOB: Noun = {
     run: RUN,
     list: LIST,
     get: GET,
-    show: SHOW,
     why: WHY,
     wait: WAIT,
     tail: TAIL,
