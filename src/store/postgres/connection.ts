@@ -13,8 +13,6 @@ import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { CHANNEL, type Follower, Listening, noticesOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, nextBatch } from "./write_groups.ts";
-import { ServerReach } from "./reach.ts";
-import { SERVER_NOW } from "./event_tables.ts";
 import {
   away,
   type BoundValue,
@@ -25,8 +23,10 @@ import {
   openSession,
   overloaded,
   type ServerOptions,
+  ServerReach,
   type ServerSession,
 } from "./server.ts";
+import { SERVER_NOW } from "./event_tables.ts";
 
 /** Sessions that read at the same time. */
 const READERS = 3;

@@ -1,4 +1,4 @@
-// Texts that were read whole. A transaction that a slow caller held open would keep the server from tidying up, so a
+// Texts that were read whole. A transaction that a slow caller kept open would keep the server from tidying up, so a
 // large text waits in memory for its reader: it stays of one piece, whatever is written meanwhile.
 
 import { AgentError } from "../../domain/error.ts";
@@ -15,11 +15,11 @@ const encoder = new TextEncoder();
 export function wholeText(text: string, secrets: string | null = null): StoredText {
   const bytes = encoder.encode(text);
   if (bytes.length <= PART_BYTES) return readText(bytes, secrets);
-  return { parts: [heldPart(bytes)], bytes: bytes.length, secrets };
+  return { parts: [keptPart(bytes)], bytes: bytes.length, secrets };
 }
 
 /** Counted from its first part on: one that nobody begins to read is forgotten soon. */
-function heldPart(whole: Uint8Array): LazyPart {
+function keptPart(whole: Uint8Array): LazyPart {
   const { length } = whole;
   let kept: Uint8Array | undefined = whole;
   let isCounted = false;

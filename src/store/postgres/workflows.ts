@@ -15,7 +15,7 @@ import type {
 import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../stored_text.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { Changed } from "./server.ts";
-import { wholeText } from "./held_text.ts";
+import { wholeText } from "./whole_text.ts";
 import { beginsWith, isText, Values, whereOf } from "./statements.ts";
 
 /** Where agents take turns in creating and renaming, among the advisory locks of the database. */
