@@ -38,12 +38,13 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
     printer.data(`         ${printable(hint)}`);
   }
   const slots = within(host, "slots");
-  const jobs = within(host, "jobs");
+  // Not known while a database is away that the agent has not read before.
+  const jobs = isJsonObject(host.jobs) ? host.jobs : undefined;
   const index = within(host, "index");
   const cache = within(host, "cache");
   const disk = readIn(host, "disk");
   const unfinished = ["queued", "running", "waiting"]
-    .map((name) => `${numberIn(jobs, name) ?? 0} ${name}`).join(", ");
+    .map((name) => `${numberIn(jobs ?? {}, name) ?? 0} ${name}`).join(", ");
   const machines = readIn(host, "machines");
   const age = ageText(textIn(index, "compared_at"), terminal.nowMs());
   const max = numberIn(cache, "max_bytes");
@@ -57,8 +58,8 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
     ],
     ["host", printable(`${textIn(host, "name") ?? "-"} (${textIn(host, "mode") ?? "-"})`)],
     ["slots", `${numberIn(slots, "busy") ?? 0} of ${numberIn(slots, "total") ?? 0} in use`],
-    ["jobs", unfinished],
-    ["failed in 24 h", String(numberIn(jobs, "failed_24h") ?? 0)],
+    ["jobs", jobs === undefined ? "unknown" : unfinished],
+    ["failed in 24 h", jobs === undefined ? "unknown" : String(numberIn(jobs, "failed_24h") ?? 0)],
     ["machines", machines === undefined ? "unknown" : String(numberIn(machines, "total") ?? 0)],
     ["index", printable(textIn(index, "upstream") ?? "no upstream")],
     ["index age", age],
@@ -72,7 +73,7 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
         `${sizeText(numberIn(disk, "free_bytes"))} free below ${textIn(disk, "folder") ?? "-"}`,
       ),
     ],
-    ["leftovers", String(numberIn(host, "leftovers") ?? 0)],
+    ["leftovers", String(numberIn(host, "leftovers") ?? "unknown")],
   ]);
 }
 

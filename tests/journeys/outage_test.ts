@@ -1,10 +1,11 @@
 // A host that is cut off from its database goes on: its jobs by their chains, its machines, its index and its media. What
 // happened is in the database once, in its order, when that is back; a cancel of another host wins.
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { withCutAgent } from "../support/cut_agent.ts";
+import { cli } from "../support/hosts.ts";
 import { isoBytes } from "../support/medium.ts";
 import { postgresTest } from "../support/postgres.ts";
 import { until } from "../support/until.ts";
@@ -52,6 +53,7 @@ postgresTest(
       const workflow = await workflowOf(agent, [NOTED, gate("a"), NOTED, gate("b"), NOTED]);
       const job = await posted(agent, workflow);
       await ranTo(other, job, 1);
+      assertStringIncludes((await cli(agent, "status")).stdout, "1 running");
       relay.cut();
       for (const name of ["a", "b"]) await open(name);
       const stale = await until("the chain to go on", async () => {
@@ -65,6 +67,7 @@ postgresTest(
       assert(Number(stale.headers.get("age")) >= 0);
       assertEquals((await jobAt(other, job)).execution, "running");
       await assertHostGoesOn(agent, workflow);
+      await assertShows(agent, job);
       relay.mend();
       const whole = await other.job(job, "success");
       assertEquals(namesOf(whole), ["task 0", "task 1", "task 2", "task 3", "task 4"]);
@@ -74,6 +77,27 @@ postgresTest(
       assert(await posted(agent, workflow) !== "undefined");
     }),
 );
+
+/** What a person sees of an agent without its database. */
+async function assertShows(agent: AgentProcess, job: string): Promise<void> {
+  const host = await agent.get("/agent/v1/host");
+  assertEquals([host.status, host.headers.get("x-stale")], [200, "database"]);
+  assert(Number(host.headers.get("age")) >= 0);
+  const status = await cli(agent, "status");
+  assertEquals(status.code, 0, status.stderr);
+  assertMatch(
+    status.stdout,
+    /the database does not answer: jobs and leftovers are those of \d+ s ago/,
+  );
+  assertMatch(status.stdout, /jobs +0 queued, 1 running/);
+  const shown = await cli(agent, "job", "get", job);
+  assertEquals(shown.code, 0, shown.stderr);
+  assertMatch(shown.stderr, /The database is away: this is the job of .+ ago/);
+  assertMatch(shown.stdout, /task 4 +done +\S+ s +\*\*\*/);
+  const unknown = await cli(agent, "job", "get", crypto.randomUUID());
+  assertEquals(unknown.code, 1);
+  assertStringIncludes(unknown.stderr, "Cannot reach the database");
+}
 
 /** What a host does without its database, and what it refuses. */
 async function assertHostGoesOn(agent: AgentProcess, workflow: string): Promise<void> {

@@ -11,6 +11,7 @@ import { failurePairs, type JobWhy, readWhy, WHY } from "./why.ts";
 import { ageText, aheadText, type Column, durationText } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
+import { NO_EXTRA_FIELDS } from "../../domain/job/wire.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { maskedJson } from "../../domain/masking.ts";
 import { follow, followedExit, TIMEOUT_FLAG, viewFor } from "../follow/follow.ts";
@@ -166,13 +167,26 @@ const GET: Command = {
       printer.document(sent.body);
       return EXIT.ok;
     }
-    const why = await readWhy(call, uuid);
+    const staleAge = sent.headers.get("x-stale") === null ? undefined : sent.headers.get("age");
+    const why = staleAge === undefined ? await readWhy(call, uuid) : unreadWhy(sent.body);
     const job = readJob(sent.body, why.secrets);
+    if (staleAge !== undefined) {
+      const age = durationText(Number(staleAge));
+      printer.note(`The database is away: this is the job of ${age} ago, its values hidden`);
+    }
     if (printer.json) printer.document(job.raw);
     else showJob(call, job, why);
     return EXIT.ok;
   },
 };
+
+/** Which values are secret is known to the database alone: without it all are, besides the agent's own fields. */
+function unreadWhy(body: unknown): JobWhy {
+  const job = readObject(body, "the job");
+  const params = isJsonObject(job.params) ? Object.keys(job.params) : [];
+  const set = Object.keys(job).filter((name) => !NO_EXTRA_FIELDS.has(name));
+  return { summary: {}, secrets: new Set([...params, ...set, "result"]), hints: [] };
+}
 
 /** Prints a job for people; JSON is printed elsewhere. */
 function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy): void {

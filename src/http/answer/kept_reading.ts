@@ -1,7 +1,7 @@
 // Cached readings of slow or expensive sources. Each has a deadline, is kept for a while, and never runs
 // twice at once, so callers cannot overload the source.
 
-import { messageOf } from "../../domain/error.ts";
+import { messageOf, whileThere } from "../../domain/error.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 
 /** The value of a reading, or the error. */
@@ -90,4 +90,26 @@ async function bounded<T>(
 
 function noAnswer(deadlineMs: number): string {
   return `no answer within ${deadlineMs} ms`;
+}
+
+/** What was read of the store: now, or so long ago, as its database is away; null when it was not read before. */
+export interface KeptRead<T> {
+  readonly value: T | null;
+  readonly staleMs?: number;
+}
+
+/** Keeps what was read last of each kind for the time in which the database is away. */
+export function openKeptReads<T>(
+  nowMs: () => number,
+): (kind: string, read: () => Promise<T>) => Promise<KeptRead<T>> {
+  const last = new Map<string, { readonly value: T; readonly atMs: number }>();
+  return async (kind, read) => {
+    const value = await whileThere(read());
+    if (value === undefined) {
+      const kept = last.get(kind);
+      return { value: kept?.value ?? null, staleMs: kept === undefined ? 0 : nowMs() - kept.atMs };
+    }
+    last.set(kind, { value, atMs: nowMs() });
+    return { value };
+  };
 }

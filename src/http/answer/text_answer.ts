@@ -91,10 +91,7 @@ export async function answerText(
   options: Omit<AnswerOptions, "bytes" | "small"> & { readonly shown: Shown },
 ): Promise<Response> {
   const length = options.shown === textBytes ? { bytes: text.bytes } : {};
-  if (text.staleMs !== undefined) {
-    c.header("age", String(Math.round(text.staleMs / MS_PER_SECOND)));
-    nameStale(c);
-  }
+  nameAge(c, text.staleMs);
   const small = text.bytes <= SMALL_ANSWER_BYTES;
   try {
     return await answerPieces(c, piecesOf(options.shown(text)), { ...options, ...length, small });
@@ -108,6 +105,13 @@ export async function answerText(
 /** Says that the database is away, and that the answer is what is known without it. */
 export function nameStale(c: Context<HttpEnv>): void {
   c.header("x-stale", "database");
+}
+
+/** The same of an answer that was true so long ago; nothing for one that is true. */
+export function nameAge(c: Context<HttpEnv>, staleMs: number | undefined): void {
+  if (staleMs === undefined) return;
+  c.header("age", String(Math.round(staleMs / MS_PER_SECOND)));
+  nameStale(c);
 }
 
 /** The bytes of a text. Its parts are closed, even if not all are read. */

@@ -45,7 +45,8 @@ import type { Execution } from "../../domain/job/state.ts";
 import { SUMMARY_FIELDS, summaryOnWire } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { DEFAULT_POLICY, type Policy, policyOnWire } from "../../domain/policy.ts";
-import type { KeptReading } from "../answer/kept_reading.ts";
+import { type KeptRead, type KeptReading, openKeptReads } from "../answer/kept_reading.ts";
+import { nameAge } from "../answer/text_answer.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
@@ -114,7 +115,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
     total: COUNT,
     busy: COUNT,
   }),
-  jobs: whole("Unfinished jobs, and those that failed.", {
+  jobs: orNull(whole("Unfinished jobs, and those that failed.", {
     queued: COUNT,
     running: COUNT,
     waiting: COUNT,
@@ -123,7 +124,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
       description: "Failed in the last 24 hours, counted from the full hour before.",
     },
     last_failed: { ...listOf(FAILED_JOB), description: "The newest 5." },
-  }),
+  })),
   ...READINGS,
   brands: { ...listOf(TEXT), description: "Brands that the policy allows." },
   policy: POLICY,
@@ -143,7 +144,12 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
     bytes: BYTES,
     free_bytes: { ...COUNT, description: "Empty space in it, which is used first." },
   }),
-  leftovers: { ...COUNT, description: "Machines of failed jobs that are not yet removed." },
+  leftovers: {
+    ...NULLABLE_COUNT,
+    description:
+      "Machines of failed jobs that are not yet removed; null as `jobs` while a shared database is away and " +
+      "they were not read before.",
+  },
   settings_waiting: {
     ...listOf(TEXT),
     description: "Settings whose new value waits for a restart.",
@@ -177,15 +183,33 @@ export interface HostSources extends Pick<HttpContext, "store" | "now" | "hostUu
 /** The route of the host's page. @see docs/operations.md, The host at a glance */
 export function hostRoutes(sources: HostSources): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
+  const readKept = openKeptReads<Stored>(() => performance.now());
   app.get("/agent/v1/host", async (c) => {
     c.header("cache-control", "no-store");
-    return c.json(await pageOf(c, sources));
+    // Callers who may not see params get other texts.
+    const kind = seesSecrets(c.get("caller")) ? "whole" : "masked";
+    const kept = await readKept(kind, () => storedOf(c, sources));
+    nameAge(c, kept.staleMs);
+    return c.json(await pageOf(sources, kept));
   });
   return app;
 }
 
-async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPage> {
+/** What only the store says of the host. */
+type Stored = Pick<HostPage, "jobs" | "leftovers">;
+
+async function storedOf(c: Context<HttpEnv>, sources: HostSources): Promise<Stored> {
+  const { store: { machineClaims }, hostUuid, now } = sources;
+  const [jobs, left] = await Promise.all([
+    jobsOf(c, sources, now()),
+    machineClaims.left({ host_uuid: hostUuid, limit: PAGE_MAX }),
+  ]);
+  return { jobs, leftovers: left.length };
+}
+
+async function pageOf(sources: HostSources, kept: KeptRead<Stored>): Promise<HostPage> {
   const { store, now, readings } = sources;
+  const { jobs, leftovers } = kept.value ?? { jobs: null, leftovers: null };
   const at = now();
   const [facts, readiness, system, pool, networks, machines, walls, disk] = await Promise.all([
     sources.facts(),
@@ -197,11 +221,9 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPa
     readings.walls(),
     readings.disk(),
   ]);
-  const [jobs, sync, cacheBytes, left, measures] = await Promise.all([
-    jobsOf(c, sources, at),
+  const [sync, cacheBytes, measures] = await Promise.all([
     store.index.lastSync(),
     store.media.bytes(),
-    store.machineClaims.left({ host_uuid: sources.hostUuid, limit: PAGE_MAX }),
     store.measures.read(),
   ]);
   const waiting = sources.settingsWaiting();
@@ -210,9 +232,10 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPa
     ...facts,
     time: at,
     warnings: [
+      ...awayWarnings(kept),
       ...readinessWarnings(readiness, facts.name),
       ...readingWarnings(read),
-      ...leftoverWarnings(left.length),
+      ...leftoverWarnings(leftovers ?? 0),
       ...settingWarnings(waiting),
     ],
     slots: { ...sources.slots() },
@@ -223,7 +246,7 @@ async function pageOf(c: Context<HttpEnv>, sources: HostSources): Promise<HostPa
     index: indexOnWire(sources, sync, at),
     cache: { bytes: cacheBytes, max_bytes: sources.cacheBytesMax },
     store: { bytes: measures.file_bytes, free_bytes: measures.free_bytes },
-    leftovers: left.length,
+    leftovers,
     settings_waiting: [...waiting],
   };
 }
@@ -329,6 +352,15 @@ function readingWarnings(read: Readings): Warning[] {
     ? [warning("walls_open", wallsText(walls.value ?? []), "zonewright doctor --run guests")]
     : [];
   return [...unread, ...low, ...openWalls];
+}
+
+function awayWarnings({ value, staleMs }: KeptRead<Stored>): Warning[] {
+  if (staleMs === undefined) return [];
+  const known = value === null
+    ? "not known"
+    : `those of ${Math.round(staleMs / MS_PER_SECOND)} s ago`;
+  const words = `the database does not answer: jobs and leftovers are ${known}`;
+  return [warning("database_away", words, "zonewright doctor --run database")];
 }
 
 function leftoverWarnings(count: number): Warning[] {

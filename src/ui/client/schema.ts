@@ -132,7 +132,7 @@ export interface Schemas {
         } | null;
         readonly finished_at: string | null;
       })[];
-    };
+    } | null;
     readonly system: {
       readonly read_at: string;
       readonly error: string | null;
@@ -209,7 +209,7 @@ export interface Schemas {
       readonly bytes: number;
       readonly free_bytes: number;
     };
-    readonly leftovers: number;
+    readonly leftovers: number | null;
     readonly settings_waiting: readonly (string)[];
   };
   readonly HourlyStats: {
