@@ -101,7 +101,7 @@ Deno.test("readConfig() reads what a host runs of a shared store, and refuses it
       /"nightly@sha256:5d5d" is not the name of a workflow/,
     ],
     ['allow_workflow = [""]', /"" is not the name of a workflow/],
-    ['allow_caller = ["ops"]', /"ops" is no caller: expected token:NAME, socket/],
+    ['allow_caller = ["ops"]', /"ops" is not a caller: expected token:NAME, socket/],
   ];
   for (const [line, words] of refused) assertMatch(problem(file(line)), words);
 });

@@ -9,7 +9,7 @@ import { claimJobs, holdJobs, readyJobs } from "../../src/store/postgres/job/cla
 import { TASK_ENDS } from "../../src/store/postgres/job/changes.ts";
 import { makeJobs, type Placing } from "../../src/store/postgres/job/making.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
-import { queueFor } from "../../src/store/postgres/job/place.ts";
+import { queueFor } from "../../src/store/postgres/job/queue.ts";
 import type { BoundValue } from "../../src/store/postgres/server.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";

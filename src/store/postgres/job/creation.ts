@@ -40,7 +40,7 @@ import {
   usedKeys,
 } from "./making.ts";
 import { lockState } from "./moves.ts";
-import type { PlaceHosts } from "./place.ts";
+import type { PlaceHosts } from "./queue.ts";
 import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { Lives } from "../statements.ts";
 import type { JobCreation } from "../../columns.ts";

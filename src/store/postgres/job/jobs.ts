@@ -10,7 +10,7 @@ import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { Changed } from "../server.ts";
 import { queuedWord } from "../notices.ts";
-import { type JobQueue, type PlaceHosts, queueFor } from "./place.ts";
+import { type JobQueue, type PlaceHosts, queueFor } from "./queue.ts";
 import {
   definitionFor,
   insertResults,

@@ -18,7 +18,7 @@ import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { countUnfinished } from "./counts.ts";
 import { type InsertedJob, insertJobs, writtenBefore } from "./jobs.ts";
-import type { PlaceHosts } from "./place.ts";
+import type { PlaceHosts } from "./queue.ts";
 
 /** Where locks and targets are judged, among the advisory locks of the database. */
 const JUDGING = 8_780_002;
