@@ -11,7 +11,7 @@ import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
-import type { GuestUser } from "../sandbox/guest_command.ts";
+import type { FindTools, GuestUser } from "../sandbox/guest_command.ts";
 
 /** The configured limits, and the hosts allowed for callbacks. */
 interface AgentLimits extends LimitValues {
@@ -27,7 +27,7 @@ export function agentLimits({ limits, callback_host }: Config): AgentLimits {
 export type Emit = (event: OwnEvent) => Promise<void>;
 
 /** The shared context before the decoders are open. */
-export type BareContext = Omit<AgentContext, "decoders" | "sources" | "user">;
+export type BareContext = Omit<AgentContext, "decoders" | "findTools" | "sources" | "user">;
 
 /** The parts of a running agent that most of its rooms need. */
 export interface AgentContext {
@@ -45,6 +45,8 @@ export interface AgentContext {
   readonly opened: (name: string, close: () => void | Promise<void>) => void;
   /** The processes that read bytes from outside. */
   readonly decoders: Decoders;
+  /** The tools that start both kinds of processes behind walls, looked for once: trying unshare starts a process. */
+  readonly findTools: FindTools;
   /** Checks of task sources, made by decoders. */
   readonly sources: SourceChecks;
   /** The user of guests and decoders; the agent's own unless given. */

@@ -18,6 +18,7 @@ import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
 import type { JobDeps } from "../runner/running_job.ts";
 import { openGuestWatch } from "../sandbox/keeper.ts";
+import { findGuestTools, type FindTools } from "../sandbox/guest_command.ts";
 import { openGuestOwners } from "../sandbox/process.ts";
 import { type GuestPool, openPool } from "../sandbox/pool.ts";
 import { type Perform, runTask, type TaskRun } from "../sandbox/run_task.ts";
@@ -115,6 +116,7 @@ export function openGuests(context: AgentContext, state: StateDir): Promise<Gues
     limits,
     freshRealm: config.fresh_realm.value,
     checkSource: context.sources.runnable,
+    findTools: context.findTools,
     ...(user === undefined ? {} : { user }),
     ...(listening === undefined ? {} : { spareAfter: listening }),
   });
@@ -179,9 +181,12 @@ export async function withDecoders(
   const place = { self, os: Deno.build.os, root: Deno.uid() === 0, log };
   const user = await findGuestUser(config.guest_user.value, place);
   const shared = user === undefined ? {} : { user };
+  let found: ReturnType<FindTools> | undefined;
+  const findTools = () => found ??= findGuestTools();
   const decoders = openDecoders({
     self,
     log,
+    findTools,
     slots: config.slots.value,
     ...shared,
     ...(stateDir === undefined ? {} : { stateDir }),
@@ -189,7 +194,7 @@ export async function withDecoders(
   });
   if (meters !== undefined) meters.now.decoders = () => decoders.pids().length;
   opened("decoders", () => decoders.close());
-  return { ...context, decoders, sources: openSourceChecks(decoders), ...shared };
+  return { ...context, decoders, findTools, sources: openSourceChecks(decoders), ...shared };
 }
 
 // The operator's policy: one object for requests and tasks, updated when the configuration is read

@@ -14,6 +14,7 @@ import {
   decoderCommand,
   decodersMax,
   findGuestTools,
+  type FindTools,
   type GuestUser,
   type WalledCommand,
 } from "../sandbox/guest_command.ts";
@@ -84,6 +85,8 @@ export interface DecodersPlace {
   /** Guests of the same user, which count against the same process limit. */
   readonly slots?: number;
   readonly counts?: DecoderCounts;
+  /** Looks for the tools that start decoders; see findGuestTools(). */
+  readonly findTools?: FindTools;
   /** The state folder of an agent. */
   readonly stateDir?: string;
 }
@@ -300,11 +303,11 @@ interface Walls {
 }
 
 async function openWalls(
-  { self, log, user, slots = 0, stateDir }: DecodersPlace,
+  { self, log, user, slots = 0, stateDir, findTools = findGuestTools }: DecodersPlace,
 ): Promise<Walls> {
   const root = Deno.uid() === 0;
   // The guest pool logs the missing tools.
-  const { tools } = await findGuestTools({ os: Deno.build.os, root });
+  const { tools } = await findTools();
   const place = { tools, root, slots };
   const command = decoderCommand(self, user === undefined ? place : { ...place, user });
   const folder = stateDir === undefined ? undefined : join(stateDir, "kept-decoders");

@@ -104,6 +104,9 @@ function denoOptions(heapMib: number): string[] {
 /** The system that the agent runs on. */
 export type HostSystem = typeof Deno.build.os;
 
+/** The tools of this system, and the names of those missing. */
+export type FindTools = typeof findGuestTools;
+
 /** Absolute paths of the programs that start guests, and of the one that reads their memory use. */
 interface GuestTools {
   /** Linux: a separate, empty network. */

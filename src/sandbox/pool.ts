@@ -14,6 +14,7 @@ import type { SelfCommand } from "../runtime/executable.ts";
 import type { Log } from "../metrics/log.ts";
 import {
   findGuestTools,
+  type FindTools,
   type GuestCommand,
   guestCommand,
   type GuestUser,
@@ -64,6 +65,8 @@ export interface PoolOptions {
   readonly messageArrivalMs?: number;
   /** Until it settles guests are started for tasks that wait, but none ahead of need. */
   readonly spareAfter?: Promise<void>;
+  /** Looks for the tools that start guests; see findGuestTools(). */
+  readonly findTools?: FindTools;
   /** Executions after which a guest is replaced. */
   readonly runsPerGuestMax?: number;
   /** Time without a task after which used guests are replaced one by one, milliseconds. */
@@ -116,7 +119,8 @@ const START_FAILURES_MAX = 3;
  */
 export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const root = Deno.uid() === 0;
-  const { tools, missing } = await findGuestTools({ os: Deno.build.os, root });
+  const { findTools = findGuestTools } = options;
+  const { tools, missing } = await findTools();
   if (missing.length > 0) {
     options.log.warn("guests run without some limits of the system", {
       without: withoutWords(missing),
