@@ -123,6 +123,26 @@ Deno.test("sqlite: four dozen writes that may wait are committed, and those that
     assertEquals((await Promise.all(holds)).flat(), jobs.map(({ uuid }) => uuid));
   }));
 
+Deno.test("sqlite: a job that was just made begins as the file has it, and not once it is canceled", () =>
+  withFolder(async (folder) => {
+    const open = () => openSqliteStore(`${folder}/store.db`, { now: () => T0 });
+    const ready = (store: Store) => store.jobs.ready(lifeOf(RUNNER), 3, new Set());
+    const store = await open();
+    await create(store, jobOf(1));
+    // Reads the definition that they share.
+    await claimJobs(store, RUNNER, 1);
+    const params = { text: "é", list: [1.5, null, { deep: true }] };
+    await create(store, jobOf(2, { target: "/two", params }));
+    const canceled = await create(store, jobOf(3));
+    await create(store, jobOf(4, { callback_url: "http://127.0.0.1/", requested_params: {} }));
+    await store.jobs.cancel(canceled.uuid);
+    const made = await ready(store);
+    await store.close();
+    const again = await open();
+    assertEquals([made, made.jobs.length], [await ready(again), 2]);
+    await again.close();
+  }));
+
 Deno.test("sqlite: a write is answered, and shown to readers, after its commit", async () => {
   await withFolder(async (folder) => {
     let durable = 0;

@@ -3,6 +3,8 @@
 
 import { type BindValue, Database, type Row, type Statement } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
+import type { JobUuid } from "../../domain/id.ts";
+import type { Job } from "../../domain/job/job.ts";
 import {
   type ConnectionWatch,
   GroupCommit,
@@ -43,6 +45,8 @@ export class Connection {
   #claimable = false;
   /** What the present transaction changes in the counters. */
   readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
+  /** The latest jobs that were made and not moved since: most of them begin at once. */
+  readonly fresh = new Map<JobUuid, Job>();
   /** Readers of rows that are sent in parts. */
   readonly readers = new RowReaders();
   #open = true;
@@ -74,6 +78,7 @@ export class Connection {
       written: () => this.counters.write(),
       undone: () => {
         this.#kept.clear();
+        this.fresh.clear();
         this.counters.drop();
       },
       committed: () => {

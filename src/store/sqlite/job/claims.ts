@@ -17,6 +17,8 @@ import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import {
+  AHEAD_LISTS,
+  type AheadList,
   forgetAhead,
   KEPT_AHEAD,
   noteOverdue,
@@ -59,6 +61,7 @@ function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instan
   if (row === undefined) {
     throw new Error(`Cannot claim job ${ready.id}: it changed after it was read`);
   }
+  db.fresh.delete(row.uuid);
   traceMove(db, row, standingOf(ready), move, now);
   return jobFromRow(db, row);
 }
@@ -91,7 +94,7 @@ export function readyJobs(
   const jobs: Job[] = [];
   let bytes = 0;
   // Jobs that have just become due get their turn with the next claim.
-  for (const list of LISTS) {
+  for (const list of AHEAD_LISTS) {
     const { rows, whole } = readAhead(db, list, limit + passedOver.size + 1);
     for (let at = 0; at < rows.length; at++) {
       const { id, uuid, claimable_at = now } = rows[at] as DueRow;
@@ -99,6 +102,11 @@ export function readyJobs(
       if (passedOver.has(uuid)) continue;
       if (list === "delayed") noteOverdue(db);
       if (jobs.length >= limit) return { jobs, due: { kind: "ready" } };
+      const fresh = db.fresh.get(uuid);
+      if (fresh !== undefined) {
+        jobs.push({ ...fresh, ...claimOf(fresh, life.runner_id, now) });
+        continue;
+      }
       const row = selectClaimable(db, id);
       if (row === undefined) {
         // It was claimed or canceled since.
@@ -111,7 +119,7 @@ export function readyJobs(
     }
     if (whole) continue;
     // Of what is read now, none has been claimed: it is enough.
-    forgetAhead(db);
+    forgetAhead(db, list);
     return readyJobs(db, life, limit, passedOver, now);
   }
   return { jobs, due: { kind: "none" } };
@@ -122,7 +130,6 @@ const AHEAD = {
   delayed: `SELECT id, uuid, claimable_at FROM jobs
     WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
 };
-const LISTS = ["turns", "delayed"] as const;
 /** Jobs that are read together. */
 const READ_AHEAD = 64;
 
@@ -134,7 +141,7 @@ interface Ahead {
 }
 
 /** At least `wanted` jobs, if there are as many. They are kept until another job may be claimed. */
-function readAhead(db: Connection, list: typeof LISTS[number], wanted: number): Ahead {
+function readAhead(db: Connection, list: AheadList, wanted: number): Ahead {
   const read = () =>
     db.kept(KEPT_AHEAD, list, () => {
       const limit = Math.max(wanted, READ_AHEAD);
@@ -143,7 +150,7 @@ function readAhead(db: Connection, list: typeof LISTS[number], wanted: number): 
     });
   const kept = read();
   if (kept.whole || kept.rows.length >= wanted) return kept;
-  forgetAhead(db);
+  forgetAhead(db, list);
   return read();
 }
 
@@ -162,17 +169,26 @@ interface ClaimRow extends JobRow {
 }
 
 function claimedJob(db: Connection, row: ClaimRow, runner_id: RunnerId, now: Instant): Job {
-  const move = moveOf(standingOf(row), { kind: "claim" });
-  const claim = {
+  const claim = claimOf(row, runner_id, now);
+  return jobFromRow(db, row, { claim, fresh: row.result_bytes === 0 });
+}
+
+/** What a claim will write of a job. */
+function claimOf(
+  job: Omit<ReadyRow, "id"> & Pick<Job, "started_at">,
+  runner_id: RunnerId,
+  now: Instant,
+) {
+  const move = moveOf(standingOf(job), { kind: "claim" });
+  return {
     execution: executionOf(move.to),
     runner_id,
-    lease: row.lease + 1,
+    lease: job.lease + 1,
     claimable_at: null,
-    starts: startsAfter(move, row.starts),
-    started_at: row.started_at ?? now,
+    starts: startsAfter(move, job.starts),
+    started_at: job.started_at ?? now,
     elapsed_at: now,
   };
-  return jobFromRow(db, row, { claim, fresh: row.result_bytes === 0 });
 }
 
 /**
@@ -220,6 +236,7 @@ function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): bool
 /** A job that readyJobs() returned was claimed. */
 export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instant): void {
   const { uuid, phase, elapsed_at } = job;
+  db.fresh.delete(uuid);
   leaveAhead(db, uuid);
   const queued: Standing = { state: phase === "oncancel" ? "undo_queued" : "queued", phase };
   const move = moveOf(queued, { kind: "claim" });
@@ -228,7 +245,7 @@ export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instan
 
 /** Forgets one job that was read ahead. */
 function leaveAhead(db: Connection, uuid: JobUuid): void {
-  for (const list of LISTS) {
+  for (const list of AHEAD_LISTS) {
     const rows = db.keptAlready<Ahead>(KEPT_AHEAD, list)?.rows ?? [];
     const at = rows.findIndex((row) => row.uuid === uuid);
     if (at !== -1) return void rows.splice(at, 1);

@@ -7,7 +7,7 @@ import { CREATED, type Execution, executionOf } from "../../../domain/job/state.
 import type { NoHost } from "../../host_store.ts";
 import type { Connection } from "../connection.ts";
 import { ownHost } from "../host_rows.ts";
-import { definitionAt, definitionFor, insertResult, jobFromRow } from "./rows.ts";
+import { definitionAt, definitionFor, insertResult, jobFromRow, keptDefinition } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";
 import { becomesClaimable, nextTurn } from "./turns.ts";
@@ -18,6 +18,10 @@ import {
   type JobDefinition,
   type JobRow,
 } from "../../columns.ts";
+
+/** Jobs that are kept in memory until they are claimed, and how many characters of params each may have. */
+const FRESH_MAX = 256;
+const FRESH_CHARS_MAX = 1024;
 
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
@@ -32,7 +36,8 @@ export function insertJob(
   const definition = definitionFor(db, job.workflow);
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
-  if (!ready) becomesClaimable(db);
+  const params = JSON.stringify(job.params);
+  if (!ready) becomesClaimable(db, "delayed");
   const inserted = db.row<{ id: number }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
@@ -48,7 +53,7 @@ export function insertJob(
     execAfter,
     ready ? nextTurn(db, job.workflow.uuid) : null,
     job.target,
-    JSON.stringify(job.params),
+    params,
     paramsSha256,
     job.locks ?? null,
     job.callback_url ?? null,
@@ -63,7 +68,18 @@ export function insertJob(
   const { id } = inserted;
   traceCreated(db, { id, definition_id: definition, created_at: now });
   insertFirstResults(db, id, job);
-  return { kind: "created", job: { ...queuedJob(db, job, now), ...definitionAt(job.workflow) } };
+  const queued = queuedJob(db, job, now);
+  const small = params.length <= FRESH_CHARS_MAX && job.chain_results === undefined;
+  if (ready && small) keepFresh(db, queued, definition);
+  return { kind: "created", job: { ...queued, ...definitionAt(job.workflow) } };
+}
+
+/** Keeps a job in memory, unless its definition is too large to be cached. */
+function keepFresh(db: Connection, job: Omit<Job, keyof JobDefinition>, definition: number): void {
+  const kept = keptDefinition(db, definition);
+  if (kept === undefined) return;
+  if (db.fresh.size >= FRESH_MAX) db.fresh.clear();
+  db.fresh.set(job.uuid, { ...job, ...kept });
 }
 
 /** The host that the params of a new job name, when it is not that of the store; a free job may name any. */

@@ -40,6 +40,7 @@ export function writeMove(
   error: string | null = null,
 ): void {
   const claimable = isClaimable(move.to);
+  db.fresh.delete(row.uuid);
   const written = db.row<TracedRow>(
     `UPDATE jobs
         SET execution = ?6, phase = ?7, runner_id = CASE WHEN ?8 THEN runner_id END,

@@ -113,9 +113,16 @@ export function secretNamesOf(db: Connection, id: number): ReadonlySet<string> {
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
 }
 
+const KEPT_DEFINITION = "definition";
+
+/** The definition of a job, if a job of it was read lately. */
+export function keptDefinition(db: Connection, id: number): JobDefinition | undefined {
+  return db.keptAlready(KEPT_DEFINITION, id);
+}
+
 /** The definition of a job. */
 export function definitionOf(db: Connection, id: number): JobDefinition {
-  return db.kept("definition", id, () => {
+  return db.kept(KEPT_DEFINITION, id, () => {
     const row = db.row<DefinitionRow>(
       "SELECT name, chars, chain, onerror, oncancel, timeout FROM definitions WHERE id = ?",
       id,

@@ -145,6 +145,7 @@ interface Statements {
   /** SQL for the bytes of a job in this variant. */
   readonly bytes: string;
   readonly pieces: ReturnType<typeof piecesOf>;
+  /** One job by its uuid, its text unless it is large. */
   readonly one: string;
   readonly listed: string;
 }
@@ -155,12 +156,15 @@ const LISTED = "json_each(?2) AS listed CROSS JOIN jobs AS j ON j.id = listed.va
 
 function statementsOf(showing: ShownAs): Statements {
   const pieces = piecesOf(showing);
+  const bytes = showsExtra(showing) ? BYTES_WITH_EXTRA : BYTES;
   const whole = `concat(${pieces.map(([sql]) => sql).join(", ")})`;
   return {
-    bytes: showsExtra(showing) ? BYTES_WITH_EXTRA : BYTES,
+    bytes,
     pieces,
-    one: `SELECT j.id, ${SECRETS} AS secrets, CAST(${whole} AS BLOB) AS text
-            FROM ${JOBS} WHERE j.id = ?2`,
+    one: `SELECT j.id, ${SECRETS} AS secrets,
+                 CASE WHEN sized.bytes <= ${PART_BYTES} THEN CAST(${whole} AS BLOB) END AS text
+            FROM (SELECT id, ${bytes} AS bytes FROM jobs WHERE uuid = ?2) AS sized
+            JOIN jobs AS j ON j.id = sized.id JOIN definitions AS d ON d.id = j.definition_id`,
     listed: showing.apart
       ? `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`
       : `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets FROM ${LISTED}`,
@@ -186,18 +190,13 @@ export function jobText(
   uuid: JobUuid,
   showing: Showing,
 ): StoredText | undefined {
-  const found = db.row<{ id: number; bytes: number }>(
-    `SELECT id, ${statementsFor(showing).bytes} AS bytes FROM jobs WHERE uuid = ?`,
-    uuid,
-  );
-  if (found === undefined) return undefined;
-  if (found.bytes > PART_BYTES) return largeText(db, found.id, showing);
-  const row = db.row<{ text: Uint8Array; secrets: string | null }>(
+  const row = db.row<{ id: number; text: Uint8Array | null; secrets: string | null }>(
     statementsFor(showing).one,
     showing.now,
-    found.id,
+    uuid,
   );
-  return row === undefined ? undefined : readText(row.text, row.secrets);
+  if (row === undefined) return undefined;
+  return row.text === null ? largeText(db, row.id, showing) : readText(row.text, row.secrets);
 }
 
 /**

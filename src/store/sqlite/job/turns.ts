@@ -14,13 +14,16 @@ import type { Connection } from "../connection.ts";
 
 /** Cache key of the jobs that were read ahead of their claims. */
 export const KEPT_AHEAD = "ahead";
+/** The lists of them: those that have a turn, and those that are delayed. */
+export const AHEAD_LISTS = ["turns", "delayed"] as const;
+export type AheadList = typeof AHEAD_LISTS[number];
 
 /**
  * The turn of a job of this workflow that becomes ready now. Never the very first turn: jobs that are
  * requeued as fast as they are claimed would starve the ones waiting there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
-  becomesClaimable(db);
+  becomesClaimable(db, "turns");
   const row = db.row<{ turn: number }>(
     `SELECT coalesce(
        (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ? AND turn IS NOT NULL),
@@ -32,15 +35,14 @@ export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
 }
 
 /** Call when a job may be claimed from now on, or from an instant on. */
-export function becomesClaimable(db: Connection): void {
-  forgetAhead(db);
+export function becomesClaimable(db: Connection, list: AheadList): void {
+  forgetAhead(db, list);
   db.becameClaimable();
 }
 
 /** Forgets the jobs that were read ahead: another one may come before them. */
-export function forgetAhead(db: Connection): void {
-  db.forget(KEPT_AHEAD, "turns");
-  db.forget(KEPT_AHEAD, "delayed");
+export function forgetAhead(db: Connection, list: AheadList): void {
+  db.forget(KEPT_AHEAD, list);
 }
 
 const KEPT_OVERDUE = "overdue";
@@ -64,6 +66,7 @@ export function readyDelayedJobs(db: Connection, now: Instant): void {
       WHERE claimable_at <= ? AND turn IS NULL ORDER BY claimable_at, id LIMIT ${READY_MAX}`,
     now,
   );
+  if (due.length > 0) forgetAhead(db, "delayed");
   const next = new Map<WorkflowUuid, number>();
   for (const { id, workflow_uuid } of due) {
     const turn = next.get(workflow_uuid) ?? nextTurn(db, workflow_uuid);
