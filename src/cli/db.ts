@@ -39,7 +39,12 @@ const BACKUP: Command = {
   ],
   shared: "output",
   async run(call) {
-    const to = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
+    const [file = ""] = call.args.operands;
+    // It is synced before it gets its name, and has none on standard output.
+    if (file === "-") {
+      throw usageError("a backup is not written to standard output: expected a file");
+    }
+    const to = resolve(call.terminal.cwd, file);
     const report = await backupState(await stateDirOf(call), to);
     if (call.printer.json) call.printer.document(report);
     else {
@@ -196,6 +201,11 @@ const MOVE: Command = {
       const deed = back ? "moved back" : "moved";
       call.printer.data(`${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims`);
       if (passed > 0) call.printer.note(`${passed} were there already`);
+      if (back) {
+        call.printer.note(
+          "The host is still registered there: `zonewright host forget` at another agent ends that",
+        );
+      }
     }
     return EXIT.ok;
   },

@@ -2,7 +2,7 @@
 // starts. runner.ts claims.
 
 import type { JobUuid } from "../domain/id.ts";
-import { AgentError, isAway } from "../domain/error.ts";
+import { AgentError, isAway, messageOf } from "../domain/error.ts";
 import { notBefore } from "../domain/instant.ts";
 import {
   errorLine,
@@ -58,12 +58,11 @@ export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJ
     if (reason !== "drain") stops.task.abort();
     if (reason === "shutdown" || reason === "lost") stops.undo.abort();
   };
-  const { signal } = stops.lost;
   return {
     uuid: job.uuid,
     free: isFree(job.props),
     get lost() {
-      return signal.aborted;
+      return stops.lost.signal.aborted;
     },
     hold: () => run.hold(),
     stop,
@@ -365,15 +364,18 @@ class JobRun {
     return await this.#insist(writeOwn, failure);
   }
 
-  /** Repeats a call while it fails so; undefined when the agent stops first. */
+  /** Repeats a call while it fails so, and says each reason once; undefined when the agent stops first. */
   async #insist<T>(call: () => Promise<T>, failure: string, so = (_error: unknown) => true) {
+    let said: string | undefined;
     return await untilDone(call, {
       firstMs: WRITE_AGAIN_FIRST_MS,
       longestMs: WRITE_AGAIN_LONGEST_MS,
       signal: this.#stops.shutdown.signal,
       onFailure: (error) => {
         if (!so(error)) throw error;
-        this.#deps.log.error(failure, { job_uuid: this.#job.uuid, error });
+        const fields = { job_uuid: this.#job.uuid, error };
+        if (messageOf(error) !== said) this.#deps.log.error(failure, fields);
+        said = messageOf(error);
       },
     });
   }

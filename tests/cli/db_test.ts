@@ -55,6 +55,14 @@ Deno.test("a check of a file that is no database fails and says so", () =>
     assert(stderr.startsWith("zonewright: Cannot "), stderr);
   }));
 
+Deno.test("a backup to standard output is a usage error, and makes no file of that name", () =>
+  withFolder(async (folder) => {
+    const { code, stderr } = await runProgram(programOfRun(), ["db", "backup", "-"], folder);
+    assertEquals(code, 2, stderr);
+    assertStringIncludes(stderr, "a backup is not written to standard output");
+    assertEquals([...Deno.readDirSync(folder)], []);
+  }));
+
 Deno.test("a prune without an age, or with one that cannot be read, is a usage error", async () => {
   for (const words of [[], ["--older-than", "soon"]]) {
     const { code } = await runProgram(programOfRun(), ["db", "prune", ...words, "--yes"]);

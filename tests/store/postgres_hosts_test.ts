@@ -174,7 +174,7 @@ fleetTest(
 
     const outcome = await at(other, GONE).hosts.forget(ONE);
     assert(outcome.kind === "forgotten");
-    assertEquals([outcome.failed_jobs, outcome.host.state], [5, "forgotten"]);
+    assertEquals([outcome.failed_jobs, outcome.host.state], [4, "forgotten"]);
     const executions = await Promise.all(
       [1, 2, 3, 4, 5, 6].map(async (n) => (await present(other, uuidOf<JobUuid>(n))).execution),
     );

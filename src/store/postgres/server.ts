@@ -178,7 +178,12 @@ export function named(error: unknown): unknown {
 /** The error for a caller whom the server does not answer. */
 export function away(cause: unknown): AgentError {
   if (cause instanceof AgentError) return cause;
-  return overloaded(`Cannot reach the database: ${messageOf(cause)}`, cause);
+  // The driver names the call alone: connect ENOENT /run/postgresql/.s.PGSQL.5432
+  const [, socket] = /^connect ENOENT (.+)$/.exec(messageOf(cause)) ?? [];
+  const words = socket === undefined
+    ? messageOf(cause)
+    : `no server listens on the socket ${socket}`;
+  return overloaded(`Cannot reach the database: ${words}`, cause);
 }
 
 /**

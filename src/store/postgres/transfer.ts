@@ -10,6 +10,7 @@ import {
   type TransferRow,
   type TransferRows,
 } from "../sqlite/transfer_rows.ts";
+import { HOLDS_TARGET } from "../columns.ts";
 import { SharedDatabase, type Transaction } from "./connection.ts";
 import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";
 import type { BoundValue, ServerOptions } from "./server.ts";
@@ -221,9 +222,12 @@ async function insertJob(
 
 /** Refuses a job beside an equal one of another host, in words. */
 async function requireAlone(tx: Transaction, row: TransferRow): Promise<void> {
-  if (row.finished_at !== null) return;
+  // One that is canceled has its target until its oncancel chain is done.
+  const isUndoing = row.execution === "canceled" &&
+    (row.runner_id !== null || row.claimable_at !== null);
+  if (row.finished_at !== null && !isUndoing) return;
   const other = await tx.row<{ uuid: string }>(
-    `SELECT uuid FROM jobs WHERE uuid <> $1 AND finished_at IS NULL
+    `SELECT uuid FROM jobs WHERE uuid <> $1 AND ${HOLDS_TARGET}
         AND (machine_uuid = $2 OR (target = $3 AND params_sha256 = $4)) LIMIT 1`,
     row.uuid ?? null,
     row.machine_uuid ?? null,

@@ -50,7 +50,9 @@ export async function failLostJobs(tx: Transaction, own: string): Promise<LostJo
     own,
     hosts.map(({ uuid }) => uuid),
   );
-  return { found: rows.length, failed: lost.length };
+  // A canceled one stays canceled.
+  const failed = lost.filter(({ execution }) => execution !== "canceled").length;
+  return { found: rows.length, failed };
 }
 
 async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {
