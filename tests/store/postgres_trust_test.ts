@@ -1,6 +1,6 @@
 // What an agent trusts and tells: the server must prove its name by TLS, and the password stays in its file.
 
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
 import { makeCertificate, type Wishes } from "../http/tls_files.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
@@ -158,3 +158,12 @@ postgresTest(
       }
     }),
 );
+
+Deno.test("a socket that is not there is named, in words of our own", async () => {
+  const url = `postgres://agent@localhost/fleet?host=${encodeURIComponent("/nowhere")}`;
+  const error = await assertRejects(() => migrateSharedDatabase({ url, deadlineMs: 5_000 }));
+  assertEquals(
+    (error as Error).message,
+    "Cannot reach the database: no server listens on the socket /nowhere/.s.PGSQL.5432",
+  );
+});
