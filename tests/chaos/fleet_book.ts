@@ -48,6 +48,8 @@ export class FleetBook {
   readonly #acknowledged = new Map<string, number>();
   /** Jobs whose cancel was acknowledged. */
   readonly #canceled = new Set<string>();
+  /** Jobs that may have been canceled without an answer, or ended before. */
+  readonly #unknown = new Set<string>();
   #next = 1;
 
   /** @param hosts those whose agents may be asked at present */
@@ -93,8 +95,8 @@ export class FleetBook {
     this.#acknowledged.set(job, n);
     if (n % CANCEL_EVERY > 0) return;
     const cancel = await this.#ask(`/jobs/${job}/cancel`, {}, `cancel-${n}`);
-    // It had ended before.
-    if (cancel.status === 409) return;
+    // It had ended before, unless a cancel that was not answered stands.
+    if (cancel.status === 409) return void (cancel.asked > 1 && this.#unknown.add(job));
     assertEquals(cancel.status, 200, cancel.text);
     this.#canceled.add(job);
   }
@@ -104,8 +106,10 @@ export class FleetBook {
     path: string,
     body: JsonObject,
     key: string,
-  ): Promise<{ readonly status: number; readonly text: string }> {
+  ): Promise<{ readonly status: number; readonly text: string; readonly asked: number }> {
+    let asked = 0;
     return await until(`an answer to ${path}`, async () => {
+      asked += 1;
       const { agent } = this.#random.pick(this.#hosts());
       const response = await agent.fetch(path, {
         method: "POST",
@@ -115,7 +119,7 @@ export class FleetBook {
       }).catch(() => undefined);
       const text = await response?.text().catch(() => undefined);
       if (response === undefined || text === undefined) return undefined;
-      if (response.status !== 503) return { status: response.status, text };
+      if (response.status !== 503) return { status: response.status, text, asked };
       assert(response.headers.has("retry-after"), text);
       return undefined;
     });
@@ -160,7 +164,8 @@ export class FleetBook {
   }
 
   #checkJob({ job, execution, results }: EndedJob, host: FleetHost): void {
-    const isCanceled = this.#canceled.has(job);
+    const isUnknown = this.#unknown.has(job) && execution === "canceled";
+    const isCanceled = isUnknown || this.#canceled.has(job);
     assertEquals(execution, isCanceled ? "canceled" : "succeeded", job);
     const n = this.#acknowledged.get(job);
     const ended = isCanceled ? CHAIN.chain.slice(0, results.length) : CHAIN.chain;
