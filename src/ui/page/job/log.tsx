@@ -74,7 +74,8 @@ function useEnd(
   last: number | undefined,
 ): (event: Scroll) => void {
   const top = useRef(0);
-  const size = useRef("");
+  // Whether somebody has done something in the box since it had its size.
+  const touched = useRef(false);
   const toEnd = () => {
     if (follows.value && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   };
@@ -84,27 +85,30 @@ function useEnd(
     const { current } = box;
     if (current === null) return;
     const observer = new ResizeObserver(() => {
-      size.current = sizeOf(current);
+      touched.current = false;
       toEnd();
     });
     observer.observe(current);
-    return () => observer.disconnect();
+    const touch = () => void (touched.current = true);
+    for (const kind of TOUCHES) current.addEventListener(kind, touch, { passive: true });
+    return () => {
+      observer.disconnect();
+      for (const kind of TOUCHES) current.removeEventListener(kind, touch);
+    };
   }, []);
   return ({ currentTarget }) => {
-    // The browser moved it, for a size that the observer is about to hear of.
-    if (sizeOf(currentTarget) !== size.current) return;
     const { scrollHeight, scrollTop, clientHeight } = currentTarget;
     const atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
-    // Only a person goes up and away from the end; whatever else moves it leaves the switch alone.
+    // Only a person goes up and away from the end. The browser moves it as well, for a window of another size, of which
+    // the page may not have heard yet.
     if (atEnd) follows.value = true;
-    else if (scrollTop < top.current) follows.value = false;
+    else if (touched.current && scrollTop < top.current) follows.value = false;
     top.current = scrollTop;
   };
 }
 
-function sizeOf({ clientWidth, clientHeight }: HTMLElement): string {
-  return `${clientWidth} ${clientHeight}`;
-}
+/** Events of the ways in which a person moves a box. */
+const TOUCHES = ["wheel", "touchmove", "keydown", "pointerdown"] as const;
 
 type Scroll = Event & { readonly currentTarget: HTMLElement };
 
