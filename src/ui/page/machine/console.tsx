@@ -184,7 +184,7 @@ function KeyMenu(
 }
 
 /**
- * Ctrl+Alt+Shift+L releases the keyboard to the page, once the keys are up: the machine has seen
+ * Ctrl+Alt+Shift+L gives the keyboard back to the page, once the keys are up: the machine has seen
  * those that were pressed before.
  */
 function useLeave(

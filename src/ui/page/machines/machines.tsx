@@ -33,7 +33,7 @@ export function MachinesPage(): JSX.Element {
   }, []);
   const staleSince = list.staleSince.value;
   const error = list.error.value ?? left.error.value ?? hostsError.value;
-  // That there were none is no news while Asking vmadm again.
+  // That there were none is no news while vmadm is asked again.
   const known = list.machines.value;
   const machines = known?.length === 0 && staleSince !== undefined ? undefined : known;
   return (
