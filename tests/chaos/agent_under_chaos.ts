@@ -120,7 +120,12 @@ export function beginAgent(options: ChaosOptions): StartingAgent {
     pid: process.pid,
     log: () => words.text,
     signal: (signal: Deno.Signal) => {
-      if (!exited) process.kill(signal);
+      try {
+        if (!exited) process.kill(signal);
+      } catch (error) {
+        // It has ended, and the runtime knows it before its status is ours.
+        if (!(error instanceof TypeError)) throw error;
+      }
     },
     ended,
   };
