@@ -124,7 +124,7 @@ postgresTest(
         boss: [6, "it is a superuser"],
         member: [6, "or a member of it"],
         maker: [6, "it may create tables"],
-        nobody: [4, "there is none"],
+        nobody: [4, "it does not exist"],
         public: [2, "and neither public nor none"],
         none: [2, "and neither public nor none"],
         'a"; DROP TABLE jobs; --': [2, "expected at most 63"],
