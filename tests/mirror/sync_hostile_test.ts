@@ -187,6 +187,9 @@ Deno.test("a tree of more artifacts than are written at once is not taken", asyn
     }
     const { outcome, problems } = await mirror.sync();
     assertEquals(outcome, "failed");
-    assertStringIncludes(problems[0]?.message ?? "", `over ${TREE_ARTIFACTS_MAX} new artifacts`);
+    assertStringIncludes(
+      problems[0]?.message ?? "",
+      `more than ${TREE_ARTIFACTS_MAX} new artifacts`,
+    );
   });
 });

@@ -89,8 +89,10 @@ fleetTest(
     // A third host, whose name comes first, has reported one of them too.
     await db.write(async (tx) => {
       await tx.run(
-        `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, generation, seen_at, lease_ms)
-        SELECT 'third', incarnation, 'gz0', version, capabilities, slots, brands, 1, seen_at, lease_ms FROM hosts LIMIT 1`,
+        `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands,
+          allow_workflow, allow_caller, generation, seen_at, lease_ms)
+        SELECT 'third', incarnation, 'gz0', version, capabilities, slots, brands,
+          allow_workflow, allow_caller, 1, seen_at, lease_ms FROM hosts LIMIT 1`,
       );
       await tx.run("INSERT INTO machine_reports SELECT 'third', reported_at FROM machine_reports");
       await tx.run(`INSERT INTO reported_machines SELECT 'third', uuid, state, brand, alias, machine
