@@ -164,6 +164,26 @@ postgresTest(
     }),
 );
 
+postgresTest(
+  "a session keeps the plans of statements that come again, and is replaced when its tables change",
+  () =>
+    withSessions(async ({ server, open }) => {
+      const db = open(LONG_MS);
+      await server.sql("CREATE TABLE changing AS SELECT 1 AS a", DATABASE);
+      const all = "SELECT * FROM changing";
+      const looks = () => db.write((tx) => tx.row<object>(all));
+      for (let times = 0; times < 9; times++) assertEquals(await looks(), { a: 1 });
+      const kept = await db.write((tx) =>
+        tx.row<{ plans: number }>(
+          `SELECT count(*) AS plans FROM pg_prepared_statements WHERE statement = '${all}'`,
+        )
+      );
+      assertEquals(kept?.plans, 1);
+      await server.sql("ALTER TABLE changing ADD COLUMN b INT", DATABASE);
+      assertEquals(await looks(), { a: 1, b: null });
+    }),
+);
+
 /** A way to a socket that can be cut without either side noticing. */
 function relayTo(socket: string, folder: string) {
   Deno.mkdirSync(folder);

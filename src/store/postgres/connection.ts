@@ -4,14 +4,13 @@
 // happened; it is then given what its first run answered. No call waits beyond its deadline: the socket of a server that
 // does not answer is destroyed.
 //
-// Nothing but LISTEN needs a session of its own, so that a pooler in transaction mode may stand between: no
-// prepared statement, no setting and no lock outlives its transaction.
+// Nothing but LISTEN needs a session of its own, so that a pooler in transaction mode may stand between.
 
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
-import { CHANNEL, type Follower, Listening, noticesOf } from "./notices.ts";
+import { type Follower, Listening, noticesOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, nextBatch } from "./write_groups.ts";
 import {
   away,
@@ -24,17 +23,15 @@ import {
   overloaded,
   type ServerOptions,
   ServerReach,
-  type ServerSession,
 } from "./server.ts";
 import { SERVER_NOW } from "./event_tables.ts";
+import { openWorkingSession, type WorkingSession } from "./working_session.ts";
 
 /** Sessions that read at the same time. */
 const READERS = 3;
 /** How often a write is repeated that met another agent's, and milliseconds between. */
 const MEETINGS_MAX = 20;
 const MEETING_PAUSE_MS = 5;
-/** The part of the deadline after which a write stops waiting for a lock, so that those behind it have theirs. */
-const LOCK_SHARE = 5;
 
 /** SQL for a text that is another one in restored tables, and after each start of a server. */
 const WHICH_DATABASE = "pg_postmaster_start_time()::text || tableoid";
@@ -92,11 +89,11 @@ export class SharedDatabase {
   /** Of which database they are: a restored one, or a standby that took over, may give ids again. */
   #database: string | undefined;
   readonly #listening: Listening;
-  readonly #idle: ServerSession[] = [];
+  readonly #idle: WorkingSession[] = [];
   readonly #waiting: (() => void)[] = [];
   readonly reach: ServerReach;
   #reading = 0;
-  #writer: ServerSession | undefined;
+  #writer: WorkingSession | undefined;
   #pending: QueuedWrite[] = [];
   #rounds: Promise<void> | undefined;
   #open = true;
@@ -105,7 +102,11 @@ export class SharedDatabase {
     this.#options = options;
     this.#listening = new Listening(
       options.deadlineMs,
-      (deadlineMs, noticed) => this.#connect(deadlineMs, noticed),
+      (deadlineMs, noticed) => {
+        const { noticesUrl, ...server } = this.#options;
+        const listening = { ...server, url: noticesUrl ?? server.url };
+        return this.#opened(deadlineMs, (leftMs) => openSession(listening, leftMs, noticed));
+      },
     );
     const returned = () => this.#listening.look();
     this.reach = new ServerReach(options, { returned, open: () => this.#open });
@@ -153,7 +154,8 @@ export class SharedDatabase {
         try {
           const tx = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
           const value = await run(tx);
-          await client.query("COMMIT");
+          // Nothing waits for the end of what wrote nothing.
+          client.script("COMMIT").catch(() => client.destroy());
           this.reach.heard();
           return value;
         } catch (error) {
@@ -292,12 +294,8 @@ export class SharedDatabase {
         const values = await writes[0]?.run(tx, writes) ?? [];
         writes.forEach((write, at) => write.value = values[at]);
       }
-      for (const notice of noticesOf(words)) {
-        await client.query(`SELECT pg_notify('${CHANNEL}', $1)`, [notice]);
-      }
       committing = true;
-      // The server ends one commit with a notice at a time: while one waits for a standby, no session of another piles up.
-      await client.query(`NOTIFY ${CHANNEL}; COMMIT`);
+      await client.commit(noticesOf(words));
       this.reach.heard();
     } catch (error) {
       this.#kept.clear();
@@ -311,16 +309,11 @@ export class SharedDatabase {
   }
 
   async #begin(
-    client: ServerSession,
+    client: WorkingSession,
     mode: string,
     words = new Set<string>(),
   ): Promise<Transaction> {
-    // A server that hears no more of its agent ends what it does for it, and lets go of what it locked.
-    const ms = this.#options.deadlineMs;
-    const limits = `SET LOCAL statement_timeout = ${ms};
-      SET LOCAL idle_in_transaction_session_timeout = ${ms};
-      SET LOCAL lock_timeout = ${Math.ceil(ms / LOCK_SHARE)}`;
-    const started = await this.#start(client, `BEGIN ${mode}; ${limits}`);
+    const started = await this.#start(client, mode);
     const now = this.#options.now?.() ?? started;
     const rows = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
       (await client.query(sql, values)).rows as T[];
@@ -337,11 +330,11 @@ export class SharedDatabase {
   }
 
   /** Runs the start of a transaction on tables that this program can use. @returns the server's time */
-  async #start(client: ServerSession, start: string): Promise<Instant> {
+  async #start(client: WorkingSession, mode: string): Promise<Instant> {
     const look =
       `SELECT ${SERVER_NOW} AS now, version, ${WHICH_DATABASE} AS database FROM schema_version`;
     try {
-      const row = (await client.script(`${start}; ${look}`)).at(-1)?.rows[0];
+      const row = (await client.begin(mode, look)).rows[0];
       requireUsable(row?.version ?? 0);
       if (row?.database !== this.#database) this.#kept.clear();
       this.#database = row?.database;
@@ -369,18 +362,25 @@ export class SharedDatabase {
     return away(error);
   }
 
+  async #connect(deadlineMs: number): Promise<WorkingSession> {
+    const session = await this.#opened(
+      deadlineMs,
+      (leftMs) => openWorkingSession(this.#options, leftMs),
+    );
+    // It may be one of another database, which took the name of the lost one.
+    this.#kept.clear();
+    return session;
+  }
+
   /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
-  async #connect(deadlineMs: number, noticed?: (notice: string) => void): Promise<ServerSession> {
-    const { noticesUrl, ...server } = this.#options;
-    const url = noticed === undefined ? server.url : noticesUrl ?? server.url;
+  async #opened<Session>(
+    deadlineMs: number,
+    open: (leftMs: number) => Promise<Session>,
+  ): Promise<Session> {
     let why: unknown;
     for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
-      const leftMs = deadlineMs - performance.now();
       try {
-        const session = await openSession({ ...server, url }, leftMs, noticed);
-        // It may be one of another database, which took the name of the lost one.
-        this.#kept.clear();
-        return session;
+        return await open(deadlineMs - performance.now());
       } catch (error) {
         // The last one may only say that no time was left.
         why ??= error;

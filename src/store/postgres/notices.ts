@@ -76,15 +76,16 @@ const POLL_MS = 5_000;
 /** The channel on which agents learn that something was committed. */
 export const CHANNEL = "zonewright";
 
+type ListeningSession = Pick<ServerSession, "script" | "destroy" | "broken">;
 /** Opens a session that hears notices, by a deadline of performance.now(). */
-type Connect = (deadlineMs: number, noticed: (notice: string) => void) => Promise<ServerSession>;
+type Connect = (deadlineMs: number, noticed: (notice: string) => void) => Promise<ListeningSession>;
 
 /** Who follows the commits of all agents. */
 export class Listening {
   readonly #deadlineMs: number;
   readonly #connect: Connect;
   readonly #followers = new Set<Follower>();
-  #listener: ServerSession | undefined;
+  #listener: ListeningSession | undefined;
   #poll: ReturnType<typeof setInterval> | undefined;
   #open = true;
 
@@ -128,7 +129,7 @@ export class Listening {
     if (standing !== undefined && !standing.broken) return await this.#listenOn(standing);
     // Holds the place while it connects.
     const none = () => new Promise<never>(() => {});
-    this.#listener = { broken: false, query: none, script: none, destroy: () => {} };
+    this.#listener = { broken: false, script: none, destroy: () => {} };
     try {
       const client = await this.#connect(
         performance.now() + this.#deadlineMs,
@@ -145,7 +146,7 @@ export class Listening {
     }
   }
 
-  async #listenOn(client: ServerSession): Promise<void> {
+  async #listenOn(client: ListeningSession): Promise<void> {
     const timer = setTimeout(() => client.destroy(), this.#deadlineMs);
     try {
       await client.script(`LISTEN ${CHANNEL}`);

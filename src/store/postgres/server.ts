@@ -33,11 +33,19 @@ export interface ServerOptions {
   readonly now?: Now;
 }
 
+/** What a statement has found or changed. */
+export type SessionResult = Pick<pg.QueryResult, "rows" | "rowCount">;
+
 /** A session that is open on the server. */
 export interface ServerSession {
-  query(sql: string, values?: readonly BoundValue[]): Promise<pg.QueryResult>;
+  /** @param name of the statement, whose plan the server is to keep */
+  query(sql: string, values?: readonly BoundValue[], name?: string): Promise<SessionResult>;
   /** Runs several statements without values. */
-  script(sql: string): Promise<pg.QueryResult[]>;
+  script(sql: string): Promise<SessionResult[]>;
+  /** From now on statements are sent without waiting for the answers to those before them. */
+  pipeline(): void;
+  /** The process that serves it, as its other side says. */
+  readonly pid: number | null;
   /** Ends it without asking the server. */
   destroy(): void;
   readonly broken: boolean;
@@ -101,12 +109,17 @@ export async function openSession(
     throw error;
   }
   return {
-    query: (sql, values) => client.query(sql, values === undefined ? undefined : [...values]),
+    query: (sql, values, name) => {
+      const bound = values === undefined ? {} : { values: [...values] };
+      return client.query({ text: sql, ...bound, ...(name === undefined ? {} : { name }) });
+    },
     script: async (sql) => {
       // Several statements have several results, whatever the driver's types say.
       const found: pg.QueryResult | pg.QueryResult[] = await client.query(sql);
       return Array.isArray(found) ? found : [found];
     },
+    pipeline: () => void Object.assign(client, { pipeline: true }),
+    pid: (client as { readonly processID?: number | null }).processID ?? null,
     destroy,
     get broken() {
       return broken;

@@ -1,0 +1,137 @@
+// A session that runs transactions. Straight to the server it keeps the plans of the statements that come again, and
+// sends what needs no answer first without waiting: to plan a statement costs the server more than to run it. Behind
+// a pooler in transaction mode, no prepared statement and no setting may outlive its transaction.
+
+import type { BoundValue, ServerOptions, ServerSession } from "./server.ts";
+import { openSession, type SessionResult, stateOf } from "./server.ts";
+import { CHANNEL } from "./listening.ts";
+
+/** How often a statement comes before its plan is kept. */
+const SEEN_BEFORE = 3;
+/** Plans that a session keeps, and statements that it counts. */
+const PLANS_MAX = 200;
+const COUNTED_MAX = 1_000;
+/** The part of the deadline after which a write stops waiting for a lock, so that those behind it have theirs. */
+const LOCK_SHARE = 5;
+/**
+ * States of errors after which a session cannot use its plans: the tables were changed, or it is no session of its
+ * own after all.
+ * @see the table of error codes in PostgreSQL's manual
+ */
+const STALE = new Set(["0A000", "26000", "42P05"]);
+/**
+ * A kept plan was made when a table may have been empty: it must go by an index all the same. A statement that no index
+ * serves must not be compiled for that.
+ */
+const PLANNING = "SET enable_seqscan = off; SET jit = off";
+
+/** A session that runs one transaction after the other. */
+export interface WorkingSession extends ServerSession {
+  /** Begins a transaction. @returns what a first statement, without values, finds in it */
+  begin(mode: string, look: string): Promise<SessionResult>;
+  /** Commits, and notifies every agent. */
+  commit(notices: readonly string[]): Promise<void>;
+}
+
+/** Opens a session that runs transactions; as openSession(). */
+export async function openWorkingSession(
+  server: ServerOptions,
+  leftMs: number,
+): Promise<WorkingSession> {
+  const session = await openSession(server, leftMs);
+  try {
+    const timer = setTimeout(() => session.destroy(), leftMs);
+    const found = await session.query("SELECT pg_backend_pid() AS pid").finally(() =>
+      clearTimeout(timer)
+    );
+    // A pooler gives a number of its own.
+    if (found.rows[0]?.pid !== session.pid) return pooled(session, server);
+    await session.script(`${limitsOf(server, "SET")}; ${PLANNING}`);
+    return direct(session);
+  } catch (error) {
+    session.destroy();
+    throw error;
+  }
+}
+
+/** A server that hears no more of its agent ends what it does for it, and lets go of what it locked. */
+function limitsOf({ deadlineMs: ms }: ServerOptions, set: "SET" | "SET LOCAL"): string {
+  return `${set} statement_timeout = ${ms};
+    ${set} idle_in_transaction_session_timeout = ${ms};
+    ${set} lock_timeout = ${Math.ceil(ms / LOCK_SHARE)}`;
+}
+
+function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
+  const limits = limitsOf(server, "SET LOCAL");
+  return withCalls(session, {
+    query: session.query,
+    begin: async (mode, look) => {
+      const results = await session.script(`BEGIN ${mode}; ${limits}; ${look}`);
+      return results.at(-1) ?? { rows: [], rowCount: 0 };
+    },
+    commit: async (notices) => {
+      for (const notice of notices) await session.query(TELL, [notice]);
+      await session.script(notices.length > 0 ? "COMMIT" : TELL_COMMIT);
+    },
+  });
+}
+
+function direct(session: ServerSession): WorkingSession {
+  session.pipeline();
+  const seen = new Map<string, number>();
+  const names = new Map<string, string>();
+  const nameOf = (sql: string): string | undefined => {
+    const name = names.get(sql);
+    if (name !== undefined || names.size >= PLANS_MAX) return name;
+    if (seen.size >= COUNTED_MAX) seen.clear();
+    const times = (seen.get(sql) ?? 0) + 1;
+    seen.set(sql, times);
+    if (times > SEEN_BEFORE) names.set(sql, `kept${names.size}`);
+    return names.get(sql);
+  };
+  const query = async (sql: string, values: readonly BoundValue[] = []) => {
+    try {
+      return await session.query(sql, values, nameOf(sql));
+    } catch (error) {
+      if (STALE.has(stateOf(error) ?? "")) session.destroy();
+      throw error;
+    }
+  };
+  return withCalls(session, {
+    query,
+    begin: async (mode, look) => {
+      const [, found] = await Promise.all([session.script(`BEGIN ${mode}`), query(look)]);
+      return found;
+    },
+    commit: async (notices) => {
+      // One that is refused turns the commit into a rollback, and is what the caller hears of.
+      await Promise.all([
+        ...notices.map((notice) => query(TELL, [notice])),
+        session.script(notices.length > 0 ? "COMMIT" : TELL_COMMIT),
+      ]);
+    },
+  });
+}
+
+const TELL = `SELECT pg_notify('${CHANNEL}', $1)`;
+/**
+ * Every commit sends a notice. The server ends one such commit at a time: while one waits for a standby, no session of
+ * another piles up.
+ */
+const TELL_COMMIT = `NOTIFY ${CHANNEL}; COMMIT`;
+
+function withCalls(
+  session: ServerSession,
+  calls: Pick<WorkingSession, "query" | "begin" | "commit">,
+): WorkingSession {
+  return {
+    ...calls,
+    pid: session.pid,
+    script: session.script,
+    pipeline: session.pipeline,
+    destroy: session.destroy,
+    get broken() {
+      return session.broken;
+    },
+  };
+}
