@@ -194,7 +194,8 @@ async function assemble(
     access: gate.access,
     auditTrail: gate.auditTrail,
     store,
-    wake: wakeFor(store, runner),
+    // The store wakes the runner itself, with the commit.
+    wake: () => {},
     changes,
     changed,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),
@@ -218,21 +219,18 @@ async function assemble(
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
-/** What a request calls that has queued a job. A store that is not shared wakes the runner itself, with the commit. */
-function wakeFor({ shared }: Store, runner: Pick<Runner, "wake">): () => void {
-  return shared ? () => runner.wake() : () => {};
-}
-
 /** Acts on what the store reports of its jobs, those changed by other agents too. @returns ends that */
 function followJobs(
   { jobs }: Store,
-  runner: Pick<Runner, "wake" | "cancelRunning" | "hostChanged">,
+  runner: Pick<Runner, "wake" | "delayed" | "cancelRunning" | "hostChanged">,
   changed: (uuid: JobUuid) => void,
 ): () => void {
   return jobs.follow((notice) => {
     switch (notice.kind) {
       case "queued":
-        return runner.wake();
+        return runner.wake(notice.made);
+      case "delayed":
+        return runner.delayed(notice.ms);
       case "canceled":
         return runner.cancelRunning(notice.job_uuid);
       case "changed":

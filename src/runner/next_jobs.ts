@@ -1,5 +1,6 @@
 // Which ready jobs get the free slots: those of this host and free ones take turns. Where a read asks a server, those
-// beyond the slots are read along, and begin without another read when slots become free.
+// beyond the slots are read along, and begin without another read when slots become free. So do jobs that this agent
+// has just made, as long as it knows that nothing else is ready.
 
 import { instantAfter } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
@@ -11,6 +12,17 @@ import type { Store } from "../store/store.ts";
 const AHEAD_MAX = 64;
 /** Milliseconds for which they count as ready: hold() refuses those that are not any more. */
 const AHEAD_MS = 100;
+/** The same for what a read has said of all others: a notice of other jobs may be missing. */
+const KNOWN_MS = 1_000;
+
+/** A job that begins without another read. */
+interface KnownJob {
+  readonly job: Job;
+  /** Monotonic milliseconds at which it was ready. */
+  readonly atMs: number;
+  /** Whether this agent has made it. A read may have found it too, before it was known here. */
+  readonly made: boolean;
+}
 
 interface NextJobsOptions {
   readonly store: Store;
@@ -30,11 +42,16 @@ interface NextTaken {
 /** The jobs that a runner begins next. */
 export class NextJobs {
   readonly #options: NextJobsOptions;
-  /** The jobs of the latest read that have not begun. */
-  #ahead: readonly Job[] = [];
+  /** Ready jobs that have not begun. */
+  #ahead: readonly KnownJob[] = [];
   #free = false;
-  /** Monotonic milliseconds of that read. */
-  #readAtMs = Number.NEGATIVE_INFINITY;
+  /** Monotonic milliseconds until which no other job is ready, as far as notices say. */
+  #othersAtMs = Number.NEGATIVE_INFINITY;
+  /** When the next one is due, as a read has said; never when that is not known. */
+  #dueAtMs = Number.POSITIVE_INFINITY;
+  /** How often it was said that others may be ready. */
+  #looks = 0;
+  #asking = false;
   /** Whether a free job gets the next slot that a job of this host wants too. */
   #freeFirst = false;
 
@@ -45,34 +62,89 @@ export class NextJobs {
   /**
    * Takes jobs for so many slots.
    * @param passedOver those of this host whose claims are being written
+   * @param running those that have begun and not ended
    */
-  async take(limit: number, passedOver: ReadonlySet<JobUuid>): Promise<NextTaken> {
-    const found = await this.#ready(limit, passedOver);
+  async take(
+    limit: number,
+    passedOver: ReadonlySet<JobUuid>,
+    running: Pick<ReadonlySet<JobUuid>, "has"> = passedOver,
+  ): Promise<NextTaken> {
+    const found = await this.#ready(limit, passedOver, running);
     const claimed = await this.#takeFree(found, limit);
     const ready = found.jobs.slice(0, limit - claimed.length);
     const uuids = new Set(ready.map(({ uuid }) => uuid));
-    this.#ahead = this.#ahead.filter(({ uuid }) => !uuids.has(uuid));
+    this.#ahead = this.#ahead.filter(({ job: { uuid } }) => !uuids.has(uuid));
     return { claimed, ready, due: this.#ahead.length > 0 ? { kind: "ready" } : found.due };
   }
 
-  /** What was read may not be true any more. */
+  /** A job was made that is ready for this runner. */
+  made(job: Job): void {
+    const atMs = this.#options.monotonicMs();
+    // Behind others that may be ready it waits for its turn, and is read with them.
+    if (atMs >= this.#othersAtMs || this.#ahead.length >= AHEAD_MAX) return this.look();
+    this.#ahead = [...this.#ahead, { job, atMs, made: true }];
+  }
+
+  /** A job was made that is due after so many milliseconds. @returns whether that is sooner than was known */
+  delayed(ms: number): boolean {
+    const dueAtMs = this.#options.monotonicMs() + ms;
+    if (dueAtMs >= this.#dueAtMs && !this.#asking) return false;
+    // A read that is under way may not have seen it.
+    this.#looks += 1;
+    this.#dueAtMs = dueAtMs;
+    this.#othersAtMs = Math.min(this.#othersAtMs, dueAtMs);
+    return true;
+  }
+
+  /** Others may be ready. */
+  look(): void {
+    this.#looks += 1;
+    this.#othersAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  /** What is known may not be true any more. */
   forget(): void {
+    this.look();
     this.#ahead = [];
   }
 
-  async #ready(limit: number, passedOver: ReadonlySet<JobUuid>): Promise<Claimed> {
+  async #ready(
+    limit: number,
+    passedOver: ReadonlySet<JobUuid>,
+    running: Pick<ReadonlySet<JobUuid>, "has">,
+  ): Promise<Claimed> {
     const { store: { jobs, shared }, life, monotonicMs } = this.#options;
-    const ageMs = monotonicMs() - this.#readAtMs;
-    if (this.#ahead.length > 0 && ageMs <= AHEAD_MS) {
-      const later = this.#ahead.slice(0, limit).map((job) => begunLater(job, ageMs));
+    const nowMs = monotonicMs();
+    this.#ahead = this.#ahead.filter(({ made, job: { uuid } }) => !made || !running.has(uuid));
+    if (this.#ahead.some(({ atMs }) => nowMs - atMs > AHEAD_MS)) this.forget();
+    const known = this.#ahead.slice(0, limit);
+    if (known.length > 0) {
+      const later = known.map(({ job, atMs }) => begunLater(job, nowMs - atMs));
       return { jobs: later, due: { kind: "ready" }, free: this.#free };
     }
-    this.#readAtMs = monotonicMs();
-    // A claim that is written meanwhile is not seen by the read.
-    const found = await jobs.ready(life, shared ? limit + AHEAD_MAX : limit, new Set(passedOver));
-    this.#ahead = shared ? found.jobs : [];
-    this.#free = found.free === true;
-    return { ...found, jobs: found.jobs.slice(0, limit) };
+    if (nowMs < this.#othersAtMs) {
+      return { jobs: [], due: dueFrom(this.#dueAtMs - nowMs), free: false };
+    }
+    const looks = this.#looks;
+    this.#asking = true;
+    this.#dueAtMs = Number.POSITIVE_INFINITY;
+    try {
+      // A claim that is written meanwhile is not seen by the read.
+      const found = await jobs.ready(life, shared ? limit + AHEAD_MAX : limit, new Set(passedOver));
+      this.#ahead = shared ? found.jobs.map((job) => ({ job, atMs: nowMs, made: false })) : [];
+      this.#free = found.free === true;
+      if (shared && looks === this.#looks) this.#know(found, nowMs);
+      return { ...found, jobs: found.jobs.slice(0, limit) };
+    } finally {
+      this.#asking = false;
+    }
+  }
+
+  /** Notes what a read said of the jobs that it did not return; of a host that claims nothing it says nothing. */
+  #know({ due, free }: Claimed, nowMs: number): void {
+    if (due.kind === "ready" || free !== false) return;
+    this.#dueAtMs = due.kind === "in" ? nowMs + due.ms : Number.POSITIVE_INFINITY;
+    this.#othersAtMs = Math.min(this.#dueAtMs, nowMs + KNOWN_MS);
   }
 
   /** Claims free jobs for the slots that those of this host leave, and for every second slot that both want. */
@@ -84,6 +156,10 @@ export class NextJobs {
     const { store: { jobs }, life } = this.#options;
     return (await jobs.claim(life, room, "free")).jobs;
   }
+}
+
+function dueFrom(ms: number): NextDue {
+  return Number.isFinite(ms) ? { kind: "in", ms } : { kind: "none" };
 }
 
 /** A job that begins so long after it was read. */

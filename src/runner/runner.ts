@@ -109,9 +109,16 @@ export class Runner {
     this.#loop = this.#claimUntilStopped();
   }
 
-  /** Hints that a job may be due. */
-  wake(): void {
+  /** Hints that a job may be due. @param made one that was just made for this runner */
+  wake(made?: Job): void {
+    if (made === undefined) this.#next.look();
+    else this.#next.made(made);
     this.#notifier.notify();
+  }
+
+  /** Hints that a job will be due after so many milliseconds. */
+  delayed(ms: number): void {
+    if (this.#next.delayed(ms)) this.#notifier.notify();
   }
 
   /** Hints that the host was cordoned, admitted or forgotten. */
@@ -225,7 +232,7 @@ export class Runner {
       for (const job of claimed.jobs) this.#run(job);
       return claimed;
     }
-    const { claimed, ready, due } = await this.#next.take(limit, this.#claiming);
+    const { claimed, ready, due } = await this.#next.take(limit, this.#claiming, this.#running);
     for (const job of claimed) this.#run(job);
     if (ready.length > 0) this.#runAhead(ready);
     return { jobs: [...claimed, ...ready], due };

@@ -11,6 +11,7 @@ import {
 } from "../domain/host.ts";
 import type { HostUuid, Incarnation, JobUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
+import type { Job } from "../domain/job/job.ts";
 
 /** A host and its state at the time of the answer. */
 export interface ListedHost extends RegisteredHost {
@@ -102,8 +103,10 @@ interface NotTaken {
 
 /** What another agent has done to the jobs of a shared store. */
 export type JobNotice =
-  /** A job became ready for the runner of this host, or for any. */
-  | { readonly kind: "queued" }
+  /** A job became ready for the runner of this host, or for any; `made`: this one, as ready() would return it. */
+  | { readonly kind: "queued"; readonly made?: Job }
+  /** A job was made that the runner of this host may begin after so many milliseconds. */
+  | { readonly kind: "delayed"; readonly ms: number }
   /** A job that a runner holds was canceled. */
   | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
   /** This host was cordoned, admitted or forgotten: renew() says which. */

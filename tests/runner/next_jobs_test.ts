@@ -3,14 +3,26 @@
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
+import type { JobOrder, OrderRules } from "../../src/store/job_store.ts";
 import { NextJobs } from "../../src/runner/next_jobs.ts";
 import { lifeOf, openClockedStore } from "../support/clocked_store.ts";
-import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
+import { jobOf, RUNNER, T0, uuidOf, workflowOf } from "../support/job.ts";
+import { until } from "../support/until.ts";
 import { fleetTests, HOSTS, statementsOf } from "../store/postgres_fleet.ts";
 import { create } from "../store/store_case.ts";
 
 const fleetTest = fleetTests();
 const [ONE] = HOSTS;
+const RULES: OrderRules = {
+  unfinishedMax: 1_000,
+  workflowBytesMax: 10_000,
+  needsTasks: false,
+  showing: { wording: "document", now: T0, apart: false },
+};
+function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {
+  const { workflow, ...job } = jobOf(number);
+  return { ...job, workflow_uuid: workflow.uuid, ...fields };
+}
 const uuidsOf = (numbers: readonly number[]) => numbers.map((number) => uuidOf<JobUuid>(number));
 
 fleetTest("jobs that were read along begin without another read, for a moment", async ({ one }) => {
@@ -55,6 +67,51 @@ fleetTest("what was read along and is forgotten is read again", async ({ one }) 
   next.forget();
   assert(await statementsOf(() => next.take(1, new Set())) > 0);
 });
+
+/** The number of the only job that is taken, whether the store was asked, and when to look again. */
+async function taken(next: NextJobs, passedOver: readonly number[] = []) {
+  const passed = new Set(uuidsOf(passedOver));
+  let found: Awaited<ReturnType<NextJobs["take"]>> | undefined;
+  const asked = await statementsOf(async () => found = await next.take(4, passed)) > 0;
+  return { jobs: found?.ready.map(({ uuid }) => uuid), asked, due: found?.due };
+}
+
+fleetTest(
+  "a job that was just made begins without a read while nothing else is ready",
+  async ({ one }) => {
+    await one.workflows.create(workflowOf());
+    let nowMs = 0;
+    const next = new NextJobs({ store: one, life: lifeOf(ONE), monotonicMs: () => nowMs });
+    one.jobs.follow((notice) => {
+      if (notice.kind === "queued" && notice.made !== undefined) next.made(notice.made);
+      else if (notice.kind === "queued") next.look();
+      else if (notice.kind === "delayed") next.delayed(notice.ms);
+    });
+    // Nothing is known yet.
+    await one.jobs.order(orderOf(1), RULES);
+    assertEquals(await taken(next), { jobs: uuidsOf([1]), asked: true, due: { kind: "none" } });
+    await one.jobs.order(orderOf(2), RULES);
+    assertEquals(await taken(next, [1]), {
+      jobs: uuidsOf([2]),
+      asked: false,
+      due: { kind: "ready" },
+    });
+    assertEquals(await taken(next, [1, 2]), { jobs: [], asked: false, due: { kind: "none" } });
+    // A read found it, and it began, before it was known that it was made.
+    await one.jobs.order(orderOf(3), RULES);
+    assertEquals((await taken(next, [1, 2, 3])).jobs, []);
+    // One that is delayed is due in time.
+    await one.jobs.order(orderOf(4, { exec_after: instantAfter(T0, 500) }), RULES);
+    assertEquals((await taken(next, [1, 2, 3])).due, { kind: "in", ms: 500 });
+    // Another agent, and a retry on this one, make others ready.
+    await one.jobs.cancel(uuidOf<JobUuid>(3));
+    await one.jobs.retry(uuidOf<JobUuid>(3), jobOf(5));
+    await until("the word of a job", async () => (await taken(next, [1, 2, 3])).jobs?.length === 1);
+    // A notice may be missing.
+    nowMs = 2_000;
+    assertEquals((await taken(next, [1, 2, 3, 5])).asked, true);
+  },
+);
 
 Deno.test("a store of one host is asked each time", async () => {
   const store = await openClockedStore();

@@ -45,8 +45,8 @@ export interface Transaction {
   rows<T extends object>(sql: string, ...values: readonly BoundValue[]): Promise<T[]>;
   /** Runs a statement without result rows. @returns the number of changed rows */
   run(sql: string, ...values: readonly BoundValue[]): Promise<number>;
-  /** Says a word to every agent, once the transaction is committed. */
-  tell(word: string): void;
+  /** Says a word to every agent, once the transaction is committed. @param here whether to this one too */
+  tell(word: string, here?: boolean): void;
   /** Runs several statements, which take no values. */
   script(sql: string): Promise<void>;
   /**
@@ -105,7 +105,9 @@ export class SharedDatabase {
       (deadlineMs, noticed) => {
         const { noticesUrl, ...server } = this.#options;
         const listening = { ...server, url: noticesUrl ?? server.url };
-        return this.#opened(deadlineMs, (leftMs) => openSession(listening, leftMs, noticed));
+        // Of what this agent has written it knows.
+        const heard = (word: string, pid: number) => pid === this.#writer?.ownPid || noticed(word);
+        return this.#opened(deadlineMs, (leftMs) => openSession(listening, leftMs, heard));
       },
     );
     const returned = () => this.#listening.look();
@@ -288,15 +290,17 @@ export class SharedDatabase {
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
     let committing = false;
     try {
-      const words = new Set<string>();
+      const words = new Map<string, boolean>();
       const tx = await this.#begin(client, "ISOLATION LEVEL READ COMMITTED READ WRITE", words);
       for (const writes of groupsOf(batch)) {
         const values = await writes[0]?.run(tx, writes) ?? [];
         writes.forEach((write, at) => write.value = values[at]);
       }
       committing = true;
-      await client.commit(noticesOf(words));
+      await client.commit(noticesOf(words.keys()));
       this.reach.heard();
+      const here = [...words.keys()].filter((word) => words.get(word));
+      queueMicrotask(() => this.#listening.committed(here));
     } catch (error) {
       this.#kept.clear();
       // What broke may have been the answer to the commit.
@@ -311,7 +315,7 @@ export class SharedDatabase {
   async #begin(
     client: WorkingSession,
     mode: string,
-    words = new Set<string>(),
+    words = new Map<string, boolean>(),
   ): Promise<Transaction> {
     const started = await this.#start(client, mode);
     const now = this.#options.now?.() ?? started;
@@ -323,7 +327,7 @@ export class SharedDatabase {
       row: async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
         (await rows<T>(sql, ...values))[0],
       run: async (sql, ...values) => (await client.query(sql, values)).rowCount ?? 0,
-      tell: (word) => void words.add(word),
+      tell: (word, here = true) => void words.set(word, here || words.get(word) === true),
       script: async (sql) => void await client.script(sql),
       kept: (key, make) => this.#keep(key, make),
     };

@@ -50,7 +50,7 @@ export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
 }
 
 /** Words as notices that the server takes. */
-export function noticesOf(words: ReadonlySet<string>): string[] {
+export function noticesOf(words: Iterable<string>): string[] {
   const notices: string[] = [];
   for (const word of words) {
     const last = notices.at(-1);
@@ -107,6 +107,11 @@ export class Listening {
   look(): void {
     void this.#listen();
     this.#called([]);
+  }
+
+  /** Calls everyone for a commit of this agent. */
+  committed(words: readonly string[]): void {
+    this.#called(words);
   }
 
   close(): void {

@@ -3,10 +3,13 @@
 
 import { messageOf, whileThere } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
+import { msBetween } from "../../domain/instant.ts";
+import type { Job } from "../../domain/job/job.ts";
 import { type TakenJobs, takesAll } from "../../domain/job/taking.ts";
 import { ANY_HOST } from "../../domain/job/workflow.ts";
 import type { EventStore } from "../event_store.ts";
-import type { Incarnation, JobUuid } from "../../domain/id.ts";
+import type { Incarnation, JobUuid, RunnerId } from "../../domain/id.ts";
+import type { JobNotice } from "../host_store.ts";
 import type { BeginOutcome, Hold, JobStore, RunnerLife } from "../job_store.ts";
 import type { MediaStore } from "../local_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
@@ -24,7 +27,7 @@ import {
 } from "./job/log.ts";
 import { openCallbacks } from "./job/callbacks.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
-import { claimJobs, claimsOf, readyJobs, selectNextDue } from "./job/claims.ts";
+import { claimedRow, claimJobs, claimsOf, readyJobs, selectNextDue } from "./job/claims.ts";
 import { foldCounts, selectFinished, selectOldestReady, selectStats } from "./job/counts.ts";
 import { openJobCreation } from "./job/creation.ts";
 import { earlierJob } from "./job/making.ts";
@@ -165,12 +168,33 @@ function queuesOf(hosts: OwnPlace): readonly string[] {
   return takesFree(hosts) ? [hosts.own, ANY_HOST] : [hosts.own];
 }
 
+/** Passes on what words, and this agent itself, say of jobs. */
+function openNotices(db: SharedDatabase, queues: readonly string[]) {
+  const followers = new Set<(notice: JobNotice) => void>();
+  const noticed = (notice: JobNotice) => followers.forEach((call) => call(notice));
+  db.follow((words) => words.flatMap((word) => noticeOf(word, queues)).forEach(noticed));
+  const follow: JobStore["follow"] = (called) => {
+    followers.add(called);
+    return () => followers.delete(called);
+  };
+  return { noticed, follow };
+}
+
+/** What the runner of this host hears of a job that was made for it. */
+function noticeOfNew(job: Job, host: string): JobNotice {
+  const { created_at: now, exec_after } = job;
+  if (exec_after > now) return { kind: "delayed", ms: msBetween(now, exec_after) };
+  // The uuid of a host is the id of its runner.
+  return { kind: "queued", made: claimedRow(job, host as RunnerId, now) };
+}
+
 function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
   const { own: host, lives } = hosts;
   const inLife = <T extends Hold>(hold: T) => ({ ...hold, life: lives.get(hold.runner_id) });
   const [queues, claims] = [[host, ANY_HOST], claimsOf(host)];
+  const { noticed, follow } = openNotices(db, queues);
   return {
-    ...openJobCreation(db, hosts, lives),
+    ...openJobCreation(db, hosts, lives, (job) => noticed(noticeOfNew(job, host))),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
     get: (uuid) => db.read((tx) => selectJob(tx, uuid)),
     text: (uuid, showing) => db.read((tx) => jobText(tx, uuid, showing)),
@@ -194,10 +218,7 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
     ready: (life, limit, passedOver) =>
       db.read((tx) => readyJobs(tx, host, life, limit, passedOver, takesFree(hosts))),
     hold: (life, jobs) => db.writeTogether(claims, { life, jobs }),
-    follow: (noticed) =>
-      db.follow((words) => {
-        for (const notice of words.flatMap((word) => noticeOf(word, queues))) noticed(notice);
-      }),
+    follow,
     // Every write is committed with the next transaction.
     hurry: () => {},
     begin: (...call) => beginIn(db, lives, ...call),

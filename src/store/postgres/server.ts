@@ -42,7 +42,10 @@ export interface ServerSession {
   query(sql: string, values?: readonly BoundValue[], name?: string): Promise<SessionResult>;
   /** Runs several statements without values. */
   script(sql: string): Promise<SessionResult[]>;
-  /** From now on statements are sent without waiting for the answers to those before them. */
+  /**
+   * From now on statements are sent without waiting for the answers to those before them, those of one turn of the
+   * event loop in one write: each write costs as much as what it sends.
+   */
   pipeline(): void;
   /** The process that serves it, as its other side says. */
   readonly pid: number | null;
@@ -70,13 +73,13 @@ types.setTypeParser(pg.types.builtins.INT8, Number);
 /**
  * Opens a session.
  * @param leftMs milliseconds for it
- * @param noticed called with each notice of a channel that the session listens to
+ * @param noticed called with each notice of a channel that the session listens to, and the process that sent it
  * @throws {Error} the driver's, when the server does not take it
  */
 export async function openSession(
   { url, password, ca }: ServerOptions,
   leftMs: number,
-  noticed: (notice: string) => void = () => {},
+  noticed: (notice: string, pid: number) => void = () => {},
 ): Promise<ServerSession> {
   const { Socket } = await import("node:net");
   // One of our own, since the driver's own end() waits for the server to answer.
@@ -95,13 +98,21 @@ export async function openSession(
     types,
   });
   let broken = false;
+  let together = false;
+  const sent = (what: pg.QueryConfig) => {
+    if (together) {
+      socket.cork();
+      queueMicrotask(() => socket.uncork());
+    }
+    return client.query(what);
+  };
   const destroy = () => {
     broken = true;
     socket.destroy();
   };
   client.on("error", () => broken = true);
   client.on("end", () => broken = true);
-  client.on("notification", ({ payload = "" }) => noticed(payload));
+  client.on("notification", ({ payload = "", processId }) => noticed(payload, processId));
   try {
     await client.connect();
   } catch (error) {
@@ -111,14 +122,17 @@ export async function openSession(
   return {
     query: (sql, values, name) => {
       const bound = values === undefined ? {} : { values: [...values] };
-      return client.query({ text: sql, ...bound, ...(name === undefined ? {} : { name }) });
+      return sent({ text: sql, ...bound, ...(name === undefined ? {} : { name }) });
     },
     script: async (sql) => {
       // Several statements have several results, whatever the driver's types say.
-      const found: pg.QueryResult | pg.QueryResult[] = await client.query(sql);
+      const found: pg.QueryResult | pg.QueryResult[] = await sent({ text: sql });
       return Array.isArray(found) ? found : [found];
     },
-    pipeline: () => void Object.assign(client, { pipeline: true }),
+    pipeline: () => {
+      Object.assign(client, { pipeline: true });
+      together = true;
+    },
     pid: (client as { readonly processID?: number | null }).processID ?? null,
     destroy,
     get broken() {

@@ -4,7 +4,7 @@
 
 import type { BoundValue, ServerOptions, ServerSession } from "./server.ts";
 import { openSession, type SessionResult, stateOf } from "./server.ts";
-import { CHANNEL } from "./listening.ts";
+import { CHANNEL } from "./notices.ts";
 
 /** How often a statement comes before its plan is kept. */
 const SEEN_BEFORE = 3;
@@ -24,9 +24,16 @@ const STALE = new Set(["0A000", "26000", "42P05"]);
  * serves must not be compiled for that.
  */
 const PLANNING = "SET enable_seqscan = off; SET jit = off";
+/**
+ * Milliseconds for which the first plans are kept, and the longest: each time for twice as long, since what matters is
+ * how many times larger a table has become.
+ */
+const PLANS_MS = { first: 1_000, longest: 60_000 };
 
 /** A session that runs one transaction after the other. */
 export interface WorkingSession extends ServerSession {
+  /** The process of the server that serves it alone; undefined behind a pooler. */
+  readonly ownPid: number | undefined;
   /** Begins a transaction. @returns what a first statement, without values, finds in it */
   begin(mode: string, look: string): Promise<SessionResult>;
   /** Commits, and notifies every agent. */
@@ -64,6 +71,7 @@ function limitsOf({ deadlineMs: ms }: ServerOptions, set: "SET" | "SET LOCAL"): 
 function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
   const limits = limitsOf(server, "SET LOCAL");
   return withCalls(session, {
+    ownPid: undefined,
     query: session.query,
     begin: async (mode, look) => {
       const results = await session.script(`BEGIN ${mode}; ${limits}; ${look}`);
@@ -78,6 +86,14 @@ function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
 
 function direct(session: ServerSession): WorkingSession {
   session.pipeline();
+  let plansMs = PLANS_MS.first;
+  let plannedAtMs = performance.now();
+  const dropPlans = async () => {
+    if (performance.now() < plannedAtMs + plansMs) return;
+    plansMs = Math.min(plansMs * 2, PLANS_MS.longest);
+    plannedAtMs = performance.now();
+    await session.script("DISCARD PLANS");
+  };
   const seen = new Map<string, number>();
   const names = new Map<string, string>();
   const nameOf = (sql: string): string | undefined => {
@@ -98,10 +114,11 @@ function direct(session: ServerSession): WorkingSession {
     }
   };
   return withCalls(session, {
+    ownPid: session.pid ?? undefined,
     query,
     begin: async (mode, look) => {
-      const [, found] = await Promise.all([session.script(`BEGIN ${mode}`), query(look)]);
-      return found;
+      const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(look)] as const;
+      return (await Promise.all(sent))[2];
     },
     commit: async (notices) => {
       // One that is refused turns the commit into a rollback, and is what the caller hears of.
@@ -122,7 +139,7 @@ const TELL_COMMIT = `NOTIFY ${CHANNEL}; COMMIT`;
 
 function withCalls(
   session: ServerSession,
-  calls: Pick<WorkingSession, "query" | "begin" | "commit">,
+  calls: Pick<WorkingSession, "ownPid" | "query" | "begin" | "commit">,
 ): WorkingSession {
   return {
     ...calls,

@@ -162,7 +162,12 @@ export async function readyJobs(
   return { jobs, due, free };
 }
 
-function claimedRow(row: SharedJobRow, runner_id: RunnerId, now: Instant): SharedJobRow {
+/** A job, or its row, as a claim leaves it. */
+export function claimedRow<Row extends ClaimedFields>(
+  row: Row,
+  runner_id: RunnerId,
+  now: Instant,
+): Row {
   const move = moveOf(standingOf(row), { kind: "claim" });
   return {
     ...row,
@@ -175,6 +180,18 @@ function claimedRow(row: SharedJobRow, runner_id: RunnerId, now: Instant): Share
     elapsed_at: now,
   };
 }
+
+type ClaimedFields = Pick<
+  Job,
+  | "execution"
+  | "phase"
+  | "runner_id"
+  | "claimable_at"
+  | "lease"
+  | "starts"
+  | "started_at"
+  | "elapsed_at"
+>;
 
 /** The jobs that one life of the runner has begun. */
 interface BegunJobs {

@@ -45,11 +45,16 @@ import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { Lives } from "../statements.ts";
 import type { JobCreation } from "../../columns.ts";
 
-/** The methods of the store that create jobs. @param hosts the uuid of this host, and what it takes */
+/**
+ * The methods of the store that create jobs.
+ * @param hosts the uuid of this host, and what it takes
+ * @param handOver called with each job of an order that this host alone may run
+ */
 export function openJobCreation(
   db: SharedDatabase,
   hosts: Pick<PlaceHosts, "own" | "taken">,
   lives: Lives,
+  handOver: (job: Job) => void,
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
   const { creating, created } = countedWrite(judged);
@@ -80,12 +85,16 @@ export function openJobCreation(
         unfinishedMax,
         (ready) => db.write((tx) => createJob(tx, { job, hosts, ready })),
       ),
-    order: (order, rules) =>
-      created(
+    order: async (order, rules) => {
+      const prepared = { order, rules, hosts, handedOver: true };
+      const { made, ...outcome } = await created<Made<OrderOutcome>>(
         order,
         rules.unfinishedMax,
-        (ready) => db.writeTogether(ORDERS, { order, rules, hosts, ready }),
-      ),
+        (ready) => db.writeTogether(ORDERS, { ...prepared, ready }),
+      );
+      if (made?.host === hosts.own) handOver(made);
+      return outcome;
+    },
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
       created(
         successor,
@@ -116,14 +125,17 @@ interface OrderPlacing extends Placing {
   readonly rules: OrderRules;
 }
 
+/** An outcome with the job that it has made. */
+type Made<Outcome> = Outcome & { readonly made?: Job };
+
 /** Orders that share their statements. */
-const ORDERS: WriteKind<PreparedOrder, OrderOutcome | Unread> = {
+const ORDERS: WriteKind<PreparedOrder, Made<OrderOutcome> | Unread> = {
   bytesOf: ({ order: { params, requested_params } }) =>
     valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
   run: async (tx, orders) => {
     const keys = orders.flatMap(({ order: { idempotency } }) => idempotency?.key ?? []);
     const used = await usedKeys(tx, keys);
-    const outcomes = new Map<JobUuid, OrderOutcome | Unread>();
+    const outcomes = new Map<JobUuid, Made<OrderOutcome> | Unread>();
     const workflows: RunnableWorkflows = new Map();
     let accepted: OrderPlacing[] = [];
     for (const { order: { workflow_uuid, ...order }, rules, ...prepared } of orders) {
@@ -198,7 +210,7 @@ async function unlessMade(
 async function placeOrders(
   tx: Transaction,
   accepted: readonly OrderPlacing[],
-  outcomes: Map<JobUuid, OrderOutcome | Unread>,
+  outcomes: Map<JobUuid, Made<OrderOutcome> | Unread>,
 ): Promise<void> {
   const made = await makeJobs(tx, accepted);
   const jobs: Job[] = [];
@@ -213,7 +225,7 @@ async function placeOrders(
     const showing = showingOf.get(uuid);
     if (showing === undefined) continue;
     const text = textOfJob({ job, host: hosts.get(job.host) }, byClockOf(tx, showing));
-    outcomes.set(uuid, { kind: "created", job: { uuid }, text });
+    outcomes.set(uuid, { kind: "created", job: { uuid }, text, made: job });
   }
 }
 

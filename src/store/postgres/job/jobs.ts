@@ -29,6 +29,8 @@ export interface InsertedJob {
   /** Those that take it where its params name none. */
   readonly hosts: PlaceHosts;
   readonly paramsSha256: string | null;
+  /** Whether the agent hands it to its own runner, if that is the one. */
+  readonly handedOver?: boolean;
 }
 
 /**
@@ -156,10 +158,9 @@ async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promis
      ON CONFLICT DO NOTHING RETURNING ${SHARED_COLUMNS}`,
     ...values.all,
   );
-  const queueOf = new Map(ready.map(({ job, place }) => [job.uuid, place.queue]));
-  for (const { uuid } of found) {
-    const queue = queueOf.get(uuid);
-    if (queue !== undefined) tx.tell(queuedWord(queue));
+  const made = new Set(found.map(({ uuid }) => uuid));
+  for (const { job: { uuid }, place: { queue }, hosts, handedOver } of placed) {
+    if (made.has(uuid)) tx.tell(queuedWord(queue), handedOver !== true || queue !== hosts.own);
   }
   return found;
 }

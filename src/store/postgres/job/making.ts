@@ -28,6 +28,8 @@ export interface Placing {
   readonly job: NewJob;
   readonly hosts: PlaceHosts;
   readonly ready: PreparedWrite;
+  /** As insertJobs() takes it. */
+  readonly handedOver?: boolean;
 }
 
 /** Makes jobs that no earlier request with their key has made. @returns the outcome of each */
@@ -67,13 +69,13 @@ export async function placeJobs(
   }
   const locks = await lockJudged(tx, placings.map(({ job }) => job));
   const free: InsertedJob[] = [];
-  for (const { job, hosts, ready: { unfinishedMax, verdicts, paramsSha256 } } of placings) {
+  for (const { job, hosts, ready: { unfinishedMax, verdicts, paramsSha256 }, ...how } of placings) {
     const lock = job.target === null ? FREE : lockOn(locks, verdicts);
     if (unfinished >= unfinishedMax) {
       outcomes.set(job.uuid, { kind: "full", what: "unfinished jobs", limit: unfinishedMax });
     } else if (typeof job.locks === "string" && locks.length >= LOCKS_MAX) {
       outcomes.set(job.uuid, { kind: "full", what: "locks", limit: LOCKS_MAX });
-    } else if (lock.kind === "free") free.push({ job, hosts, paramsSha256 });
+    } else if (lock.kind === "free") free.push({ job, hosts, paramsSha256, ...how });
     else outcomes.set(job.uuid, lock);
   }
   for (const [uuid, outcome] of await insertJobs(tx, free)) outcomes.set(uuid, outcome);
