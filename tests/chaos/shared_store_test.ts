@@ -23,8 +23,8 @@ const JOBS_BETWEEN = 12;
 const LEASE_SECONDS = 5;
 /** The longest time for which an agent or a session of the server is stopped. */
 const STANDSTILL_SECONDS_MAX = length({ quick: 2, full: 40 });
-/** Statements whose answers are lost: to a claim or an end of a task, a renewal, a result, and a commit. */
-const LOST_ANSWERS = ["UPDATE jobs", "UPDATE hosts", "INSERT INTO task_results", "COMMIT"];
+/** In what is sent when an answer is lost: the end of a task, its result, the start of a write, and a commit. */
+const LOST_ANSWERS = ["succeeded", "finished_at", "READ WRITE", "COMMIT\0"];
 
 interface Host extends FleetHost {
   readonly folder: string;

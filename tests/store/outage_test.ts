@@ -27,7 +27,7 @@ const LIFE = lifeOf(RUNNER);
 const DEADLINE_MS = 2_000;
 const MACHINE = uuidOf<MachineUuid>(901);
 /** How a transaction ends that has written. */
-const COMMIT = "NOTIFY zonewright; COMMIT";
+const COMMIT = "COMMIT\0";
 const SHOWING = { wording: "document", now: T0, apart: false } as const;
 
 let folder: string;

@@ -2,6 +2,8 @@
 // what is committed meanwhile is seen all the same.
 
 import { assertEquals, assertRejects } from "@std/assert";
+// @ts-types="@types/pg"
+import pg from "pg";
 import { AgentError } from "../../src/domain/error.ts";
 import { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import { migrateSharedDatabase } from "../../src/store/postgres/migrations.ts";
@@ -161,6 +163,28 @@ postgresTest(
       await say("second");
       await until("the second word", () => heard.includes("second"));
       end();
+    }),
+);
+
+postgresTest(
+  "a quiet write notifies nobody, unless it says a word",
+  () =>
+    withSessions(async ({ server, open }) => {
+      const listener = new pg.Client({ host: server.folder, user: "owner", database: DATABASE });
+      await listener.connect();
+      try {
+        const heard: string[] = [];
+        listener.on("notification", ({ payload = "" }) => heard.push(payload));
+        await listener.query("LISTEN zonewright");
+        const db = open(LONG_MS);
+        await db.write((tx) => tx.run(`${CHECK} ('one', 'now')`), true);
+        await db.write((tx) => Promise.resolve(tx.tell("word")), true);
+        await db.write((tx) => tx.run(TOUCH));
+        await until("the last notice", () => heard.includes(""));
+        assertEquals(heard, ["word", ""]);
+      } finally {
+        await listener.end();
+      }
     }),
 );
 

@@ -33,8 +33,9 @@ const READERS = 3;
 const MEETINGS_MAX = 20;
 const MEETING_PAUSE_MS = 5;
 
-/** SQL for a text that is another one in restored tables, and after each start of a server. */
-const WHICH_DATABASE = "pg_postmaster_start_time()::text || tableoid";
+/** What a transaction begins with; `database` is another one in restored tables, and after each start of a server. */
+const LOOK = `SELECT ${SERVER_NOW} AS now, version,
+  pg_postmaster_start_time()::text || tableoid AS database FROM schema_version`;
 
 /** What the statements of one transaction run on. */
 export interface Transaction {
@@ -70,6 +71,7 @@ interface QueuedWrite extends GroupedWrite {
   /** Runs this one, or with it others of its kind. @returns the value of each */
   readonly run: (tx: Transaction, writes: readonly QueuedWrite[]) => Promise<readonly unknown[]>;
   readonly item?: unknown;
+  readonly quiet?: boolean;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
   /** Milliseconds, as performance.now() counts them. */
@@ -117,14 +119,16 @@ export class SharedDatabase {
   /**
    * Queues a write for the next transaction; it may run more than once.
    * @param run is given what it returned before in a transaction that may have been committed
+   * @param quiet whether no other agent needs to hear of it unless it says a word
    * @returns its result, once it is durable
    * @throws {AgentError} `overloaded` when the server does not answer in time or too many writes are pending;
    * `storage_full`; `aborted` when the store is closed
    */
-  async write<T>(run: (tx: Transaction, earlier: T | undefined) => Promise<T>): Promise<T> {
+  async write<T>(run: (tx: Transaction, earlier?: T) => Promise<T>, quiet = false): Promise<T> {
     return await this.#queue<T>({
       // It is given what it has returned itself: the type is T.
       run: async (tx, [write]) => [await run(tx, write?.earlier as T | undefined)],
+      quiet,
       bytes: 0,
     });
   }
@@ -157,7 +161,7 @@ export class SharedDatabase {
           const tx = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
           const value = await run(tx);
           // Nothing waits for the end of what wrote nothing.
-          client.script("COMMIT").catch(() => client.destroy());
+          client.script("END").catch(() => client.destroy());
           this.reach.heard();
           return value;
         } catch (error) {
@@ -217,7 +221,7 @@ export class SharedDatabase {
   }
 
   async #queue<T>(
-    write: Pick<QueuedWrite, "run" | "kind" | "item" | "bytes">,
+    write: Pick<QueuedWrite, "run" | "kind" | "item" | "bytes" | "quiet">,
   ): Promise<T> {
     if (!this.#open) throw closed();
     this.reach.require();
@@ -297,10 +301,11 @@ export class SharedDatabase {
         writes.forEach((write, at) => write.value = values[at]);
       }
       committing = true;
-      await client.commit(noticesOf(words.keys()));
+      const quiet = words.size === 0 && batch.every((write) => write.quiet === true);
+      await client.commit(noticesOf(words.keys()), quiet);
       this.reach.heard();
       const here = [...words.keys()].filter((word) => words.get(word));
-      queueMicrotask(() => this.#listening.committed(here));
+      if (!quiet) queueMicrotask(() => this.#listening.committed(here));
     } catch (error) {
       this.#kept.clear();
       // What broke may have been the answer to the commit.
@@ -335,10 +340,8 @@ export class SharedDatabase {
 
   /** Runs the start of a transaction on tables that this program can use. @returns the server's time */
   async #start(client: WorkingSession, mode: string): Promise<Instant> {
-    const look =
-      `SELECT ${SERVER_NOW} AS now, version, ${WHICH_DATABASE} AS database FROM schema_version`;
     try {
-      const row = (await client.begin(mode, look)).rows[0];
+      const row = (await client.begin(mode, LOOK)).rows[0];
       requireUsable(row?.version ?? 0);
       if (row?.database !== this.#database) this.#kept.clear();
       this.#database = row?.database;

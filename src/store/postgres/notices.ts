@@ -10,6 +10,9 @@ const NOTICE_CHARS_MAX = 4_000;
 /** The first letter of each word. */
 const LETTERS = { queued: "q", canceled: "c", changed: "e", host: "h" } as const;
 
+/** Nothing but that there is an event. */
+export const EVENT_WORD = "";
+
 /** A job became ready. @param host the one that may run it */
 export function queuedWord(host: string): string {
   return `${LETTERS.queued}${host}`;

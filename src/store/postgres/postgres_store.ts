@@ -131,8 +131,7 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
              ON CONFLICT (host) DO UPDATE SET checked_at = $2`,
             host,
             tx.now,
-          )
-        );
+          ), true);
       },
     },
     kind: "postgres",
@@ -181,7 +180,8 @@ function openNotices(db: SharedDatabase, queues: readonly string[]) {
 }
 
 /** What the runner of this host hears of a job that was made for it. */
-function noticeOfNew(job: Job, host: string): JobNotice {
+function noticeOfNew(job: Job | undefined, host: string): JobNotice {
+  if (job === undefined) return { kind: "queued" };
   const { created_at: now, exec_after } = job;
   if (exec_after > now) return { kind: "delayed", ms: msBetween(now, exec_after) };
   // The uuid of a host is the id of its runner.
@@ -222,11 +222,11 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
     // Every write is committed with the next transaction.
     hurry: () => {},
     begin: (...call) => beginIn(db, lives, ...call),
-    renew: (life, held, leaseMs) => db.write((tx) => renewLease(tx, life, held, leaseMs)),
+    renew: (life, held, leaseMs) => db.write((tx) => renewLease(tx, life, held, leaseMs), true),
     recordAttempt: (record) => db.write((tx) => recordAttempt(tx, inLife(record))),
     release: (hold, elapsedMs) => db.write((tx) => releaseJob(tx, inLife(hold), elapsedMs)),
     abandon: (hold) => db.write((tx) => abandonJob(tx, inLife(hold))),
-    rescue: (runner) => db.write((tx) => rescueJobs(tx, queues, runner)),
+    rescue: (runner) => db.write((tx) => rescueJobs(tx, queues, runner), true),
     cancel: (uuid, showing) =>
       db.write(async (tx, earlier) => {
         const outcome = await cancelJob(tx, host, uuid, showing);

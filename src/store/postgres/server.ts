@@ -98,14 +98,6 @@ export async function openSession(
     types,
   });
   let broken = false;
-  let together = false;
-  const sent = (what: pg.QueryConfig) => {
-    if (together) {
-      socket.cork();
-      queueMicrotask(() => socket.uncork());
-    }
-    return client.query(what);
-  };
   const destroy = () => {
     broken = true;
     socket.destroy();
@@ -120,24 +112,37 @@ export async function openSession(
     throw error;
   }
   return {
-    query: (sql, values, name) => {
-      const bound = values === undefined ? {} : { values: [...values] };
-      return sent({ text: sql, ...bound, ...(name === undefined ? {} : { name }) });
-    },
-    script: async (sql) => {
-      // Several statements have several results, whatever the driver's types say.
-      const found: pg.QueryResult | pg.QueryResult[] = await sent({ text: sql });
-      return Array.isArray(found) ? found : [found];
-    },
-    pipeline: () => {
-      Object.assign(client, { pipeline: true });
-      together = true;
-    },
+    ...statementsOn(client, socket),
     pid: (client as { readonly processID?: number | null }).processID ?? null,
     destroy,
     get broken() {
       return broken;
     },
+  };
+}
+
+function statementsOn(
+  client: pg.Client,
+  socket: { cork(): void; uncork(): void },
+): Pick<ServerSession, "query" | "script" | "pipeline"> {
+  const send = (what: pg.QueryConfig) => {
+    if (client.pipeline) {
+      socket.cork();
+      queueMicrotask(() => socket.uncork());
+    }
+    return client.query(what);
+  };
+  return {
+    query: (sql, values, name) => {
+      const bound = values === undefined ? {} : { values: [...values] };
+      return send({ text: sql, ...bound, ...(name === undefined ? {} : { name }) });
+    },
+    script: async (sql) => {
+      // Several statements have several results, whatever the driver's types say.
+      const found: pg.QueryResult | pg.QueryResult[] = await send({ text: sql });
+      return Array.isArray(found) ? found : [found];
+    },
+    pipeline: () => void Object.assign(client, { pipeline: true }),
   };
 }
 

@@ -23,7 +23,7 @@ const STALE = new Set(["0A000", "26000", "42P05"]);
  * A kept plan was made when a table may have been empty: it must go by an index all the same. A statement that no index
  * serves must not be compiled for that.
  */
-const PLANNING = "SET enable_seqscan = off; SET jit = off";
+const PLANNING = { enable_seqscan: "off", jit: "off" } as const;
 /**
  * Milliseconds for which the first plans are kept, and the longest: each time for twice as long, since what matters is
  * how many times larger a table has become.
@@ -36,8 +36,8 @@ export interface WorkingSession extends ServerSession {
   readonly ownPid: number | undefined;
   /** Begins a transaction. @returns what a first statement, without values, finds in it */
   begin(mode: string, look: string): Promise<SessionResult>;
-  /** Commits, and notifies every agent. */
-  commit(notices: readonly string[]): Promise<void>;
+  /** Commits, and notifies every agent unless it is to be quiet. */
+  commit(notices: readonly string[], quiet: boolean): Promise<void>;
 }
 
 /** Opens a session that runs transactions; as openSession(). */
@@ -48,13 +48,14 @@ export async function openWorkingSession(
   const session = await openSession(server, leftMs);
   try {
     const timer = setTimeout(() => session.destroy(), leftMs);
-    const found = await session.query("SELECT pg_backend_pid() AS pid").finally(() =>
-      clearTimeout(timer)
-    );
     // A pooler gives a number of its own.
-    if (found.rows[0]?.pid !== session.pid) return pooled(session, server);
-    await session.script(`${limitsOf(server, "SET")}; ${PLANNING}`);
-    return direct(session);
+    const settings = Object.entries({ ...limitsOf(server), ...PLANNING });
+    const found = await session.query(
+      `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS own (name, value)
+        WHERE pg_backend_pid() = $3`,
+      [settings.map(([name]) => name), settings.map(([, value]) => `${value}`), session.pid],
+    ).finally(() => clearTimeout(timer));
+    return found.rows.length === 0 ? pooled(session, server) : direct(session);
   } catch (error) {
     session.destroy();
     throw error;
@@ -62,14 +63,17 @@ export async function openWorkingSession(
 }
 
 /** A server that hears no more of its agent ends what it does for it, and lets go of what it locked. */
-function limitsOf({ deadlineMs: ms }: ServerOptions, set: "SET" | "SET LOCAL"): string {
-  return `${set} statement_timeout = ${ms};
-    ${set} idle_in_transaction_session_timeout = ${ms};
-    ${set} lock_timeout = ${Math.ceil(ms / LOCK_SHARE)}`;
+function limitsOf({ deadlineMs }: ServerOptions) {
+  return {
+    statement_timeout: deadlineMs,
+    idle_in_transaction_session_timeout: deadlineMs,
+    lock_timeout: Math.ceil(deadlineMs / LOCK_SHARE),
+  };
 }
 
 function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
-  const limits = limitsOf(server, "SET LOCAL");
+  const limits = Object.entries(limitsOf(server)).map(([name, ms]) => `SET LOCAL ${name} = ${ms}`)
+    .join("; ");
   return withCalls(session, {
     ownPid: undefined,
     query: session.query,
@@ -77,9 +81,9 @@ function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
       const results = await session.script(`BEGIN ${mode}; ${limits}; ${look}`);
       return results.at(-1) ?? { rows: [], rowCount: 0 };
     },
-    commit: async (notices) => {
+    commit: async (notices, quiet) => {
       for (const notice of notices) await session.query(TELL, [notice]);
-      await session.script(notices.length > 0 ? "COMMIT" : TELL_COMMIT);
+      await session.script(endOf(notices, quiet));
     },
   });
 }
@@ -120,22 +124,30 @@ function direct(session: ServerSession): WorkingSession {
       const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(look)] as const;
       return (await Promise.all(sent))[2];
     },
-    commit: async (notices) => {
+    commit: async (notices, quiet) => {
       // One that is refused turns the commit into a rollback, and is what the caller hears of.
       await Promise.all([
         ...notices.map((notice) => query(TELL, [notice])),
-        session.script(notices.length > 0 ? "COMMIT" : TELL_COMMIT),
+        session.script(endOf(notices, quiet)),
       ]);
     },
   });
 }
 
 const TELL = `SELECT pg_notify('${CHANNEL}', $1)`;
+/** Where commits without a notice take turns, among the advisory locks of the database. */
+const COMMITTING = 8_780_006;
+
 /**
- * Every commit sends a notice. The server ends one such commit at a time: while one waits for a standby, no session of
- * another piles up.
+ * Statements that end a transaction. The server ends one commit with a notice at a time: while one waits for a standby,
+ * no session of another piles up. A lock has the same effect where nobody needs to hear.
  */
-const TELL_COMMIT = `NOTIFY ${CHANNEL}; COMMIT`;
+function endOf(notices: readonly string[], quiet: boolean): string {
+  if (notices.length > 0) return "COMMIT";
+  return quiet
+    ? `SELECT pg_advisory_xact_lock(${COMMITTING}); COMMIT`
+    : `NOTIFY ${CHANNEL}; COMMIT`;
+}
 
 function withCalls(
   session: ServerSession,

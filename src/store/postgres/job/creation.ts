@@ -48,13 +48,13 @@ import type { JobCreation } from "../../columns.ts";
 /**
  * The methods of the store that create jobs.
  * @param hosts the uuid of this host, and what it takes
- * @param handOver called with each job of an order that this host alone may run
+ * @param handOver called with each job of an order that this host alone may run, and without one when it may have missed one
  */
 export function openJobCreation(
   db: SharedDatabase,
   hosts: Pick<PlaceHosts, "own" | "taken">,
   lives: Lives,
-  handOver: (job: Job) => void,
+  handOver: (job: Job | undefined) => void,
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
   const { creating, created } = countedWrite(judged);
@@ -92,7 +92,8 @@ export function openJobCreation(
         rules.unfinishedMax,
         (ready) => db.writeTogether(ORDERS, { ...prepared, ready }),
       );
-      if (made?.host === hosts.own) handOver(made);
+      // Without one, a transaction whose commit was not answered has made it.
+      if (made === undefined ? outcome.kind === "created" : made.host === hosts.own) handOver(made);
       return outcome;
     },
     retry: (uuid, successor, unfinishedMax = Number.MAX_SAFE_INTEGER) =>
