@@ -238,7 +238,7 @@ postgresTest(
       const refused = await start("one").then(() => "started", messageOf);
       assertStringIncludes(
         refused,
-        `Cannot register host ${host.uuid}: an agent with this uuid lives`,
+        `Cannot register host ${host.uuid}: an agent with this uuid already runs`,
       );
     }),
 );
