@@ -363,5 +363,10 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
   }
 }
 
-const sizes = Deno.args.includes("--quick") ? QUICK : FULL;
+const [word, ...others] = Deno.args;
+if ((word !== undefined && word !== "--quick") || others.length > 0) {
+  console.error(`bench: expected --quick or nothing, found "${Deno.args.join(" ")}"`);
+  Deno.exit(2);
+}
+const sizes = word === undefined ? FULL : QUICK;
 console.log((await withRunFolder((folder) => measure(folder, sizes))).join("\n"));
