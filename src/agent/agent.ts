@@ -194,8 +194,6 @@ async function assemble(
     access: gate.access,
     auditTrail: gate.auditTrail,
     store,
-    // The store wakes the runner itself, with the commit.
-    wake: () => {},
     changes,
     changed,
     cancelRunning: (uuid) => runner.cancelRunning(uuid),

@@ -27,8 +27,6 @@ export interface HttpContext {
   readonly store: Store;
   /** The budget of memory for documents. */
   readonly budget: MemoryBudget;
-  /** Hints to the runner that a job may be due. A hint may be lost; the row is what counts. */
-  readonly wake: () => void;
   /** Hints to the runner to stop a canceled job now. */
   readonly cancelRunning: (uuid: JobUuid) => void;
   /** Notifies requests that wait for a job. */

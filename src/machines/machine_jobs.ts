@@ -65,8 +65,6 @@ interface MachineJobsContext {
   readonly policy: Policy;
   /** Most unfinished jobs, of all kinds. */
   readonly unfinishedJobsMax: number;
-  /** Hints to the runner that a job may be due. */
-  readonly wake: () => void;
   readonly now: Now;
   readonly newUuid: NewUuid;
 }
@@ -291,11 +289,10 @@ async function claimToStart(
 async function startOf(
   outcome: CreateJobOutcome,
   uuid: MachineUuid,
-  { store, wake }: MachineJobsContext,
+  { store }: MachineJobsContext,
 ): Promise<MachineStart> {
   switch (outcome.kind) {
     case "created":
-      wake();
       return { started: { uuid, job_uuid: outcome.job.uuid }, replayed: false };
     case "duplicate":
       return { started: { uuid, job_uuid: outcome.job_uuid }, replayed: false };

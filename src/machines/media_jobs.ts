@@ -16,7 +16,6 @@ const MEDIA_TARGET = "/media";
 interface MediaJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly unfinishedJobsMax: number;
-  readonly wake: () => void;
   readonly newUuid: NewUuid;
   /** Who asks for it. */
   readonly by: Pick<NewJob, "ordered_by">;
@@ -29,7 +28,7 @@ interface MediaJobsContext {
  */
 export async function startMediaJob(
   media: JsonObject,
-  { store, unfinishedJobsMax, wake, newUuid, by }: MediaJobsContext,
+  { store, unfinishedJobsMax, newUuid, by }: MediaJobsContext,
 ): Promise<JobUuid> {
   const workflow = await builtinWorkflow(FETCH_MEDIUM_WORKFLOW.uuid, store);
   const outcome = await store.jobs.create({
@@ -41,7 +40,6 @@ export async function startMediaJob(
   }, unfinishedJobsMax);
   if (outcome.kind === "duplicate") return outcome.job_uuid;
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
-  wake();
   return outcome.job.uuid;
 }
 

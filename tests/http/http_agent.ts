@@ -52,7 +52,7 @@ export interface HttpAgent {
   clock: { now: string };
   /** Lines of the log as objects. */
   readonly log: JsonObject[];
-  /** Hints that the runner got. */
+  /** What the runner would hear: of the store, and of requests. */
   readonly hints: string[];
   readonly closing: AbortController;
   /** What the application was made of. */
@@ -131,6 +131,7 @@ export async function withHttpAgent(
   const store = await openClockedStore(":memory:", clock);
   const lines: JsonObject[] = [];
   const hints: string[] = [];
+  store.jobs.follow(({ kind }) => hints.push(kind));
   const closing = new AbortController();
   const log = openLog({
     level: "debug",
@@ -142,7 +143,6 @@ export async function withHttpAgent(
   const context: HttpContext = {
     store,
     budget: openMemoryBudget(),
-    wake: () => hints.push("wake"),
     changes: new Notifiers(),
     changed: (uuid) => context.changes.notify(uuid),
     cancelRunning: (uuid) => hints.push(`cancel ${uuid}`),

@@ -40,7 +40,7 @@ Deno.test("an equal request under the same key is answered with the job that the
     assertEquals([again.status, again.headers.get(REPLAYED)], [201, "true"]);
     assertEquals(again.body, first.body);
     assertEquals(again.headers.get("location"), first.headers.get("location"));
-    assertEquals([await countOf(agent), agent.hints], [1, ["wake"]]);
+    assertEquals([await countOf(agent), agent.hints], [1, ["queued"]]);
   });
 });
 

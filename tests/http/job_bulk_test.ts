@@ -59,7 +59,6 @@ Deno.test("cancel of many cancels the unfinished jobs that fit, and reports each
       assertEquals(agent.hints.includes(`cancel ${uuid}`), true);
     }
     assertEquals(await executionOf(agent, failed), "failure");
-    assertEquals(agent.hints.includes("wake"), true);
     const again = await bulk(agent, "cancel", { filter: { name: "sample" } });
     assertEquals(again, { matched: 0, canceled: [], refused: [], more: false });
   });
@@ -77,7 +76,7 @@ Deno.test("retry of many creates failed and canceled jobs again, once", async ()
       const job = objectOf(await agent.call("GET", `/jobs/${next_attempt}`));
       assertEquals([job.prev_attempt, job.execution], [uuid, "queued"]);
     }
-    assertEquals(agent.hints.includes("wake"), true);
+    assertEquals(agent.hints.includes("queued"), true);
     const again = await bulk(agent, "retry", { filter: { name: "sample" } });
     assertEquals(again, { matched: 0, retried: [], refused: [], more: false });
   });

@@ -27,7 +27,7 @@ Deno.test("cancel answers 200 with the canceled job in every unfinished state", 
       const answer = await agent.call("POST", `/jobs/${uuid}/cancel`, {});
       assertEquals([answer.status, objectOf(answer).execution], [200, "canceled"]);
       assertEquals(objectOf(answer).finished_at, T0);
-      assertEquals(agent.hints, [`cancel ${uuid}`, "wake"]);
+      assertEquals(agent.hints, [`cancel ${uuid}`]);
     }
   });
 });
@@ -132,7 +132,7 @@ Deno.test("resume without error queues the job again with the result of the wait
       const answer = await agent.call("POST", `/jobs/${uuid}/resume`, body);
       assertEquals([answer.status, objectOf(answer).execution], [200, "queued"]);
       assertEquals(lastResult(objectOf(answer)), [result, ""]);
-      assertEquals(agent.hints, ["wake"]);
+      assertEquals(agent.hints, ["queued"]);
       await agent.call("POST", `/jobs/${uuid}/cancel`, {});
     }
   });

@@ -80,7 +80,7 @@ Deno.test("retry creates a whole job again: 201, Location, and both jobs name ea
     // What the tasks of the old job made of its params was for that job.
     assertEquals([old.params, job.params], [{ size: 1, seen: true }, { size: 1 }]);
     assertEquals(job.params_from, undefined);
-    assertEquals(agent.hints, ["wake"]);
+    assertEquals(agent.hints, ["queued"]);
   }, { limits: { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] } });
 });
 

@@ -60,7 +60,7 @@ Deno.test("POST /jobs answers 201 with a queued job and its Location, and wakes 
       next_run_at: "2026-01-31T16:30:00.000Z",
     });
     assertEquals((chain as JsonObject[]).map(({ name }) => name), ["first"]);
-    assertEquals(agent.hints, ["wake"]);
+    assertEquals(agent.hints, ["queued"]);
     assertEquals((await agent.call("GET", `/jobs/${job.uuid}`)).body, job);
   });
 });

@@ -88,7 +88,7 @@ Deno.test("every action answers 202 with a job of its built-in workflow", async 
       ]);
       const files = action === "eject" ? { files: [] } : {};
       assertEquals(job.params, { uuid: MACHINE, ...files });
-      assertEquals(agent.hints, ["wake"]);
+      assertEquals(agent.hints, ["queued"]);
     });
   }
   await withMachine({}, async (agent) => {

@@ -37,7 +37,7 @@ Deno.test("POST /agent/v1/machines answers 202 with a job of the built-in workfl
     assertEquals([job.workflow_uuid, job.target], [PROVISION, `/machines/${uuid}`]);
     const { machine } = parseMachineRequest(REQUEST, DEFAULT_POLICY);
     assertEquals(job.params, { uuid, machine, media, boot: "cd" });
-    assertEquals(agent.hints, ["wake"]);
+    assertEquals(agent.hints, ["queued"]);
     const other = await start(agent, REQUEST);
     assertNotEquals(other.uuid, uuid);
   });
@@ -186,7 +186,6 @@ Deno.test("of different requests that two agents on one store get together one g
         store,
         vmadm: NO_MACHINES,
         unfinishedJobsMax: 100,
-        wake: () => {},
         now: () => clock.now,
         newUuid: randomUuid,
       })

@@ -57,7 +57,7 @@ Deno.test("POST /agent/v1/media makes a job that will fetch it, and wakes the ru
       const job = await agent.store.jobs.get(job_uuid as JobUuid);
       assertEquals([job?.workflow_uuid, job?.params], [FETCH_MEDIUM, { media: order }]);
     }
-    assertEquals(agent.hints, requests.map(() => "wake"));
+    assertEquals(agent.hints, requests.map(() => "queued"));
   });
 });
 

@@ -25,7 +25,6 @@ async function routesOfApp(): Promise<string[]> {
         checkSources: sourceChecksHere().acceptable,
         store,
         budget: openMemoryBudget(),
-        wake: () => {},
         changes: new Notifiers(),
         changed: () => {},
         cancelRunning: () => {},

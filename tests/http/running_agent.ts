@@ -72,12 +72,12 @@ async function withRunningAgent(
     changed: (uuid) => changes.notify(uuid),
     log: silentLog,
   });
+  store.jobs.follow(() => runner.wake());
   await runner.start();
   try {
     await withHttpAgent((agent) => run(runningAgent({ ...agent, store })), {
       store,
       changes,
-      wake: () => runner.wake(),
       cancelRunning: (uuid) => runner.cancelRunning(uuid),
       now: systemNow,
     });

@@ -19,7 +19,7 @@ import type { HttpContext, HttpEnv } from "../../context.ts";
 /** The part of the context that cancel and resume use. */
 export type JobChangeContext = Pick<
   HttpContext,
-  "store" | "wording" | "now" | "wake" | "cancelRunning" | "changed" | "changes" | "closing"
+  "store" | "wording" | "now" | "cancelRunning" | "changed" | "changes" | "closing"
 >;
 
 /** Milliseconds that a cancel waits for a host that is connected. */
@@ -116,7 +116,6 @@ async function untilStopped(
 function canceled(uuid: JobUuid, context: JobChangeContext): void {
   context.cancelRunning(uuid);
   context.changed(uuid);
-  context.wake(); // Its oncancel chain may be due.
 }
 
 /**
@@ -133,7 +132,6 @@ export async function resumeJob(
   const outcome = await context.store.jobs.resume(uuid, resume, showing);
   const text = changedText(outcome, "resume", uuid, context);
   context.changed(uuid);
-  context.wake();
   return text ?? await jobText(uuid, showing, context);
 }
 

@@ -55,7 +55,6 @@ type JobsContext = Pick<
   | "limits"
   | "now"
   | "newUuid"
-  | "wake"
   | "cancelRunning"
   | "wording"
   | "log"
@@ -105,7 +104,6 @@ async function postJob(
     : await orderJob(order, rules, store.jobs, c.get("memory"));
   const { kind, job, text } = carriedOut(outcome, order);
   if (kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
-  else context.wake();
   c.header("location", `/jobs/${job.uuid}`);
   nameAnswer(c, job.uuid, wording);
   return await answerJob(c, { text, showing, status: 201 }, context);

@@ -25,7 +25,7 @@ import { ANY_HOST, taskName, type Workflow } from "../../../domain/job/workflow.
 /** The part of the context that a retry uses. */
 export type RetryContext = Pick<
   HttpContext,
-  "store" | "limits" | "now" | "newUuid" | "wake" | "log" | "budget" | "wording"
+  "store" | "limits" | "now" | "newUuid" | "log" | "budget" | "wording"
 >;
 
 /** Milliseconds to wait for memory: a call on many jobs waits many times. */
@@ -119,7 +119,6 @@ async function retryHeldJob(
     ? await machineJobs.retry(uuid, successor)
     : await store.jobs.retry(uuid, successor, limits.unfinishedJobsMax);
   if (outcome.kind !== "created") throw refusalOf(outcome, uuid, context);
-  context.wake();
   return outcome.job.uuid;
 }
 

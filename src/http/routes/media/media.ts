@@ -26,7 +26,7 @@ import { readJson, wholeBody } from "../../request/input.ts";
 
 type MediaContext = Pick<
   HttpContext,
-  "store" | "limits" | "now" | "newUuid" | "wake" | "mediaFiles" | "library"
+  "store" | "limits" | "now" | "newUuid" | "mediaFiles" | "library"
 >;
 
 /** The body of a request to verify a medium, which has no options. */
