@@ -138,7 +138,7 @@ postgresTest(
       assertEquals([sent.status, sent.body.host_uuid], [201, host.uuid]);
       const job = String(sent.body.uuid);
       await until("the job to wait", async () => await executionAt(one, job) === "waiting");
-      assertStringIncludes(other.log(), job);
+      await other.said(job);
       const listed = await one.get(`/jobs?host=${host.uuid}`);
       assertEquals(listed.headers.get("x-count"), "1");
       const refused = await one.post("/jobs", { workflow, server_uuid: "nowhere" });

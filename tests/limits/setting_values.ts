@@ -113,6 +113,9 @@ export const OTHERS = {
     largest: always(many(256, () => "nics.mac")),
     refused: "brand",
   },
+  // Both belong to a shared store: see tests/journeys/host_policy_test.ts.
+  allow_workflow: { smallest: left, largest: left, refused: "nightly@sha256:5d0c" },
+  allow_caller: { smallest: left, largest: left, refused: "somebody" },
 } as const satisfies { readonly [Name in keyof typeof LISTED]?: Ends };
 
 /** The two ends of a setting. */
