@@ -159,6 +159,49 @@ postgresTest(
     }),
 );
 
+postgresTest(
+  "an agent whom the server does not let in says which setting is wrong, and ends",
+  () =>
+    withFolder(async (folder) => {
+      const address = freeAddress("host all all 127.0.0.0/8 scram-sha-256");
+      const server = await startPostgres(folder, ["fsync=off"], address);
+      try {
+        await server.sql(`CREATE ROLE runs LOGIN PASSWORD '${PASSWORD}'`);
+        await server.sql("CREATE DATABASE fleet");
+        const [right, wrong] = [`${folder}/right`, `${folder}/wrong`];
+        await Deno.writeTextFile(right, PASSWORD, { mode: 0o600 });
+        await Deno.writeTextFile(wrong, "guessed", { mode: 0o600 });
+        const wants = "the user's password in store_password_file";
+        const failed = (user: string) => `password authentication failed for user "${user}"`;
+        for (
+          const [place, file, said] of [
+            ["runs@/fleet", wrong, `${failed("runs")}: expected ${wants}`],
+            ["runs@/fleet", undefined, `the server asks for a password: expected ${wants}`],
+            ["nobody@/fleet", wrong, `${failed("nobody")}: expected ${wants}`],
+            [
+              "runs@/none",
+              right,
+              'database "none" does not exist: expected an existing database in store',
+            ],
+          ] as const
+        ) {
+          const store = `postgres://${place.replace("/", `${address.hostname}:${address.port}/`)}`;
+          const { code, stderr } = await runProgram(programOfRun(), [
+            ...["serve", "--listen", "127.0.0.1:0", "--state-dir", `${folder}/agent`],
+            ...["--host", "simulated", "--store", store],
+            // The longest: an agent that asked again would be late.
+            ...["--store-deadline", "10"],
+            ...(file === undefined ? [] : ["--store-password-file", file]),
+          ]);
+          assertEquals(code, 1, stderr);
+          assertStringIncludes(stderr, `Cannot reach the database: ${said}\n`);
+        }
+      } finally {
+        await server.stop();
+      }
+    }),
+);
+
 Deno.test("a socket that is not there is named, in words of our own", async () => {
   const url = `postgres://agent@localhost/fleet?host=${encodeURIComponent("/nowhere")}`;
   const error = await assertRejects(() => migrateSharedDatabase({ url, deadlineMs: 5_000 }));

@@ -23,6 +23,7 @@ import {
   overloaded,
   type ServerOptions,
   ServerReach,
+  wrongSetting,
 } from "./server.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import { openWorkingSession, type WorkingSession } from "./working_session.ts";
@@ -370,10 +371,8 @@ export class SharedDatabase {
   }
 
   async #connect(deadlineMs: number): Promise<WorkingSession> {
-    const session = await this.#opened(
-      deadlineMs,
-      (leftMs) => openWorkingSession(this.#options, leftMs),
-    );
+    const open = (leftMs: number) => openWorkingSession(this.#options, leftMs);
+    const session = await this.#opened(deadlineMs, open);
     // It may be one of another database, which took the name of the lost one.
     this.#kept.clear();
     return session;
@@ -391,6 +390,8 @@ export class SharedDatabase {
       } catch (error) {
         // The last one may only say that no time was left.
         why ??= error;
+        // One that has never let the agent in is not about to.
+        if (this.#database === undefined && wrongSetting(error) !== undefined) throw away(error);
         if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw this.#missed(why);
       }
       await new Promise((resolve) => setTimeout(resolve, pauseMs));

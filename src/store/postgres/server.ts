@@ -210,21 +210,39 @@ export function named(error: unknown): unknown {
 /** The error for a caller whom the server does not answer. */
 export function away(cause: unknown): AgentError {
   if (cause instanceof AgentError) return cause;
+  const wrong = wrongSetting(cause);
+  const expected = wrong === undefined ? "" : `: expected ${wrong}`;
+  return overloaded(`Cannot reach the database: ${ownWords(cause)}${expected}`, cause);
+}
+
+/** What the driver says without a password that the server asks for. */
+const ASKS_FOR_PASSWORD = /\bclient password must be\b/;
+
+function ownWords(cause: unknown): string {
+  const said = messageOf(cause);
+  if (ASKS_FOR_PASSWORD.test(said)) return "the server asks for a password";
   // The driver names the call alone: connect ENOENT /run/postgresql/.s.PGSQL.5432
-  const [, socket] = /^connect ENOENT (.+)$/.exec(messageOf(cause)) ?? [];
-  const words = socket === undefined
-    ? messageOf(cause)
-    : `no server listens on the socket ${socket}`;
-  return overloaded(`Cannot reach the database: ${words}`, cause);
+  const [, socket] = /^connect ENOENT (.+)$/.exec(said) ?? [];
+  return socket === undefined ? said : `no server listens on the socket ${socket}`;
 }
 
 /**
- * Whether a call failed since no server answered it; one that refuses the user, or has no such database, answers.
+ * What a setting must have instead where a server answers, and does not let the agent in; undefined for any other
+ * error.
  * @see the table of error codes in PostgreSQL's manual: class 28, and 3D000
  */
+export function wrongSetting(error: unknown): string | undefined {
+  const state = stateOf(error);
+  if (state === "28P01" || ASKS_FOR_PASSWORD.test(messageOf(error))) {
+    return "the user's password in store_password_file";
+  }
+  if (state?.startsWith("28") === true) return "a user in store whom the server admits";
+  return state === "3D000" ? "an existing database in store" : undefined;
+}
+
+/** Whether a call failed since no server answered it; one that does not let the agent in answers. */
 export function isUnanswered(error: unknown): boolean {
-  return error instanceof AgentError && isAway(error) &&
-    !/^(28|3D)/.test(stateOf(error.cause) ?? "");
+  return error instanceof AgentError && isAway(error) && wrongSetting(error.cause) === undefined;
 }
 
 /** Nothing is known to be written, and the same call may succeed soon. */
