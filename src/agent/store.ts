@@ -203,10 +203,10 @@ async function openSharedStore(
   { broken, taken }: SharedPart,
 ): Promise<Store> {
   const { openPostgresStore } = await import("../store/postgres/postgres_store.ts");
-  const { journalBytesMax, keptAnswersBytesMax: keptBytesMax } = limits;
+  const { journalBytesMax } = limits;
   const shared = await openPostgresStore(local, {
     ...await sharedServer(config),
-    ...{ host, taken, journalBytesMax, keptBytesMax, log },
+    ...{ host, taken, journalBytesMax, log },
     unusable: broken,
   });
   opened("shared store", () => shared.close());

@@ -127,7 +127,7 @@ export async function withDeadline<T>(
   }
 }
 
-/** The configured limits of one execution of a task. */
+/** The limits of one execution of a task. */
 export interface CapabilityLimits {
   /** Calls of all capabilities by one task. */
   readonly taskCallsMax: number;

@@ -1,8 +1,14 @@
-// The named limits, in the TOML table [limits]: how large a request or a value may be, and how much the
-// agent keeps. No other file has their defaults.
+// The named limits: how large a request or a value may be, and how much the agent keeps. Those that an operator
+// may set are the TOML table [limits]; no other file has their defaults. Those of one execution of a task are
+// in src/wall/task_limits.ts, since guests know them as well.
 
 import { type Definition, integer, type Kind } from "./kinds.ts";
-import { SOURCE_CHARS_MAX } from "../wall/task_limits.ts";
+import {
+  JOB_CHARS_MAX,
+  JOB_LEFT_CHARS_MAX,
+  LOG_CHARS_MAX,
+  SOURCE_CHARS_MAX,
+} from "../wall/task_limits.ts";
 import { DAY_SECONDS } from "../domain/instant.ts";
 
 const KI = 1024;
@@ -55,7 +61,6 @@ export const LIMITS = {
     "time for a caller to read an answer",
     CONNECTION_CLOSED,
   ),
-  header_fields_max: limit(count(16, 100), 64, "header fields of one request", "431"),
   header_chars_max: limit(
     chars(KI, 256 * KI),
     32 * KI,
@@ -70,7 +75,6 @@ export const LIMITS = {
     "413",
   ),
   body_bytes_max: limit(bytes(KI, 64 * MI), 2 * MI, "any other request body", "413"),
-  json_depth_max: limit(count(6, 1000), 64, "nesting of a request body", "400"),
   requests_max: limit(
     count(1, 65_536),
     256,
@@ -80,33 +84,6 @@ export const LIMITS = {
   waits_max: limit(count(1, 65_536), 128, "requests that wait for a job", BUSY),
   event_streams_max: limit(count(1, 65_536), 256, "open streams of events", BUSY),
   consoles_max: limit(count(1, 4096), 64, "open consoles", BUSY),
-  machine_consoles_max: limit(count(1, 256), 4, "open consoles of one machine", BUSY),
-  uploads_max: limit(count(1, 64), 4, "uploads of media in progress", BUSY),
-  upload_stall_seconds: limit(
-    seconds(1, 3600),
-    60,
-    "time without a byte of an upload",
-    "408; the bytes so far are kept for a day",
-  ),
-  upload_rate_min: limit(
-    bytes(0, MI),
-    16 * KI,
-    "bytes a second of an upload, over `upload_stall_seconds` of waiting for it; 0 for no limit",
-    "408; the bytes so far are kept for a day",
-  ),
-  console_idle_seconds: limit(
-    seconds(1, 7 * DAY_SECONDS),
-    3600,
-    "time without a byte in either direction of a console",
-    "the console is closed",
-  ),
-  console_ticket_seconds: limit(
-    seconds(1, 300),
-    30,
-    "lifetime of a console ticket",
-    "the ticket is refused",
-  ),
-  console_tickets_max: limit(count(1, 4096), 256, "unused console tickets", BUSY),
   tasks_max: limit(count(1, 10_000), 1000, "tasks in one chain", "409"),
   source_chars_max: limit(
     chars(64, SOURCE_CHARS_MAX),
@@ -121,12 +98,10 @@ export const LIMITS = {
     "one timeout or delay of a workflow or task",
     "409",
   ),
-  target_chars_max: limit(chars(1, MI), KI, "target of a job", "409"),
-  params_chars_max: limit(chars(256, 8 * MI), 2 * MI, "params of a job, as JSON", "413"),
-  info_entry_bytes_max: limit(
-    bytes(32, 16 * MI),
-    64 * KI,
-    "one info entry sent over HTTP",
+  params_chars_max: limit(
+    chars(256, JOB_LEFT_CHARS_MAX),
+    2 * MI,
+    "params of a job, as JSON",
     "413",
   ),
   info_entries_max: limit(
@@ -149,77 +124,56 @@ export const LIMITS = {
     "what this host writes about its jobs while a store postgres:// is away; notes of tasks fill at most half",
     "tasks wait for the database, and log lines are dropped",
   ),
-  kept_answers_bytes_max: limit(
-    bytes(0, KI * MI),
-    16 * MI,
-    "jobs shown lately, which are answered while a store postgres:// is away",
-    "the oldest are forgotten",
-  ),
-  result_chars_max: limit(chars(256, 8 * MI), MI, "result of a task, as JSON", "the task fails"),
-  error_chars_max: limit(
-    chars(256, 256 * KI),
-    16 * KI,
-    "each text of a task's error",
-    "the text is cut",
-  ),
-  job_chars_max: limit(
-    chars(32 * KI, 16 * MI),
-    8 * MI,
-    "job as its tasks see it, with the results so far",
-    "the next task of the job fails, and the error names the largest fields",
-  ),
-  job_left_chars_max: limit(
-    chars(KI, 8 * MI),
-    4 * MI,
-    "params and other fields that a task leaves in its job",
+  result_chars_max: limit(
+    chars(256, JOB_CHARS_MAX),
+    MI,
+    "result of a task, as JSON",
     "the task fails",
   ),
-  call_chars_max: limit(
-    chars(512, 4 * MI),
-    512 * KI,
-    "arguments of one call of a task, as JSON",
-    "the call is refused",
-  ),
-  task_calls_max: limit(
-    count(16, 10_000_000),
-    100_000,
-    "calls of one execution of a task, log lines included",
-    "further calls are refused, and further log lines dropped",
-  ),
-  task_log_lines_max: limit(
-    count(1, 100_000),
-    2000,
-    "log lines of one execution of a task",
-    "further lines are dropped; the last one says so",
-  ),
-  task_log_chars_max: limit(
-    chars(64, 256 * KI),
-    8 * KI,
-    "one log line of a task, and its fields",
-    "the line is cut; a note replaces its fields",
-  ),
-  task_info_entries_max: limit(
-    count(8, 1_000_000),
-    1000,
-    "info entries of one execution of a task, log lines included",
-    "`info()` is refused; log lines are dropped",
-  ),
-  task_info_chars_max: limit(
-    chars(256, MI),
-    16 * KI,
-    "one info entry of a task, as JSON",
-    "`info()` is refused; a log line that is longer with its fields is dropped",
-  ),
 } satisfies Record<string, Definition<number>>;
+
+/** Limits that are no settings: nobody needs others. Tests pass smaller ones. @see docs/limits.md, Fixed */
+const FIXED_LIMITS = {
+  /** Header fields of one request. */
+  headerFieldsMax: 64,
+  /** Nesting of a request body. */
+  jsonDepthMax: 64,
+  /** Uploads of media in progress. */
+  uploadsMax: 4,
+  /** Seconds without a byte of an upload. */
+  uploadStallSeconds: 60,
+  /** Bytes a second of an upload, over that time. */
+  uploadRateMin: 16 * KI,
+  /** Seconds without a byte in either direction of a console. */
+  consoleIdleSeconds: 3600,
+  /** Lifetime of a console ticket, seconds. */
+  consoleTicketSeconds: 30,
+  /** Unused console tickets. */
+  consoleTicketsMax: 256,
+  /** Characters of the target of a job. */
+  targetCharsMax: KI,
+  /** Bytes of one info entry sent over HTTP. */
+  infoEntryBytesMax: 64 * KI,
+  /** Calls of one execution of a task, log lines included. */
+  taskCallsMax: 100_000,
+  /** Info entries of one execution of a task, log lines included. */
+  taskInfoEntriesMax: 1000,
+  /** Characters of one info entry of a task as JSON; a log line, which is one as well, has fewer. */
+  taskInfoCharsMax: 16 * KI,
+  /** Characters of one log line of a task. */
+  taskLogCharsMax: LOG_CHARS_MAX,
+};
 
 type Camel<Name extends string> = Name extends `${infer Head}_${infer Rest}`
   ? `${Head}${Capitalize<Camel<Rest>>}`
   : Name;
 
-/** The limits as the other parts of the agent name them: `tasks_max` is `tasksMax`. */
-export type LimitValues = { readonly [Name in keyof typeof LIMITS as Camel<Name>]: number };
+type SetLimits = { readonly [Name in keyof typeof LIMITS as Camel<Name>]: number };
 
-/** The values of the configured limits. */
+/** All limits as the other parts of the agent name them: `tasks_max` is `tasksMax`. */
+export type LimitValues = Readonly<typeof FIXED_LIMITS> & SetLimits;
+
+/** The limits of a configuration. */
 export function limitValues(
   limits: { readonly [Name in keyof typeof LIMITS]: { readonly value: number } },
 ): LimitValues {
@@ -238,5 +192,5 @@ function camelNames(entries: readonly (readonly [string, number])[]): LimitValue
     return [name.replaceAll(/_(\w)/g, (_, letter: string) => letter.toUpperCase()), value];
   });
   // One entry for every row of the table, as the type says.
-  return Object.fromEntries(named) as LimitValues;
+  return { ...FIXED_LIMITS, ...Object.fromEntries(named) as SetLimits };
 }

@@ -272,7 +272,7 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
 }
 
 // Checks settings that are valid alone but not together. Anyone who reaches the agent may run code as root,
-// so it must not listen where it cannot identify its callers; and limits must not contradict each other.
+// so it must not listen where it cannot identify its callers.
 
 /** A setting that does not fit the others. */
 interface Misfit {
@@ -287,7 +287,6 @@ function misfitsOf(config: Config): Misfit[] {
     ...accessMisfits(config),
     ...storeMisfits(config),
     ...indexMisfits(config),
-    ...limitMisfits(config),
   ];
 }
 
@@ -347,26 +346,4 @@ function storeMisfits(
   return Object.entries(shared)
     .filter(([, { value }]) => value !== null && value.length > 0)
     .map(([key, setting]) => ({ setting, key, why }));
-}
-
-/** Pairs of limits; the second must be at least as large, since it includes what the first one bounds. */
-const CARRIED = [
-  ["params_chars_max", "job_left_chars_max"],
-  ["job_left_chars_max", "job_chars_max"],
-  ["result_chars_max", "job_chars_max"],
-  // A log line is an entry of the info as well.
-  ["task_log_chars_max", "task_info_chars_max"],
-] as const;
-
-function limitMisfits({ limits }: Config): Misfit[] {
-  return CARRIED.flatMap(([inner, outer]) => {
-    if (limits[inner].value <= limits[outer].value) return [];
-    // The error names the one that was set: the other may be a default that appears nowhere in the file.
-    const [key, other, bound] = limits[inner].origin.kind === "default"
-      ? [outer, inner, "at least"] as const
-      : [inner, outer, "at most"] as const;
-    const why = `${limits[key].value} does not fit ${other}: expected ${bound} ` +
-      `${limits[other].value}`;
-    return [{ setting: limits[key], key, why }];
-  });
 }

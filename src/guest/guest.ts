@@ -14,7 +14,11 @@ import { endBroken, enter, openRealmHost, type Platform, type RealmRun } from ".
 import { realmCheck } from "./realm/probe.ts";
 import { type Compiler, fileOf, openCompiler } from "./realm/script.ts";
 import type { RealmPort } from "./realm/execution.ts";
-import { agentMessageBytesMax, FRESH_REALM_WORD, readTaskLimitsWord } from "../wall/task_limits.ts";
+import {
+  AGENT_MESSAGE_BYTES_MAX,
+  FRESH_REALM_WORD,
+  readTaskLimitsWord,
+} from "../wall/task_limits.ts";
 
 /**
  * Runs this process as a guest of the agent that listens on the unix socket `args[0]`; `args[1]` holds
@@ -37,7 +41,7 @@ export async function runGuest(args: readonly string[]): Promise<void> {
   const platform = { setTimeout, clearTimeout, write, language };
   const isSpent = openSpentCheck(nowMs, () => memoryUsage().rss);
   const guest = new Guest(platform, setImmediate, realms, compiler, isSpent);
-  const lines = openLineBuffer(agentMessageBytesMax(limits), language);
+  const lines = openLineBuffer(AGENT_MESSAGE_BYTES_MAX, language);
   const read = socket.read.bind(socket);
   write(token);
   const checks = await revokePermissions(open.has("permissions"));

@@ -99,7 +99,7 @@ export interface ConsoleStream {
   close(): void;
 }
 
-/** The configured limits of what a request may hold or wait for. */
+/** The limits of what a request may hold or wait for. */
 export interface HttpLimits extends WorkflowLimits, JobLimits {
   /** Header fields of one request. */
   readonly headerFieldsMax: number;
@@ -125,8 +125,6 @@ export interface HttpLimits extends WorkflowLimits, JobLimits {
   readonly eventStreamsMax: number;
   /** Consoles that are open at the same time. */
   readonly consolesMax: number;
-  /** Consoles of one machine that are open at the same time. */
-  readonly machineConsolesMax: number;
   /** Seconds without a byte in either direction after which a console is closed. */
   readonly consoleIdleSeconds: number;
   /** Seconds for which a console ticket is valid. */

@@ -13,9 +13,12 @@ import {
   SIGNALS,
 } from "../wall/protocol.ts";
 import {
+  CALL_CHARS_MAX,
   CALL_VALUES_MAX,
   END_VALUES_MAX,
-  errorJsonCharsMax,
+  ERROR_JSON_CHARS_MAX,
+  JOB_LEFT_CHARS_MAX,
+  LOG_CHARS_MAX,
   type TaskLimits,
 } from "../wall/task_limits.ts";
 import { type MemoryBudget, openMemoryBudget, type Reservation } from "../domain/memory_budget.ts";
@@ -46,7 +49,7 @@ export function parseGuestMessage(line: string, limits: TaskLimits): GuestMessag
         run: counter(message, "run"),
         call: counter(message, "call"),
         name: oneOf(CAPABILITIES, message, "name"),
-        args: callArguments(message.args, limits, line.length),
+        args: callArguments(message.args, line.length),
       };
     case "log":
       return {
@@ -54,7 +57,7 @@ export function parseGuestMessage(line: string, limits: TaskLimits): GuestMessag
         run: counter(message, "run"),
         level: oneOf(LOG_LEVELS, message, "level"),
         message: text(message, "message"),
-        fields: logFields(message, limits, line.length),
+        fields: logFields(message, line.length),
       };
     case "end":
       return {
@@ -119,11 +122,11 @@ function endOutcome(value: unknown, limits: TaskLimits, lineChars: number): EndO
   if (!isJsonObject(value)) throw malformed("outcome is not an object");
   const kind = oneOf(OUTCOMES, value, "kind");
   const job = kind === "failure" && value.job === null ? null : object(value, "job");
-  const jobFlaw = flawOrSize(job ?? undefined, limits.jobLeftCharsMax, lineChars);
+  const jobFlaw = flawOrSize(job ?? undefined, JOB_LEFT_CHARS_MAX, lineChars);
   if (jobFlaw !== undefined) return unrecordable("job", jobFlaw, null);
   if (kind === "failure") {
     const error = present(value, "error");
-    const flaw = flawOrSize(error, errorJsonCharsMax(limits), lineChars);
+    const flaw = flawOrSize(error, ERROR_JSON_CHARS_MAX, lineChars);
     return flaw === undefined ? { kind, error, job } : unrecordable("error", flaw, job);
   }
   const result = present(value, "result");
@@ -142,26 +145,21 @@ function unrecordable(noun: string, flaw: string, job: JsonObject | null): EndOu
 
 function callArguments(
   value: unknown,
-  { callCharsMax }: TaskLimits,
   lineChars: number,
 ): JsonValue[] | { flaw: string } {
   if (!Array.isArray(value)) throw malformed("args is not a list");
   if (value.length > ARGS_MAX) throw malformed(`args has more than ${ARGS_MAX} members`);
   for (const arg of value) {
-    const flaw = flawOrSize(arg, callCharsMax, lineChars);
+    const flaw = flawOrSize(arg, CALL_CHARS_MAX, lineChars);
     if (flaw !== undefined) return { flaw };
   }
   return value;
 }
 
 /** Fields that cannot be kept are replaced by a note. */
-function logFields(
-  message: JsonObject,
-  { taskLogCharsMax }: TaskLimits,
-  lineChars: number,
-): JsonObject {
+function logFields(message: JsonObject, lineChars: number): JsonObject {
   const fields = object(message, "fields");
-  const flaw = flawOrSize(fields, taskLogCharsMax, lineChars);
+  const flaw = flawOrSize(fields, LOG_CHARS_MAX, lineChars);
   return flaw === undefined ? fields : { fields: flaw };
 }
 

@@ -59,7 +59,7 @@ export interface PoolOptions {
   readonly checkSource: SourceCheck;
   /** The budget for messages of guests; a separate one unless given. */
   readonly budget?: MemoryBudget;
-  /** What tasks may return, change and log. */
+  /** What tasks may return. */
   readonly limits: TaskLimits;
   /** Time for a large message of a guest to arrive, milliseconds; a minute unless given. */
   readonly messageArrivalMs?: number;
@@ -81,7 +81,6 @@ export interface GuestPool {
    * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
    */
   acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
-  readonly limits: TaskLimits;
   /** Why a source may not run, or undefined. */
   readonly checkSource: SourceCheck;
   /** Takes a guest back; a dead one is replaced. */
@@ -141,7 +140,6 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
 
 class Pool implements GuestPool {
   readonly checkSource: SourceCheck;
-  readonly limits: TaskLimits;
   readonly #guests = new Set<GuestProcess>();
   readonly #unreaped = new Set<Promise<void>>();
   readonly #starting = new Set<GuestProcess>();
@@ -167,7 +165,6 @@ class Pool implements GuestPool {
   ) {
     this.#options = options;
     this.#turns = new LargeMessageTurns(options.budget, options.messageArrivalMs);
-    this.limits = command.limits;
     this.checkSource = options.checkSource;
     this.#command = command;
     this.#entrance = entrance;

@@ -9,12 +9,7 @@ import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
 import { openLineWriter } from "../wall/lines.ts";
 import { agentLine, type AgentMessage, type GuestMessage } from "../wall/protocol.ts";
-import {
-  guestMessageBytesMax,
-  type TaskLimits,
-  taskLimitsWord,
-  unreadCharsMax,
-} from "../wall/task_limits.ts";
+import { guestMessageBytesMax, type TaskLimits, UNREAD_CHARS_MAX } from "../wall/task_limits.ts";
 import type { GuestCommand } from "./guest_command.ts";
 import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
 import {
@@ -63,7 +58,7 @@ export class GuestProcess {
     log: Log,
     turns = new LargeMessageTurns(),
   ) {
-    const args = [...command.args, path, taskLimitsWord(command.limits)];
+    const args = [...command.args, path, String(command.limits.resultCharsMax)];
     this.#child = spawnWalled({ ...command, args });
     this.#turns = turns;
     this.#memory = new MessageMemory(turns, (words) => this.kill(words));
@@ -118,10 +113,9 @@ export class GuestProcess {
   connect(socket: Deno.Conn, lines: AsyncGenerator<string>): void {
     if (!this.alive) return socket.close();
     this.#socket = socket;
-    const charsMax = unreadCharsMax(this.#limits);
     this.#write = openLineWriter(socket, {
-      charsMax,
-      exceeded: () => this.kill(`left over ${charsMax} characters unread`),
+      charsMax: UNREAD_CHARS_MAX,
+      exceeded: () => this.kill(`left over ${UNREAD_CHARS_MAX} characters unread`),
     });
     this.#pump(lines);
   }

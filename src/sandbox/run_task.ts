@@ -17,7 +17,7 @@ import {
   type GuestMessage,
   TASK_NAME_CHARS_MAX,
 } from "../wall/protocol.ts";
-import { REPLY_CHARS_MAX, type TaskLimits } from "../wall/task_limits.ts";
+import { JOB_CHARS_MAX, LOG_LINES_MAX, REPLY_CHARS_MAX } from "../wall/task_limits.ts";
 
 /** One execution of a body or a fallback. */
 export interface TaskRun {
@@ -55,7 +55,7 @@ const LARGEST_FIELDS = 3;
  * does is an outcome: this throws only for a defect of the agent.
  */
 export async function runTask(
-  pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource">,
+  pool: Pick<GuestPool, "acquire" | "release" | "checkSource">,
   given: TaskRun,
   perform: Perform,
   signal: AbortSignal,
@@ -71,9 +71,8 @@ export async function runTask(
   }
   if (problem !== undefined) return failure("SyntaxError", `The ${run.kind} of ${name} ${problem}`);
   const job = JSON.stringify(run.job);
-  const { jobCharsMax } = pool.limits;
-  if (job.length > jobCharsMax) {
-    const why = tooLarge(run.job, job.length, jobCharsMax);
+  if (job.length > JOB_CHARS_MAX) {
+    const why = tooLarge(run.job, job.length, JOB_CHARS_MAX);
     return failure("RangeError", `Cannot run ${name}: ${why}`);
   }
   let guest: GuestProcess;
@@ -84,7 +83,7 @@ export async function runTask(
   }
   guest.runs += 1;
   const watched = run.watch?.(guest.pid);
-  const calls = new GuestCalls(guest, guest.runs, gated(perform, run.mayAct), pool.limits);
+  const calls = new GuestCalls(guest, guest.runs, gated(perform, run.mayAct));
   const outcome = await converse(guest, run, calls, signal, () =>
     guest.send({
       type: "run",
@@ -225,7 +224,6 @@ export class GuestCalls {
   readonly #guest: CallingGuest;
   readonly #run: number;
   readonly #perform: Perform;
-  readonly #limits: TaskLimits;
   readonly #inFlight = new Set<number>();
   readonly #notes = new Set<Promise<void>>();
   #over: AbortController | undefined;
@@ -234,11 +232,10 @@ export class GuestCalls {
   #stopped = false;
   #logLines = 0;
 
-  constructor(guest: CallingGuest, run: number, perform: Perform, limits: TaskLimits) {
+  constructor(guest: CallingGuest, run: number, perform: Perform) {
     this.#guest = guest;
     this.#run = run;
     this.#perform = perform;
-    this.#limits = limits;
   }
 
   /**
@@ -266,7 +263,7 @@ export class GuestCalls {
   /** Writes a log line without waiting. @returns as take() does */
   log({ level, message, fields }: LogMessage): Promise<void> | undefined {
     this.#logLines += 1;
-    if (this.#logLines > this.#limits.taskLogLinesMax) {
+    if (this.#logLines > LOG_LINES_MAX) {
       return void this.#guest.kill("wrote too many log lines");
     }
     const name = `log.${level}` as const;

@@ -1,26 +1,29 @@
-// The configurable limits of a task, and the message sizes that follow from them. Guests get them
-// on their command line, so that both sides use the same numbers.
+// The limits of a task, and the message sizes that follow from them, which both sides of the wall know. Guests
+// get the one that may be set on their command line.
 
 /** The word on a guest's command line that asks for a fresh realm for each task. */
 export const FRESH_REALM_WORD = "fresh";
 
-/** Sizes of what a task returns, changes and logs, in characters of JSON text. */
+/** What an operator may set of the limits of a task. */
 export interface TaskLimits {
   /** Characters of a task's result. */
   readonly resultCharsMax: number;
-  /** Characters of each text of a task's error; longer ones are cut. */
-  readonly errorCharsMax: number;
-  /** Characters of the job object passed to a task, results of other tasks included. */
-  readonly jobCharsMax: number;
-  /** Characters of what a task may change in its job: params and fields it set. */
-  readonly jobLeftCharsMax: number;
-  /** Characters of the arguments of one capability call. */
-  readonly callCharsMax: number;
-  /** Log lines of one execution; further ones are dropped. */
-  readonly taskLogLinesMax: number;
-  /** Characters of one log line, and of its fields. */
-  readonly taskLogCharsMax: number;
 }
+
+// Sizes of what a task gets, changes and logs, in characters of JSON text.
+
+/** Characters of each text of a task's error; longer ones are cut. */
+export const ERROR_CHARS_MAX = 16 * 1024;
+/** Characters of the job object passed to a task, results of other tasks included. */
+export const JOB_CHARS_MAX = 8 * 1024 * 1024;
+/** Characters of what a task may change in its job: params and fields it set. */
+export const JOB_LEFT_CHARS_MAX = 4 * 1024 * 1024;
+/** Characters of the arguments of one capability call. */
+export const CALL_CHARS_MAX = 512 * 1024;
+/** Log lines of one execution; further ones are dropped. */
+export const LOG_LINES_MAX = 2000;
+/** Characters of one log line, and of its fields. */
+export const LOG_CHARS_MAX = 8 * 1024;
 
 /**
  * Values of one capability call or log line, counting each member and element. No info entry of the
@@ -40,72 +43,38 @@ const HEAD_BYTES = 1024 * 1024;
 export const SOURCE_CHARS_MAX = 16 * 1024 * 1024;
 /** Characters of the JSON text of the answer to one capability call. */
 export const REPLY_CHARS_MAX = 4 * 1024 * 1024;
-/** Characters queued for a guest that does not read. */
-const UNREAD_CHARS_MIN = 48 * 1024 * 1024;
+/**
+ * Characters that may be queued for a guest that does not read: more than one message, and far less
+ * than the answers to all its concurrent calls. A task that calls without reading is killed.
+ */
+export const UNREAD_CHARS_MAX = 48 * 1024 * 1024;
 
 /**
  * Characters of the JSON text of a task's error as the agent accepts it: name, message with task
  * and line, and escapes. A realm limits each text itself, but a task may replace the functions it
  * uses.
  */
-export function errorJsonCharsMax({ errorCharsMax }: TaskLimits): number {
-  return Math.max(16 * errorCharsMax, 8 * 1024);
-}
+export const ERROR_JSON_CHARS_MAX = 16 * ERROR_CHARS_MAX;
 
 /**
  * Bytes of one message of a guest: the longest holds a result or an error, and the job as its task
  * left it.
  */
-export function guestMessageBytesMax(limits: TaskLimits): number {
-  const { resultCharsMax, jobLeftCharsMax, callCharsMax, taskLogCharsMax } = limits;
-  const ended = Math.max(resultCharsMax, errorJsonCharsMax(limits));
-  const longest = Math.max(ended + jobLeftCharsMax, callCharsMax, 2 * taskLogCharsMax);
-  return longest * CHAR_BYTES_MAX + HEAD_BYTES;
+export function guestMessageBytesMax({ resultCharsMax }: TaskLimits): number {
+  const ended = Math.max(resultCharsMax, ERROR_JSON_CHARS_MAX);
+  return (ended + JOB_LEFT_CHARS_MAX) * CHAR_BYTES_MAX + HEAD_BYTES;
 }
 
 /** Bytes of one message to a guest: the longest holds a source, a job and an error. */
-export function agentMessageBytesMax(limits: TaskLimits): number {
-  const run = (limits.jobCharsMax + errorJsonCharsMax(limits)) * CHAR_BYTES_MAX +
-    SOURCE_CHARS_MAX * ESCAPE_BYTES;
-  return Math.max(run, REPLY_CHARS_MAX * CHAR_BYTES_MAX) + HEAD_BYTES;
-}
+export const AGENT_MESSAGE_BYTES_MAX = (JOB_CHARS_MAX + ERROR_JSON_CHARS_MAX) * CHAR_BYTES_MAX +
+  SOURCE_CHARS_MAX * ESCAPE_BYTES + HEAD_BYTES;
 
 /**
- * Characters that may be queued for a guest that does not read: more than one message, and far less
- * than the answers to all its concurrent calls. A task that calls without reading is killed.
- */
-export function unreadCharsMax({ jobCharsMax }: TaskLimits): number {
-  return Math.max(UNREAD_CHARS_MIN, 2 * (jobCharsMax + SOURCE_CHARS_MAX));
-}
-
-/** The limits as one argument of a command line. */
-export function taskLimitsWord(limits: TaskLimits): string {
-  return LIMIT_NAMES.map((name) => limits[name]).join(",");
-}
-
-/**
- * Parses that argument.
+ * Parses the limits on a guest's command line, which are those that an operator may set.
  * @throws {Error} for any other text
  */
 export function readTaskLimitsWord(word: string): TaskLimits {
-  const numbers = word.split(",").map(Number);
-  const sound = numbers.every((one) => Number.isSafeInteger(one) && one > 0);
-  if (!sound || numbers.length !== LIMIT_NAMES.length) {
-    throw new Error("Cannot start as a guest: its limits are not on the command line");
-  }
-  // There are as many numbers as names.
-  return Object.fromEntries(LIMIT_NAMES.map((name, at) => [name, numbers[at]])) as Record<
-    keyof TaskLimits,
-    number
-  >;
+  const resultCharsMax = Number(word);
+  if (Number.isSafeInteger(resultCharsMax) && resultCharsMax > 0) return { resultCharsMax };
+  throw new Error("Cannot start as a guest: its limits are not on the command line");
 }
-
-const LIMIT_NAMES = [
-  "resultCharsMax",
-  "errorCharsMax",
-  "jobCharsMax",
-  "jobLeftCharsMax",
-  "callCharsMax",
-  "taskLogLinesMax",
-  "taskLogCharsMax",
-] as const satisfies readonly (keyof TaskLimits)[];

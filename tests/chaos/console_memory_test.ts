@@ -15,7 +15,7 @@ const CLIENT_BYTES = length({ quick: 8, full: 64 }) * 1024 * 1024;
 const PART_BYTES = 64 * 1024;
 /** Milliseconds for one client; the agent may stop reading from it, and then nothing moves. */
 const CLIENT_MS_MAX = length({ quick: 10_000, full: 60_000 });
-const FLAGS = ["--consoles-max", `${CLIENTS}`, "--machine-consoles-max", `${CLIENTS}`];
+const FLAGS = ["--consoles-max", `${CLIENTS}`];
 
 /** What a console answers, and how a busy host refuses it. */
 const ANSWERS = /^HTTP\/1.1 (101|502|504) /;

@@ -4,7 +4,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { connectVnc } from "../../src/host/vmadm/vnc.ts";
 import type { MachineAccess } from "../../src/http/context.ts";
-import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { askRaw, type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";
@@ -54,9 +53,8 @@ async function withConsoles(
       connectVnc: (address) => connectVnc({ kind: "local", dial }, address, { bannerMs: 5_000 }),
     },
   };
-  const limits = { ...DEFAULT_HTTP_LIMITS, machineConsolesMax: 16 };
   try {
-    await withHttpAgent((agent) => run(agent, () => open), { machines, limits });
+    await withHttpAgent((agent) => run(agent, () => open), { machines });
   } finally {
     listener.close();
     await accepting;

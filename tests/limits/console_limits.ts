@@ -1,6 +1,6 @@
-// How many consoles may be open, and how long they may be silent.
+// How many consoles may be open, and how many tickets unused.
 
-import { assert, assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
@@ -51,23 +51,6 @@ const all: Reach = async (agent, value) => {
   for (const client of open) await client.close();
 };
 
-const ofMachine: Reach = async (agent, value) => {
-  const [uuid = ""] = await machines(agent, 1);
-  const open = [];
-  for (let count = 0; count < value; count++) {
-    open.push(await openConsole(consoleUrl(agent.url, uuid)));
-  }
-  await assertFull(agent, uuid, `${value} consoles of machine ${uuid} are open`);
-  for (const client of open) await client.close();
-};
-
-const idle: Reach = async (agent, value) => {
-  const [uuid = ""] = await machines(agent, 1);
-  const client = await openConsole(consoleUrl(agent.url, uuid));
-  const { code, reason } = await client.ended();
-  assertEquals([code, reason], [1000, `nothing has come for ${value} s`]);
-};
-
 const tickets: Reach = async (agent, value) => {
   const [uuid = ""] = await machines(agent, 1);
   const path = `/agent/v1/machines/${uuid}/console-tickets`;
@@ -75,30 +58,8 @@ const tickets: Reach = async (agent, value) => {
   assertOver(await agent.post(path), 503, `${value} are unused`);
 };
 
-/** Follows the other: there is room again as soon as the tickets have ended. */
-const ticketSeconds: Reach = async (agent, value) => {
-  const path = `/agent/v1/machines/${UUIDS[0]}/console-tickets`;
-  const beganMs = performance.now();
-  const made = await until("the tickets to end", async () => {
-    const answer = await agent.post(path);
-    return answer.status === 201 ? answer : undefined;
-  });
-  // Generous: what is shown is that they end, on a machine that does much besides.
-  assert(performance.now() - beganMs <= (value + 120) * 1000);
-  const leftMs = Date.parse(String(made.body.expires_at)) - Date.now();
-  assert(leftMs > 0 && leftMs <= value * 1000, `${leftMs} ms`);
-};
-
 export const CONSOLE_LIMITS: LimitGroup = {
   name: "consoles",
-  cases: { consoles_max: [2, all], console_idle_seconds: [3, idle] },
-};
-
-export const MACHINE_CONSOLE_LIMITS: LimitGroup = {
-  name: "consoles of a machine",
-  cases: {
-    machine_consoles_max: [1, ofMachine],
-    console_tickets_max: [2, tickets],
-    console_ticket_seconds: [5, ticketSeconds],
-  },
+  cases: { consoles_max: [2, all] },
+  fixed: { "unused tickets": [DEFAULT_LIMITS.consoleTicketsMax, tickets] },
 };

@@ -7,12 +7,11 @@ import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
 import { until, withFolder } from "../support/until.ts";
 import { withCutAgent } from "../support/cut_agent.ts";
 import { postgresTest } from "../support/postgres.ts";
-import { BODY, limitFlags, type LimitName, madeWorkflow, ran, resultsOf } from "./limit_case.ts";
+import { limitFlags, type LimitName, madeWorkflow, ran, resultsOf } from "./limit_case.ts";
 
 export const KEPT_LIMITS: readonly LimitName[] = [
   "finished_jobs_max",
   "journal_bytes_max",
-  "kept_answers_bytes_max",
 ];
 
 export function finishedJobsTest(): void {
@@ -40,7 +39,7 @@ export function finishedJobsTest(): void {
   });
 }
 
-export function outageTests(): void {
+export function outageTest(): void {
   postgresTest(
     "journal_bytes_max stops a chain until the database is back, and loses nothing",
     () =>
@@ -57,28 +56,6 @@ export function outageTests(): void {
         const whole = await agent.job(job, "success");
         const lengths = resultsOf(whole).map(({ result }) => String(result).length);
         assertEquals(lengths, [2, 400_000, 400_000, 400_000, 400_000]);
-      }),
-  );
-  postgresTest(
-    "kept_answers_bytes_max forgets the jobs that were shown first",
-    () =>
-      withCutAgent(async ({ relay, start }) => {
-        const agent = await start(...limitFlags({ kept_answers_bytes_max: 3_000 }));
-        const workflow = await madeWorkflow(agent, "kept", BODY);
-        const jobs: string[] = [];
-        for (const number of [1, 2, 3, 4]) {
-          const posted = await agent.post("/jobs", { workflow, number, text: "x".repeat(200) });
-          const job = String(posted.body.uuid);
-          await agent.job(job, "success");
-          jobs.push(job);
-        }
-        relay.cut();
-        const stale = async (job = "") => {
-          const { status, headers } = await agent.get(`/jobs/${job}`);
-          return [status, headers.get("x-stale")];
-        };
-        assertEquals(await stale(jobs[3]), [200, "database"]);
-        assertEquals(await stale(jobs[0]), [503, null]);
       }),
   );
 }

@@ -4,30 +4,30 @@
 import { assertEquals } from "@std/assert";
 import { LIMITS } from "../../src/config/limits.ts";
 import { CONNECTION_LIMITS, CONNECTIONS_LIMIT } from "./connection_limits.ts";
-import { CONSOLE_LIMITS, MACHINE_CONSOLE_LIMITS } from "./console_limits.ts";
+import { CONSOLE_LIMITS } from "./console_limits.ts";
 import { type LimitName, limitTest } from "./limit_case.ts";
 import { PLACE_LIMITS } from "./place_limits.ts";
-import { REQUEST_LIMITS } from "./request_limits.ts";
-import { finishedJobsTest, KEPT_LIMITS, outageTests } from "./kept_limits.ts";
+import { FIXED_REQUEST_LIMITS, REQUEST_LIMITS } from "./request_limits.ts";
+import { finishedJobsTest, KEPT_LIMITS, outageTest } from "./kept_limits.ts";
 import { limitsPage } from "./write_page.ts";
 import { UPLOAD_LIMITS } from "./upload_limits.ts";
-import { CALL_LIMITS, TASK_LIMITS } from "./task_limits.ts";
+import { FIXED_TASK_LIMITS, TASK_LIMITS } from "./task_limits.ts";
 
 const GROUPS = [
   REQUEST_LIMITS,
+  FIXED_REQUEST_LIMITS,
   TASK_LIMITS,
-  CALL_LIMITS,
+  FIXED_TASK_LIMITS,
   CONNECTION_LIMITS,
   CONNECTIONS_LIMIT,
   PLACE_LIMITS,
   CONSOLE_LIMITS,
-  MACHINE_CONSOLE_LIMITS,
   UPLOAD_LIMITS,
 ];
 
 for (const group of GROUPS) limitTest(group);
 finishedJobsTest();
-outageTests();
+outageTest();
 
 Deno.test("every limit of the configuration is met by a test", () => {
   const met: LimitName[] = [

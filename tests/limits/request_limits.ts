@@ -1,6 +1,7 @@
 // The limits of requests, workflows and jobs.
 
 import { assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { AgentProcess, Answer } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
@@ -9,7 +10,6 @@ import {
   assertOver,
   assertTaken,
   BODY,
-  limitFlags,
   type LimitGroup,
   madeWorkflow,
   type Reach,
@@ -156,24 +156,32 @@ const workflows: Reach = async (agent, value) => {
 
 export const REQUEST_LIMITS: LimitGroup = {
   name: "requests, workflows and jobs",
-  // A job that was refused by the one must not be let in by the other.
-  flags: limitFlags({ job_left_chars_max: 100_000 }),
   cases: {
-    header_fields_max: [20, headerFields],
     header_chars_max: [2000, headerChars],
     body_seconds: [1, bodySeconds],
     small_body_bytes_max: [128, smallBody],
     body_bytes_max: [100_000, body],
-    json_depth_max: [6, depth],
     tasks_max: [3, tasks],
     source_chars_max: [200, source],
     retry_max: [2, field("retry")],
     timeout_seconds_max: [60, field("timeout")],
-    target_chars_max: [60, target],
     params_chars_max: [2000, params],
-    info_entry_bytes_max: [60, infoEntry],
     info_entries_max: [64, infoEntries],
     unfinished_jobs_max: [8, unfinished],
-    workflows_max: [20, workflows],
+    workflows_max: [24, workflows],
+  },
+};
+
+const { headerFieldsMax, jsonDepthMax, targetCharsMax, infoEntryBytesMax } = DEFAULT_LIMITS;
+
+/** An agent of their own: those above are smaller. */
+export const FIXED_REQUEST_LIMITS: LimitGroup = {
+  name: "requests that are no settings",
+  cases: {},
+  fixed: {
+    "header fields": [headerFieldsMax, headerFields],
+    "nesting": [jsonDepthMax, depth],
+    "target": [targetCharsMax, target],
+    "info entry": [infoEntryBytesMax, infoEntry],
   },
 };

@@ -1,9 +1,17 @@
 // The limits of what tasks return, change, call and say.
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
+import {
+  CALL_CHARS_MAX,
+  ERROR_CHARS_MAX,
+  JOB_CHARS_MAX,
+  JOB_LEFT_CHARS_MAX,
+  LOG_CHARS_MAX,
+} from "../../src/wall/task_limits.ts";
 import type { AgentProcess } from "../support/agent_process.ts";
-import { limitFlags, type LimitGroup, ran, type Reach, resultsOf } from "./limit_case.ts";
+import { type LimitGroup, ran, type Reach, resultsOf } from "./limit_case.ts";
 
 function errorOf(job: JsonObject): string {
   assertEquals(job.execution, "failure", JSON.stringify(job));
@@ -39,36 +47,16 @@ const jobLeft: Reach = async (agent, value) => {
 };
 
 const job: Reach = async (agent, value) => {
-  // The third task gets the results of two, and its own source among those of the chain.
-  const body = `(job, cb) => cb(null, "y".repeat(900))`;
-  const count = Math.ceil(value / 900);
-  assertSuccess(await ran(agent, [body]));
+  const chars = 1_000_000;
+  const body = `(job, cb) => cb(null, "y".repeat(${chars}))`;
+  const count = Math.ceil(value / chars) + 1;
   const reported = errorOf(await ran(agent, Array<string>(count).fill(body)));
   assertStringIncludes(reported, `and may have ${value}`);
 };
 
 const call: Reach = async (agent, value) => {
-  const body = (chars: number) =>
-    `async (job, cb) => cb(null, await info({ entry: "y".repeat(${chars}) }))`;
-  assertSuccess(await ran(agent, [body(value - 20)]));
-  assertStringIncludes(errorOf(await ran(agent, [body(value)])), `${value} characters`);
-};
-
-const calls: Reach = async (agent, value) => {
-  const body = (count: number) =>
-    `async (job, cb) => { for (let i = 0; i < ${count}; i++) await vmadm.list(); cb(); }`;
-  assertSuccess(await ran(agent, [body(value)]));
-  assertStringIncludes(errorOf(await ran(agent, [body(value + 1)])), `made ${value} calls`);
-};
-
-const logLines: Reach = async (agent, value) => {
-  const body = `(job, cb) => { for (let i = 0; i < ${value + 5}; i++) log.info("n" + i); cb(); }`;
-  const logged = await ran(agent, [body]);
-  assertSuccess(logged);
-  const messages = (await infoOf(agent, logged)).map(({ message }) => String(message));
-  // The last line tells that there would be more.
-  assertEquals(messages.filter((text) => /^n\d+$/.test(text)).length, value - 1);
-  assertEquals(messages.at(-1), `Further log lines are dropped: ${value} were written`);
+  const body = `async (job, cb) => cb(null, await info({ entry: "y".repeat(${value}) }))`;
+  assertStringIncludes(errorOf(await ran(agent, [body])), `${value} characters`);
 };
 
 const logChars: Reach = async (agent, value) => {
@@ -96,24 +84,24 @@ const infoChars: Reach = async (agent, value) => {
   assertStringIncludes(errorOf(await ran(agent, [body(value)])), `at most ${value}`);
 };
 
-/** Each limit is met before the larger ones beside it are. */
+const { taskInfoEntriesMax, taskInfoCharsMax } = DEFAULT_LIMITS;
+
 export const TASK_LIMITS: LimitGroup = {
   name: "tasks",
-  flags: limitFlags({ params_chars_max: 256 }),
-  cases: {
-    result_chars_max: [1000, result],
-    error_chars_max: [300, error],
-    job_left_chars_max: [2000, jobLeft],
-    job_chars_max: [32 * 1024, job],
-    task_log_lines_max: [8, logLines],
-    task_log_chars_max: [200, logChars],
-    task_info_entries_max: [15, infoEntries],
-    task_info_chars_max: [500, infoChars],
-  },
+  cases: { result_chars_max: [1000, result] },
 };
 
-/** By themselves: log lines are calls, and an entry of the info has the smaller limit otherwise. */
-export const CALL_LIMITS: LimitGroup = {
-  name: "calls",
-  cases: { call_chars_max: [700, call], task_calls_max: [16, calls] },
+/** An agent of their own, whose tasks may have larger results. */
+export const FIXED_TASK_LIMITS: LimitGroup = {
+  name: "tasks that are no settings",
+  cases: {},
+  fixed: {
+    "error": [ERROR_CHARS_MAX, error],
+    "what a task leaves": [JOB_LEFT_CHARS_MAX, jobLeft],
+    "job": [JOB_CHARS_MAX, job],
+    "arguments of a call": [CALL_CHARS_MAX, call],
+    "log line": [LOG_CHARS_MAX, logChars],
+    "info entries": [taskInfoEntriesMax, infoEntries],
+    "info entry": [taskInfoCharsMax, infoChars],
+  },
 };

@@ -1,11 +1,10 @@
-// How many uploads may be in progress, and how long one may bring nothing.
+// How many uploads may be in progress.
 
 import { assertEquals } from "@std/assert";
+import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { AgentProcess, Answer } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
 import { assertOver, type LimitGroup, type Reach } from "./limit_case.ts";
-
-const STALL_SECONDS = 10;
 
 /** An upload that has sent a byte, and sends no other until it is ended. */
 async function openUpload(agent: AgentProcess, name: string) {
@@ -46,36 +45,8 @@ const atOnce: Reach = async (agent, value) => {
   for (const { answer } of open) assertEquals((await answer).status, 201);
 };
 
-const stall: Reach = async (agent, value) => {
-  const { answer } = await openUpload(agent, "stalled.iso");
-  assertOver(await answer, 408, `no data arrived for ${value} seconds`);
-};
-
-/** Sends a byte now and then, which would hold a place of the uploads for ever. */
-const slow: Reach = async (agent, value) => {
-  let timer: ReturnType<typeof setInterval> | undefined;
-  const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
-    start(controller) {
-      timer = setInterval(() => controller.enqueue(new Uint8Array(1)), 250);
-    },
-    cancel: () => clearInterval(timer),
-  });
-  const url = `${agent.url}/agent/v1/media/library/slow.iso`;
-  try {
-    const response = await fetch(url, { method: "PUT", body });
-    const { status, headers } = response;
-    const least = `expected at least ${value * STALL_SECONDS}`;
-    assertOver({ status, headers, body: await response.json() }, 408, least);
-  } finally {
-    clearInterval(timer);
-  }
-};
-
 export const UPLOAD_LIMITS: LimitGroup = {
   name: "uploads",
-  cases: {
-    uploads_max: [2, atOnce],
-    upload_stall_seconds: [STALL_SECONDS, stall],
-    upload_rate_min: [1024, slow],
-  },
+  cases: {},
+  fixed: { "uploads at once": [DEFAULT_LIMITS.uploadsMax, atOnce] },
 };

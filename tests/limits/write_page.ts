@@ -12,7 +12,6 @@ const KI = 1024;
 const GROUPS: readonly (keyof typeof LIMITS)[] = [
   "connections_max",
   "tasks_max",
-  "result_chars_max",
 ];
 
 const UNITS: Readonly<Record<string, string>> = { BYTES: "bytes", CHARS: "chars", SECONDS: "s" };

@@ -64,7 +64,7 @@ export function hostile(way: string): SelfCommand {
 }
 
 export function runBody(
-  pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource">,
+  pool: Pick<GuestPool, "acquire" | "release" | "checkSource">,
   source: string,
   { perform = echo, signal = new AbortController().signal, ...run }: BodyOptions,
 ): Promise<TaskOutcome> {

@@ -6,7 +6,14 @@ import { DEFAULT_LIMITS as LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { parseGuestMessage } from "../../src/sandbox/message.ts";
-import { CALL_VALUES_MAX, END_VALUES_MAX, errorJsonCharsMax } from "../../src/wall/task_limits.ts";
+import {
+  CALL_CHARS_MAX,
+  CALL_VALUES_MAX,
+  END_VALUES_MAX,
+  ERROR_JSON_CHARS_MAX,
+  JOB_LEFT_CHARS_MAX,
+  LOG_CHARS_MAX,
+} from "../../src/wall/task_limits.ts";
 
 const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
 const parseLine = (line: string) => parseGuestMessage(line, LIMITS);
@@ -180,7 +187,7 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
   };
   const text = (chars: number) => "x".repeat(chars - 2);
   const limits: readonly (readonly [string, number, (value: string) => JsonObject])[] = [
-    ["error", errorJsonCharsMax(LIMITS), (error) => ({ kind: "failure", error, job: {} })],
+    ["error", ERROR_JSON_CHARS_MAX, (error) => ({ kind: "failure", error, job: {} })],
     ["result", LIMITS.resultCharsMax, (result) => ({ kind: "success", result, job: {} })],
     [
       "result",
@@ -189,7 +196,7 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
     ],
     [
       "job",
-      LIMITS.jobLeftCharsMax,
+      JOB_LEFT_CHARS_MAX,
       (a) => ({ kind: "success", result: 1, job: { a: a.slice(6) } }),
     ],
   ];
@@ -205,16 +212,16 @@ Deno.test("parseGuestMessage() makes what is over its limit an error of its task
     run: 1,
     call: 1,
     name: "info",
-    args: [text(LIMITS.callCharsMax + 1)],
+    args: [text(CALL_CHARS_MAX + 1)],
   });
   assert(call.type === "call");
-  const flaw = `has ${LIMITS.callCharsMax + 1} characters of JSON, over ${LIMITS.callCharsMax}`;
+  const flaw = `has ${CALL_CHARS_MAX + 1} characters of JSON, over ${CALL_CHARS_MAX}`;
   assertEquals(call.args, { flaw });
-  const fields = { a: text(LIMITS.taskLogCharsMax) };
+  const fields = { a: text(LOG_CHARS_MAX) };
   const log = parse({ type: "log", run: 1, level: "info", message: "m", fields });
   assert(log.type === "log");
   assertEquals(log.fields, {
-    fields: `has ${LIMITS.taskLogCharsMax + 6} characters of JSON, over 8192`,
+    fields: `has ${LOG_CHARS_MAX + 6} characters of JSON, over 8192`,
   });
 });
 

@@ -77,7 +77,6 @@ eachProgram("a process serves one workflow, whatever the tasks do", async (progr
 function watchOwners(pool: GuestPool): [Map<number, Set<string>>, GuestPool] {
   const owners = new Map<number, Set<string>>();
   const watched: GuestPool = {
-    limits: pool.limits,
     checkSource: pool.checkSource,
     release: (guest) => pool.release(guest),
     pids: () => pool.pids(),

@@ -1,7 +1,6 @@
 // Large messages of guests wait for memory, small ones do not, and a guest that has gone waits no longer.
 
 import { assertEquals, assertMatch } from "@std/assert";
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { MessageMemory } from "../../src/sandbox/message.ts";
 import type { AgentMessage } from "../../src/wall/protocol.ts";
@@ -153,7 +152,7 @@ Deno.test("without memory in time a call is refused, and a note stands for a log
   };
   const other = await guest.budget.reserve("calls", MIB, "test");
   const perform: Perform = (name, args) => (performed.push([name, ...args]), Promise.resolve(null));
-  const calls = new GuestCalls(guest, 1, perform, DEFAULT_LIMITS);
+  const calls = new GuestCalls(guest, 1, perform);
   const text = "x".repeat(8 * 1024);
   await calls.log({ type: "log", run: 1, level: "info", message: text, fields: {} });
   await calls.take({ type: "call", run: 1, call: 1, name: "vmadm.create", args: [{ text }] });

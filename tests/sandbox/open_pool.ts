@@ -50,10 +50,9 @@ export async function withOpenGuest(
       checks = await report(next);
       return next;
     };
-    const pool: Pick<GuestPool, "acquire" | "release" | "limits" | "checkSource"> = {
+    const pool: Pick<GuestPool, "acquire" | "release" | "checkSource"> = {
       acquire: ready,
       release: (one) => one.listen(undefined),
-      limits: DEFAULT_LIMITS,
       checkSource: () => Promise.resolve(undefined),
     };
     try {

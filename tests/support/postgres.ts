@@ -50,7 +50,7 @@ export function freeAddress(admits: string): ServerAddress {
 }
 
 /** What an outage is lived through with, for stores of tests. */
-export const OUTAGE = { journalBytesMax: 2 ** 20, keptBytesMax: 2 ** 20, log: silentLog };
+export const OUTAGE = { journalBytesMax: 2 ** 20, log: silentLog };
 
 /** Registers a test that needs the server. Its name ends in `[needs postgres]`, so a skip is seen. */
 export function postgresTest(name: string, fn: () => Promise<void>): void {

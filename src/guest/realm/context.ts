@@ -8,7 +8,14 @@ import { runScript, type TaskScript } from "./script.ts";
 import type { Language } from "../../wall/language.ts";
 import * as protocol from "../../wall/protocol.ts";
 import type { RealmHost, RealmPort, RealmSettings, RealmSpace } from "./execution.ts";
-import type { TaskLimits } from "../../wall/task_limits.ts";
+import {
+  CALL_CHARS_MAX,
+  ERROR_CHARS_MAX,
+  JOB_LEFT_CHARS_MAX,
+  LOG_CHARS_MAX,
+  LOG_LINES_MAX,
+  type TaskLimits,
+} from "../../wall/task_limits.ts";
 import * as realm from "./body.ts";
 import * as realmError from "./error.ts";
 import * as realmFreeze from "./freeze.ts";
@@ -17,6 +24,11 @@ import * as realmGlobals from "./globals.ts";
 const FIXED = {
   capabilities: capabilityGroups(),
   signals: protocol.SIGNALS,
+  jobCharsMax: JOB_LEFT_CHARS_MAX,
+  errorCharsMax: ERROR_CHARS_MAX,
+  argsCharsMax: CALL_CHARS_MAX,
+  taskLogLinesMax: LOG_LINES_MAX,
+  taskLogCharsMax: LOG_CHARS_MAX,
   argsMax: protocol.ARGS_MAX,
   callsInFlightMax: protocol.CALLS_IN_FLIGHT_MAX,
   timersMax: protocol.TIMERS_MAX,
@@ -31,21 +43,6 @@ const TAKEN = [
 ];
 /** Random words fetched at once; a number takes two. */
 const RANDOM_WORDS = 1024;
-
-function settingsOf(limits: TaskLimits, rules: boolean, shared: boolean): RealmSettings {
-  const { resultCharsMax, jobLeftCharsMax, errorCharsMax, callCharsMax, ...log } = limits;
-  return {
-    ...FIXED,
-    rules,
-    shared,
-    resultCharsMax,
-    jobCharsMax: jobLeftCharsMax,
-    errorCharsMax,
-    argsCharsMax: callCharsMax,
-    taskLogLinesMax: log.taskLogLinesMax,
-    taskLogCharsMax: log.taskLogCharsMax,
-  };
-}
 
 interface TaskRealm {
   readonly port: RealmPort;
@@ -83,7 +80,9 @@ interface RealmOptions {
 export function openRealmMaker({ limits, language, fresh, foreign }: RealmOptions): RealmMaker {
   const rules = foreign === undefined;
   const script = (shared: boolean) =>
-    new Script(realmSource(settingsOf(limits, rules, shared)), { filename: "realm" });
+    new Script(realmSource({ ...FIXED, resultCharsMax: limits.resultCharsMax, rules, shared }), {
+      filename: "realm",
+    });
   const own = openOwnRealms(script(false), language, foreign);
   if (fresh || !rules) {
     const { take, makeAhead } = own;

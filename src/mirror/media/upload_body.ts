@@ -71,8 +71,7 @@ function openPace(name: string, { uploadStallSeconds, uploadRateMin }: PaceLimit
       if (waitedMs < windowMs) return;
       if (bytes < least) {
         throw slow(
-          `${bytes} bytes arrived in ${uploadStallSeconds} seconds, expected at least ${least} ` +
-            "(setting limits.upload_rate_min)",
+          `${bytes} bytes arrived in ${uploadStallSeconds} seconds, expected at least ${least}`,
         );
       }
       waitedMs = 0;

@@ -17,14 +17,15 @@ import { Journal, type JournalEntry } from "./journal.ts";
 import type { UnwrittenHold } from "./job/lost.ts";
 import { textOfJob } from "./job/texts.ts";
 
+/** Memory for the jobs shown lately, bytes. */
+const KEPT_BYTES_MAX = 16 * 1024 * 1024;
+
 /** What an outage is lived through with. */
 export interface OutageOptions {
   /** The journal in the file of this host. */
   readonly rows: JournalStore;
   /** What the journal may take of the disk. */
   readonly journalBytesMax: number;
-  /** Memory for answers that are kept. */
-  readonly keptBytesMax: number;
   readonly now?: Now;
   readonly log: Log;
 }
@@ -109,7 +110,7 @@ class Outage {
     this.#shared = shared;
     this.#journal = journal;
     this.#held = held;
-    this.#kept = new KeptTexts(parts.keptBytesMax);
+    this.#kept = new KeptTexts(KEPT_BYTES_MAX);
     this.#parts = parts;
     this.#now = parts.now ?? systemNow;
   }

@@ -217,31 +217,17 @@ interface Seats {
   take(uuid: MachineUuid): () => void;
 }
 
-function openSeats(
-  { consolesMax, machineConsolesMax }: Pick<
-    HttpContext["limits"],
-    "consolesMax" | "machineConsolesMax"
-  >,
-): Seats {
-  const taken = new Map<MachineUuid, number>();
-  let all = 0;
+function openSeats({ consolesMax }: Pick<HttpContext["limits"], "consolesMax">): Seats {
+  let taken = 0;
   return {
     take(uuid) {
-      const here = taken.get(uuid) ?? 0;
-      if (all >= consolesMax || here >= machineConsolesMax) {
-        const [count, of] = all >= consolesMax ? [all, ""] : [here, ` of machine ${uuid}`];
-        const message = `Cannot open the console of machine ${uuid}: ${count} consoles${of} are ` +
+      if (taken >= consolesMax) {
+        const message = `Cannot open the console of machine ${uuid}: ${taken} consoles are ` +
           "open, the maximum";
         throw new AgentError("overloaded", message);
       }
-      all += 1;
-      taken.set(uuid, here + 1);
-      return () => {
-        all -= 1;
-        const left = (taken.get(uuid) ?? 1) - 1;
-        if (left === 0) taken.delete(uuid);
-        else taken.set(uuid, left);
-      };
+      taken += 1;
+      return () => taken -= 1;
     },
   };
 }
