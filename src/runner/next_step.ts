@@ -1,7 +1,7 @@
 // One task of a job: its input, its end, and what that means for the job.
 
 import { unreachable } from "../domain/error.ts";
-import { type Instant, msBetween, notBefore, type Now } from "../domain/instant.ts";
+import { msBetween, notBefore, type Now } from "../domain/instant.ts";
 import {
   type FailedAttempt,
   type Job,
@@ -131,7 +131,7 @@ export async function runAttempts(
   const ends = (end: TaskEnd, failed: readonly FailedAttempt[] = []) =>
     ({ end, data, attempts, failed }) as const;
   const delayMs = (task.retry_delay ?? 0) * 1000;
-  let waited = await waitForAttempt(restOfDelay(job, delayMs, deps.now()), deps);
+  let waited = await waitForAttempt(restOfDelay(job, delayMs), deps);
   for (;;) {
     if (waited !== "due") return ends({ kind: waited });
     attempts += 1;
@@ -149,9 +149,13 @@ export async function runAttempts(
   }
 }
 
-/** What an earlier claim has left of the delay; no more than the whole, also by a clock set back. */
-function restOfDelay({ retry_at }: Job, delayMs: number, now: Instant): number {
-  return retry_at === null ? 0 : Math.min(Math.max(msBetween(now, retry_at), 0), delayMs);
+/**
+ * What an earlier claim has left of the delay when this one begins. Both times are the store's, whatever the clock of this
+ * host says; no more than the whole, also by a clock set back.
+ */
+function restOfDelay({ retry_at, elapsed_at }: Job, delayMs: number): number {
+  if (retry_at === null || elapsed_at === null) return 0;
+  return Math.min(Math.max(msBetween(elapsed_at, retry_at), 0), delayMs);
 }
 
 /** Waits for the next attempt. A timer may end a moment early, which leaves no time for one. */

@@ -30,6 +30,7 @@ export type SummaryRow =
     | "secrets"
     | "host"
     | "free"
+    | "read_at"
   >
   & {
     readonly id: number;
@@ -54,8 +55,9 @@ type SummaryDefinition = Pick<Job, Phase | "name">;
 export function summaryFromRow(
   row: SummaryRow,
   definition: SummaryDefinition,
-  progress: JsonObject | null,
-  host: JobHost | undefined,
+  { progress, host, read_at }: Pick<JobSummary, "progress" | "read_at"> & {
+    readonly host: JobHost | undefined;
+  },
 ): JobSummary {
   const {
     id: _id,
@@ -73,6 +75,7 @@ export function summaryFromRow(
     tasks_done: chain_ended - Number(row.execution === "waiting" && row.phase === "chain"),
     tasks_total: definition.chain.length,
     progress,
+    read_at,
     host: host ?? null,
     free: placement !== null,
     // The texts were made by this store from values of these types.

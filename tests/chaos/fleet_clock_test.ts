@@ -105,6 +105,10 @@ bothTest(
         assertEquals([name, entry?.attempts], [name, 2]);
         const { execution, started_at } = (await right.get(`/jobs/${later}`)).body;
         assertEquals([name, execution, started_at], [name, "queued", undefined]);
+        for (const agent of agents.values()) {
+          const { state, reason } = (await agent.get(`/agent/v1/jobs/${later}`)).body;
+          assertEquals([name, state, reason], [name, "queued", "scheduled"]);
+        }
       }
       for (const agent of agents.values()) {
         for (const other of Object.keys(HOSTS)) {

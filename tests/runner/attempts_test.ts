@@ -102,6 +102,25 @@ Deno.test("a failed attempt is recorded at once, and the next one goes on after 
     await second.runner.stop(0);
   }));
 
+Deno.test("the rest of a delay goes by the clock of the store, whatever that of the host says", () =>
+  withStore(async (store, clock) => {
+    await store.jobs.create(jobOf(1, { workflow: RETRYING }));
+    const first = openClockedRunner(store, clock, RUNNER);
+    await first.runner.start();
+    const task = await nextTask(first.tasks);
+    task.end(failure(task, "busy"));
+    await until("the attempt", async () => (await store.jobs.get(JOB))?.failures === 1);
+    await first.runner.stop(0);
+    clock.pass(3_600_000);
+    // An hour behind: by its own clock the whole delay would be left.
+    const second = openClockedRunner(store, new Clock(), RUNNER);
+    await second.runner.start();
+    const again = await nextTask(second.tasks);
+    again.end(success(again));
+    await second.runner.stop(0);
+    assertEquals((await store.jobs.get(JOB))?.execution, "succeeded");
+  }));
+
 Deno.test("retries that failed before a restart are not granted again", () =>
   withStore(async (store, clock) => {
     const workflow = workflowOf({ chain: [{ ...taskOf("first"), retry: 1 }] });

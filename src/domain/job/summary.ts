@@ -81,10 +81,13 @@ export interface JobSummary extends
   readonly free: boolean;
   readonly prev_attempt: JobUuid | null;
   readonly next_attempt: JobUuid | null;
+  /** When it was read, by the clock of a store that hosts share; null where that is the agent's. */
+  readonly read_at: Instant | null;
 }
 
 /** What a summary is made with. */
 export interface SummaryView {
+  /** By the agent's clock. */
   readonly now: Instant;
   /** The managed host, for jobs of a store that knows no host. */
   readonly host: string;
@@ -208,7 +211,8 @@ export function machineOfTarget(target: string | null): MachineUuid | undefined 
 
 /** A summary as it is sent. */
 export function summaryOnWire(job: JobSummary, view: SummaryView): SummaryOnWire {
-  const { now, host } = view;
+  const { host } = view;
+  const now = job.read_at ?? view.now;
   const machine = machineOfTarget(job.target);
   return {
     uuid: job.uuid,

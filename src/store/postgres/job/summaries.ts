@@ -285,7 +285,9 @@ export async function summariesById(
     }),
   );
   for (const { row, definition, host } of read) {
-    summaries.set(row.id, summaryFromRow(row, definition, progress.get(row.id) ?? null, host));
+    const reported = progress.get(row.id) ?? null;
+    const shown = { progress: reported, host, read_at: tx.now };
+    summaries.set(row.id, summaryFromRow(row, definition, shown));
   }
   return summaries;
 }

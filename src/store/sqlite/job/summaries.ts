@@ -144,7 +144,10 @@ export function summariesById(
     const definition = definitionOf(db, row.definition_id);
     const task = runningTask(row, definition);
     const progress = task === null ? null : selectProgress(db, row.id, task.name);
-    return [row.id, summaryFromRow(row, definition, progress, ownHost(db))];
+    return [
+      row.id,
+      summaryFromRow(row, definition, { progress, host: ownHost(db), read_at: null }),
+    ];
   }));
 }
 
