@@ -18,7 +18,7 @@ import {
 } from "./command/command.ts";
 import { reportOutcome } from "./command/failure.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "./follow/follow.ts";
-import { ageText } from "./output/printer.ts";
+import { spanText } from "./output/printer.ts";
 import { canMove, CLEAR_LINE, printable, stateStyle } from "./output/terminal.ts";
 
 const PATH = "/agent/v1/hosts";
@@ -26,9 +26,8 @@ const PATH = "/agent/v1/hosts";
 const LOOK_MS = 1_000;
 
 /** When the agent was heard last, whatever the clock here says. */
-function heardText(host: JsonObject, nowMs: number): string {
-  const ms = (numberIn(host, "age_seconds") ?? 0) * 1000;
-  return ageText(new Date(nowMs - ms).toISOString(), nowMs);
+function heardText(host: JsonObject): string {
+  return spanText((numberIn(host, "age_seconds") ?? 0) * 1000);
 }
 
 const LIST: Command = {
@@ -43,7 +42,7 @@ const LIST: Command = {
     "claims nothing new; forgotten: given up, does nothing.",
   ],
   shared: "agent",
-  async run({ client, printer, terminal }) {
+  async run({ client, printer }) {
     const sent = await client.send({ method: "GET", path: PATH });
     if (sent.kind === "printed") return EXIT.ok;
     const hosts = readObjects(sent.body, "the hosts");
@@ -68,7 +67,7 @@ const LIST: Command = {
         uuids[at] ?? "",
         textIn(host, "name") ?? "-",
         textIn(host, "state") ?? "-",
-        heardText(host, terminal.nowMs()),
+        heardText(host),
         ...["running", "queued", "slots"].map((name) => String(numberIn(host, name) ?? "-")),
         textIn(host, "version") ?? "-",
         host.this_host === true ? "yes" : "-",
@@ -85,7 +84,7 @@ const SHOW: Command = {
   flags: [],
   shared: "agent",
   async run(call) {
-    const { args, client, printer, terminal } = call;
+    const { args, client, printer } = call;
     const { uuid } = await namedHost(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `${PATH}/${uuid}` });
     if (sent.kind === "printed") return EXIT.ok;
@@ -102,7 +101,7 @@ const SHOW: Command = {
       text("uuid"),
       text("name"),
       text("state"),
-      ["heard", `${heardText(host, terminal.nowMs())} ago`],
+      ["heard", `${heardText(host)} ago`],
       ["this host", host.this_host === true ? "yes" : "no"],
       count("running"),
       count("queued"),

@@ -26,6 +26,8 @@ export const ERROR_CODES = {
   already_exists: { status: 409, word: "ConflictError", exit: "conflict" },
   /** A parameter is missing or incorrect, which document 2 calls a conflict; `errors` names it. */
   invalid_argument: { status: 409, word: "InvalidArgument", exit: "usage" },
+  /** A parameter names a host that has not registered in the store. */
+  no_host: { status: 409, word: "ConflictError", exit: "not_found" },
   /** The policy or the origin of the call does not allow it. */
   forbidden: { status: 403, word: "Forbidden", exit: "failure" },
   unauthorized: { status: 401, word: "Unauthorized", exit: "failure" },

@@ -5,7 +5,7 @@ import { whileThere } from "../domain/error.ts";
 import type { HostUuid } from "../domain/id.ts";
 import { msBetween } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { reportedMachine } from "../domain/machine/shown.ts";
+import { MACHINE_REPORT_MS, reportedMachine } from "../domain/machine/shown.ts";
 import type { Log } from "../metrics/log.ts";
 import { type Notifier, pause } from "../runtime/waiting.ts";
 import type {
@@ -196,8 +196,6 @@ function fitting(filter: MachineFilter): (machine: JsonObject) => boolean {
 // a host with hundreds of machines, so it is asked now and then, and soon after a job has changed one. Only what differs
 // from the last report is written, and that the host has looked.
 
-/** Milliseconds between two reports while nothing is known to have changed. */
-const REPORT_MS = 60_000;
 /** Milliseconds from a change to its report, in which others may follow. */
 const SETTLE_MS = 500;
 /** Reports after which all is reported again: the database may have been restored from a backup. */
@@ -245,7 +243,7 @@ export function reportMachines(
       await report().catch((error: unknown) => {
         if (!signal.aborted) log.warn("machines not reported", { error });
       });
-      await changed.wait(REPORT_MS, signal);
+      await changed.wait(MACHINE_REPORT_MS, signal);
       await pause(SETTLE_MS, signal);
     }
   })();

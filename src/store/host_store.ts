@@ -134,7 +134,7 @@ function quoted(name: string): string {
   return JSON.stringify(name.slice(0, HOST_CHARS_MAX));
 }
 
-/** The host that a path or a query names. @throws {AgentError} `not_found`; `invalid_argument` for several */
+/** The host that a path names. @throws {AgentError} `not_found`; `invalid_argument` for several */
 export async function hostNamedBy(
   name: string,
   { hosts }: { readonly hosts: Pick<HostStore, "find"> },
@@ -160,22 +160,10 @@ export async function hostNamedBy(
   }
 }
 
-/** As hostNamedBy(); undefined for the host of this agent. @throws {AgentError} as hostNamedBy() */
-export async function otherHost(
-  name: string,
-  { store, hostUuid }: {
-    readonly store: { readonly hosts: HostStore };
-    readonly hostUuid: HostUuid;
-  },
-): Promise<ListedHost | undefined> {
-  const host = await hostNamedBy(name, store);
-  return host.uuid === hostUuid ? undefined : host;
-}
-
 /**
  * The host that a field of a request names.
  * @param action such as `Cannot list jobs`
- * @throws {AgentError} `conflict` naming `field`
+ * @throws {AgentError} naming `field`: `no_host`; `invalid_argument` for several
  */
 export async function hostOf(
   name: string,
@@ -204,7 +192,12 @@ export function noHost(
     forgotten: "was forgotten: it takes no job until it is uncordoned",
   }[reason];
   const message = `${action}: host ${quoted(host)} ${why}`;
-  return new AgentError("conflict", message, {
+  const code = {
+    unknown: "no_host",
+    ambiguous: "invalid_argument",
+    forgotten: "conflict",
+  } as const;
+  return new AgentError(code[reason], message, {
     errors: [{ field, code: "Invalid", message }],
   });
 }

@@ -49,7 +49,7 @@ Deno.test("a hint about things names those of its own noun", () => {
 Deno.test("a hint is about what the message names, whatever the command", () => {
   const hints: [ErrorCode, string, string, RegExp][] = [
     ["not_found", 'Cannot find leftover "a": none', "machine leftovers", /machine leftovers /],
-    ["conflict", 'Cannot create a job: host "gz09" is not registered', "job run", /host list /],
+    ["no_host", 'Cannot create a job: host "gz09" is not registered', "job run", /host list /],
     ["conflict", 'Cannot create a machine: host "a" was forgotten', "machine create", /host list /],
     [
       "not_found",

@@ -56,6 +56,32 @@ Deno.test("a host that there is not is exit 4, and the hint lists those that the
     }
   }));
 
+const ASKED = {
+  machine: { brand: "kvm", ram: 256, vcpus: 1, disks: [{ model: "virtio", size: 1024 }] },
+  media: { path: "/a.iso" },
+};
+
+Deno.test("a host that there is not is exit 4 for every command that names one", () =>
+  withHttpAgent(async (agent) => {
+    await register(agent.store);
+    const { body } = await agent.call("POST", "/workflows", { name: "w", chain: [] });
+    const { uuid } = body as { uuid: string };
+    for (
+      const words of [
+        ["job", "run", uuid, "--on", "gz02"],
+        ["job", "list", "--host", "gz02"],
+        ["machine", "list", "--host", "gz02"],
+        ["machine", "leftovers", "--host", "gz02"],
+        ["machine", "create", "--file", "-", "--on", "gz02"],
+      ]
+    ) {
+      const { code, err } = await said(agent, words, { input: JSON.stringify(ASKED) });
+      assertStringIncludes(err(), 'host "gz02" is not registered');
+      assertMatch(err(), /hint: zonewright host list /);
+      assertEquals([words, code], [words, 4]);
+    }
+  }));
+
 Deno.test("host drain is done at once where nothing runs, and waiting jobs do not count", () =>
   withHttpAgent(async (agent) => {
     await register(agent.store);

@@ -72,7 +72,7 @@ Deno.test("machine leftovers --drop forgets one, by the beginning of its uuid to
       const elsewhere = screenFor(agent.url);
       const args = ["machine", "leftovers", "--host", "gz 9", ...flags];
       assertEquals(await elsewhere.run(...args), 4);
-      assertMatch(elsewhere.err(), /Cannot find host "gz 9"/);
+      assertMatch(elsewhere.err(), /host "gz 9" is not registered/);
     }
     const drop = screenFor(agent.url);
     const args = ["machine", "leftovers", "--drop", MACHINE.slice(0, 8), "--yes", "--json"];

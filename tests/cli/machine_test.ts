@@ -277,6 +277,25 @@ Deno.test("machine list shows every machine, and its name cannot move the cursor
     assertEquals(JSON.parse(some.out()).map((it: JsonObject) => it.uuid), [OTHER]);
   }, { machines: HOST }));
 
+Deno.test("machine list says how old the state is that an absent host has left", async () => {
+  const machines = [{ ...machine(UUID, "running"), age_seconds: 7300, host: "gz-9" }, {
+    ...machine(OTHER, "running"),
+    age_seconds: 110,
+    host: "gz-8",
+  }];
+  const options = { hostname: "127.0.0.1", port: 0, onListen() {} };
+  const server = Deno.serve(options, () => Response.json(machines));
+  try {
+    const screen = screenFor(`http://127.0.0.1:${server.addr.port}`);
+    assertEquals(await screen.run("machine", "list"), 0, screen.err());
+    const [, old, fresh] = screen.out().split("\n");
+    assertStringIncludes(old ?? "", "running (2 h ago)  ");
+    assertMatch(fresh ?? "", /running {10}/);
+  } finally {
+    await server.shutdown();
+  }
+});
+
 Deno.test("machine list of a state that no machine is in names those there are", () =>
   withHttpAgent(async (agent) => {
     const screen = screenFor(agent.url);

@@ -186,7 +186,7 @@ postgresTest(
       assertEquals([await uuids(one, here), await uuids(one, there)], [[], [uuid]]);
       assertEquals(await uuids(other, there), [uuid]);
       const unknown = await one.get("/agent/v1/machines?host=nowhere");
-      assertEquals(unknown.status, 404);
+      assertEquals([unknown.status, unknown.body.error_code], [409, "no_host"]);
       // Both have this name.
       assertEquals((await one.get("/agent/v1/machines?host=simulated")).status, 409);
       const media = async (agent: AgentProcess, query: string) =>

@@ -115,9 +115,11 @@ export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {
   const errors = objectsIn(body, "errors").map(fieldError);
   const status = answer.status === TOO_MANY_REQUESTS ? "overloaded" : codeOfStatus(answer.status);
   // Document 2 answers 409 both to a wrong parameter and to a wrong state.
-  const argument = (textIn(body, "error_code") ?? textIn(body, "code")) === "invalid_argument" ||
-    textIn(body, "code") === ERROR_CODES.invalid_argument.word;
-  const code = status === "conflict" && argument ? "invalid_argument" : status;
+  const words = [textIn(body, "error_code"), textIn(body, "code")];
+  const argument = words.includes("invalid_argument") ||
+    words.includes(ERROR_CODES.invalid_argument.word);
+  const conflict = words.includes("no_host") ? "no_host" : argument ? "invalid_argument" : status;
+  const code = status === "conflict" ? conflict : status;
   const message = textIn(body, "message") ??
     `Cannot ${call.method} ${call.path}: the agent answered ${answer.status}`;
   const retryAfter = Number(answer.headers.get("retry-after") ?? Number.NaN);

@@ -153,6 +153,7 @@ export function hintFor(error: AgentError, name: string, operands: readonly stri
       }
       return firstOther(name, isLocal(name) ? STATE_EXAMINED : AFTER.forbidden ?? []) ??
         helpOf(name);
+    case "no_host":
     case "not_found":
     case "conflict":
       if (/ as the state folder: /.test(error.message)) {
@@ -238,7 +239,7 @@ function listsOfMeant({ message, errors: [first] }: AgentError): NextCommand[] {
 
 /** The command that shows what the failed one is about. */
 function lookedAt(
-  code: "not_found" | "conflict",
+  code: "no_host" | "not_found" | "conflict",
   name: string,
   operands: readonly string[],
 ): NextCommand[] {

@@ -1,6 +1,7 @@
 // `zonewright machine`: the machines of the host.
 
 import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
+import { MACHINE_REPORT_MS } from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
@@ -26,7 +27,7 @@ import { CONSOLE, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
 import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { executionWord } from "../job/answer.ts";
-import { ageText, sizeText } from "../output/printer.ts";
+import { ageText, sizeText, spanText } from "../output/printer.ts";
 import { printable, stateStyle } from "../output/terminal.ts";
 import {
   checkTimeout,
@@ -275,7 +276,7 @@ const LIST: Command = {
           uuids[at] ?? "",
           textIn(machine, "alias") ?? "-",
           textIn(machine, "brand") ?? "-",
-          textIn(machine, "state") ?? "-",
+          stateText(machine),
           String(numberIn(machine, "ram") ?? "-"),
           disksText(machine),
           addressText(machine),
@@ -291,6 +292,13 @@ const LIST: Command = {
     return EXIT.ok;
   },
 };
+
+/** The state, and how long ago its host reported it if the reports since are missing: `running (3 h ago)`. */
+function stateText(machine: JsonObject): string {
+  const state = textIn(machine, "state") ?? "-";
+  const ageMs = (numberIn(machine, "age_seconds") ?? 0) * 1000;
+  return ageMs <= 2 * MACHINE_REPORT_MS ? state : `${state} (${spanText(ageMs)} ago)`;
+}
 
 /** There is no complete list of vmadm's states, so a mistyped one is shown along with those on this host. */
 async function noneIn(state: string, client: Client): Promise<string> {

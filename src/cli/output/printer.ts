@@ -276,7 +276,8 @@ export function aheadText(instant: string, nowMs: number): string {
   return spanText(Date.parse(instant) - nowMs);
 }
 
-function spanText(ms: number): string {
+/** A length of time in the same form. */
+export function spanText(ms: number): string {
   if (Number.isNaN(ms)) return "-";
   const seconds = Math.max(0, Math.floor(ms / 1000));
   const step = AGE_STEPS.find((one) => seconds >= one.seconds);

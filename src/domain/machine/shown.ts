@@ -21,6 +21,9 @@ import {
 import { instantOf } from "../instant.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 
+/** Milliseconds between two reports of a host while nothing is known to have changed. */
+export const MACHINE_REPORT_MS = 60_000;
+
 const WHOLE_NUMBER: Shape<number | null> = { type: ["integer", "null"] };
 
 /** A disk; null for what nobody has named. @see vmadm(8), disks */

@@ -6,7 +6,7 @@ import { about, anyText } from "../../domain/description/value.ts";
 import { AgentError, isAway } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
-import { type ListedHost, otherHost } from "../../store/host_store.ts";
+import { hostOf, type ListedHost } from "../../store/host_store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import type { Caller } from "../request/caller.ts";
 import { readBytes } from "../request/input.ts";
@@ -83,7 +83,9 @@ async function hostOfMedia(
   if (name === undefined || others.length > 0 || isForwarded) return undefined;
   url.searchParams.delete(HOST_KEY);
   c.req.raw = new Request(url, c.req.raw);
-  return await otherHost(name, context);
+  const { store, hostUuid } = context;
+  const host = await hostOf(name, store, "Cannot choose the media", HOST_KEY);
+  return host.uuid === hostUuid ? undefined : host;
 }
 
 /**

@@ -51,7 +51,7 @@ export const JOB_FILTER_FIELDS = {
 
 /**
  * A filter whose host is its uuid.
- * @throws {AgentError} `conflict` for a host that is not registered
+ * @throws {AgentError} `no_host` for a host that is not registered
  */
 export async function withHost<Filter extends { readonly host?: string | undefined }>(
   { host, ...others }: Filter,

@@ -9,7 +9,7 @@ import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../../machines/leftovers.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { PAGE_MAX, readJson, readQuery, smallBody } from "../../request/input.ts";
-import { hostNamedBy } from "../../../store/host_store.ts";
+import { hostOf } from "../../../store/host_store.ts";
 
 /** The body of a request to drop one, which has no options. */
 const dropRequest = object({});
@@ -29,18 +29,19 @@ export function leftoverRoutes(
   { store, wording, limits, log }: Pick<HttpContext, "store" | "wording" | "limits" | "log">,
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  const hostOf = async (c: Context<HttpEnv>) => {
+  const filterOf = async (c: Context<HttpEnv>) => {
     const { host } = readQuery(c.req.url, LEFTOVER_QUERY_FIELDS);
-    return { host_uuid: host === undefined ? undefined : (await hostNamedBy(host, store)).uuid };
+    if (host === undefined) return {};
+    return { host_uuid: (await hostOf(host, store, "Cannot filter leftovers", "host")).uuid };
   };
   app.get("/agent/v1/leftovers", async (c) => {
-    const left = await store.machineClaims.left({ ...await hostOf(c), limit: PAGE_MAX });
+    const left = await store.machineClaims.left({ ...await filterOf(c), limit: PAGE_MAX });
     return c.json(left.map((leftover) => leftoverOnWire(leftover, wording)));
   });
   app.delete("/agent/v1/leftovers/:uuid", async (c) => {
     const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid"), "machine");
     parse(dropRequest, await readJson(c, smallBody(limits)), "", "request to drop a leftover");
-    const dropped = await dropLeftover({ uuid, ...await hostOf(c) }, { store, log });
+    const dropped = await dropLeftover({ uuid, ...await filterOf(c) }, { store, log });
     const note = `The agent does not try again to remove machine ${uuid} from host ` +
       `${JSON.stringify(dropped.host)}. What is left there stays.`;
     const answer: ShapeOf<typeof LEFTOVER_DROPPED> = {

@@ -26,7 +26,7 @@ import {
   requireConsole,
 } from "../../../domain/machine/action.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../../context.ts";
-import { hostNamedBy, hostOf, type ListedHost } from "../../../store/host_store.ts";
+import { hostOf, type ListedHost } from "../../../store/host_store.ts";
 import { forwardTo } from "../../peers/forwarding.ts";
 import { orderedBy, seesSecrets } from "../../request/caller.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
@@ -117,7 +117,7 @@ async function postMachine(
 /**
  * Reads the body of a request for a machine. One for another host is left to that host: its policy, its media
  * and its space are not those of this one.
- * @throws {AgentError} as parseMachineBody(); `conflict` for a host that is not registered
+ * @throws {AgentError} as parseMachineBody(); `no_host`
  */
 async function readMachineBody(
   body: unknown,
@@ -277,7 +277,9 @@ async function listMachines(
     c.req.url,
     MACHINE_QUERY_FIELDS,
   );
-  const named = host === undefined ? undefined : (await hostNamedBy(host, context.store)).uuid;
+  const named = host === undefined
+    ? undefined
+    : (await hostOf(host, context.store, "Cannot filter machines", "host")).uuid;
   const hasOwn = named === undefined || named === context.hostUuid;
   const own = hasOwn ? await readMachines(max_age * 1000) : NO_MACHINES;
   if (own.ageMs > 0) c.header("age", String(Math.round(own.ageMs / 1000)));
