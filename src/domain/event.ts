@@ -48,6 +48,7 @@ const MACHINE_CHANGES = [
   "job",
   "state",
   "leftover_made",
+  "leftover_failed",
   "leftover_removed",
   "leftover_dropped",
 ] as const;
@@ -175,7 +176,8 @@ export const EVENT_PAYLOADS = {
     time: instant,
     change: about(
       "`job`: a job of the machine began or ended; `state`: a list of the machines shows a new state; " +
-        "`leftover_made`: its job failed, and something may be left on the host; `leftover_removed`: " +
+        "`leftover_made`: its job failed, and something may be left on the host; `leftover_failed`: " +
+        "an attempt to remove it failed; `leftover_removed`: " +
         "nothing is left; `leftover_dropped`: an operator gave up what is left.",
       oneOf(MACHINE_CHANGES),
     ),
@@ -195,7 +197,10 @@ export const EVENT_PAYLOADS = {
       orNull(anyText()),
     ),
     job_uuid: about("Null if the change is `state`.", orNull(uuid)),
-    error: about("Why the job failed, in one line.", orNull(anyText())),
+    error: about(
+      `Why the job failed, in one line; of an attempt, its first ${OWN_CHARS_MAX} characters.`,
+      orNull(anyText()),
+    ),
   }),
   media: payload("A file is being transferred, was added, or was removed.", {
     time: instant,
@@ -335,6 +340,21 @@ export function hostEvent(
   detail: string,
 ): OwnEvent {
   return { kind: "host", payload: { host_uuid, change, detail: ownText(detail) } };
+}
+
+/** The event of a failed attempt to remove what a job has left. */
+export function leftoverFailed(
+  machine_uuid: MachineUuid,
+  job_uuid: JobUuid,
+  error: string,
+): OwnEvent {
+  const payload = {
+    change: "leftover_failed",
+    machine_uuid,
+    job_uuid,
+    error: ownText(error),
+  } as const;
+  return { kind: "own_machine", payload };
 }
 
 /** Cuts a text to the length that such an event may have. */

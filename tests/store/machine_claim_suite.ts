@@ -182,19 +182,26 @@ export function machineClaimTests(test: Test): void {
     assertEquals((await store.machineClaims.get(MACHINE))?.tries, 0);
   });
 
-  test("events of a machine name the leftover that was made of it, and that it is no longer one", async (store) => {
+  test("events of a machine name the leftover that was made of it, failed attempts, and its end", async (store) => {
     const job = await run(store);
     await take(store, MACHINE, JOB, T0);
     await finish(store, job, "failed");
     const [left] = await store.machineClaims.left();
     assert(left !== undefined, "Nothing is left");
     await store.machineClaims.postpone(left, 60_000, null);
+    const long = "busy".repeat(1000);
+    // The second time is a call whose answer was lost.
+    for (let times = 0; times < 2; times++) await store.machineClaims.postpone(left, 60_000, long);
     await create(store, jobOf(2));
     await take(store, MACHINE, OTHER_JOB, T1);
     const { events } = await store.events.after(0, 100, { machine: [MACHINE] });
     const changes = events.flatMap((event) =>
       event.kind === "own_machine" ? [event.payload.change] : []
     );
-    assertEquals(changes, ["leftover_made", "leftover_removed"]);
+    assertEquals(changes, ["leftover_made", "leftover_failed", "leftover_removed"]);
+    const [failed] = events.flatMap((event) =>
+      event.kind === "own_machine" ? event.payload.error ?? [] : []
+    );
+    assertEquals(failed, long.slice(0, 255));
   });
 }

@@ -1,5 +1,6 @@
 // Claims of jobs on machines, as rows.
 
+import { leftoverFailed } from "../../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, type Now } from "../../domain/instant.ts";
 import {
@@ -36,7 +37,7 @@ export function openMachineClaims(db: Connection, now: Now): MachineClaimStore {
     postpone: (claim, wait_ms, error) =>
       db.write(
         "machine_postpone",
-        () => updateClaim(db, claim, instantAfter(now(), wait_ms), error),
+        () => updateClaim(db, claim, { now: now(), wait_ms, error }),
       ),
   };
 }
@@ -124,17 +125,21 @@ function selectLeft(
 function updateClaim(
   db: Connection,
   { uuid, job_uuid, tries }: MachineClaim,
-  next_try_at: Instant,
-  error: string | null,
+  { now, wait_ms, error }: {
+    readonly now: Instant;
+    readonly wait_ms: number;
+    readonly error: string | null;
+  },
 ): void {
-  db.run(
+  const changed = db.run(
     `UPDATE machine_claims
         SET next_try_at = ?3, tries = ?5 + (?4 IS NOT NULL), error = coalesce(?4, error)
-      WHERE uuid = ?1 AND job_uuid = ?2`,
+      WHERE uuid = ?1 AND job_uuid = ?2 AND tries = ?5`,
     uuid,
     job_uuid,
-    next_try_at,
+    instantAfter(now, wait_ms),
     error,
     tries,
   );
+  if (error !== null && changed > 0) insertEvent(db, leftoverFailed(uuid, job_uuid, error), now);
 }

@@ -12,10 +12,10 @@ import { clock, shortUuid, Time, Uuid } from "../../part/shown.tsx";
 
 type Leftover = Schemas["Leftover"];
 
-/** Milliseconds between two reads while something is left: no event says that an attempt has failed. */
+/** Milliseconds between two reads that fail. */
 const LEFTOVERS_READ_MS = 15_000;
 
-/** The list of a page, read when it asks, and as attempts are made. */
+/** The list of a page, read when it asks. */
 export function openLeftoverList() {
   const left = signal<readonly Leftover[]>([]);
   const error = signal<string | undefined>(undefined);
@@ -31,8 +31,7 @@ export function openLeftoverList() {
     }
   };
   const timer = setInterval(() => {
-    const isDue = left.peek().length > 0 || error.peek() !== undefined;
-    if (!document.hidden && isDue) void load();
+    if (!document.hidden && error.peek() !== undefined) void load();
   }, LEFTOVERS_READ_MS);
   return {
     left,
