@@ -2,14 +2,14 @@
 // the rows to itself.
 
 import { assert, assertEquals, assertFalse } from "@std/assert";
-import type { RunnerId } from "../../src/domain/id.ts";
+import type { JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { failLostJobs, failUnwritten } from "../../src/store/postgres/job/lost.ts";
 import { ANY_HOST } from "../../src/domain/job/workflow.ts";
 import { at, lifeOf } from "../support/clocked_store.ts";
-import { jobOf, T0 } from "../support/job.ts";
+import { jobOf, T0, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { LEASE, register } from "./host_suite.ts";
 import { FREE } from "./place_suite.ts";
@@ -127,6 +127,8 @@ fleetTest(
     const [ended, later] = [lifeOf(ONE), lifeOf(ONE, 2)];
     await one.jobs.begin(ended, [], LEASE);
     await create(one, jobOf(1, FREE));
+    const machine = { uuid: uuidOf<MachineUuid>(7), host: "gz01", job_uuid: uuidOf<JobUuid>(1) };
+    assert(await one.machineClaims.take(machine));
     at(other, GONE);
     await other.jobs.begin(later, [ended.incarnation], LEASE);
     const [job] = (await other.jobs.claim(later, 1, "free")).jobs;
@@ -137,6 +139,9 @@ fleetTest(
     assertFalse(await one.jobs.recordAttempt({ ...waiting(job, 0), ...hold }));
     assertFalse(await one.jobs.release(hold, 1));
     assertFalse(await one.jobs.abandon(hold));
+    assertFalse(await one.machineClaims.take({ ...machine, uuid: uuidOf(8) }, job.lease));
+    await one.machineClaims.release(machine.uuid, job.uuid, job.lease);
+    assertEquals((await one.machineClaims.get(machine.uuid))?.job_uuid, job.uuid);
     assertEquals((await present(other)).execution, "running");
     assert(await other.jobs.recordTask(record));
   },

@@ -1,6 +1,7 @@
 // Claims of jobs on machines, as rows.
 
-import type { JobUuid, MachineUuid } from "../../domain/id.ts";
+import { leftoverFailed } from "../../domain/event.ts";
+import type { JobUuid, MachineUuid, RunnerId } from "../../domain/id.ts";
 import { type Instant, instantAfter } from "../../domain/instant.ts";
 import {
   type LeftFilter,
@@ -11,6 +12,7 @@ import {
 } from "../machine_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
+import { type ByLife, isLatest, type Lives } from "./statements.ts";
 
 /** Claims and their jobs. */
 export const CLAIMS_WITH_JOBS = "machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid";
@@ -25,13 +27,22 @@ const COLUMNS =
 const LEFTOVER_COLUMNS =
   `${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid`;
 
-/** The part of the store about claims. @param own the uuid of the host of this agent */
-export function openMachineClaims(db: SharedDatabase, own: string): MachineClaimStore {
+/**
+ * The part of the store about claims.
+ * @param own the host of this agent
+ * @param lives in whose name this agent writes
+ */
+export function openMachineClaims(
+  db: SharedDatabase,
+  own: RunnerId,
+  lives: Lives,
+): MachineClaimStore {
+  const here = () => ({ owner: own, life: lives.get(own) });
   return {
-    take: (machine, lease) => db.write((tx) => upsertClaim(tx, machine, { owner: own, lease })),
+    take: (machine, lease) => db.write((tx) => upsertClaim(tx, machine, { ...here(), lease })),
     get: (uuid) => db.read((tx) => selectClaim(tx, uuid, own)),
     release: (uuid, job, lease) =>
-      db.write((tx) => deleteClaim(tx, { uuid, job, owner: own, lease }, "leftover_removed")),
+      db.write((tx) => deleteClaim(tx, { uuid, job, ...here(), lease }, "leftover_removed")),
     drop: (uuid, job) =>
       db.write((tx) => deleteClaim(tx, { uuid, job, owner: null }, "leftover_dropped")),
     settle: () => db.write((tx) => deleteSettled(tx)),
@@ -49,16 +60,21 @@ const mayTell = (lease: string, owner: string): string =>
   `(${lease}::bigint IS NULL OR (lease = ${lease} AND NOT EXISTS (
      SELECT 1 FROM hosts WHERE hosts.uuid = ${owner} AND forgotten)))`;
 
+/** Who says so. */
+interface Teller extends ByLife {
+  readonly lease: number | undefined;
+}
+
 async function upsertClaim(
   tx: Transaction,
   { uuid, host, job_uuid }: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
-  { owner, lease }: { readonly owner: string; readonly lease: number | undefined },
+  { owner, lease, life }: Teller & { readonly owner: string },
 ): Promise<boolean> {
   // Locked, so that retention of another agent does not remove the job before it knows of the claim.
   const written = await tx.run(
     `INSERT INTO machine_claims (uuid, host, owner, job_uuid, workflow_uuid, claimed_at)
      SELECT $1, $2, $5, uuid, workflow_uuid, $4 FROM jobs
-      WHERE uuid = $3 AND ${mayTell("$6", "$5")} FOR KEY SHARE
+      WHERE uuid = $3 AND ${mayTell("$6", "$5")} AND ${isLatest("$7", "$5")} FOR KEY SHARE
      ON CONFLICT (uuid, owner) DO UPDATE
         SET host = excluded.host, job_uuid = excluded.job_uuid,
             workflow_uuid = excluded.workflow_uuid, claimed_at = excluded.claimed_at,
@@ -69,6 +85,7 @@ async function upsertClaim(
     tx.now,
     owner,
     lease ?? null,
+    life ?? null,
   );
   return written > 0;
 }
@@ -102,11 +119,10 @@ export function selectClaimsOf(tx: Transaction, jobs: readonly JobUuid[]): Promi
 /** Removes a claim, with an event if it had become a leftover. `owner` null: of whatever host */
 async function deleteClaim(
   tx: Transaction,
-  { uuid, job, owner, lease }: {
+  { uuid, job, owner, lease, life }: Partial<Teller> & {
     readonly uuid: MachineUuid;
     readonly job: JobUuid;
     readonly owner: string | null;
-    readonly lease?: number | undefined;
   },
   change: "leftover_removed" | "leftover_dropped",
 ): Promise<void> {
@@ -115,11 +131,13 @@ async function deleteClaim(
       WHERE uuid = $1 AND job_uuid = $2 AND ($3::text IS NULL OR owner = $3)
         AND ($4::bigint IS NULL OR EXISTS (
               SELECT 1 FROM jobs WHERE jobs.uuid = $2 AND ${mayTell("$4", "$3")}))
+        AND ${isLatest("$5", "$3")}
      RETURNING next_try_at`,
     uuid,
     job,
     owner,
     lease ?? null,
+    life ?? null,
   );
   if (gone === undefined) return;
   // A leftover that no check has found was never reported.
@@ -161,16 +179,18 @@ async function updateClaim(
   wait_ms: number,
   error: string | null,
 ): Promise<void> {
-  await tx.run(
+  const words = error?.replaceAll("\0", "\ufffd") ?? null;
+  const changed = await tx.run(
     `UPDATE machine_claims
         SET next_try_at = $3, tries = $5::bigint + ($4::text IS NOT NULL)::int,
             error = coalesce($4, error)
-      WHERE uuid = $1 AND job_uuid = $2 AND owner = $6`,
+      WHERE uuid = $1 AND job_uuid = $2 AND owner = $6 AND tries = $5::bigint`,
     uuid,
     job_uuid,
     instantAfter(tx.now, wait_ms),
-    error?.replaceAll("\0", "\ufffd") ?? null,
+    words,
     tries,
     owner,
   );
+  if (words !== null && changed > 0) await insertEvent(tx, leftoverFailed(uuid, job_uuid, words));
 }

@@ -100,7 +100,7 @@ export async function openPostgresStore(
 
 /** The store of the database, with what is kept in the file of the host. */
 function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
-  const { own: host } = hosts;
+  const { own: host, lives } = hosts;
   return {
     workflows: openWorkflows(db),
     jobs: jobStore(db, hosts),
@@ -114,7 +114,8 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
     index: local.index,
     images: local.images,
     media: mediaStore(local.media, db),
-    machineClaims: openMachineClaims(db, host),
+    // The uuid of a host is the id of its runner.
+    machineClaims: openMachineClaims(db, host as RunnerId, lives),
     machineHistories: openMachineHistories(db),
     machineReports: openMachineReports(db, host),
     hosts: openHosts(db, host),

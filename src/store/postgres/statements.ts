@@ -112,9 +112,11 @@ export interface ByLife {
 }
 
 /**
- * Whether no later life of the runner of a job has begun: an ended one, such as that of a copied state folder, may have
- * made a claim of the same number. @param life a value or a column with the life that writes
+ * Whether no later life of a runner has begun: an ended one, such as that of a copied state folder, may have made a claim
+ * of the same number.
+ * @param life a value or a column with the life that writes
+ * @param runner the same with the runner; that of a job unless given
  */
-export const isLatest = (life: string): string =>
+export const isLatest = (life: string, runner = "jobs.runner_id"): string =>
   `(${life}::text IS NULL OR NOT EXISTS (SELECT 1 FROM runners
-     WHERE runners.runner_id = jobs.runner_id AND incarnation <> ${life}))`;
+     WHERE runners.runner_id = ${runner} AND incarnation <> ${life}))`;
