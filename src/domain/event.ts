@@ -176,9 +176,8 @@ export const EVENT_PAYLOADS = {
     time: instant,
     change: about(
       "`job`: a job of the machine began or ended; `state`: a list of the machines shows a new state; " +
-        "`leftover_made`: its job failed, and something may be left on the host; `leftover_failed`: " +
-        "an attempt to remove it failed; `leftover_removed`: " +
-        "nothing is left; `leftover_dropped`: an operator gave up what is left.",
+        "`leftover_made`: its job failed, and something may be left on the host; `leftover_failed`: an attempt " +
+        "to remove it failed; `leftover_removed`: nothing is left; `leftover_dropped`: an operator gave it up.",
       oneOf(MACHINE_CHANGES),
     ),
     machine_uuid: uuid,
@@ -197,10 +196,7 @@ export const EVENT_PAYLOADS = {
       orNull(anyText()),
     ),
     job_uuid: about("Null if the change is `state`.", orNull(uuid)),
-    error: about(
-      `Why the job failed, in one line; of an attempt, its first ${OWN_CHARS_MAX} characters.`,
-      orNull(anyText()),
-    ),
+    error: about("Why the job or the attempt failed, in one line.", orNull(anyText())),
   }),
   media: payload("A file is being transferred, was added, or was removed.", {
     time: instant,
@@ -340,21 +336,6 @@ export function hostEvent(
   detail: string,
 ): OwnEvent {
   return { kind: "host", payload: { host_uuid, change, detail: ownText(detail) } };
-}
-
-/** The event of a failed attempt to remove what a job has left. */
-export function leftoverFailed(
-  machine_uuid: MachineUuid,
-  job_uuid: JobUuid,
-  error: string,
-): OwnEvent {
-  const payload = {
-    change: "leftover_failed",
-    machine_uuid,
-    job_uuid,
-    error: ownText(error),
-  } as const;
-  return { kind: "own_machine", payload };
 }
 
 /** Cuts a text to the length that such an event may have. */

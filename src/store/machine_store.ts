@@ -1,5 +1,6 @@
 // Machines in the store: which jobs have made them, which job has claimed which, and what hosts have reported.
 
+import { type OwnEvent, ownText } from "../domain/event.ts";
 import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
 import type { TaskResult } from "../domain/job/job.ts";
@@ -139,6 +140,21 @@ export interface Leftover extends MachineClaim {
 export function leftoverAt(row: Omit<Leftover, "wait_ms">, now: Instant): Leftover {
   const { next_try_at } = row;
   return { ...row, wait_ms: next_try_at === null ? null : msBetween(now, next_try_at) };
+}
+
+/** The event of a failed attempt to remove what a job has left. */
+export function leftoverFailed(
+  machine_uuid: MachineUuid,
+  job_uuid: JobUuid,
+  error: string,
+): OwnEvent {
+  const payload = {
+    change: "leftover_failed",
+    machine_uuid,
+    job_uuid,
+    error: ownText(error),
+  } as const;
+  return { kind: "own_machine", payload };
 }
 
 /** Which leftovers are meant. */

@@ -1,12 +1,12 @@
 // Claims of jobs on machines, as rows.
 
-import { leftoverFailed } from "../../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, type Now } from "../../domain/instant.ts";
 import {
   type LeftFilter,
   type Leftover,
   leftoverAt,
+  leftoverFailed,
   type MachineClaim,
   type MachineClaimStore,
 } from "../machine_store.ts";
