@@ -18,10 +18,11 @@ const CLAIM_RETRY_MS = 1_000;
 const UNWRITTEN_MAX = 64;
 /**
  * With so many new jobs being written, the next claim of a backlog waits so long, milliseconds: their callers
- * are waiting, the jobs of a backlog wait anyway, and both cost less when they are done many at a time.
+ * are waiting, the jobs of a backlog wait anyway, and both cost less when they are done many at a time. It waits
+ * once, so that a stream of new jobs slows the work down and does not stop it.
  */
 const CREATING_MANY = 8;
-const CREATING_MS = 10;
+const CREATING_MS = 25;
 /**
  * The part of a lease after which it is renewed: two more renewals may fail. At the same interval the runner,
  * even when idle, looks for expired leases of others.

@@ -37,6 +37,7 @@ async function withClaimed(run: (db: NotingConnection, job: Job) => void): Promi
       db.ran.length = 0;
       const [job] = claimJobs(db, { runner_id: RUNNER, incarnation: randomUuid() }, 1, T0).jobs;
       assert(job !== undefined);
+      db.events.write();
       run(db, job);
     });
   } finally {

@@ -28,6 +28,7 @@ import { summariesById } from "./job/summaries.ts";
 
 /** @throws {Error} when the payload exceeds its limit */
 export function insertEvent(db: Connection, { kind, payload }: OwnEvent, at: Instant): void {
+  db.events.write();
   const sql = "INSERT INTO events (kind, at, body) VALUES (?, ?, ?)";
   db.run(sql, kind, at, JSON.stringify(payload));
 }

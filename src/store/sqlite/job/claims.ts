@@ -16,15 +16,8 @@ import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
-import {
-  AHEAD_LISTS,
-  type AheadList,
-  forgetAhead,
-  KEPT_AHEAD,
-  noteOverdue,
-  readyDelayedJobs,
-  readyOverdueJobs,
-} from "./turns.ts";
+import { AHEAD_LISTS, forgetAhead, leaveAhead, readAhead } from "./ahead.ts";
+import { noteOverdue, readyDelayedJobs, readyOverdueJobs } from "./turns.ts";
 import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
@@ -71,13 +64,6 @@ export function mayClaim(db: Connection, life: RunnerLife): boolean {
   return !isCordoned(db) && isLatestLife(db, life);
 }
 
-/** A job that may be claimed, at once unless an instant is given. */
-interface DueRow {
-  readonly id: number;
-  readonly uuid: JobUuid;
-  readonly claimable_at?: Instant;
-}
-
 /**
  * The jobs that claimJobs() would take, as it would return them: as many as fit, and at least one. Nothing is
  * written.
@@ -97,8 +83,8 @@ export function readyJobs(
   for (const list of AHEAD_LISTS) {
     const { rows, whole } = readAhead(db, list, limit + passedOver.size + 1);
     for (let at = 0; at < rows.length; at++) {
-      const { id, uuid, claimable_at = now } = rows[at] as DueRow;
-      if (claimable_at > now) return { jobs, due: dueFrom(now, claimable_at) };
+      const { id, uuid, place } = rows[at] as typeof rows[number];
+      if (typeof place === "string" && place > now) return { jobs, due: dueFrom(now, place) };
       if (passedOver.has(uuid)) continue;
       if (list === "delayed") noteOverdue(db);
       if (jobs.length >= limit) return { jobs, due: { kind: "ready" } };
@@ -123,35 +109,6 @@ export function readyJobs(
     return readyJobs(db, life, limit, passedOver, now);
   }
   return { jobs, due: { kind: "none" } };
-}
-
-const AHEAD = {
-  turns: "SELECT id, uuid FROM jobs WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?",
-  delayed: `SELECT id, uuid, claimable_at FROM jobs
-    WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
-};
-/** Jobs that are read together. */
-const READ_AHEAD = 64;
-
-/** The next jobs of a list. */
-interface Ahead {
-  readonly rows: DueRow[];
-  /** Whether there were no others. */
-  readonly whole: boolean;
-}
-
-/** At least `wanted` jobs, if there are as many. They are kept until another job may be claimed. */
-function readAhead(db: Connection, list: AheadList, wanted: number): Ahead {
-  const read = () =>
-    db.kept(KEPT_AHEAD, list, () => {
-      const limit = Math.max(wanted, READ_AHEAD);
-      const rows = db.rows<DueRow>(AHEAD[list], limit);
-      return { value: { rows, whole: rows.length < limit }, chars: 0 };
-    });
-  const kept = read();
-  if (kept.whole || kept.rows.length >= wanted) return kept;
-  forgetAhead(db, list);
-  return read();
 }
 
 function selectClaimable(db: Connection, id: number): ClaimRow | undefined {
@@ -241,15 +198,6 @@ export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instan
   const queued: Standing = { state: phase === "oncancel" ? "undo_queued" : "queued", phase };
   const move = moveOf(queued, { kind: "claim" });
   traceMove(db, row, queued, move, elapsed_at ?? now, phaseOf(job).results.length);
-}
-
-/** Forgets one job that was read ahead. */
-function leaveAhead(db: Connection, uuid: JobUuid): void {
-  for (const list of AHEAD_LISTS) {
-    const rows = db.keptAlready<Ahead>(KEPT_AHEAD, list)?.rows ?? [];
-    const at = rows.findIndex((row) => row.uuid === uuid);
-    if (at !== -1) return void rows.splice(at, 1);
-  }
 }
 
 function isHeldBy(db: Connection, life: RunnerLife, { uuid, lease }: Job): boolean {

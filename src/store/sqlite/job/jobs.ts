@@ -10,7 +10,8 @@ import { ownHost } from "../host_rows.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow, keptDefinition } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";
-import { becomesClaimable, nextTurn } from "./turns.ts";
+import { addAhead } from "./ahead.ts";
+import { nextTurnSql } from "./turns.ts";
 import {
   HOLDS_TARGET,
   type InsertOutcome,
@@ -37,21 +38,22 @@ export function insertJob(
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
   const params = JSON.stringify(job.params);
-  if (!ready) becomesClaimable(db, "delayed");
-  const inserted = db.row<{ id: number }>(
+  const inserted = db.row<{ id: number; turn: number | null }>(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
        requested_params, machine_uuid, kept, elapsed_ms, phases_ms, lease, starts)
-     VALUES (?1, ?2, ?3, '${executionOf(CREATED.state)}', '${CREATED.phase}', ?4, ?5, ?5, ?6, ?7,
-             ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif(?15, ?8), ?16, ?17, 0, 0, 0, 0)
-     ON CONFLICT DO NOTHING RETURNING id`,
+     VALUES (?1, ?2, ?3, '${executionOf(CREATED.state)}', '${CREATED.phase}', ?4, ?5, ?5,
+             CASE WHEN ?6 THEN ${
+      nextTurnSql("?2")
+    } END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif(?15, ?8), ?16, ?17, 0, 0, 0, 0)
+     ON CONFLICT DO NOTHING RETURNING id, turn`,
     job.uuid,
     job.workflow.uuid,
     definition,
     (job.workflow.oncancel ?? []).length > 0 ? 1 : 0,
     execAfter,
-    ready ? nextTurn(db, job.workflow.uuid) : null,
+    Number(ready),
     job.target,
     params,
     paramsSha256,
@@ -65,7 +67,9 @@ export function insertJob(
     Number(job.idempotency !== undefined),
   );
   if (inserted === undefined) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
-  const { id } = inserted;
+  const { id, turn } = inserted;
+  addAhead(db, ready ? "turns" : "delayed", { id, uuid: job.uuid, place: turn ?? execAfter });
+  db.becameClaimable();
   traceCreated(db, { id, definition_id: definition, created_at: now });
   insertFirstResults(db, id, job);
   const queued = queuedJob(db, job, now);

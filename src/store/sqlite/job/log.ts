@@ -102,6 +102,8 @@ export function insertInfo(
 ): "appended" | "full" | "not_found" {
   const job = selectJobId(db, uuid);
   if (job === undefined) return "not_found";
+  // The line has an event too.
+  db.events.write();
   const appended = db.run(
     `INSERT INTO job_log (job_id, position, entry, created_at, attempt, call_id)
      SELECT ?1, position, ?2, ?3, ?5, ?6 FROM (
@@ -238,6 +240,8 @@ export function insertAttempt(
   phase: Phase,
   attempt: FailedAttempt,
 ): void {
+  // The line has an event too.
+  db.events.write();
   db.run(
     `INSERT INTO job_log (job_id, phase, task, attempt, entry, created_at)
      VALUES (?, ?, ?, ?, ?, ?)`,

@@ -28,21 +28,19 @@ export interface TracedRow {
   readonly kept: number;
 }
 
-/** Event of a job that is only about itself, not about its tasks. */
-const SIMPLE = "INSERT INTO events (kind, at, job_id, change, state) VALUES ('job', ?, ?, ?, ?)";
-
 /** A job was made, now. */
 export function traceCreated(
   db: Connection,
   job: { readonly id: number; readonly definition_id: number; readonly created_at: Instant },
 ): void {
-  db.run(SIMPLE, job.created_at, job.id, "created", executionOf(CREATED.state));
+  const state = executionOf(CREATED.state);
+  db.events.add({ at: job.created_at, job_id: job.id, change: "created", state });
   db.counters.made(job);
 }
 
 /** Props of a finished job were changed. */
 export function traceUpdate(db: Connection, id: number, execution: Execution, now: Instant): void {
-  db.run(SIMPLE, now, id, "updated", execution);
+  db.events.add({ at: now, job_id: id, change: "updated", state: execution });
 }
 
 /**
@@ -63,11 +61,11 @@ export function traceMove(
   const before = executionOf(from.state);
   const goesOn = isHeld(move.to) || isClaimable(move.to);
   const at = goesOn ? now : finished_at ?? now;
-  const tasks = { phase: from.phase, ended, next_phase: move.phase };
-  insertTaskEvent(db, id, at, changeOf(from, move), state, tasks);
+  const tasks = { phase: from.phase, ended: ended ?? endedTasks(db, id, from.phase) };
+  const change = changeOf(from, move);
+  db.events.add({ at, job_id: id, change, state, ...tasks, next_phase: move.phase });
   if (machine_uuid !== null && state !== before) {
-    const sql = "INSERT INTO events (kind, at, job_id, state) VALUES ('machine', ?, ?, ?)";
-    db.run(sql, at, id, state);
+    db.events.add({ at, job_id: id, change: null, state });
   }
   db.counters.moved(created_at, before, state);
   if (move.ends) db.counters.ended(finished_at ?? now, state);
@@ -82,8 +80,8 @@ export function traceAttempt(
   phase: Phase,
   now: Instant,
 ): void {
-  const tasks = { phase, ended: null, next_phase: phase };
-  insertTaskEvent(db, id, now, "attempt", execution, tasks);
+  const tasks = { phase, ended: endedTasks(db, id, phase), next_phase: phase };
+  db.events.add({ at: now, job_id: id, change: "attempt", state: execution, ...tasks });
 }
 
 /** What a move is called in its event. */
@@ -95,31 +93,7 @@ function changeOf(from: Standing, { to }: Move): typeof JOB_CHANGES[number] {
   return isClaimable(to) ? "queued" : "undone";
 }
 
-/** The chain before a change with its number of ended tasks, and the chain after it. */
-interface EventTasks {
-  readonly phase: Phase;
-  readonly ended: number | null;
-  readonly next_phase: Phase;
-}
-
-function insertTaskEvent(
-  db: Connection,
-  id: number,
-  at: Instant,
-  change: typeof JOB_CHANGES[number],
-  state: Execution,
-  { phase, ended, next_phase }: EventTasks,
-): void {
-  db.run(
-    `INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase)
-     VALUES ('job', ?1, ?2, ?3, ?4, ?5,
-       coalesce(?6, (SELECT count(*) FROM task_results WHERE job_id = ?2 AND phase = ?5)), ?7)`,
-    at,
-    id,
-    change,
-    state,
-    phase,
-    ended,
-    next_phase,
-  );
+function endedTasks(db: Connection, id: number, phase: Phase): number {
+  const sql = "SELECT count(*) AS ended FROM task_results WHERE job_id = ? AND phase = ?";
+  return db.row<{ ended: number }>(sql, id, phase)?.ended ?? 0;
 }

@@ -11,38 +11,24 @@ import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { READY_MAX } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
+import { forgetAhead } from "./ahead.ts";
 
-/** Cache key of the jobs that were read ahead of their claims. */
-export const KEPT_AHEAD = "ahead";
-/** The lists of them: those that have a turn, and those that are delayed. */
-export const AHEAD_LISTS = ["turns", "delayed"] as const;
-export type AheadList = typeof AHEAD_LISTS[number];
+/** The turn of a job that becomes ready now, see nextTurn(). @param workflow the parameter of its workflow */
+export const nextTurnSql = (workflow: string) =>
+  `coalesce(
+     (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ${workflow} AND turn IS NOT NULL),
+     (SELECT min(turn) + 1 FROM jobs WHERE turn IS NOT NULL),
+     0)`;
+const NEXT_TURN = `SELECT ${nextTurnSql("?")} AS turn`;
 
 /**
  * The turn of a job of this workflow that becomes ready now. Never the very first turn: jobs that are
  * requeued as fast as they are claimed would starve the ones waiting there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
-  becomesClaimable(db, "turns");
-  const row = db.row<{ turn: number }>(
-    `SELECT coalesce(
-       (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ? AND turn IS NOT NULL),
-       (SELECT min(turn) + 1 FROM jobs WHERE turn IS NOT NULL),
-       0) AS turn`,
-    workflow,
-  );
-  return row?.turn ?? 0;
-}
-
-/** Call when a job may be claimed from now on, or from an instant on. */
-export function becomesClaimable(db: Connection, list: AheadList): void {
-  forgetAhead(db, list);
+  forgetAhead(db, "turns");
   db.becameClaimable();
-}
-
-/** Forgets the jobs that were read ahead: another one may come before them. */
-export function forgetAhead(db: Connection, list: AheadList): void {
-  db.forget(KEPT_AHEAD, list);
+  return db.row<{ turn: number }>(NEXT_TURN, workflow)?.turn ?? 0;
 }
 
 const KEPT_OVERDUE = "overdue";

@@ -1,0 +1,79 @@
+// Jobs that are read ahead of their claims, so that not every claim reads the lists of those that may be
+// claimed. A job that is made takes its place in what was read; other changes forget it.
+
+import type { JobUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
+import type { Connection } from "../connection.ts";
+
+/** The lists: the jobs that have a turn, and those that are delayed. */
+export const AHEAD_LISTS = ["turns", "delayed"] as const;
+type AheadList = typeof AHEAD_LISTS[number];
+
+/** A job that may be claimed. */
+interface AheadRow {
+  readonly id: number;
+  readonly uuid: JobUuid;
+  /** What the list is in order of, before the id: a turn, or an instant before which nothing begins. */
+  readonly place: number | Instant;
+}
+
+/** The next jobs of a list. */
+interface Ahead {
+  readonly rows: AheadRow[];
+  /** Whether there are no others. */
+  whole: boolean;
+}
+
+const READ = {
+  turns: `SELECT id, uuid, turn AS place FROM jobs
+    WHERE turn IS NOT NULL ORDER BY turn, id LIMIT ?`,
+  delayed: `SELECT id, uuid, claimable_at AS place FROM jobs
+    WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
+};
+/** Jobs that are read together, and how many are kept at most. */
+const READ_AHEAD = 64;
+const KEPT_AHEAD_MAX = 4 * READ_AHEAD;
+/** Cache key of the lists. */
+const KEPT_AHEAD = "ahead";
+
+/** At least `wanted` jobs, if there are as many. */
+export function readAhead(db: Connection, list: AheadList, wanted: number): Ahead {
+  const read = () =>
+    db.kept(KEPT_AHEAD, list, () => {
+      const limit = Math.max(wanted, READ_AHEAD);
+      const rows = db.rows<AheadRow>(READ[list], limit);
+      return { value: { rows, whole: rows.length < limit }, chars: 0 };
+    });
+  const kept = read();
+  if (kept.whole || kept.rows.length >= wanted) return kept;
+  forgetAhead(db, list);
+  return read();
+}
+
+/** A job was made, with the highest id: it comes after all jobs of its place. */
+export function addAhead(db: Connection, list: AheadList, job: AheadRow): void {
+  const ahead = db.keptAlready<Ahead>(KEPT_AHEAD, list);
+  if (ahead === undefined) return;
+  const { rows } = ahead;
+  const last = rows.at(-1);
+  if (last === undefined || last.place <= job.place) {
+    if (ahead.whole && rows.length < KEPT_AHEAD_MAX) rows.push(job);
+    else ahead.whole = false;
+  } else if (rows.length < KEPT_AHEAD_MAX) {
+    rows.splice(rows.findIndex(({ place }) => place > job.place), 0, job);
+  } else forgetAhead(db, list);
+}
+
+/** Forgets one job, which is claimed. */
+export function leaveAhead(db: Connection, uuid: JobUuid): void {
+  for (const list of AHEAD_LISTS) {
+    const rows = db.keptAlready<Ahead>(KEPT_AHEAD, list)?.rows ?? [];
+    const at = rows.findIndex((row) => row.uuid === uuid);
+    if (at !== -1) return void rows.splice(at, 1);
+  }
+}
+
+/** Forgets a list: another job may come before those that were read. */
+export function forgetAhead(db: Connection, list: AheadList): void {
+  db.forget(KEPT_AHEAD, list);
+}
