@@ -170,3 +170,29 @@ browserTest(
       }
     }),
 );
+
+browserTest(
+  "a page whose events are refused says why, and does not ask again",
+  (browser) =>
+    withAgent(browser, async (agent) => {
+      const { page } = await browser.open(`${agent.url}/ui/system`, { tolerated: /409/ });
+      await page.getByText("live", { exact: true }).waitFor();
+      await page.clock.install();
+      let asked = 0;
+      const message = "Cannot read the query: kind must be another word";
+      await page.route("**/agent/v1/events?*", async (route) => {
+        asked += 1;
+        await route.fulfill({ status: 409, json: { code: "InvalidArgument", message } });
+      });
+      await page.getByRole("navigation").getByRole("link", { name: "Jobs" }).click();
+      await page.getByText(`not live: ${message}`).waitFor();
+      // The stream, and the call that asks why it was refused.
+      assertEquals(asked, 2);
+      await page.clock.fastForward(60_000);
+      await page.evaluate(() => fetch("/agent/v1/session").then((answer) => answer.text()));
+      assertEquals(asked, 2);
+      await page.unroute("**/agent/v1/events?*");
+      await page.getByRole("navigation").getByRole("link", { name: "System" }).click();
+      await page.getByText("live", { exact: true }).waitFor();
+    }),
+);

@@ -66,6 +66,26 @@ export async function send(call: Call, signal?: AbortSignal): Promise<unknown> {
   return (await exchange(call, signal)).body;
 }
 
+/** Why the agent refuses a path; undefined when it does not. */
+export async function refusalOf(path: string): Promise<unknown> {
+  const closing = new AbortController();
+  try {
+    const response = await fetch(path, { credentials: "same-origin", signal: closing.signal });
+    if (response.ok) return undefined;
+    return refusal(response.status, await response.json().catch(() => undefined));
+  } catch (error) {
+    return error;
+  } finally {
+    closing.abort();
+  }
+}
+
+/** Whether the same call would be refused again: not for want of a sign-in, of time or of room. */
+export function isFinal(error: unknown): boolean {
+  const status = statusOf(error) ?? 0;
+  return status >= 400 && status < 500 && ![401, 408, 429].includes(status);
+}
+
 async function exchange(
   call: Call,
   signal?: AbortSignal,

@@ -6,11 +6,15 @@
 // host, and one more tab would wait for ever.
 
 import { signal } from "@preact/signals";
-import { loadSession } from "./client.ts";
+import { isFinal, loadSession, refusalOf, wordsOf } from "./client.ts";
 import type { Schemas } from "./schema.ts";
 
-/** Whether the page is live; `paused` while other tabs have the streams. */
-export const connection = signal<"opening" | "live" | "reconnecting" | "paused">("opening");
+/** Whether the page is live; `paused` while other tabs have the streams, `refused` where asking again is no use. */
+export const connection = signal<"opening" | "live" | "reconnecting" | "paused" | "refused">(
+  "opening",
+);
+/** Why the stream is refused. */
+export const refusedWords = signal("");
 
 /** The event handlers of a page. */
 export interface EventHandlers {
@@ -76,7 +80,8 @@ export function follow(query: string, handlers: EventHandlers): () => void {
   };
   const open = () => {
     const after = lastId === "" ? "" : `&last_event_id=${encodeURIComponent(lastId)}`;
-    source = new EventSource(`/agent/v1/events?${query}${after}`);
+    const path = `/agent/v1/events?${query}${after}`;
+    const opened = source = new EventSource(path);
     source.addEventListener("open", () => {
       connection.value = "live";
       // Without an id the stream begins now: what was before is read.
@@ -87,7 +92,12 @@ export function follow(query: string, handlers: EventHandlers): () => void {
       if (source?.readyState !== EventSource.CLOSED || ended) return;
       // Refused rather than cut. A page without its lists shows them, or why not.
       if (!loaded) load();
-      timer = setTimeout(() => loadSession().then(reopen, reopen), REOPEN_MS);
+      // A stream does not say why it is refused.
+      void refusalOf(path).then((refusal) => {
+        if (ended || source !== opened) return;
+        if (isFinal(refusal)) return showRefusal(refusal);
+        timer = setTimeout(() => loadSession().then(reopen, reopen), REOPEN_MS);
+      });
     });
     takers(handlers, load).forEach(([kind, take]) => {
       source?.addEventListener(kind, (event: MessageEvent<string>) => {
@@ -116,6 +126,11 @@ export function follow(query: string, handlers: EventHandlers): () => void {
     source?.close();
     leave();
   };
+}
+
+function showRefusal(refusal: unknown): void {
+  refusedWords.value = wordsOf(refusal);
+  connection.value = "refused";
 }
 
 /** What takes the payload of each kind of event. */

@@ -11,7 +11,7 @@ import {
   signOut,
   wordsOf,
 } from "../client/client.ts";
-import { connection, follow } from "../client/events.ts";
+import { connection, follow, refusedWords } from "../client/events.ts";
 import { Banner, Button, Command, Empty } from "../part/controls.tsx";
 import { clock } from "../part/shown.tsx";
 import { addressOf, announced, nameTab, type PageProps, place } from "../browser.ts";
@@ -144,6 +144,11 @@ function Mark(): JSX.Element {
 /** The colour stands beside a word, so it is not the only sign. */
 function Connection(): JSX.Element {
   const state = connection.value;
+  if (state === "refused") {
+    return (
+      <p class="connection connection-refused" role="status">not live: {refusedWords.value}</p>
+    );
+  }
   // The click itself wakes the page, wherever it is.
   return (
     <p class={`connection connection-${state}`} role="status">
