@@ -88,7 +88,6 @@ export function watchRoutes(
     ...monitoringRoutes(context, meters, places, readiness),
     hostRoutes({
       store,
-      hostUuid: places.hostUuid,
       now,
       policy,
       readiness,

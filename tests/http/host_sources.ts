@@ -5,7 +5,7 @@ import type { AgentSources } from "../../src/http/routes/agent.ts";
 import type { HostSources } from "../../src/http/routes/host.ts";
 import type { KeptReading } from "../../src/http/answer/kept_reading.ts";
 import type { Store } from "../../src/store/store.ts";
-import { RUNNER, T0 } from "../support/job.ts";
+import { T0 } from "../support/job.ts";
 
 /** A reader that has read this. */
 export function readerOf<T>(value: T): () => Promise<KeptReading<T>> {
@@ -38,7 +38,6 @@ export const READINGS: HostSources["readings"] = {
 export function hostSources(store: Store, changes: Partial<HostSources> = {}): HostSources {
   return {
     store,
-    hostUuid: RUNNER,
     now: () => T0,
     policy: DEFAULT_POLICY,
     facts: () =>

@@ -78,6 +78,12 @@ function showHosts(browser: OpenBrowser): Promise<void> {
     await page.getByText("No machines match this filter").waitFor();
     await page.goto(`${one.url}/ui/machines/${made.uuid}`);
     await page.locator(".facts", { hasText: "gz01" }).waitFor();
+    await page.locator(".job-line", { hasText: "provision-machine gz01" }).waitFor();
+    const { workflow_uuid } = (await one.get(`/jobs/${job}`)).body;
+    await page.goto(`${one.url}/ui/workflows/${workflow_uuid}`);
+    await page.locator(".job-line", { hasText: "sleeps gz02" }).waitFor();
+    await expectSoundAtAllWidths(page, "a workflow of two hosts");
+    await page.setViewportSize(WIDE);
     await page.goto(`${one.url}/ui`);
     await page.locator(".card", { hasText: "sleeps" }).getByText("gz02").waitFor();
     await expectSoundAtAllWidths(page, "overview of two hosts");
@@ -198,6 +204,7 @@ function showLeftover(browser: OpenBrowser): Promise<void> {
     await other.job(String(made.job_uuid), "failure");
     const line = page.locator(".leftovers li");
     await line.getByText("on gz02").waitFor();
+    assertEquals((await one.get("/agent/v1/host")).body.leftovers, 1);
     await line.getByRole("link", { name: "web1" }).waitFor();
     await page.getByLabel("Host").selectOption("gz01");
     await line.waitFor({ state: "detached" });

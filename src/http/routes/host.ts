@@ -147,7 +147,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
   leftovers: {
     ...NULLABLE_COUNT,
     description:
-      "Machines of failed jobs that are not yet removed; null as `jobs` while a shared database is away and " +
+      "Machines of failed jobs that are not yet removed, on any host; null as `jobs` while a shared database is away and " +
       "they were not read before.",
   },
   settings_waiting: {
@@ -159,7 +159,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
 type HostPage = ShapeOf<typeof HOST_PAGE>;
 
 /** Where the parts of the overview come from. */
-export interface HostSources extends Pick<HttpContext, "store" | "now" | "hostUuid"> {
+export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly facts: () => Promise<AgentFacts>;
   readonly slots: () => { readonly total: number; readonly busy: number };
   readonly policy: Policy;
@@ -199,10 +199,10 @@ export function hostRoutes(sources: HostSources): Hono<HttpEnv> {
 type Stored = Pick<HostPage, "jobs" | "leftovers">;
 
 async function storedOf(c: Context<HttpEnv>, sources: HostSources): Promise<Stored> {
-  const { store: { machineClaims }, hostUuid, now } = sources;
+  const { store: { machineClaims }, now } = sources;
   const [jobs, left] = await Promise.all([
     jobsOf(c, sources, now()),
-    machineClaims.left({ host_uuid: hostUuid, limit: PAGE_MAX }),
+    machineClaims.left({ limit: PAGE_MAX }),
   ]);
   return { jobs, leftovers: left.length };
 }

@@ -4,6 +4,7 @@ import { signal } from "@preact/signals";
 import type { JSX } from "preact";
 import type { Schemas } from "../client/schema.ts";
 import { Copy } from "./controls.tsx";
+import { HostBefore } from "./hosts.tsx";
 
 type State = Schemas["JobSummary"]["state"];
 
@@ -180,7 +181,12 @@ export function JobLines({ jobs }: { jobs: readonly Schemas["JobSummary"][] }): 
         return (
           <li key={job.uuid} class="job-line">
             <Badge state={job.state} reason={job.reason} />
-            <a class="job-link" href={`/ui/jobs/${job.uuid}`}>{job.name}</a>
+            <span class="wrap">
+              <a class="job-link" href={`/ui/jobs/${job.uuid}`}>{job.name}</a>{" "}
+              <span class="muted">
+                <HostBefore of={job} end="" />
+              </span>
+            </span>
             <span class="step-error" title={job.error ?? undefined}>{job.error}</span>
             <span class="muted number">{seconds === null ? "" : spanText(seconds)}</span>
             <span class="muted">
