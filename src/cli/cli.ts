@@ -37,21 +37,21 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   machine: async () => (await import("./machine/machine.ts")).MACHINE,
   job: async () => (await import("./job/job.ts")).JOB,
   workflow: async () => (await import("./workflow/workflow.ts")).WORKFLOW,
-  media: async () => (await import("./media.ts")).MEDIA,
-  image: async () => (await import("./image.ts")).IMAGE,
+  media: async () => (await import("./media/media.ts")).MEDIA,
+  image: async () => (await import("./image/image.ts")).IMAGE,
   host: async () => (await import("./host.ts")).HOST,
   status: async () => (await import("./status.ts")).STATUS,
   ui: async () => (await import("./ui.ts")).UI,
   api: async () => (await import("./api.ts")).API,
-  config: async () => (await import("./config_file.ts")).CONFIG,
+  config: async () => (await import("./config/config.ts")).CONFIG,
   doctor: async () => (await import("./doctor.ts")).DOCTOR,
   db: async () => (await import("./db.ts")).DB,
   token: async () => (await import("./token.ts")).TOKEN,
   install: async () => (await import("./install.ts")).INSTALL,
   upgrade: async () => (await import("./upgrade.ts")).UPGRADE,
   uninstall: async () => (await import("./install.ts")).UNINSTALL,
-  completion: async () => (await import("./completion.ts")).COMPLETION,
-  man: async () => (await import("./help.ts")).manNoun(NOUNS),
+  completion: async () => (await import("./command/completion.ts")).COMPLETION,
+  man: async () => (await import("./command/help.ts")).manNoun(NOUNS),
   version: async () => (await import("./version.ts")).VERSION_NOUN,
 };
 const NOUN_NAMES = Object.keys(NOUNS);
@@ -135,7 +135,7 @@ function asksForJson(args: readonly string[]): boolean {
 const COMPLETE = "__complete";
 
 async function complete(words: readonly string[], terminal: Terminal): Promise<ExitCode> {
-  const { candidates } = await import("./completion.ts");
+  const { candidates } = await import("./command/completion.ts");
   const clientFor = (flags: ReadonlyMap<string, string>) =>
     openClient({
       address: agentAddress(flags.get("url"), flags.get("socket"), terminal),
@@ -175,7 +175,7 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
   if (noun.kind === "command") return await found(nounName, noun.command, rest, asked);
   const [verb, ...words] = rest;
   if (verb === "--help" || verb === "-h" || (asked && verb === undefined)) {
-    const { nounHelp } = await import("./help.ts");
+    const { nounHelp } = await import("./command/help.ts");
     return { kind: "help", text: nounHelp(nounName, noun) };
   }
   const command = verb !== undefined && Object.hasOwn(noun.verbs, verb)
@@ -284,12 +284,12 @@ async function found(
   if (!asked && !words.includes("--help") && !words.includes("-h")) {
     return { kind: "command", name, command, rest };
   }
-  const { commandHelp } = await import("./help.ts");
+  const { commandHelp } = await import("./command/help.ts");
   return { kind: "help", text: commandHelp(name, command) };
 }
 
 async function overviewText(): Promise<string> {
-  const { overview } = await import("./help.ts");
+  const { overview } = await import("./command/help.ts");
   return overview(
     await Promise.all(
       Object.entries(NOUNS).map(async ([name, load]) => {

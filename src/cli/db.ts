@@ -23,7 +23,7 @@ import {
   type Noun,
   YES_FLAG,
 } from "./command/command.ts";
-import { configFlags, configSources, PLACE_FLAGS, stateDirOf } from "./config.ts";
+import { configFlags, configSources, PLACE_FLAGS, stateDirOf } from "./config/settings.ts";
 
 const BACKUP: Command = {
   summary: "copy the database to a file, while the agent runs",

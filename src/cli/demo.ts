@@ -14,7 +14,7 @@ import { openLog } from "../metrics/log.ts";
 import { readObject, readObjects, textIn } from "./client/api_call.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { listenForStop } from "./serve.ts";
-import { configSources } from "./config.ts";
+import { configSources } from "./config/settings.ts";
 import { openInBrowser } from "./ui.ts";
 
 /**

@@ -17,7 +17,7 @@ import {
   type Noun,
   RUNNING_NOTE,
 } from "./command/command.ts";
-import { configFlags, configSources } from "./config.ts";
+import { configFlags, configSources } from "./config/settings.ts";
 import type { Printer } from "./output/printer.ts";
 import { printable } from "./output/terminal.ts";
 import type { JsonObject } from "../domain/json.ts";

@@ -15,7 +15,7 @@ import {
 } from "../metrics/log.ts";
 import { openServiceNotice } from "../service/manager.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
-import { CONFIG_NOTES, configFlags, configSources } from "./config.ts";
+import { CONFIG_NOTES, configFlags, configSources } from "./config/settings.ts";
 import type { Terminal } from "./output/terminal.ts";
 import { watchOperations } from "../runtime/waiting.ts";
 

@@ -9,7 +9,7 @@ import { type ActAs, asOwnerOf, examineOwnFolder } from "../state_dir/own_file.t
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
-import { PLACE_FLAGS, stateDirOf } from "./config.ts";
+import { PLACE_FLAGS, stateDirOf } from "./config/settings.ts";
 
 /** The token file, and the user that reads and changes it. */
 async function tokenFileOf(

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { COMPLETION_SCRIPTS } from "../../src/cli/completion.ts";
+import { COMPLETION_SCRIPTS } from "../../src/cli/command/completion.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";

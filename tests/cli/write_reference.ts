@@ -6,8 +6,8 @@ import { fromFileUrl } from "@std/path";
 import { NOUNS } from "../../src/cli/cli.ts";
 import type { Flag } from "../../src/cli/command/arguments.ts";
 import { type Command, EXIT, flagsOf, GLOBAL_FLAGS } from "../../src/cli/command/command.ts";
-import { EXIT_WORDS } from "../../src/cli/help.ts";
-import { configFlags } from "../../src/cli/config.ts";
+import { EXIT_WORDS } from "../../src/cli/command/help.ts";
+import { configFlags } from "../../src/cli/config/settings.ts";
 import { POLICY_TABLE } from "../../src/config/policy.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 

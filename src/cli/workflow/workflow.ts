@@ -25,7 +25,7 @@ import { openLog } from "../../metrics/log.ts";
 import { TIMEOUT_FLAG, timeoutMsOf } from "../follow/follow.ts";
 import { type FollowView, openLiveView, openPlainView } from "../follow/views.ts";
 import { PARAM_FLAG, readParams } from "../job/selection.ts";
-import { configFlags, configSources } from "../config.ts";
+import { configFlags, configSources } from "../config/settings.ts";
 import { showTrial, type TrialEnd, trialExit, watchTrial } from "./try_watch.ts";
 import { PHASES } from "../../domain/job/state.ts";
 

@@ -2,13 +2,13 @@
 // `zonewright __complete WORD...`, the word at the cursor last, and gets a candidate per line with its meaning after a
 // tab. Errors print nothing: an error message in the middle of a command line helps nobody.
 
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { nameOf, SETTING_ROWS } from "../config/settings.ts";
-import { METHODS } from "./client/api_call.ts";
-import { cannot, type Flag } from "./command/arguments.ts";
-import type { Client } from "./client/client.ts";
-import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
-import { nearest } from "../domain/near_word.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { nameOf, SETTING_ROWS } from "../../config/settings.ts";
+import { METHODS } from "../client/api_call.ts";
+import { cannot, type Flag } from "./arguments.ts";
+import type { Client } from "../client/client.ts";
+import { type Command, EXIT, flagsOf, type Noun } from "./command.ts";
+import { nearest } from "../../domain/near_word.ts";
 
 /** One way to complete the word. */
 interface Candidate {

@@ -1,22 +1,22 @@
 // `zonewright image`: the mirror of the image index, and its sync.
 
-import { AgentError } from "../domain/error.ts";
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
+import { AgentError } from "../../domain/error.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import {
   type Command,
   EXIT,
   type ExitCode,
   type Invocation,
   type Noun,
-} from "./command/command.ts";
-import { emptyIndexHint, indexPairs, noteEmptyIndex, problemLines, SYNC } from "./image_sync.ts";
-import { nearest } from "../domain/near_word.ts";
-import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
-import { limitOf } from "./job/selection.ts";
-import { type Printer, sizeText } from "./output/printer.ts";
-import type { Client, Sent } from "./client/client.ts";
-import { printable } from "./output/terminal.ts";
+} from "../command/command.ts";
+import { emptyIndexHint, indexPairs, noteEmptyIndex, problemLines, SYNC } from "./sync.ts";
+import { nearest } from "../../domain/near_word.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import { limitOf } from "../job/selection.ts";
+import { type Printer, sizeText } from "../output/printer.ts";
+import type { Client, Sent } from "../client/client.ts";
+import { printable } from "../output/terminal.ts";
 
 // `zonewright image find`: a search over every artifact of the index. `image list` with filters is the same
 // search, limited to what it names.

@@ -1,14 +1,14 @@
 // `zonewright image sync`: compares the mirror with its upstream, or shows what that would change.
 
-import { AgentError } from "../domain/error.ts";
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { pause } from "../runtime/waiting.ts";
-import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
-import type { Client, Sent } from "./client/client.ts";
-import { usageError } from "./command/arguments.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
-import { timeoutMsOf } from "./follow/follow.ts";
-import { ageText, cut, sizeText } from "./output/printer.ts";
+import { AgentError } from "../../domain/error.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { pause } from "../../runtime/waiting.ts";
+import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import type { Client, Sent } from "../client/client.ts";
+import { usageError } from "../command/arguments.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { timeoutMsOf } from "../follow/follow.ts";
+import { ageText, cut, sizeText } from "../output/printer.ts";
 import {
   bar,
   canMove,
@@ -16,7 +16,7 @@ import {
   COLUMNS_DEFAULT,
   printable,
   type Terminal,
-} from "./output/terminal.ts";
+} from "../output/terminal.ts";
 
 const SYNC_DEADLINE_MS = 3_600_000;
 const POLL_MS = 200;

@@ -1,7 +1,7 @@
 // Help texts, generated from the commands. Examples come first: people read those.
 
-import { type Command, EXIT, flagsOf, type Noun } from "./command/command.ts";
-import { VERSION } from "../runtime/executable.ts";
+import { type Command, EXIT, flagsOf, type Noun } from "./command.ts";
+import { VERSION } from "../../runtime/executable.ts";
 
 const PROGRAM = "zonewright";
 /** Columns of help texts, as a terminal has by default. Command lines are not wrapped. */

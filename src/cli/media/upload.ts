@@ -3,22 +3,22 @@
 // when the command is run again.
 
 import { basename, resolve } from "@std/path";
-import { AgentError, ERROR_CODES, systemCode, systemReason } from "../domain/error.ts";
-import { isJsonObject, type JsonObject } from "../domain/json.ts";
-import { parseMediaName } from "../domain/machine/media.ts";
-import { pause } from "../runtime/waiting.ts";
+import { AgentError, ERROR_CODES, systemCode, systemReason } from "../../domain/error.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { parseMediaName } from "../../domain/machine/media.ts";
+import { pause } from "../../runtime/waiting.ts";
 import {
   answerError,
   type ApiAnswer,
   type ApiCall,
   readObject,
   textIn,
-} from "./client/api_call.ts";
-import { cannot } from "./command/arguments.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "./command/command.ts";
-import { typedDigest } from "./client/named.ts";
-import { sizeText } from "./output/printer.ts";
-import { bar, canMove, CLEAR_LINE, type Terminal } from "./output/terminal.ts";
+} from "../client/api_call.ts";
+import { cannot } from "../command/arguments.ts";
+import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { typedDigest } from "../client/named.ts";
+import { sizeText } from "../output/printer.ts";
+import { bar, canMove, CLEAR_LINE, type Terminal } from "../output/terminal.ts";
 
 const READ_BYTES = 256 * 1024;
 /** Attempts in a row without progress. */

@@ -2,7 +2,7 @@
 // They write nothing that an agent could not read.
 
 import { dirname, resolve } from "@std/path";
-import { commentedSettings, tomlValue, withSetting } from "../config/config_text.ts";
+import { commentedSettings, tomlValue, withSetting } from "../../config/config_text.ts";
 import {
   defaultConfigPath,
   nameOf,
@@ -11,15 +11,15 @@ import {
   type SettingRow,
   valueText,
   variableOf,
-} from "../config/settings.ts";
-import { type ConfigLine, configLines, readConfig } from "../config/sources.ts";
-import { AgentError, messageOf, systemCode, systemReason } from "../domain/error.ts";
-import { nearest } from "../domain/near_word.ts";
-import { CONFIG_MODE, exists, replaceFile } from "../service/installation.ts";
-import { SERVICE_NAME } from "../service/manager.ts";
-import { cannot, type Flag } from "./command/arguments.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
-import { CHECK, SHOW } from "./config.ts";
+} from "../../config/settings.ts";
+import { type ConfigLine, configLines, readConfig } from "../../config/sources.ts";
+import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
+import { nearest } from "../../domain/near_word.ts";
+import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
+import { SERVICE_NAME } from "../../service/manager.ts";
+import { cannot, type Flag } from "../command/arguments.ts";
+import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
+import { CHECK, SHOW } from "./settings.ts";
 
 const VALUES_MAX = 1024;
 

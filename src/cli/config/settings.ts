@@ -1,7 +1,7 @@
 // `zonewright config show` and `config check`: the settings of an agent started here and now, or those in
 // force in the running agent.
 
-import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../config/settings.ts";
+import { SETTING_ROWS, type SettingRow, valueText, variableOf } from "../../config/settings.ts";
 import {
   type ConfigLine,
   configLines,
@@ -9,8 +9,8 @@ import {
   type FlagValue,
   loadConfig,
   originText,
-} from "../config/sources.ts";
-import { objectsIn, readObject, textIn } from "./client/api_call.ts";
+} from "../../config/sources.ts";
+import { objectsIn, readObject, textIn } from "../client/api_call.ts";
 import {
   asksRunning,
   type Command,
@@ -18,9 +18,9 @@ import {
   type ExitCode,
   type Invocation,
   RUNNING_NOTE,
-} from "./command/command.ts";
-import { AgentError } from "../domain/error.ts";
-import type { Flag } from "./command/arguments.ts";
+} from "../command/command.ts";
+import { AgentError } from "../../domain/error.ts";
+import type { Flag } from "../command/arguments.ts";
 
 /** The flags of commands that work on the state folder of this machine. */
 export const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>

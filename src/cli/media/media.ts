@@ -1,17 +1,17 @@
 // `zonewright media`: the verified files of the agent's host.
 
-import { AgentError } from "../domain/error.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { numberIn, objectsIn, readObject, readObjects, textIn } from "./client/api_call.ts";
-import { type Arguments, cannot, type Flag, usageError } from "./command/arguments.ts";
-import { CANDIDATES_MAX, SHA512_FLAG, typedDigest, typedMedium } from "./client/named.ts";
+import { AgentError } from "../../domain/error.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
+import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import { CANDIDATES_MAX, SHA512_FLAG, typedDigest, typedMedium } from "../client/named.ts";
 import {
   type Command,
   EXIT,
   type ExitCode,
   type Invocation,
   type Noun,
-} from "./command/command.ts";
+} from "../command/command.ts";
 import {
   checkTimeout,
   follow,
@@ -19,13 +19,13 @@ import {
   followedExit,
   stays,
   viewFor,
-} from "./follow/follow.ts";
-import type { JobAnswer } from "./job/answer.ts";
-import { sizeText } from "./output/printer.ts";
-import { printable } from "./output/terminal.ts";
-import { CHECK_LEVELS } from "../domain/digest.ts";
-import { MEDIA_COMPRESSIONS, mediaKind } from "../domain/machine/media.ts";
-import { UPLOAD } from "./media_upload.ts";
+} from "../follow/follow.ts";
+import type { JobAnswer } from "../job/answer.ts";
+import { sizeText } from "../output/printer.ts";
+import { printable } from "../output/terminal.ts";
+import { CHECK_LEVELS } from "../../domain/digest.ts";
+import { MEDIA_COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
+import { UPLOAD } from "./upload.ts";
 
 const MEDIUM_FLAGS: readonly Flag[] = [
   { name: "sha256", placeholder: "HEX", help: "expected digest of the file as downloaded" },
