@@ -33,7 +33,7 @@ import { nicsOf, requireNetworks } from "../host/inventory.ts";
 import { requirePoolRoom } from "../host/zone/datasets.ts";
 import { openVmadm, type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import { createApp } from "../http/app.ts";
-import { countedFastPath } from "../http/routes/metrics.ts";
+import { countedFastPath } from "../http/routes/monitoring.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../runtime/waiting.ts";

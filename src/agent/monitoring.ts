@@ -1,5 +1,5 @@
 // Monitoring: /readyz checks store, disk, host and index; /metrics shows the meters, and values
-// read at that moment.
+// read at that moment. Writes of jobs are counted here.
 
 import { whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
@@ -7,26 +7,33 @@ import type { HostUuid } from "../domain/id.ts";
 import { MS_PER_SECOND, msBetween, type Now } from "../domain/instant.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import {
+  metricsRoutes,
   openReadiness,
   type ReadinessCheck,
   type ReadinessFinding,
   type ReadinessReport,
   readinessRoutes,
-} from "../http/routes/health.ts";
+} from "../http/routes/monitoring.ts";
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/disk.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
 import type { HttpEnv } from "../http/context.ts";
-import { metricsRoutes } from "../http/routes/metrics.ts";
-import { type Family, gauge, meterFamilies, type Meters } from "../metrics/meters.ts";
+import {
+  type Family,
+  gauge,
+  type JobResult,
+  meterFamilies,
+  type Meters,
+} from "../metrics/meters.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
 import { readBuildInfo, VERSION } from "../runtime/executable.ts";
-import { EXECUTIONS } from "../domain/job/state.ts";
+import { afterTask, executionOf, EXECUTIONS, heldIn, isFinal } from "../domain/job/state.ts";
 import { type KeptReading, keptReading } from "../http/answer/kept_reading.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { AgentContext } from "./context.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
+import type { TaskRecord } from "../store/job_store.ts";
 
 /** A write with its sync; a slower disk delays every caller. */
 const STORE_DEADLINE_MS = 5_000;
@@ -310,4 +317,60 @@ async function jobFamilies(
 
 function unix(instant: string): number {
   return Date.parse(instant) / MS_PER_SECOND;
+}
+
+// A store that counts the writes of jobs in the meters, whichever module makes them.
+
+/** Wraps a store so that its writes of jobs are counted. */
+export function countedStore(store: Store, meters: Meters): Store {
+  const { jobs } = store;
+  const { jobsCreated } = meters;
+  return {
+    ...store,
+    jobs: {
+      ...jobs,
+      create: async (job, unfinishedMax) => {
+        const outcome = await jobs.create(job, unfinishedMax);
+        if (outcome.kind === "created") jobsCreated.count += 1;
+        return outcome;
+      },
+      order: async (order, rules) => {
+        const outcome = await jobs.order(order, rules);
+        if (outcome.kind === "created") jobsCreated.count += 1;
+        return outcome;
+      },
+      retry: async (uuid, successor, unfinishedMax) => {
+        const outcome = await jobs.retry(uuid, successor, unfinishedMax);
+        if (outcome.kind === "created") jobsCreated.count += 1;
+        return outcome;
+      },
+      recordTask: async (record, patient) => {
+        const owned = await jobs.recordTask(record, patient);
+        const result = owned ? resultOf(record) : undefined;
+        if (result !== undefined) meters.jobs[result] += 1;
+        if (result === "retried") jobsCreated.count += 1;
+        return owned;
+      },
+      cancel: async (uuid, showing) => {
+        const outcome = await jobs.cancel(uuid, showing);
+        if (outcome.kind === "changed") meters.jobs.canceled += 1;
+        return outcome;
+      },
+      resume: async (uuid, resume, showing, call) => {
+        const outcome = await jobs.resume(uuid, resume, showing, call);
+        if (outcome.kind === "changed") {
+          const { execution } = outcome.job;
+          if (execution === "succeeded" || execution === "failed") meters.jobs[execution] += 1;
+        }
+        return outcome;
+      },
+    },
+  };
+}
+
+/** How this write ended the job; undefined while it continues. */
+function resultOf({ event, phase }: TaskRecord): JobResult | undefined {
+  const { to, ends } = afterTask(heldIn(phase), event);
+  const execution = executionOf(to);
+  return ends && isFinal(execution) ? execution : undefined;
 }

@@ -29,7 +29,7 @@ import {
   requireJobsHere,
   type StateDir,
 } from "../state_dir/state_dir.ts";
-import { countedStore } from "../store/counted_store.ts";
+import { countedStore } from "./monitoring.ts";
 import type { ListedHost } from "../store/host_store.ts";
 import type { SharedCondition } from "../store/postgres/condition.ts";
 import type { Migrated } from "../store/postgres/migrations.ts";

@@ -48,7 +48,7 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   db: async () => (await import("./db.ts")).DB,
   token: async () => (await import("./token.ts")).TOKEN,
   install: async () => (await import("./install.ts")).INSTALL,
-  upgrade: async () => (await import("./upgrade.ts")).UPGRADE,
+  upgrade: async () => (await import("./install.ts")).UPGRADE,
   uninstall: async () => (await import("./install.ts")).UNINSTALL,
   completion: async () => (await import("./command/completion.ts")).COMPLETION,
   man: async () => (await import("./command/help.ts")).manNoun(NOUNS),

@@ -1,8 +1,8 @@
-// `zonewright install` and `zonewright uninstall`: the agent as a service of systemd or SMF. They work on
+// `zonewright install`, `upgrade` and `uninstall`: the agent as a service of systemd or SMF. They work on
 // this machine, not through an agent.
 
 import { resolve } from "@std/path";
-import { AgentError } from "../domain/error.ts";
+import { AgentError, messageOf, systemReason } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
 import { installableSelf, selfCommand } from "../runtime/executable.ts";
 import { runCommand } from "../host/program.ts";
@@ -11,10 +11,19 @@ import {
   type Run,
   SERVICE_MANAGERS,
   SERVICE_NAME,
+  SERVICE_PATHS,
   type ServiceManager,
 } from "../service/manager.ts";
-import { cannot, type Flag } from "./command/arguments.ts";
+import { cannot, type Flag, usageError } from "./command/arguments.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
+import type { Config } from "../config/settings.ts";
+import { loadConfig } from "../config/sources.ts";
+import { isDigestValue } from "../domain/digest.ts";
+import { systemNow } from "../domain/instant.ts";
+import { pause } from "../runtime/waiting.ts";
+import { installedManager, upgradeService } from "../service/upgrade.ts";
+import type { AgentAddress } from "./client/api_call.ts";
+import { type Client, openClient, shellQuoted } from "./client/client.ts";
 
 const USER = /^[a-z_][a-z0-9_-]{0,31}$/;
 
@@ -145,3 +154,168 @@ export const UNINSTALL: Noun = {
     },
   },
 };
+
+// `zonewright upgrade`: installs a newer binary of the agent, and the old one again if the agent does not
+// become ready.
+
+const READY_MS_MAX = 60_000;
+const POLL_MS = 500;
+const READY_STATUS = 200;
+
+export const UPGRADE: Noun = {
+  kind: "command",
+  command: {
+    summary: "install a newer binary; rolls back if it does not become ready",
+    operands: "FILE",
+    examples: [
+      ["upgrade ./zonewright-1.1.0", "verified by ./zonewright-1.1.0.sha256"],
+      ['upgrade ./zonewright --sha256 "$DIGEST"', "with the digest that its publisher names"],
+    ],
+    flags: [
+      { name: "sha256", placeholder: "HEX", help: "the digest of the file [that in FILE.sha256]" },
+      { name: "unverified", help: "accept a file without a digest" },
+    ],
+    notes: [
+      "The old binary is kept as zonewright.previous beside the new one, and a copy of the database in the\n" +
+      "state folder. The service is stopped for a moment; running tasks get their ten seconds and run\n" +
+      "again. If the new agent is not ready within a minute, binary and database are rolled back and the\n" +
+      "command exits 1. Run as root.",
+    ],
+    shared: "output",
+    run: upgrade,
+    hint(error, { operands: [file = "FILE"] }) {
+      switch (error.code) {
+        case "digest_mismatch":
+          return "download the file again, or see zonewright upgrade --help";
+        case "conflict":
+          return "zonewright install --help";
+        case "host":
+          return "zonewright doctor  examines what the agent needs";
+        default:
+          return error.message.includes("no digest")
+            ? `zonewright upgrade ${
+              shellQuoted(file)
+            } --sha256 HEX, with the digest of its publisher`
+            : undefined;
+      }
+    },
+  },
+};
+
+async function upgrade(call: Invocation): Promise<ExitCode> {
+  const { args, printer, terminal } = call;
+  const file = resolve(terminal.cwd, args.operands[0] ?? "");
+  const sha256 = await digestOf(call, file);
+  const manager = await installedManager();
+  const { config: path } = SERVICE_PATHS[manager];
+  const config = await loadConfig({
+    flags: { config: path },
+    env: {},
+    cwd: "/",
+    os: Deno.build.os,
+  });
+  const client = openClient({ address: addressOf(config) });
+  try {
+    const wasReady = await isReady(client);
+    const report = await upgradeService(
+      { file, sha256, manager, stateDir: config.state_dir.value },
+      {
+        run: runCommand,
+        runtime: installableSelf().runtime,
+        now: systemNow,
+        ready: () => waitUntilReady(client, wasReady),
+      },
+    );
+    if (printer.json) printer.document(report);
+    else {
+      for (const line of report.ran) printer.data(`ran    ${line}`);
+      printer.data(`kept   ${report.previous}`);
+      if (report.database !== null) printer.data(`kept   ${report.database}`);
+      printer.data(`ready  zonewright ${report.version}, sha256 ${report.sha256}`);
+    }
+    return EXIT.ok;
+  } finally {
+    client.close();
+  }
+}
+
+/** @throws {AgentError} `invalid_argument` for a missing file, and for one without a digest */
+async function digestOf({ args }: Invocation, file: string): Promise<string | null> {
+  const { isFile } = await Deno.stat(file).catch((error) => {
+    throw cannot(`upgrade to ${file}: ${systemReason(error)}: expected a binary of zonewright`);
+  });
+  if (!isFile) {
+    throw cannot(`upgrade to ${file}: it is not a file: expected a binary of zonewright`);
+  }
+  const typed = args.text("sha256");
+  if (args.has("unverified")) {
+    if (typed === undefined) return null;
+    throw usageError("--sha256 and --unverified are both given: expected one of them");
+  }
+  const found = typed ?? await sumBeside(file);
+  const [hex = ""] = found.trim().toLowerCase().split(/\s/, 1);
+  if (isDigestValue("sha256", hex)) return hex;
+  const where = typed === undefined ? `${file}.sha256` : "--sha256";
+  throw cannot(`upgrade to ${file}: ${where} has no digest: expected 64 hexadecimal digits`);
+}
+
+async function sumBeside(file: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(`${file}.sha256`);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) {
+      throw cannot(`read ${file}.sha256: ${systemReason(error)}`);
+    }
+    throw cannot(
+      `upgrade to ${file}: no digest vouches for it: expected ${file}.sha256, --sha256 or --unverified`,
+    );
+  }
+}
+
+/** The socket if there is one: a certificate is for the names that callers use, not for this host. */
+function addressOf({ socket, listen, tls_cert }: Config): AgentAddress {
+  if (socket.value !== null) return { kind: "socket", path: socket.value };
+  if (listen.value === null || tls_cert.value !== null) {
+    const message =
+      "Cannot upgrade: this host cannot ask the agent whether it is ready: expected " +
+      "the setting socket";
+    throw new AgentError("conflict", message);
+  }
+  const { hostname, port } = listen.value;
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  return { kind: "url", base: `http://${host}:${port}` };
+}
+
+/** Whether an agent answers that it is ready; false as well when none answers. */
+async function isReady(client: Client): Promise<boolean> {
+  try {
+    return (await client.exchange({ method: "GET", path: "/readyz" })).status === READY_STATUS;
+  } catch (error) {
+    if (error instanceof AgentError && error.code === "unreachable") return false;
+    throw error;
+  }
+}
+
+/**
+ * Waits until the agent is ready. One that was not ready before, because of its host or its upstream, only
+ * has to answer.
+ * @throws {AgentError} `timeout`
+ */
+async function waitUntilReady(client: Client, wasReady: boolean): Promise<void> {
+  const deadline = AbortSignal.timeout(READY_MS_MAX);
+  const path = wasReady ? "/readyz" : "/healthz";
+  let last = "it does not answer";
+  while (!deadline.aborted) {
+    try {
+      const { status, text } = await client.exchange({ method: "GET", path });
+      if (status === READY_STATUS) return;
+      last = `it answers ${status} ${text.slice(0, 500)}`;
+    } catch (error) {
+      last = messageOf(error);
+    }
+    await pause(POLL_MS, deadline);
+  }
+  const wanted = `expected status ${READY_STATUS} from GET ${path}`;
+  const message = `${last} after ${READY_MS_MAX / 1000} s, ${wanted}`;
+  throw new AgentError("timeout", message);
+}

@@ -20,7 +20,7 @@ import { jsonOnly, strictQuery } from "./request/input.ts";
 import { identified, openAccessLines } from "./request/request_id.ts";
 import { callerRoutes, sessionRoutes } from "./routes/agent.ts";
 import { eventRoutes } from "./routes/events/events.ts";
-import { healthRoutes } from "./routes/health.ts";
+import { counted, healthRoutes, statsRoutes } from "./routes/monitoring.ts";
 import { hostsRoutes } from "./routes/hosts.ts";
 import { jobBulkRoutes, jobPruneRoutes } from "./routes/jobs/bulk.ts";
 import { jobInfoRoutes } from "./routes/jobs/info.ts";
@@ -31,7 +31,6 @@ import { leftoverRoutes } from "./routes/machines/leftovers.ts";
 import { machineRoutes } from "./routes/machines/machines.ts";
 import { mediaRoutes } from "./routes/media/media.ts";
 import { mediaLibraryRoutes } from "./routes/media/library.ts";
-import { counted, statsRoutes } from "./routes/metrics.ts";
 import { uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 

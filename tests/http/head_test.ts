@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { JobUuid } from "../../src/domain/id.ts";
-import { JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
+import { JOB_UUID } from "../../src/http/openapi/schemas.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { jobOf, T0 } from "../support/job.ts";
 import { NO_UUID, withHttpAgent } from "./http_agent.ts";

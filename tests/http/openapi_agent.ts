@@ -20,14 +20,18 @@ import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { HttpContext } from "../../src/http/context.ts";
-import { readinessRoutes } from "../../src/http/routes/health.ts";
+import { metricsRoutes, readinessRoutes } from "../../src/http/routes/monitoring.ts";
 import { imageSearchRoutes } from "../../src/http/routes/images.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
-import { metricsRoutes } from "../../src/http/routes/metrics.ts";
 import { HOST_UUID } from "../../src/http/openapi/hosts.ts";
-import { JOB_REQUEST, JOB_UUID } from "../../src/http/openapi/job_schemas.ts";
-import { DESCRIPTION, MACHINE_UUID, STOPPED_UUID } from "../../src/http/openapi/machine_schemas.ts";
+import {
+  DESCRIPTION,
+  JOB_REQUEST,
+  JOB_UUID,
+  MACHINE_UUID,
+  STOPPED_UUID,
+} from "../../src/http/openapi/schemas.ts";
 import { WORKFLOW, WORKFLOW_UUID } from "../../src/http/openapi/workflows.ts";
 import { MEDIUM_SHA256 } from "../../src/http/openapi/media.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";

@@ -20,7 +20,7 @@ import {
   LOG_QUERY_FIELDS,
   SUMMARY_QUERY_FIELDS,
 } from "../../src/http/routes/jobs/view.ts";
-import { HOURLY_QUERY_FIELDS } from "../../src/http/routes/metrics.ts";
+import { HOURLY_QUERY_FIELDS } from "../../src/http/routes/monitoring.ts";
 import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machines/console.ts";
 import { LEFTOVER_QUERY_FIELDS } from "../../src/http/routes/machines/leftovers.ts";
 import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines/machines.ts";

@@ -3,12 +3,11 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
-import { MACHINE_UUID } from "../../src/http/openapi/machine_schemas.ts";
+import { JOB_REQUEST, MACHINE_UUID } from "../../src/http/openapi/schemas.ts";
 import { localTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { HttpContext } from "../../src/http/context.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
-import { JOB_REQUEST } from "../../src/http/openapi/job_schemas.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";

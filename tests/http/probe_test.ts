@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
-import { readinessRoutes } from "../../src/http/routes/health.ts";
+import { readinessRoutes } from "../../src/http/routes/monitoring.ts";
 import { listed, rawCall } from "./raw_call.ts";
 import { bearer, READ, UNKNOWN, withTokens } from "./token_agent.ts";
 

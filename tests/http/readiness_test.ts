@@ -7,7 +7,7 @@ import {
   type ReadinessCheck,
   type ReadinessFinding,
   readinessRoutes,
-} from "../../src/http/routes/health.ts";
+} from "../../src/http/routes/monitoring.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { ReadingClocks } from "../../src/http/answer/kept_reading.ts";

@@ -7,11 +7,20 @@ import { byExecution } from "../../domain/job/state.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { DEFAULT_POLICY, policyOnWire } from "../../domain/policy.ts";
 import { CALLER, DIAGNOSIS, EXAMINED, SESSION, SETTINGS } from "../routes/agent.ts";
-import { HEALTH, PING, READINESS, READINESS_FINDING } from "../routes/health.ts";
+import {
+  byEnd,
+  COUNTERS,
+  HEALTH,
+  HOURLY_QUERY_FIELDS,
+  HOURLY_STATS,
+  PING,
+  READINESS,
+  READINESS_FINDING,
+  STATS,
+} from "../routes/monitoring.ts";
 import { HOST_PAGE } from "../routes/host.ts";
-import { byEnd, COUNTERS, HOURLY_QUERY_FIELDS, HOURLY_STATS, STATS } from "../routes/metrics.ts";
 import { BODY_REFUSALS, REFUSALS, refusals } from "./errors.ts";
-import { JOB_UUID } from "./job_schemas.ts";
+import { JOB_UUID } from "./schemas.ts";
 import {
   CONDITIONS,
   emptyAnswer,

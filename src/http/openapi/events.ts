@@ -12,8 +12,7 @@ import { EVENTS_KEPT } from "../../store/event_store.ts";
 import { EVENT_QUERY_FIELDS } from "../routes/events/events.ts";
 import { refusals } from "./errors.ts";
 import { HOST_UUID } from "./hosts.ts";
-import { JOB_UUID } from "./job_schemas.ts";
-import { MACHINE_UUID } from "./machine_schemas.ts";
+import { JOB_UUID, MACHINE_UUID } from "./schemas.ts";
 import { schemaRef } from "../../domain/description/answer.ts";
 import { emptyAnswer, type OpenapiPart, queryParameters } from "./operation.ts";
 

@@ -13,11 +13,11 @@ import {
   JOB_UUID,
   JOB_VIEWS,
   LOCKING_REQUEST,
+  MACHINE_UUID,
   QUEUED_JOB,
   RESUMED_JOB,
-} from "./job_schemas.ts";
+} from "./schemas.ts";
 import { HOST_UUID } from "./hosts.ts";
-import { MACHINE_UUID } from "./machine_schemas.ts";
 import {
   listOf,
   schemaRef,

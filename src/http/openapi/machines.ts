@@ -17,7 +17,7 @@ import {
   MACHINE_UUID,
   STARTED,
   STOPPED_UUID,
-} from "./machine_schemas.ts";
+} from "./schemas.ts";
 import {
   listOf,
   schemaRef,

@@ -22,7 +22,7 @@ import {
 } from "../routes/media/library.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import { HOST_UUID } from "./hosts.ts";
-import { JOB_UUID } from "./job_schemas.ts";
+import { JOB_UUID } from "./schemas.ts";
 import {
   emptyAnswer,
   headerRef,

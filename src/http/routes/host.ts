@@ -51,7 +51,7 @@ import type { IndexSync } from "../../store/store.ts";
 import type { HttpContext, HttpEnv } from "../context.ts";
 import { seesSecrets } from "../request/caller.ts";
 import { PAGE_MAX } from "../request/input.ts";
-import type { ReadinessReport } from "./health.ts";
+import type { ReadinessReport } from "./monitoring.ts";
 
 /** Hours over which failed jobs are counted. */
 const DAY_HOURS = 24;
