@@ -1,14 +1,12 @@
-// Access to this agent: tokens, certificate, socket permissions, the audit file, and the agents of other hosts. Reading the
-// configuration again also reopens certificate and audit file, whether their names changed or not.
+// Access to this agent: tokens, certificate, socket permissions and the audit file. Reading the configuration again also
+// reopens certificate and audit file, whether their names changed or not.
 
 import type { Config } from "../config/settings.ts";
-import { AgentError, systemReason } from "../domain/error.ts";
+import { AgentError } from "../domain/error.ts";
 import { isLoopback } from "../domain/ip_address.ts";
 import type { Token } from "../domain/token.ts";
 import type { Access } from "../http/request/caller.ts";
 import type { AuditTrail } from "../http/context.ts";
-import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
-import { openPeers, type Peers } from "../http/peers/peers.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
 import {
@@ -17,17 +15,10 @@ import {
   type SocketRights,
   type TlsIdentity,
 } from "../http/listen/listener.ts";
-import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import { reportMachines } from "../machines/listing.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
-import { Notifier } from "../runtime/waiting.ts";
-import type { HostKey } from "../state_dir/state_dir.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
-import type { Store } from "../store/store.ts";
 import type { AgentContext } from "./context.ts";
-import { withChanges } from "./host.ts";
-import type { OwnHost } from "./store.ts";
 
 /** Access rules for the application and the server. */
 interface AgentAccess {
@@ -155,50 +146,4 @@ function readableTokens(
       return [];
     }
   };
-}
-
-// The agents of other hosts.
-
-/** This host, and what it reports. */
-interface CallingHost {
-  readonly own: OwnHost;
-  /** Undefined where nobody calls. */
-  readonly key: HostKey | undefined;
-  readonly vmadm: Vmadm;
-}
-
-/**
- * Opens calls from and to the agents of other hosts, and reports the machines of this one.
- * @returns what reports the machines that it changes; `peers` is undefined for a store that no other agent shares
- * @throws {AgentError} `invalid_argument` for an unusable authority
- */
-export async function openAgentPeers(
-  { config, log, opened }: Pick<AgentContext, "config" | "log" | "opened">,
-  { machineReports: reports }: Pick<Store, "machineReports">,
-  { own, key, vmadm }: CallingHost,
-): Promise<{ readonly vmadm: Vmadm; readonly peers: Peers | undefined }> {
-  if (reports === null || key === undefined) return { vmadm, peers: undefined };
-  const changed = new Notifier();
-  const authority = config.peer_ca_file.value;
-  const authorities = authority === null ? [] : [await readAuthority(authority)];
-  const nowMs = () => performance.now();
-  const book = openPeerBook(() => reports.hosts(), nowMs);
-  const check = openCallCheck({ own, scope: config.peer_scope.value, book, nowMs });
-  const reporting = reportMachines({ reports, vmadm, changed, log });
-  opened("reports of machines", () => reporting.stop());
-  const peers = openPeers({ own, privateKey: key.privateKey, authorities, book, reports, check });
-  return { vmadm: withChanges(vmadm, () => changed.notify()), peers };
-}
-
-async function readAuthority(path: string): Promise<string> {
-  try {
-    const pem = await Deno.readTextFile(path);
-    if (pem.includes("-----BEGIN CERTIFICATE-----")) return pem;
-    throw new Error("it contains no certificate");
-  } catch (cause) {
-    const message = `Cannot use peer_ca_file ${path}: ${
-      systemReason(cause)
-    }: expected certificates (PEM)`;
-    throw new AgentError("invalid_argument", message, { cause });
-  }
 }

@@ -2,7 +2,8 @@
 // them; it decides nothing that a part could decide.
 
 import { openAgentCallbacks, openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
-import { openAccess, openAgentPeers } from "./access.ts";
+import { openAccess } from "./access.ts";
+import { openAgentPeers } from "./peers.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
 import {
   chooseSimulatedEngine,

@@ -291,23 +291,6 @@ function emitState(emit: Emit, uuid: string, alias: string | null, state: string
   void emit({ kind: "own_machine", payload });
 }
 
-/** Notices when a call has changed a machine, or may have. @returns the same vmadm */
-export function withChanges(vmadm: Vmadm, changed: () => void): Vmadm {
-  const then =
-    <Args extends unknown[], T>(call: (...args: Args) => Promise<T>) => (...args: Args) =>
-      call(...args).finally(changed);
-  return {
-    ...vmadm,
-    create: then(vmadm.create),
-    boot: then(vmadm.boot),
-    stop: then(vmadm.stop),
-    reboot: then(vmadm.reboot),
-    update: then(vmadm.update),
-    delete: then(vmadm.delete),
-    removeLeft: then(vmadm.removeLeft),
-  };
-}
-
 /** Counts the readers of live events. */
 export function withFollowers(
   events: EventStore,

@@ -1,0 +1,73 @@
+// The agents of other hosts: calls from and to them, and the reports that they get of the machines of this one.
+
+import { AgentError, systemReason } from "../domain/error.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
+import { openPeers, type Peers } from "../http/peers/peers.ts";
+import { reportMachines } from "../machines/listing.ts";
+import { Notifier } from "../runtime/waiting.ts";
+import type { HostKey } from "../state_dir/state_dir.ts";
+import type { Store } from "../store/store.ts";
+import type { AgentContext } from "./context.ts";
+import type { OwnHost } from "./store.ts";
+
+/** This host, and what it reports. */
+interface CallingHost {
+  readonly own: OwnHost;
+  /** Undefined where nobody calls. */
+  readonly key: HostKey | undefined;
+  readonly vmadm: Vmadm;
+}
+
+/**
+ * Opens calls from and to the agents of other hosts, and reports the machines of this one.
+ * @returns what reports the machines that it changes; `peers` is undefined for a store that no other agent shares
+ * @throws {AgentError} `invalid_argument` for an unusable authority
+ */
+export async function openAgentPeers(
+  { config, log, opened }: Pick<AgentContext, "config" | "log" | "opened">,
+  { machineReports: reports }: Pick<Store, "machineReports">,
+  { own, key, vmadm }: CallingHost,
+): Promise<{ readonly vmadm: Vmadm; readonly peers: Peers | undefined }> {
+  if (reports === null || key === undefined) return { vmadm, peers: undefined };
+  const changed = new Notifier();
+  const authority = config.peer_ca_file.value;
+  const authorities = authority === null ? [] : [await readAuthority(authority)];
+  const nowMs = () => performance.now();
+  const book = openPeerBook(() => reports.hosts(), nowMs);
+  const check = openCallCheck({ own, scope: config.peer_scope.value, book, nowMs });
+  const reporting = reportMachines({ reports, vmadm, changed, log });
+  opened("reports of machines", () => reporting.stop());
+  const peers = openPeers({ own, privateKey: key.privateKey, authorities, book, reports, check });
+  return { vmadm: withChanges(vmadm, () => changed.notify()), peers };
+}
+
+/** Notices when a call has changed a machine, or may have. @returns the same vmadm */
+function withChanges(vmadm: Vmadm, changed: () => void): Vmadm {
+  const then =
+    <Args extends unknown[], T>(call: (...args: Args) => Promise<T>) => (...args: Args) =>
+      call(...args).finally(changed);
+  return {
+    ...vmadm,
+    create: then(vmadm.create),
+    boot: then(vmadm.boot),
+    stop: then(vmadm.stop),
+    reboot: then(vmadm.reboot),
+    update: then(vmadm.update),
+    delete: then(vmadm.delete),
+    removeLeft: then(vmadm.removeLeft),
+  };
+}
+
+async function readAuthority(path: string): Promise<string> {
+  try {
+    const pem = await Deno.readTextFile(path);
+    if (pem.includes("-----BEGIN CERTIFICATE-----")) return pem;
+    throw new Error("it contains no certificate");
+  } catch (cause) {
+    const message = `Cannot use peer_ca_file ${path}: ${
+      systemReason(cause)
+    }: expected certificates (PEM)`;
+    throw new AgentError("invalid_argument", message, { cause });
+  }
+}
