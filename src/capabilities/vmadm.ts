@@ -2,7 +2,8 @@
 
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import { object } from "../domain/description/object.ts";
-import { flag, integer, oneOf, parse, positive } from "../domain/description/value.ts";
+import { parse } from "../domain/description/description.ts";
+import { flag, integer, oneOf, positive } from "../domain/description/value.ts";
 import { type MachineUuid, parseUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import { machineNotFound, stopOptions } from "../domain/machine/action.ts";

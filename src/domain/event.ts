@@ -3,15 +3,8 @@
 
 import { object } from "./description/object.ts";
 import { uuid } from "./description/formats.ts";
-import {
-  about,
-  anyText,
-  type Described,
-  type Description,
-  integer,
-  oneOf,
-  text,
-} from "./description/value.ts";
+import type { Described, Description } from "./description/description.ts";
+import { about, anyText, integer, oneOf, text } from "./description/value.ts";
 import { unreachable } from "./error.ts";
 import type { HostUuid, JobUuid, MachineUuid } from "./id.ts";
 import { type Instant, ISO_8601 } from "./instant.ts";

@@ -7,7 +7,8 @@ import type { Reasons } from "./machine/refused_properties.ts";
 import { AgentError } from "./error.ts";
 import { orDigits } from "./description/formats.ts";
 import type { Fields } from "./description/object.ts";
-import { type Description, integer, listOf, oneOf } from "./description/value.ts";
+import type { Description } from "./description/description.ts";
+import { integer, listOf, oneOf } from "./description/value.ts";
 import type { JsonObject, JsonValue } from "./json.ts";
 
 /** The brands that an agent can make. */

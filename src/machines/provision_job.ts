@@ -1,7 +1,7 @@
 // Jobs of the provisioning workflow: their params, and whether an existing job already does what a
 // request asks for.
 
-import { FIELD_ERROR } from "../domain/description/findings.ts";
+import { FIELD_ERROR } from "../domain/description/description.ts";
 import {
   always,
   ANY_OBJECT,

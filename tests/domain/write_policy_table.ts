@@ -3,7 +3,7 @@
 //   deno run --allow-read --allow-write tests/domain/write_policy_table.ts
 
 import { fromFileUrl } from "@std/path";
-import { openFindings } from "../../src/domain/description/findings.ts";
+import { openFindings } from "../../src/domain/description/description.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { machineChanges } from "../../src/domain/machine/changes.ts";
 import { machineRequest } from "../../src/domain/machine/machine.ts";

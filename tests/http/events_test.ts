@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { EVENT_KINDS, EVENT_PAYLOADS } from "../../src/domain/event.ts";
-import { type Description, parse } from "../../src/domain/description/value.ts";
+import { type Description, parse } from "../../src/domain/description/description.ts";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";

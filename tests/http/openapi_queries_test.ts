@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { AgentError } from "../../src/domain/error.ts";
-import { openFindings } from "../../src/domain/description/findings.ts";
+import { openFindings } from "../../src/domain/description/description.ts";
 import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";

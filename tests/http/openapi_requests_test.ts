@@ -3,8 +3,12 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import { openFindings, UNSTATED_RULES } from "../../src/domain/description/findings.ts";
-import { type Description, named } from "../../src/domain/description/value.ts";
+import {
+  type Description,
+  openFindings,
+  UNSTATED_RULES,
+} from "../../src/domain/description/description.ts";
+import { named } from "../../src/domain/description/value.ts";
 import { machineChanges } from "../../src/domain/machine/changes.ts";
 import { type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY, type Policy } from "../../src/domain/policy.ts";

@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { EVENT_KINDS, EVENT_PAYLOADS, PROGRESS_EVENT_MS } from "../../src/domain/event.ts";
-import { type Description, parse } from "../../src/domain/description/value.ts";
+import { type Description, parse } from "../../src/domain/description/description.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type ReadEvent, readEvents } from "../http/event_reader.ts";
 import { type AgentProcess, programOfRun, startAgentProcess } from "../support/agent_process.ts";

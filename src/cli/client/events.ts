@@ -2,7 +2,7 @@
 // reconnects and continues after the last event it has read, so that none is lost or read twice.
 
 import { EVENT_KINDS, EVENT_PAYLOADS, resetPayload } from "../../domain/event.ts";
-import { type Description, parse } from "../../domain/description/value.ts";
+import { type Description, parse } from "../../domain/description/description.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";

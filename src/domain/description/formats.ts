@@ -3,17 +3,8 @@
 import { anyOf, IPV4, IPV4_NETWORK, IPV6, IPV6_NETWORK, NETMASKS } from "../ip_address.ts";
 import { type JobUuid, type MachineUuid, parseUuid, UUID, type WorkflowUuid } from "../id.ts";
 import { EPOCH_MS_MAX, type Instant, instantOf, ISO_8601 } from "../instant.ts";
-import {
-  type Description,
-  DIGITS,
-  either,
-  integer,
-  kept,
-  oneOf,
-  text,
-  unless,
-  worded,
-} from "./value.ts";
+import type { Description } from "./description.ts";
+import { DIGITS, either, integer, kept, oneOf, text, unless, worded } from "./value.ts";
 
 /** A uuid in lower case, the only spelling that vmadm takes. */
 export const uuid: Description<string> = text(UUID, "a uuid in lower case");

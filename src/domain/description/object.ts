@@ -3,8 +3,7 @@
 
 import { nearName, nearWord } from "../near_word.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
-import type { Findings, UnstatedRule } from "./findings.ts";
-import type { Described, Description } from "./value.ts";
+import type { Described, Description, Findings, UnstatedRule } from "./description.ts";
 
 /** Characters of an unknown name that are shown, and compared with known names. */
 const NAME_CHARS_MAX = 64;

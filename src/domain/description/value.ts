@@ -1,44 +1,12 @@
-// Descriptions of values. A description says once what a value may be: read() checks a value
-// and says what is wrong, schema() gives the same rule as JSON Schema, for /openapi.json. Limits are
-// arguments, so that both have the limits of this agent.
+// Descriptions of values: numbers, texts, choices, lists. Limits are arguments, so that a check and its schema
+// both have the limits of this agent.
 
 import { nearest } from "../near_word.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
-import { accepted, type Findings, openFindings, type UnstatedRule } from "./findings.ts";
+import { type Description, openFindings, type UnstatedRule } from "./description.ts";
 
 /** Longest text that is compared with known words, characters. */
 const WORD_CHARS_MAX = 64;
-
-/** Describes which values are accepted, and what is kept of them. */
-export interface Description<T = JsonValue> {
-  /** Follow "must be": `an integer from 1 to 8`. */
-  readonly words: string;
-  /** Reads one value. Undefined when nothing is kept of it; the reason has then been reported. */
-  read(value: unknown, field: string, findings: Findings): T | undefined;
-  /** As JSON Schema 2020-12. @param components where named schemas go, by their names */
-  schema(components: JsonObject): JsonObject;
-  /** Converts a text of a query to a value; without it, the text is the value. */
-  readonly fromText?: (text: string) => unknown;
-}
-
-/** The type of the values that a description keeps. */
-export type Described<D> = D extends Description<infer T> ? T : never;
-
-/**
- * Reads one value and throws if it is refused.
- * @param field the value's path in errors, empty for a body
- * @param noun what it is: `Cannot accept the ${noun}: ...`
- * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
- */
-export function parse<T>(
-  description: Description<T>,
-  value: unknown,
-  field: string,
-  noun: string,
-): T {
-  const findings = openFindings();
-  return accepted(description.read(value, field, findings), findings, noun);
-}
 
 /** A description with a test function. `code` distinguishes a value that is too large from other mistakes. */
 function tested<T>(

@@ -3,7 +3,8 @@
 import type { RE2JS } from "re2js";
 import { instant, uuidOf, webAddress } from "../description/formats.ts";
 import { object } from "../description/object.ts";
-import { about, anything, type Described, parse, wholeText } from "../description/value.ts";
+import { type Described, parse } from "../description/description.ts";
+import { about, anything, wholeText } from "../description/value.ts";
 import { AgentError, invalidArgument, messageOf } from "../error.ts";
 import type { WorkflowUuid } from "../id.ts";
 import type { Instant } from "../instant.ts";

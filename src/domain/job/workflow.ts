@@ -14,13 +14,12 @@ import {
   UUID,
   WHOLE_SECONDS,
 } from "../description/answer.ts";
-import { accepted, openFindings } from "../description/findings.ts";
+import { accepted, type Description, openFindings } from "../description/description.ts";
 import { type Fields, object } from "../description/object.ts";
 import {
   about,
   anyText,
   anything,
-  type Description,
   integer,
   listOf,
   named,

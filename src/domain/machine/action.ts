@@ -2,17 +2,8 @@
 // of each, and the states that allow it. Each is a job of a built-in workflow.
 
 import { object, type Relation } from "../description/object.ts";
-import {
-  about,
-  type Description,
-  flag,
-  ignored,
-  integer,
-  listOf,
-  oneOf,
-  parse,
-  text,
-} from "../description/value.ts";
+import { type Description, parse } from "../description/description.ts";
+import { about, flag, ignored, integer, listOf, oneOf, text } from "../description/value.ts";
 import { AgentError, unreachable } from "../error.ts";
 import type { MachineUuid, WorkflowUuid } from "../id.ts";
 import { isJsonObject, type JsonObject } from "../json.ts";

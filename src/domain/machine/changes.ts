@@ -1,9 +1,15 @@
 // Changes to an existing machine, as `vmadm update` takes them: the sizes that a description has,
 // and attaching or detaching a medium, which is how a bhyve machine boots from one.
 
-import { type Findings, openFindings, refuseFindings } from "../description/findings.ts";
+import {
+  type Description,
+  type Findings,
+  openFindings,
+  parse,
+  refuseFindings,
+} from "../description/description.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
-import { type Description, flag, listOf, oneOf, only, parse } from "../description/value.ts";
+import { flag, listOf, oneOf, only } from "../description/value.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 import {
   allowedFields,

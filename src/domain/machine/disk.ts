@@ -1,11 +1,10 @@
 // The disks of a machine: each disk, the models of each brand, and the rules of the list as a whole.
 
 import { orDigits, uuid } from "../description/formats.ts";
-import type { Findings } from "../description/findings.ts";
+import type { Description, Findings } from "../description/description.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
 import {
   about,
-  type Description,
   each,
   flag,
   kept,

@@ -5,18 +5,8 @@
 
 import { uuid, uuidOf } from "../description/formats.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
-import {
-  about,
-  type Description,
-  flag,
-  kept,
-  named,
-  oneOf,
-  only,
-  parse,
-  wholeText,
-  worded,
-} from "../description/value.ts";
+import { type Description, parse } from "../description/description.ts";
+import { about, flag, kept, named, oneOf, only, wholeText, worded } from "../description/value.ts";
 import { HOST_CHARS_MAX } from "../host.ts";
 import type { MachineUuid } from "../id.ts";
 import { SERVER_PARAM } from "../job/job.ts";
@@ -195,7 +185,12 @@ function requestFields(policy: Policy) {
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
 export function parseMachineRequest(body: unknown, policy: Policy): MachineRequest {
-  const read = parse(object(requestFields(policy), REQUEST_RULES), body, "", "machine");
+  return withBoot(parse(object(requestFields(policy), REQUEST_RULES), body, "", "machine"));
+}
+
+function withBoot<Read extends Omit<MachineRequest, "boot"> & { readonly boot?: "cd" | "disk" }>(
+  read: Read,
+): MachineRequest {
   return { ...read, boot: read.boot === "disk" ? "disk" : requestedKind(read.media) ?? "cd" };
 }
 
@@ -212,14 +207,13 @@ export function parseMachineBody(
   readonly server: string | undefined;
   readonly dryRun: boolean;
 } {
-  const { dry_run = false, [SERVER_PARAM]: server } = parse(
+  const { dry_run: dryRun = false, [SERVER_PARAM]: server, ...read } = parse(
     machineRequest(policy),
     body,
     "",
     "machine",
   );
-  const { dry_run: _, [SERVER_PARAM]: _server, ...described } = isJsonObject(body) ? body : {};
-  return { request: parseMachineRequest(described, policy), server, dryRun: dry_run };
+  return { request: withBoot(read), server, dryRun };
 }
 
 /**

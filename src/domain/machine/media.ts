@@ -8,18 +8,16 @@
 import { CHECK_LEVELS, DIGEST, DIGEST_WORDS, digestText, parseDigest } from "../digest.ts";
 import { webAddress } from "../description/formats.ts";
 import { object, type Relation } from "../description/object.ts";
+import { type Described, type Description, parse } from "../description/description.ts";
 import {
   about,
   anyText,
   atMostChars,
-  type Described,
-  type Description,
   each,
   flag,
   inEitherCase,
   kept,
   oneOf,
-  parse,
   text,
   worded,
 } from "../description/value.ts";

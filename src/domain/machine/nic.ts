@@ -8,11 +8,10 @@ import {
   orDigits,
   uuid,
 } from "../description/formats.ts";
-import type { Findings } from "../description/findings.ts";
+import type { Description, Findings } from "../description/description.ts";
 import { type Fields, object, type Relation } from "../description/object.ts";
 import {
   about,
-  type Description,
   each,
   either,
   flag,

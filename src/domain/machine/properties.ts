@@ -3,10 +3,10 @@
 
 import { ipAddress, orDigits, uuid } from "../description/formats.ts";
 import { entriesOf, type Fields, type Relation } from "../description/object.ts";
+import type { Description } from "../description/description.ts";
 import {
   about,
   anyText,
-  type Description,
   flag,
   integer,
   kept,

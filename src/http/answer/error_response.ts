@@ -2,7 +2,7 @@
 // has the agent's. Document 1's Error is `message`, `request_id` and `error_code`, so one shape serves every
 // route.
 
-import { FIELD_ERROR } from "../../domain/description/findings.ts";
+import { FIELD_ERROR } from "../../domain/description/description.ts";
 import { listOf, objectOf, type ShapeOf, shapeRef, TEXT } from "../../domain/description/answer.ts";
 import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 

@@ -1,6 +1,6 @@
 // Errors in the OpenAPI document: their schema, their headers, and a response for each status.
 
-import { FIELD_ERROR } from "../../domain/description/findings.ts";
+import { FIELD_ERROR } from "../../domain/description/description.ts";
 import { ERROR } from "../answer/error_response.ts";
 import { ERROR_CODES, type ErrorCode, type ErrorStatus } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";

@@ -6,7 +6,7 @@ import {
   PROGRESS_EVENT_MS,
   resetPayload,
 } from "../../domain/event.ts";
-import type { Description } from "../../domain/description/value.ts";
+import type { Description } from "../../domain/description/description.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { EVENTS_KEPT } from "../../store/event_store.ts";
 import { EVENT_QUERY_FIELDS } from "../routes/events/events.ts";

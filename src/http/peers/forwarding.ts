@@ -3,7 +3,8 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { about, anyText } from "../../domain/description/value.ts";
-import { AgentError, isAway } from "../../domain/error.ts";
+import { AgentError, invalidArgument, isAway } from "../../domain/error.ts";
+import { SERVER_PARAM } from "../../domain/job/job.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
 import { hostOf, type ListedHost } from "../../store/host_store.ts";
@@ -86,6 +87,27 @@ async function hostOfMedia(
   const { store, hostUuid } = context;
   const host = await hostOf(name, store, "Cannot choose the media", HOST_KEY);
   return host.uuid === hostUuid ? undefined : host;
+}
+
+/**
+ * Has another host answer a request whose body was read: it is sent as it was understood.
+ * @throws {AgentError} as forwardTo(); `invalid_argument` for a request that was forwarded already
+ */
+export async function forwardRead(
+  c: Context<HttpEnv>,
+  body: unknown,
+  host: ListedHost,
+  context: Pick<HttpContext, "peers" | "limits">,
+): Promise<Response> {
+  if (c.get("caller")?.kind === "host") {
+    throw invalidArgument(
+      SERVER_PARAM,
+      "Cannot forward the request: another host has forwarded it already",
+    );
+  }
+  const { url, method, headers, signal } = c.req.raw;
+  c.req.raw = new Request(url, { method, headers, signal, body: JSON.stringify(body) });
+  return await forwardTo(c, host, context);
 }
 
 /**

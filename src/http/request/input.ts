@@ -2,15 +2,17 @@
 
 import type { Context, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { accepted, openFindings, refuseFindings } from "../../domain/description/findings.ts";
+import { accepted, openFindings, refuseFindings } from "../../domain/description/description.ts";
 import { type Fields, object, type ObjectOf } from "../../domain/description/object.ts";
 import { about, integer } from "../../domain/description/value.ts";
 import { AgentError } from "../../domain/error.ts";
-import { jsonWeight, measureJson, parseJson } from "../../domain/json.ts";
+import { IDEMPOTENCY_KEY, idempotencyOf, type JobFields } from "../../domain/job/job.ts";
+import { type JsonValue, jsonWeight, measureJson, parseJson } from "../../domain/json.ts";
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import { callAfter } from "../../runtime/waiting.ts";
 import { joined } from "../answer/text_answer.ts";
 import type { HttpEnv, HttpLimits } from "../context.ts";
+import { orderedBy } from "./caller.ts";
 
 // Reads request bodies: checks the content type first, bounds size and time, and accepts only JSON that every
 // parser reads the same way.
@@ -279,6 +281,22 @@ export function readQuery<F extends Fields, const R extends keyof F & string = n
   required: readonly R[] = [],
 ): ObjectOf<F, R> {
   return readTexts(textsOf(url), fields, required);
+}
+
+/**
+ * What a new job says of its request besides what it is to do: under which key the request may be repeated, and who
+ * ordered it where hosts share the store.
+ * @param asked what is asked for; the order of its keys does not count
+ * @throws {AgentError} `invalid_argument` naming the header
+ */
+export async function askedBy(
+  c: Context<HttpEnv>,
+  asked: JsonValue,
+  context: Parameters<typeof orderedBy>[1],
+): Promise<Pick<JobFields, "idempotency" | "ordered_by">> {
+  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), asked);
+  const by = orderedBy(c.get("caller"), context);
+  return idempotency === undefined ? by : { ...by, idempotency };
 }
 
 /** The agent's own routes that have a query, by method and path. */

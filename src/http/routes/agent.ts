@@ -19,7 +19,8 @@ import {
   wordOf,
 } from "../../domain/description/answer.ts";
 import { object } from "../../domain/description/object.ts";
-import { about, atMostChars, parse, wholeText } from "../../domain/description/value.ts";
+import { parse } from "../../domain/description/description.ts";
+import { about, atMostChars, wholeText } from "../../domain/description/value.ts";
 import { AgentError, unreachable } from "../../domain/error.ts";
 import { WALL } from "../../domain/host.ts";
 import { instantAfter } from "../../domain/instant.ts";

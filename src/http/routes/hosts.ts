@@ -16,7 +16,7 @@ import {
   wordOf,
 } from "../../domain/description/answer.ts";
 import { object } from "../../domain/description/object.ts";
-import { parse } from "../../domain/description/value.ts";
+import { parse } from "../../domain/description/description.ts";
 import { AgentError, unreachable } from "../../domain/error.ts";
 import { HOST_STATES } from "../../domain/host.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";

@@ -11,9 +11,9 @@ import {
   whole,
 } from "../../domain/description/answer.ts";
 import { FIRMWARES } from "../../domain/index/artifact.ts";
+import type { Description } from "../../domain/description/description.ts";
 import {
   about,
-  type Description,
   each,
   flag,
   inEitherCase,

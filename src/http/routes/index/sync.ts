@@ -22,15 +22,11 @@ import {
 import { type Context, Hono } from "hono";
 import { object } from "../../../domain/description/object.ts";
 import {
-  about,
   type Described,
   type Description,
-  either,
-  flag,
-  kept,
-  oneOf,
   parse,
-} from "../../../domain/description/value.ts";
+} from "../../../domain/description/description.ts";
+import { about, either, flag, kept, oneOf } from "../../../domain/description/value.ts";
 import { messageOf } from "../../../domain/error.ts";
 import { msBetween, type Now, systemNow } from "../../../domain/instant.ts";
 import { ARTIFACT_FIELDS } from "../../../domain/machine/media.ts";

@@ -28,7 +28,8 @@ import type { Caller } from "../../request/caller.ts";
 import { readJson, smallBody } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { object } from "../../../domain/description/object.ts";
-import { about, integer, parse } from "../../../domain/description/value.ts";
+import { parse } from "../../../domain/description/description.ts";
+import { about, integer } from "../../../domain/description/value.ts";
 import {
   type Execution,
   EXECUTIONS,

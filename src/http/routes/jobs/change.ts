@@ -2,8 +2,11 @@
 // host has the job, the answer waits a moment for that host to end the task.
 
 import type { Context } from "hono";
-import { accepted, openFindings } from "../../../domain/description/findings.ts";
-import type { Description } from "../../../domain/description/value.ts";
+import {
+  accepted,
+  type Description,
+  openFindings,
+} from "../../../domain/description/description.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, parsePathUuid } from "../../../domain/id.ts";
 import type { Resume } from "../../../domain/job/request.ts";

@@ -2,9 +2,9 @@
 
 import { spanEnd, uuidOf } from "../../../domain/description/formats.ts";
 import { entriesOf } from "../../../domain/description/object.ts";
+import type { Description } from "../../../domain/description/description.ts";
 import {
   about,
-  type Description,
   kept,
   oneOf,
   scalar,

@@ -2,7 +2,8 @@
 
 import { type Context, Hono } from "hono";
 import { entriesOf } from "../../../domain/description/object.ts";
-import { about, anything, type Description, parse } from "../../../domain/description/value.ts";
+import { type Description, parse } from "../../../domain/description/description.ts";
+import { about, anything } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { AGENT_PREFIX } from "../../../domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";

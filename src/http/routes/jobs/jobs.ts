@@ -2,7 +2,7 @@
 // counts.
 
 import { type Context, Hono } from "hono";
-import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
+import { openFindings, refuseFindings } from "../../../domain/description/description.ts";
 import { about, integer } from "../../../domain/description/value.ts";
 import { AgentError, whileThere } from "../../../domain/error.ts";
 import { nearName } from "../../../domain/near_word.ts";
@@ -18,9 +18,10 @@ import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts"
 import { type JobFilter, type JobOrder, PARAM_LOOKED_AT_MAX } from "../../../store/job_store.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
-import { IDEMPOTENCY_KEY, IDEMPOTENCY_REPLAYED, idempotencyOf } from "../../../domain/job/job.ts";
+import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
 import {
+  askedBy,
   type Page,
   PAGE_FIELDS,
   readJson,
@@ -32,7 +33,7 @@ import {
 } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, nameAnswer, shownTo } from "../../answer/text_answer.ts";
-import { orderedBy, seesSecrets, showingTo } from "../../request/caller.ts";
+import { seesSecrets, showingTo } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import type { Store } from "../../../store/store.ts";
 import {
@@ -85,13 +86,12 @@ async function postJob(
   const body = await readJson(c, wholeBody(limits));
   const { exec_after, ...request } = parseJobRequest(body, limits);
   // parseJobRequest accepts only an object read from JSON.
-  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
+  const asked = await askedBy(c, body as JsonValue, context);
   const order: JobOrder = {
     uuid: context.newUuid<JobUuid>(),
     ...request,
     exec_after: exec_after ?? undefined,
-    ...orderedBy(c.get("caller"), context),
-    ...(idempotency === undefined ? {} : { idempotency }),
+    ...asked,
   };
   const showing = showingTo(c.get("caller"), context);
   const rules = {

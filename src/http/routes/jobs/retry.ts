@@ -4,7 +4,8 @@
 import { type Context, Hono } from "hono";
 import { AgentError, invalidArgument, unreachable } from "../../../domain/error.ts";
 import { object } from "../../../domain/description/object.ts";
-import { about, either, integer, parse, text } from "../../../domain/description/value.ts";
+import { parse } from "../../../domain/description/description.ts";
+import { about, either, integer, text } from "../../../domain/description/value.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import { isFree, type Job, type NewJob, type TaskResult } from "../../../domain/job/job.ts";
 import { HEAP_BYTES_MAX, type JsonValue } from "../../../domain/json.ts";

@@ -24,7 +24,7 @@ import {
 } from "../../../domain/description/value.ts";
 import type { MachineUuid } from "../../../domain/id.ts";
 import type { ObjectOf } from "../../../domain/description/object.ts";
-import { openFindings, refuseFindings } from "../../../domain/description/findings.ts";
+import { openFindings, refuseFindings } from "../../../domain/description/description.ts";
 import { invalidArgument, messageOf } from "../../../domain/error.ts";
 import { attemptOnWire, FAILED_ATTEMPT } from "../../../domain/job/job.ts";
 import {

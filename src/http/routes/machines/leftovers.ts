@@ -4,7 +4,8 @@
 import { type Context, Hono } from "hono";
 import { type ShapeOf, shapeRef, TEXT, whole } from "../../../domain/description/answer.ts";
 import { object } from "../../../domain/description/object.ts";
-import { about, anyText, parse } from "../../../domain/description/value.ts";
+import { parse } from "../../../domain/description/description.ts";
+import { about, anyText } from "../../../domain/description/value.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../../machines/leftovers.ts";
 import type { HttpContext, HttpEnv } from "../../context.ts";

@@ -14,7 +14,7 @@ import {
 } from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { about, anyText, integer, text } from "../../../domain/description/value.ts";
-import { AgentError, invalidArgument } from "../../../domain/error.ts";
+import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
 import { parseMachineBody } from "../../../domain/machine/machine.ts";
@@ -27,11 +27,18 @@ import {
 } from "../../../domain/machine/action.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../../context.ts";
 import { hostOf, type ListedHost } from "../../../store/host_store.ts";
-import { forwardTo } from "../../peers/forwarding.ts";
-import { orderedBy, seesSecrets } from "../../request/caller.ts";
+import { forwardRead } from "../../peers/forwarding.ts";
+import { seesSecrets } from "../../request/caller.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
 import { nameStale } from "../../answer/text_answer.ts";
-import { PAGE_FIELDS, PAGE_MAX, readJson, readQuery, wholeBody } from "../../request/input.ts";
+import {
+  askedBy,
+  PAGE_FIELDS,
+  PAGE_MAX,
+  readJson,
+  readQuery,
+  wholeBody,
+} from "../../request/input.ts";
 import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./console.ts";
 import {
   ABSENT,
@@ -45,14 +52,7 @@ import { historyOf } from "../../../machines/history.ts";
 import type { MachineJob } from "../../../store/machine_store.ts";
 import type { MachineJobs, MachineStart } from "../../../machines/machine_jobs.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
-import {
-  type Idempotency,
-  IDEMPOTENCY_KEY,
-  IDEMPOTENCY_REPLAYED,
-  idempotencyOf,
-  placeOf,
-  SERVER_PARAM,
-} from "../../../domain/job/job.ts";
+import { IDEMPOTENCY_REPLAYED, placeOf, SERVER_PARAM } from "../../../domain/job/job.ts";
 import {
   MACHINE_FIELDS,
   type ShownMachine,
@@ -104,13 +104,12 @@ async function postMachine(
   const body = await readJson(c, wholeBody(context.limits));
   const { request, server, dryRun: isDry, other } = await readMachineBody(body, context);
   if (isDry) {
-    if (other !== undefined) return await dryRunElsewhere(c, body, other, context);
+    if (other !== undefined) return await forwardRead(c, body, other, context);
     return c.json(await dryRun(request, { ...context.machines, store: context.store }));
   }
   const elsewhere = other !== undefined;
   // parseMachineBody accepts only an object read from JSON.
-  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), body as JsonValue);
-  const asked = askedBy(c, idempotency, context);
+  const asked = await askedBy(c, body as JsonValue, context);
   return started(c, await machineJobs.start(request, asked, { server, elsewhere }));
 }
 
@@ -131,22 +130,6 @@ async function readMachineBody(
   return { ...parseMachineBody(body, policy), other };
 }
 
-/** Has the host that is to make a machine check its request. @throws {AgentError} as forwardTo() */
-async function dryRunElsewhere(
-  c: Context<HttpEnv>,
-  body: unknown,
-  host: ListedHost,
-  context: MachinesContext,
-): Promise<Response> {
-  if (c.get("caller")?.kind === "host") {
-    throw invalidArgument(SERVER_PARAM, "Cannot check a machine: it is for another host than this");
-  }
-  // It was read, and is sent as it is understood.
-  const { url, method, headers, signal } = c.req.raw;
-  c.req.raw = new Request(url, { method, headers, signal, body: JSON.stringify(body) });
-  return await forwardTo(c, host, context);
-}
-
 async function postAction(
   c: Context<HttpEnv>,
   action: MachineAction,
@@ -156,19 +139,8 @@ async function postAction(
   const uuid = machineUuid(c);
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
   // A key is for one action on one machine.
-  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), { action, uuid, options });
-  const asked = askedBy(c, idempotency, context);
+  const asked = await askedBy(c, { action, uuid, options }, context);
   return started(c, await machineJobs.act(action, uuid, options, asked));
-}
-
-/** What a request says of its job besides the machine. */
-function askedBy(
-  c: Context<HttpEnv>,
-  idempotency: Idempotency | undefined,
-  context: Pick<MachinesContext, "store">,
-) {
-  const by = orderedBy(c.get("caller"), context);
-  return idempotency === undefined ? by : { ...by, idempotency };
 }
 
 /** A delete has no options, so any body but `{}` is refused. */

@@ -14,7 +14,7 @@ import {
 import { type Context, Hono } from "hono";
 import { CHECK_LEVELS, parseDigest } from "../../../domain/digest.ts";
 import { object } from "../../../domain/description/object.ts";
-import { parse } from "../../../domain/description/value.ts";
+import { parse } from "../../../domain/description/description.ts";
 import { AgentError } from "../../../domain/error.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import { startMediaJob } from "../../../machines/media_jobs.ts";

@@ -1,8 +1,25 @@
-// The mistakes found in a document. All incorrect fields are reported at once, each by its path, such as
-// `machine.disks[0].size`, so that a caller can correct them together.
+// A description says once what a value may be: read() checks a value and says what is wrong, schema() gives the same
+// rule as JSON Schema, for /openapi.json. All incorrect fields of a document are reported at once, each by its path,
+// such as `machine.disks[0].size`, so that a caller can correct them together.
 
 import { type Shape, TEXT, whole, wordOf } from "./answer.ts";
 import { AgentError, FIELD_ERROR_CODES, type FieldError } from "../error.ts";
+import type { JsonObject, JsonValue } from "../json.ts";
+
+/** Describes which values are accepted, and what is kept of them. */
+export interface Description<T = JsonValue> {
+  /** Follow "must be": `an integer from 1 to 8`. */
+  readonly words: string;
+  /** Reads one value. Undefined when nothing is kept of it; the reason has then been reported. */
+  read(value: unknown, field: string, findings: Findings): T | undefined;
+  /** As JSON Schema 2020-12. @param components where named schemas go, by their names */
+  schema(components: JsonObject): JsonObject;
+  /** Converts a text of a query to a value; without it, the text is the value. */
+  readonly fromText?: (text: string) => unknown;
+}
+
+/** The type of the values that a description keeps. */
+export type Described<D> = D extends Description<infer T> ? T : never;
 
 /** Most findings of one reading; further ones are not listed. */
 const FINDINGS_MAX = 64;
@@ -60,6 +77,22 @@ export function openFindings(): Findings {
     isFull: () => list.length >= FINDINGS_MAX,
     mayCompare: () => list.length < FINDINGS_MAX && ++compared <= COMPARED_MAX,
   };
+}
+
+/**
+ * Reads one value and throws if it is refused.
+ * @param field the value's path in errors, empty for a body
+ * @param noun what it is: `Cannot accept the ${noun}: ...`
+ * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
+ */
+export function parse<T>(
+  description: Description<T>,
+  value: unknown,
+  field: string,
+  noun: string,
+): T {
+  const findings = openFindings();
+  return accepted(description.read(value, field, findings), findings, noun);
 }
 
 /**
