@@ -63,7 +63,7 @@ export async function* converse(
   const words = lostWords(options.what, decoder.memoryMib, limits.deadlineMs);
   const late = () => decoder.kill("was killed: its time was up");
   const clock = new WorkClock(limits, late, options.timers ?? SYSTEM_TIMERS);
-  const abort = () => decoder.kill(GIVEN_UP);
+  const abort = () => decoder.kill(CANCELED);
   options.signal?.addEventListener("abort", abort, { once: true });
   decoder.runs += 1;
   decoder.answerBytesMax = limits.answerBytesMax;
@@ -104,8 +104,8 @@ export async function* converse(
   }
 }
 
-/** Why a decoder ended whose caller aborted the work. */
-export const GIVEN_UP = "was killed: its caller gave up";
+/** Why a decoder ended whose work was canceled. */
+export const CANCELED = "was killed: its work was canceled";
 
 function lostWords(what: string, memoryMib: number, deadlineMs: number): string {
   return `Cannot ${what} within ${memoryMib} MiB and ${deadlineMs / 1000} s`;

@@ -21,10 +21,10 @@ import {
 import { openKeeper } from "../sandbox/keeper.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
+  CANCELED,
   converse,
   type DecoderInput,
   type DecoderOptions,
-  GIVEN_UP,
   type WorkOrder,
 } from "./converse.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
@@ -221,7 +221,7 @@ class DecoderPool implements Decoders {
     const [kept] = at === -1 ? [] : this.#kept.splice(at, 1);
     clearTimeout(kept?.timer);
     if (kept !== undefined) return kept.decoder;
-    const abort = () => decoder?.kill(GIVEN_UP);
+    const abort = () => decoder?.kill(CANCELED);
     signal?.addEventListener("abort", abort, { once: true });
     let decoder: DecoderProcess | undefined;
     try {

@@ -33,7 +33,7 @@ export const ERROR_CODES = {
   unauthorized: { status: 401, word: "Unauthorized", exit: "failure" },
   /** There is no room now; the same request can succeed later. */
   overloaded: { status: 503, word: "ServiceUnavailable", exit: "failure" },
-  /** The caller gave up: canceled job, closed connection, shutdown. */
+  /** Canceled before its end: with its job, by a closed connection, or as the agent stops. */
   aborted: { status: 503, word: "ServiceUnavailable", exit: "interrupted" },
   /** The agent does not answer; only the command line says so. */
   unreachable: { status: 503, word: "ServiceUnavailable", exit: "unreachable" },
@@ -131,10 +131,10 @@ export function invalidArgument(
   return new AgentError("invalid_argument", message, { errors: [{ field, code, message }] });
 }
 
-/** The error of an action that its caller aborted. @param action such as `Cannot boot machine 51fe…` */
+/** The error of an action that was canceled. @param action such as `Cannot boot machine 51fe…` */
 export function abortedError(action: string, signal?: AbortSignal): AgentError {
   const options = signal?.aborted === true ? { cause: signal.reason } : {};
-  return new AgentError("aborted", `${action}: the caller gave up`, options);
+  return new AgentError("aborted", `${action}: it was canceled`, options);
 }
 
 /**
@@ -150,8 +150,17 @@ export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Matches messages of programs and the system about a full disk, a full pool or an exceeded quota. */
-export const NO_SPACE = /no space left|quota exceeded/i;
+/** In messages of the system, SQLite and programs of the host: a full disk, a full pool, an exceeded quota. */
+const NO_SPACE = /no space left|out of space|quota exceeded|disk is full/i;
+
+/**
+ * Whether there was no space left.
+ * @param failure an error, or what a program printed; some errors name it only by the code of the system
+ */
+export function isNoSpace(failure: unknown): boolean {
+  const code = failure instanceof Error && "code" in failure ? failure.code : undefined;
+  return code === "ENOSPC" || code === "EDQUOT" || NO_SPACE.test(messageOf(failure));
+}
 
 /** Whether a call was refused because of what may soon be over: a database that is away, too much work. */
 export function isAway(error: unknown): boolean {
@@ -176,7 +185,7 @@ export async function whileThere<T>(call: Promise<T>): Promise<T | undefined> {
 export function systemCode(error: unknown): ErrorCode | undefined {
   if (error instanceof AgentError || !(error instanceof Error)) return undefined;
   if (error.name === "PermissionDenied") return "forbidden";
-  if (NO_SPACE.test(error.message)) return "storage_full";
+  if (isNoSpace(error)) return "storage_full";
   if (error.name === "NotFound") return "not_found";
   return SYSTEM_NUMBER.test(error.message) ? "conflict" : undefined;
 }

@@ -170,7 +170,7 @@ export const EVENT_PAYLOADS = {
     change: about(
       "`job`: a job of the machine began or ended; `state`: a list of the machines shows a new state; " +
         "`leftover_made`: its job failed, and something may be left on the host; `leftover_failed`: an attempt " +
-        "to remove it failed; `leftover_removed`: nothing is left; `leftover_dropped`: an operator gave it up.",
+        "to remove it failed; `leftover_removed`: nothing is left; `leftover_dropped`: an operator dropped it.",
       oneOf(MACHINE_CHANGES),
     ),
     machine_uuid: uuid,
@@ -214,7 +214,7 @@ export const EVENT_PAYLOADS = {
       oneOf(INDEX_CHANGES),
     ),
     outcome: about(
-      "How it ended; null before. `aborted` if the caller gave up or the agent stops.",
+      "How it ended; null before. `aborted` if it was canceled or the agent stopped.",
       orNull(oneOf(SYNC_ENDS)),
     ),
     added: about("Documents; like the other numbers, 0 before the end.", count),

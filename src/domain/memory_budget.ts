@@ -123,7 +123,7 @@ class Book {
 
   reserve(wanted: number, what: string, options: ReserveOptions): Promise<Reservation> {
     const { turnMs = TURN_MS, signal } = options;
-    if (signal?.aborted) return Promise.reject(gaveUp(what));
+    if (signal?.aborted) return Promise.reject(canceled(what));
     const held = this.tryReserve(wanted);
     if (held !== undefined) return Promise.resolve(held);
     const { promise, resolve, reject } = Promise.withResolvers<Reservation>();
@@ -146,7 +146,7 @@ class Book {
       // Later, smaller ones may fit.
       this.#serve();
     };
-    const aborted = () => refuse(gaveUp(what));
+    const aborted = () => refuse(canceled(what));
     const timer = Number.isFinite(turnMs)
       ? setTimeout(() => refuse(usedUp(what, turnMs)), turnMs)
       : undefined;
@@ -198,8 +198,8 @@ function usedUp(what: string, turnMs: number): AgentError {
   return new AgentError("overloaded", message, { retryAfterSeconds: RETRY_AFTER_SECONDS });
 }
 
-function gaveUp(what: string): AgentError {
-  return new AgentError("aborted", `Cannot ${what}: the caller gave up while it waited for memory`);
+function canceled(what: string): AgentError {
+  return new AgentError("aborted", `Cannot ${what}: it was canceled while it waited for memory`);
 }
 
 /** What one request has reserved of the budget that all requests share. */

@@ -6,7 +6,7 @@
 //
 // The same scripts run on a host behind ssh. They use POSIX commands, and `link` of coreutils and illumos.
 
-import { AgentError, NO_SPACE } from "../domain/error.ts";
+import { AgentError, isNoSpace } from "../domain/error.ts";
 import type { CommandResult } from "./program.ts";
 import { describeResult } from "./program_output.ts";
 
@@ -124,7 +124,7 @@ function checkEnd(action: string, folder: string, result: CommandResult): void {
   }
   if (code === IS_A_FOLDER) throw new AgentError("conflict", `${action}: it is a folder`);
   const said = `"/bin/sh" ${describeResult(result)}`;
-  if (NO_SPACE.test(said)) {
+  if (isNoSpace(said)) {
     throw new AgentError("storage_full", `${action}: ${said}`);
   }
   // The name was given to something else between two steps.

@@ -3,7 +3,7 @@
 // operations.
 
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
-import { AgentError, messageOf, NO_SPACE } from "../domain/error.ts";
+import { AgentError, isNoSpace, messageOf } from "../domain/error.ts";
 import { checkAborted } from "./waits.ts";
 import { runCommand } from "./program.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
@@ -97,18 +97,10 @@ async function reported<T>(verb: string, path: string, run: () => Promise<T>): P
     return await run();
   } catch (cause) {
     if (cause instanceof AgentError) throw cause;
-    const code = isSpaceError(cause) ? "storage_full" : "host";
+    const code = isNoSpace(cause) ? "storage_full" : "host";
     const message = `Cannot ${verb} ${JSON.stringify(path)}: ${messageOf(cause)}`;
     throw new AgentError(code, message, { cause });
   }
-}
-
-/** A full pool (ENOSPC) or a full zone (EDQUOT), which may only show in the text of Deno's error. */
-function isSpaceError(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  const code = "code" in error ? String(error.code) : "";
-  return code === "ENOSPC" || code === "EDQUOT" ||
-    NO_SPACE.test(error.message);
 }
 
 async function statusOf(path: string): Promise<FileStatus | null> {

@@ -177,7 +177,7 @@ Deno.test("a cancel kills the decoder at once, wherever its work stands", async 
     const [pid] = await until("a decoder", () => decoders.pids().length > 0 && decoders.pids()) ||
       [];
     cancel.abort();
-    assertEquals(await failure(work), ["aborted", "Cannot read the medium: the caller gave up"]);
+    assertEquals(await failure(work), ["aborted", "Cannot read the medium: it was canceled"]);
     assert(pid !== undefined && !decoders.pids().includes(pid));
     const given = decoders.ask("task_sources", {}, SOURCES, {
       ...WHAT,

@@ -145,7 +145,7 @@ Deno.test("runCommand() kills the program and its children when the caller gives
     const giveUp = new AbortController();
     const script = `echo $$ > ${folder}/pids; sleep 600 & echo $! >> ${folder}/pids; wait`;
     const running = shell(script, { signal: giveUp.signal });
-    const failing = assertRejects(() => running, AgentError, "the caller gave up");
+    const failing = assertRejects(() => running, AgentError, "it was canceled");
     const pids = await pidsIn(`${folder}/pids`, 2);
     giveUp.abort(new Error("job was canceled"));
     const error = await failing;

@@ -111,7 +111,7 @@ farTest("a far program ends when the caller gives up, or when it writes too much
   const call = transport.vmadm([], { ...QUICK, signal: caller.signal });
   const pid = await pidIn(`${folder}/pid`);
   caller.abort();
-  await refused(() => call, "aborted", "the caller gave up");
+  await refused(() => call, "aborted", "it was canceled");
   await assertEnds(pid);
   await writeProgram(`echo $$ >${folder}/flood; exec yes`);
   await refused(() => transport.vmadm([], QUICK), "host", "it wrote more than");

@@ -61,7 +61,7 @@ farTest("a caller may give up while the host does not answer", async ({ server, 
   const caller = new AbortController();
   const call = transport.vmadm([], { ...QUICK, signal: caller.signal });
   caller.abort();
-  await refused(() => call, "aborted", "the caller gave up");
+  await refused(() => call, "aborted", "it was canceled");
   await server.freeze(false);
 });
 

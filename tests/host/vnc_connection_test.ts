@@ -269,7 +269,7 @@ Deno.test("a caller that gives up is answered at once, and nothing stays open", 
     const connecting = assertRejects(() => connect(giveUp.signal), AgentError);
     giveUp.abort();
     const { code, message } = await connecting;
-    assertEquals([code, message.includes("the caller gave up before")], ["aborted", true], message);
+    assertEquals([code, message.includes("it was canceled before")], ["aborted", true], message);
     assertEquals(
       (await assertRejects(() => connect(AbortSignal.abort()), AgentError)).code,
       "aborted",

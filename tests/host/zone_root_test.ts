@@ -189,7 +189,7 @@ zoneTest(
   async ({ transport, placement, root }) => {
     const giveUp = new AbortController();
     const copying = { ...placement, signal: giveUp.signal, onProgress: () => giveUp.abort() };
-    await refused(() => placeFile(transport, copying), "aborted", "the caller gave up");
+    await refused(() => placeFile(transport, copying), "aborted", "it was canceled");
     assertEquals(await namesIn(root), []);
     await refused(() => placeFile(transport, copying), "aborted");
   },

@@ -1,7 +1,7 @@
 // One call of vmadm: its arguments, its deadline and its errors, which carry the command and both streams
 // without secrets.
 
-import { AgentError, type ErrorCode, type FieldError } from "../../domain/error.ts";
+import { AgentError, type ErrorCode, type FieldError, isNoSpace } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { PORT_MAX } from "../../domain/ip_address.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -167,9 +167,8 @@ export function createdUuid(result: CommandResult): string | null {
   return match?.[1] ?? null;
 }
 
-/** The codes of failures with certain texts; all others are `host`. */
+/** The codes of failures with certain texts, besides a full pool; all others are `host`. */
 const CODES: readonly (readonly [RegExp, ErrorCode])[] = [
-  [/out of space|no space left|quota exceeded/i, "storage_full"],
   [/^VM with UUID \S+ already exists/, "already_exists"],
   // A create that still runs or has died has made a volume or zone with this uuid.
   [/(?:dataset|zone) already exists$/, "already_exists"],
@@ -180,6 +179,7 @@ const CODES: readonly (readonly [RegExp, ErrorCode])[] = [
 /** The code of a failed call. */
 export function codeOf(result: CommandResult): ErrorCode {
   const lines = result.code === 0 ? [] : linesOf({ ...result, stdout: "" });
+  if (lines.some(isNoSpace)) return "storage_full";
   return CODES.find(([text]) => lines.some((line) => text.test(line)))?.[1] ?? "host";
 }
 

@@ -82,7 +82,7 @@ export async function connectVnc(
     return await greeted(transport, { host, port }, either);
   } catch (cause) {
     if (signal?.aborted) {
-      const message = `${action}: the caller gave up before the console sent its RFB version`;
+      const message = `${action}: it was canceled before the console sent its RFB version`;
       throw new AgentError("aborted", message, { cause });
     }
     if (limit.signal.aborted) {

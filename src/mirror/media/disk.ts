@@ -1,7 +1,7 @@
 // The disk of the cache: its room, and writing files within that. A full disk also stops the store, so downloads
 // leave some space free.
 
-import { AgentError, systemReason } from "../../domain/error.ts";
+import { AgentError, isNoSpace, systemReason } from "../../domain/error.ts";
 
 /** Bytes that a download or decompression leaves free. */
 export const FREE_BYTES_MIN = 256 * 1024 * 1024;
@@ -38,9 +38,7 @@ export async function requireRoom(
 
 /** The error of a failed write, with the code `storage_full` for a full disk. */
 export function writeFailure(error: unknown, what: string): unknown {
-  const full = error instanceof Error && "code" in error &&
-    (error.code === "ENOSPC" || error.code === "EDQUOT");
-  if (!full) return error;
+  if (error instanceof AgentError || !isNoSpace(error)) return error;
   return new AgentError("storage_full", `Cannot ${what}: ${systemReason(error)}`, { cause: error });
 }
 

@@ -3,7 +3,7 @@
 
 import { backup, Database } from "@db/sqlite";
 import { dirname } from "@std/path";
-import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
+import { AgentError, isNoSpace, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Execution } from "../../domain/job/state.ts";
 import type { Leftover } from "../machine_store.ts";
@@ -111,7 +111,7 @@ function copyFailure(error: unknown, to: string): AgentError {
     return new AgentError("conflict", `Cannot write ${to}: it already exists, expected a new file`);
   }
   if (error instanceof AgentError) return error;
-  const code = isFull(error) ? "storage_full" : systemCode(error) ?? "internal";
+  const code = isNoSpace(error) ? "storage_full" : systemCode(error) ?? "internal";
   const why = code === "not_found"
     ? `the folder ${dirname(to)} does not exist`
     : code === "forbidden"
@@ -264,11 +264,6 @@ async function statOf(path: string): Promise<Deno.FileInfo> {
 
 async function exists(path: string): Promise<boolean> {
   return await Deno.lstat(path).then(() => true, () => false);
-}
-
-/** Whether there was no space left. */
-export function isFull(error: unknown): boolean {
-  return /full|no space/i.test(messageOf(error));
 }
 
 /** Syncs a file, or the entries of a folder, to the disk. */

@@ -3,8 +3,8 @@
 
 import { Database } from "@db/sqlite";
 import { dirname } from "@std/path";
-import { AgentError, messageOf } from "../../domain/error.ts";
-import { copyPages, isFull, removeDatabase, syncFile } from "./database_file.ts";
+import { AgentError, isNoSpace, messageOf } from "../../domain/error.ts";
+import { copyPages, removeDatabase, syncFile } from "./database_file.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { latestOf, SCHEMA_STEPS, type SchemaSteps, versionProblem } from "./migrations.ts";
 
@@ -44,9 +44,8 @@ export async function keepOlder(
   } catch (error) {
     // A full disk must not stay full for half a copy.
     await removeDatabase(partial).catch(() => {});
-    const full = isFull(error);
     const message = `Cannot keep ${path} as ${kept} before its schema changes: ${messageOf(error)}`;
-    throw new AgentError(full ? "storage_full" : "internal", message, { cause: error });
+    throw new AgentError(isNoSpace(error) ? "storage_full" : "internal", message, { cause: error });
   }
   migrating("after", ["migrate_keep"]);
 }
@@ -108,7 +107,7 @@ export function settleDatabase(path: string): "settled" | "unsettled" {
     return "settled";
   } catch (error) {
     const words = messageOf(error);
-    if (/\bfull\b/i.test(words)) {
+    if (isNoSpace(words)) {
       throw new AgentError("storage_full", `Cannot replace ${path}: ${words}`, { cause: error });
     }
     if (!/locked|busy/i.test(words)) return "unsettled";
