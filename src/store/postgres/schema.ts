@@ -5,7 +5,7 @@
 // Instants and JSON are texts, compared byte by byte, as the agent writes them.
 
 import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
-import { COUNTED, HOLDS_TARGET, IS_UNFINISHED, REMOVABLE } from "../columns.ts";
+import { COUNTED, HOLDS_TARGET, JOB_CHECKS, LOG_CHECKS, REMOVABLE } from "../columns.ts";
 import { EVENT_TABLES, oneOf, TEXT } from "./event_tables.ts";
 
 const JOB_TABLES = `
@@ -49,10 +49,10 @@ const JOB_TABLES = `
     claimable_at ${TEXT},
     turn BIGINT,
     target ${TEXT},
-    params_sha256 ${TEXT} CHECK ((params_sha256 IS NULL) = (target IS NULL)),
+    params_sha256 ${TEXT},
     locks ${TEXT},
     callback_url ${TEXT},
-    callback_host ${TEXT} CHECK ((callback_host IS NULL) = (callback_url IS NULL)),
+    callback_host ${TEXT},
     created_at ${TEXT} NOT NULL,
     started_at ${TEXT},
     finished_at ${TEXT},
@@ -70,18 +70,9 @@ const JOB_TABLES = `
     params ${TEXT} NOT NULL,
     props ${TEXT} NOT NULL,
     requested_params ${TEXT},
-    CHECK (turn IS NULL OR claimable_at IS NOT NULL),
-    CHECK ((elapsed_at IS NULL) = (runner_id IS NULL)),
-    CHECK (failures > 0 OR retry_at IS NULL),
-    CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
-    CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
-    CHECK (execution <> 'running' OR started_at IS NOT NULL),
-    CHECK (execution <> 'succeeded' OR phase = 'chain'),
+    ${JOB_CHECKS},
     CHECK (phase <> 'oncancel' OR undoable),
-    CHECK (execution IN ('queued', 'running', 'canceled')
-      OR (claimable_at IS NULL AND runner_id IS NULL)),
-    CHECK (execution <> 'canceled' OR phase = 'oncancel' OR claimable_at IS NULL),
-    CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})
+    CHECK (execution <> 'canceled' OR phase = 'oncancel' OR claimable_at IS NULL)
   );
   CREATE INDEX jobs_definition ON jobs (definition_id, id);
   CREATE INDEX jobs_ready ON jobs (queue, turn, id) WHERE turn IS NOT NULL;
@@ -120,9 +111,7 @@ const JOB_TABLES = `
     call_id ${TEXT},
     entry ${TEXT} NOT NULL,
     created_at ${TEXT} NOT NULL,
-    CHECK ((position IS NULL) = (phase IS NOT NULL)),
-    CHECK ((phase IS NULL) = (task IS NULL)),
-    CHECK (phase IS NULL OR attempt IS NOT NULL)
+    ${LOG_CHECKS}
   );
   CREATE INDEX job_log_job ON job_log (job_id, seq);
   CREATE UNIQUE INDEX job_log_info ON job_log (job_id, position) WHERE position IS NOT NULL;

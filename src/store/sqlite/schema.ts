@@ -6,7 +6,7 @@ import { COUNTER_TABLES } from "./counters.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, isOneOf, REMOVABLE } from "../columns.ts";
+import { FINISHED, HOLDS_TARGET, isOneOf, JOB_CHECKS, LOG_CHECKS, REMOVABLE } from "../columns.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
@@ -56,11 +56,11 @@ const JOB_TABLES = `
     turn INTEGER,
     target TEXT,
     -- SHA-256 of the canonical params; only jobs with a target are compared.
-    params_sha256 TEXT CHECK ((params_sha256 IS NULL) = (target IS NULL)),
+    params_sha256 TEXT,
     -- Pattern of the targets that no other job may have while this one is unfinished.
     locks TEXT,
     callback_url TEXT,
-    callback_host TEXT CHECK ((callback_host IS NULL) = (callback_url IS NULL)),
+    callback_host TEXT,
     created_at TEXT NOT NULL,
     started_at TEXT,
     finished_at TEXT,
@@ -87,19 +87,10 @@ const JOB_TABLES = `
     props TEXT NOT NULL,
     -- The params as they were asked for, once tasks have changed them; null while they have not.
     requested_params TEXT,
-    CHECK (turn IS NULL OR claimable_at IS NOT NULL),
-    CHECK ((elapsed_at IS NULL) = (runner_id IS NULL)),
-    CHECK (failures > 0 OR retry_at IS NULL),
-    CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
-    CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
-    CHECK (execution <> 'running' OR started_at IS NOT NULL),
-    CHECK (execution <> 'succeeded' OR phase = 'chain'),
+    ${JOB_CHECKS},
     CHECK (phase <> 'oncancel' OR undoable = 1),
-    CHECK (execution = 'queued' OR execution = 'running' OR execution = 'canceled'
-      OR (claimable_at IS NULL AND runner_id IS NULL)),
     CHECK (execution <> 'canceled' OR phase = 'oncancel'
-      OR (claimable_at IS NULL AND runner_id IS NULL)),
-    CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})
+      OR (claimable_at IS NULL AND runner_id IS NULL))
   ) STRICT;
   CREATE INDEX jobs_definition ON jobs (definition_id);
   -- The uuid too: who reads past the jobs whose claims are being written reads no rows.
@@ -152,9 +143,7 @@ const JOB_TABLES = `
     call_id TEXT,
     entry TEXT NOT NULL,
     created_at TEXT NOT NULL,
-    CHECK ((position IS NULL) = (phase IS NOT NULL)),
-    CHECK ((phase IS NULL) = (task IS NULL)),
-    CHECK (phase IS NULL OR attempt IS NOT NULL)
+    ${LOG_CHECKS}
   ) STRICT;
   CREATE INDEX job_log_job ON job_log (job_id, seq);
   CREATE UNIQUE INDEX job_log_info ON job_log (job_id, position) WHERE position IS NOT NULL;
