@@ -59,6 +59,15 @@ export function removable(row: "" | "old." | "new."): string {
     AND ${row}runner_id IS NULL AND ${row}claimable_at IS NULL`;
 }
 
+/** The claims `c` of jobs on machines, and those jobs `j`. */
+export const CLAIMS_WITH_JOBS = "machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid";
+/**
+ * Whether the job of a claim has ended without a machine; a canceled job is final before its last task. The
+ * row of the job says how it ended, or the claim once that row is removed.
+ */
+export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
+        AND j.runner_id IS NULL AND j.claimable_at IS NULL)`;
+
 /**
  * The executions that are counted, each in a column of its own. A running job counts as queued: it costs no
  * write of the counters to begin, and there are never more running ones than slots.

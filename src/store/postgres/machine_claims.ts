@@ -10,18 +10,11 @@ import {
   type MachineClaim,
   type MachineClaimStore,
 } from "../machine_store.ts";
+import { CLAIMS_WITH_JOBS, IS_LEFT } from "../columns.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { type ByLife, isLatest, type Lives } from "./statements.ts";
 
-/** Claims and their jobs. */
-export const CLAIMS_WITH_JOBS = "machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid";
-/**
- * Whether the job of a claim has ended without a machine; a canceled job is final before its last task. The
- * row of the job says how it ended, or the claim once that row is removed.
- */
-export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
-        AND j.runner_id IS NULL AND j.claimable_at IS NULL)`;
 const COLUMNS =
   "c.uuid, c.host, c.owner AS host_uuid, c.job_uuid, c.claimed_at, c.tries, c.next_try_at, c.error";
 const LEFTOVER_COLUMNS =

@@ -10,16 +10,12 @@ import {
   type MachineClaim,
   type MachineClaimStore,
 } from "../machine_store.ts";
+import { CLAIMS_WITH_JOBS, IS_LEFT } from "../columns.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 
-/**
- * Claims of jobs that have ended without a machine; a canceled job is final before its last task. The
- * row of the job says how it ended, or the claim once that row is removed.
- */
-export const LEFT_CLAIMS = `FROM machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid
-      WHERE coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
-        AND j.runner_id IS NULL AND j.claimable_at IS NULL`;
+/** Claims of jobs that have ended without a machine. */
+export const LEFT_CLAIMS = `FROM ${CLAIMS_WITH_JOBS} WHERE ${IS_LEFT}`;
 const COLUMNS = `c.uuid, c.host, (SELECT uuid FROM hosts) AS host_uuid, c.job_uuid,
   c.claimed_at, c.tries, c.next_try_at, c.error`;
 

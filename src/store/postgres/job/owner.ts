@@ -4,9 +4,8 @@ import type { HostUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { DELETE_WORKFLOW } from "../../../domain/machine/action.ts";
-import { HOLDS_TARGET } from "../../columns.ts";
+import { CLAIMS_WITH_JOBS, HOLDS_TARGET, IS_LEFT } from "../../columns.ts";
 import type { Transaction } from "../connection.ts";
-import { CLAIMS_WITH_JOBS, IS_LEFT } from "../machine_claims.ts";
 
 /** Whether the host in a column is none that was forgotten. */
 const KNOWN = "NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = found.host AND forgotten)";
