@@ -105,10 +105,10 @@ function cpuMs(pid: number): number {
 
 /** Waits until the sync at the start of an agent has ended. */
 async function synced(url: string): Promise<void> {
-  const response = await fetch(`${url}/agent/v1/index/sync?wait=true`, {
+  const response = await fetch(`${url}/agent/v1/index/sync`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: "{}",
+    body: JSON.stringify({ wait: true }),
   });
   const { outcome, problems } = await response.json();
   if (outcome !== "complete") throw new Error(`The sync was ${outcome}: ${problems?.[0]?.message}`);

@@ -80,10 +80,10 @@ export async function measureSync(
 }
 
 async function sync(url: string): Promise<Record<string, unknown>> {
-  const response = await fetch(`${url}/agent/v1/index/sync?wait=true`, {
+  const response = await fetch(`${url}/agent/v1/index/sync`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: "{}",
+    body: JSON.stringify({ wait: true }),
   });
   const report = await response.json();
   if (report.outcome !== "complete") {

@@ -156,7 +156,7 @@ async function changeIndex({ agent, folder }: Place): Promise<boolean> {
   const index = JSON.parse(await Deno.readTextFile(list));
   const distros = (index.distros as JsonObject[]).filter(({ id }) => id !== REMOVED_DISTRO);
   await Deno.writeTextFile(list, JSON.stringify({ ...index, distros }));
-  return await agent.call("POST", "/agent/v1/index/sync?wait=true", {}) !== undefined;
+  return await agent.call("POST", "/agent/v1/index/sync", { wait: true }) !== undefined;
 }
 
 /** The index is what it was before the swap, or what it is after it (promise P12). */

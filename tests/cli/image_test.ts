@@ -59,8 +59,8 @@ const TREE: Readonly<Record<string, unknown>> = {
     compared_at: SYNC.finished_at,
     documents: 12,
   },
-  "POST /agent/v1/index/sync": { syncing: true },
-  "POST /agent/v1/index/sync?wait=true": SYNC,
+  "POST /agent/v1/index/sync {}": { syncing: true },
+  'POST /agent/v1/index/sync {"wait":true}': SYNC,
   "GET /agent/v1/host": {
     name: "gz-7",
     mode: "ssh",
@@ -77,14 +77,15 @@ const TREE: Readonly<Record<string, unknown>> = {
   },
 };
 
-/** Answers from a table of `METHOD path`. */
+/** Answers from a table of `METHOD path`, with the body behind it where there is one. */
 function serveTree(
   tree: Readonly<Record<string, unknown>>,
   port = 0,
 ): Deno.HttpServer<Deno.NetAddr> {
-  return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, ({ method, url }) => {
-    const { pathname, search } = new URL(url);
-    const body = tree[`${method} ${pathname}${search}`];
+  return Deno.serve({ hostname: "127.0.0.1", port, onListen: () => {} }, async (request) => {
+    const { pathname, search } = new URL(request.url);
+    const sent = request.body === null ? "" : ` ${await request.text()}`;
+    const body = tree[`${request.method} ${pathname}${search}${sent}`];
     return body === undefined
       ? Response.json({ message: "Cannot find it", request_id: "1" }, { status: 404 })
       : Response.json(body);
@@ -245,7 +246,7 @@ Deno.test("image sync --wait --curl prints the one call that it is", async () =>
   const screen = openScreen();
   assertEquals(await screen.run("image", "sync", "--wait", "--curl"), 0);
   assertEquals(screen.out().trim().split("\n").length, 1);
-  assertStringIncludes(screen.out(), "/agent/v1/index/sync?wait=true");
+  assertStringIncludes(screen.out(), '{"wait":true}');
 });
 
 Deno.test("image status shows the upstream and the last sync", async () => {

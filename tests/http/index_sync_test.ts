@@ -6,8 +6,11 @@ Deno.test("POST /agent/v1/index/sync starts a sync, or waits for its end", async
   await served(async ({ mirror, store, clock }, url) => {
     const started = await fetch(`${url}/agent/v1/index/sync`, { method: "POST" });
     assertEquals([started.status, await started.json()], [202, { syncing: true }]);
-    const sync = `${url}/agent/v1/index/sync?wait=true`;
-    const waited = await fetch(sync, { method: "POST" });
+    const waited = await fetch(`${url}/agent/v1/index/sync`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ wait: true }),
+    });
     assertEquals(waited.status, 200);
     assertEquals((await waited.json()).outcome, "complete");
     const state = await (await fetch(`${url}/agent/v1/index`)).json();
@@ -20,35 +23,30 @@ Deno.test("POST /agent/v1/index/sync starts a sync, or waits for its end", async
       age_seconds: 0,
       documents: 16,
     });
-    const wrong = await fetch(`${url}/agent/v1/index/sync?wait=maybe`, { method: "POST" });
-    assertEquals((await wrong.json()).error_code, "invalid_argument");
   });
 });
 
-Deno.test("POST /agent/v1/index/sync takes its switches in the query and in the body", async () => {
+Deno.test("POST /agent/v1/index/sync takes its switches in the body", async () => {
   await served(async ({ store }, url) => {
-    const post = async (query: string, body?: unknown) => {
-      const response = await fetch(`${url}/agent/v1/index/sync${query}`, {
+    const post = async (body: unknown) => {
+      const response = await fetch(`${url}/agent/v1/index/sync`, {
         method: "POST",
         headers: { "content-type": "application/json" },
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        body: JSON.stringify(body),
       });
       return [response.status, await response.json()] as const;
     };
-    for (const [query, body] of [["?dry_run=true", {}], ["", { dry_run: true }]] as const) {
-      const [status, preview] = await post(query, body);
-      assertEquals([status, preview.dry_run, preview.added], [200, true, 16]);
-      assertEquals(preview.changes[0].change, "+");
-      assertEquals([await store.index.list(), await store.index.lastSync()], [[], undefined]);
-    }
-    const [status, sync] = await post("", { wait: true, accept_changed: false });
+    const [shown, preview] = await post({ dry_run: true });
+    assertEquals([shown, preview.dry_run, preview.added], [200, true, 16]);
+    assertEquals(preview.changes[0].change, "+");
+    assertEquals([await store.index.list(), await store.index.lastSync()], [[], undefined]);
+    const [status, sync] = await post({ wait: true, accept_changed: false });
     assertEquals([status, sync.outcome, sync.added], [200, "complete", 16]);
-    const wrong = [{ dryrun: true }, { dry_run: "yes" }, { wait: 1 }, [], "x"];
+    const wrong = [{ dryrun: true }, { dry_run: "true" }, { wait: 1 }, [], "x"];
     for (const body of wrong) {
-      const [status, error] = await post("", body);
+      const [status, error] = await post(body);
       assertEquals([status, error.error_code], [409, "invalid_argument"], JSON.stringify(body));
     }
-    assertEquals((await post("?dryrun=true"))[0], 409);
   });
 });
 
@@ -86,25 +84,15 @@ Deno.test("GET /agent/v1/index says how far a sync is, and how old the tree is",
 
 Deno.test("POST /agent/v1/index/sync without an upstream is a conflict", async () => {
   await served(async (_test, url) => {
-    for (const query of ["", "?wait=true", "?dry_run=true"]) {
-      const response = await fetch(`${url}/agent/v1/index/sync${query}`, { method: "POST" });
+    for (const body of [{}, { wait: true }, { dry_run: true }]) {
+      const response = await fetch(`${url}/agent/v1/index/sync`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
       assertEquals([response.status, (await response.json()).error_code], [409, "conflict"]);
     }
     const state = await (await fetch(`${url}/agent/v1/index`)).json();
     assertEquals([state.upstream, state.last_sync, state.documents], [null, null, 0]);
   }, null);
-});
-
-Deno.test("GET /agent/v1/index/artifacts resolves a reference", async () => {
-  await served(async ({ mirror }, url) => {
-    await mirror.sync();
-    const query = "distro=aurora&release=lts&format=raw";
-    const found = await (await fetch(`${url}/agent/v1/index/artifacts?${query}`)).json();
-    assertEquals([found.release, found.build], ["24.0", "20261001"]);
-    assertEquals(found.name, "aurora-24.0-20261001-server-x86_64.raw");
-    const none = await fetch(`${url}/agent/v1/index/artifacts?distro=aurora&release=lts&arch=vax`);
-    assertEquals((await none.json()).error_code, "not_found");
-    const wrong = await fetch(`${url}/agent/v1/index/artifacts?distro=aurora`);
-    assertEquals((await wrong.json()).error_code, "invalid_argument");
-  });
 });

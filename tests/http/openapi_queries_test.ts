@@ -7,12 +7,10 @@ import { AgentError } from "../../src/domain/error.ts";
 import { openFindings } from "../../src/domain/description/description.ts";
 import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
-import { ARTIFACT_FIELDS } from "../../src/domain/machine/media.ts";
 import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
 import { readQuery } from "../../src/http/request/input.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/images.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events/events.ts";
-import { SYNC_QUERY_FIELDS } from "../../src/http/routes/index/sync.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
 import { JOB_QUERY_FIELDS, WAIT_FIELDS } from "../../src/http/routes/jobs/jobs.ts";
 import {
@@ -75,8 +73,6 @@ const READ: Readonly<Record<string, Reading>> = {
     fields: { ...LIBRARY_REMOVAL_FIELDS, ...MEDIA_HOST_FIELDS },
   },
   "GET /agent/v1/images": { fields: IMAGE_QUERY_FIELDS },
-  "GET /agent/v1/index/artifacts": { fields: ARTIFACT_FIELDS, required: ["distro", "release"] },
-  "POST /agent/v1/index/sync": { fields: SYNC_QUERY_FIELDS },
 };
 
 /** The values that a text of a query may stand for. */

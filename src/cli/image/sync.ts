@@ -69,9 +69,9 @@ export const SYNC: Command = {
     if (args.has("timeout") && !wait) throw usageError("--timeout ends --wait: expected it too");
     const sync: ApiCall = {
       method: "POST",
-      path: `/agent/v1/index/sync${wait && !dryRun ? "?wait=true" : ""}`,
+      path: "/agent/v1/index/sync",
       body: {
-        ...(dryRun ? { dry_run: true } : {}),
+        ...(dryRun ? { dry_run: true } : wait ? { wait: true } : {}),
         ...(args.has("accept-changed") ? { accept_changed: true } : {}),
       },
       ...(wait ? { deadlineMs: timeoutMsOf(call) ?? SYNC_DEADLINE_MS } : {}),

@@ -119,7 +119,7 @@ const digest = about(
 const word = text(WORD, "a name of letters, digits and . _ + ~ -");
 
 /** The fields that name one artifact of the image index. @see document 1 */
-export const ARTIFACT_FIELDS = {
+const ARTIFACT_FIELDS = {
   distro: about("The distro's id.", word),
   release: about("The release's id, or an alias such as `latest`.", word),
   build: about("The build; the newest by default.", word),

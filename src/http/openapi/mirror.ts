@@ -1,16 +1,12 @@
-// The mirror of the image index in the OpenAPI document: how fresh it is, syncing it, and resolving a
-// reference to a file.
+// The mirror of the image index in the OpenAPI document: how fresh it is, syncing it, and the search.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { ARTIFACT_FIELDS } from "../../domain/machine/media.ts";
 import {
-  FOUND_ARTIFACT,
   INDEX_PREVIEW,
   INDEX_PROGRESS,
   INDEX_STATUS,
   INDEX_SYNC,
   INDEX_SYNCING,
-  SYNC_QUERY_FIELDS,
 } from "../routes/index/sync.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
@@ -30,24 +26,12 @@ const SYNC: ShapeOf<typeof INDEX_SYNC> = {
   problems: [],
 };
 
-const EXAMPLES: JsonObject = {
-  distro: "zonewright-sample",
-  release: "latest",
-  build: "20261101",
-  variant: "installer",
-  arch: "x86_64",
-  format: "iso",
-};
-
-const REFERENCE: JsonObject[] = queryParameters(ARTIFACT_FIELDS, EXAMPLES, ["distro", "release"]);
-
 const SCHEMAS: JsonObject = {
   IndexStatus: INDEX_STATUS,
   IndexProgress: INDEX_PROGRESS,
   IndexSync: INDEX_SYNC,
   IndexPreview: INDEX_PREVIEW,
   IndexSyncing: INDEX_SYNCING,
-  FoundArtifact: FOUND_ARTIFACT,
 };
 
 /** The mirror as its operator sees it. */
@@ -74,27 +58,6 @@ export const MIRROR: OpenapiPart = {
         },
       },
     },
-    "/agent/v1/index/artifacts": {
-      get: {
-        operationId: "index_artifact",
-        summary: "Find the artifact that a reference identifies",
-        description:
-          "404 if the reference matches no artifact, 409 if it matches several; both name the " +
-          "choices.",
-        parameters: REFERENCE,
-        responses: {
-          "200": jsonAnswer("The artifact.", schemaRef("FoundArtifact"), {
-            distro: "zonewright-sample",
-            release: "2.0",
-            build: "20261101",
-            artifact: ARTIFACT,
-            name: "zonewright-sample-2.0-20261101-installer-x86_64.iso",
-            label: "zonewright-sample 2.0 20261101 installer x86_64 iso",
-          }),
-          ...refusals("404", "409", "502"),
-        },
-      },
-    },
     "/agent/v1/index/sync": {
       post: {
         operationId: "index_sync",
@@ -102,13 +65,8 @@ export const MIRROR: OpenapiPart = {
         description:
           "One sync runs at a time; a second request joins it. A failed sync is reported by " +
           "`outcome` and `problems`, not by the status. Without an upstream: 409.",
-        parameters: queryParameters(SYNC_QUERY_FIELDS, {
-          wait: true,
-          dry_run: false,
-          accept_changed: false,
-        }),
         requestBody: jsonBody(
-          "The same switches as in the query; either place works.",
+          "Without any, the sync is started and the call returns.",
           schemaRef("SyncRequest"),
           { empty: {}, preview: { dry_run: true } },
         ),

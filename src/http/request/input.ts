@@ -303,7 +303,6 @@ export async function askedBy(
 const WITH_QUERY: ReadonlySet<string> = new Set([
   "GET /agent/v1/events",
   "GET /agent/v1/images",
-  "GET /agent/v1/index/artifacts",
   "GET /agent/v1/jobs",
   "GET /agent/v1/jobs/counts",
   "GET /agent/v1/jobs/:job_uuid/log",
@@ -315,7 +314,6 @@ const WITH_QUERY: ReadonlySet<string> = new Set([
   "GET /agent/v1/stats/hourly",
   "PUT /agent/v1/media/library/:name",
   "DELETE /agent/v1/media/library/:name",
-  "POST /agent/v1/index/sync",
 ]);
 
 /**

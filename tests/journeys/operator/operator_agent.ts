@@ -37,7 +37,7 @@ export async function withOperator(
     const agent = await startAgentProcess(programOfRun(), join(folder, "state"), ["--dev"]);
     try {
       // The agent syncs its sample index at start; hints differ where there is none yet.
-      await agent.post("/agent/v1/index/sync?wait=true", {});
+      await agent.post("/agent/v1/index/sync", { wait: true });
       const made = await agent.post("/workflows", { name: "hello", chain: [{ body: BODY }] });
       const workflow = made.body.uuid ?? "";
       const done = await agent.post("/jobs", { workflow });

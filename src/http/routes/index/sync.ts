@@ -1,7 +1,5 @@
-// The mirror of the image index for its operator: how fresh it is, syncing it, and resolving a reference to a
-// file.
+// The mirror of the image index for its operator: how fresh it is, and syncing it.
 
-import { type Artifact } from "../../../domain/index/artifact.ts";
 import {
   always,
   COUNT,
@@ -21,26 +19,18 @@ import {
 } from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
 import { object } from "../../../domain/description/object.ts";
-import {
-  type Described,
-  type Description,
-  parse,
-} from "../../../domain/description/description.ts";
-import { about, either, flag, kept, oneOf } from "../../../domain/description/value.ts";
+import { parse } from "../../../domain/description/description.ts";
+import { about, flag } from "../../../domain/description/value.ts";
 import { messageOf } from "../../../domain/error.ts";
 import { msBetween, type Now, systemNow } from "../../../domain/instant.ts";
-import { ARTIFACT_FIELDS } from "../../../domain/machine/media.ts";
 import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
 import type { HttpEnv, HttpLimits } from "../../context.ts";
-import { readJson, readQuery, smallBody } from "../../request/input.ts";
+import { readJson, smallBody } from "../../request/input.ts";
 
 interface IndexSyncDependencies {
-  readonly mirror: Pick<
-    Mirror,
-    "upstream" | "syncing" | "progress" | "sync" | "preview" | "findArtifact"
-  >;
+  readonly mirror: Pick<Mirror, "upstream" | "syncing" | "progress" | "sync" | "preview">;
   readonly index: IndexStore;
   readonly log: Log;
   readonly limits: HttpLimits;
@@ -48,28 +38,16 @@ interface IndexSyncDependencies {
   readonly now?: Now;
 }
 
-/** The query of POST /index/sync. */
-export const SYNC_QUERY_FIELDS = {
+/** The body of a sync. */
+export const syncRequest = object({
   wait: about("Whether to wait for the end of the sync.", flag, { default: false }),
   dry_run: about("Whether to show what would change without changing anything.", flag, {
     default: false,
   }),
-  accept_changed: about(
-    "Whether to accept changed digests and an older tree.",
-    flag,
-    { default: false },
-  ),
-};
-
-/** A boolean, or its word as in a query. */
-const written: Description<boolean> = kept(
-  either<boolean | string>("true or false", flag, oneOf(["true", "false"])),
-  (value) => value === true || value === "true",
-);
-
-/** The body of a sync: the switches of the query; each may be in either place. */
-export const syncRequest = object({ wait: written, dry_run: written, accept_changed: written });
-type SyncSwitches = Described<typeof syncRequest>;
+  accept_changed: about("Whether to accept changed digests and an older tree.", flag, {
+    default: false,
+  }),
+});
 
 const OUTCOME = wordOf(["complete", "partial", "failed"]);
 
@@ -160,25 +138,11 @@ export const INDEX_STATUS = whole("The state of the mirror.", {
 export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
   const routes = new Hono<HttpEnv>();
   routes.get("/agent/v1/index", async (c) => c.json(await status(deps)));
-  routes.get("/agent/v1/index/artifacts", async (c) => {
-    const reference = readQuery(c.req.url, ARTIFACT_FIELDS, ["distro", "release"]);
-    const answer: ShapeOf<typeof FOUND_ARTIFACT> = await deps.mirror.findArtifact(reference);
-    return c.json(answer);
-  });
   routes.post("/agent/v1/index/sync", (c) => startSync(c, deps));
   return routes;
 }
 
 export const INDEX_SYNCING = whole("A sync is under way.", { syncing: always(true) });
-
-export const FOUND_ARTIFACT = whole("An artifact with its place in the index.", {
-  distro: TEXT,
-  release: { ...TEXT, description: "The release's id, even if an alias was given." },
-  build: TEXT,
-  artifact: shapeRef<Artifact>("Artifact", {}),
-  name: { ...TEXT, description: "A safe file name." },
-  label: { ...TEXT, description: "For people." },
-});
 
 async function status(
   { mirror, index, now = systemNow }: IndexSyncDependencies,
@@ -202,7 +166,13 @@ async function startSync(
   c: Context,
   { mirror, limits, log }: IndexSyncDependencies,
 ): Promise<Response> {
-  const { wait, dry_run, accept_changed: acceptChanged } = await readSwitches(c, limits);
+  const body = await readJson(c, smallBody(limits));
+  const { wait = false, dry_run = false, accept_changed: acceptChanged = false } = parse(
+    syncRequest,
+    body,
+    "",
+    "request for a sync",
+  );
   // A sync continues when its caller leaves, since it serves all callers.
   if (dry_run) {
     const preview: ShapeOf<typeof INDEX_PREVIEW> = await mirror.preview({ acceptChanged });
@@ -218,16 +188,4 @@ async function startSync(
   sync.catch((error) => log.error("index sync failed", { error: messageOf(error) }));
   const answer: ShapeOf<typeof INDEX_SYNCING> = { syncing: true };
   return c.json(answer, 202);
-}
-
-/** @throws {AgentError} `malformed`, `too_large` or `invalid_argument` */
-async function readSwitches(c: Context, limits: HttpLimits): Promise<Required<SyncSwitches>> {
-  const query = readQuery(c.req.url, SYNC_QUERY_FIELDS);
-  const body = parse(syncRequest, await readJson(c, smallBody(limits)), "", "request for a sync");
-  const asked = (name: keyof SyncSwitches) => query[name] === true || body[name] === true;
-  return {
-    wait: asked("wait"),
-    dry_run: asked("dry_run"),
-    accept_changed: asked("accept_changed"),
-  };
 }
