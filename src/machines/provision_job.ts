@@ -18,18 +18,26 @@ import {
   wordOf,
 } from "../domain/description/answer.ts";
 import { AgentError, ERROR_CODES, type ErrorCode, invalidArgument } from "../domain/error.ts";
-import { type JobUuid, type MachineUuid, parseUuid, randomUuid } from "../domain/id.ts";
+import {
+  type HostUuid,
+  type JobUuid,
+  type MachineUuid,
+  parseUuid,
+  randomUuid,
+} from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
-import { type Job, type JobFields, SERVER_PARAM } from "../domain/job/job.ts";
-import { canonicalJson, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { type Job, type JobFields, placeOf, SERVER_PARAM } from "../domain/job/job.ts";
+import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import {
   MACHINE_REQUEST_KEYS,
   type MachineRequest,
+  parseMachineBody,
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
 import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
 import { maskedJson } from "../domain/masking.ts";
 import { type Policy, QUOTA_GIB_USUAL, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
+import { hostOf, type HostStore, type ListedHost } from "../store/host_store.ts";
 import {
   type Claim,
   holderOf,
@@ -39,6 +47,28 @@ import {
   otherJob,
 } from "./history.ts";
 import { MACHINE_TARGET, machineTarget } from "../domain/job/summary.ts";
+
+/**
+ * Reads the body of a request for a machine. One for another host is left to that host: its policy, its media
+ * and its space are not those of this one.
+ * @returns as parseMachineBody(), and the other host if there is one
+ * @throws {AgentError} as parseMachineBody(); `no_host`
+ */
+export async function readMachineBody(
+  body: unknown,
+  { store, policy, hostUuid }: {
+    readonly store: { readonly hosts: Pick<HostStore, "find"> };
+    readonly policy: Policy;
+    /** This host among those of the store. */
+    readonly hostUuid: HostUuid;
+  },
+): Promise<ReturnType<typeof parseMachineBody> & { readonly other: ListedHost | undefined }> {
+  const { server } = placeOf(isJsonObject(body) ? body : {});
+  const action = "Cannot create a machine";
+  const host = server === undefined ? undefined : await hostOf(server, store, action, SERVER_PARAM);
+  const other = host?.uuid === hostUuid ? undefined : host;
+  return { ...parseMachineBody(body, other === undefined ? policy : WIDEST_POLICY), other };
+}
 
 /** Looks up a machine; null when there is none. */
 export interface MachineLookup {

@@ -17,8 +17,7 @@ import { about, anyText, integer, text } from "../../../domain/description/value
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
-import { parseMachineBody } from "../../../domain/machine/machine.ts";
-import { dryRun } from "../../../machines/provision_job.ts";
+import { dryRun, readMachineBody } from "../../../machines/provision_job.ts";
 import {
   type MachineAction,
   machineNotFound,
@@ -26,7 +25,7 @@ import {
   requireConsole,
 } from "../../../domain/machine/action.ts";
 import type { HttpContext, HttpEnv, MachineReader } from "../../context.ts";
-import { hostOf, type ListedHost } from "../../../store/host_store.ts";
+import { hostOf } from "../../../store/host_store.ts";
 import { forwardRead } from "../../peers/forwarding.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
@@ -52,14 +51,14 @@ import { historyOf } from "../../../machines/history.ts";
 import type { MachineJob } from "../../../store/machine_store.ts";
 import type { MachineJobs, MachineStart } from "../../../machines/machine_jobs.ts";
 import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
-import { IDEMPOTENCY_REPLAYED, placeOf, SERVER_PARAM } from "../../../domain/job/job.ts";
+import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
 import {
   MACHINE_FIELDS,
   type ShownMachine,
   shownProperties,
   textOf,
 } from "../../../domain/machine/shown.ts";
-import { BRANDS, WIDEST_POLICY } from "../../../domain/policy.ts";
+import { BRANDS } from "../../../domain/policy.ts";
 import { MASK } from "../../../domain/masking.ts";
 
 type MachinesContext = Pick<
@@ -102,7 +101,11 @@ async function postMachine(
   machineJobs: MachineJobs,
 ): Promise<Response> {
   const body = await readJson(c, wholeBody(context.limits));
-  const { request, server, dryRun: isDry, other } = await readMachineBody(body, context);
+  const { policy } = context.machines;
+  const { request, server, dryRun: isDry, other } = await readMachineBody(body, {
+    ...context,
+    policy,
+  });
   if (isDry) {
     if (other !== undefined) return await forwardRead(c, body, other, context);
     return c.json(await dryRun(request, { ...context.machines, store: context.store }));
@@ -111,23 +114,6 @@ async function postMachine(
   // parseMachineBody accepts only an object read from JSON.
   const asked = await askedBy(c, body as JsonValue, context);
   return started(c, await machineJobs.start(request, asked, { server, elsewhere }));
-}
-
-/**
- * Reads the body of a request for a machine. One for another host is left to that host: its policy, its media
- * and its space are not those of this one.
- * @throws {AgentError} as parseMachineBody(); `no_host`
- */
-async function readMachineBody(
-  body: unknown,
-  { store, machines, hostUuid }: MachinesContext,
-): Promise<ReturnType<typeof parseMachineBody> & { readonly other: ListedHost | undefined }> {
-  const { server } = placeOf(isJsonObject(body) ? body : {});
-  const action = "Cannot create a machine";
-  const host = server === undefined ? undefined : await hostOf(server, store, action, SERVER_PARAM);
-  const other = host?.uuid === hostUuid ? undefined : host;
-  const policy = other === undefined ? machines.policy : WIDEST_POLICY;
-  return { ...parseMachineBody(body, policy), other };
 }
 
 async function postAction(
