@@ -24,7 +24,7 @@ import { AgentError, type FieldError, messageOf, systemReason } from "../domain/
 import { isJsonObject } from "../domain/json.ts";
 import { nearest } from "../domain/near_word.ts";
 import { isLoopback } from "../domain/ip_address.ts";
-import { syntaxText } from "./config_text.ts";
+import { syntaxText } from "./toml.ts";
 
 interface ConfigFile {
   readonly path: string;

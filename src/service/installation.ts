@@ -3,7 +3,7 @@
 // overwritten or removed, and a service definition from elsewhere is left alone.
 
 import { dirname, join, relative } from "@std/path";
-import { commentedSettings } from "../config/config_text.ts";
+import { commentedSettings } from "../config/toml.ts";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 import {
   askKnown,

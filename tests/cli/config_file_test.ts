@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { withSetting } from "../../src/config/config_text.ts";
+import { withSetting } from "../../src/config/toml.ts";
 import { SETTING_ROWS, type SettingRow } from "../../src/config/settings.ts";
 import { readConfig } from "../../src/config/sources.ts";
 import { withFolder } from "../support/until.ts";

@@ -2,7 +2,7 @@
 // They write nothing that an agent could not read.
 
 import { dirname, resolve } from "@std/path";
-import { commentedSettings, tomlValue, withSetting } from "../../config/config_text.ts";
+import { commentedSettings, tomlValue, withSetting } from "../../config/toml.ts";
 import {
   defaultConfigPath,
   nameOf,
