@@ -9,13 +9,12 @@ import { HOUR_MS } from "../domain/instant.ts";
 import { openDocumentCache } from "../http/answer/document_cache.ts";
 import type { HttpEnv } from "../http/context.ts";
 import type { App } from "../http/listen/server.ts";
-import { imageSearchRoutes } from "../http/routes/images.ts";
+import { imageSearchRoutes, indexSyncRoutes } from "../http/routes/index/mirror.ts";
 import {
   type FastPathContext,
   indexTreeRoutes,
   withFastPath,
 } from "../http/routes/index/documents.ts";
-import { indexSyncRoutes } from "../http/routes/index/sync.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";

@@ -3,7 +3,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { createApp } from "../../src/http/app.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withMirror } from "../mirror/test_mirror.ts";

@@ -21,8 +21,7 @@ import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { HttpContext } from "../../src/http/context.ts";
 import { metricsRoutes, readinessRoutes } from "../../src/http/routes/monitoring.ts";
-import { imageSearchRoutes } from "../../src/http/routes/images.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
+import { imageSearchRoutes, indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { indexTreeRoutes } from "../../src/http/routes/index/documents.ts";
 import { HOST_UUID } from "../../src/http/openapi/hosts.ts";
 import {

@@ -7,7 +7,7 @@ import { JOB_REQUEST, MACHINE_UUID } from "../../src/http/openapi/schemas.ts";
 import { localTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { HttpContext } from "../../src/http/context.ts";
-import { indexSyncRoutes } from "../../src/http/routes/index/sync.ts";
+import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { type TestMirror, withMirror } from "../mirror/test_mirror.ts";

@@ -2,17 +2,19 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import {
+  IMAGE_PAGE,
+  IMAGE_QUERY_FIELDS,
   INDEX_PREVIEW,
   INDEX_PROGRESS,
   INDEX_STATUS,
   INDEX_SYNC,
   INDEX_SYNCING,
-} from "../routes/index/sync.ts";
+  LISTED_IMAGE,
+} from "../routes/index/mirror.ts";
 import { refusals } from "./errors.ts";
 import { ARTIFACT } from "./index_tree.ts";
 import { schemaRef, type ShapeOf, shapeRef } from "../../domain/description/answer.ts";
 import { jsonAnswer, jsonBody, type OpenapiPart, queryParameters } from "./operation.ts";
-import { IMAGE_PAGE, IMAGE_QUERY_FIELDS, LISTED_IMAGE } from "../routes/images.ts";
 
 const SYNC: ShapeOf<typeof INDEX_SYNC> = {
   started_at: "2026-11-20T12:00:00.000Z",

@@ -15,7 +15,7 @@ import { mediaRequest } from "../../domain/machine/media.ts";
 import type { Policy } from "../../domain/policy.ts";
 import type { HttpLimits } from "../context.ts";
 import { hostRequest } from "../routes/hosts.ts";
-import { syncRequest } from "../routes/index/sync.ts";
+import { syncRequest } from "../routes/index/mirror.ts";
 import { CANCELABLE, jobSelection, pruneRequest, RETRYABLE } from "../routes/jobs/bulk.ts";
 import { infoRequest } from "../routes/jobs/info.ts";
 import { retryRequest } from "../routes/jobs/retry.ts";
