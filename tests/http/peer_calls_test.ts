@@ -7,7 +7,9 @@ import type { PeerCall, PeerScope, SignedHead } from "../../src/domain/peer.ts";
 import type { AuditEntry } from "../../src/http/context.ts";
 import { openCallCheck } from "../../src/http/peers/check.ts";
 import { openPeers } from "../../src/http/peers/peers.ts";
-import { T0 } from "../support/job.ts";
+import { register } from "../store/host_suite.ts";
+import { lifeOf } from "../support/clocked_store.ts";
+import { OTHER_RUNNER, T0 } from "../support/job.ts";
 import { type Answer, type HttpAgent, JSON_TYPE, withHttpAgent } from "./http_agent.ts";
 import {
   type Directory,
@@ -92,6 +94,21 @@ Deno.test("a call is answered by its own host, for the caller of the agent that 
       "host:gz1:token:alice",
       STOP.target,
     ]]);
+  });
+});
+
+Deno.test("a dry run that was forwarded and names a third host is not forwarded again", async () => {
+  await withScene(async ({ agent, call }) => {
+    await register(agent.store, lifeOf(OTHER_RUNNER), [], { name: "gz3" });
+    const body = JSON.stringify({
+      machine: { brand: "kvm", ram: 256 },
+      media: { path: "a.iso" },
+      server_uuid: "gz3",
+      dry_run: true,
+    });
+    const refused = await call({ method: "POST", target: "/agent/v1/machines" }, { body });
+    assertEquals(refused.status, 409, refused.text);
+    assertStringIncludes(refused.text, "it is for another host than this");
   });
 });
 

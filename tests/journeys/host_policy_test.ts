@@ -8,7 +8,7 @@ import type { AgentProcess } from "../support/agent_process.ts";
 import { cli, hostAt, withHosts } from "../support/hosts.ts";
 import { isoBytes } from "../support/medium.ts";
 import { postgresTest } from "../support/postgres.ts";
-import { withFolder } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
 
 const NIGHTLY = {
   name: "nightly",
@@ -30,10 +30,10 @@ async function made(agent: AgentProcess, definition: JsonObject): Promise<string
   return String((await agent.post("/workflows", definition)).body.uuid);
 }
 
-/** The error of the first task that a job shows. */
+/** The error of the last task that a job shows. */
 function errorOf({ chain_results }: JsonObject): JsonObject {
-  const [first] = Array.isArray(chain_results) ? chain_results.filter(isJsonObject) : [];
-  return isJsonObject(first?.error) ? first.error : {};
+  const last = Array.isArray(chain_results) ? chain_results.filter(isJsonObject).at(-1) : undefined;
+  return isJsonObject(last?.error) ? last.error : {};
 }
 
 /** Gives a job another body, as somebody may who writes to the database. */
@@ -109,4 +109,92 @@ postgresTest(
         ...(name === "gz02" ? ["--allow-workflow", "builtin"] : []),
       ])
     ),
+);
+
+/** Waits in its first task, and again in each job that repeats it. */
+const HELD = {
+  name: "held",
+  chain: [{ name: "hold", body: "(job, cb) => cb('wait')" }, {
+    name: "again",
+    body: "(job, cb) => cb('retry')",
+  }],
+};
+
+postgresTest(
+  "a job whose caller the policy does not list fails where it arrives all the same",
+  () =>
+    withHosts(
+      async ({ one, db }) => {
+        const workflow = await made(one, NIGHTLY);
+        await one.post("/agent/v1/hosts/gz02/cordon", {});
+        const { body: ordered } = await one.post("/jobs", { workflow, server_uuid: "gz02" });
+        assertEquals([ordered.execution, ordered.ordered_by], ["queued", "loopback"]);
+        const rename = `UPDATE jobs SET props = replace(props, '"loopback"', '"token:guest"')
+          WHERE uuid = $1`;
+        assertEquals(await db.write((tx) => tx.run(rename, String(ordered.uuid))), 1);
+        await one.post("/agent/v1/hosts/gz02/uncordon", {});
+        const failed = await one.job(String(ordered.uuid), "failure");
+        const { code, message } = errorOf(failed);
+        assertEquals([code, failed.onerror_results], ["not_taken", []]);
+        assertStringIncludes(String(message), 'runs no job that "token:guest" has ordered');
+      },
+      (name) => name === "gz02" ? ["--allow-caller", "loopback"] : [],
+    ),
+);
+
+postgresTest(
+  "lists that SIGHUP brings hold for orders at any agent, and for the next task of a job that runs",
+  () =>
+    withFolder(async (folder) => {
+      const config = `${folder}/gz02.toml`;
+      const list = (name: string) =>
+        Deno.writeTextFile(config, `[policy]\nallow_workflow = ["${name}"]\n`);
+      await list("held");
+      await withHosts(async ({ one, other }) => {
+        const [held, nightly] = [await made(one, HELD), await made(one, NIGHTLY)];
+        const order = (workflow: string) => one.post("/jobs", { workflow, server_uuid: "gz02" });
+        assertEquals((await order(nightly)).status, 403);
+        const waits = String((await order(held)).body.uuid);
+        await one.job(waits, "waiting");
+        await list("nightly");
+        other.signal("SIGHUP");
+        await until("the new list", async () => {
+          const { allow_workflow } = await hostAt(one, "gz02");
+          return JSON.stringify(allow_workflow) === '["nightly"]';
+        });
+        assertEquals((await order(held)).status, 403);
+        await one.job(String((await order(nightly)).body.uuid), "success");
+        assertEquals((await one.post(`/jobs/${waits}/resume`, {})).status, 200);
+        const { code, message } = errorOf(await one.job(waits, "failure"));
+        assertEquals(code, "not_taken");
+        assertStringIncludes(String(message), 'host gz02 runs no workflow "held"');
+      }, (name) => name === "gz02" ? ["--config", config] : []);
+    }),
+);
+
+postgresTest(
+  "a job that a task repeats stays under the policy of its host, whatever its workflow has become",
+  async () => {
+    const entry = `held@${await tasksDigest({ onerror: [], oncancel: [], ...HELD })}`;
+    await withHosts(async ({ one }) => {
+      const workflow = await made(one, HELD);
+      const { body } = await one.post("/jobs", { workflow, server_uuid: "gz02" });
+      const first = await one.job(String(body.uuid), "waiting");
+      await one.post(`/jobs/${first.uuid}/resume`, {});
+      const retried = await one.job(String(first.uuid), "retried");
+      const second = await one.job(String(retried.next_attempt), "waiting");
+      assertEquals([second.host, second.ordered_by], ["gz02", "loopback"]);
+      const changed = { ...HELD, chain: [...HELD.chain, ...NIGHTLY.chain] };
+      const put = await one.fetch(`/workflows/${workflow}`, {
+        method: "PUT",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(changed),
+      });
+      assertEquals([put.status, (await put.json()).name], [201, "held"]);
+      await one.post(`/jobs/${second.uuid}/resume`, {});
+      const last = await one.job(String(second.uuid), "retried");
+      assertEquals(last.next_attempt, undefined);
+      assertStringIncludes(String(last.next_attempt_refused), 'runs no workflow "held"');
+    }, (name) => name === "gz02" ? ["--allow-workflow", entry] : []);
+  },
 );

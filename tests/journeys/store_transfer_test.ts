@@ -229,6 +229,7 @@ postgresTest(
 
       const back = await move("--back");
       assertEquals(back.code, 0, back.stderr);
+      assertStringIncludes(back.stderr, "still registered there: `zonewright host forget`");
       assertEquals(await server.sql("SELECT count(*) FROM jobs", "fleet"), "0");
       const again = await start();
       assertEquals(await saidOf(again, jobs), said);

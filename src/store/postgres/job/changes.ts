@@ -39,14 +39,18 @@ import {
 } from "./moves.ts";
 import { insertResults, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { jobText } from "./texts.ts";
+import type { PlaceHosts } from "./queue.ts";
 import { giveTurns } from "./turns.ts";
 import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
+
+/** What is known of the job that replaces another, and which jobs the host runs. */
+type PlacedSuccessor = ReadySuccessor & Pick<PlaceHosts, "taken">;
 
 /** Records the end of a task and the next state of the job, unless the runner has lost the job. */
 export async function recordTask(
   tx: Transaction,
   record: TaskRecord & ByLife,
-  ready?: ReadySuccessor,
+  ready?: PlacedSuccessor,
 ): Promise<boolean> {
   const [recorded = false] = await recordTasks(tx, [record], ready);
   return recorded;
@@ -71,7 +75,7 @@ export const TASK_ENDS: WriteKind<TaskRecord & ByLife, boolean> = {
 async function recordTasks(
   tx: Transaction,
   records: readonly (TaskRecord & ByLife)[],
-  ready?: ReadySuccessor,
+  ready?: PlacedSuccessor,
 ): Promise<boolean[]> {
   const rows = await writeTasks(tx, records);
   const written = records.flatMap((record) => {
@@ -115,14 +119,14 @@ async function goesOnAs(
   tx: Transaction,
   { id, queue }: SharedRecordedRow,
   successor: NewJob,
-  { lock, paramsSha256, runner }: ReadySuccessor & { readonly runner: string },
+  { lock, paramsSha256, runner, taken }: PlacedSuccessor & { readonly runner: string },
 ): Promise<boolean> {
   // The workflow of a free job may have lost its placement: the host that ran the job gets the next one.
   const own = queue === ANY_HOST ? runner : queue;
   // A lock accepted in the meantime guarantees that no new job gets the target.
   const outcome = lock.kind === "locked"
     ? lock
-    : await insertJob(tx, { job: successor, hosts: { own, before: queue }, paramsSha256 });
+    : await insertJob(tx, { job: successor, hosts: { own, before: queue, taken }, paramsSha256 });
   switch (outcome.kind) {
     case "created":
       await nameNextAttempt(tx, id, outcome.job.uuid);

@@ -75,7 +75,7 @@ export function openJobCreation(
               : lockOn(locks, verdicts, record.job_uuid);
             return lock.kind === "unread"
               ? lock
-              : await recordTask(tx, record, { lock, paramsSha256 });
+              : await recordTask(tx, record, { lock, paramsSha256, taken: hosts.taken });
           }),
       );
     },
