@@ -173,18 +173,18 @@ export class Runner {
 
   async #claimUntilStopped(): Promise<void> {
     const { signal } = this.#stopping;
+    let [isFailing, waitMs] = [false, 0];
     while (!signal.aborted) {
-      let waitMs: number;
       const asked = this.#standstill.asking();
       if (this.#backlog && this.#options.store.jobs.creating() >= CREATING_MANY) {
         await pause(CREATING_MS, signal);
       }
       try {
         waitMs = Math.min(await this.#claim(), this.#renewMs);
+        isFailing = false;
       } catch (error) {
-        // An outage is repeated every second, and said once.
-        if (!this.#unsure) this.#options.log.error("jobs not claimed", { error });
-        this.#unsure = true;
+        if (!isFailing) this.#options.log.error("jobs not claimed", { error });
+        isFailing = this.#unsure = true;
         waitMs = CLAIM_RETRY_MS;
       }
       asked();

@@ -110,6 +110,40 @@ test(
   },
 );
 
+test("an outage is tried again and again, and is one line of the log", async (store, clock) => {
+  const lines: string[] = [];
+  let failures = 0;
+  let isAway = true;
+  const claim: JobStore["claim"] = (...call) => {
+    if (!isAway) return store.jobs.claim(...call);
+    failures += 1;
+    return Promise.reject(new Error("nobody answers"));
+  };
+  const away = { ...store, jobs: { ...store.jobs, claim } };
+  const { runner } = openClockedRunner(away, clock, RUNNER, 3, (line) => lines.push(line));
+  const said = () => lines.filter((line) => line.includes("jobs not claimed")).length;
+  try {
+    await runner.start();
+    for (const outage of [1, 2]) {
+      const before = failures;
+      await until("some attempts", () => {
+        runner.wake();
+        return failures >= before + 3;
+      });
+      assertEquals(said(), outage);
+      isAway = false;
+      await create(store, jobOf(outage));
+      await until("the job to be claimed", async () => {
+        runner.wake();
+        return (await present(store, uuidOf(outage))).execution === "running";
+      });
+      isAway = true;
+    }
+  } finally {
+    await runner.stop(0);
+  }
+});
+
 test(
   "target and requested params hold while successors run, whatever a task made of the params",
   async (store, _clock, open) => {
