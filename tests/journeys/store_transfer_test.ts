@@ -227,7 +227,8 @@ postgresTest(
       assert((await eventAfter(shared, "0")).kind !== "reset");
       await shared.stop();
 
-      const back = await move("--back");
+      const words = ["db", "move", "--back", "--state-dir", alone.stateDir, ...store];
+      const back = await runProgram(programOfRun(), words);
       assertEquals(back.code, 0, back.stderr);
       assertStringIncludes(back.stderr, "still registered there: `zonewright host forget`");
       assertEquals(await server.sql("SELECT count(*) FROM jobs", "fleet"), "0");
