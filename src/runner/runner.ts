@@ -22,7 +22,7 @@ const UNWRITTEN_MAX = 64;
  * once, so that a stream of new jobs slows the work down and does not stop it.
  */
 const CREATING_MANY = 8;
-const CREATING_MS = 25;
+const CREATING_MS = 50;
 /**
  * The part of a lease after which it is renewed: two more renewals may fail. At the same interval the runner,
  * even when idle, looks for expired leases of others.

