@@ -2,7 +2,7 @@
 // undo what the first does, so the store refuses it. This file decides which requests join the existing job,
 // and which are refused with its uuid.
 
-import { type ShapeOf, UUID, whole } from "../domain/description/answer.ts";
+import type { ShapeOf } from "../domain/description/answer.ts";
 import { type AgentError, invalidArgument } from "../domain/error.ts";
 import {
   type HostUuid,
@@ -13,8 +13,10 @@ import {
   type WorkflowUuid,
 } from "../domain/id.ts";
 import { type Idempotency, type JobFields, type NewJob, placeOf } from "../domain/job/job.ts";
+import { hostFields } from "../domain/job/wire.ts";
 import { canonicalJson, type JsonObject } from "../domain/json.ts";
 import type { MachineRequest } from "../domain/machine/machine.ts";
+import type { MACHINE_STARTED } from "../domain/machine/shown.ts";
 import {
   MACHINE_ACTIONS,
   type MachineAction,
@@ -68,8 +70,6 @@ interface MachineJobsContext {
   readonly now: Now;
   readonly newUuid: NewUuid;
 }
-
-export const MACHINE_STARTED = whole("The machine and its job.", { uuid: UUID, job_uuid: UUID });
 
 /** The result of a request for a job of a machine. */
 export interface MachineStart {
@@ -289,20 +289,22 @@ async function claimToStart(
 async function startOf(
   outcome: CreateJobOutcome,
   uuid: MachineUuid,
-  { store }: MachineJobsContext,
+  { store: { jobs } }: MachineJobsContext,
 ): Promise<MachineStart> {
+  const answer = async (machine: MachineUuid, job_uuid: JobUuid, replayed = false) => {
+    const host = (await jobs.summary(job_uuid))?.host ?? undefined;
+    return { started: { uuid: machine, job_uuid, ...hostFields(host) }, replayed };
+  };
   switch (outcome.kind) {
     case "created":
-      return { started: { uuid, job_uuid: outcome.job.uuid }, replayed: false };
+      return await answer(uuid, outcome.job.uuid);
     case "duplicate":
-      return { started: { uuid, job_uuid: outcome.job_uuid }, replayed: false };
+      return await answer(uuid, outcome.job_uuid);
     case "repeated": {
-      const job_uuid = outcome.job.uuid;
-      const job = await store.jobs.get(job_uuid);
-      if (job === undefined) throw jobNotFound(job_uuid);
+      const job = await jobs.get(outcome.job.uuid);
+      if (job === undefined) throw jobNotFound(outcome.job.uuid);
       // Every such job was made with the machine's uuid in its params.
-      const made = job.requested_params.uuid as MachineUuid;
-      return { started: { uuid: made, job_uuid }, replayed: true };
+      return await answer(job.requested_params.uuid as MachineUuid, job.uuid, true);
     }
     default:
       throw jobRefusal(outcome);

@@ -114,12 +114,14 @@ export type JobNotice =
   /** A job has ended, or waits. */
   | { readonly kind: "changed"; readonly job_uuid: JobUuid };
 
-/** The host of a uuid or a name among all; a uuid stands for one host, a name for those not forgotten. */
+/** The host of a uuid or a name among all; a uuid stands for one, a name for those not forgotten, if any. */
 export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost {
   const folded = name.toLowerCase();
   const exact = hosts.find(({ uuid }) => uuid === folded);
   if (exact !== undefined) return { kind: "found", host: exact };
-  const named = hosts.filter((host) => host.name === name && !host.forgotten);
+  const all = hosts.filter((host) => host.name === name);
+  const kept = all.filter(({ forgotten }) => !forgotten);
+  const named = kept.length > 0 ? kept : all;
   const [host] = named;
   if (host === undefined) return { kind: "not_found" };
   return named.length === 1

@@ -213,6 +213,9 @@ fleetTest("a job is said to wait for its host while that is away", async ({ one,
     const list = (await said(agent, ["job", "list"])).out();
     assertMatch(list, / queued +sample +waits for gz01, which is away /);
     assertMatch(list, / running +sample +first, on gz01, which is away /);
+    const { body } = await agent.call("POST", "/workflows", { name: "w", chain: [] });
+    const ordered = await said(agent, ["job", "run", (body as { uuid: string }).uuid, "--on", ONE]);
+    assertStringIncludes(ordered.err(), "the job waits for gz01, which is away\n");
     const [queued, running] = [uuidOf(2), uuidOf(1)];
     const show = (await said(agent, ["job", "get", queued])).out();
     assertMatch(show, /^host +gz01, which is away\nreason +waiting for gz01, which is away$/m);

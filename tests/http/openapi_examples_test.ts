@@ -92,7 +92,7 @@ const UPLOADS_OF_PARTS: Readonly<Record<string, readonly string[]>> = {
 const UNSEEN = new RegExp(
   "^(\\w+Event|FieldError|Media|ChecksumSource|Finding|IndexProgress|OsinfoRef|RefusedJob|Signature|UnfinishedUpload)\\b|" +
     "\\.(changes|problems)\\.items$|^IndexSync\\.retry_after_seconds$|" +
-    "^Job\\.(next_attempt|next_attempt_refused|oncancel|oncancel_results|ordered_by|runner_id|host_state|placement|stop_confirmed)$|" +
+    "^MachineStarted\\.host_state$|^Job\\.(next_attempt|next_attempt_refused|oncancel|oncancel_results|ordered_by|runner_id|host_state|placement|stop_confirmed)$|" +
     "^TaskResult\\.properties\\.error|^VncInfo\\.properties\\.vnc\\.password$|" +
     "^Workflow(Read)?\\.(oncancel|placement|secret_params)$",
 );

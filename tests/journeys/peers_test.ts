@@ -247,6 +247,10 @@ postgresTest(
         assertEquals(body.error_code, "host_away");
         return String(body.message).includes("it was last heard from at");
       });
+      const asked = { machine: MACHINE, media: { path: "installer.iso" }, server_uuid: host };
+      const { status, body: ordered } = await one.post("/agent/v1/machines", asked);
+      assertEquals([status, ordered.host_uuid, ordered.host_state], [202, host, "away"]);
+      assertEquals((await one.post(`/jobs/${ordered.job_uuid}/cancel`)).status, 200);
       assertEquals((await one.post(`${path}/console-tickets`)).status, 503);
       await until(
         "the row to age",

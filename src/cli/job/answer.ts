@@ -7,7 +7,7 @@ import { EXECUTION_WORDS, parseExecutionFilter } from "../../domain/job/wire.ts"
 import { maskedJson } from "../../domain/masking.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
-import { durationText } from "../output/printer.ts";
+import { durationText, type Printer } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { type Phase, PHASES } from "../../domain/job/state.ts";
@@ -34,6 +34,12 @@ export function absentHost(job: JsonObject): string | undefined {
   const state = textIn(job, "host_state");
   if (state === undefined || state === "connected") return undefined;
   return `${printable(textIn(job, "host") ?? "its host")}, which is ${state}`;
+}
+
+/** Says of a job that was just ordered that it waits for its host. */
+export function noteAbsent(printer: Pick<Printer, "note">, job: JsonObject): void {
+  const absent = absentHost(job);
+  if (absent !== undefined) printer.note(`the job waits for ${absent}`);
 }
 
 /** Whether a step has ended, well or badly. */

@@ -21,7 +21,14 @@ import {
   stays,
   viewFor,
 } from "../follow/follow.ts";
-import { changedDocument, elapsedSeconds, failedStep, type JobAnswer, readJob } from "./answer.ts";
+import {
+  changedDocument,
+  elapsedSeconds,
+  failedStep,
+  type JobAnswer,
+  noteAbsent,
+  readJob,
+} from "./answer.ts";
 import { PARAM_FLAG, readParams } from "./selection.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
@@ -132,6 +139,7 @@ const RESERVED = {
 /** Shows the job, and waits or follows if the flags say so. @returns the exit code of the command */
 export async function showNewJob(call: Invocation, job: JobAnswer): Promise<ExitCode> {
   const { printer } = call;
+  noteAbsent(printer, job.raw);
   if (!stays(call)) {
     if (printer.json) printer.document(await changedDocument(call.client, job));
     else printer.data(job.uuid);

@@ -13,7 +13,7 @@ import {
   stays,
   viewFor,
 } from "../follow/follow.ts";
-import { failedStep, type JobAnswer } from "../job/answer.ts";
+import { failedStep, type JobAnswer, noteAbsent } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
 import { nearest } from "../../domain/near_word.ts";
@@ -263,6 +263,7 @@ export const CREATE: Command = {
     if (isReplayed(sent.headers)) {
       printer.note(`machine ${uuid} was requested by the same call before`);
     }
+    noteAbsent(printer, started);
     if (!stays(call)) {
       if (printer.json) printer.document(started);
       else printer.pairs([["machine", uuid], ["job", job_uuid], consoleLine(uuid)]);

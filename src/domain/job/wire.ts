@@ -136,6 +136,28 @@ function extraFields({ params, props }: Job): [string, JsonValue][] {
 const TASKS = listOf(shapeRef("Task", TASK));
 const RESULTS = listOf(shapeRef("TaskResult", TASK_RESULT));
 
+/** What answers show of the host of a job. */
+export const HOST_OF_JOB = {
+  host: {
+    ...TEXT,
+    description: "Name of the host that runs the job, or has run it. Absent for a job that any " +
+      "host may run and none has taken.",
+  },
+  host_uuid: { ...UUID, description: "The uuid of that host." },
+  host_state: {
+    ...wordOf(HOST_STATES),
+    description: "Whether that host takes jobs: `away` if it was not heard within its lease, " +
+      "`cordoned` or `forgotten`. Absent for a connected one.",
+  },
+};
+
+/** The same of one host. */
+export function hostFields(host: JobHost | undefined) {
+  if (host === undefined) return {};
+  const { name, uuid, state } = host;
+  return { host: name, host_uuid: uuid, ...(state === "connected" ? {} : { host_state: state }) };
+}
+
 /** A job in an answer. @see document 2, Job */
 export const JOB = objectOf(
   "A job. Whatever its tasks set on the job object is added to these fields.",
@@ -192,18 +214,7 @@ export const JOB = objectOf(
     finished_at: INSTANT,
     elapsed: { ...SECONDS, description: "Seconds that its tasks have run so far." },
     runner_id: { ...UUID, description: "The runner that is running the job." },
-    host: {
-      ...TEXT,
-      description:
-        "Name of the host that runs the job, or has run it. Absent for a job that any host " +
-        "may run and none has taken.",
-    },
-    host_uuid: { ...UUID, description: "The uuid of that host." },
-    host_state: {
-      ...wordOf(HOST_STATES),
-      description: "Whether that host takes jobs: `away` if it was not heard within its lease, " +
-        "`cordoned` or `forgotten`. Absent for a connected one.",
-    },
+    ...HOST_OF_JOB,
     stop_confirmed: {
       ...always(false),
       description:
@@ -276,9 +287,7 @@ export function jobOnWire(
     ...given("started_at", job.started_at),
     ...given("finished_at", job.finished_at),
     ...given("runner_id", job.runner_id),
-    ...given("host", host?.name ?? null),
-    ...given("host_uuid", host?.uuid ?? null),
-    ...(host === undefined || host.state === "connected" ? {} : { host_state: host.state }),
+    ...hostFields(host),
     ...(isStopConfirmed(job, host) ? {} : { stop_confirmed: false }),
     elapsed: (job.phases_ms + elapsedMs(job, now)) / 1000,
   };

@@ -1,7 +1,7 @@
 // A machine as answers show it: what vmadm says of it, or the request of its job while there is no machine yet.
 // Other properties of machines, disks and nics stay out: a list is read often, and has to stay small.
 
-import { EXECUTION } from "../job/wire.ts";
+import { EXECUTION, HOST_OF_JOB } from "../job/wire.ts";
 import {
   ANY_OBJECT,
   FLAG,
@@ -10,6 +10,7 @@ import {
   NULLABLE_INSTANT,
   NULLABLE_TEXT,
   NULLABLE_UUID,
+  objectOf,
   orNull,
   type Shape,
   type ShapeOf,
@@ -25,6 +26,13 @@ import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 export const MACHINE_REPORT_MS = 60_000;
 
 const WHOLE_NUMBER: Shape<number | null> = { type: ["integer", "null"] };
+
+/** The answer to a request for a machine, or for an action on one. */
+export const MACHINE_STARTED = objectOf("The machine and its job.", ["uuid", "job_uuid"], {
+  uuid: UUID,
+  job_uuid: UUID,
+  ...HOST_OF_JOB,
+});
 
 /** A disk; null for what nobody has named. @see vmadm(8), disks */
 export const MACHINE_DISK = whole("A disk of a machine.", {

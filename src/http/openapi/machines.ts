@@ -3,7 +3,7 @@
 import { HOST_UUID } from "./hosts.ts";
 import { DRY_RUN } from "../../machines/provision_job.ts";
 import { MACHINE } from "../../domain/machine/shown.ts";
-import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
+import { MACHINE_STARTED } from "../../domain/machine/shown.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { LEFTOVER_DROPPED, LEFTOVER_QUERY_FIELDS } from "../routes/machines/leftovers.ts";

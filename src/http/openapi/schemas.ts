@@ -21,7 +21,7 @@ import { jsonAnswer, type OpenapiPart, parameterRef, queryParameters } from "./o
 import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
 import { DRY_RUN } from "../../machines/provision_job.ts";
 import { MACHINE, MACHINE_DISK, MACHINE_NIC } from "../../domain/machine/shown.ts";
-import { MACHINE_STARTED } from "../../machines/machine_jobs.ts";
+import { MACHINE_STARTED } from "../../domain/machine/shown.ts";
 import { CONSOLE, CONSOLE_TICKET } from "../routes/machines/console.ts";
 import { MACHINE_READ, VNC_ADDRESS, VNC_INFO } from "../routes/machines/machines.ts";
 

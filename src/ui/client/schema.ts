@@ -524,6 +524,9 @@ export interface Schemas {
   readonly MachineStarted: {
     readonly uuid: string;
     readonly job_uuid: string;
+    readonly host?: string;
+    readonly host_uuid?: string;
+    readonly host_state?: "connected" | "away" | "cordoned" | "forgotten";
   };
   readonly Media: {
     readonly path: unknown;
