@@ -186,6 +186,10 @@ fleetTest("host forget fails the jobs of a host that is away", async ({ one, oth
     assertEquals([code, out()], [0, "gz01 forgotten, 1 job failed\n"]);
     const json = document(await said(agent, ["host", "forget", "gz01", "--yes", "--json"]));
     assertEquals((json as { failed_jobs: number }).failed_jobs, 0);
+    // No other host has the name.
+    const found = await other.hosts.find("gz01");
+    assertEquals(found.kind === "found" && [found.host.uuid, found.host.state], [ONE, "forgotten"]);
+    assertEquals((await other.hosts.find("gz03")).kind, "not_found");
     assertEquals((await said(agent, ["host", "uncordon", "gz01"])).out(), "gz01 away\n");
   }, { store: other, hostUuid: OTHER });
 });

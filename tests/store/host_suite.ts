@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import type { HostFacts } from "../../src/domain/host.ts";
-import type { HostUuid, JobUuid } from "../../src/domain/id.ts";
+import type { JobUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { RunnerLife } from "../../src/store/job_store.ts";
 import type { RegisterOutcome } from "../../src/store/host_store.ts";
@@ -155,14 +155,6 @@ export function hostTests(test: Test): void {
         detail: "gz01",
       })),
     );
-  });
-  test("a forgotten host is still found by its name", async (store) => {
-    await register(store);
-    at(store, instantAfter(T0, LEASE + 1000));
-    await store.hosts.forget(RUNNER as string as HostUuid);
-    const found = await store.hosts.find("gz01");
-    assert(found.kind === "found");
-    assertEquals([found.host.uuid, found.host.state], [RUNNER as string, "forgotten"]);
   });
   test("a host that is not registered cannot be cordoned, admitted or forgotten", async (store) => {
     await register(store);
