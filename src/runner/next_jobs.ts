@@ -8,8 +8,8 @@ import type { JobUuid } from "../domain/id.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
-/** Jobs that are read along. */
-const AHEAD_MAX = 64;
+/** Jobs that are read along: twice as many as have begun since the last read, since each costs a part of a claim. */
+const AHEAD = { least: 8, times: 2, most: 64 } as const;
 /** Milliseconds for which they count as ready: hold() refuses those that are not any more. */
 const AHEAD_MS = 100;
 /** The same for what a read has said of all others: a notice of other jobs may be missing. */
@@ -44,6 +44,8 @@ export class NextJobs {
   readonly #options: NextJobsOptions;
   /** Ready jobs that have not begun. */
   #ahead: readonly KnownJob[] = [];
+  /** Jobs that have begun since the last read. */
+  #begun: number = AHEAD.most;
   #free = false;
   /** Monotonic milliseconds until which no other job is ready, as far as notices say. */
   #othersAtMs = Number.NEGATIVE_INFINITY;
@@ -73,6 +75,7 @@ export class NextJobs {
     const claimed = await this.#takeFree(found, limit);
     const ready = found.jobs.slice(0, limit - claimed.length);
     const uuids = new Set(ready.map(({ uuid }) => uuid));
+    this.#begun += ready.length;
     this.#ahead = this.#ahead.filter(({ job: { uuid } }) => !uuids.has(uuid));
     return { claimed, ready, due: this.#ahead.length > 0 ? { kind: "ready" } : found.due };
   }
@@ -81,7 +84,7 @@ export class NextJobs {
   made(job: Job): void {
     const atMs = this.#options.monotonicMs();
     // Behind others that may be ready it waits for its turn, and is read with them.
-    if (atMs >= this.#othersAtMs || this.#ahead.length >= AHEAD_MAX) return this.look();
+    if (atMs >= this.#othersAtMs || this.#ahead.length >= AHEAD.most) return this.look();
     this.#ahead = [...this.#ahead, { job, atMs, made: true }];
   }
 
@@ -129,8 +132,10 @@ export class NextJobs {
     this.#asking = true;
     this.#dueAtMs = Number.POSITIVE_INFINITY;
     try {
+      const along = Math.min(Math.max(this.#begun * AHEAD.times, AHEAD.least), AHEAD.most);
+      this.#begun = 0;
       // A claim that is written meanwhile is not seen by the read.
-      const found = await jobs.ready(life, shared ? limit + AHEAD_MAX : limit, new Set(passedOver));
+      const found = await jobs.ready(life, shared ? limit + along : limit, new Set(passedOver));
       this.#ahead = shared ? found.jobs.map((job) => ({ job, atMs: nowMs, made: false })) : [];
       this.#free = found.free === true;
       if (shared && looks === this.#looks) this.#know(found, nowMs);

@@ -5,8 +5,9 @@ import { assert, assertEquals } from "@std/assert";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
-import { claimJobs, holdJobs, readyJobs } from "../../src/store/postgres/job/claims.ts";
-import { TASK_ENDS } from "../../src/store/postgres/job/changes.ts";
+import { claimJobs, readyJobs } from "../../src/store/postgres/job/claims.ts";
+import { recordTasks } from "../../src/store/postgres/job/changes.ts";
+import { holdJobs } from "../../src/store/postgres/job/run_writes.ts";
 import { makeJobs, type Placing } from "../../src/store/postgres/job/making.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { queueFor } from "../../src/store/postgres/job/queue.ts";
@@ -105,7 +106,7 @@ fleetTest("no statement of the engine reads all jobs of a full database", async 
   const parts: Record<string, (tx: Transaction) => Promise<unknown>> = {
     ready: (tx) => readyJobs(tx, ONE, LIFE, 4, new Set([uuidOf<JobUuid>(1)])),
     hold: (tx) => holdJobs(tx, ONE, LIFE, ready.jobs),
-    end: (tx) => TASK_ENDS.run(tx, ready.jobs.map((job) => recordOf(job, { kind: "succeed" }))),
+    end: (tx) => recordTasks(tx, ready.jobs.map((job) => recordOf(job, { kind: "succeed" }))),
     make: (tx) => makeJobs(tx, [5, 6].map(placingOf)),
     claim: (tx) => claimJobs(tx, [ONE, "any"], LIFE, 4),
     rescue: (tx) => rescueJobs(tx, [ONE, "any"], ONE),

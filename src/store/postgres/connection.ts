@@ -8,10 +8,11 @@
 
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
+import type { Pace } from "../sqlite/group_commit.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { type Follower, Listening, noticesOf } from "./notices.ts";
-import { type GroupedWrite, groupsOf, nextBatch } from "./write_groups.ts";
+import { type GroupedWrite, groupsOf, WaitingWrites } from "./write_groups.ts";
 import {
   away,
   type BoundValue,
@@ -19,6 +20,7 @@ import {
   closed,
   isMeeting,
   named,
+  openedBy,
   openSession,
   overloaded,
   type ServerOptions,
@@ -69,7 +71,7 @@ export interface WriteKind<Item, Value> {
 }
 
 interface QueuedWrite extends GroupedWrite {
-  /** Runs this one, or with it others of its kind. @returns the value of each */
+  /** Runs this one, or all of its kind. @returns the value of each */
   readonly run: (tx: Transaction, writes: readonly QueuedWrite[]) => Promise<readonly unknown[]>;
   readonly item?: unknown;
   readonly quiet?: boolean;
@@ -85,6 +87,8 @@ interface QueuedWrite extends GroupedWrite {
   earlier?: unknown;
 }
 
+type NewWrite = Omit<QueuedWrite, "resolve" | "reject" | "deadlineMs" | "meetings">;
+
 /** All sessions of one agent. */
 export class SharedDatabase {
   readonly #options: ServerOptions;
@@ -97,7 +101,7 @@ export class SharedDatabase {
   readonly reach: ServerReach;
   #reading = 0;
   #writer: WorkingSession | undefined;
-  #pending: QueuedWrite[] = [];
+  readonly #pending = new WaitingWrites<QueuedWrite>();
   #rounds: Promise<void> | undefined;
   #open = true;
 
@@ -106,8 +110,7 @@ export class SharedDatabase {
     this.#listening = new Listening(
       options.deadlineMs,
       (deadlineMs, noticed) => {
-        const { noticesUrl, ...server } = this.#options;
-        const listening = { ...server, url: noticesUrl ?? server.url };
+        const listening = { ...options, url: options.noticesUrl ?? options.url };
         // Of what this agent has written it knows.
         const heard = (word: string, pid: number) => pid === this.#writer?.ownPid || noticed(word);
         return this.#opened(deadlineMs, (leftMs) => openSession(listening, leftMs, heard));
@@ -130,19 +133,21 @@ export class SharedDatabase {
       // It is given what it has returned itself: the type is T.
       run: async (tx, [write]) => [await run(tx, write?.earlier as T | undefined)],
       quiet,
-      bytes: 0,
+      bytes: () => 0,
     });
   }
 
-  /** The same for a write that shares the statements of others of its kind in the transaction. */
-  async writeTogether<Item, Value>(kind: WriteKind<Item, Value>, item: Item): Promise<Value> {
-    return await this.#queue<Value>({
-      // All of a kind have items of one type.
-      run: (tx, writes) => kind.run(tx, writes.map((one) => one.item as Item)),
-      kind,
-      item,
-      bytes: kind.bytesOf(item),
-    });
+  /** The same for one of a kind, all of which share statements. @param pace whether it may wait for more */
+  async writeTogether<Item, Value>(kind: WriteKind<Item, Value>, item: Item, pace?: Pace) {
+    // All of a kind have items of one type.
+    const run: QueuedWrite["run"] = (tx, all) => kind.run(tx, all.map((one) => one.item as Item));
+    const bytes = () => kind.bytesOf(item);
+    return await this.#queue<Value>({ run, kind, item, bytes, ...(pace && { pace }) });
+  }
+
+  /** Commits what waits for others. */
+  hurry(): void {
+    this.#pending.hurry();
   }
 
   /**
@@ -194,6 +199,7 @@ export class SharedDatabase {
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
+    this.hurry();
     this.#listening.close();
     await this.#rounds;
     await this.reach.ended();
@@ -221,9 +227,7 @@ export class SharedDatabase {
     this.#reading += 1;
   }
 
-  async #queue<T>(
-    write: Pick<QueuedWrite, "run" | "kind" | "item" | "bytes" | "quiet">,
-  ): Promise<T> {
+  async #queue<T>(write: NewWrite): Promise<T> {
     if (!this.#open) throw closed();
     this.reach.require();
     if (this.#pending.length >= PENDING_WRITES_MAX) {
@@ -232,7 +236,7 @@ export class SharedDatabase {
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
-    this.#pending.push({ ...write, meetings: 0, resolve, reject, deadlineMs });
+    this.#pending.add({ ...write, meetings: 0, resolve, reject, deadlineMs });
     this.#rounds ??= this.#runRounds();
     // The promise is settled with what `run` returned, and that is what it is given: the type is T.
     return await (promise as Promise<T>);
@@ -242,7 +246,7 @@ export class SharedDatabase {
     // Writes of the same turn of the event loop share a transaction.
     await Promise.resolve();
     while (this.#pending.length > 0) {
-      const batch = nextBatch(this.#pending);
+      const batch = await this.#pending.next();
       // One that fails takes the others with it: then each runs by itself.
       if (batch.length > 1 && await this.#commit(batch)) continue;
       for (const [at, write] of batch.entries()) {
@@ -276,7 +280,7 @@ export class SharedDatabase {
         if (isMeeting(error) && write.meetings < MEETINGS_MAX && !late) {
           write.meetings += 1;
           // Others go first: this one may wait for a lock again.
-          if (leads || this.#pending.length > 0) return void this.#pending.push(write);
+          if (leads || this.#pending.length > 0) return this.#pending.add(write);
           await new Promise((resolve) => setTimeout(resolve, MEETING_PAUSE_MS));
           continue;
         }
@@ -378,23 +382,17 @@ export class SharedDatabase {
     return session;
   }
 
-  /** Opens a session, trying again until the deadline: a server that starts refuses at first. */
   async #opened<Session>(
     deadlineMs: number,
     open: (leftMs: number) => Promise<Session>,
   ): Promise<Session> {
-    let why: unknown;
-    for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
-      try {
-        return await open(deadlineMs - performance.now());
-      } catch (error) {
-        // The last one may only say that no time was left.
-        why ??= error;
-        // One that has never let the agent in is not about to.
-        if (this.#database === undefined && wrongSetting(error) !== undefined) throw away(error);
-        if (!this.#open || performance.now() + pauseMs >= deadlineMs) throw this.#missed(why);
-      }
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    // One that has never let the agent in is not about to.
+    const isRefused = (error: unknown) =>
+      this.#database === undefined && wrongSetting(error) !== undefined;
+    try {
+      return await openedBy(deadlineMs, open, (error) => this.#open && !isRefused(error));
+    } catch (error) {
+      throw isRefused(error) ? away(error) : this.#missed(error);
     }
   }
 }

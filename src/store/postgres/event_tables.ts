@@ -102,12 +102,16 @@ export const EVENT_TABLES = `
     FOR EACH STATEMENT EXECUTE FUNCTION jobs_went();
 
   -- Every statement on jobs moves them through their states, but those that change only what keeps a job, that note a
-  -- failed attempt, that name the next attempt of one that has ended, or that give a turn.
+  -- failed attempt, that name the next attempt of one that has ended, or that give a turn. A job that is claimed and
+  -- ended by one change has begun too.
   CREATE FUNCTION jobs_moved() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase)
-      SELECT 'job', ${MOVED_AT}, became.id,
+      SELECT 'job',
+             CASE WHEN begins AND was.started_at IS NULL THEN became.started_at ELSE ${MOVED_AT} END,
+             became.id,
              CASE
+               WHEN begins THEN 'started'
                WHEN became.execution <> was.execution AND became.execution <> 'running'
                  THEN became.execution
                WHEN was.runner_id IS NULL THEN 'started'
@@ -115,15 +119,17 @@ export const EVENT_TABLES = `
                WHEN became.claimable_at IS NOT NULL THEN 'queued'
                ELSE 'undone'
              END,
-             became.execution, was.phase,
+             CASE WHEN begins THEN 'running' ELSE became.execution END, was.phase,
              (SELECT count(*) FROM task_results
                WHERE job_id = became.id AND task_results.phase = was.phase),
-             became.phase
-        FROM became JOIN was USING (id)
+             CASE WHEN begins THEN was.phase ELSE became.phase END
+        FROM became JOIN was USING (id) CROSS JOIN LATERAL unnest(
+               CASE WHEN became.lease > was.lease AND became.runner_id IS NULL
+                 THEN '{true, false}' ELSE '{false}' END::boolean[]) AS begins
        WHERE became.kept = was.kept AND became.failures <= was.failures
          AND (was.runner_id IS NOT NULL OR became.runner_id IS NOT NULL
            OR became.execution <> was.execution OR became.phase <> was.phase)
-       ORDER BY became.id;
+       ORDER BY became.id, begins DESC;
     INSERT INTO events (kind, at, job_id, state)
       SELECT 'machine', ${MOVED_AT}, became.id, became.execution
         FROM became JOIN was USING (id)

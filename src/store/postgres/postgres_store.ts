@@ -27,7 +27,7 @@ import {
 } from "./job/log.ts";
 import { openCallbacks } from "./job/callbacks.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
-import { claimedRow, claimJobs, claimsOf, readyJobs, selectNextDue } from "./job/claims.ts";
+import { claimedRow, claimJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { foldCounts, selectFinished, selectOldestReady, selectStats } from "./job/counts.ts";
 import { openJobCreation } from "./job/creation.ts";
 import { earlierJob } from "./job/making.ts";
@@ -35,6 +35,7 @@ import { beginLife, renewLease, rescueJobs } from "./job/leases.ts";
 import { failUnwritten } from "./job/lost.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
 import { prune, pruneInfo, pruneKeys } from "./job/retention.ts";
+import { openRunWrites } from "./job/run_writes.ts";
 import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
@@ -192,10 +193,11 @@ function noticeOfNew(job: Job | undefined, host: string): JobNotice {
 function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
   const { own: host, lives } = hosts;
   const inLife = <T extends Hold>(hold: T) => ({ ...hold, life: lives.get(hold.runner_id) });
-  const [queues, claims] = [[host, ANY_HOST], claimsOf(host)];
+  const queues = [host, ANY_HOST];
+  const { hold, end } = openRunWrites(db, host);
   const { noticed, follow } = openNotices(db, queues);
   return {
-    ...openJobCreation(db, hosts, lives, (job) => noticed(noticeOfNew(job, host))),
+    ...openJobCreation(db, hosts, lives, end, (job) => noticed(noticeOfNew(job, host))),
     earlier: (idempotency) => db.read((tx) => earlierJob(tx, idempotency)),
     get: (uuid) => db.read((tx) => selectJob(tx, uuid)),
     text: (uuid, showing) => db.read((tx) => jobText(tx, uuid, showing)),
@@ -218,10 +220,9 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
     },
     ready: (life, limit, passedOver) =>
       db.read((tx) => readyJobs(tx, host, life, limit, passedOver, takesFree(hosts))),
-    hold: (life, jobs) => db.writeTogether(claims, { life, jobs }),
+    hold,
     follow,
-    // Every write is committed with the next transaction.
-    hurry: () => {},
+    hurry: () => db.hurry(),
     begin: (...call) => beginIn(db, lives, ...call),
     renew: (life, held, leaseMs) => db.write((tx) => renewLease(tx, life, held, leaseMs), true),
     recordAttempt: (record) => db.write((tx) => recordAttempt(tx, inLife(record))),
@@ -276,7 +277,10 @@ function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
 function forwardEvents(local: EventStore, shared: EventStore): { stop(): Promise<void> } {
   let seq: number | undefined;
   let running: Promise<void> | undefined;
+  /** Whether there may be events that are not written. */
+  let behind = true;
   const forward = async () => {
+    behind = false;
     seq ??= (await local.bounds()).last;
     for (let more = true; more;) {
       const page = await local.after(seq, EVENTS_AT_ONCE, { kind: ["media", "index"] });
@@ -288,12 +292,14 @@ function forwardEvents(local: EventStore, shared: EventStore): { stop(): Promise
       more = page.more;
     }
   };
-  // What could not be written is tried again with the next look.
   const look = () => {
-    running ??= forward().catch(() => {}).finally(() => running = undefined);
+    behind = true;
+    if (running !== undefined) return;
+    running = forward().catch(() => void (behind = true)).finally(() => running = undefined);
   };
   look();
-  const ends = [local.follow(look), shared.follow(look)];
+  // What could not be written is tried again after the next commit.
+  const ends = [local.follow(look), shared.follow(() => behind && look())];
   return {
     async stop() {
       for (const end of ends) end();

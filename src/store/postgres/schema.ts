@@ -79,6 +79,8 @@ const JOB_TABLES = `
   CREATE INDEX jobs_ready_of_workflow ON jobs (queue, workflow_uuid, turn) WHERE turn IS NOT NULL;
   CREATE INDEX jobs_delayed ON jobs (queue, claimable_at, id)
     WHERE claimable_at IS NOT NULL AND turn IS NULL;
+  CREATE INDEX jobs_delayed_of_workflow ON jobs (queue, workflow_uuid, claimable_at)
+    WHERE claimable_at IS NOT NULL AND turn IS NULL;
   CREATE INDEX jobs_host ON jobs (host, id);
   CREATE INDEX jobs_owned ON jobs (runner_id) WHERE runner_id IS NOT NULL;
   CREATE INDEX jobs_execution ON jobs (execution, id);

@@ -121,6 +121,30 @@ export async function openSession(
   };
 }
 
+/**
+ * Opens a session, trying again until the deadline: a server that starts refuses at first.
+ * @param goesOn whether to try again after an error
+ * @throws {Error} as the first attempt, or the one after which it was not to try again
+ */
+export async function openedBy<Session>(
+  deadlineMs: number,
+  open: (leftMs: number) => Promise<Session>,
+  goesOn: (error: unknown) => boolean,
+): Promise<Session> {
+  let why: unknown;
+  for (let pauseMs = 50;; pauseMs = Math.min(pauseMs * 2, 1000)) {
+    try {
+      return await open(deadlineMs - performance.now());
+    } catch (error) {
+      // The last one may only say that no time was left.
+      why ??= error;
+      if (!goesOn(error)) throw error;
+      if (performance.now() + pauseMs >= deadlineMs) throw why;
+    }
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+  }
+}
+
 function statementsOn(
   client: pg.Client,
   socket: { cork(): void; uncork(): void },

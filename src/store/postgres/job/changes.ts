@@ -3,9 +3,11 @@
 
 import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
+import type { Instant } from "../../../domain/instant.ts";
 import { errorLine, type NewJob, secretNames } from "../../../domain/job/job.ts";
 import type { Resume } from "../../../domain/job/request.ts";
 import {
+  CREATED,
   decide,
   executionOf,
   heldIn,
@@ -23,7 +25,7 @@ import { valueWeight } from "../../../domain/json.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { NoHost } from "../../host_store.ts";
 import type { Showing } from "../../stored_text.ts";
-import type { Transaction, WriteKind } from "../connection.ts";
+import type { Transaction } from "../connection.ts";
 import { canceledWord } from "../notices.ts";
 import { type ByLife, type ColumnTypes, isLatest, tableOf, Values } from "../statements.ts";
 import { insertAttempt, insertInterrupted } from "./log.ts";
@@ -56,27 +58,24 @@ export async function recordTask(
   return recorded;
 }
 
-/** The ends of tasks that share their statements. None has a successor. */
-export const TASK_ENDS: WriteKind<TaskRecord & ByLife, boolean> = {
-  bytesOf: ({ params, props, entry }) =>
-    valueWeight(params) + valueWeight(props) + valueWeight(entry?.result),
-  run: async (tx, records) => {
-    if (new Set(records.map(({ job_uuid }) => job_uuid)).size === records.length) {
-      return await recordTasks(tx, records);
-    }
-    // A statement changes a row once.
-    const recorded: boolean[] = [];
-    for (const record of records) recorded.push(await recordTask(tx, record));
-    return recorded;
-  },
-};
+/** Approximate bytes that the end of a task adds to a statement. */
+export function bytesOfEnd({ params, props, entry }: TaskRecord): number {
+  return valueWeight(params) + valueWeight(props) + valueWeight(entry?.result);
+}
+
+/** The end of a task. */
+export interface EndedTask extends TaskRecord, ByLife {
+  /** When the job first began, if its claim is written with the end; see run_writes.ts. */
+  readonly began?: Instant | null;
+}
 
 /** @param records one of a job at most @param ready of the one that has a successor */
-async function recordTasks(
+export async function recordTasks(
   tx: Transaction,
-  records: readonly (TaskRecord & ByLife)[],
+  records: readonly EndedTask[],
   ready?: PlacedSuccessor,
 ): Promise<boolean[]> {
+  if (records.length === 0) return [];
   const rows = await writeTasks(tx, records);
   const written = records.flatMap((record) => {
     const row = rows.get(record.job_uuid);
@@ -107,7 +106,7 @@ async function recordTasks(
 }
 
 /** Where the end of a task takes its job. */
-function moveAfter({ phase, event }: TaskRecord): Move {
+export function moveAfter({ phase, event }: TaskRecord): Move {
   return moveOf(heldIn(phase), event);
 }
 
@@ -175,6 +174,7 @@ const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
   uuid: "text",
   runner: "text",
   life: "text",
+  began: "text",
   claim: "bigint",
   position: "bigint",
   was: "text",
@@ -193,7 +193,7 @@ const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
 };
 
 /** What the end of a task writes. */
-function endOf(record: TaskRecord & ByLife) {
+function endOf(record: EndedTask) {
   const at = heldIn(record.phase);
   const move = moveAfter(record);
   const elapsedMs = Math.round(record.elapsed_ms);
@@ -202,6 +202,7 @@ function endOf(record: TaskRecord & ByLife) {
     uuid: record.job_uuid,
     runner: record.runner_id,
     life: record.life ?? null,
+    began: record.began ?? null,
     claim: record.lease,
     position: record.position,
     was: executionOf(at.state),
@@ -227,7 +228,7 @@ function endOf(record: TaskRecord & ByLife) {
 /** @returns the rows of the jobs that their runner still had; one job has one record at most */
 async function writeTasks(
   tx: Transaction,
-  records: readonly (TaskRecord & ByLife)[],
+  records: readonly EndedTask[],
 ): Promise<ReadonlyMap<JobUuid, SharedRecordedRow>> {
   const values = new Values();
   const now = `${values.add(tx.now)}::text`;
@@ -235,6 +236,7 @@ async function writeTasks(
     `UPDATE jobs
         SET execution = new.execution, phase = new.phase,
             runner_id = CASE WHEN held THEN runner_id END,
+            lease = claim, started_at = coalesce(began, started_at), turn = NULL,
             claimable_at = CASE WHEN claimable THEN ${now} END, starts = new.starts,
             params = new.params, props = new.props,
             requested_params = coalesce(requested_params,
@@ -242,11 +244,14 @@ async function writeTasks(
             elapsed_ms = new.elapsed_ms, phases_ms = phases_ms + ended_ms,
             elapsed_at = CASE WHEN held THEN ${now} END, failures = 0, retry_at = NULL,
             error = coalesce(jobs.error, new.error),
-            finished_at = CASE WHEN ends THEN greatest(${now} COLLATE "C", started_at)
+            finished_at = CASE WHEN ends THEN greatest(${now} COLLATE "C", began, started_at)
                           ELSE finished_at END
        FROM ${tableOf(TASK_TYPES, records.map(endOf), values)}
-      WHERE jobs.uuid = new.uuid AND runner_id = runner AND lease = claim
-        AND jobs.execution = was AND jobs.phase = was_in
+      WHERE jobs.uuid = new.uuid AND jobs.phase = was_in
+        AND CASE WHEN began IS NULL
+          THEN runner_id = runner AND lease = claim AND jobs.execution = was
+          ELSE claimable_at IS NOT NULL AND lease = claim - 1
+            AND jobs.execution = '${executionOf(CREATED.state)}' END
         AND new.position = (SELECT count(*) FROM task_results
                              WHERE job_id = jobs.id AND task_results.phase = was_in)
         AND ${isLatest("new.life")}

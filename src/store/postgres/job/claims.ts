@@ -10,8 +10,7 @@ import { CLAIM_BYTES, dueFrom } from "../../rules.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
-import type { Transaction, WriteKind } from "../connection.ts";
-import { type ColumnTypes, tableOf, Values } from "../statements.ts";
+import type { Transaction } from "../connection.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 import { readyDelayedJobs } from "./turns.ts";
 import type { ReadyRow } from "../../columns.ts";
@@ -93,13 +92,15 @@ async function isClosed(tx: Transaction, { runner_id }: RunnerLife): Promise<boo
 }
 
 /** Whether a runner may claim. If so, its host is neither cordoned nor forgotten before the transaction ends. */
-async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
-  if (!await lifeLasts(tx, life)) return false;
-  const row = await tx.row<{ closed: boolean }>(
-    "SELECT cordoned OR forgotten AS closed FROM hosts WHERE uuid = $1 FOR SHARE",
-    life.runner_id,
-  );
-  return row?.closed !== true;
+export async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
+  const [lasts, host] = await Promise.all([
+    lifeLasts(tx, life),
+    tx.row<{ closed: boolean }>(
+      "SELECT cordoned OR forgotten AS closed FROM hosts WHERE uuid = $1 FOR SHARE",
+      life.runner_id,
+    ),
+  ]);
+  return lasts && host?.closed !== true;
 }
 
 /**
@@ -192,105 +193,6 @@ type ClaimedFields = Pick<
   | "started_at"
   | "elapsed_at"
 >;
-
-/** The jobs that one life of the runner has begun. */
-interface BegunJobs {
-  readonly life: RunnerLife;
-  readonly jobs: readonly Job[];
-}
-
-/** Claims that share their statements. The ends of the same jobs may be queued behind the first of them. */
-export function claimsOf(host: string): WriteKind<BegunJobs, readonly JobUuid[]> {
-  return {
-    first: true,
-    bytesOf: () => 0,
-    run: async (tx, begun) => {
-      const held = new Set<JobUuid>();
-      for (const { life, jobs } of byLife(begun)) {
-        for (const uuid of await holdJobs(tx, host, life, jobs)) held.add(uuid);
-      }
-      return begun.map(({ jobs }) => jobs.flatMap(({ uuid }) => held.has(uuid) ? uuid : []));
-    },
-  };
-}
-
-/** What was begun, in one part unless lives differ. */
-function byLife(begun: readonly BegunJobs[]): readonly BegunJobs[] {
-  const [first] = begun;
-  if (first === undefined) return [];
-  const { life } = first;
-  const isOne = begun.every((one) => one.life.incarnation === life.incarnation);
-  return isOne ? [{ life, jobs: begun.flatMap(({ jobs }) => jobs) }] : begun;
-}
-
-/** Claims the jobs that readyJobs() returned, except any that has changed since. @returns those it holds */
-export async function holdJobs(
-  tx: Transaction,
-  host: string,
-  life: RunnerLife,
-  jobs: readonly Job[],
-): Promise<JobUuid[]> {
-  const held = new Set<JobUuid>();
-  if (await mayClaim(tx, life)) {
-    for (const uuid of await updateHeld(tx, life, jobs)) held.add(uuid);
-  }
-  const others = jobs.filter(({ uuid }) => !held.has(uuid));
-  // Those that an earlier call, whose answer was lost, has claimed.
-  for (const uuid of await selectHeld(tx, life, others)) held.add(uuid);
-  await readyDelayedJobs(tx, [host]);
-  return jobs.flatMap(({ uuid }) => held.has(uuid) ? uuid : []);
-}
-
-const HELD_TYPES: ColumnTypes<
-  Pick<Job, "uuid" | "phase" | "lease" | "execution" | "starts" | "started_at" | "elapsed_at">
-> = {
-  uuid: "text",
-  phase: "text",
-  lease: "bigint",
-  execution: "text",
-  starts: "bigint",
-  started_at: "text",
-  elapsed_at: "text",
-};
-
-async function updateHeld(
-  tx: Transaction,
-  { runner_id }: RunnerLife,
-  jobs: readonly Job[],
-): Promise<JobUuid[]> {
-  const values = new Values();
-  const rows = await tx.rows<{ uuid: JobUuid }>(
-    `UPDATE jobs
-        SET execution = new.execution, runner_id = ${values.add(runner_id)}, lease = new.lease,
-            claimable_at = NULL, turn = NULL, starts = new.starts, started_at = new.started_at,
-            elapsed_at = new.elapsed_at
-       FROM ${tableOf(HELD_TYPES, jobs, values)}
-      WHERE jobs.uuid = new.uuid AND jobs.phase = new.phase AND jobs.lease = new.lease - 1
-        AND claimable_at IS NOT NULL
-     RETURNING jobs.uuid`,
-    ...values.all,
-  );
-  return rows.map(({ uuid }) => uuid);
-}
-
-async function selectHeld(
-  tx: Transaction,
-  { runner_id, incarnation }: RunnerLife,
-  jobs: readonly Job[],
-): Promise<JobUuid[]> {
-  if (jobs.length === 0) return [];
-  const rows = await tx.rows<{ uuid: JobUuid }>(
-    // A later life has the same id, and may have made the same claims.
-    `SELECT uuid FROM jobs JOIN unnest($1::text[], $2::bigint[]) AS new (uuid, lease)
-      USING (uuid, lease) WHERE runner_id = $3 AND NOT EXISTS (
-        SELECT 1 FROM runners WHERE runners.runner_id = $3 AND incarnation <> $4)`,
-    jobs.map(({ uuid }) => uuid),
-    jobs.map(({ lease }) => lease),
-    runner_id,
-    incarnation,
-  );
-  return rows.map(({ uuid }) => uuid);
-}
 
 /** Whether a job of these queues is ready for the runner, or when the first one will be. */
 export async function selectNextDue(

@@ -25,7 +25,8 @@ import type {
 import type { Showing, StoredText } from "../../stored_text.ts";
 import type { SharedDatabase, Transaction, WriteKind } from "../connection.ts";
 import { type RunnableWorkflow, workflowToRun } from "../workflows.ts";
-import { recordTask, TASK_ENDS } from "./changes.ts";
+import { recordTask } from "./changes.ts";
+import { countUnfinished } from "./counts.ts";
 import { nameNextAttempt, writtenBefore } from "./jobs.ts";
 import {
   earlierJob,
@@ -41,6 +42,7 @@ import {
 } from "./making.ts";
 import { lockState } from "./moves.ts";
 import type { PlaceHosts } from "./queue.ts";
+import type { RunWrites } from "./run_writes.ts";
 import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { Lives } from "../statements.ts";
 import type { JobCreation } from "../../columns.ts";
@@ -48,22 +50,24 @@ import type { JobCreation } from "../../columns.ts";
 /**
  * The methods of the store that create jobs.
  * @param hosts the uuid of this host, and what it takes
+ * @param end records the end of a task without a successor
  * @param handOver called with each job of an order that this host alone may run, and without one when it may have missed one
  */
 export function openJobCreation(
   db: SharedDatabase,
   hosts: Pick<PlaceHosts, "own" | "taken">,
   lives: Lives,
+  end: RunWrites["end"],
   handOver: (job: Job | undefined) => void,
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
   const { creating, created } = countedWrite(judged);
   return {
     creating,
-    recordTask: (named) => {
+    recordTask: (named, patient = false) => {
       const record = { ...named, life: lives.get(named.runner_id) };
       const { successor = null } = record;
-      if (successor === null) return db.writeTogether(TASK_ENDS, record);
+      if (successor === null) return end(record, patient ? "patient" : "prompt");
       return judged(
         successor,
         Number.MAX_SAFE_INTEGER,
@@ -135,9 +139,17 @@ const ORDERS: WriteKind<PreparedOrder, Made<OrderOutcome> | Unread> = {
     valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
   run: async (tx, orders) => {
     const keys = orders.flatMap(({ order: { idempotency } }) => idempotency?.key ?? []);
-    const used = await usedKeys(tx, keys);
     const outcomes = new Map<JobUuid, Made<OrderOutcome> | Unread>();
     const workflows: RunnableWorkflows = new Map();
+    // Sent together: most orders of a commit are of one workflow.
+    const [used, unfinished] = await Promise.all([
+      usedKeys(tx, keys),
+      countUnfinished(tx),
+      ...orders.slice(0, 1).map(({ order: { workflow_uuid: uuid }, rules: { workflowBytesMax } }) =>
+        workflowToRun(tx, uuid, workflowBytesMax).then((found) => workflows.set(uuid, found))
+      ),
+    ]);
+    let known: number | undefined = unfinished;
     let accepted: OrderPlacing[] = [];
     for (const { order: { workflow_uuid, ...order }, rules, ...prepared } of orders) {
       const earlier = await earlierOrder(tx, order, rules, used);
@@ -155,11 +167,12 @@ const ORDERS: WriteKind<PreparedOrder, Made<OrderOutcome> | Unread> = {
         accepted.push({ job: { ...order, workflow: found.workflow }, rules, ...prepared });
       }
       if (bytesOfAll(workflows) <= WORKFLOWS_BYTES) continue;
-      await placeOrders(tx, accepted, outcomes);
+      await placeOrders(tx, accepted, outcomes, known);
+      known = undefined;
       workflows.clear();
       accepted = [];
     }
-    await placeOrders(tx, accepted, outcomes);
+    await placeOrders(tx, accepted, outcomes, known);
     return orders.map(({ order: { uuid } }) => madeOf(outcomes, uuid));
   },
 };
@@ -207,13 +220,15 @@ async function unlessMade(
   return text === undefined ? refusal : { kind: "created", job: { uuid }, text };
 }
 
-/** Makes the jobs of orders. @param outcomes gets the outcome of each */
+/** Makes the jobs of orders. @param outcomes gets the outcome of each @param known as makeJobs() takes it */
 async function placeOrders(
   tx: Transaction,
   accepted: readonly OrderPlacing[],
   outcomes: Map<JobUuid, Made<OrderOutcome> | Unread>,
+  known: number | undefined,
 ): Promise<void> {
-  const made = await makeJobs(tx, accepted);
+  if (accepted.length === 0) return;
+  const made = await makeJobs(tx, accepted, known);
   const jobs: Job[] = [];
   for (const [uuid, outcome] of made) {
     if (!isUnread(outcome) && outcome.kind === "created") jobs.push(outcome.job);

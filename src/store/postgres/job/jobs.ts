@@ -128,20 +128,28 @@ function newRow(
   };
 }
 
+async function definitionsFor(
+  tx: Transaction,
+  workflows: ReadonlySet<Workflow>,
+): Promise<ReadonlyMap<Workflow, number>> {
+  const definitions = new Map<Workflow, number>();
+  for (const one of workflows) definitions.set(one, await definitionFor(tx, one));
+  return definitions;
+}
+
 /** @returns the rows of the jobs that nothing prevented */
 async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promise<SharedJobRow[]> {
   if (placed.length === 0) return [];
   const { now } = tx;
-  const definitions = new Map<Workflow, number>();
-  for (const { job: { workflow } } of placed) {
-    if (!definitions.has(workflow)) definitions.set(workflow, await definitionFor(tx, workflow));
-  }
   const dueAt = ({ job }: PlacedJob) => job.exec_after ?? instantAfter(now, job.delay_ms ?? 0);
   const ready = placed.filter((one) => dueAt(one) <= now);
-  const turns = await nextTurns(
-    tx,
-    ready.map(({ job, place: { queue } }) => ({ queue, workflow_uuid: job.workflow.uuid })),
-  );
+  const [definitions, turns] = await Promise.all([
+    definitionsFor(tx, new Set(placed.map(({ job }) => job.workflow))),
+    nextTurns(
+      tx,
+      ready.map(({ job, place: { queue } }) => ({ queue, workflow_uuid: job.workflow.uuid })),
+    ),
+  ]);
   const turnOf = new Map(ready.map((one, at) => [one, turns[at]]));
   const values = new Values();
   const rows = placed.map((one) =>

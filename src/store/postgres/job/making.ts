@@ -32,12 +32,17 @@ export interface Placing {
   readonly handedOver?: boolean;
 }
 
-/** Makes jobs that no earlier request with their key has made. @returns the outcome of each */
+/**
+ * Makes jobs that no earlier request with their key has made.
+ * @param known how many jobs are unfinished, where that is read already
+ * @returns the outcome of each
+ */
 export async function makeJobs(
   tx: Transaction,
   placings: readonly Placing[],
+  known?: number,
 ): Promise<Map<JobUuid, PlaceJobOutcome | Unread>> {
-  const outcomes = await placeJobs(tx, placings);
+  const outcomes = await placeJobs(tx, placings, known);
   const created: NewJob[] = [];
   for (const { job } of placings) {
     const outcome = outcomes.get(job.uuid);
@@ -49,13 +54,14 @@ export async function makeJobs(
   return outcomes;
 }
 
-/** Makes jobs that the limits and locks allow. @returns the outcome of each */
+/** Makes jobs that the limits and locks allow; as makeJobs(). */
 export async function placeJobs(
   tx: Transaction,
   placings: readonly Placing[],
+  known?: number,
 ): Promise<Map<JobUuid, PlaceJobOutcome | Unread>> {
   const outcomes = new Map<JobUuid, PlaceJobOutcome | Unread>();
-  const unfinished = await countUnfinished(tx);
+  const unfinished = known ?? await countUnfinished(tx);
   const areMany = placings.length > 1;
   const after = unfinished + placings.length;
   const mayCross = ({ job, ready }: Placing) =>

@@ -142,20 +142,17 @@ export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition
   });
 }
 
+/** The digests of workflows that the store keeps in memory. */
+const digests = new WeakMap<Workflow, string>();
+
 /**
  * The definition for a new job of a workflow: that of an earlier job, or a new one.
  * @throws {Changed} when another agent has just removed it
  */
 export async function definitionFor(tx: Transaction, workflow: Workflow): Promise<number> {
-  const { uuid, name, chain, onerror, oncancel = [] } = workflow;
-  const timeout = timeoutOf(workflow);
-  const texts = [chain, onerror, oncancel].map((tasks) => JSON.stringify(tasks)) as [
-    string,
-    string,
-    string,
-  ];
-  const whole = new TextEncoder().encode(JSON.stringify([name, ...texts, timeout]));
-  const sha256 = await sha256Hex(whole);
+  const { uuid, name } = workflow;
+  const sha256 = digests.get(workflow) ?? await digestOf(workflow);
+  digests.set(workflow, sha256);
   const found = await selectDefinition(tx, uuid, sha256);
   if (found !== undefined) return found;
   const row = await tx.row<{ id: number }>(
@@ -165,8 +162,8 @@ export async function definitionFor(tx: Transaction, workflow: Workflow): Promis
     uuid,
     name,
     sha256,
-    ...texts,
-    timeout,
+    ...textsOf(workflow),
+    timeoutOf(workflow),
   );
   // Another agent has just written it.
   const id = row?.id ?? await selectDefinition(tx, uuid, sha256);
@@ -174,6 +171,15 @@ export async function definitionFor(tx: Transaction, workflow: Workflow): Promis
     throw new Changed(`Cannot write a definition of ${uuid}: the database returned no row`);
   }
   return id;
+}
+
+function textsOf({ chain, onerror, oncancel = [] }: Workflow): [string, string, string] {
+  return [JSON.stringify(chain), JSON.stringify(onerror), JSON.stringify(oncancel)];
+}
+
+async function digestOf(workflow: Workflow): Promise<string> {
+  const whole = [workflow.name, ...textsOf(workflow), timeoutOf(workflow)];
+  return await sha256Hex(new TextEncoder().encode(JSON.stringify(whole)));
 }
 
 /** Locked, so that retention of another agent does not remove it before its new job is written. */
