@@ -55,7 +55,7 @@ export class Connection {
   readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
   /** The events of jobs that the present transaction has left. */
   readonly events = new GatheredEvents((sql, ...params) => this.run(sql, ...params));
-  /** The latest jobs that were made and not moved since: most of them begin at once. */
+  /** Jobs that were made and not moved since, of those that may begin: most of them do so soon. */
   readonly fresh = new Map<JobUuid, Job>();
   /** Readers of rows that are sent in parts. */
   readonly readers = new RowReaders();

@@ -21,8 +21,8 @@ import {
 } from "../../columns.ts";
 
 /** Jobs that are kept in memory until they are claimed, and how many characters of params each may have. */
-const FRESH_MAX = 256;
-const FRESH_CHARS_MAX = 1024;
+const FRESH_MAX = 1024;
+const FRESH_CHARS_MAX = 512;
 
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
@@ -78,11 +78,13 @@ export function insertJob(
   return { kind: "created", job: { ...queued, ...definitionAt(job.workflow) } };
 }
 
-/** Keeps a job in memory, unless its definition is too large to be cached. */
+/**
+ * Keeps a job in memory, unless its definition is too large to be cached. Those that are there already are older
+ * and begin before it.
+ */
 function keepFresh(db: Connection, job: Omit<Job, keyof JobDefinition>, definition: number): void {
   const kept = keptDefinition(db, definition);
-  if (kept === undefined) return;
-  if (db.fresh.size >= FRESH_MAX) db.fresh.clear();
+  if (kept === undefined || db.fresh.size >= FRESH_MAX) return;
   db.fresh.set(job.uuid, { ...job, ...kept });
 }
 
