@@ -10,7 +10,7 @@ import { holdJobs } from "../../src/store/postgres/job/run_writes.ts";
 import type { ClockedStore } from "../support/clocked_store.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, resultOf, T0, uuidOf, workflowOf } from "../support/job.ts";
-import { fleetTests, HOSTS } from "./postgres_fleet.ts";
+import { fleetTests, HOSTS, statementsOf } from "./postgres_fleet.ts";
 import { create, present, recordOf } from "./store_case.ts";
 
 const fleetTest = fleetTests();
@@ -127,6 +127,18 @@ fleetTest("where the server never takes the end, the claim stands without", asyn
     (await present(one, uuidOf<JobUuid>(number))).execution
   );
   assertEquals(await Promise.all(executions), ["failed", "succeeded"]);
+});
+
+fleetTest("claims and ends of a backlog take the statements of one", async ({ one }) => {
+  const [first, ...others] = await begun(one, [1, 2, 3, 4, 5, 6, 7, 8]) as [Job, ...Job[]];
+  const run = async (job: Job) => {
+    const held = one.jobs.hold(LIFE, [job]);
+    assert(await one.jobs.recordTask(endOf(job), true));
+    assertEquals(await held, [job.uuid]);
+  };
+  const ofOne = await statementsOf(() => run(first));
+  const ofMany = await statementsOf(() => Promise.all(others.map(run)));
+  assert(ofMany <= 2 * ofOne, `${ofMany} statements for 7 jobs, ${ofOne} for one`);
 });
 
 fleetTest("jobs that fall due get turns only where several workflows are due", async (fleet) => {

@@ -31,7 +31,7 @@ export const EVENT_TABLES = `
     -- The order in which they were written.
     draft BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     -- The order in which they are read: given after the commit, by number_events().
-    seq BIGINT UNIQUE,
+    seq BIGINT,
     kind ${TEXT} NOT NULL,
     at ${TEXT} NOT NULL,
     job_id BIGINT,
@@ -55,6 +55,8 @@ export const EVENT_TABLES = `
       ELSE false
     END)
   );
+  -- One without a number would be written into it twice.
+  CREATE UNIQUE INDEX events_seq ON events (seq) WHERE seq IS NOT NULL;
   CREATE INDEX events_unnumbered ON events (draft) WHERE seq IS NULL;
   CREATE INDEX events_job ON events (job_id, seq) WHERE job_id IS NOT NULL;
   CREATE INDEX events_removed ON events (body) WHERE kind = 'removed_job';
