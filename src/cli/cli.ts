@@ -13,7 +13,7 @@ import {
   parseArguments,
   usageError,
 } from "./command/arguments.ts";
-import { openClient, shellQuoted } from "./client/client.ts";
+import { CallPrinted, openClient, shellQuoted } from "./client/client.ts";
 import {
   type Command,
   EXIT,
@@ -318,6 +318,10 @@ async function runCommand(
     if (code === EXIT.ok) call.printer.end();
     return code;
   } catch (error) {
+    if (error instanceof CallPrinted) {
+      call.printer.end();
+      return EXIT.ok;
+    }
     const hint = error instanceof AgentError ? command.hint?.(error, call.args) : undefined;
     return reportFailure(terminal, error, { name, operands: call.args.operands, json, hint });
   } finally {

@@ -126,7 +126,6 @@ async function examineRunning(call: Invocation): Promise<ExitCode> {
   const { args, client, printer } = call;
   const path = "/agent/v1/doctor";
   const sent = await client.send({ method: "GET", path, deadlineMs: RUNNING_DEADLINE_MS });
-  if (sent.kind === "printed") return EXIT.ok;
   const answer = readObject(sent.body, "the findings");
   const checks = objectsIn(answer, "checks").map((raw) => ({
     name: textIn(raw, "name") ?? "",

@@ -44,7 +44,6 @@ const LIST: Command = {
   shared: "agent",
   async run({ client, printer }) {
     const sent = await client.send({ method: "GET", path: PATH });
-    if (sent.kind === "printed") return EXIT.ok;
     const hosts = readObjects(sent.body, "the hosts");
     if (printer.json) {
       printer.document(hosts);
@@ -87,7 +86,6 @@ const SHOW: Command = {
     const { args, client, printer } = call;
     const { uuid } = await namedHost(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `${PATH}/${uuid}` });
-    if (sent.kind === "printed") return EXIT.ok;
     const host = readObject(sent.body, "the host");
     if (printer.json) {
       printer.document(host);
@@ -131,7 +129,6 @@ function admission(
     async run(call) {
       const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
       const sent = await call.client.send(changeCall(uuid, verb));
-      if (sent.kind === "printed") return EXIT.ok;
       showChanged(call, readObject(sent.body, "the host"));
       return EXIT.ok;
     },
@@ -178,7 +175,6 @@ const DRAIN: Command = {
     const untilMs = call.terminal.nowMs() + (timeoutMsOf(call) ?? Number.POSITIVE_INFINITY);
     const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
     const sent = await call.client.send(changeCall(uuid, "cordon"));
-    if (sent.kind === "printed") return EXIT.ok;
     return await drained(call, readObject(sent.body, "the host"), untilMs);
   },
 };
@@ -298,7 +294,6 @@ const FORGET: Command = {
       }
     }
     const sent = await client.send({ method: "DELETE", path: `${PATH}/${host.uuid}` });
-    if (sent.kind === "printed") return EXIT.ok;
     const answer = readObject(sent.body, "what was given up");
     if (printer.json) {
       printer.document(answer);

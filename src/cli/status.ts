@@ -21,7 +21,6 @@ export const STATUS: Noun = {
     shared: "agent",
     async run(call) {
       const sent = await call.client.send({ method: "GET", path: PATH });
-      if (sent.kind === "printed") return EXIT.ok;
       const host = readObject(sent.body, PATH);
       if (call.printer.json) call.printer.document(host);
       else show(call, host);

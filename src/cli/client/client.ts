@@ -18,11 +18,14 @@ import {
 import { cannot } from "../command/arguments.ts";
 import { isTokenText } from "../../domain/token.ts";
 
-/** The outcome of a command's call. */
-export type Sent =
-  | { readonly kind: "answered"; readonly body: unknown; readonly headers: Headers }
-  /** With --curl nothing is called, and the command is done. */
-  | { readonly kind: "printed" };
+/** What the agent answered to the call that a command is for. */
+export interface Sent {
+  readonly body: unknown;
+  readonly headers: Headers;
+}
+
+/** Ends a command whose call was printed, by --curl, instead of made. */
+export class CallPrinted extends Error {}
 
 /** The agent as a command sees it: one call, one answer. */
 export interface Client {
@@ -37,7 +40,11 @@ export interface Client {
   exchange(call: ApiCall): Promise<ApiAnswer>;
   /** Makes a GET, even with --curl. @throws {AgentError} for every status but 2xx */
   get(path: string, signal?: AbortSignal): Promise<unknown>;
-  /** Makes the call that the command is for, or prints it. @throws {AgentError} for every status but 2xx */
+  /**
+   * Makes the call that the command is for, or prints it.
+   * @throws {AgentError} for every status but 2xx
+   * @throws {CallPrinted} with --curl
+   */
   send(call: ApiCall): Promise<Sent>;
   /** With --curl, prints a call that exchange() would make. @returns whether it did */
   prints(call: ApiCall): boolean;
@@ -96,7 +103,7 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
     if (answer.text !== "" && answer.body === undefined) {
       throw unreachableError(address, NOT_AN_AGENT);
     }
-    return { kind: "answered", body: answer.body, headers: answer.headers };
+    return { body: answer.body, headers: answer.headers };
   };
   const prints = (call: ApiCall) => {
     printCurl?.(curlLine(address, call, credentials));
@@ -108,11 +115,11 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
     connected: () => connection.get(),
     exchange,
     async get(path, signal) {
-      const sent = await send({ method: "GET", path, signal });
-      return sent.kind === "answered" ? sent.body : undefined;
+      return (await send({ method: "GET", path, signal })).body;
     },
     async send(call) {
-      return prints(call) ? { kind: "printed" } : await send(call);
+      if (prints(call)) throw new CallPrinted("The call was printed");
+      return await send(call);
     },
     prints,
     close: () => connection.close(),

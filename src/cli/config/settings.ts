@@ -76,7 +76,6 @@ export const SHOW: Command = {
 /** Prints the settings that the running agent has in force. */
 async function showRunning(call: Invocation): Promise<ExitCode> {
   const sent = await call.client.send({ method: "GET", path: "/agent/v1/config" });
-  if (sent.kind === "printed") return EXIT.ok;
   const answer = readObject(sent.body, "the settings");
   showLines(
     call,

@@ -113,7 +113,6 @@ async function findImages(call: Invocation, query: URLSearchParams): Promise<Exi
     query.set("limit", String(Math.min(limit - images.length, PAGE_MAX)));
     if (next !== undefined) query.set("after", next);
     const sent = await client.send({ method: "GET", path: `/agent/v1/images?${query}` });
-    if (sent.kind === "printed") return EXIT.ok;
     const page = readObject(sent.body, "the images");
     images.push(...objectsIn(page, "images"));
     count = Number(sent.headers.get("x-count"));
@@ -241,7 +240,6 @@ const LIST: Command = {
       return await findImages(call, query);
     }
     const sent = await read(client, wanted);
-    if (sent.kind === "printed") return EXIT.ok;
     const document = readObject(sent.body, "the index");
     if (printer.json) printer.document(document);
     else if (wanted.distro === undefined) distroTable(printer, document);
@@ -315,7 +313,6 @@ const SHOW: Command = {
       throw cannot(`show ${JSON.stringify(args.operands[0])}: expected DISTRO/RELEASE`);
     }
     const sent = await read(client, wanted);
-    if (sent.kind === "printed") return EXIT.ok;
     const document = readObject(sent.body, "the release");
     if (printer.json) printer.document(document);
     else {
@@ -358,7 +355,6 @@ const STATUS: Command = {
   shared: "agent",
   async run({ client, printer, terminal }) {
     const sent = await client.send({ method: "GET", path: "/agent/v1/index" });
-    if (sent.kind === "printed") return EXIT.ok;
     const index = readObject(sent.body, "the index");
     if (printer.json) printer.document(index);
     else printer.pairs(indexPairs(index, terminal.nowMs()));

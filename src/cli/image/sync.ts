@@ -77,7 +77,6 @@ export const SYNC: Command = {
       ...(wait ? { deadlineMs: timeoutMsOf(call) ?? SYNC_DEADLINE_MS } : {}),
     };
     const sent = wait && !args.has("curl") ? await watched(call, sync) : await client.send(sync);
-    if (sent.kind === "printed") return EXIT.ok;
     const answer = readObject(sent.body, "the sync");
     if (dryRun) return previewed(call, answer);
     if (wait) return synced(call, answer);

@@ -103,7 +103,6 @@ async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCod
       const left = limit === undefined ? BATCH_MAX : limit - report.changed.length;
       const meant = round === 0 ? filter : { ...filter, until };
       const answer = await client.send(batchCall(change, meant, Math.min(left, BATCH_MAX)));
-      if (answer.kind === "printed") break;
       const changed = takeAnswer(readObject(answer.body, "the answer"), change, report);
       // After a round without changes, the next would get the same refusals.
       if (!report.more || changed === 0 || report.changed.length === limit) break;
@@ -170,7 +169,6 @@ async function deedText(
     const query = queryOf({ ...filter, execution });
     query.set("limit", String(change.fits === undefined ? 1 : BATCH_MAX));
     const sent = await client.send({ method: "GET", path: `/jobs?${query}` });
-    if (sent.kind === "printed") return undefined;
     const total = Number(sent.headers.get("x-count"));
     const jobs = readObjects(sent.body, "the jobs");
     const unfit = change.fits === undefined ? 0 : jobs.filter((job) => !change.fits?.(job)).length;
@@ -273,7 +271,7 @@ async function retryJob(call: Invocation): Promise<ExitCode> {
   const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
   const path = `/agent/v1/jobs/${uuid}/retry`;
   const sent = await call.client.send({ method: "POST", path, body });
-  return sent.kind === "printed" ? EXIT.ok : await showNewJob(call, readJob(sent.body));
+  return await showNewJob(call, readJob(sent.body));
 }
 
 export const CANCEL: Command = {
@@ -353,7 +351,6 @@ export const RESUME: Command = {
 
 async function change(call: Invocation, path: string, body: JsonObject): Promise<ExitCode> {
   const sent = await call.client.send({ method: "POST", path, body });
-  if (sent.kind === "printed") return EXIT.ok;
   const job = readJob(sent.body);
   if (call.printer.json) call.printer.document(await changedDocument(call.client, job));
   else call.printer.data(`${job.uuid} ${job.execution}${unconfirmedText(job.raw)}`);

@@ -41,7 +41,6 @@ const INFO: Command = {
       const query = new URLSearchParams({ after: String(after), limit: String(ENTRIES_MAX) });
       const path = `/jobs/${uuid}/info${curl ? "" : `?${query}`}`;
       const sent = await client.send({ method: "GET", path });
-      if (sent.kind === "printed") return EXIT.ok;
       const entries = readObjects(sent.body, "the info")
         .map((entry) => maskedJson(entry, secrets) as JsonObject);
       if (printer.json) all.push(...entries);
@@ -69,7 +68,6 @@ const STATS: Command = {
   shared: "agent",
   async run({ client, printer }) {
     const sent = await client.send({ method: "GET", path: "/stats" });
-    if (sent.kind === "printed") return EXIT.ok;
     const stats = readObject(sent.body, "the stats");
     if (printer.json) {
       printer.document(stats);
@@ -108,7 +106,6 @@ const WAIT: Command = {
   async run(call) {
     const path = await jobPath(call);
     const sent = await call.client.send({ method: "GET", path });
-    if (sent.kind === "printed") return EXIT.ok;
     const { uuid } = readJob(sent.body);
     const followed = await follow(call, uuid, viewFor(call, uuid));
     if (followed.kind === "ended") {
@@ -136,8 +133,8 @@ const TAIL: Command = {
   streams: true,
   async run(call) {
     const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
-    const sent = await call.client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}/log` });
-    if (sent.kind === "printed") return EXIT.ok;
+    // Fails where there is no agent or no such job; what follows would wait for it.
+    await call.client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}/log` });
     const { printer } = call;
     // Here the lines of the job are the data.
     const view = printer.json
@@ -162,7 +159,6 @@ const GET: Command = {
     const { args, client, printer } = call;
     const { uuid } = await jobNamed(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/jobs/${uuid}` });
-    if (sent.kind === "printed") return EXIT.ok;
     if (args.has("full")) {
       printer.document(sent.body);
       return EXIT.ok;

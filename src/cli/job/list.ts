@@ -119,9 +119,7 @@ export const LIST: Command = {
       return readSummaries(call, query, limit);
     };
     if (args.has("watch") && !args.has("curl")) return await watchList(call, columns, read);
-    const found = await read();
-    if (found === undefined) return EXIT.ok;
-    const { jobs, more } = found;
+    const { jobs, more } = await read();
     if (printer.json) printer.document(jobs);
     else showTable(call, columns, jobs, terminal.nowMs());
     if (more === "shown") printer.note("older jobs are not shown; see --limit");
@@ -166,19 +164,18 @@ interface FoundJobs {
   readonly more: "none" | "shown" | "looked";
 }
 
-/** Reads pages until there are enough. @returns undefined with --curl */
+/** Reads pages until there are enough. */
 async function readSummaries(
   { args, client }: Invocation,
   query: URLSearchParams,
   limit: number,
-): Promise<FoundJobs | undefined> {
+): Promise<FoundJobs> {
   const search = args.text("search");
   if (search !== undefined) query.set("search", search);
   const jobs: JsonObject[] = [];
   for (let pages = 0; pages < PAGES_MAX; pages++) {
     query.set("limit", String(Math.min(limit - jobs.length, PAGE_MAX)));
     const sent = await client.send({ method: "GET", path: `/agent/v1/jobs?${query}` });
-    if (sent.kind === "printed") return undefined;
     const page = readObject(sent.body, "the jobs");
     jobs.push(...objectsIn(page, "jobs"));
     const next = textIn(page, "next");
@@ -212,12 +209,12 @@ const CLEAR_SCREEN = "\x1b[H\x1b[2J";
 async function watchList(
   call: Invocation,
   columns: readonly JobColumn[],
-  read: () => Promise<FoundJobs | undefined>,
+  read: () => Promise<FoundJobs>,
 ): Promise<ExitCode> {
   const { client, printer, terminal } = call;
   const show = changeView(call, columns);
   // If the agent is not there at first, do not wait for it.
-  show((await read())?.jobs ?? []);
+  show((await read()).jobs);
   const stop = new AbortController();
   const { signal } = stop;
   const takeBack = terminal.onInterrupt(() => stop.abort());
@@ -269,11 +266,11 @@ function changeView(
 
 /** @returns undefined while the agent is away; the reader of its events handles that */
 async function readOrAgain(
-  read: () => Promise<FoundJobs | undefined>,
+  read: () => Promise<FoundJobs>,
   changes: { again(): void },
 ): Promise<readonly JsonObject[] | undefined> {
   try {
-    return (await read())?.jobs;
+    return (await read()).jobs;
   } catch (error) {
     const passing = error instanceof AgentError &&
       (error.code === "unreachable" || error.code === "overloaded");

@@ -79,7 +79,6 @@ export const RUN: Command = {
     const workflow = await workflowToRun(call, args.operands[0] ?? "");
     const body = { ...fields, workflow };
     const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
-    if (sent.kind === "printed") return EXIT.ok;
     const job = readJob(sent.body);
     if (isReplayed(sent.headers)) {
       printer.note(`job ${job.uuid} was created by the same request before`);

@@ -102,7 +102,6 @@ export const WHY: Command = {
     const { client, printer } = call;
     const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}` });
-    if (sent.kind === "printed") return EXIT.ok;
     const why = whyOf(readObject(sent.body, "the job"));
     const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_READ}`;
     const lines = linesOf(why, objectsIn(readObject(await client.get(path), "the log"), "lines"));

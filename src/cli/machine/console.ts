@@ -58,7 +58,6 @@ export const CONSOLE: Command = {
     const path = `${await machinePath(call)}/console`;
     if (call.args.has("ticket")) return await printTicket(call, path);
     const sent = await call.client.send({ method: "GET", path });
-    if (sent.kind === "printed") return EXIT.ok;
     const console = readObject(sent.body, "the console");
     if (listen !== undefined) return await relay(call, path, listen);
     const { printer, terminal } = call;
@@ -87,7 +86,6 @@ async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.
     );
   }
   const sent = await client.send({ method: "POST", path: `${path}-tickets` });
-  if (sent.kind === "printed") return EXIT.ok;
   const made = readObject(sent.body, "the ticket");
   const ticket = encodeURIComponent(textIn(made, "ticket") ?? "");
   const url = `${webSocketUrl(call, path)}?ticket=${ticket}`;
@@ -335,7 +333,6 @@ export const VNC: Command = {
     const { args, client, printer } = call;
     const { uuid } = await machineNamed(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/agent/v1/machines/${uuid}/vnc` });
-    if (sent.kind === "printed") return EXIT.ok;
     const info = readObject(sent.body, "the console");
     const vnc = vncOf(info);
     if (vnc === undefined) {

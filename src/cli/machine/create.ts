@@ -254,7 +254,6 @@ export const CREATE: Command = {
     const isDry = call.args.has("dry-run");
     const request = isDry ? { ...body, dry_run: true } : body;
     const sent = await call.client.send({ method: "POST", path, body: request, headers });
-    if (sent.kind === "printed") return EXIT.ok;
     if (isDry) return showDryRun(call, readObject(sent.body, "the dry run"));
     const started = readObject(sent.body, "the machine");
     const uuid = textIn(started, "uuid") ?? "";

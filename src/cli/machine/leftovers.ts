@@ -50,7 +50,6 @@ export const LEFTOVERS: Command = {
     if (word !== undefined) return await drop(call, word);
     if (args.has(YES_FLAG.name)) throw cannot("use --yes alone: expected --drop MACHINE with it");
     const sent = await client.send({ method: "GET", path: leftoverPath(call) });
-    if (sent.kind === "printed") return EXIT.ok;
     const left = readObjects(sent.body, "what is left");
     if (printer.json) {
       printer.document(left);
@@ -92,7 +91,6 @@ async function drop(call: Invocation, word: string): Promise<ExitCode> {
     }
   }
   const sent = await client.send({ method: "DELETE", path: leftoverPath(call, uuid) });
-  if (sent.kind === "printed") return EXIT.ok;
   const answer = readObject(sent.body, "what was dropped");
   if (printer.json) printer.document(answer);
   else printer.note(textIn(answer, "note") ?? `dropped leftover ${uuid}`);

@@ -88,7 +88,6 @@ async function act(call: Invocation, action: Action): Promise<ExitCode> {
     }
   }
   const sent = await client.send(action.request(call, `/agent/v1/machines/${uuid}`));
-  if (sent.kind === "printed") return EXIT.ok;
   const started = readObject(sent.body, "the job");
   const job_uuid = textIn(started, "job_uuid") ?? "";
   if (!stays(call)) {
@@ -251,7 +250,6 @@ const LIST: Command = {
     );
     const path = `/agent/v1/machines${query.size === 0 ? "" : `?${query}`}`;
     const sent = await client.send({ method: "GET", path });
-    if (sent.kind === "printed") return EXIT.ok;
     const machines = readObjects(sent.body, "the machines");
     const state = args.text("state");
     if (machines.length === 0 && state !== undefined) printer.note(await noneIn(state, client));
@@ -343,7 +341,6 @@ const GET: Command = {
   async run(call) {
     const { client, printer } = call;
     const sent = await client.send({ method: "GET", path: await machinePath(call) });
-    if (sent.kind === "printed") return EXIT.ok;
     const machine = readObject(sent.body, "the machine");
     if (printer.json) {
       printer.document(machine);

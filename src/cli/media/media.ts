@@ -123,7 +123,7 @@ const VERIFY: Command = {
       return await started(call, `${await fullPath(call.client, digest)}/verify`);
     }
     const sent = await call.client.send({ method: "GET", path: "/agent/v1/media" });
-    return sent.kind === "printed" ? EXIT.ok : await verifyAll(call, sent.body);
+    return await verifyAll(call, sent.body);
   },
 };
 
@@ -159,7 +159,6 @@ const LIST: Command = {
 
 async function list({ client, printer }: Invocation): Promise<ExitCode> {
   const sent = await client.send({ method: "GET", path: "/agent/v1/media/library" });
-  if (sent.kind === "printed") return EXIT.ok;
   const library = readObject(sent.body, "the library");
   if (printer.json) {
     printer.document(library);
@@ -240,7 +239,6 @@ async function removeMedium(
   if (client.prints({ method: "DELETE", path })) return undefined;
   const medium = named ? undefined : readObject(await client.get(path), "the medium");
   const sent = await client.send({ method: "DELETE", path });
-  if (sent.kind === "printed") return undefined;
   return medium ?? readObject(sent.body, "what is gone");
 }
 
@@ -292,15 +290,12 @@ interface Begun {
   readonly code: ExitCode;
   readonly answer: JsonObject;
   readonly job?: JobAnswer;
-  /** Only the call was printed. */
-  readonly printed?: true;
 }
 
 async function begin(call: Invocation, path: string, body?: JsonValue): Promise<Begun> {
   checkTimeout(call);
   const sentBody = body === undefined ? {} : { body };
   const sent = await call.client.send({ method: "POST", path, ...sentBody });
-  if (sent.kind === "printed") return { code: EXIT.ok, answer: {}, printed: true };
   const answer = readObject(sent.body, "the job");
   if (!stays(call)) return { code: EXIT.ok, answer };
   const job_uuid = textIn(answer, "job_uuid") ?? "";
@@ -311,9 +306,8 @@ async function begin(call: Invocation, path: string, body?: JsonValue): Promise<
 
 /** Starts a job about a medium, and waits or follows as the flags say. */
 async function started(call: Invocation, path: string, body?: JsonValue): Promise<ExitCode> {
-  const { code, answer, job, printed } = await begin(call, path, body);
+  const { code, answer, job } = await begin(call, path, body);
   const { printer } = call;
-  if (printed) return code;
   if (job !== undefined) await showMedium(call, job);
   else if (printer.json) printer.document(answer);
   else if (!stays(call)) {

@@ -37,7 +37,6 @@ const LIST: Command = {
   async run({ args, client, printer }) {
     const path = `/workflows${args.has("all") ? "?builtin=true" : ""}`;
     const sent = await client.send({ method: "GET", path });
-    if (sent.kind === "printed") return EXIT.ok;
     const workflows = readObjects(sent.body, "the workflows");
     if (printer.json) printer.document(workflows);
     else {
@@ -85,7 +84,6 @@ const GET: Command = {
     const { args, client, printer } = call;
     const uuid = await workflowUuid(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/workflows/${uuid}` });
-    if (sent.kind === "printed") return EXIT.ok;
     const workflow = readObject(sent.body, "the workflow");
     if (printer.json) {
       printer.document(workflow);
@@ -145,8 +143,7 @@ const DELETE: Command = {
     const workflow = await workflowNamed(call, args.operands[0] ?? "");
     const { uuid } = workflow;
     if (!await isMeant(call, "workflow", "delete", workflow)) return EXIT.failure;
-    const sent = await client.send({ method: "DELETE", path: `/workflows/${uuid}` });
-    if (sent.kind === "printed") return EXIT.ok;
+    await client.send({ method: "DELETE", path: `/workflows/${uuid}` });
     if (printer.json) printer.document({ uuid, deleted: true });
     else printer.note(`deleted workflow ${uuid}`);
     return EXIT.ok;

@@ -38,7 +38,6 @@ export const CREATE: Command = {
   async run(call) {
     const body = await fileOf(call);
     const sent = await call.client.send({ method: "POST", path: "/workflows", body });
-    if (sent.kind === "printed") return EXIT.ok;
     const code = written(call, sent.body);
     call.printer.next(`job run ${textIn(body, "name") ?? ""} --follow`, "run it");
     return code;
@@ -70,7 +69,6 @@ export const APPLY: Command = {
         ? { method: "POST", path: "/workflows", body }
         : { method: "PUT", path: `/workflows/${uuid}`, body },
     );
-    if (sent.kind === "printed") return EXIT.ok;
     const workflow = readObject(sent.body, "the workflow");
     const applied = uuid === undefined ? "created" : "replaced";
     if (printer.json) printer.document({ applied, workflow });
@@ -99,7 +97,7 @@ export const UPDATE: Command = {
     const body = await fileOf(call);
     const uuid = await workflowUuid(call, call.args.operands[0] ?? "");
     const sent = await call.client.send({ method: "PUT", path: `/workflows/${uuid}`, body });
-    return sent.kind === "printed" ? EXIT.ok : written(call, sent.body);
+    return written(call, sent.body);
   },
 };
 
