@@ -1,6 +1,7 @@
 // Starts guests through small programs that restrict a process, where the host has them: util-linux
 // and coreutils on Linux, ppriv on illumos. Each has one fixed path; missing ones are logged.
 
+import { absent } from "../runtime/regular_file.ts";
 import { AgentError } from "../domain/error.ts";
 import type { Keeper } from "./keeper.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
@@ -359,10 +360,5 @@ async function mayUnshare(path: string): Promise<boolean> {
 }
 
 async function isFile(path: string): Promise<boolean> {
-  try {
-    return (await Deno.stat(path)).isFile;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  return (await Deno.stat(path).catch(absent))?.isFile === true;
 }

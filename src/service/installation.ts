@@ -3,6 +3,7 @@
 // overwritten or removed, and a service definition from elsewhere is left alone.
 
 import { dirname, join, relative } from "@std/path";
+import { fileInfo } from "../runtime/regular_file.ts";
 import { commentedSettings } from "../config/toml.ts";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 import {
@@ -357,13 +358,7 @@ export async function removeFile(path: string): Promise<boolean> {
  * @throws {Error} when the system refuses to look
  */
 export async function exists(path: string): Promise<boolean> {
-  try {
-    await Deno.lstat(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+  return await fileInfo(path) !== undefined;
 }
 
 /**

@@ -3,6 +3,7 @@
 // and delays of the host; every call reads it, and a test edits it.
 
 import { isAbsolute, join, resolve } from "@std/path";
+import { absent } from "../runtime/regular_file.ts";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { closing } from "../runtime/waiting.ts";
@@ -153,13 +154,8 @@ export async function locked<T>(dir: string, run: () => Promise<T>): Promise<T> 
  * @throws {AgentError} `internal` when the file holds no object
  */
 export async function readJson(file: string): Promise<JsonObject | null> {
-  let text: string;
-  try {
-    text = await Deno.readTextFile(file);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return null;
-    throw error;
-  }
+  const text = await Deno.readTextFile(file).catch(absent);
+  if (text === undefined) return null;
   const value: unknown = JSON.parse(text);
   if (!isJsonObject(value)) {
     throw new AgentError("internal", `Cannot read ${file}: expected a JSON object`);

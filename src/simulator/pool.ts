@@ -4,6 +4,7 @@
 // the agent writes them.
 
 import { join } from "@std/path";
+import { absent } from "../runtime/regular_file.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { refusal } from "./outcome.ts";
 import { locked, readJson, type State, writeJson } from "./host_folder.ts";
@@ -64,9 +65,7 @@ export async function destroyDatasets(state: State, names: readonly string[]): P
     await writeJson(datasetsFile(state), { datasets });
   });
   for (const name of names) {
-    await Deno.remove(volumeFile(state, name)).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    await Deno.remove(volumeFile(state, name)).catch(absent);
   }
 }
 

@@ -1,6 +1,7 @@
 // A simulated SmartOS host, as a program with its state in a folder: the calls of docs/simulator.md. It was written
 // from what is published about vmadm, without a SmartOS host.
 
+import { absent } from "../runtime/regular_file.ts";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { canonicalSubcommand } from "./call.ts";
 import { chooseEngine } from "./engine/engine.ts";
@@ -296,9 +297,7 @@ async function destroy(state: State, name: string): Promise<ToolOutcome> {
 async function removeZoneFolder(state: State, { kind, name }: Dataset): Promise<void> {
   if (kind !== "filesystem") return;
   const uuid = name.slice(state.host.pool.name.length + 1);
-  await Deno.remove(zonepath(state, uuid), { recursive: true }).catch((error) => {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  });
+  await Deno.remove(zonepath(state, uuid), { recursive: true }).catch(absent);
 }
 
 // nictagadm list: the NIC tags of the host. Each is on a link of its own, whose address follows from its

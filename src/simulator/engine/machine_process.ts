@@ -9,6 +9,7 @@
 //   SIGKILL  halt
 
 import { join } from "@std/path";
+import { absent } from "../../runtime/regular_file.ts";
 import { messageOf } from "../../domain/error.ts";
 import { faultMs, spend, strikes } from "../fault.ts";
 import { exists, sleep, type State, writeJson } from "../host_folder.ts";
@@ -53,16 +54,17 @@ export async function runMachine(state: State, uuid: string, bootId: string): Pr
     await writeLog(state, machine, messageOf(error));
     return 1;
   });
-  await ifThere(changeMachine(state, uuid, (it) => {
+  // A host folder may disappear while a machine ends: nothing is left to change.
+  await changeMachine(state, uuid, (it) => {
     // The call that halts a machine by force marks it itself.
     if (it.boot?.id === bootId && it.state !== "stopped") halted(it, status);
-  }));
+  }).catch(absent);
   return status;
 }
 
 /** kvm empties its log at each start; bhyve appends to it. */
 async function beginLog(state: State, machine: Machine): Promise<void> {
-  if (machine.brand === "kvm") await ifThere(Deno.writeTextFile(logFile(state, machine), ""));
+  if (machine.brand === "kvm") await Deno.writeTextFile(logFile(state, machine), "").catch(absent);
   else await Deno.mkdir(join(zonepath(state, machine.uuid), "logs"), { recursive: true });
   await writeLog(state, machine, "the simulated hypervisor begins");
 }
@@ -76,16 +78,7 @@ function logFile(state: State, { uuid, brand }: Machine): string {
 async function writeLog(state: State, machine: Machine, text: string): Promise<void> {
   const record = { log: `${text}\n`, stream: "stderr", time: new Date().toISOString() };
   const line = machine.brand === "kvm" ? text : JSON.stringify(record);
-  await ifThere(Deno.writeTextFile(logFile(state, machine), `${line}\n`, { append: true }));
-}
-
-/** Ignores a host folder that disappears while a machine ends: nothing is left to change. */
-async function ifThere(work: Promise<unknown>): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
+  await Deno.writeTextFile(logFile(state, machine), `${line}\n`, { append: true }).catch(absent);
 }
 
 /** Opened at the start of a machine, closed at its end. */

@@ -2,6 +2,7 @@
 // something to mirror and to boot without internet access. It answers like the real upstream's host: static
 // files with entity tags, and an HTML page for anything missing.
 
+import { absent } from "../../runtime/regular_file.ts";
 import { writeAll } from "../console/byte_reader.ts";
 import { basename, dirname, join } from "@std/path";
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
@@ -284,7 +285,7 @@ async function openKeptFile(
   sha256: string,
   signal?: AbortSignal,
 ): Promise<KeptFile> {
-  const found = await openIfThere(path);
+  const found = await Deno.open(path).catch(absent);
   try {
     if (found !== undefined && await hasContent(found, content.size, sha256, signal)) {
       return { file: found, made: false };
@@ -295,15 +296,6 @@ async function openKeptFile(
   }
   found?.close();
   return { file: await makeFile(path, content, signal), made: true };
-}
-
-async function openIfThere(path: string): Promise<Deno.FsFile | undefined> {
-  try {
-    return await Deno.open(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
 }
 
 async function hasContent(

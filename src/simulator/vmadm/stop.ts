@@ -3,6 +3,7 @@
 // call, and is lost if this call is killed.
 
 import { join } from "@std/path";
+import { absent } from "../../runtime/regular_file.ts";
 import { LOOK_MS, startMachine } from "./boot.ts";
 import { spend, strikes } from "../fault.ts";
 import {
@@ -160,9 +161,5 @@ export async function remove(state: State, uuid: string): Promise<ToolOutcome> {
 }
 
 async function removeIfThere(path: string): Promise<void> {
-  try {
-    await Deno.remove(path, { recursive: true });
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-  }
+  await Deno.remove(path, { recursive: true }).catch(absent);
 }
