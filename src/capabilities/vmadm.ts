@@ -286,7 +286,7 @@ export function openOwnMachines(
           begun.delete(create);
           if (claimed) await insist(() => machineClaims.release(uuid, job_uuid));
         };
-        // A create that its caller gave up continues: its end is not awaited here.
+        // A canceled create continues: its end is not awaited here.
         if (signal.aborted) vmadm.settled(uuid).then(madeNothing).catch(() => {});
         else await madeNothing();
         throw error;

@@ -8,7 +8,7 @@ import type { CommandResult } from "./program.ts";
 import { describeResult } from "./program_output.ts";
 import type { Transport } from "./transport.ts";
 
-/** Milliseconds per query, unless the caller gives up sooner. */
+/** Milliseconds per query, unless canceled sooner. */
 const ASK_MS_MAX = 30_000;
 /** The pool of all machines; no payload may choose another. */
 export const POOL = "zones";

@@ -55,7 +55,7 @@ export interface Turns {
   /**
    * Runs a function when it is its turn.
    * @param action such as `Cannot open a session`
-   * @throws {AgentError} `aborted` when the caller gives up before its turn
+   * @throws {AgentError} `aborted` when it is canceled before its turn
    */
   take<T>(action: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T>;
 }
@@ -101,7 +101,7 @@ export function openTurns(max: number): Turns {
 export interface Locks {
   /**
    * Runs a function while holding the lock of this name, after all earlier callers.
-   * @throws {AgentError} `aborted` when the caller gives up before its turn
+   * @throws {AgentError} `aborted` when it is canceled before its turn
    */
   hold<T>(name: string, signal: AbortSignal | undefined, run: () => Promise<T>): Promise<T>;
 }
@@ -113,7 +113,7 @@ export function openLocks(): Locks {
     async hold(name, signal, run) {
       const before = tails.get(name) ?? Promise.resolve();
       const { promise: done, resolve: release } = Promise.withResolvers<void>();
-      // The next caller waits for both, so that it does not overtake a call whose caller gave up.
+      // The next caller waits for both, so that it does not overtake a canceled call.
       const tail = before.then(() => done);
       tails.set(name, tail);
       try {

@@ -13,7 +13,7 @@ interface Share<P> {
 export interface SharedWork<T, P> {
   readonly size: number;
   has(key: string): boolean;
-  /** Joins the work of this key, or starts it. Rejects with `aborted` when the caller gives up. */
+  /** Joins the work of this key, or starts it. Rejects with `aborted` when it is canceled. */
   join(
     key: string,
     share: Share<P>,

@@ -197,7 +197,7 @@ function channelOf(
 //
 // Closing a session kills nothing on the remote host, and ssh's exit code 255 may be the program's. So a
 // small script starts the program there. Its input is first the program's, then stays open. If it closes
-// before the program has ended, because the caller gave up, ssh was killed or the connection broke, the
+// before the program has ended, because the call was canceled, ssh was killed or the connection broke, the
 // script kills its process group, itself included. In case it never sees that, it also enforces the deadline.
 // The script marks on both streams where the program's output begins, and reports its exit code at the end;
 // any other end of the session is an error of ssh.

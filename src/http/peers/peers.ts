@@ -63,7 +63,7 @@ export interface Peers {
   sign(host: ListedHost, call: OutgoingCall): Promise<SignedCall>;
   /**
    * Forwards a request to another host. An error that it answers names it.
-   * @throws {AgentError} as sign(); `aborted` when the caller gives up
+   * @throws {AgentError} as sign(); `aborted` when it is canceled
    */
   forward(host: ListedHost, request: ForwardedRequest): Promise<Response>;
 }

@@ -223,7 +223,7 @@ interface DecompressRequest {
 
 /**
  * Decompresses one file into another, which is on the disk when this returns. A decoder does the
- * work; it is killed when the caller gives up.
+ * work; it is killed when it is canceled.
  * @throws {AgentError} `upstream` for a damaged file, or one that makes no progress; `too_large`,
  *   `storage_full` or `aborted`
  */

@@ -82,7 +82,7 @@ interface SyncDistroOptions {
   readonly signal?: AbortSignal;
 }
 
-/** @throws {AgentError} `aborted` when the caller gave up; every other failure is an outcome */
+/** @throws {AgentError} `aborted` when it was canceled; every other failure is an outcome */
 async function syncDistro(
   summary: DistroSummary,
   options: SyncDistroOptions,
@@ -226,7 +226,7 @@ interface PlanTreeOptions extends SyncDistroOptions {
   readonly now: Now;
 }
 
-/** @throws {AgentError} `aborted` when the caller gave up; every other failure is in the plan */
+/** @throws {AgentError} `aborted` when it was canceled; every other failure is in the plan */
 export async function planTree(options: PlanTreeOptions): Promise<SyncPlan> {
   const { reader, reading, index, now } = options;
   const plan = emptyPlan();

@@ -84,7 +84,7 @@ interface PreviewedChange {
 /**
  * Runs one sync to its end and records it.
  * @returns the result; a failing upstream is an outcome, not an error
- * @throws {AgentError} `aborted` when the caller gave up: nothing is changed or recorded
+ * @throws {AgentError} `aborted` when it was canceled: nothing is changed or recorded
  */
 async function syncIndex(deps: SyncDependencies, o: SyncOptions = {}): Promise<IndexSync> {
   const { index, upstream, now } = deps;
@@ -112,7 +112,7 @@ async function syncIndex(deps: SyncDependencies, o: SyncOptions = {}): Promise<I
 
 /**
  * Reads the upstream as a sync does, and writes nothing.
- * @throws {AgentError} `aborted` when the caller gave up
+ * @throws {AgentError} `aborted` when it was canceled
  */
 async function previewSync(
   deps: SyncDependencies,
@@ -213,7 +213,7 @@ export interface Syncs {
   readonly generation: number;
   /**
    * Syncs the index. Only one sync runs at a time: a second call joins it.
-   * @throws {AgentError} `conflict` without an upstream, `aborted` when the caller gives up
+   * @throws {AgentError} `conflict` without an upstream, `aborted` when it is canceled
    */
   sync(request?: SyncRequest): Promise<IndexSync>;
   /**

@@ -131,7 +131,7 @@ export const systemWait: Wait = (ms, signal) =>
     signal?.addEventListener("abort", giveUp, { once: true });
   });
 
-/** A signal that fires at a deadline or when the caller gives up. */
+/** A signal that fires at a deadline or when it is canceled. */
 export interface Deadline {
   readonly signal: AbortSignal;
   /** Starts the time again, with so many milliseconds. */
