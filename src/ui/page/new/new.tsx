@@ -22,8 +22,7 @@ import {
 import { idOf } from "./field.tsx";
 import { RequestForm } from "./form.tsx";
 import type { JsonObject } from "./json_text.ts";
-import { Making } from "./making.tsx";
-import { dryRunOf, isBusy, openOrder, type Order, type Refusal } from "./order.ts";
+import { dryRunOf, isBusy, Making, openOrder, type Order, type Refusal } from "./order.tsx";
 
 /** The form, or the job of the order that the address names. */
 export function NewMachinePage(): JSX.Element {
