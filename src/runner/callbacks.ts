@@ -119,13 +119,14 @@ class CallbackLoop {
    * @returns undefined when the agent stops first
    */
   async #ready({ job, url, attempts }: DueCallback): Promise<Ready | undefined> {
-    const { wording, now, budget } = this.#options;
+    const { store, wording, now, budget } = this.#options;
     const { signal } = this.#stopping;
+    const host = (await store.jobs.summary(job.uuid))?.host ?? undefined;
     const ready = {
       job_uuid: job.uuid,
       url,
       attempts,
-      body: JSON.stringify(jobOnWire(job, wording, now())),
+      body: JSON.stringify(jobOnWire(job, wording, now(), host)),
     };
     const { length } = ready.body;
     if (length < LARGE_CHARS_MIN) return { ...ready, held: undefined };

@@ -6,7 +6,8 @@ import { openLog } from "../../src/metrics/log.ts";
 import { type Callbacks, openCallbacks } from "../../src/runner/callbacks.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
-import { jobOf, uuidOf } from "../support/job.ts";
+import { register } from "../store/host_suite.ts";
+import { jobOf, RUNNER, uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 
 const JOB = uuidOf<JobUuid>(1);
@@ -14,7 +15,7 @@ const JOB = uuidOf<JobUuid>(1);
 interface Called {
   readonly path: string;
   readonly contentType: string | null;
-  readonly body: { uuid: string; execution: string };
+  readonly body: { uuid: string; execution: string; host?: string; host_uuid?: string };
 }
 
 interface Receiver {
@@ -102,6 +103,7 @@ const nothingOwed = (store: Store) =>
 
 Deno.test("a callback posts the final job as JSON, and is no longer pending", async () => {
   await withReceiver(async ({ store, receiver, open }) => {
+    await register(store);
     const callbacks = open();
     await owe(store, receiver.host);
     callbacks.wake();
@@ -109,7 +111,8 @@ Deno.test("a callback posts the final job as JSON, and is no longer pending", as
     assertEquals(receiver.calls.length, 1);
     const [call] = receiver.calls;
     assertEquals([call?.path, call?.contentType], ["/done", "application/json"]);
-    assertEquals([call?.body.uuid, call?.body.execution], [JOB, "canceled"]);
+    const { uuid, execution, host, host_uuid } = call?.body ?? {};
+    assertEquals([uuid, execution, host, host_uuid], [JOB, "canceled", "gz01", RUNNER]);
   });
 });
 
