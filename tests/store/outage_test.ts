@@ -419,7 +419,8 @@ outageTest(
       );
       assertEquals(kindsOf(words.map((kind) => ({ kind }))), { overloaded: calls.length });
       // It counts as away now: nobody waits for it.
-      await assertRejects(() => store.jobs.get(JOB), AgentError, "Cannot reach the database");
+      const why = "Cannot reach the database: the server did not answer in time, or hung up";
+      await assertRejects(() => store.jobs.get(JOB), AgentError, why);
     } finally {
       await server.resume();
     }

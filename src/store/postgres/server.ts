@@ -234,9 +234,12 @@ export function named(error: unknown): unknown {
 /** The error for a caller whom the server does not answer. */
 export function away(cause: unknown): AgentError {
   if (cause instanceof AgentError) return cause;
+  return overloaded(`Cannot reach the database: ${whyAway(cause)}`, cause);
+}
+
+function whyAway(cause: unknown): string {
   const wrong = wrongSetting(cause);
-  const expected = wrong === undefined ? "" : `: expected ${wrong}`;
-  return overloaded(`Cannot reach the database: ${ownWords(cause)}${expected}`, cause);
+  return wrong === undefined ? ownWords(cause) : `${ownWords(cause)}: expected ${wrong}`;
 }
 
 /** What the driver says without a password that the server asks for. */
@@ -245,6 +248,10 @@ const ASKS_FOR_PASSWORD = /\bclient password must be\b/;
 function ownWords(cause: unknown): string {
   const said = messageOf(cause);
   if (ASKS_FOR_PASSWORD.test(said)) return "the server asks for a password";
+  // Who ended it, the driver does not say: the server, or the agent after its deadline.
+  if (/^(?:Connection terminated|timeout expired)/.test(said)) {
+    return "the server did not answer in time, or hung up";
+  }
   // The driver names the call alone: connect ENOENT /run/postgresql/.s.PGSQL.5432
   const [, socket] = /^connect ENOENT (.+)$/.exec(said) ?? [];
   return socket === undefined ? said : `no server listens on the socket ${socket}`;
@@ -351,7 +358,7 @@ export class ServerReach {
         if (wasAway) this.#options.returned();
         return;
       } catch (error) {
-        this.#reason = messageOf(error);
+        this.#reason = whyAway(error);
       }
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
     }
