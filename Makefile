@@ -60,7 +60,7 @@ release: dist/zonewright dist/zonewright.mjs ## make dist/release/: binary, file
 chaos: .toolchain/ready dist/zonewright $(if $(filter /%,$(PROGRAM)),dist/zonewright.mjs) ## kill, fill, flood and misclock the agent at full length (PART=clock for some of it, PROGRAM as below)
 	@ZONEWRIGHT_CHAOS=full ZONEWRIGHT_TEST_PROGRAM=$(or $(PROGRAM),binary) \
 		ZONEWRIGHT_TEST_COPIES=10000 $(DENO) test --cached-only --parallel -A \
-		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts)
+		$(or $(PART:%=tests/chaos/*%_test.ts),tests/chaos/ tests/host/zone_root_race_test.ts tests/sandbox/layers_test.ts tests/store/postgres_failover_test.ts)
 
 crash: .toolchain/ready ## kill the agent again and again (SEED=7 SEEDS=5 CYCLES=24 PROGRAM=binary or the path of a Node)
 	@$(DENO) run --quiet --cached-only -A tests/chaos/crash_loop.ts $(SEED:%=--seed=%) \

@@ -18,6 +18,7 @@ import {
 } from "../support/postgres.ts";
 import { openServerRelay } from "../support/server_relay.ts";
 import { until, withFolder } from "../support/until.ts";
+import { length } from "../chaos/agent_under_chaos.ts";
 import { holdOf, present, recordOf, run } from "./store_case.ts";
 
 const HOST = "33333333-0000-4000-8000-000000000001";
@@ -34,8 +35,16 @@ interface Failover {
   takeOver(): Promise<void>;
 }
 
+/** Where the kill finds the server is another place each time. */
+const ROUNDS = length({ quick: 1, full: 10 });
+
 /** Registers a test with a server and its standby. */
 function failoverTest(name: string, run: (failover: Failover) => Promise<void>): void {
+  const rounds = Array.from({ length: ROUNDS }, (_, round) => round + 1);
+  for (const round of rounds) oneFailover(round === 1 ? name : `${name}, round ${round}`, run);
+}
+
+function oneFailover(name: string, run: (failover: Failover) => Promise<void>): void {
   postgresTest(name, () =>
     withFolder(async (folder) => {
       const places = ["first", "standby", "relay"].map((place) => `${folder}/${place}`);
