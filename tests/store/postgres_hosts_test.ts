@@ -183,7 +183,12 @@ fleetTest(
     assertEquals([entry?.name, entry?.error, entry?.attempts], ["first", "host_lost", 1]);
     const [waited] = (await present(other, waiting.uuid)).chain_results;
     assertEquals([waited?.error, waited?.finished_at], ["host_lost", GONE]);
-    assertEquals((await other.jobs.summary(uuidOf<JobUuid>(4)))?.error, "host_lost");
+    for (const n of [4, 5]) {
+      const { chain_results } = await present(other, uuidOf<JobUuid>(n));
+      const never = chain_results.map(({ name, error, attempts }) => [name, error, attempts]);
+      assertEquals(never, [["first", "host_lost", 0]]);
+      assertEquals((await other.jobs.summary(uuidOf<JobUuid>(n)))?.error, "host_lost");
+    }
     // Its oncancel chain will not run.
     assertEquals((await present(other, undoing.uuid)).runner_id, null);
     assertEquals(

@@ -4,7 +4,7 @@
 
 import { type Instant, notBefore } from "../../../domain/instant.ts";
 import { errorLine, HOST_LOST, type Job, phaseOf } from "../../../domain/job/job.ts";
-import { isAtRest, isHeld, moveOf } from "../../../domain/job/state.ts";
+import { isAtRest, moveOf } from "../../../domain/job/state.ts";
 import { taskName } from "../../../domain/job/workflow.ts";
 import type { Hold } from "../../job_store.ts";
 import { standingOf } from "../../rules.ts";
@@ -61,7 +61,7 @@ async function failLost(tx: Transaction, row: SharedStateRow, own: string): Prom
   const outcome = { result: "", error: HOST_LOST, finished_at: tx.now };
   if (row.execution === "waiting") {
     await updateWaitingResult(tx, row.id, row.phase, outcome, null);
-  } else if (isHeld(standing.state)) await insertLostResult(tx, row, outcome);
+  } else await insertLostResult(tx, row, outcome);
   await writeMove(tx, row, move, ranMs(row, tx.now), HOST_LOST);
   if (move.ends) await insertCallback(tx, row, own);
 }
@@ -96,7 +96,7 @@ export async function failUnwritten(
   return true;
 }
 
-/** The entry of the task that the runner of a held job had begun. @returns the job before */
+/** The entry of the task that a job is at, whether a runner had begun it or not. @returns the job before */
 async function insertLostResult(
   tx: Transaction,
   { id, uuid, phase }: SharedStateRow,
