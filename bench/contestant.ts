@@ -49,20 +49,26 @@ async function postWorkflow(url: string, name: string, body: string): Promise<st
 
 type Counts = Readonly<Record<string, number>>;
 
-/** Counts jobs by GET /stats, over one connection. */
+/** Counts jobs. */
 export class Watcher {
-  readonly #connection: HttpConnection;
-  readonly #request: Uint8Array;
+  readonly #windows: () => Promise<Counts[]>;
+  readonly #close: () => void;
 
-  private constructor(connection: HttpConnection, request: Uint8Array) {
-    this.#connection = connection;
-    this.#request = request;
+  /** @param windows counts by execution, for each window of time */
+  constructor(windows: () => Promise<Counts[]>, close: () => void) {
+    this.#windows = windows;
+    this.#close = close;
   }
 
+  /** Watches by GET /stats, over one connection. */
   static async open({ watchUrl }: Contestant): Promise<Watcher> {
     const url = new URL(watchUrl);
     const request = requestBytes(url, "GET", "/stats");
-    return new Watcher(await HttpConnection.open(url), request);
+    const connection = await HttpConnection.open(url);
+    // The shape of GET /stats.
+    const windows = async () =>
+      Object.values(await connection.json(request, 200)) as unknown as Counts[];
+    return new Watcher(windows, () => connection.close());
   }
 
   /** Jobs that have not ended, those that are delayed included. */
@@ -97,12 +103,7 @@ export class Watcher {
   }
 
   close(): void {
-    this.#connection.close();
-  }
-
-  async #windows(): Promise<Counts[]> {
-    // The shape of GET /stats: counts by execution, for each window of time.
-    return Object.values(await this.#connection.json(this.#request, 200)) as Counts[];
+    this.#close();
   }
 }
 

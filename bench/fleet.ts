@@ -5,7 +5,14 @@ import { join } from "@std/path";
 import { startAgent, type StartedAgent } from "./agent_rounds.ts";
 import { BINARY } from "./agent_under_test.ts";
 import { ratiosOf, type Rounds } from "./aims.ts";
-import { Watcher } from "./contestant.ts";
+import type { Watcher } from "./contestant.ts";
+import {
+  measureIdle,
+  openPsql,
+  stopNotices,
+  stopStatistics,
+  watchDatabase,
+} from "./fleet_costs.ts";
 import { measureSingles, type Metrics, warmUp } from "./http_rounds.ts";
 import { LoadGenerator } from "./load_generator.ts";
 import { figure, spread, spreadText, tableLines } from "./numbers.ts";
@@ -22,7 +29,11 @@ const PEER = "graphile-worker";
 const ONE = "one agent";
 const FOUR = "four agents";
 const HELD = "one agent, a snapshot held";
+const UNCOUNTED = "one agent, without statistics";
+const UNHEARD = "one agent, without notifications";
 const FLEET = 4;
+/** Enough for the stores of measureIdle(). */
+const SESSIONS = 300;
 /** Requests in flight, over all agents. */
 const CONNECTIONS = 32;
 const ROUNDS = 5;
@@ -169,20 +180,9 @@ async function measureFleet(
 
 /** A reader whose snapshot keeps every row version since, as a dump does. @returns what ends it */
 async function holdSnapshot(address: string): Promise<() => Promise<void>> {
-  const args = ["--quiet", "--no-psqlrc", "--tuples-only", "--dbname", address];
-  const reader = new Deno.Command("psql", { args, stdin: "piped", stdout: "piped" }).spawn();
-  const writer = reader.stdin.getWriter();
-  const words = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs;\n";
-  await writer.write(new TextEncoder().encode(words));
-  const lines = reader.stdout.getReader();
-  if ((await lines.read()).done) throw new Error("Cannot hold a snapshot: psql ended");
-  lines.releaseLock();
-  const drained = reader.stdout.pipeTo(new WritableStream());
-  return async () => {
-    await writer.close();
-    await reader.status;
-    await drained;
-  };
+  const reader = openPsql(address);
+  await reader.ask("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM jobs");
+  return reader.close;
 }
 
 /** Posts and works off jobs for so long. */
@@ -207,6 +207,8 @@ async function fleetRound(
   name: string,
 ): Promise<Metrics> {
   const { flags, address } = await openStore(folder, binary, service);
+  const psql = openPsql(address);
+  if (name === UNHEARD) await stopNotices(psql);
   const agents = await startFleet(folder, binary, flags, name === FOUR ? FLEET : 1);
   const fleet = agents.flatMap((agent, at): Fleet => {
     const load = loads[at];
@@ -217,7 +219,8 @@ async function fleetRound(
     if (first === undefined || load === undefined) throw new Error("No agent was started");
     for (const [agent, own] of fleet) await warmUp(agent, own, sizes.warmUp);
     const singles = name === ONE ? await measureSingles(first, load, sizes.singles) : {};
-    const watcher = await Watcher.open(first);
+    if (name === UNCOUNTED) await stopStatistics(psql);
+    const watcher = watchDatabase(address);
     const release = name === HELD ? await holdSnapshot(address) : undefined;
     try {
       if (release !== undefined) await churn(fleet, watcher, sizes);
@@ -228,6 +231,7 @@ async function fleetRound(
     }
   } finally {
     await stopAll(agents);
+    await psql.close();
   }
 }
 
@@ -239,7 +243,7 @@ async function measureRounds(
   skipped: Map<string, string>,
 ): Promise<Rounds> {
   const rounds = new Map<string, Metrics[]>();
-  const names = [ONE, ...(peer === undefined ? [] : [PEER]), FOUR, HELD];
+  const names = [ONE, ...(peer === undefined ? [] : [PEER]), FOUR, HELD, UNCOUNTED, UNHEARD];
   for (let round = 1; round <= ROUNDS; round++) {
     for (const name of round % 2 === 1 ? names : names.toReversed()) {
       if (skipped.has(name)) continue;
@@ -316,6 +320,21 @@ const COMPARED: readonly Compared[] = [
     theirs: [ONE, "drained"],
     wanted: "at least 0.5",
   },
+  ...([["statistics", UNCOUNTED, 0.8, 1.2], ["notifications", UNHEARD, 0.9, 1.1]] as const)
+    .flatMap(([part, without, least, most]): Compared[] => [
+      {
+        words: `no-op jobs/s with ${part} / without`,
+        ours: [ONE, "drained"],
+        theirs: [without, "drained"],
+        wanted: `at least ${least}`,
+      },
+      {
+        words: `CPU of the database a job with ${part} / without`,
+        ours: [ONE, "service_cpu_ms"],
+        theirs: [without, "service_cpu_ms"],
+        wanted: `at most ${most}`,
+      },
+    ]),
 ];
 
 function ratioRows(rounds: Rounds): string[][] {
@@ -335,7 +354,7 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
   // A copy, so that a build meanwhile does not change what is measured.
   const binary = join(folder, "zonewright");
   await Deno.copyFile(BINARY, binary);
-  const service = await startPostgres(folder);
+  const service = await startPostgres(folder, SESSIONS);
   const loads = Array.from({ length: FLEET }, () => new LoadGenerator());
   try {
     const skipped = new Map<string, string>();
@@ -344,6 +363,9 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
     });
     const run = { binary, service, loads, sizes };
     const rounds = await measureRounds(folder, run, peer ?? undefined, skipped);
+    progress("agents without work");
+    const { address } = await openStore(folder, binary, service);
+    const idle = await measureIdle(service, address);
     const busy = spread(
       [...rounds.values()].flat().flatMap((one) => one.others_busy_percent ?? []),
     );
@@ -355,6 +377,9 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
       "",
       ...[...rounds].flatMap(([name, each]) => contestantLines(name, aboutOf(name), each)),
       ...tableLines([["", "min / median / max", "aim"], ...ratioRows(rounds)]),
+      `${idle.agents} idle agents, by ${idle.stores} stores in one process: ` +
+      `${figure(idle.server)} % of a processor for the server, aim 10, ` +
+      `${figure(idle.clients)} % for all of these agents`,
       ...[...skipped].map(([name, reason]) => `skipped ${name}: ${reason}`),
     ];
   } finally {

@@ -22,9 +22,10 @@ export function serviceCpuMs({ pid }: Service): number {
 
 /**
  * Starts PostgreSQL with its own defaults, in which a commit is durable.
+ * @param sessions that it takes
  * @throws {Error} telling why it cannot
  */
-export async function startPostgres(folder: string): Promise<Service> {
+export async function startPostgres(folder: string, sessions = 100): Promise<Service> {
   const programs = await postgresPrograms();
   const account = await unprivilegedAccount();
   const data = join(folder, "postgres");
@@ -45,7 +46,7 @@ export async function startPostgres(folder: string): Promise<Service> {
   if (!init.success) throw new Error(`initdb failed: ${textOf(init.stderr)}`);
   const port = freePort();
   const server = new Deno.Command(join(programs, "postgres"), {
-    args: ["-D", data, "-h", "127.0.0.1", "-p", `${port}`, "-k", ""],
+    args: ["-D", data, "-h", "127.0.0.1", "-p", `${port}`, "-k", "", "-N", `${sessions}`],
     cwd: data,
     stdin: "null",
     stdout: "null",
