@@ -83,7 +83,8 @@ export function mortalJobs(jobs: JobStore, life: Life, calls: Calls, witness: Wi
       ),
     ready: async (...args) => {
       const ready = await read(() => jobs.ready(...args));
-      for (const { uuid } of ready.jobs) tell(() => model.readied(uuid));
+      // A life that has ended since begins nothing.
+      if (!life.dead) { for (const { uuid } of ready.jobs) tell(() => model.readied(uuid)); }
       return ready;
     },
     hold: (life, begun) =>
