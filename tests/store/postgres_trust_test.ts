@@ -6,11 +6,13 @@ import { makeCertificate, type Wishes } from "../http/tls_files.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import {
   freeAddress,
+  postgresFolder,
   type PostgresServer,
   postgresTest,
   type ServerAddress,
   startPostgres,
 } from "../support/postgres.ts";
+import { pgbouncerTest, startPgbouncer } from "../support/pgbouncer.ts";
 import { withFolder } from "../support/until.ts";
 
 const PASSWORD = "correct-horse-battery-staple";
@@ -197,6 +199,36 @@ postgresTest(
           assertStringIncludes(stderr, `Cannot reach the database: ${said}\n`);
         }
       } finally {
+        await server.stop();
+      }
+    }),
+);
+
+pgbouncerTest(
+  "an agent whom the server behind a pooler does not let in ends as well",
+  postgresFolder() === undefined,
+  () =>
+    withFolder(async (folder) => {
+      const server = await startPostgres(folder);
+      const pooler = await startPgbouncer(server, `${folder}/pooler`, ["owner", "ghost"]);
+      try {
+        await server.sql("CREATE DATABASE fleet");
+        for (
+          const [database, user, said] of [
+            ["fleet", "ghost", 'role "ghost" does not exist: expected a user in store'],
+            ["fleet", "nobody", '"trust" authentication failed: expected a user in store'],
+            ["none", "owner", 'database "none" does not exist: expected an existing database'],
+          ] as const
+        ) {
+          const { code, stderr } = await runProgram(programOfRun(), [
+            ...["serve", "--listen", "127.0.0.1:0", "--state-dir", `${folder}/agent`],
+            ...["--host", "simulated", "--store", pooler.url(database, user)],
+          ]);
+          assertEquals(code, 1, stderr);
+          assertStringIncludes(stderr, `Cannot reach the database: ${said}`);
+        }
+      } finally {
+        await pooler.stop();
         await server.stop();
       }
     }),

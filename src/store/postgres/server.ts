@@ -267,9 +267,17 @@ export function wrongSetting(error: unknown): string | undefined {
   if (state === "28P01" || ASKS_FOR_PASSWORD.test(messageOf(error))) {
     return "the user's password in store_password_file";
   }
-  if (state?.startsWith("28") === true) return "a user in store whom the server admits";
-  return state === "3D000" ? "an existing database in store" : undefined;
+  // PgBouncer has one state for whatever it refuses, with the words of the server.
+  const pooled = state === "08P01" ? messageOf(error) : "";
+  if (state?.startsWith("28") === true || POOLED_USER.test(pooled)) {
+    return "a user in store whom the server admits";
+  }
+  const isMissing = state === "3D000" || POOLED_DATABASE.test(pooled);
+  return isMissing ? "an existing database in store" : undefined;
 }
+
+const POOLED_USER = /^role .* does not exist$|authentication failed/;
+const POOLED_DATABASE = /^database .* does not exist$/;
 
 /** Whether a call failed since no server answered it; one that does not let the agent in answers. */
 export function isUnanswered(error: unknown): boolean {
