@@ -11,6 +11,7 @@ import { holdJobs } from "../../src/store/postgres/job/run_writes.ts";
 import { makeJobs, type Placing } from "../../src/store/postgres/job/making.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { queueFor } from "../../src/store/postgres/job/queue.ts";
+import { readyWhereNeeded } from "../../src/store/postgres/job/turns.ts";
 import type { BoundValue } from "../../src/store/postgres/server.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";
@@ -27,12 +28,12 @@ const SOON = instantAfter(T0, -1000);
 
 /** Copies a queued job. @param changes SQL of the columns that differ */
 function copies(tx: Transaction, first: number, count: number, changes: Record<string, string>) {
-  const columns = ["execution", "claimable_at", "turn", "finished_at"];
+  const columns = ["execution", "claimable_at", "turn", "finished_at", "workflow_uuid"];
   const value = (name: string) => changes[name] ?? name;
   return tx.run(
-    `INSERT INTO jobs (uuid, queue, host, workflow_uuid, definition_id, phase, undoable, exec_after, created_at,
+    `INSERT INTO jobs (uuid, queue, host, definition_id, phase, undoable, exec_after, created_at,
                        elapsed_ms, phases_ms, lease, starts, params, props, ${columns.join(", ")})
-     SELECT gen_random_uuid()::text, queue, host, workflow_uuid, definition_id, phase, undoable, exec_after, created_at,
+     SELECT gen_random_uuid()::text, queue, host, definition_id, phase, undoable, exec_after, created_at,
             0, 0, 0, 0, params, props, ${columns.map(value).join(", ")}
        FROM jobs, generate_series($1::int, $2::int) AS n WHERE uuid = $3`,
     first,
@@ -64,6 +65,7 @@ async function fill(db: SharedDatabase): Promise<void> {
 async function plansOf(
   db: SharedDatabase,
   part: (tx: Transaction) => Promise<unknown>,
+  explain = "EXPLAIN",
 ): Promise<string[]> {
   const made: { sql: string; values: readonly BoundValue[] }[] = [];
   const plans: string[] = [];
@@ -80,11 +82,16 @@ async function plansOf(
     });
     await part(noted);
     for (const { sql, values } of made) {
-      const plan = await tx.rows<{ "QUERY PLAN": string }>(`EXPLAIN ${sql}`, ...values);
+      const plan = await tx.rows<{ "QUERY PLAN": string }>(`${explain} ${sql}`, ...values);
       plans.push([sql, ...plan.map((row) => row["QUERY PLAN"])].join("\n"));
     }
   });
   return plans;
+}
+
+/** How often the part of a plan that was run most often was run. */
+function loopsOf(plan: string): number {
+  return Math.max(0, ...Array.from(plan.matchAll(/ loops=(\d+)/g), ([, loops]) => Number(loops)));
 }
 
 /** A job with a key. */
@@ -117,4 +124,20 @@ fleetTest("no statement of the engine reads all jobs of a full database", async 
     assert(plans.length > 0, name);
     for (const plan of plans) assert(!/Seq Scan on jobs\b/.test(plan), `${name}: ${plan}`);
   }
+});
+
+fleetTest("a claim looks at few of the workflows that have delayed jobs", async ({ one, db }) => {
+  const later = instantAfter(T0, 3_600_000);
+  await create(one, jobOf(1, { exec_after: later }));
+  await db.write(async (tx) => {
+    await copies(tx, 1, 300, { workflow_uuid: "gen_random_uuid()::text" });
+    await tx.script("ANALYZE jobs");
+  });
+  const plans = await plansOf(db, (tx) => readyWhereNeeded(tx, ONE), "EXPLAIN ANALYZE");
+  for (const plan of plans) assert(loopsOf(plan) < 100, plan);
+  // One of the last is due, and gets its turn all the same.
+  await db.write((tx) => copies(tx, 1, 1, { workflow_uuid: "'f'", claimable_at: `'${SOON}'` }));
+  await db.write((tx) => readyWhereNeeded(tx, ONE));
+  const due = "SELECT workflow_uuid FROM jobs WHERE turn IS NOT NULL";
+  assertEquals(await db.read((tx) => tx.rows(due)), [{ workflow_uuid: "f" }]);
 });

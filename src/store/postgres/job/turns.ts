@@ -70,23 +70,33 @@ export async function readyDelayedJobs(tx: Transaction, queues: readonly string[
   }
 }
 
-/** The same for one queue, unless its jobs are claimed in a fair order without: a turn costs as much as a claim. */
+/** Workflows with delayed jobs among which those with due ones are counted, before each claim that is written. */
+const WORKFLOWS_LOOKED_AT = 32;
+
+/**
+ * The same for one queue, unless its jobs are claimed in a fair order without: a turn costs as much as a claim. Where
+ * jobs of many workflows are delayed, those that are due get turns without a look at all.
+ */
 export async function readyWhereNeeded(tx: Transaction, queue: string): Promise<void> {
   const delayed = "queue = $1 AND claimable_at IS NOT NULL AND turn IS NULL";
   // Goes from workflow to workflow along the index. With turns in the queue, those without come last.
   const row = await tx.row<{ needed: boolean }>(
     `WITH RECURSIVE delayed AS (
-       (SELECT workflow_uuid FROM jobs WHERE ${delayed} ORDER BY workflow_uuid LIMIT 1)
+       (SELECT workflow_uuid, 1 AS place FROM jobs WHERE ${delayed} ORDER BY workflow_uuid LIMIT 1)
        UNION ALL
        SELECT (SELECT jobs.workflow_uuid FROM jobs
                 WHERE ${delayed} AND jobs.workflow_uuid > before.workflow_uuid
-                ORDER BY jobs.workflow_uuid LIMIT 1)
-         FROM delayed AS before WHERE before.workflow_uuid IS NOT NULL)
+                ORDER BY jobs.workflow_uuid LIMIT 1), place + 1
+         FROM delayed AS before
+        WHERE before.workflow_uuid IS NOT NULL AND place <= ${WORKFLOWS_LOOKED_AT})
      SELECT EXISTS (SELECT 1 FROM jobs WHERE queue = $1 AND turn IS NOT NULL)
+         OR EXISTS (SELECT 1 FROM delayed
+              WHERE workflow_uuid IS NOT NULL AND place > ${WORKFLOWS_LOOKED_AT})
          OR 1 < (SELECT count(*) FROM (
-              SELECT 1 FROM delayed WHERE EXISTS (
+              SELECT 1 FROM delayed CROSS JOIN LATERAL (
                 SELECT 1 FROM jobs WHERE queue = $1 AND turn IS NULL
-                   AND jobs.workflow_uuid = delayed.workflow_uuid AND claimable_at <= $2)
+                   AND jobs.workflow_uuid = delayed.workflow_uuid AND claimable_at <= $2
+                 ORDER BY claimable_at LIMIT 1) AS first
                LIMIT 2) AS due) AS needed`,
     queue,
     tx.now,
