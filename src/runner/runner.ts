@@ -176,9 +176,6 @@ export class Runner {
     let [isFailing, waitMs] = [false, 0];
     while (!signal.aborted) {
       const asked = this.#standstill.asking();
-      if (this.#backlog && this.#options.store.jobs.creating() >= CREATING_MANY) {
-        await pause(CREATING_MS, signal);
-      }
       try {
         waitMs = Math.min(await this.#claim(), this.#renewMs);
         isFailing = false;
@@ -189,6 +186,9 @@ export class Runner {
       }
       asked();
       if (waitMs > 0) await this.#notifier.wait(waitMs, signal);
+      if (this.#backlog && this.#options.store.jobs.creating() >= CREATING_MANY) {
+        await pause(CREATING_MS, signal);
+      }
     }
   }
 

@@ -313,3 +313,31 @@ Deno.test("in a guest: calls of capabilities and log lines wait for the claim, t
     await inner.close();
   }
 });
+
+Deno.test("a runner that is stopped while callers go first begins nothing more", async () => {
+  const clock = new Clock();
+  const store = await openClockedStore(":memory:", clock);
+  for (const job of [FIRST, ONE]) await create(store, job);
+  let ended = false;
+  let stopped: Promise<void> | undefined;
+  let claims = 0;
+  const counted = <Args extends unknown[], T>(call: (...args: Args) => T) => (...args: Args) => {
+    if (stopped !== undefined) claims += 1;
+    return call(...args);
+  };
+  const { claim, ready } = store.jobs;
+  const creating = () => {
+    if (ended) stopped ??= mine.runner.stop(0);
+    return ended ? Number.MAX_SAFE_INTEGER : 0;
+  };
+  const jobs = { ...store.jobs, claim: counted(claim), ready: counted(ready), creating };
+  const mine = openClockedRunner({ ...store, jobs }, clock, RUNNER);
+  await mine.runner.start();
+  const task = await begun(mine);
+  ended = true;
+  task.end(success(task));
+  await until("the stop", () => stopped !== undefined);
+  await stopped;
+  assertEquals(claims, 0);
+  await store.close();
+});
