@@ -273,29 +273,44 @@ function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
   };
 }
 
-/** Writes the events of this host's own file, about its media and its index, into the database. */
-function forwardEvents(local: EventStore, shared: EventStore): { stop(): Promise<void> } {
+/**
+ * Writes the events of this host's own file, about its media and its index, into the database.
+ * @returns what ends that
+ */
+export function forwardEvents(
+  local: Pick<EventStore, "bounds" | "after" | "follow">,
+  shared: Pick<EventStore, "append" | "follow">,
+): { stop(): Promise<void> } {
   let seq: number | undefined;
   let running: Promise<void> | undefined;
   /** Whether there may be events that are not written. */
   let behind = true;
-  const forward = async () => {
-    behind = false;
+  const writeNext = async () => {
     seq ??= (await local.bounds()).last;
-    for (let more = true; more;) {
-      const page = await local.after(seq, EVENTS_AT_ONCE, { kind: ["media", "index"] });
-      for (const event of page.events) {
-        if (event.kind === "media" || event.kind === "index") await shared.append(ownEvent(event));
-        seq = event.seq;
+    const page = await local.after(seq, EVENTS_AT_ONCE, { kind: ["media", "index"] });
+    for (const event of page.events) {
+      if (event.kind === "media" || event.kind === "index") await shared.append(ownEvent(event));
+      seq = event.seq;
+    }
+    seq = page.last;
+    if (page.more) behind = true;
+  };
+  const forward = async () => {
+    try {
+      // Others may come while one is written.
+      while (behind) {
+        behind = false;
+        await writeNext();
       }
-      seq = page.last;
-      more = page.more;
+    } catch {
+      behind = true;
+    } finally {
+      running = undefined;
     }
   };
   const look = () => {
     behind = true;
-    if (running !== undefined) return;
-    running = forward().catch(() => void (behind = true)).finally(() => running = undefined);
+    running ??= forward();
   };
   look();
   // What could not be written is tried again after the next commit.

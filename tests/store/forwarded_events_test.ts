@@ -1,0 +1,35 @@
+// The events of a host's own file on their way into the database that hosts share.
+
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { forwardEvents } from "../../src/store/postgres/postgres_store.ts";
+import { until } from "../support/until.ts";
+import { fileOf } from "./media_suite.ts";
+
+Deno.test("events that come while others are written are written after them", async () => {
+  const [local, shared] = await Promise.all([
+    openSqliteStore(":memory:"),
+    openSqliteStore(":memory:"),
+  ]);
+  const written = Promise.withResolvers<void>();
+  let begun = 0;
+  const { append, follow } = shared.events;
+  const forwarding = forwardEvents(local.events, {
+    follow,
+    async append(event) {
+      begun += 1;
+      await written.promise;
+      return await append(event);
+    },
+  });
+  try {
+    await local.media.keep(fileOf(1));
+    await until("the first to be written", () => begun === 1);
+    await local.media.keep(fileOf(2));
+    written.resolve();
+    const told = async () => (await shared.events.after(0, 10)).events.length;
+    await until("the second", async () => await told() === 2, 10_000);
+  } finally {
+    await forwarding.stop();
+    await Promise.all([local.close(), shared.close()]);
+  }
+});
