@@ -224,7 +224,10 @@ export type RenewOutcome =
     readonly lost: readonly JobUuid[];
     /** Reported claims whose job was canceled; the oncancel chain may continue here. */
     readonly canceled: readonly JobUuid[];
-    /** Claimed jobs that it did not report: the answer to the claim was lost. */
+    /**
+     * Claimed jobs that it did not report: the answer to the claim was lost, or it has ended their tasks. Their
+     * `elapsed_at` is the present.
+     */
     readonly unknown: readonly Job[];
     /** What the host of the runner may claim. */
     readonly admission: Admission;

@@ -9,7 +9,7 @@ import type { Store } from "../../src/store/store.ts";
 import type { AttemptRecord } from "../../src/store/job_store.ts";
 import { jobOf, OTHER_RUNNER, resultOf, RUNNER, T0, taskOf, workflowOf } from "../support/job.ts";
 import { claim, create, holdOf, JOB, present, recordOf, run, type Test } from "./store_case.ts";
-import { at, beginAgain } from "../support/clocked_store.ts";
+import { at, beginAgain, lifeOf } from "../support/clocked_store.ts";
 
 const LATER = instantAfter(T0, 60_000);
 
@@ -59,6 +59,15 @@ export function attemptTests(test: Test): void {
 }
 
 function recordingTests(test: Test): void {
+  test("a job that begins again with a renewal waits for what is left of its delay", async (store) => {
+    const job = await run(store);
+    assert(await store.jobs.recordAttempt(waiting(job, 90)));
+    const renewed = await at(store, LATER).jobs.renew(lifeOf(RUNNER), [], 60_000);
+    assert(renewed.kind === "renewed");
+    const times = renewed.unknown.map(({ elapsed_at, retry_at }) => [elapsed_at, retry_at]);
+    assertEquals(times, [[LATER, instantAfter(T0, 90_000)]]);
+  });
+
   test("recordAttempt() keeps the attempt, counts it and says when the next one begins", async (store) => {
     const job = await run(store);
     assertEquals([job.failures, job.retry_at, job.elapsed_at], [0, null, T0]);

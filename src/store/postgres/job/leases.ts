@@ -86,7 +86,7 @@ export async function renewLease(
   return { kind: "renewed", lost, canceled, unknown, ...sign };
 }
 
-/** Whole jobs, as many as fit; the others follow with the next renewal. */
+/** Whole jobs that begin again now, as many as fit; the others follow with the next renewal. */
 async function selectUnknown(tx: Transaction, rows: readonly SharedStateRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
   const found = await tx.rows<SharedJobRow & { readonly bytes: number }>(
@@ -94,7 +94,8 @@ async function selectUnknown(tx: Transaction, rows: readonly SharedStateRow[]): 
     rows.map(({ id }) => id),
   );
   const fit = found.slice(0, fitting(found, 0, CLAIM_BYTES));
-  return await jobsFromRows(tx, fit.map(({ bytes: _bytes, ...row }) => row));
+  const jobs = await jobsFromRows(tx, fit.map(({ bytes: _bytes, ...row }) => row));
+  return jobs.map((job) => ({ ...job, elapsed_at: tx.now }));
 }
 
 function lockLease(tx: Transaction, runner: RunnerId): Promise<LeaseRow | undefined> {

@@ -64,13 +64,13 @@ export function renewLease(
     }
   }
   const unnamed = own.filter((row) => !held.some((hold) => isOf(hold, row)));
-  const unknown = selectUnknown(db, unnamed);
+  const unknown = selectUnknown(db, unnamed, now);
   const admission = isCordoned(db) ? "cordoned" : "open";
   return { kind: "renewed", lost, canceled, unknown, admission };
 }
 
-/** Whole jobs, as many as fit; the others follow with the next renewal. */
-function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
+/** Whole jobs that begin again now, as many as fit; the others follow with the next renewal. */
+function selectUnknown(db: Connection, rows: readonly StateRow[], now: Instant): Job[] {
   if (rows.length === 0) return [];
   const found = db.rows<JobRow & { readonly bytes: number }>(
     `SELECT ${JOB_COLUMNS}, ${BYTES} AS bytes FROM jobs
@@ -78,7 +78,7 @@ function selectUnknown(db: Connection, rows: readonly StateRow[]): Job[] {
     JSON.stringify(rows.map(({ id }) => id)),
   );
   return found.slice(0, fitting(found, 0, CLAIM_BYTES))
-    .map((row) => jobFromRow(db, row));
+    .map((row) => ({ ...jobFromRow(db, row), elapsed_at: now }));
 }
 
 /** The key of the cached latest life of a runner. */
