@@ -3,7 +3,7 @@
 import { type OwnEvent, ownText } from "../domain/event.ts";
 import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
-import type { TaskResult } from "../domain/job/job.ts";
+import { errorLine, type TaskResult } from "../domain/job/job.ts";
 import type { Execution } from "../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { ListedHost } from "./host_store.ts";
@@ -152,7 +152,8 @@ export function leftoverFailed(
     change: "leftover_failed",
     machine_uuid,
     job_uuid,
-    error: ownText(error),
+    // What vmadm says has several lines.
+    error: ownText(errorLine(error, new Set())),
   } as const;
   return { kind: "own_machine", payload };
 }
