@@ -41,7 +41,6 @@ export const UI: Noun = {
       }
       // This needs no token; the page asks for one.
       await client.send({ method: "GET", path: "/agent/v1/session" });
-      if (args.has("curl")) return EXIT.ok;
       const url = address.base + PATH;
       if (printer.json) printer.document({ url });
       else terminal.out(`${url}\n`);

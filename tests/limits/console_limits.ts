@@ -1,6 +1,5 @@
-// How many consoles may be open, and how many tickets unused.
+// How many consoles may be open. Unused tickets: tests/http/console_tickets_test.ts, with a clock of its own.
 
-import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
 import type { AgentProcess } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
@@ -51,15 +50,7 @@ const all: Reach = async (agent, value) => {
   for (const client of open) await client.close();
 };
 
-const tickets: Reach = async (agent, value) => {
-  const [uuid = ""] = await machines(agent, 1);
-  const path = `/agent/v1/machines/${uuid}/console-tickets`;
-  for (let count = 0; count < value; count++) assertTaken(await agent.post(path));
-  assertOver(await agent.post(path), 503, `${value} are unused`);
-};
-
 export const CONSOLE_LIMITS: LimitGroup = {
   name: "consoles",
   cases: { consoles_max: [2, all] },
-  fixed: { "unused tickets": [DEFAULT_LIMITS.consoleTicketsMax, tickets] },
 };
