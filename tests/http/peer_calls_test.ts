@@ -108,7 +108,7 @@ Deno.test("a dry run that was forwarded and names a third host is not forwarded 
     });
     const refused = await call({ method: "POST", target: "/agent/v1/machines" }, { body });
     assertEquals(refused.status, 409, refused.text);
-    assertStringIncludes(refused.text, "it is for another host than this");
+    assertStringIncludes(refused.text, "another host has forwarded it already");
   });
 });
 
