@@ -32,8 +32,6 @@ const HELD = "one agent, a snapshot held";
 const UNCOUNTED = "one agent, without statistics";
 const UNHEARD = "one agent, without notifications";
 const FLEET = 4;
-/** Enough for the stores of measureIdle(). */
-const SESSIONS = 300;
 /** Requests in flight, over all agents. */
 const CONNECTIONS = 32;
 const ROUNDS = 5;
@@ -354,7 +352,7 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
   // A copy, so that a build meanwhile does not change what is measured.
   const binary = join(folder, "zonewright");
   await Deno.copyFile(BINARY, binary);
-  const service = await startPostgres(folder, SESSIONS);
+  const service = await startPostgres(folder);
   const loads = Array.from({ length: FLEET }, () => new LoadGenerator());
   try {
     const skipped = new Map<string, string>();
@@ -364,8 +362,10 @@ async function measure(folder: string, sizes: FleetSizes): Promise<string[]> {
     const run = { binary, service, loads, sizes };
     const rounds = await measureRounds(folder, run, peer ?? undefined, skipped);
     progress("agents without work");
-    const { address } = await openStore(folder, binary, service);
-    const idle = await measureIdle(service, address);
+    const idle = await measureIdle(
+      folder,
+      async (own, service) => (await openStore(own, binary, service)).address,
+    );
     const busy = spread(
       [...rounds.values()].flat().flatMap((one) => one.others_busy_percent ?? []),
     );

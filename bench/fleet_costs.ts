@@ -1,6 +1,7 @@
 // What parts of a shared store cost: a database in which the exact statistics, or the notifications, do nothing, and
 // agents without work.
 
+import { join } from "@std/path";
 import { openMemoryBudget } from "../src/domain/memory_budget.ts";
 import { type HostUuid, type Incarnation, randomUuid, type RunnerId } from "../src/domain/id.ts";
 import { systemNow } from "../src/domain/instant.ts";
@@ -11,7 +12,7 @@ import { openSqliteStore } from "../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../src/store/store.ts";
 import { Watcher } from "./contestant.ts";
 import { ownCpuMs } from "./process_use.ts";
-import { type Service, serviceCpuMs } from "./peer_services.ts";
+import { type Service, serviceCpuMs, startPostgres } from "./peer_services.ts";
 
 /** A session of psql, which answers one line to each question. */
 interface Psql {
@@ -79,8 +80,11 @@ export async function stopNotices(psql: Psql): Promise<void> {
 /** Agents of which the figure is told, and stores with a runner that stand for them. */
 const AGENTS = 200;
 const STORES = 40;
+/** Enough for these. */
+const SESSIONS = 300;
 const LEASE_MS = 30_000;
-const SETTLING_MS = 5_000;
+/** By then a session throws its kept plans away once a minute, as an old one does. */
+const SETTLING_MS = 65_000;
 const IDLE_MS = LEASE_MS;
 
 /** Percent of a processor that the server takes for so many agents without work, and all of these together. */
@@ -91,8 +95,26 @@ interface IdleUse {
   readonly clients: number;
 }
 
-/** Runs stores without work beside each other in this process. */
-export async function measureIdle(service: Service, address: string): Promise<IdleUse> {
+/**
+ * Runs stores without work beside each other in this process, on a server of their own: one that has worked is still
+ * cleaning up.
+ * @param migrated makes a database with tables; returns its address
+ */
+export async function measureIdle(
+  folder: string,
+  migrated: (folder: string, service: Service) => Promise<string>,
+): Promise<IdleUse> {
+  const own = join(folder, "idle");
+  await Deno.mkdir(own, { mode: 0o755 });
+  const service = await startPostgres(own, SESSIONS);
+  try {
+    return await measureStores(service, await migrated(own, service));
+  } finally {
+    await service.stop();
+  }
+}
+
+async function measureStores(service: Service, address: string): Promise<IdleUse> {
   const stores: Store[] = [];
   const runners: Runner[] = [];
   try {
