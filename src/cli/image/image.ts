@@ -126,29 +126,35 @@ async function findImages(call: Invocation, query: URLSearchParams): Promise<Exi
   return EXIT.ok;
 }
 
+const ARTIFACT_COLUMNS = [
+  { head: "BUILD", flexible: true },
+  { head: "VARIANT", flexible: true },
+  { head: "ARCH" },
+  { head: "FORMAT" },
+  { head: "PACKED", wide: true },
+  { head: "SIZE", right: true },
+] as const;
+
+function artifactCells(build: JsonObject, artifact: JsonObject): string[] {
+  return [
+    textIn(build, "build") ?? "",
+    textIn(artifact, "variant") ?? "-",
+    textIn(artifact, "arch") ?? "-",
+    textIn(artifact, "format") ?? "-",
+    textIn(artifact, "compression") ?? "-",
+    sizeText(numberIn(artifact, "size")),
+  ];
+}
+
 function imageTable(printer: Printer, images: readonly JsonObject[]): void {
   printer.table(
-    [
-      { head: "DISTRO" },
-      { head: "RELEASE" },
-      { head: "BUILD", flexible: true },
-      { head: "VARIANT", flexible: true },
-      { head: "ARCH" },
-      { head: "FORMAT" },
-      { head: "PACKED", wide: true },
-      { head: "SIZE", right: true },
-    ],
+    [{ head: "DISTRO" }, { head: "RELEASE" }, ...ARTIFACT_COLUMNS],
     images.map((image) => {
       const artifact = isJsonObject(image.artifact) ? image.artifact : {};
       return [
         textIn(image, "distro") ?? "",
         textIn(image, "release") ?? "",
-        textIn(image, "build") ?? "",
-        textIn(artifact, "variant") ?? "-",
-        textIn(artifact, "arch") ?? "-",
-        textIn(artifact, "format") ?? "-",
-        textIn(artifact, "compression") ?? "-",
-        sizeText(numberIn(artifact, "size")),
+        ...artifactCells(image, artifact),
       ];
     }),
   );
@@ -279,23 +285,9 @@ function releaseTable(printer: Printer, document: JsonObject): void {
 
 function fileTable(printer: Printer, document: JsonObject): void {
   printer.table(
-    [
-      { head: "BUILD", flexible: true },
-      { head: "VARIANT", flexible: true },
-      { head: "ARCH" },
-      { head: "FORMAT" },
-      { head: "PACKED", wide: true },
-      { head: "SIZE", right: true },
-    ],
+    ARTIFACT_COLUMNS,
     objectsIn(document, "builds").flatMap((build) =>
-      objectsIn(build, "artifacts").map((artifact) => [
-        textIn(build, "build") ?? "",
-        textIn(artifact, "variant") ?? "-",
-        textIn(artifact, "arch") ?? "-",
-        textIn(artifact, "format") ?? "-",
-        textIn(artifact, "compression") ?? "-",
-        sizeText(numberIn(artifact, "size")),
-      ])
+      objectsIn(build, "artifacts").map((artifact) => artifactCells(build, artifact))
     ),
   );
 }
