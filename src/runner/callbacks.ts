@@ -12,13 +12,14 @@ import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
+/** Attempts at the same time, in all and to one host. */
 const TOGETHER_MAX = 8;
 const OF_A_HOST_MAX = 2;
 /** Time for a receiver to answer. */
 const DEADLINE_MS = 10_000;
-/** Time for which a taken callback belongs to its taker: longer than any attempt. */
+/** A callback that was taken belongs to its taker for this long: longer than any attempt, milliseconds. */
 const TAKEN_MS = 60_000;
-/** Wait before the second attempt; doubled before each further one. */
+/** Milliseconds before the second attempt; doubled before each further one. */
 const AGAIN_FIRST_MS = 1_000;
 const AGAIN_LONGEST_MS = 3_600_000;
 /** Attempts in all: they take about a day. */
@@ -28,7 +29,6 @@ const LARGE_CHARS_MIN = 64 * 1024;
 /** Bytes per character of a body: its text and its encoding. */
 const CHAR_BYTES = 4;
 
-/** Where pending callbacks are read, and how they are sent. */
 interface CallbackOptions {
   readonly store: Store;
   /** As configured now: a host that is no longer allowed gets no call. */
@@ -171,7 +171,7 @@ async function send(
   try {
     await post(callback, options, signal);
   } catch (error) {
-    // An attempt cut off by our own stop is repeated by the next agent.
+    // The next agent repeats an attempt that our own stop cut off.
     if (signal.aborted) return;
     const reason = messageOf(error);
     if (attempts + 1 >= ATTEMPTS_MAX || isFinalRefusal(error)) {

@@ -45,7 +45,10 @@ export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
   return view as JsonObject;
 }
 
-/** Keeps what a task changed on its job object. */
+/**
+ * Merges what a task set on its job into the job's data. Fields of the engine keep their values.
+ * @param left null when the task's job could not be written as JSON: nothing changes
+ */
 export function jobData(left: JsonObject | null, before: JobData): JobData {
   if (left === null) return before;
   const engineOwned = Object.entries(before.props).filter(([key]) => ENGINE_FIELDS.has(key));
@@ -63,10 +66,9 @@ export function jobData(left: JsonObject | null, before: JobData): JobData {
 /** Longest wait for stopped calls to end. A host program is killed well within it. */
 const SETTLE_MS_MAX = 30_000;
 
-/** The capability calls of one execution of a task, counted so that its end can be awaited. */
 interface TaskCalls {
   readonly perform: Perform;
-  /** Waits until no call is under way. @returns whether that happened in time */
+  /** Waits until no call is under way. @returns false when one is still running after SETTLE_MS_MAX */
   settled(): Promise<boolean>;
 }
 

@@ -1,6 +1,7 @@
-// Which ready jobs get the free slots: those of this host and free ones take turns. Where a read asks a server, those
-// beyond the slots are read along, and begin without another read when slots become free. So do jobs that this agent
-// has just made, as long as it knows that nothing else is ready.
+// Chooses the ready jobs that get the free slots; jobs of this host and free ones (which any host may run) take
+// turns. Reading from a shared store costs a round trip, so a read fetches more jobs than there are free slots, and
+// those start without another read. So do jobs that this agent has just created, while it knows that no other job is
+// ready.
 
 import { instantAfter } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
@@ -8,19 +9,22 @@ import type { JobUuid } from "../domain/id.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
-/** Jobs that are read along: twice as many as have begun since the last read, since each costs a part of a claim. */
+/**
+ * How many jobs to read beyond the free slots: twice as many as have started since the last read, within these
+ * bounds. Each one that is read costs part of a claim.
+ */
 const AHEAD = { least: 8, times: 2, most: 64 } as const;
-/** Milliseconds for which they count as ready: hold() refuses those that are not any more. */
+/** How long such a job counts as ready, milliseconds. hold() refuses those that no longer are. */
 const AHEAD_MS = 100;
-/** The same for what a read has said of all others: a notice of other jobs may be missing. */
+/** How long "no other job is ready" is believed, milliseconds: the notice of a new job may have been lost. */
 const KNOWN_MS = 1_000;
 
-/** A job that begins without another read. */
+/** A job that can start without another read. */
 interface KnownJob {
   readonly job: Job;
   /** Monotonic milliseconds at which it was ready. */
   readonly atMs: number;
-  /** Whether this agent has made it. A read may have found it too, before it was known here. */
+  /** Whether this agent created it. A read may already have found it, before this runner heard of it. */
   readonly made: boolean;
 }
 
@@ -30,31 +34,30 @@ interface NextJobsOptions {
   readonly monotonicMs: () => number;
 }
 
-/** Jobs for free slots. */
 interface NextTaken {
   /** Free jobs, which this runner has claimed. */
   readonly claimed: readonly Job[];
-  /** Those of this host, whose claims are to be written. */
+  /** Jobs of this host, whose claims have yet to be written. */
   readonly ready: readonly Job[];
   readonly due: NextDue;
 }
 
-/** The jobs that a runner begins next. */
+/** Keeps the jobs that a runner starts next. */
 export class NextJobs {
   readonly #options: NextJobsOptions;
-  /** Ready jobs that have not begun. */
+  /** Ready jobs that have not started. */
   #ahead: readonly KnownJob[] = [];
-  /** Jobs that have begun since the last read. */
+  /** Jobs that have started since the last read. */
   #begun: number = AHEAD.most;
   #free = false;
-  /** Monotonic milliseconds until which no other job is ready, as far as notices say. */
+  /** No other job is ready before this monotonic time, milliseconds, as far as notices tell. */
   #othersAtMs = Number.NEGATIVE_INFINITY;
-  /** When the next one is due, as a read has said; never when that is not known. */
+  /** Monotonic milliseconds at which the next job is due, from the last read; infinity when unknown. */
   #dueAtMs = Number.POSITIVE_INFINITY;
-  /** How often it was said that others may be ready. */
+  /** How often look() was called: a read during which it was called is already out of date. */
   #looks = 0;
   #asking = false;
-  /** Whether a free job gets the next slot that a job of this host wants too. */
+  /** Whether a free job goes first when both kinds want the last slot. */
   #freeFirst = false;
 
   constructor(options: NextJobsOptions) {
@@ -62,9 +65,9 @@ export class NextJobs {
   }
 
   /**
-   * Takes jobs for so many slots.
-   * @param passedOver those of this host whose claims are being written
-   * @param running those that have begun and not ended
+   * Takes jobs for up to `limit` slots.
+   * @param passedOver jobs of this host whose claims are being written
+   * @param running jobs that have started and not ended
    */
   async take(
     limit: number,
@@ -80,32 +83,32 @@ export class NextJobs {
     return { claimed, ready, due: this.#ahead.length > 0 ? { kind: "ready" } : found.due };
   }
 
-  /** A job was made that is ready for this runner. */
+  /** Reports a new job that is ready for this runner. */
   made(job: Job): void {
     const atMs = this.#options.monotonicMs();
-    // Behind others that may be ready it waits for its turn, and is read with them.
+    // Others that may be ready come first: it is read with them, in its turn.
     if (atMs >= this.#othersAtMs || this.#ahead.length >= AHEAD.most) return this.look();
     this.#ahead = [...this.#ahead, { job, atMs, made: true }];
   }
 
-  /** A job was made that is due after so many milliseconds. @returns whether that is sooner than was known */
+  /** Reports a new job that is due in `ms` milliseconds. @returns whether that is earlier than anything known */
   delayed(ms: number): boolean {
     const dueAtMs = this.#options.monotonicMs() + ms;
     if (dueAtMs >= this.#dueAtMs && !this.#asking) return false;
-    // A read that is under way may not have seen it.
+    // A read under way may have missed it.
     this.#looks += 1;
     this.#dueAtMs = dueAtMs;
     this.#othersAtMs = Math.min(this.#othersAtMs, dueAtMs);
     return true;
   }
 
-  /** Others may be ready. */
+  /** Other jobs may be ready: the next take() reads. */
   look(): void {
     this.#looks += 1;
     this.#othersAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** What is known may not be true any more. */
+  /** Forgets what was read: it may no longer be true. */
   forget(): void {
     this.look();
     this.#ahead = [];
@@ -134,7 +137,7 @@ export class NextJobs {
     try {
       const along = Math.min(Math.max(this.#begun * AHEAD.times, AHEAD.least), AHEAD.most);
       this.#begun = 0;
-      // A claim that is written meanwhile is not seen by the read.
+      // The read does not see claims that are being written.
       const found = await jobs.ready(life, shared ? limit + along : limit, new Set(passedOver));
       this.#ahead = shared ? found.jobs.map((job) => ({ job, atMs: nowMs, made: false })) : [];
       this.#free = found.free === true;
@@ -145,14 +148,14 @@ export class NextJobs {
     }
   }
 
-  /** Notes what a read said of the jobs that it did not return; of a host that claims nothing it says nothing. */
+  /** Remembers what a read said about jobs that it did not return. A host that claims nothing learns nothing. */
   #know({ due, free }: Claimed, nowMs: number): void {
     if (due.kind === "ready" || free !== false) return;
     this.#dueAtMs = due.kind === "in" ? nowMs + due.ms : Number.POSITIVE_INFINITY;
     this.#othersAtMs = Math.min(this.#dueAtMs, nowMs + KNOWN_MS);
   }
 
-  /** Claims free jobs for the slots that those of this host leave, and for every second slot that both want. */
+  /** Claims free jobs for the slots that jobs of this host leave, and for every second slot that both kinds want. */
   async #takeFree({ jobs: own, free = false }: Claimed, limit: number): Promise<readonly Job[]> {
     if (!free) return [];
     this.#freeFirst = !this.#freeFirst;
@@ -167,7 +170,7 @@ function dueFrom(ms: number): NextDue {
   return Number.isFinite(ms) ? { kind: "in", ms } : { kind: "none" };
 }
 
-/** A job that begins so long after it was read. */
+/** The job as a read `ms` milliseconds later would have returned it. */
 function begunLater(job: Job, ms: number): Job {
   const { elapsed_at, started_at } = job;
   if (elapsed_at === null) return job;

@@ -23,7 +23,7 @@ import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
-/** An end with a record: of a task that was aborted, or left between two attempts, there is none. */
+/** The ends that get an entry: an aborted task, or one left between two attempts, has none. */
 export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" | "left" }>;
 
 /** The `result` and `error` of a task's entry. @see document 2, Job */
@@ -44,10 +44,7 @@ export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> 
   }
 }
 
-/**
- * The event that a task's end is for its job.
- * @param last whether it was the last task of its phase
- */
+/** Turns the end of a task into an event of its job. @param last whether it was the last task of its phase */
 export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
   switch (end.kind) {
     case "success":
@@ -71,7 +68,7 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
 type TaskEnd =
   | { readonly kind: "success"; readonly result: JsonValue }
   | { readonly kind: "failure"; readonly error: JsonValue }
-  /** The host does not run the job: nothing of it begins, its onerror neither. */
+  /** The host's policy refuses the job: no task of it runs, not even of its onerror chain. */
   | { readonly kind: "refused"; readonly words: string }
   | {
     readonly kind: "signal";
@@ -80,14 +77,14 @@ type TaskEnd =
   }
   | { readonly kind: "workflow_timeout" }
   | { readonly kind: "aborted" }
-  /** The agent stops while the task waits for its next attempt, which the next agent makes. */
+  /** The agent stopped while the task waited for its next attempt; the next agent makes that attempt. */
   | { readonly kind: "left" };
 
 /** What a task needs to be run, besides the job and the task. */
 export interface AttemptDeps {
   /** The job's workflow, which owns the guests that run it. */
   readonly owner: GuestOwner;
-  /** Runs one body or fallback in a guest. @param attempt its number */
+  /** Runs one body or fallback in a guest. @param attempt number of the attempt, as the job's log shows it */
   readonly run: (run: TaskRun, attempt: number, signal: AbortSignal) => Promise<TaskOutcome>;
   /**
    * Records an attempt that another one follows, with what it left in the job.
@@ -95,12 +92,12 @@ export interface AttemptDeps {
    */
   readonly failed: (attempt: AttemptRecord["attempt"], data: JobData) => Promise<boolean>;
   readonly now: Now;
-  /** Milliseconds left of the workflow's time. */
+  /** Milliseconds left of the workflow's timeout. */
   readonly leftMs: () => number;
   /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
-  /** Aborted when no further attempt is to begin here. */
+  /** Aborted when no further attempt may start here. */
   readonly drain: AbortSignal;
 }
 
@@ -110,14 +107,11 @@ export interface Attempts {
   readonly data: JobData;
   /** How often the body has run, the first time included. */
   readonly attempts: number;
-  /** The last ones that failed, which are recorded with the end of the task. */
+  /** The failed attempts that are recorded with the end of the task. */
   readonly failed: readonly FailedAttempt[];
 }
 
-/**
- * Runs a task to its end, beginning after the attempts that have failed before. Never throws for what
- * a body does.
- */
+/** Runs a task to its end, continuing after the attempts that failed earlier. Never throws for what a body does. */
 export async function runAttempts(
   job: Job,
   task: Task,
@@ -126,7 +120,7 @@ export async function runAttempts(
 ): Promise<Attempts> {
   const executionsMax = Math.max((task.retry ?? 0) + (deps.retryCountsFirst ? 0 : 1), 1);
   let data = before;
-  // With another `compat` fewer may be allowed than have failed already.
+  // The setting `compat` may have changed: more attempts may have failed than are now allowed.
   let attempts = Math.min(job.failures, executionsMax - 1);
   const ends = (end: TaskEnd, failed: readonly FailedAttempt[] = []) =>
     ({ end, data, attempts, failed }) as const;
@@ -150,15 +144,18 @@ export async function runAttempts(
 }
 
 /**
- * What an earlier claim has left of the delay when this one begins. Both times are the store's, whatever the clock of this
- * host says; no more than the whole, also by a clock set back.
+ * How much of the retry delay is left at the start of this claim. Both times are by the store's clock, not this
+ * host's. Never more than the whole delay, even if that clock was set back.
  */
 function restOfDelay({ retry_at, elapsed_at }: Job, delayMs: number): number {
   if (retry_at === null || elapsed_at === null) return 0;
   return Math.min(Math.max(msBetween(elapsed_at, retry_at), 0), delayMs);
 }
 
-/** Waits for the next attempt. A timer may end a moment early, which leaves no time for one. */
+/**
+ * Waits for the next attempt. A timer may fire a moment early, so an attempt due at the very end of the workflow's
+ * time counts as too late.
+ */
 async function waitForAttempt(
   waitMs: number,
   { leftMs, signal, drain }: AttemptDeps,
@@ -308,7 +305,7 @@ export function successorOf(
     locks: job.locks,
     callback_url: job.callback_url,
     machine_uuid: job.machine_uuid,
-    // What the tasks of this job made of them was for this job.
+    // The request's own params: what tasks changed in them applied to this job only.
     params: job.requested_params,
     props: {
       num_attempts: attempt + 1,

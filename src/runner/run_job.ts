@@ -32,15 +32,15 @@ import {
 import type { JsonValue } from "../domain/json.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
-/** Starts of a task without a recorded result after which it fails: no poison pills. */
+/** Starts of a task without a recorded result, after which it fails: it may be what kills the agent. */
 const STARTS_MAX = 3;
 
 const WRITE_AGAIN_FIRST_MS = 100;
 const WRITE_AGAIN_LONGEST_MS = 2_000;
 
 /**
- * Starts to run a job that `runner_id` has claimed.
- * @param claim the claim, while it is being written: until it stands, no task can touch anything
+ * Starts to run a claimed job.
+ * @param claim the claim, while it is being written: until it stands, tasks compute but cannot act
  */
 export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJob {
   const stops: Stops = {
@@ -71,7 +71,7 @@ export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJ
 }
 
 /**
- * Why a job is stopped; `task` is aborted with each reason but `drain`, `undo`, for tasks of the oncancel
+ * Signals that stop a job, by reason. `task` fires with every reason but `drain`; `undo`, for tasks of the oncancel
  * chain, with `shutdown` and `lost`. AbortSignal.any() would do the same, at some 25 us per task.
  */
 type Stops = Readonly<Record<StopReason | "task" | "undo", AbortController>>;
@@ -86,7 +86,7 @@ class JobRun {
   readonly #stops: Stops;
   readonly #memory: JobMemory;
   #claim: ClaimUnderWay | undefined;
-  /** Monotonic milliseconds at which the current phase would have begun without interruptions. */
+  /** Monotonic milliseconds at which the current phase would have begun had it never been interrupted. */
   #phaseBeganMs: number;
 
   constructor(job: Job, deps: JobDeps, stops: Stops, claim: ClaimUnderWay | undefined) {
@@ -100,10 +100,10 @@ class JobRun {
     this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
   }
 
-  /** Every turn records the end of a task or of the job, so the tasks bound the turns. */
+  /** Every turn records the end of a task or of the job, so the number of tasks bounds the turns. */
   async run(): Promise<void> {
     try {
-      // A task that broke off before may be what ends the agent: each of its starts counts from the first moment.
+      // An interrupted task may be what kills the agent, so each of its starts must be on record before it runs.
       if (this.#job.starts > 1) await this.#claimed();
       for (;;) {
         if (this.#stops.lost.signal.aborted) return;
@@ -138,7 +138,7 @@ class JobRun {
     try {
       await this.#memory.wait(bytes, AbortSignal.any([drain.signal, this.#signal()]));
     } catch (error) {
-      // The next turn gives the job back.
+      // The loop in run() gives the job back.
       if (drain.signal.aborted) return "goes_on";
       if (this.#signal().aborted) return await this.#stopped();
       throw error;
@@ -157,9 +157,7 @@ class JobRun {
     return "goes_on";
   }
 
-  /**
-   * After a defect of ours: gives the job back with its start counted, so that it ends some day.
-   */
+  /** After a bug of ours: gives the job back with its start counted, so that this cannot repeat forever. */
   async abandon(error: unknown): Promise<void> {
     const { store, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
@@ -186,7 +184,7 @@ class JobRun {
     return await this.#record(event, entry, { successor, attempts: failed });
   }
 
-  /** The job that replaces this one, if the workflow still exists and allows it; undefined when the agent stops first. */
+  /** The job that replaces this one; null if its workflow is gone or allows none; undefined when the agent stops. */
   async #successor(): Promise<NewJob | null | undefined> {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
@@ -195,7 +193,6 @@ class JobRun {
     return successorOf(this.#job, answer.found.workflow, newUuid<JobUuid>());
   }
 
-  /** Where an event takes the job. */
   #after(event: TaskEvent): Move {
     return afterTask(heldIn(this.#job.phase), event);
   }
@@ -226,7 +223,7 @@ class JobRun {
     return starts > STARTS_MAX + 1 ? failed : await runFallback(this.#job, task, failed, deps);
   }
 
-  /** Records an attempt that another one follows. @returns whether the job is still ours */
+  /** Records a failed attempt that will be repeated. @returns whether the job is still ours */
   async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
     const { store, changed, log } = this.#deps;
     const { uuid: job_uuid, failures } = this.#job;
@@ -241,7 +238,7 @@ class JobRun {
     return true;
   }
 
-  /** Waits until the claim is written, if it is under way. @returns whether it stands */
+  /** Waits until a claim that is being written is durable. @returns whether it stands */
   async #claimed(): Promise<boolean> {
     const claim = this.#claim;
     if (claim === undefined) return true;
@@ -274,18 +271,18 @@ class JobRun {
     return "left";
   }
 
-  /** Gives the job back; the next agent continues at the current task. */
+  /** Gives the job back; the next agent continues with the current task. */
   async #release(): Promise<void> {
     await this.#deps.store.jobs.release(this.hold(), this.#elapsedMs());
   }
 
-  /** The claim that all writes about the job name. */
+  /** The claim that every write about the job names. */
   hold(): Hold {
     const { uuid, lease, phase } = this.#job;
     return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease, phase };
   }
 
-  /** Records the end of a task and the next state; on a full disk it waits, and nothing is lost. */
+  /** Records the end of a task and the next state. A full disk delays this, but nothing is lost. */
   async #record(
     event: TaskEvent,
     entry?: TaskResult,
@@ -294,7 +291,7 @@ class JobRun {
     const { store } = this.#deps;
     const move = this.#after(event);
     const { uuid } = this.#job;
-    // A job that goes on would keep its slot from the backlog meanwhile.
+    // A job that continues must not wait for a shared commit: it would keep its slot from the backlog.
     const patient = !isHeld(move.to) && this.#deps.backlog();
     const write = () =>
       store.jobs.recordTask({
@@ -325,7 +322,7 @@ class JobRun {
     return isHeld(move.to) ? "goes_on" : "left";
   }
 
-  /** After losing the job: whether it was canceled and left its oncancel chain to this runner. Confirms the stop. */
+  /** After losing the job: continues with the oncancel chain that a cancel left to this runner, or confirms the stop. */
   async #takeUpCancel(): Promise<boolean> {
     const claimed = await this.#claimed();
     const { jobs } = this.#deps.store;
@@ -335,21 +332,22 @@ class JobRun {
     if (job.phase !== "oncancel") return await this.#release().then(() => false);
     this.#deps.leaving(job.uuid, false);
     this.#job = job;
-    // Discards what the canceled task set.
+    // What the canceled task had set is discarded.
     this.#data = { params: job.params, props: job.props };
     this.#phaseBeganMs = this.#deps.monotonicMs();
     return true;
   }
 
-  /** A later lease belongs to another run, maybe of this same runner. */
+  /** A later lease belongs to another run, possibly by this same runner. */
   #isStillOurs({ runner_id, lease }: Job): boolean {
     return runner_id === this.#deps.runner_id && lease === this.#job.lease;
   }
 
   /**
-   * Repeats a write about the job until the store accepts it, or the agent stops. After a failure the claim may
-   * be known to have failed as well: the job may have begun again here, under a claim of the same number.
-   * @returns whether the job is still ours
+   * Repeats a write about the job until the store accepts it, or the agent stops. If a claim that was still being
+   * written turns out to have failed, the write is dropped: the job may already have started again here, under a
+   * claim of the same number.
+   * @returns whether the job is still ours; undefined when the agent stops first
    */
   async #insistOnWrite(
     write: () => Promise<boolean>,
@@ -364,7 +362,7 @@ class JobRun {
     return await this.#insist(writeOwn, failure);
   }
 
-  /** Repeats a call while it fails so, and says each reason once; undefined when the agent stops first. */
+  /** Repeats a call while `so` holds for its error; logs each message once. @returns undefined when the agent stops */
   async #insist<T>(call: () => Promise<T>, failure: string, so = (_error: unknown) => true) {
     let said: string | undefined;
     return await untilDone(call, {

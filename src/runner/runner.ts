@@ -1,5 +1,5 @@
-// The runner: one job in each of its slots. It claims due jobs, woken by a hint when a job was
-// written, and otherwise by a timer at the next due instant; the rows decide.
+// The runner: one job in each of its slots. It claims due jobs when a hint says that a job was written, and otherwise
+// by a timer at the next due time. Hints may be lost; the rows decide.
 
 import { AgentError, unreachable, whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
@@ -12,23 +12,23 @@ import { runJob } from "./run_job.ts";
 import { Standstill } from "./standstill.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
-/** Wait after a claim that failed, or that found a job ready and got none. */
+/** Milliseconds to wait after a claim that failed, or that found a job ready and got none. */
 const CLAIM_RETRY_MS = 1_000;
-/** Jobs that have left their slots and are not written yet: with more of them no slot counts as free. */
+/** Jobs that have left their slots but are not written yet; beyond this number, no slot counts as free. */
 const UNWRITTEN_MAX = 64;
 /**
- * With so many new jobs being written, the next claim of a backlog waits so long, milliseconds: their callers
- * are waiting, the jobs of a backlog wait anyway, and both cost less when they are done many at a time. It waits
- * once, so that a stream of new jobs slows the work down and does not stop it.
+ * While at least CREATING_MANY new jobs are being written, the next claim of a backlog waits CREATING_MS
+ * milliseconds: callers are waiting for those jobs, the backlog is waiting anyway, and both are cheaper in groups. It
+ * waits only once, so a stream of new jobs slows the backlog down but never stops it.
  */
 const CREATING_MANY = 8;
 const CREATING_MS = 50;
 /**
- * The part of a lease after which it is renewed: two more renewals may fail. At the same interval the runner,
- * even when idle, looks for expired leases of others.
+ * Share of a lease after which it is renewed: two more renewals may fail. An idle runner looks for expired leases of
+ * others at the same interval.
  */
 const RENEW_SHARE = 1 / 3;
-/** The part without a renewal after which guests end where others share the store: before others take the jobs. */
+/** Share of a lease after which guests end if it was not renewed in a shared store: before others take the jobs. */
 const UNHEARD_SHARE = 2 / 3;
 
 /** What every job of a runner shares, and how many run at once. */
@@ -38,15 +38,15 @@ interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id
   readonly earlier: readonly Incarnation[];
   /** Jobs that may run at the same time. */
   readonly slots: number;
-  /** How long it keeps its jobs unheard, milliseconds. It matters only where several agents share a store. */
+  /** How long a shared store keeps its jobs for it without a sign of life, milliseconds. */
   readonly leaseMs: number;
   /** What its host may claim when it starts; everything unless given. */
   readonly admission?: Admission;
 }
 
 /**
- * Runs due jobs until it is stopped. Call start() once, then wake() after each write that may make
- * a job due; without the hint a job may start up to ten seconds late.
+ * Runs due jobs until it is stopped. Call start() once, then wake() after each write that may make a job due; without
+ * the hint, a job may start up to ten seconds late.
  */
 export class Runner {
   readonly #options: RunnerOptions;
@@ -59,22 +59,22 @@ export class Runner {
   /** Whether more jobs were ready than there was room for. */
   #backlog = false;
   /**
-   * Whether the next claims are written before their jobs begin. So it is with the first claims of a life,
-   * or a job that ends the agent at once would begin for ever, and never count as started; and after claims
-   * that were refused, as what a full disk refuses again and again must not cost a guest each time.
+   * Whether the next claims are written before their jobs start. So are the first claims of a life: otherwise a job
+   * that kills the agent at once would start forever without counting as started. So are claims after a refusal: what
+   * a full disk refuses again and again must not cost a guest each time.
    */
   #writtenFirst = true;
-  /** Monotonic milliseconds before which nothing is claimed: a claim was refused. */
+  /** Nothing is claimed before this monotonic time, milliseconds: a claim was refused. */
   #refusedUntilMs = Number.NEGATIVE_INFINITY;
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
-  /** Whether the life of this runner has begun in the store; without it nothing is claimed. */
+  /** Whether the store knows this life of the runner; until then nothing is claimed. */
   #begun = false;
   /** Whether a claim may have succeeded although its answer was lost; the next renewal reports that. */
   #unsure = false;
-  /** Monotonic milliseconds of the latest lease renewal: when it was sent. */
+  /** Monotonic milliseconds at which the latest successful renewal was sent. */
   #renewedAtMs = Number.NEGATIVE_INFINITY;
-  /** The same for the look at expired leases of others. */
+  /** Monotonic milliseconds of the latest look for expired leases of others. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   #unheard: ReturnType<typeof setTimeout> | undefined;
   readonly #next: NextJobs;
@@ -92,32 +92,31 @@ export class Runner {
     this.#unheardMs = options.leaseMs * UNHEARD_SHARE;
   }
 
-  /** What its host may claim, as far as it has heard. */
+  /** What its host may claim, by the latest answer of the store. */
   get admission(): Admission {
     return this.#admission;
   }
 
-  /** Number of slots with a job. */
   get busy(): number {
     return this.#running.size;
   }
 
-  /** Takes up what an earlier life left, then starts claiming; where a shared store is away, once it is back. */
+  /** Takes over what an earlier life left, then starts claiming. While a shared store is away, both wait. */
   async start(): Promise<void> {
-    // Begun later, it asks what its host may claim before it claims.
+    // A life that could not begin asks what its host may claim before it claims.
     this.#unsure = await whileThere(this.#begin()) === undefined;
     if (this.#options.store.shared) this.#standstill.start();
     this.#loop = this.#claimUntilStopped();
   }
 
-  /** Hints that a job may be due. @param made one that was just made for this runner */
+  /** Hints that a job may be due. @param made the job, if it was just created for this runner */
   wake(made?: Job): void {
     if (made === undefined) this.#next.look();
     else this.#next.made(made);
     this.#notifier.notify();
   }
 
-  /** Hints that a job will be due after so many milliseconds. */
+  /** Hints that a job will be due in `ms` milliseconds. */
   delayed(ms: number): void {
     if (this.#next.delayed(ms)) this.#notifier.notify();
   }
@@ -136,8 +135,8 @@ export class Runner {
   }
 
   /**
-   * Stops claiming, lets running tasks continue for a while, then aborts them; their jobs are
-   * queued again at the interrupted task.
+   * Stops claiming, lets running tasks continue for `drainMs`, then aborts them. Their jobs are queued again at the
+   * interrupted task.
    */
   async stop(drainMs: number): Promise<void> {
     this.#stopping.abort();
@@ -150,10 +149,9 @@ export class Runner {
   }
 
   /**
-   * To be called before a task acts on anything. After the process stood still, it waits until the store was
-   * asked whose the jobs are now.
-   * @param free whether the job may be another host's after the lease
-   * @throws {AgentError} `aborted` when the store was not heard for too long
+   * Call before a task acts on anything. After a standstill, waits until the store has said who holds the jobs now.
+   * @param free whether another host may take the job once the lease is over
+   * @throws {AgentError} `aborted` when the store has been silent too long
    */
   async mayAct(free: boolean): Promise<void> {
     if (!this.#options.store.shared) return;
@@ -200,7 +198,7 @@ export class Runner {
       const waitMs = await this.#begin();
       if (waitMs > 0) return waitMs;
     }
-    // Where other hosts share the store, an idle one shows that it lives.
+    // In a shared store, even an idle host shows that it is alive.
     const holds = this.#running.size > 0 || this.#unsure || this.#options.store.shared;
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
     const free = slots - this.#running.size + Math.min(this.#leaving.size, UNWRITTEN_MAX);
@@ -208,21 +206,21 @@ export class Runner {
     const refusedMs = this.#refusedUntilMs - this.#options.monotonicMs();
     if (refusedMs > 0) return refusedMs;
     if (this.#isRenewalDue()) {
-      // An idle runner renews its lease when there is something to claim under it.
+      // An idle runner renews its lease only when there is something to claim under it.
       const { due } = await jobs.claim(life, 0);
       if (due.kind !== "ready") return waitFor(due);
       await this.#keepLease();
     }
     const claimed = await this.#take(free);
     this.#backlog = claimed.due.kind === "ready";
-    // Another runner may have been first.
+    // None claimed: another runner may have been first.
     if (claimed.due.kind === "ready") return claimed.jobs.length > 0 ? 0 : CLAIM_RETRY_MS;
     return waitFor(claimed.due);
   }
 
   /**
-   * Begins jobs. Where no other agent can take them, each begins at once, once a life has claimed anything,
-   * and its claim is written meanwhile: a crash before leaves it queued, as if it had never begun.
+   * Starts jobs. After the first claim of this life, a job that no other agent can take starts at once, while its
+   * claim is being written: a crash before that leaves it queued, as if it had never started.
    */
   async #take(limit: number): Promise<Claimed> {
     const { store: { jobs }, life } = this.#options;
@@ -249,7 +247,7 @@ export class Runner {
     }
   }
 
-  /** Writes the claims of jobs that have begun; those that are not this runner's end. Never rejects. */
+  /** Writes the claims of jobs that have started, and stops those that this runner did not get. Never rejects. */
   async #hold(begun: readonly Job[]): Promise<ReadonlySet<JobUuid>> {
     const { store: { jobs }, life, monotonicMs, log } = this.#options;
     let held: ReadonlySet<JobUuid> = new Set();
@@ -284,7 +282,7 @@ export class Runner {
     return 0;
   }
 
-  /** Renews the lease when due, and follows what the store says of the jobs. */
+  /** Renews the lease when due, and acts on what the store reports about the jobs. */
   async #keepLease(): Promise<void> {
     if (!this.#isRenewalDue() && !this.#unsure) return;
     const { store, life, monotonicMs, log } = this.#options;
@@ -326,7 +324,7 @@ export class Runner {
     return this.#options.monotonicMs() >= this.#renewedAtMs + this.#renewMs;
   }
 
-  /** The lease ends so long after the call was sent at the earliest. */
+  /** Counts from when the call was sent: the lease cannot end sooner than that plus its length. */
   #renewed(atMs: number): void {
     this.#renewedAtMs = atMs;
     clearTimeout(this.#unheard);
@@ -339,8 +337,8 @@ export class Runner {
   }
 
   /**
-   * Ends the guests of free jobs when the store has not been heard for too long: others may take them. Those that
-   * nobody took are reported by the next renewal, and their tasks begin again without another start.
+   * Ends the guests of free jobs when the store has been silent too long: other hosts may take the jobs. The next
+   * renewal reports those that nobody took; their tasks run again without counting another start.
    */
   #endUnheard(): void {
     const { store, log } = this.#options;
@@ -357,7 +355,7 @@ export class Runner {
     for (const job of this.#running.values()) job.stop(reason);
   }
 
-  /** Takes up jobs of others whose leases have expired, when due. */
+  /** Takes over jobs of others whose leases have expired, when due. */
   async #rescue(): Promise<void> {
     const { store, life, monotonicMs } = this.#options;
     if (monotonicMs() < this.#rescuedAtMs + this.#renewMs) return;
@@ -373,20 +371,20 @@ export class Runner {
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
       backlog: () => this.#backlog,
     }, claim);
-    // The job itself is not kept here: a large one frees its memory while it waits.
+    // Keep no reference to the job itself: a large one frees its memory while it waits.
     const { uuid } = running;
     this.#running.set(uuid, running);
     void running.done.then(() => {
       this.#leaving.delete(uuid);
-      // A job that returned at once, as after cb('queue'), may already run here again.
+      // A job that came back at once, as after cb('queue'), may already run here again.
       if (this.#running.get(uuid) === running) this.#running.delete(uuid);
-      // A renewal sent while its guest was ending took it for running.
+      // A renewal sent while its guest was ending still counted it as running.
       if (running.lost) this.#unsure = true;
       this.#notifier.notify();
     });
   }
 
-  /** The claim triggered here is queued before the store begins its next commit. */
+  /** The notification triggers a claim, which is queued before the store begins its next commit. */
   #leave(uuid: JobUuid, leaves: boolean): void {
     if (leaves) this.#leaving.add(uuid);
     else this.#leaving.delete(uuid);
@@ -394,7 +392,7 @@ export class Runner {
   }
 }
 
-/** Milliseconds until something is due, and never so long that a changed clock is not noticed. */
+/** Milliseconds until something is due, capped so that a changed clock is noticed. */
 function waitFor(due: NextDue): number {
   return due.kind === "in" ? Math.min(due.ms, LOOK_MS_MAX) : LOOK_MS_MAX;
 }

@@ -12,12 +12,12 @@ import type { Hold } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * Why a running job stops: it was canceled; the agent stops and lets the current task finish; the time for
- * that is over; or the job is another runner's, or may become so.
+ * Why a running job stops. `canceled`: by a caller. `drain`: the agent stops and lets the current task finish.
+ * `shutdown`: the time for that is over. `lost`: another runner has the job, or may have it.
  */
 export type StopReason = "canceled" | "drain" | "shutdown" | "lost";
 
-/** What a job needs to be run. */
+/** What it takes to run a job. */
 export interface JobDeps {
   readonly store: Store;
   readonly runner_id: RunnerId;
@@ -37,24 +37,27 @@ export interface JobDeps {
   /** Whether `retry` also counts the first execution, as in node-workflow. */
   readonly retryCountsFirst: boolean;
   /**
-   * Called before a job leaves its slot is written, so that a claim can share the commit; called
-   * again when it stays after all.
+   * Called before the write by which a job leaves its slot, so that a claim can share the commit; called with false
+   * when the job stays after all.
    */
   readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
-  /** Why the policy of the host does not let it run a job, in words; undefined when it does. It runs all unless given. */
+  /**
+   * Why the host's policy does not let it run a job, as words for its error; undefined when it may. Without this, it
+   * may run all.
+   */
   readonly refusal?: ((job: Job) => Promise<string | undefined> | undefined) | undefined;
-  /** Called when a job has changed; a hint for waiting requests. */
+  /** Called when a job has changed: a hint for waiting requests. */
   readonly changed: (uuid: JobUuid) => void;
-  /** Whether more jobs are ready than there are slots: writes may gather then. */
+  /** Whether more jobs are ready than there are slots: then writes may wait for each other. */
   readonly backlog: () => boolean;
   readonly log: Log;
 }
 
-/** The claim of a job that runs already while it is written; see JobStore.ready(). */
+/** The claim of a job that already runs while the claim is being written; see JobStore.ready(). */
 export interface ClaimUnderWay {
-  /** Whether the runner has the job, once that is durable. */
+  /** Settles once the claim is durable or refused: whether the runner has the job. */
   readonly stands: Promise<boolean>;
-  /** Writes the claim now instead of in some milliseconds. */
+  /** Writes the claim now instead of waiting a few milliseconds. */
   hurry(): void;
 }
 
@@ -63,11 +66,11 @@ export interface RunningJob {
   readonly uuid: JobUuid;
   /** Whether any host may run it. */
   readonly free: boolean;
-  /** Whether it was stopped since the job is another runner's, or may be. */
+  /** Whether it was stopped because another runner has the job, or may have it. */
   readonly lost: boolean;
   /** The claim under which it runs. */
   hold(): Hold;
-  /** After a cancel the oncancel chain runs; another cancel does not stop it. */
+  /** Stops the job. After a cancel its oncancel chain runs, which another cancel does not stop. */
   stop(reason: StopReason): void;
   /** Settles when the job has left this runner; never rejects. */
   readonly done: Promise<void>;

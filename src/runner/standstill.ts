@@ -1,22 +1,23 @@
-// Whether the process stood still: stopped by a signal, or with its whole host. It notices that
-// more time has passed between two looks than any work takes. What it believes to hold may be another's by then.
+// Detects that the process stood still: stopped by a signal, or suspended with its host. More time has then passed
+// between two looks at the clocks than any work takes, and another runner may have its jobs.
 
 import type { Now } from "../domain/instant.ts";
 
 /** Milliseconds between two looks. */
 const CLOCK_LOOK_MS = 1_000;
-/** The part of a lease between two looks that counts: what was renewed just before the first one is over soon. */
+/**
+ * Share of a lease between two looks that counts as a standstill: a lease renewed just before the first look would
+ * soon be over.
+ */
 const STOOD_SHARE = 1 / 2;
 
-/** What a standstill is measured by. */
 interface StandstillOptions {
   /** Milliseconds that never go backwards; they may not count while the host is suspended. */
   readonly monotonicMs: () => number;
   /** The calendar, which counts on while the host is suspended. */
   readonly now: Now;
-  /** How long the store leaves the runner its jobs unheard, milliseconds. */
+  /** How long the store keeps the runner's jobs without a sign of life, milliseconds. */
   readonly leaseMs: number;
-  /** Called when the process has stood still. */
   readonly stood: () => void;
 }
 
@@ -52,12 +53,12 @@ export class Standstill {
     stood();
   }
 
-  /** Waits until what was held before the standstill has been asked for, if there was one. */
+  /** Waits until the store has been asked about the jobs held before a standstill, if there was one. */
   async asked(): Promise<void> {
     await this.#waking?.promise;
   }
 
-  /** What was held is being asked for. @returns to be called with the answer, or when none came */
+  /** Call when asking the store. @returns to be called when it has answered, or failed to */
   asking(): () => void {
     const waking = this.#waking;
     return () => {
