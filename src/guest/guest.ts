@@ -188,17 +188,16 @@ class Guest {
   }
 }
 
-/** Checks whether a task has left the process too little memory. */
 interface SpentCheck {
   begin(): void;
   end(): boolean;
 }
 
-/** Milliseconds in which no task touches much memory, and how many such tasks may go unchecked in a row. */
+/** A task of up to this many milliseconds cannot touch much memory; so many of them in a row may go unchecked. */
 const SHORT_MS = 2;
 const UNCHECKED_MAX = 8;
 
-/** To ask the system for the resident memory takes as long as a short task. */
+/** Asking the system for the resident memory takes as long as a short task. */
 function openSpentCheck(nowMs: () => number, residentBytes: () => number): SpentCheck {
   let beganMs = 0;
   let unchecked = 0;

@@ -10,9 +10,9 @@ import { FRESH_REALM_WORD, type TaskLimits } from "../wall/task_limits.ts";
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;
 /**
- * Heap of the compiled binary, MiB. The flag is built in for all modes, so this is the agent's
- * limit. With the 60 MiB of the process it stays below 400 MiB. The memory budget of requests and
- * jobs is far smaller: here V8 gives up.
+ * Heap of the compiled binary, MiB. The flag is built in for all modes, so this is the agent's limit too. With the 60
+ * MiB of the process itself it stays below 400 MiB. Requests and jobs are budgeted far lower; at this limit V8 gives
+ * up.
  */
 export const AGENT_HEAP_MIB = 320;
 /** Memory of a guest or a decoder, MiB: its heap and its buffers together. */
@@ -20,8 +20,8 @@ export const WALLED_MEMORY_MIB = 256;
 /** Data segment of a fresh process of Deno, bytes: V8 reserves room for code. */
 const RESERVED_DATA_BYTES = 560_000_000;
 /**
- * Address space of a guest or a decoder on illumos, KiB, where Node runs it: Node 26 starts with 1,400,000 on
- * Linux, and a task needs room besides. Deno reserves more than any limit could allow.
+ * Address space of a guest or decoder on illumos, KiB, where Node runs it: Node 26 starts with 1,400,000 on Linux,
+ * and a task needs more than that. Deno reserves more than any limit could allow.
  */
 export const ADDRESS_KIB_MAX = 2_000_000;
 /** Files that a guest may have open. */
@@ -47,8 +47,8 @@ export const WARM_BESIDE_SLOTS = 4;
 const DYING_GUESTS = 4;
 
 /**
- * Concurrent decoders: one per processor, one for the hashes of downloads, which may last as long
- * as those, and one that is ready.
+ * Decoders at the same time: one per processor, one for the hashes of downloads, which last as long as the downloads,
+ * and a spare.
  */
 export function decodersMax(): number {
   return navigator.hardwareConcurrency + 2;
@@ -69,18 +69,18 @@ const ILLUMOS_TAKEN = [
   "proc_session",
 ] as const;
 /**
- * Taken once the process is ready: until then it connects to the agent's socket and loads its program, and no
- * manual page says that this takes no right to write.
+ * Privileges taken only once the process is ready: until then it connects to the agent's socket and loads its
+ * program, and no manual page promises that this works without the right to write.
  */
 const ILLUMOS_TAKEN_LATER = ["file_write"] as const;
-/** What no guest or decoder has at work on illumos. */
+/** The privileges that no guest or decoder has while it works on illumos. */
 export const ILLUMOS_LACKING = [...ILLUMOS_TAKEN, ...ILLUMOS_TAKEN_LATER];
 const ILLUMOS_PRIVILEGES = ["basic", ...ILLUMOS_TAKEN.map((name) => `!${name}`)].join(",");
 
 /**
- * V8 flags of every guest. No code from strings. The heap may triple before a collection instead of
- * growing by half: a realm per task is much garbage, and collecting it was a third of a task's
- * cost. The young generation stays small, MiB: a larger one lies about as memory and saves nothing.
+ * V8 flags of every guest. No code from strings. The heap may triple before a collection instead of growing by half:
+ * a realm per task is much garbage, and collecting it was a third of a task's cost. The young generation stays small,
+ * MiB: a larger one only holds memory and saves nothing.
  */
 export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings," +
   "--heap-growing-percent=200,--max-semi-space-size=4";
@@ -153,7 +153,7 @@ const UNSHARED = ["--net", "--ipc", "--uts"] as const;
 export interface GuestUser {
   readonly uid: number;
   readonly gid: number;
-  /** Nothing else runs as this user, so that its processes can be counted. */
+  /** Whether nothing else runs as this user, so that its processes can be counted. */
   readonly alone?: boolean;
 }
 
@@ -166,13 +166,16 @@ export interface WalledCommand {
   readonly gid?: number;
   /** Whether it starts in a session of its own. */
   readonly ownSession?: boolean;
-  /** Ends it when the agent has gone. */
+  /** Ends the process when the agent is gone. */
   readonly keeper?: Keeper | undefined;
-  /** What takes from it what it needed only to start; its id is appended. */
+  /** Command that takes away what the process needed only to start; the process id is appended. */
   readonly takesRest?: readonly string[];
   /** Memory limit, MiB. */
   readonly memoryMib: number;
-  /** Limit of its data segment on Linux, bytes. A task that fills it slowly may meet the limit of memory_watch.ts first. */
+  /**
+   * Limit of its data segment on Linux, bytes. The limit of memory_watch.ts may stop a task first that fills it
+   * slowly.
+   */
   readonly dataBytesMax: number;
   /** Limit of its address space on illumos, KiB; undefined where its runtime reserves more than any limit allows. */
   readonly addressKibMax?: number;
@@ -328,9 +331,9 @@ function toolNames(os: HostSystem): readonly ToolName[] {
 }
 
 /**
- * Looks for the tools of this system. unshare is only found when it may be used: it wants root, and
- * more than the root of most containers has.
- * @returns the tools and the names of those missing
+ * Looks for the tools of this system. unshare counts only if it may be used: it needs root, and more rights than root
+ * has in most containers.
+ * @returns the tools, and the names of those missing
  */
 export async function findGuestTools(
   { os, root }: { os: HostSystem; root: boolean } = { os: Deno.build.os, root: Deno.uid() === 0 },

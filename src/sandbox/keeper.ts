@@ -1,13 +1,13 @@
-// Ends guests and decoders that outlive their agent, where no call of the system does. On Linux setpriv asks
-// the kernel for that; on illumos a shell of the agent's own user, which no guest may signal, holds the id of each
-// process and kills those that are left once the agent is gone, however it ended. What outlives both is ended by
-// the next agent, which finds their ids in the state folder.
+// Ends guests and decoders that outlive their agent, where no system call does. On Linux setpriv asks the kernel for
+// that. On illumos a shell of the agent's own user, which no guest may signal, holds the id of each process and kills
+// those that are left once the agent is gone, however it ended. If both are killed, the next agent ends the rest: it
+// finds their ids in the state folder.
 
 import { join } from "@std/path";
 import { systemNow } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 
-/** Reads `add PID` and `end PID` until the agent, which holds the other end, is gone. */
+/** Reads `add PID` and `end PID` until the agent closes the other end or dies. */
 const KEEPER_SCRIPT = `trap '' HUP INT QUIT TERM
 held=
 while read -r word pid; do
@@ -34,12 +34,12 @@ interface KeeperTools {
 
 interface KeeperPlace {
   readonly log: Log;
-  /** Where the ids are found by the next agent; a program that keeps no state has none. */
+  /** Where the next agent finds the ids; undefined for a program without a state folder. */
   readonly folder?: string | undefined;
 }
 
 /**
- * Ends what the last agent with this folder has left, and opens the next keeper.
+ * Ends what the last agent with this folder left, and opens the next keeper.
  * @returns undefined where the kernel ends such processes, or nothing can
  */
 export async function openKeeper(
@@ -61,7 +61,7 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
     void opened.ended.then(() => {
       if (closing) return;
       log.warn("guests may outlive the agent", { reason: "their keeper has ended" });
-      // One that always ends is opened again with the next process that it must keep.
+      // A keeper that keeps dying is reopened only for the next process that it must hold.
       current = mayReopen ? reopen() : undefined;
       mayReopen = false;
     });
@@ -71,7 +71,7 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
     try {
       return open();
     } catch {
-      // The host has no process left: the next one that is kept tries again.
+      // The host can start no process now; the next one that is kept tries again.
       return undefined;
     }
   };
@@ -96,8 +96,8 @@ function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
   };
 }
 
-// The ids of what is kept, for the next agent: an empty folder for each, since a single call makes or removes it,
-// whatever ends the agent in between. Its name is the id and the time of the start, milliseconds since 1970.
+// The ids of kept processes, for the next agent: an empty folder for each, because one system call creates or removes
+// it, whatever kills the agent in between. Its name is the id and the start time, milliseconds since 1970.
 
 interface Notes {
   add(pid: number): void;
@@ -107,7 +107,7 @@ interface Notes {
 const NOTE = /^(\d+)-(\d+)$/;
 /** Days, hours, minutes and seconds. @see ps(1), etime */
 const ELAPSED = /^(?:(?:(\d+)-)?(\d+):)?(\d+):(\d+)$/;
-/** Most by which the noted time of a start and that of ps(1) differ: whole seconds, and a busy host. */
+/** Largest difference between a noted start time and that of ps(1): ps shows whole seconds, and the host may be busy. */
 const START_SLACK_MS = 5000;
 
 function nowMs(): number {
@@ -137,7 +137,7 @@ function openNotes(folder: string, log: Log): Notes {
   };
 }
 
-/** Ends what is noted and still runs, and removes the notes. */
+/** Ends the noted processes that still run, and removes the notes. */
 async function endLeft(folder: string, ps: string | undefined, log: Log): Promise<void> {
   const noted = namesIn(folder).flatMap((name) => {
     const [, pid, startedMs] = NOTE.exec(name) ?? [];
@@ -173,7 +173,7 @@ function namesIn(folder: string): string[] {
   }
 }
 
-/** When those of these processes began that lead a session, as guests do: another one may have the id by now. */
+/** Start times of those processes that lead a session, as guests do: another process may have the id by now. */
 async function readStarts(ps: string, pids: readonly number[]): Promise<Map<number, number>> {
   const { stdout } = await new Deno.Command(ps, {
     args: ["-o", "pid=", "-o", "sid=", "-o", "etime=", "-p", pids.join()],
@@ -197,16 +197,15 @@ async function readStarts(ps: string, pids: readonly number[]): Promise<Map<numb
   }));
 }
 
-// A shell that works beside the agent: it reads lines from it, and acts when the agent no longer can, because it is
-// stopped or gone.
+// A helper shell beside the agent: it reads lines from the agent, and acts when the agent is stopped or gone.
 
 /** It ends with the agent, which holds the other end of its input. */
 interface SideShell {
-  /** Sends a line. @returns settles when it is on its way; one to a shell that has ended is lost */
+  /** Sends a line; one to a shell that has ended is lost. @returns settles when it was written */
   tell(line: string): Promise<void>;
-  /** Settles when it has ended, whatever ended it. */
+  /** Settles when the shell has ended, for whatever reason. */
   readonly ended: Promise<unknown>;
-  /** Ends its input. @returns when it has ended */
+  /** Closes its input. @returns settles when it has ended */
   close(): Promise<void>;
 }
 
@@ -223,7 +222,7 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
     stdin: "piped",
     stdout: "null",
     stderr: "null",
-    // What ends the agent's process group must leave it its last work.
+    // It must survive a kill of the agent's process group, to do its work after that.
     detached: true,
   }).spawn();
   shell.unref();
@@ -232,7 +231,7 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
     tell: (line) => writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {}),
     ended: shell.status,
     async close() {
-      // A program that waits for its end is kept alive by it.
+      // While something waits for its end, it keeps this process alive.
       shell.ref();
       await writer.close().catch(() => {});
       await shell.status;
@@ -240,14 +239,14 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
   };
 }
 
-// Ends the guests of free jobs when their agent has not been heard for a lease: it may be stopped, and others may have
-// their jobs. A task in an endless loop keeps its guest from noticing that by itself, so a shell does, which measures
-// the time by sleeping, as the monotonic clock counts. It ends with the agent.
+// Ends the guests of free jobs when their agent has been silent for a lease: it may be stopped, and others may have
+// its jobs. A guest in an endless loop cannot notice that itself, so a shell does; it measures time by sleeping,
+// which follows the monotonic clock. It ends with the agent.
 
-/** Parts of a lease: the agent is to be heard in each, and guests end in the last one without. */
+/** Parts of a lease: the agent should be heard in each; guests end after a last part without a sign of life. */
 const PARTS = 4;
 
-/** Reads `add PID`, `end PID` and `heard`, and a `tick` after each part of a lease. */
+/** Reads `add PID`, `end PID`, `heard`, and a `tick` after each part of a lease. */
 const WATCH_SCRIPT = `trap '' HUP INT QUIT TERM
 {
   while sleep "$1" >/dev/null; do echo tick; done &
@@ -271,23 +270,23 @@ const WATCH_SCRIPT = `trap '' HUP INT QUIT TERM
   endHeld
 }`;
 
-/** A guest that is watched over. */
+/** A guest under this watch. */
 export interface WatchedGuest {
-  /** Settles when the shell knows of it. */
+  /** Settles when the shell knows the guest. */
   readonly begun: Promise<void>;
-  /** Watches over it no longer. @returns settles as `begun` */
+  /** Ends the watch of this guest. @returns settles as `begun` */
   end(): Promise<void>;
 }
 
-/** Opened and closed with the pool of a runner that shares its store. */
+/** Opened and closed with the pool of a runner whose store is shared. */
 interface GuestWatch {
-  /** Watches over a guest that runs a free job. */
+  /** Watches a guest that runs a free job. */
   watch(pid: number): WatchedGuest;
   /** Settles when the shell has ended. */
   close(): Promise<void>;
 }
 
-/** @param sh the shell, which is started with the first guest to watch over */
+/** @param sh path of the shell, which is started for the first guest */
 export function openGuestWatch(
   { sh = "/bin/sh", leaseMs, log }: {
     readonly sh?: string;
@@ -311,7 +310,7 @@ export function openGuestWatch(
       for (const pid of watched) void opened.tell(`add ${pid}`);
       return opened;
     } catch (error) {
-      // The host has no process left: the next part of the lease tries again.
+      // The host can start no process now; the next part of the lease tries again.
       warn({ error });
       return undefined;
     }

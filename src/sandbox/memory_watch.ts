@@ -1,7 +1,6 @@
-// Watches the host memory of guests while they run tasks. V8 counts its heap, and the kernel limits
-// what a process reserves; neither counts what is really used, buffers included. /proc does on Linux, but
-// Deno opens it only with all permissions, so `cat` reads it once for all working guests; on illumos
-// `ps` says it.
+// Watches the host memory of guests while they run tasks. V8 limits its heap, and the kernel what a process reserves;
+// neither counts what is really used, buffers included. On Linux /proc does, but Deno opens it only with all
+// permissions, so one `cat` reads it for all working guests; on illumos `ps` reports it.
 
 import type { Log } from "../metrics/log.ts";
 
@@ -35,13 +34,13 @@ export class MemoryWatch {
   #looking = false;
   #closed = false;
 
-  /** @param programs their paths; with neither nothing is watched */
+  /** @param programs their paths; without either, nothing is watched */
   constructor(programs: Programs, log: Log) {
     this.#programs = programs;
     this.#log = log;
   }
 
-  /** A task begins in a guest. */
+  /** Call when a task begins in a guest. */
   enter(guest: WatchedProcess): void {
     const { cat, ps } = this.#programs;
     if (cat === undefined && ps === undefined || this.#closed) return;
@@ -77,7 +76,7 @@ export class MemoryWatch {
       const residents = await readResidents(this.#programs, guests.map(({ pid }) => pid));
       for (const guest of guests) {
         const mib = Math.round((residents.get(guest.pid) ?? 0) / KIB_PER_MIB);
-        // The task may have ended during the reading; the next one is not to blame.
+        // The task may have ended during the reading: the next one is not to blame.
         const goesOn = this.#atWork.get(guest) === guest.runs;
         if (mib <= RESIDENT_MIB_MAX || !guest.alive || !goesOn) continue;
         guest.kill(`took ${mib} MiB of memory (the limit is ${RESIDENT_MIB_MAX} MiB)`, true);

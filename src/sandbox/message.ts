@@ -313,10 +313,10 @@ export class MessageMemory {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal: this.#gone.signal };
     const { budget, arrivalMs } = this.#turns;
     const held = await budget.reserve("guests", bytesMax, "read a large message", turn);
-    // The guest ended at the moment of its turn.
+    // The guest ended just as its turn came.
     if (this.#gone.signal.aborted) return held.release();
     this.#held = held;
-    // A guest that stops in the middle must not block the messages of others.
+    // A guest that stops in the middle of a message must not block those of others.
     const words = `took over ${arrivalMs / 1000} s to send a message`;
     this.#timer = setTimeout(() => this.#late(words), arrivalMs);
   }

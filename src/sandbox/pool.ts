@@ -63,7 +63,7 @@ export interface PoolOptions {
   readonly limits: TaskLimits;
   /** Time for a large message of a guest to arrive, milliseconds; a minute unless given. */
   readonly messageArrivalMs?: number;
-  /** Until it settles guests are started for tasks that wait, but none ahead of need. */
+  /** Until this settles, guests are started only for tasks that wait. */
   readonly spareAfter?: Promise<void>;
   /** Looks for the tools that start guests; see findGuestTools(). */
   readonly findTools?: FindTools;

@@ -33,7 +33,7 @@ export interface GuestListener {
 /** A running guest, opened by starting its process and closed by `kill()`. */
 export class GuestProcess {
   readonly pid: number;
-  /** Resolves when the process has been reaped and its output read to the end. */
+  /** Settles when the process has been reaped and its output read to the end. */
   readonly reaped: Promise<void>;
   /** Executions so far; identifies the messages of the current one. */
   runs = 0;

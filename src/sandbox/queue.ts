@@ -1,5 +1,5 @@
-// What waits in the pool: tasks for a guest, in order of arrival, as far as guests of their workflows and
-// spares allow; and idle guests for the next task.
+// What waits in the pool: tasks for a guest, served in order of arrival as far as guests of their workflows and
+// spares allow; and idle guests for their next task.
 
 import { AgentError } from "../domain/error.ts";
 import { callAfter } from "../runtime/waiting.ts";

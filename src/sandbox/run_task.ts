@@ -31,9 +31,9 @@ export interface TaskRun {
   readonly job: JsonObject;
   readonly taskName: string;
   readonly timeoutMs: number;
-  /** Settles when the task may act: until then, calls of capabilities wait. At once unless given. */
+  /** Settles when the task may act; until then its capability calls wait. Without it, the task may act at once. */
   readonly mayAct?: () => Promise<void>;
-  /** Watches over the process of the guest that runs it, until the end. */
+  /** Watches the process of the guest that runs it, until the end. */
   readonly watch?: (pid: number) => Pick<WatchedGuest, "end">;
 }
 
@@ -60,7 +60,7 @@ export async function runTask(
   perform: Perform,
   signal: AbortSignal,
 ): Promise<TaskOutcome> {
-  // Every error repeats it, and no rule limits it.
+  // Every error repeats the name, and no rule limits its length.
   const run = { ...given, taskName: given.taskName.slice(0, TASK_NAME_CHARS_MAX) };
   const name = JSON.stringify(run.taskName);
   let problem: string | undefined;
@@ -245,7 +245,7 @@ export class GuestCalls {
    */
   take(message: CallMessage): Promise<void> | undefined {
     if (this.#stopped) return;
-    // The realm keeps these rules itself: a guest that breaks them is not sound.
+    // The realm itself keeps these rules, so a guest that breaks them is compromised.
     if (this.#inFlight.has(message.call)) {
       return void this.#guest.kill("used the number of a call twice");
     }

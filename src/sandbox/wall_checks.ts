@@ -58,7 +58,7 @@ export async function processChecks(
     },
     {
       check: "capabilities",
-      // The bounding set of a process that was never root means nothing without a way to gain.
+      // Without a way to gain capabilities, the bounding set means nothing.
       ok: ["CapEff", "CapPrm"].every((name) => /^0+$/.test(field(name))),
       detail: capabilities.join(", "),
     },
@@ -100,7 +100,7 @@ function privilegeChecks(printed: string): GuestCheck[] {
   const lines = printed.matchAll(/^[ \t]*[EIPL]: *(\S+)$/gm);
   const sets = Array.from(lines, ([, names = ""]) => names.split(","));
   const held = new Set(sets.flat());
-  // What is not printed by name may hold anything.
+  // A set with names that are not listed one by one may hold anything.
   const known = sets.length === 4 && !["all", "basic", "zone"].some((name) => held.has(name));
   const kept = ILLUMOS_LACKING.filter((name) => !known || held.has(name));
   const ok = kept.length === 0;
@@ -177,7 +177,7 @@ async function readProcess(cat: string, pid: number, name: string): Promise<stri
   return await runText(cat, [`/proc/${pid}/${name}`]);
 }
 
-/** What a program writes; nothing where it is missing. */
+/** The output of a program; empty when the program is missing. */
 async function runText(program: string, args: string[]): Promise<string> {
   const command = new Deno.Command(program, {
     args,
@@ -194,13 +194,13 @@ async function runText(program: string, args: string[]): Promise<string> {
   }
 }
 
-// What a guest or a decoder has proved at its start: whether that is all that is asked for.
+// Judges what a guest or decoder reported at its start.
 
 /**
- * Why a process may be given no work, in words, or undefined when it has proved all that is asked for.
- * What was not tried counts as open.
+ * Why a process may be given no work, in words, or undefined when it passed every check that is required. A check
+ * that was not made counts as failed.
  * @param cannotRefuse checks that this runtime cannot pass
- * @param asked the checks that count: all for a guest, the permissions for a decoder
+ * @param asked the required checks: all for a guest, the permissions for a decoder
  */
 export function wallProblem(
   checks: readonly GuestCheck[],

@@ -3,7 +3,7 @@
 import type { Log } from "../metrics/log.ts";
 import type { WalledCommand } from "./guest_command.ts";
 
-/** How a guest or a decoder ended; the words finish the sentence "its process ...". */
+/** How a guest or decoder ended; `words` finish the sentence "its process ...". */
 export interface ProcessEnd {
   readonly words: string;
   /** It ended for lack of memory. */
@@ -35,7 +35,7 @@ export function spawnWalled(
 
 /**
  * Takes from a process what it needed only to start.
- * @returns why that failed, worded to follow "its process is not closed: ", or undefined
+ * @returns why that failed, to follow "its process is not closed: ", or undefined
  */
 export async function takeRest(
   { takesRest = [] }: Pick<WalledCommand, "takesRest">,

@@ -179,7 +179,7 @@ class SharedRealm {
     };
   }
 
-  /** Takes off what a task has added to the global object. The answer is false when something stays. */
+  /** Takes off what a task has added to the global object. @returns false when something cannot be taken off */
   restore(): boolean {
     const { ownKeyCount } = this.#language;
     return this.#space.restore() && ownKeyCount(this.#context) === 0;
@@ -197,7 +197,7 @@ class SharedRealm {
 }
 
 function newContext(global: object, open: boolean): Context {
-  // Without prototypes: node:vm must read nothing but what is written here.
+  // Without prototypes: node:vm must read nothing but these options.
   const codeGeneration = { __proto__: null, strings: open, wasm: open };
   const options = { __proto__: null, codeGeneration };
   return createContext(global, options);
@@ -220,7 +220,7 @@ function openRandom(): () => number {
     }
     const high = words[at++] ?? 0;
     const low = words[at++] ?? 0;
-    // 53 bits, as many as a number has.
+    // 53 bits, the precision of a number.
     return ((high >>> 5) * 2 ** 26 + (low >>> 6)) / 2 ** 53;
   };
 }

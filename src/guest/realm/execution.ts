@@ -13,8 +13,8 @@ export interface RealmSpace {
   /** Opens an execution; its requests go to `host`. */
   open(host: RealmHost): RealmPort;
   /**
-   * Takes off what a task has added to the global object of a shared realm. The answer is false when
-   * the realm is not as it was before the first task.
+   * Takes off what a task has added to the global object of a shared realm.
+   * @returns false when the realm is not as it was before the first task
    */
   restore(): boolean;
 }

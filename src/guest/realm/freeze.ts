@@ -70,10 +70,10 @@ export function forgetMatches(): void {
 }
 
 /**
- * Makes the realm one that tasks can share: nothing that they can reach keeps anything of them but
- * `Error.stackTraceLimit`, which V8 reads as plain data and the start of each task sets, and the
- * global object, which is looked at after each task. `random` answers numbers of at least 0 and below
- * 1 that no earlier one foretells.
+ * Makes the realm one that tasks can share: nothing that they can reach keeps anything of them. Exceptions are
+ * `Error.stackTraceLimit`, which V8 reads as plain data and the start of each task sets, and the global object, which
+ * is checked after each task.
+ * @param random returns numbers of at least 0 and below 1 that no earlier one foretells
  */
 export function freezeRealm(random: () => number): void {
   forgetMatches();
@@ -161,7 +161,7 @@ export function allowOverride(above: object, key: PropertyKey): void {
       return value;
     },
     set(this: object, own: unknown) {
-      // `Array.prototype.at = Array.prototype.at ?? …` changes nothing.
+      // Code such as `Array.prototype.at = Array.prototype.at ?? …` changes nothing.
       if (this === above && own === value) return;
       if (this === above) {
         throw new TypeError(`Cannot assign to "${String(key)}" of the language: it is frozen`);

@@ -39,7 +39,7 @@ export function addTimer(realm: Realm, run: () => void, delayMs: unknown): numbe
   return id;
 }
 
-/** Whether the task has ended: then the log says what it still asked for, and nothing is done. */
+/** Whether the task has ended: then nothing is done, and the log says what was asked for. */
 export function isLate(realm: Realm, asked: string): boolean {
   if (realm.ended) writeLog(realm, "warn", `Cannot ${asked}: the task has ended`, {});
   return realm.ended;

@@ -13,7 +13,7 @@ const NO_JSON =
   `{"kind":"failure","error":{"name":"TypeError","message":"Cannot record the end of the task: ` +
   `what its realm sent is not JSON"},"job":null}`;
 
-/** The outcome of a task whose realm can no longer report one. */
+/** The outcome of a task after which the realm can no longer report one. */
 const BROKEN =
   `{"kind":"failure","error":{"name":"Error","message":"The task has broken its own realm: what it ` +
   `replaced of the language is needed to go on"},"job":null}`;

@@ -27,7 +27,6 @@ const IMPORT = `async (job, cb) => {
   }
 }`;
 
-/** The parts of a guest that the proof needs. */
 interface RealmProof {
   readonly realms: RealmMaker;
   readonly compiler: Compiler;
@@ -46,8 +45,9 @@ export async function realmCheck(proof: RealmProof): Promise<GuestCheck> {
 }
 
 /**
- * What a source finds when it runs in a realm such as tasks have, given the names of what a task gets;
- * undefined when it does not compile.
+ * What a source finds in a realm such as tasks have.
+ * @param names makes the source, given the names of what a task gets
+ * @returns undefined when the source does not compile
  */
 function findings(
   { realms, compiler, language }: RealmProof,

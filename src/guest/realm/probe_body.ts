@@ -98,7 +98,7 @@ export function givenCalls(globals: Readonly<Record<string, unknown>>): [string,
   return given;
 }
 
-/** Calls a function with arguments that nobody would pass. */
+/** Calls a function with arguments that no task would pass. */
 export function attemptOddly(look: Look, name: string, call: AnyCall): void {
   const throwing = new Proxy({}, {
     get: () => {

@@ -72,8 +72,8 @@ export function openCompiler(
 }
 
 /**
- * Those of the names that a source may use. A name with escapes is any of them. A source that may name
- * the global object needs one of its own.
+ * The names that a source may use; a name written with escapes may be any of them.
+ * @returns undefined for a source that may name the global object, which needs a realm of its own
  */
 function namesIn(
   { textIndexOf }: Language,
