@@ -98,7 +98,7 @@ interface CapabilityContext {
 
 function performFor(context: TaskContext, shared: CapabilityContext): TaskPerform {
   const { job_uuid, signal: over } = context;
-  // Every info entry carries it, and no rule limits the name of a task.
+  // Every info entry repeats the name, and no rule limits its length.
   const task_name = context.task_name.slice(0, TASK_NAME_CHARS_MAX);
   const { deps } = shared;
   const of = { job_uuid, task_name, attempt: context.attempt };
@@ -186,7 +186,6 @@ async function inTurn(
   return changing ? await changes.take(`Cannot call ${name}`, signal, perform) : await perform();
 }
 
-/** A call of a task, and what ends it. */
 interface Called {
   readonly name: CapabilityName;
   readonly args: readonly JsonValue[];
@@ -214,7 +213,7 @@ async function run(
   });
 }
 
-/** What acts on one host, or reads what one has. */
+/** Capabilities that act on a host or read from one; jobs that any host may run get none of them. */
 const OF_HOST = /^(?:vmadm|media|images|vnc)\./;
 
 function notOfHost(name: string): AgentError {
@@ -252,12 +251,11 @@ function readable(
 }
 
 /**
- * Concurrent machine changes of one execution; each is a process of vmadm. Not of all executions together: a
- * change may take minutes, and another job's undo must not wait for it.
+ * Machine changes that one execution may make at the same time; each is a process of vmadm. The limit is per
+ * execution: a change may take minutes, and another job's undo must not wait for it.
  */
 export const CHANGES_AT_ONCE = 4;
 
-/** The limit on one execution's machine changes. */
 function openChangeTurns(): Turns {
   return openTurns(CHANGES_AT_ONCE);
 }

@@ -19,7 +19,7 @@ export interface TaskContext {
   readonly task_name: string;
   /** Number of this attempt of the task, for the log of the job. */
   readonly attempt?: number | undefined;
-  /** Whether any host may run the job: its tasks touch no host. */
+  /** Whether any host may run the job: then its tasks may not touch a host. */
   readonly free?: boolean;
   /** Aborted when the execution ends: canceled, timed out, or lost. */
   readonly signal: AbortSignal;
@@ -33,9 +33,9 @@ export interface Call {
   readonly signal: AbortSignal;
   /** Appends to the job's info for the task, within the task's limits. */
   readonly note: (entry: JsonObject) => Promise<void>;
-  /** Appends at once or not at all, unless it is given how to insist. */
+  /** Appends at once or drops the entry, unless it is given a way to insist. */
   readonly noteNow: (entry: JsonObject, insist?: Insist) => Promise<void>;
-  /** Makes a call of the store that must not be missing. */
+  /** Repeats a call of the store that must succeed. */
   readonly insist: Insist;
   /** Counts a note that was dropped for being too large or too many. */
   readonly drop: () => void;
@@ -66,7 +66,7 @@ export type Insist = <T>(call: () => Promise<T>) => Promise<T>;
 const AGAIN_FIRST_MS = 100;
 const AGAIN_LONGEST_MS = 2_000;
 
-/** @param over aborted when the task ends, and the calls with it */
+/** @param over aborted when the task ends, which ends the calls too */
 export function openInsist(over: AbortSignal, log: Log, fields: Omit<Noted, "attempt">): Insist {
   return async (call) => {
     for (let waitMs = AGAIN_FIRST_MS;; waitMs = Math.min(waitMs * 2, AGAIN_LONGEST_MS)) {
@@ -84,7 +84,7 @@ export function openInsist(over: AbortSignal, log: Log, fields: Omit<Noted, "att
 
 /**
  * Runs with a signal that also fires at the deadline.
- * @param run is given a function for what does not count against the deadline
+ * @param run gets a function for waits that must not count against the deadline
  * @throws {AgentError} `timeout` at the deadline
  */
 export async function withDeadline<T>(
@@ -139,9 +139,9 @@ export interface CapabilityLimits {
   readonly taskLogCharsMax: number;
 }
 
-// What the agent knows of each capability before it handles a call: its kind, how many arguments it
-// takes, whether it acts on a machine, and which arguments the job's timeline shows. Only fields
-// named here are shown, so that no secret of a payload leaks.
+// What the agent knows about each capability before it handles a call: its kind, how many arguments it takes, whether
+// it acts on a machine, and which arguments the job's timeline shows. Only fields named here are shown, so that no
+// secret of a payload leaks.
 
 /**
  * `act` changes the host or fills its disk: each call gets its own entry in the job's info, and
@@ -293,7 +293,7 @@ interface Count {
   ms: number;
 }
 
-/** The execution that is noted about. */
+/** The execution that a note or an info entry is about. */
 export type Noted = Omit<TaskContext, "signal">;
 
 interface CallRecord {
@@ -320,7 +320,7 @@ export function openCallRecord(
   { job_uuid, task_name: task, attempt }: Noted,
 ): CallRecord {
   const counts = new Map<CapabilityName, Count>();
-  // Tasks cannot crowd these entries out.
+  // Tasks cannot use up the room for these entries.
   const entriesMax = infoEntriesMax === undefined ? undefined : infoEntriesMax + CALL_ENTRIES_SPARE;
   let entries = 0;
   let needsCounts = false;
@@ -357,7 +357,7 @@ export function openCallRecord(
         { count, ...(failed > 0 ? { failed } : {}), ms: Math.round(ms) },
       ]);
       const dropped = notesDropped > 0 ? { notes_dropped: notesDropped } : {};
-      // Not awaited: the end of the task is recorded right after it.
+      // Not awaited: the end of the task is written right after it, in the same commit.
       void write({ zonewright_calls: Object.fromEntries(shown), ...dropped });
     },
   };

@@ -85,7 +85,7 @@ async function downloadArtifact(
   return await mirror.download(artifact, downloadOptions(call, options));
 }
 
-/** Download options for a task: its checks, its progress, and the file kept for its job. */
+/** Download options of a task: its checks, its progress reports, and its job as a user of the file. */
 export function downloadOptions(
   { signal, progress, job_uuid }: Call,
   { digest, check, allow_unverified }: DownloadRequestOptions,
@@ -100,13 +100,13 @@ export function downloadOptions(
   };
 }
 
-/** A medium as tasks see it. */
+/** The part of a medium that tasks see. */
 export function mediumJson(medium: Medium): JsonObject {
   const { source, path, name, size, sha256, label, level } = medium;
   return { source, path, name, size, sha256, label, level };
 }
 
-/** What the index says of an artifact, and where it was found. */
+/** An artifact of the index as tasks see it, with the place where it was found. */
 function artifactJson(found: FoundArtifact): JsonValue {
   // It was parsed from JSON; the round trip only removes the readonly types.
   return JSON.parse(JSON.stringify(found)) as JsonValue;

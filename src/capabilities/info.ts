@@ -108,7 +108,7 @@ interface Progress {
   end(): Promise<void>;
 }
 
-/** Reports go to the info of the job, within the entries that its tasks may write. */
+/** Reports go into the job's info, within the limit for its tasks' entries. */
 export function openProgress(
   { store, log, now, infoEntriesMax }: InfoDeps,
   { job_uuid, task_name, attempt }: Noted,
@@ -143,7 +143,7 @@ export function openProgress(
       if (phaseChanged && pending !== undefined) write(pending, at);
       pending = { phase, done, total, rate: rateOf(phase, done, at) };
       const intervalMs = PROGRESS_INTERVAL_MS * 2 ** Math.floor(entries / PROGRESS_DOUBLES_AFTER);
-      // If the clock was set back, it is time as well.
+      // A clock that was set back must not stop the reports.
       if (written === undefined || Math.abs(msBetween(written, at)) >= intervalMs) {
         write(pending, at);
       }

@@ -153,7 +153,7 @@ async function create(
   });
 }
 
-/** Some changes can only be checked against the machine, whose nics they name. */
+/** Some changes can be checked only against the machine itself, whose nics they name. */
 async function update(
   { vmadm, transport, policy }: VmadmDeps,
   { signal, task_name, note }: Call,
@@ -215,7 +215,6 @@ const BEGUN_MAX = 1000;
 /** Makes a machine; `claiming` is called, and awaited, before anything of it exists. */
 type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
 
-/** The call for which a machine is made or changed. */
 type OwnerCall = Pick<Call, "job_uuid" | "signal" | "insist">;
 
 /** Distinguishes the agent's machines from others. */
@@ -256,7 +255,7 @@ export function openOwnMachines(
     try {
       return await vmadm.get(uuid) === null && (await datasetsOf(transport, uuid)).length === 0;
     } catch {
-      // What is unknown may exist.
+      // If that is unknown, the machine may exist.
       return false;
     }
   };
@@ -286,7 +285,7 @@ export function openOwnMachines(
           begun.delete(create);
           if (claimed) await insist(() => machineClaims.release(uuid, job_uuid));
         };
-        // A canceled create continues: its end is not awaited here.
+        // A canceled create continues on the host: its end is not awaited here.
         if (signal.aborted) vmadm.settled(uuid).then(madeNothing).catch(() => {});
         else await madeNothing();
         throw error;

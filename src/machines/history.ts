@@ -37,7 +37,7 @@ export async function jobsOf(target: string, { jobs: store }: JobsOnly): Promise
 /** The part of the store that a machine's jobs are read from. */
 export type JobsOnly = Pick<Store, "jobs">;
 
-/** A new job that may have its machine, or the unfinished job that does the same. */
+/** What a claim finds: a job that may have its machine, or the unfinished job that already does the same. */
 export type Claim =
   | { readonly kind: "free"; readonly job: JobFields }
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid };
@@ -73,7 +73,7 @@ export async function historyOf(
   { machineHistories }: HistoriesOnly,
 ): Promise<MachineHistory> {
   const reading = machineHistories.of([machineTarget(uuid)], WORKFLOWS);
-  // Without its jobs nobody knows whether a machine that is not there is being made.
+  // Without its jobs, nobody knows whether a missing machine is about to be created.
   const jobs = machine === null ? await reading : await whileThere(reading);
   return historyFrom(machine, jobs);
 }
@@ -114,7 +114,7 @@ function historyFrom(
   return { job, media: [...new Set(media)], stale: false };
 }
 
-/** What is known of a machine of the host while its jobs cannot be read. */
+/** What is known of a machine on the host while its jobs cannot be read. */
 export function staleHistory(machine: JsonObject): MachineHistory {
   return { job: undefined, media: attachedMedia(machine), stale: true };
 }

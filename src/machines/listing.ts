@@ -22,12 +22,12 @@ import {
   WORKFLOWS,
 } from "./history.ts";
 
-/** Where a machine is, and how old that is what is said of it. */
+/** Where a machine is, and how old that information is. */
 interface MachinePlace {
   readonly host: HostUuid;
   /** The name of the host. */
   readonly name: string;
-  /** Null while there is only a job. */
+  /** Milliseconds; null while there is only a job. */
   readonly ageMs: number | null;
 }
 
@@ -41,7 +41,6 @@ export interface ListedMachine {
   readonly history: MachineHistory;
 }
 
-/** What vmadm reported of all machines, and how long ago, milliseconds. */
 interface MachineReading {
   readonly machines: readonly JsonObject[];
   readonly ageMs: number;
@@ -78,7 +77,6 @@ export function openMachineReading(
   };
 }
 
-/** Machines with their places. */
 type PlacedMachines = readonly {
   readonly machine: JsonObject;
   readonly place: MachinePlace;
@@ -89,7 +87,7 @@ interface MachineSources {
   readonly store: HistoriesOnly;
   /** Of this host; none when the filter names another one. */
   readonly own: PlacedMachines;
-  /** Of the other hosts; undefined when there are none, or the filter names this one. */
+  /** Of the other hosts; undefined when there are none, or when the filter names this host. */
   readonly reports: Pick<MachineReportStore, "list"> | undefined;
 }
 
@@ -97,7 +95,7 @@ interface MachineSources {
 interface MachineListing {
   readonly listed: readonly ListedMachine[];
   readonly count: number;
-  /** Whether what only the database says is left out, since it is away. */
+  /** Whether machines are missing that only the database knows, because it is away. */
   readonly stale: boolean;
 }
 
@@ -105,8 +103,8 @@ interface MachineListing {
 export const ABSENT = "absent";
 
 /**
- * Lists the machines of this host, then those that others have reported, then those that jobs are about to create. Of
- * two with one uuid the first counts.
+ * Lists the machines of this host, then those that other hosts have reported, then those that jobs are about to
+ * create. If two have the same uuid, the first one counts.
  */
 export async function listAllMachines(
   filter: MachineFilter,
@@ -120,7 +118,7 @@ export async function listAllMachines(
   );
   const here = matching.slice(offset, offset + limit);
   const without = [...first.keys()].map(String);
-  /** The part of the page that follows so many machines that match, and these of the page. */
+  /** The rest of the page, given how many machines matched so far and which of them are on the page. */
   const after = (count: number, shown: readonly unknown[]) => ({
     limit: limit - shown.length,
     offset: Math.max(offset - count, 0),
@@ -172,7 +170,7 @@ function listedMachine(
   return { uuid: String(machine.uuid), place, machine, history };
 }
 
-/** A machine that is only being made. */
+/** A machine that exists only as a job. */
 function madeBy(job: MachineJob): ListedMachine {
   const history = { job, media: [], stale: false };
   return { uuid: job.machine_uuid, place: placeOfJob(job), machine: null, history };
@@ -183,7 +181,7 @@ export function placeOfJob({ host_uuid, host }: MachineJob): MachinePlace | unde
   return host_uuid === null ? undefined : { host: host_uuid, name: host ?? host_uuid, ageMs: null };
 }
 
-/** Whether vmadm says of a machine what a filter asks for. */
+/** Makes the check whether vmadm's description of a machine fits a filter. */
 function fitting(filter: MachineFilter): (machine: JsonObject) => boolean {
   const wanted = (["state", "brand", "alias"] as const).flatMap((name) => {
     const value = filter[name];
@@ -192,32 +190,32 @@ function fitting(filter: MachineFilter): (machine: JsonObject) => boolean {
   return (machine) => wanted.every(([name, value]) => machine[name] === value);
 }
 
-// Reports the machines of this host to the store that hosts share, so that any agent lists them all. vmadm takes seconds on
-// a host with hundreds of machines, so it is asked now and then, and soon after a job has changed one. Only what differs
-// from the last report is written, and that the host has looked.
+// Reports the machines of this host to the shared store, so that any agent can list them all. vmadm takes seconds on
+// a host with hundreds of machines, so it is asked from time to time, and soon after a job has changed a machine.
+// Only differences from the last report are written, with the time of the look.
 
-/** Milliseconds from a change to its report, in which others may follow. */
+/** Milliseconds from a change to its report, so that further changes share it. */
 const SETTLE_MS = 500;
-/** Reports after which all is reported again: the database may have been restored from a backup. */
+/** After so many reports everything is reported again: the database may have been restored from a backup. */
 const WHOLE_EVERY = 60;
-/** Machines of one host that are reported. */
+/** Most machines that one host reports. */
 const MACHINES_MAX = 2_000;
 
 interface ReportOptions {
   readonly reports: Pick<MachineReportStore, "report">;
   readonly vmadm: { list(o: { detailed: true; signal: AbortSignal }): Promise<JsonObject[]> };
-  /** Says that a machine has changed. */
+  /** Fires when a machine has changed. */
   readonly changed: Pick<Notifier, "wait">;
   readonly log: Log;
 }
 
-/** Starts to report. @returns ends that, after the report in progress */
+/** Starts to report. @returns ends the reports, after the one in progress */
 export function reportMachines(
   { reports, vmadm, changed, log }: ReportOptions,
 ): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const { signal } = stopping;
-  /** What the store has, by uuid; undefined when that is not known. */
+  /** What the store has, by uuid; undefined when unknown. */
   let reported: ReadonlyMap<string, string> | undefined;
   let left = 0;
   let count = 0;
@@ -229,7 +227,7 @@ export function reportMachines(
       log.warn("machines not reported", { count: left, maximum: MACHINES_MAX });
     }
     const before = count++ % WHOLE_EVERY === 0 ? undefined : reported;
-    // Should the write fail, the next report is whole.
+    // If the write fails, the next report is complete.
     reported = undefined;
     const now = new Map(machines.map((one) => [String(one.uuid), JSON.stringify(one)]));
     await reports.report({

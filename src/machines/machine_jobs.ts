@@ -78,21 +78,20 @@ export interface MachineStart {
   readonly replayed: boolean;
 }
 
-/** By whom a job is asked for, and under which key. */
+/** Who asks for a job, and under which idempotency key. */
 type AskedFor = Pick<JobFields, "idempotency" | "ordered_by">;
 
-/** The host of a new machine. */
 interface NamedServer {
-  /** As the request names it; that of this agent unless given. */
+  /** The host as the request names it; undefined for the host of this agent. */
   readonly server: string | undefined;
-  /** Whether it is another host: what cannot be asked from here is left to its tasks. */
+  /** Whether that is another host: its tasks check what cannot be asked from here. */
   readonly elsewhere: boolean;
 }
 const HERE: NamedServer = { server: undefined, elsewhere: false };
 
 /** Creates the jobs of machines, so that each machine has at most one unfinished job. */
 export interface MachineJobs {
-  /** Whether jobs of this workflow must be created here. */
+  /** Whether jobs of this workflow must be created by this interface. */
   owns(workflow: WorkflowUuid): boolean;
   /**
    * Starts to create a machine. An equal request for the same uuid gets the existing job, while that is
@@ -130,7 +129,7 @@ export interface MachineJobs {
   retry(uuid: JobUuid, successor: NewJob): Promise<RetryOutcome>;
 }
 
-/** Times that a request looks at its machine again while other jobs come and go. */
+/** How often a request looks at its machine again while jobs of other requests come and go. */
 const LOOKS_MAX = 5;
 
 /** The jobs of the machines of a store. */
@@ -148,7 +147,7 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
         const job = newJob(paramsOf(request, uuid, server), uuid, asked, context);
         const claims = () => claimToStart(request, job, holder, store);
-        // The job of an equal request is joined whether its medium is still there or not.
+        // Before the medium is looked up: the job of an equal request is joined even if the medium is gone.
         const first = await claims();
         if (first.kind === "duplicate") return first;
         if (!elsewhere) await requireMedium(request, context);
@@ -167,7 +166,7 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
     },
     create: async ({ workflow_uuid, ...fields }, showing) => {
       const outcome = await unlessRepeated(fields.idempotency, store, async () => {
-        // Not that of the store, which an agent of another version may have written.
+        // Not the stored workflow, which an agent of another version may have written.
         const workflow = await builtinWorkflow(workflow_uuid, store);
         const claims = await claimsOf(workflow_uuid, fields, context);
         return await placed(claims, createOf(workflow));
@@ -191,7 +190,7 @@ function actionOf(workflow: WorkflowUuid): MachineAction | undefined {
   return MACHINE_ACTIONS.find((action) => ACTION_WORKFLOWS[action] === workflow);
 }
 
-/** Prepares the claim of a job; vmadm is asked once, where the job is of a machine of this host. */
+/** Prepares the claim of a job; vmadm is asked once, and only about a machine of this host. */
 async function claimsOf(
   workflow: WorkflowUuid,
   job: JobFields,
@@ -209,8 +208,8 @@ async function claimsOf(
 }
 
 /**
- * Whether a job will be another host's, which alone can be asked about its machine: the one that the params name (the
- * store refuses one that is not registered), the one that has the machine, or that of the job before.
+ * Whether the job will run on another host, which alone can answer for the machine: the host that the params name,
+ * else the one that has the machine, else that of the previous job. The store refuses an unregistered one.
  */
 async function isElsewhere(
   params: JsonObject,
@@ -231,8 +230,8 @@ async function isElsewhere(
 }
 
 /**
- * Writes a job for its machine. When a job of another request comes between the check and the write, the
- * store refuses it, and the machine is looked at again.
+ * Writes a job for its machine. If a job of another request gets in between the check and the write, the store
+ * refuses it, and the check is repeated.
  */
 async function placed<Outcome extends { readonly kind: string }>(
   claims: () => Promise<Claim>,
@@ -271,7 +270,7 @@ async function unlessRepeated<Outcome extends { readonly kind: string }>(
   }
 }
 
-/** Gives a job the machine that it is to create, unless the job of an equal request has it or made it. */
+/** Gives a job the machine that it is to create, unless the job of an equal request already has or made it. */
 async function claimToStart(
   request: MachineRequest,
   job: JobFields,
@@ -303,7 +302,7 @@ async function startOf(
     case "repeated": {
       const job = await jobs.get(outcome.job.uuid);
       if (job === undefined) throw jobNotFound(outcome.job.uuid);
-      // Every such job was made with the machine's uuid in its params.
+      // Every job of a machine was created with the machine's uuid in its params.
       return await answer(job.requested_params.uuid as MachineUuid, job.uuid, true);
     }
     default:
@@ -326,7 +325,7 @@ function newJob(
   };
 }
 
-/** An action on a machine, and the machine as vmadm described it; undefined for one of another host. */
+/** An action on a machine. `machine` is vmadm's description; undefined for a machine of another host. */
 interface ActionRequest {
   readonly action: MachineAction;
   readonly uuid: MachineUuid;
@@ -336,7 +335,7 @@ interface ActionRequest {
 
 /**
  * Reads the params of a job that acts on a machine, and asks vmadm for the machine.
- * @param elsewhere whether it is one of another host: what vmadm would say of it is left to the tasks there
+ * @param elsewhere whether another host has it: what vmadm would say is then left to the tasks there
  * @throws {AgentError} `invalid_argument`; `not_found`; `host`, `timeout`
  */
 async function prepareAction(

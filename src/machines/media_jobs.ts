@@ -9,21 +9,19 @@ import { jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import { HOUR_SECONDS } from "../domain/instant.ts";
 
-/** Target of these jobs. The store finds the unfinished job of an equal request by it. */
+/** Target of these jobs, by which the store finds the unfinished job of an equal request. */
 const MEDIA_TARGET = "/media";
 
-/** What is needed to create jobs of media. */
 interface MediaJobsContext {
   readonly store: Pick<Store, "jobs" | "workflows">;
   readonly unfinishedJobsMax: number;
   readonly newUuid: NewUuid;
-  /** Who asks for it. */
   readonly by: Pick<NewJob, "ordered_by">;
 }
 
 /**
  * Starts the job that fetches a medium, or joins the one of an equal request.
- * @param media what media.find() of a task takes
+ * @param media as media.find() of a task takes it
  * @throws {AgentError} `not_found`; see jobRefusal()
  */
 export async function startMediaJob(
@@ -43,7 +41,7 @@ export async function startMediaJob(
   return outcome.job.uuid;
 }
 
-/** A workflow of the agent itself. @throws {AgentError} `not_found` when it is none */
+/** The stored copy of a built-in workflow. @throws {AgentError} `not_found` when the store has none */
 export async function builtinWorkflow(
   uuid: WorkflowUuid,
   { workflows }: Pick<Store, "workflows">,
@@ -97,7 +95,7 @@ const FETCH = `async function fetch(job, cb) {
  * @see document 2, Workflow
  */
 export const FETCH_MEDIUM_WORKFLOW = {
-  // A literal in the form of a uuid.
+  // A constant in the form of a uuid.
   uuid: "b7c1a5d2-3e4f-4a6b-8c90-1d2e3f4a5b6c" as WorkflowUuid,
   definition: {
     name: "fetch-medium",

@@ -49,8 +49,8 @@ import {
 import { MACHINE_TARGET, machineTarget } from "../domain/job/summary.ts";
 
 /**
- * Reads the body of a request for a machine. One for another host is left to that host: its policy, its media
- * and its space are not those of this one.
+ * Reads the body of a request for a machine. A request for another host is checked by that host, whose policy, media
+ * and space differ.
  * @returns as parseMachineBody(), and the other host if there is one
  * @throws {AgentError} as parseMachineBody(); `no_host`
  */
@@ -101,8 +101,8 @@ export interface UuidHolder {
 export const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
 
 /**
- * Asks who has a uuid. Called outside the queue of claims: a vmadm that hangs must not hold up
- * requests for other machines.
+ * Asks who has a uuid. Called before the claim, so that a vmadm that hangs does not delay requests for other
+ * machines.
  */
 export async function holderOfUuid(
   uuid: MachineUuid,
@@ -147,8 +147,8 @@ export async function requireMedium(
 }
 
 /**
- * Checks a job of POST /jobs as a request for a machine. One that is to run later is left to its own first
- * tasks: by then a machine may be gone, and a medium may have arrived.
+ * Checks a job of POST /jobs as a request for a machine. A job that is to run later is checked by its own first
+ * tasks: by then a machine may be gone, or a medium have arrived.
  * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium()
  */
 export async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
@@ -188,7 +188,7 @@ export async function jobToJoin(
   return undefined;
 }
 
-/** Later jobs that failed because the machine exists do not change which one made it. */
+/** The newest job that made the machine. A later one that failed because the machine exists changes nothing. */
 async function jobThatMade(target: string, store: JobsOnly): Promise<Job | undefined> {
   const jobs = await jobsOf(target, store);
   return jobs.find((job) => job.execution === "succeeded" && isProvisioning(job));
@@ -204,13 +204,13 @@ export async function claimMachine(
   { store, policy }: { readonly store: JobsOnly; readonly policy: Policy },
   replaces: JobUuid | undefined,
 ): Promise<Claim> {
-  // A machine named after its job is named after the new job.
+  // If the machine is named after the finished job, the new one is named after the new job.
   const unnamed = replaces !== undefined && given.params.uuid === undefined &&
     given.target === machineTarget(replaces);
   const job = unnamed ? { ...given, target: null } : given;
   const { uuid } = parseMachineRequest(requestOf(job.params), policy);
   const target = machineTarget(uuid ?? job.uuid);
-  // A new machine is named after its job.
+  // Without a uuid in the params, the machine is named after its job.
   const machine_uuid = uuid ?? parseUuid<MachineUuid>(job.uuid, "uuid");
   // Without a uuid, the job may have any target except that of a machine that it does not create.
   const claims = uuid !== undefined || job.target?.startsWith(MACHINE_TARGET);
@@ -256,13 +256,13 @@ function keptRequest(request: JsonObject): JsonObject {
   try {
     return JSON.parse(JSON.stringify(parseMachineRequest(request, WIDEST_POLICY)));
   } catch (error) {
-    // Another version of the agent accepted it.
+    // Another version of the agent accepted it: this one compares it as it is.
     if (error instanceof AgentError) return request;
     throw error;
   }
 }
 
-/** The params of the job for a request. @param server the host that it names */
+/** The params of a job that carries out the request. @param server the host that the request names */
 export function paramsOf(
   { machine, media, boot }: MachineRequest,
   uuid: MachineUuid,
@@ -327,7 +327,7 @@ interface DryRunChecks extends Omit<RequestChecks, "now"> {
   readonly payloadChecks: readonly PayloadCheck[];
 }
 
-/** Errors that are not about the request. */
+/** Errors that say nothing about the request. */
 const NOT_OF_THE_REQUEST: readonly ErrorCode[] = ["aborted", "internal", "overloaded"];
 
 /**

@@ -145,7 +145,7 @@ const remove = {
 };
 
 function workflow<Task>(uuid: string, name: string, chain: readonly Task[]) {
-  // A literal in the form of a uuid.
+  // A constant in the form of a uuid.
   return { uuid: uuid as WorkflowUuid, definition: { name, chain: [...chain] } };
 }
 

@@ -341,7 +341,7 @@ const undo = {
  * @see document 3, Endpoints
  */
 export const PROVISION_MACHINE = {
-  // A literal in the form of a uuid.
+  // A constant in the form of a uuid.
   uuid: "5e8f1d3a-0c47-4b62-9a7e-2f6b8c1d4e90" as WorkflowUuid,
   definition: {
     name: "provision-machine",
