@@ -92,13 +92,16 @@ function noAnswer(deadlineMs: number): string {
   return `no answer within ${deadlineMs} ms`;
 }
 
-/** What was read of the store: now, or so long ago, as its database is away; null when it was not read before. */
+/**
+ * A value from the store: current, or as it was some time ago because the database is away; null if it was never
+ * read.
+ */
 export interface KeptRead<T> {
   readonly value: T | null;
   readonly staleMs?: number;
 }
 
-/** Keeps what was read last of each kind for the time in which the database is away. */
+/** Remembers the last value of each kind, for the time when the database is away. */
 export function openKeptReads<T>(
   nowMs: () => number,
 ): (kind: string, read: () => Promise<T>) => Promise<KeptRead<T>> {

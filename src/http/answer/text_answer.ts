@@ -102,12 +102,12 @@ export async function answerText(
   }
 }
 
-/** Says that the database is away, and that the answer is what is known without it. */
+/** Marks an answer as what is known while the database is away. */
 export function nameStale(c: Context<HttpEnv>): void {
   c.header("x-stale", "database");
 }
 
-/** The same of an answer that was true so long ago; nothing for one that is true. */
+/** The same for an answer that was current some time ago; does nothing for a current one. */
 export function nameAge(c: Context<HttpEnv>, staleMs: number | undefined): void {
   if (staleMs === undefined) return;
   c.header("age", String(Math.round(staleMs / MS_PER_SECOND)));

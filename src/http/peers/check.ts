@@ -1,5 +1,6 @@
-// Calls of other agents, on the side that answers. Deno's servers cannot ask a client for a certificate, so the agent that
-// calls proves by a signature which host it is, and what it calls for. docs/scale.md says what that is worth.
+// Checks calls of other agents, on the side that answers them. Deno's servers cannot ask a client for a certificate,
+// so the calling agent proves by a signature which host it is and what it calls for. docs/scale.md says what that
+// proof is worth.
 
 import { sha256Hex } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
@@ -20,15 +21,21 @@ import type { TokenScope } from "../../domain/token.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { HostReading } from "../../store/machine_store.ts";
 
-/** How long the rows of the hosts are kept: a key that was replaced, or a host that was forgotten, counts that long. */
+/**
+ * How long the hosts' rows are cached, milliseconds: a replaced key, or a host that was forgotten, is valid that
+ * long.
+ */
 const HOSTS_KEPT_MS = 5_000;
-/** After how long they are read again for a host that they do not know, or know by another start. */
+/** Milliseconds after which they are read again for a host that they lack, or show with an earlier start of its agent. */
 const HOSTS_AGAIN_MS = 1_000;
-/** How long nonces are remembered by the clock of this process: the store's may go back by as much as calls are fresh. */
+/**
+ * How long nonces are kept by this process's clock, milliseconds: the store's clock may go back by as long as calls
+ * are valid.
+ */
 const NONCE_KEPT_MS = 3 * CALL_FRESH_MS;
-/** Calls whose nonces are remembered. */
+/** Most nonces that are remembered at a time. */
 const NONCES_MAX = 30_000;
-/** What agents call each other for; consoles and actions are below the machines. */
+/** The paths that agents call; consoles and actions are below the machines. */
 const CALLABLE = /^\/agent\/v1\/(?:machines|media)(?:\/|$)/;
 
 /** The hosts of the store, and its clock. */
@@ -64,33 +71,32 @@ export function openPeerBook(
   };
 }
 
-/** A caller of another agent. */
+/** The caller of a call that another agent forwards. */
 export interface PeerCaller {
   readonly host: Pick<ListedHost, "uuid" | "name">;
-  /** As the records of that agent name it. */
+  /** The caller, as the records of that agent name it. */
   readonly caller: string;
-  /** What it may do here. */
+  /** What the caller may do here. */
   readonly scope: TokenScope;
-  /** Whether its host may still call. */
+  /** Whether the calling host may still call. */
   readonly stands: () => Promise<boolean>;
 }
 
 /** A call that was accepted. */
 export interface AcceptedCall {
   readonly from: PeerCaller;
-  /** What its body must be. */
+  /** SHA-256 that its body must have, lower-case hex. */
   readonly sha256: string;
 }
 
-/** What calls are checked against. */
 interface CallRules {
   readonly own: HostStart;
-  /** What callers of other hosts may do at most. */
+  /** The most that callers of other hosts may do here. */
   readonly scope: PeerScope;
   readonly book: PeerBook;
-  /** Milliseconds that never go backwards. */
+  /** A clock that never goes back, milliseconds. */
   readonly nowMs: () => number;
-  /** Calls whose nonces are remembered; for tests. */
+  /** Most nonces to remember; tests set a lower number. */
   readonly noncesMax?: number;
 }
 
@@ -98,9 +104,9 @@ interface CallRules {
 export type CallCheck = (request: Request) => Promise<AcceptedCall | undefined>;
 
 /**
- * Makes the check, which remembers the nonces of calls.
- * The check throws AgentError `unauthorized` saying what is wrong with a call, `forbidden` when the host takes none,
- * `overloaded` when too many nonces are remembered, and what reading the store throws.
+ * Makes the check, which remembers nonces. It throws AgentError `unauthorized` with what is wrong with the call,
+ * `forbidden` when this host accepts no calls, `overloaded` when too many nonces are remembered, and whatever reading
+ * the store throws.
  */
 export function openCallCheck(rules: CallRules): CallCheck {
   const { own, scope, book, nowMs, noncesMax = NONCES_MAX } = rules;
@@ -141,7 +147,7 @@ export function openCallCheck(rules: CallRules): CallCheck {
   };
 }
 
-/** What of a request is signed. The runtime has written its URL in one form, as the agent that calls has. */
+/** The signed parts of a request; the runtime of the calling agent writes a URL in the same normal form. */
 export function headOf({ method, url }: Pick<Request, "method" | "url">): SignedHead {
   const { pathname, search } = new URL(url);
   return { method, target: pathname + search };
@@ -162,7 +168,7 @@ async function callerOf(
   return { host, now: reading.now };
 }
 
-/** While the database is away, what has begun goes on. */
+/** While the database is away, calls that have begun continue. */
 async function mayCall(uuid: HostUuid, book: PeerBook): Promise<boolean> {
   try {
     const { hosts } = await book.read(HOSTS_KEPT_MS);
@@ -182,9 +188,9 @@ function refused(why: string): AgentError {
   return new AgentError("unauthorized", `Cannot accept the call of another host: ${why}`);
 }
 
-/** Remembers nonces for longer than their calls would be accepted. Only hosts that have signed can fill it. */
+/** Remembers nonces for longer than their calls would be accepted. Only hosts with a valid signature can fill it. */
 function openNonces(nowMs: () => number, noncesMax: number): { take(nonce: string): void } {
-  /** When each call arrived, by its nonce, in the order of arrival. */
+  /** Arrival times by nonce, in order of arrival. */
   const seen = new Map<string, number>();
   const forgetOld = (atMs: number) => {
     for (const [nonce, arrivedMs] of seen) {

@@ -1,5 +1,5 @@
-// Which requests are forwarded: what only the host of a machine can answer, and what is about media of a host that the
-// query names.
+// Which requests are forwarded to another agent: those that only the host of the machine can answer, and those about
+// media of a host that the query names.
 
 import type { Context, MiddlewareHandler } from "hono";
 import { about, anyText } from "../../domain/description/value.ts";
@@ -13,9 +13,12 @@ import type { Caller } from "../request/caller.ts";
 import { readBytes } from "../request/input.ts";
 import { headOf } from "./check.ts";
 
-/** What only the host of the machine can answer. Consoles and their tickets are of the agent that the caller reached. */
+/**
+ * What only the host of the machine can answer. The agent that the caller reached serves consoles and their tickets
+ * itself.
+ */
 const OF_MACHINE = /^\/agent\/v1\/machines\/([^/]+)(?:\/(?:vnc|boot|stop|reboot|eject))?$/;
-/** Media of another host, where the query names it; a file is uploaded to its own agent. */
+/** Media of another host, if the query names it. A file must be uploaded to its own host's agent. */
 const OF_MEDIA = /^\/agent\/v1\/media(?:\/|$)/;
 const HOST_KEY = "host";
 
@@ -61,25 +64,25 @@ export async function ownerOf(
   caller: Caller | undefined,
   { peers, machines }: Pick<HttpContext, "peers" | "machines">,
 ): Promise<ListedHost | undefined> {
-  // The agent that has forwarded a request has found the host.
+  // The agent that forwarded the request has already chosen the host.
   if (peers === undefined || caller?.kind === "host") return undefined;
   try {
     return await peers.ownerOf(uuid);
   } catch (error) {
-    // The machines of this host can be acted on without the database.
+    // Machines of this host need no database.
     if (isAway(error) && await machines.vmadm.get(uuid) !== null) return undefined;
     throw error;
   }
 }
 
-/** Takes the name of the host out of the query. */
+/** The host that the query names; also removes the name from the query. */
 async function hostOfMedia(
   c: Context<HttpEnv>,
   context: ForwardingContext,
 ): Promise<ListedHost | undefined> {
   const url = new URL(c.req.url);
   const [name, ...others] = url.searchParams.getAll(HOST_KEY);
-  // A key that is given twice is refused as in every query, and so is one in a call that has been forwarded.
+  // A repeated key is refused later, as in every query. So is a key in a call that was forwarded.
   const isForwarded = c.get("caller")?.kind === "host";
   if (name === undefined || others.length > 0 || isForwarded) return undefined;
   url.searchParams.delete(HOST_KEY);
@@ -90,7 +93,7 @@ async function hostOfMedia(
 }
 
 /**
- * Has another host answer a request whose body was read: it is sent as it was understood.
+ * Forwards a request whose body was already parsed: the parsed document is sent.
  * @throws {AgentError} as forwardTo(); `invalid_argument` for a request that was forwarded already
  */
 export async function forwardRead(
@@ -111,9 +114,9 @@ export async function forwardRead(
 }
 
 /**
- * Has another host answer a request, or another path of that host.
- * @throws {AgentError} what it answers, naming it; `host_away`, `host_refused`, `too_large`; `internal` without a caller,
- *   which access.ts rules out
+ * Forwards a request, or asks the same host for another path.
+ * @throws {AgentError} the other agent's error, with the name of its host; `host_away`, `host_refused`, `too_large`;
+ *   `internal` without a caller, which access.ts rules out
  */
 export async function forwardTo(
   c: Context<HttpEnv>,

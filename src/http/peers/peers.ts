@@ -1,5 +1,5 @@
-// Calls of other agents, on the side that a caller reached: a request about a machine of another host goes to the agent of
-// that host, which answers it as if the caller had asked there. Nothing is forwarded twice.
+// Calls to other agents: a request about a machine of another host goes to the agent of that host, which answers as
+// if the caller had asked it directly. No request is forwarded twice.
 
 import { sha256Hex } from "../../domain/digest.ts";
 import {
@@ -26,9 +26,9 @@ import type { MachineReportStore } from "../../store/machine_store.ts";
 import { type Caller, callerText, seesSecrets } from "../request/caller.ts";
 import { type CallCheck, headOf, type PeerBook } from "./check.ts";
 
-/** How long an answer may take, to its last byte, milliseconds: longer than vmadm may take to describe a machine. */
+/** Time for a whole answer, milliseconds: longer than vmadm may take to describe a machine. */
 const ANSWER_MS_MAX = 120_000;
-/** Headers of a request that its answer depends on. */
+/** Headers of a request that may change its answer. */
 const SENT_HEADERS = ["content-type", "idempotency-key"] as const;
 
 /** A call to be made, and for whom. */
@@ -37,11 +37,10 @@ interface OutgoingCall extends SignedHead {
   readonly body: Uint8Array<ArrayBuffer>;
 }
 
-/** What makes calls: the key and the start of this host, and whom it trusts. */
 interface PeerOptions {
   readonly own: HostStart;
   readonly privateKey: CryptoKey;
-  /** Certificates (PEM) of authorities that count besides those of the system. */
+  /** PEM certificates of authorities that are trusted besides those of the system. */
   readonly authorities: readonly string[];
   readonly book: PeerBook;
   readonly reports: MachineReportStore;
@@ -57,13 +56,15 @@ export interface Peers {
   /** The other host that has a machine; undefined when this one has it, or no host is known to. */
   ownerOf(uuid: MachineUuid): Promise<ListedHost | undefined>;
   /**
-   * Where a call goes, and the headers that sign it.
-   * @throws {AgentError} `host_away` for a host that cannot be called; `host_refused` for one that must not be
+   * The URL of a call, and the headers that sign it.
+   * @throws {AgentError} `host_away` for a host that cannot be called now; `host_refused` for one that must not be
+   *   called
    */
   sign(host: ListedHost, call: OutgoingCall): Promise<SignedCall>;
   /**
-   * Forwards a request to another host. An error that it answers names it.
-   * @throws {AgentError} as sign(); `aborted` when it is canceled
+   * Forwards a request to another host.
+   * @throws {AgentError} the other agent's error, with the name of its host; as sign(); `aborted` when the caller
+   *   leaves
    */
   forward(host: ListedHost, request: ForwardedRequest): Promise<Response>;
 }
@@ -76,17 +77,17 @@ interface SignedCall {
 
 /** A request to be forwarded. */
 interface ForwardedRequest extends OutgoingCall {
-  /** Those of the caller's request. */
+  /** The headers of the caller's request. */
   readonly headers: Headers;
   readonly request_id: string;
-  /** Of the caller: it may give up. */
+  /** Fires when the caller leaves. */
   readonly signal: AbortSignal;
 }
 
 /** The other hosts, and how they are called. */
 export function openPeers(options: PeerOptions): Peers {
   const { own, privateKey, authorities, book, reports, check } = options;
-  // A connection that is kept could end just as it is used again.
+  // No connection is reused: the other side could close it at that moment.
   const client = Deno.createHttpClient({ caCerts: [...authorities], poolMaxIdlePerHost: 0 });
   const find = async (uuid: string) =>
     (await book.read(0)).hosts.find((host) => host.uuid === uuid);
@@ -101,7 +102,7 @@ export function openPeers(options: PeerOptions): Peers {
       nonce: newNonce(),
       sha256: await sha256Hex(body),
       caller: callerText(caller),
-      // A ticket is for the one console that the signed path names.
+      // A ticket opens only the console in the signed path, so it may have all rights there.
       scope: caller.kind === "ticket" || seesSecrets(caller) ? "admin" : "read",
     } as const;
     return { url, headers: await signedHeaders(call, head, privateKey) };
@@ -140,7 +141,7 @@ function callable(host: ListedHost): URL {
   if (host.address === null) throw away("its agent has no address for other agents (address)");
   const url = peerAddress(host.address);
   if (url !== undefined) return url;
-  // The row may be of anyone who writes to the database.
+  // Anyone who can write to the database can change the row.
   const words = "its address is neither https nor http on loopback";
   throw new AgentError("host_refused", `Cannot call ${named(host)}: ${words}`);
 }
@@ -167,13 +168,13 @@ async function fetchAnswer(
   }
 }
 
-// What another agent answers: passed on to the caller, or turned into an error that names its host.
+// The answer of another agent: passed on to the caller, or turned into an error that names its host.
 
-/** Lists of media are the longest answers. */
+/** Lists of media are the longest answers, bytes. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
-/** A longer error is not shown. */
+/** A longer error is replaced by a general one, bytes. */
 export const ERROR_BYTES_MAX = 64 * 1024;
-/** Headers of an answer that mean the same to the caller. */
+/** Headers of an answer that mean the same to the caller of this agent. */
 const KEPT_HEADERS = [
   "location",
   "retry-after",
@@ -186,9 +187,9 @@ const KEPT_HEADERS = [
   "upload-complete",
 ] as const;
 
-/** What agents answer with. Another type, such as a page with scripts, would be shown in this agent's name. */
+/** Agents answer with these types. Anything else, such as a page with scripts, would run under this agent's address. */
 const KEPT_TYPES = ["application/json", "application/octet-stream"];
-/** Characters of another one that its error shows. */
+/** Characters of an unexpected type that the error shows. */
 const TYPE_CHARS_MAX = 64;
 
 /** The host as errors name it. */
@@ -237,19 +238,18 @@ async function shownAnswer(
   return new Response(body ?? null, { status, headers });
 }
 
-/** The type of an answer, without its parameters. */
 function typeOf({ headers }: Response): string {
   return (headers.get("content-type") ?? "").replace(/;.*$/s, "").trim().toLowerCase();
 }
 
-/** The error for an agent that does not do what was asked of it. */
+/** The error for an agent that does not do what it was asked to. */
 export function refusedBy(host: ListedHost, why: string): AgentError {
   return new AgentError("host_refused", `Cannot get an answer from ${named(host)}: ${why}`);
 }
 
 /**
- * An error of another agent, which names its host; `host_refused` when it is about the call and not about the request of
- * the caller.
+ * The error of another agent, with the name of its host; `host_refused` if it is about the call rather than about the
+ * caller's request.
  */
 export async function errorOf(
   host: ListedHost,
@@ -261,7 +261,7 @@ export async function errorOf(
   if (typeof error?.message !== "string") {
     return refusedBy(host, `it answers ${status} without an error of an agent`);
   }
-  // The caller's own token was accepted here.
+  // This agent accepted the caller's own token, so the other one refused the call itself.
   if (status === ERROR_CODES.unauthorized.status) return refusedBy(host, error.message);
   const known = typeof error.error_code === "string" &&
     Object.hasOwn(ERROR_CODES, error.error_code);
@@ -282,7 +282,7 @@ async function parsedError(
     const value: unknown = await new Response(body.pipeThrough(bounded(ERROR_BYTES_MAX))).json();
     return isJsonObject(value) ? value : undefined;
   } catch {
-    // It is no JSON, too long, or broke off.
+    // Not JSON, too long, or cut off.
     return undefined;
   }
 }
@@ -295,7 +295,7 @@ function fieldErrorsOf(errors: JsonValue | undefined): FieldError[] {
   });
 }
 
-/** Ends a stream with an error beyond a number of bytes. */
+/** Passes a stream through, and fails it beyond a number of bytes. */
 function bounded(bytesMax: number) {
   let bytes = 0;
   return new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({

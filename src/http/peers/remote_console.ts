@@ -1,6 +1,6 @@
-// The console of a machine of another host: a WebSocket to the agent of that host, as the stream of bytes that a viewer's
-// bridge expects. The platform's WebSocket takes whatever arrives into memory, and does not say why one was refused, so
-// the handshake is written here. Bytes are passed on and never kept.
+// The console of a machine on another host: a WebSocket to that host's agent, as the byte stream that a viewer's
+// bridge expects. The platform's WebSocket buffers whatever arrives, and hides why the other side refused one, so the
+// handshake is done here. Bytes are passed on and never kept.
 
 import { abortedError, AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
@@ -12,14 +12,13 @@ import type { Caller } from "../request/caller.ts";
 import { READ_BYTES } from "../console/bridge.ts";
 import { ERROR_BYTES_MAX, errorOf, notReached, type Peers, refusedBy } from "./peers.ts";
 
-/** How long the other agent may take to open the console, milliseconds: longer than its host may. */
+/** Time for the other agent to open the console, milliseconds: more than its own host may take. */
 const OPEN_MS_MAX = 45_000;
-/** Bytes of the head of its answer. */
+/** Largest head of its answer, bytes. */
 const HEAD_BYTES_MAX = 16 * 1024;
 const KEY_BYTES = 16;
 const HEAD_END = "\r\n\r\n";
 
-/** Who opens which console. */
 interface RemoteConsole {
   readonly uuid: MachineUuid;
   /** Path of the console at any agent. */
@@ -90,7 +89,7 @@ function dial(url: URL, authorities: readonly string[]): Promise<Deno.Conn> {
   return Deno.connectTls({ hostname, port, caCerts: [...authorities] });
 }
 
-/** Waits for a connection until the signal fires: one that comes later is closed. */
+/** Waits for a connection until the signal fires; one that comes later is closed. */
 async function inTime(dialed: Promise<Deno.Conn>, signal: AbortSignal): Promise<Deno.Conn> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal.reason);
@@ -110,7 +109,7 @@ async function writeAll(connection: Deno.Conn, bytes: Uint8Array): Promise<void>
   for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
 }
 
-/** The head of an answer, and what has arrived behind it. */
+/** The head of an answer, and bytes that arrived after it. */
 interface AnswerHead {
   readonly status: number;
   readonly headers: Headers;
@@ -139,7 +138,7 @@ async function readHead(connection: Deno.Conn): Promise<AnswerHead> {
   throw new Error("its answer is not that of an agent");
 }
 
-/** Why the other agent opens no console. */
+/** The error for a console that the other agent does not open. */
 async function refusalOf(
   host: ListedHost,
   { status, headers, rest }: AnswerHead,
@@ -157,7 +156,7 @@ async function refusalOf(
   return await errorOf(host, status, headers, new Response(body.subarray(0, size)).body);
 }
 
-/** The console's bytes. The first of them have arrived when it is returned. */
+/** The bytes of the console; the first of them have already arrived. */
 async function streamOf(
   connection: Deno.Conn,
   rest: Uint8Array<ArrayBuffer>,

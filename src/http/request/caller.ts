@@ -101,8 +101,8 @@ export function peerText(remote: Deno.Addr | undefined): string {
 }
 
 /**
- * What a new job says of the caller who ordered it, where hosts share the store: nothing elsewhere. Through another
- * host it is the caller of that host.
+ * What a new job of a shared store records about its caller; nothing in other stores. For a forwarded request it is
+ * the caller of the other agent.
  */
 export function orderedBy(
   caller: Caller | undefined,

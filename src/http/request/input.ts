@@ -101,7 +101,6 @@ const OWN_ROUTES = "/agent/v1/";
  */
 export const BODY_VALUES_MAX = 500_000;
 
-/** A context with the memory of its request. */
 interface MemoryEnv {
   Variables: { memory: RequestMemory };
 }
@@ -284,9 +283,8 @@ export function readQuery<F extends Fields, const R extends keyof F & string = n
 }
 
 /**
- * What a new job says of its request besides what it is to do: under which key the request may be repeated, and who
- * ordered it where hosts share the store.
- * @param asked what is asked for; the order of its keys does not count
+ * What a new job records about its request: the idempotency key, and in a shared store who ordered it.
+ * @param asked the request as a value; the order of its keys does not count
  * @throws {AgentError} `invalid_argument` naming the header
  */
 export async function askedBy(

@@ -195,7 +195,7 @@ export function hostRoutes(sources: HostSources): Hono<HttpEnv> {
   return app;
 }
 
-/** What only the store says of the host. */
+/** The part of the page that comes from the store. */
 type Stored = Pick<HostPage, "jobs" | "leftovers">;
 
 async function storedOf(c: Context<HttpEnv>, sources: HostSources): Promise<Stored> {

@@ -1,5 +1,5 @@
-// /agent/v1/hosts: the hosts of the store, and which of them take work. A store that agents share has one for each of
-// them, SQLite this host alone. `GET /agent/v1/host` is another thing: what this agent says of itself.
+// /agent/v1/hosts: the hosts of the store, and whether they accept work. A shared store has one for each agent, an
+// SQLite store only this host. `GET /agent/v1/host` is different: what this agent reports about itself.
 
 import { type Context, Hono } from "hono";
 import {

@@ -25,13 +25,13 @@ export type JobChangeContext = Pick<
   "store" | "wording" | "now" | "cancelRunning" | "changed" | "changes" | "closing"
 >;
 
-/** Milliseconds that a cancel waits for a host that is connected. */
+/** How long a cancel waits for the job's host, if that is connected, milliseconds. */
 const STOP_MS_MAX = 2_000;
-/** Between two looks at the row, if no hint comes. */
+/** Milliseconds between two looks at the row when no hint comes. */
 const STOP_LOOK_MS = 500;
 
 type ChangeVerb = "cancel" | "resume";
-/** As events of the state machine. Whether a cancel is refused does not depend on the oncancel chain. */
+/** The change as an event of the state machine. Whether a cancel is refused does not depend on the oncancel chain. */
 const EVENT_OF: Readonly<Record<ChangeVerb, JobEvent>> = {
   cancel: { kind: "cancel", oncancel: false, begun: false, elsewhere: false },
   resume: { kind: "resume" },
@@ -70,15 +70,15 @@ export async function cancelJob(
   return seen === undefined && text !== undefined ? text : await jobText(uuid, showing, context);
 }
 
-/** Until when cancels that begin now wait for other hosts. */
+/** The time until which cancels that begin now may wait for other hosts, by performance.now(). */
 export function stopDeadline(): number {
   return performance.now() + STOP_MS_MAX;
 }
 
 /**
- * Cancels a job without reading it, unless another host has it.
- * @param untilMs when the wait for that host ends, by performance.now()
- * @returns the job, if another host has not confirmed by then that its task has ended
+ * Cancels a job without reading it first, unless another host has it.
+ * @param untilMs end of the wait for that host, by performance.now()
+ * @returns the job, if another host has it and has not confirmed by then that its task ended
  * @throws {AgentError} `not_found`, `conflict`
  */
 export async function cancelUnseen(
@@ -94,8 +94,8 @@ export async function cancelUnseen(
 }
 
 /**
- * Waits until the host that has a canceled job says that its task has ended, unless that host is away.
- * @returns the job then; undefined when no host had it
+ * Waits until the host of a canceled job confirms that its task has ended; does not wait for a host that is away.
+ * @returns the job by then; undefined when no other host has it
  */
 async function untilStopped(
   outcome: ChangeOutcome,

@@ -85,7 +85,7 @@ async function postJob(
   const { store, limits, wording } = context;
   const body = await readJson(c, wholeBody(limits));
   const { exec_after, ...request } = parseJobRequest(body, limits);
-  // parseJobRequest accepts only an object read from JSON.
+  // parseJobRequest() has accepted only an object read from JSON.
   const asked = await askedBy(c, body as JsonValue, context);
   const order: JobOrder = {
     uuid: context.newUuid<JobUuid>(),
@@ -213,7 +213,7 @@ function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
   return (read ?? {}) as Record<string, string>;
 }
 
-/** Jobs created meanwhile belong before the first page, so they are left out. */
+/** Jobs created after the first page belong before it, so later pages leave them out. */
 function jobPages(
   filter: JobFilter,
   page: Page,
@@ -298,7 +298,7 @@ async function settled(
   });
 }
 
-/** The execution of a job; `unread` when it is not read in time, or the database is away. */
+/** The execution of a job; `unread` when the read takes too long, or the database is away. */
 async function executionIn(
   ms: number,
   uuid: JobUuid,

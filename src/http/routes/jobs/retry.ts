@@ -67,7 +67,6 @@ export const retryRequest = object({
   ),
 });
 
-/** How a job is retried. */
 interface RetryOrder {
   /** The task to begin with; without it, the whole job. */
   readonly from?: From | undefined;

@@ -124,7 +124,7 @@ async function postAction(
 ): Promise<Response> {
   const uuid = machineUuid(c);
   const options = parseActionOptions(action, await readJson(c, wholeBody(context.limits)));
-  // A key is for one action on one machine.
+  // A key identifies one action on one machine.
   const asked = await askedBy(c, { action, uuid, options }, context);
   return started(c, await machineJobs.act(action, uuid, options, asked));
 }
@@ -296,7 +296,7 @@ function machineOnWire(
   };
 }
 
-/** The machine for callers that may not see params: the URL of its medium may contain a password. */
+/** Masks `media` for callers that may not see params: its URL may contain a password. */
 function withoutParams({ media, ...machine }: ShownMachine): ShownMachine {
   const masked = Object.keys(media ?? {}).map((name) => [name, MASK]);
   return { ...machine, media: media === null ? null : Object.fromEntries(masked) };
