@@ -12,7 +12,7 @@ export const ERROR_CODES = {
   malformed: { status: 400, word: "InvalidContent", exit: "failure" },
   not_found: { status: 404, word: "ResourceNotFound", exit: "not_found" },
   method_not_allowed: { status: 405, word: "MethodNotAllowedError", exit: "failure" },
-  /** The caller sends more slowly than a named limit requires. */
+  /** A body arrives more slowly than a named limit requires. */
   too_slow: { status: 408, word: "RequestTimeout", exit: "timeout" },
   /** The content type is not JSON. */
   not_acceptable_type: { status: 415, word: "UnsupportedMediaType", exit: "failure" },
@@ -57,8 +57,8 @@ export const ERROR_CODES = {
 } as const;
 
 /**
- * The exit code of a program and a database that do not fit together. The service manager must know it: starting
- * again does not help.
+ * The exit code for a database whose tables this program cannot use. Service managers must know it: starting again
+ * does not help.
  */
 export const OTHER_SCHEMA_EXIT = 8;
 
@@ -78,7 +78,7 @@ export function codeOfStatus(status: number): ErrorCode {
 /** The kinds of mistakes in a parameter. */
 export const FIELD_ERROR_CODES = ["Missing", "Invalid", "UnknownField", "TooLarge"] as const;
 
-/** One incorrect parameter, by its path such as `chain[1].timeout`. */
+/** One incorrect parameter, named by its path such as `chain[1].timeout`. */
 export interface FieldError {
   readonly field: string;
   readonly code: typeof FIELD_ERROR_CODES[number];
@@ -162,12 +162,12 @@ export function isNoSpace(failure: unknown): boolean {
   return code === "ENOSPC" || code === "EDQUOT" || NO_SPACE.test(messageOf(failure));
 }
 
-/** Whether a call was refused because of what may soon be over: a database that is away, too much work. */
+/** Whether a call failed for a reason that may soon pass: a database that is away, or too much work. */
 export function isAway(error: unknown): boolean {
   return error instanceof AgentError && error.code === "overloaded";
 }
 
-/** What a call brings; undefined when it is refused for such a reason. */
+/** The result of a call; undefined when it failed for such a reason. @throws any other error of the call */
 export async function whileThere<T>(call: Promise<T>): Promise<T | undefined> {
   try {
     return await call;

@@ -1,4 +1,4 @@
-// Hosts: what an agent registers of its own in a store, and facts about the agent and its host, as answers show
+// Hosts: what an agent registers about its host in a store, and facts about the agent and its host, as answers show
 // them. Most facts come from programs of the host; see host/inventory.ts.
 
 import {
@@ -18,43 +18,43 @@ import type { HostUuid } from "./id.ts";
 import { type Instant, msBetween } from "./instant.ts";
 import type { Taking } from "./job/taking.ts";
 
-/** What an agent says of itself and of the host that it manages when it starts. */
+/** What an agent registers at its start about itself and the host that it manages. */
 export interface HostFacts extends Taking {
-  /** Of the managed host; several hosts may have one name. */
+  /** Name of the managed host; several hosts may have the same one. */
   readonly name: string;
-  /** Of the agent. */
+  /** Version of the agent. */
   readonly version: string;
-  /** What its tasks may call. */
+  /** Names of the capabilities that its tasks may call. */
   readonly capabilities: readonly string[];
   /** Jobs that run at the same time. */
   readonly slots: number;
-  /** Brands of the machines that it makes. */
+  /** Brands of the machines that it can create. */
   readonly brands: readonly string[];
-  /** Where other agents reach it; null when they do not. */
+  /** The URL where other agents reach it; null when they cannot. */
   readonly address: string | null;
-  /** The key with which it signs calls of other agents, as domain/peer.ts writes it; null when it makes none. */
+  /** The key that verifies its calls to other agents, as domain/peer.ts writes it; null when it makes none. */
   readonly public_key: string | null;
 }
 
 /** A host that has registered in a store. */
 export interface RegisteredHost extends HostFacts {
   readonly uuid: HostUuid;
-  /** Number of starts of its agent. */
+  /** Starts of its agent so far. */
   readonly generation: number;
-  /** The last sign of life of its agent, by the store's clock. */
+  /** When its agent was last heard from, by the store's clock. */
   readonly seen_at: Instant;
-  /** How long after a sign of life it counts as heard, milliseconds. */
+  /** How long after that it still counts as connected, milliseconds. */
   readonly lease_ms: number;
-  /** Whether it claims nothing new. */
+  /** Whether it claims no new jobs. */
   readonly cordoned: boolean;
-  /** Whether it may act on nothing until it is admitted. */
+  /** Whether it must not act at all until it is admitted again. */
   readonly forgotten: boolean;
 }
 
-/** Characters of a text that names a host. */
+/** Longest name of a host, characters. */
 export const HOST_CHARS_MAX = 255;
 
-/** What may be expected of a host. One that is cordoned and away is away. */
+/** States of a host. A cordoned host that is away counts as away. */
 export const HOST_STATES = ["connected", "away", "cordoned", "forgotten"] as const;
 /** One of HOST_STATES. */
 export type HostState = typeof HOST_STATES[number];
@@ -72,19 +72,19 @@ export function hostState(
   return host.cordoned ? "cordoned" : "connected";
 }
 
-/** Whether the agent of a host was heard within its lease. @param now by the store's clock */
+/** Whether the agent of a host was heard from within its lease. @param now by the store's clock */
 export function isHeard(
   { seen_at, lease_ms }: Pick<RegisteredHost, "seen_at" | "lease_ms">,
   now: Instant,
 ): boolean {
-  // A sign of life from the future was written while the clock was ahead.
+  // A time in the future was written while the clock was ahead.
   return Math.abs(msBetween(seen_at, now)) < lease_ms;
 }
 
 /** What a host may claim: everything, nothing new, or nothing at all. */
 export type Admission = "open" | "cordoned" | "forgotten";
 
-/** What a host may claim. */
+/** The admission that a host's row stands for. */
 export function admissionOf(
   { cordoned, forgotten }: Pick<RegisteredHost, "cordoned" | "forgotten">,
 ): Admission {
@@ -121,7 +121,7 @@ export type HostPool = ShapeOf<typeof HOST_POOL>;
 export const WALL = whole("A wall around tasks.", { name: TEXT, ok: FLAG, detail: TEXT });
 export type Wall = ShapeOf<typeof WALL>;
 
-/** Which walls stand, in words: `1 of the 10 walls around tasks does not stand: user (it is root)`. */
+/** How many walls stand, as a sentence: `1 of the 10 walls around tasks does not stand: user (it is root)`. */
 export function wallsText(walls: readonly Wall[]): string {
   const open = walls.filter(({ ok }) => !ok);
   if (open.length === 0) return `all ${walls.length} walls stand`;
@@ -143,7 +143,7 @@ export const DISK_ROOM = whole("Space on a disk.", {
 });
 export type DiskRoom = ShapeOf<typeof DISK_ROOM>;
 
-/** What does not change while the agent runs. */
+/** Facts that do not change while the agent runs. */
 export const AGENT_FACTS = {
   name: { ...TEXT, description: "Of the managed host." },
   mode: wordOf(["local", "simulated", "ssh"]),
@@ -154,7 +154,7 @@ export const AGENT_FACTS = {
   pid: { ...COUNT, minimum: 1 },
   started_at: INSTANT,
 };
-/** The facts of AGENT_FACTS, read. */
+/** The values of AGENT_FACTS. */
 export type AgentFacts = {
   readonly [Name in keyof typeof AGENT_FACTS]: ShapeOf<typeof AGENT_FACTS[Name]>;
 };

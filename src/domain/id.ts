@@ -64,7 +64,7 @@ export function parseUuid<T extends WorkflowUuid | TaskUuid | JobUuid | MachineU
   return folded as T;
 }
 
-/** Makes ids; handed in as an argument so that tests decide them. */
+/** Makes ids. Passed as an argument, so that tests can choose them. */
 export type NewUuid = <
   T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId | Incarnation,
 >() => T;
@@ -74,6 +74,6 @@ export const randomUuid: NewUuid = <
   T extends WorkflowUuid | TaskUuid | JobUuid | MachineUuid | RunnerId | Incarnation,
 >() => {
   const uuid: string = crypto.randomUUID();
-  // Here, where ids are made, the text gets its brand.
+  // New ids are branded here.
   return uuid as T;
 };

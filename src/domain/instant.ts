@@ -3,29 +3,23 @@
 
 import { invalidArgument } from "./error.ts";
 
-/** How many milliseconds make a second. */
 export const MS_PER_SECOND = 1000;
-/** How many milliseconds make a minute. */
 export const MINUTE_MS = 60_000;
-/** How many milliseconds make an hour. */
 export const HOUR_MS = 3_600_000;
-/** How many seconds make a minute. */
 export const MINUTE_SECONDS = 60;
-/** How many seconds make an hour. */
 export const HOUR_SECONDS = 3600;
-/** How many seconds make a day. */
 export const DAY_SECONDS = 86_400;
 
 /** ISO 8601 in UTC with milliseconds, such as `2026-11-20T13:00:00.000Z`. */
 export type Instant = string;
 
-/** The present instant; handed in as an argument so that tests decide it. */
+/** The current time. Passed as an argument, so that tests can choose it. */
 export type Now = () => Instant;
 
 let shownMs = Number.NaN;
 let shown: Instant = "";
 
-/** The clock of the system. A busy agent asks it several times in a millisecond: each is written once. */
+/** The system's clock. A busy agent asks it several times per millisecond, so each instant is formatted once. */
 export const systemNow: Now = () => {
   const date = new Date();
   const ms = date.getTime();
@@ -41,7 +35,7 @@ export function instantAfter(instant: Instant, ms: number): Instant {
   return new Date(Date.parse(instant) + ms).toISOString();
 }
 
-/** The present instant, but never before `earliest`: the clock may have been set back. */
+/** The current time, but never before `earliest`: the clock may have been set back. */
 export function notBefore(earliest: Instant, present: Instant): Instant {
   return present < earliest ? earliest : present;
 }
@@ -88,8 +82,8 @@ export function parseInstant(value: unknown, field: string): Instant {
 }
 
 /**
- * Milliseconds since 1970, or undefined when there is no such day or time. Date.parse is not used:
- * it rolls 31 February over into March.
+ * Milliseconds since 1970; undefined when there is no such day or time. Date.parse() is not used: it turns 31
+ * February into 3 March.
  */
 function epochMs(match: RegExpExecArray): number | undefined {
   const part = (group: number) => Number(match[group] ?? 0);

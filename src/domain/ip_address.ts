@@ -1,6 +1,6 @@
 // IP addresses as texts: recognized, never resolved.
 
-/** The largest number of a port. */
+/** The highest port of TCP and UDP. */
 export const PORT_MAX = 65_535;
 
 const OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])";
@@ -8,7 +8,7 @@ const QUAD = `${OCTET}(?:\\.${OCTET}){3}`;
 /** Four decimal parts without leading zeros, which some programs read as octal. */
 export const IPV4: RegExp = new RegExp(`^${QUAD}$`);
 
-/** A pattern of `count` groups of an IPv6 address, separated by colons. */
+/** A pattern of `least` to `most` groups of an IPv6 address, separated by colons. */
 function groups(least: number, most: number): string {
   if (most === 0) return "";
   const group = "[0-9A-Fa-f]{1,4}";
@@ -40,7 +40,7 @@ export function anyOf(...patterns: readonly RegExp[]): RegExp {
 /** Where a route leads: an IPv4 address or network. */
 export const DESTINATION: RegExp = anyOf(IPV4, IPV4_NETWORK);
 
-/** Every IPv4 netmask: ones, then zeros; the ones are not missing. */
+/** Every IPv4 netmask except 0.0.0.0: ones, then zeros. */
 export const NETMASKS: readonly string[] = Array.from(
   { length: 32 },
   (_, zeros) =>
@@ -76,14 +76,14 @@ export function ipv6Groups(address: string): number[] | undefined {
   return [...left, ...zeros, ...right].map((group) => parseInt(group, 16));
 }
 
-// Hosts as an operator names them: `hooks.example.org`, or with a port `hooks.example.org:8443`.
+// Hosts as an operator writes them: `hooks.example.org`, or with a port `hooks.example.org:8443`.
 
 /** The default ports of the schemes. */
 const OWN_PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
 /**
- * Whether an address leads to one of the named hosts. A name without a port means the scheme's own
- * one, which a name may also spell out: `example.org:443` is where `https://example.org/` leads.
+ * Whether an address leads to one of the named hosts. A name without a port means the default port of the scheme,
+ * which a name may also state: `example.org:443` is where `https://example.org/` leads.
  */
 export function leadsToNamed(url: URL, named: readonly string[]): boolean {
   const { host, hostname, port, protocol } = url;

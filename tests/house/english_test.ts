@@ -59,9 +59,9 @@ const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
 /** The line that gives a name to others; the further heads of an overloaded function have none. */
 const EXPORT =
   /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type) (\w+)/gm;
-/** A type of a value of the file, or a value that holds its description: a comment would repeat it. */
+/** A type of a value of the file, a value that holds its description, a unit in another: a comment would repeat it. */
 const SELF_DESCRIBED =
-  /^export (?:type \w+ = (?:keyof )?(?:ShapeOf<)?typeof |const \w+(?:: (?:Noun|Command|Shape<.*>) =| = (?:whole|objectOf)\())/;
+  /^export (?:const (?:MS_PER_SECOND|(?:MINUTE|HOUR|DAY)_(?:MS|SECONDS)) =|type \w+ = (?:keyof )?(?:ShapeOf<)?typeof |const \w+(?:: (?:Noun|Command|Shape<.*>) =| = (?:whole|objectOf)\())/;
 /** An exported function with the description above it. */
 const EXPORTED_FUNCTION =
   /^(\/\*\*(?:[^*]|\*(?!\/))*\*\/\n)?(export (?:async )?function\*? (\w+)[\s\S]*?^\})$/gm;

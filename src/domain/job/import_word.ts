@@ -10,9 +10,9 @@
 
 import { unreachable } from "../error.ts";
 
-/** Readings of one text that are followed together; an ordinary text has one or two. */
+/** Readings of one text that are followed at the same time; an ordinary text has one or two. */
 const READINGS_MAX = 8;
-/** How deep templates may stand in templates. */
+/** How deep templates may be nested in templates. */
 const NESTING_MAX = 32;
 
 /** The letters of the word, each as it is or as an escape, with no letter or digit around them. */
@@ -26,12 +26,12 @@ const COLON_NEXT = /\s*:/y;
 /** What a number and a name may end with, before a dot. */
 const NAME_CHAR = /[\w$]/;
 const DIGIT = /\d/;
-/** Characters that are looked at before a dot; anything longer counts as a number. */
+/** Characters examined before a dot; a longer word counts as a number. */
 const NUMBER_CHARS_MAX = 64;
 
 const ADVICE = "a task body has no modules, rename it or split the word in a text";
 
-/** Where a reading is. The kinds that end in `_next` wait for the character they name. */
+/** The state of a reading. Kinds that end in `_next` wait for the character they name. */
 type ReadingKind =
   | "code"
   /** Code right after a dot: a name is that of a property. */
@@ -51,12 +51,12 @@ type ReadingKind =
   | "regex_escape"
   | "class"
   | "class_escape"
-  /** Nested too deeply to be followed: it may be anything. */
+  /** Nested too deeply to be followed: it could be anything. */
   | "lost";
 
 /**
- * One reading at one place. `braces` has, for each template around the place, how many braces its
- * `${` has open; outside of templates braces say nothing.
+ * One reading at one place in the text. For each template around the place, `braces` counts the open braces within
+ * its `${`; outside of templates braces do not matter.
  */
 interface SourceReading {
   readonly kind: ReadingKind;
@@ -64,9 +64,9 @@ interface SourceReading {
 }
 
 /**
- * What is wrong with a source that may have the word `import` as code, in words that follow the name
- * of its task, or undefined. Strings, comments, templates, `x.import` and `{import: 1}` may have it.
- * Takes time in proportion to the text.
+ * Why a source is refused that may contain the word `import` as code, in words that follow the name of its task;
+ * undefined when it is accepted. Strings, comments, templates, `x.import` and `{import: 1}` may contain it. Takes
+ * time in proportion to the text.
  */
 export function importProblem(source: string): string | undefined {
   let readings: readonly SourceReading[] = [{ kind: "code", braces: [] }];
@@ -88,7 +88,7 @@ export function linesOfSource(source: string): string[] {
   return source.split(/\r\n|[\n\r\u2028\u2029]/);
 }
 
-/** As an author counts, both from 1. */
+/** Line and column as an author counts them, both from 1. */
 function placeOf(source: string, index: number): string {
   const lines = linesOfSource(source.slice(0, index));
   return `in line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}`;
@@ -100,7 +100,7 @@ function escapable(letter: string): string {
   return `(?:${letter}|\\\\u00${either}|\\\\u\\{0*${either}\\})`;
 }
 
-/** Whether a colon follows, as behind a key; the keyword is never there. */
+/** Whether a colon follows, as after the key of an object; the keyword is never followed by one. */
 function isKey(source: string, end: number): boolean {
   COLON_NEXT.lastIndex = end;
   return COLON_NEXT.test(source);
@@ -111,7 +111,7 @@ function isClear(readings: readonly SourceReading[]): boolean {
     readings.every(({ kind }) => kind !== "lost");
 }
 
-/** All readings behind the character, each once. */
+/** All readings after the character, without duplicates. */
 function after(
   readings: readonly SourceReading[],
   source: string,
@@ -131,7 +131,7 @@ function isSame(one: SourceReading, other: SourceReading): boolean {
     one.braces.every((count, index) => count === other.braces[index]);
 }
 
-/** The readings behind one character; none where it would be an error. */
+/** The readings after one character; none where it would be a syntax error. */
 function step(reading: SourceReading, source: string, at: number): SourceReading[] {
   const { kind, braces } = reading;
   const char = source[at] ?? "";
@@ -198,7 +198,7 @@ function stepInCode(reading: SourceReading, source: string, at: number): SourceR
     kinds.map((kind) => ({ kind, braces }));
   const orComment = (mark: string) =>
     source.startsWith(mark, at) ? to("code", "line_comment") : code;
-  // Most characters change nothing, and are the most.
+  // Most characters change nothing.
   const code = kind === "code" ? [reading] : to("code");
   switch (char) {
     case '"':
@@ -227,7 +227,7 @@ function stepInCode(reading: SourceReading, source: string, at: number): SourceR
   }
 }
 
-/** Code behind a brace within a template's `${`, or its text again. */
+/** The reading after a brace within a template's `${`: still code, or the template's text again. */
 function behindBrace(braces: readonly number[], char: "{" | "}"): SourceReading {
   const outer = braces.slice(0, -1);
   const open = braces.at(-1) ?? 0;
@@ -235,7 +235,7 @@ function behindBrace(braces: readonly number[], char: "{" | "}"): SourceReading 
   return { kind: "code", braces: [...outer, char === "{" ? open + 1 : open - 1] };
 }
 
-/** Whether a dot asks for a property: it ends no number, and is not the last one of `...`. */
+/** Whether a dot begins the name of a property: it is not part of a number, nor the last one of `...`. */
 function isPropertyDot(source: string, at: number): boolean {
   if (source[at - 1] === ".") return false;
   let start = at;

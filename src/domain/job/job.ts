@@ -40,7 +40,7 @@ import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "..
 import { maskedJson } from "../masking.ts";
 import { ANY_HOST, DEFAULT_TIMEOUT_SECONDS, type Task, type Workflow } from "./workflow.ts";
 
-/** What one task ended with. Entries exist only for tasks that ran. @see document 2, Job */
+/** The outcome of one task. Only tasks that ran have an entry. @see document 2, Job */
 export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran have one.", {
   result: { ...ANY_VALUE, description: "Any JSON value; `OK` if the task gave none." },
   error: {
@@ -64,7 +64,7 @@ export const TASK_INDEX = {
   description: "Place of the task in the chain of the phase, from 0.",
 };
 
-/** An attempt of a task that failed, or ended with the agent, as it is sent. */
+/** A failed attempt of a task, or one that ended with the agent, as answers show it. */
 export const FAILED_ATTEMPT = whole("An attempt of a task that failed.", {
   task: { ...TEXT, description: "The task's name, or its uuid if it has none." },
   phase: wordOf(PHASES),
@@ -89,33 +89,33 @@ export const FAILED_ATTEMPT = whole("An attempt of a task that failed.", {
   },
 });
 type AttemptOnWire = ShapeOf<typeof FAILED_ATTEMPT>;
-/** The same as stored, together with its phase. */
+/** An attempt as it is stored, beside the phase. */
 export type FailedAttempt = Omit<AttemptOnWire, "phase" | "message">;
 
-/** Error of a task, or of an attempt of one, that ended with the agent. */
+/** Error of a task, or of an attempt, that ended with its agent. */
 export const INTERRUPTED = "interrupted";
 
-/** Error of a job, and of the task that it was at, whose host was forgotten. */
+/** Error of a job whose host was forgotten, and of the task that it had reached. */
 export const HOST_LOST = "host_lost";
 
-/** Failed attempts of a task that are kept: the first ones and the last ones. */
+/** How many failed attempts of a task are kept: the first and the last ones. */
 export const ATTEMPTS_KEPT = { first: 5, last: 20 } as const;
 
-/** Characters of the JSON of an error that is kept whole with its attempt. */
+/** Characters of an attempt's error, as JSON, up to which it is kept whole. */
 const ATTEMPT_ERROR_CHARS_MAX = 4096;
 
-/** The names that the workflow of a job called secret, by the `props` of the job. */
+/** Names of the params that the job's workflow declares secret, from the job's `props`. */
 export function secretNames({ secret_params }: JsonObject): ReadonlySet<string> {
-  // Checked when the workflow was accepted.
+  // The parser has checked them when the workflow was accepted.
   return new Set(secret_params as readonly string[] | undefined);
 }
 
-/** Whether any host may run a job, by the `props` of the job. */
+/** Whether any host may run a job, from the job's `props`. */
 export function isFree({ placement }: JsonObject): boolean {
   return placement === ANY_HOST;
 }
 
-/** What the engine keeps of its workflow with a new job: the workflow may change later. */
+/** The `props` of a new job, with what the engine needs of its workflow: the workflow may change later. */
 export function propsOf(
   { props = {}, ordered_by, workflow: { secret_params, placement } }: Pick<
     NewJob,
@@ -130,18 +130,18 @@ export function propsOf(
   };
 }
 
-/** Where a job goes that is not free. */
+/** Which host a job that is not free belongs to. */
 interface JobPlace {
-  /** A host by its uuid or its name; undefined when the request names none. */
+  /** Uuid or name of a host; undefined when the request names none. */
   readonly server: string | undefined;
-  /** Else the host that has this machine. */
+  /** Without `server`: the host that has this machine. */
   readonly machine: MachineUuid | undefined;
 }
 
 /** The param that names the host of a job. */
 export const SERVER_PARAM = "server_uuid";
 
-/** The place that the params of a job ask for. */
+/** Reads the place of a job from its params. */
 export function placeOf({ vm_uuid, uuid, [SERVER_PARAM]: server }: JsonObject): JobPlace {
   const machine = vm_uuid ?? uuid;
   return {
@@ -155,8 +155,8 @@ export function placeOf({ vm_uuid, uuid, [SERVER_PARAM]: server }: JsonObject): 
 }
 
 /**
- * The error of an attempt as stored: if its JSON is long, the beginning of its text.
- * @param secrets names of its secrets, asked for only when it becomes a text
+ * The error of an attempt as it is stored: the beginning of its text if its JSON is too long.
+ * @param secrets names of the job's secrets, called only when they are needed
  */
 export function keptError(error: JsonValue, secrets: () => ReadonlySet<string>): JsonValue {
   if (JSON.stringify(error).length <= ATTEMPT_ERROR_CHARS_MAX) return error;
@@ -171,13 +171,13 @@ const ERROR_LINE_CHARS_MAX = 300;
  * @param secrets names whose values are masked, besides those that are masked everywhere
  */
 export function errorLine(error: JsonValue, secrets: ReadonlySet<string>): string {
-  // A long error need not be read to its end.
+  // Enough of a long error for one line.
   const text = errorText(error, secrets).slice(0, 4 * ERROR_LINE_CHARS_MAX);
   const line = text.toWellFormed().replace(/[\s\p{Cc}]+/gu, " ").trim();
   return cut(line, ERROR_LINE_CHARS_MAX);
 }
 
-/** An error is a text, or an object with a message; a task may give anything else. */
+/** The text of an error. Tasks usually fail with a text or an object with a message, but may give anything. */
 function errorText(error: JsonValue, secrets: ReadonlySet<string>): string {
   if (typeof error === "string") return error;
   const message = isJsonObject(error) ? error.message : undefined;
@@ -190,7 +190,7 @@ function cut(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${text.slice(0, charsMax - 1).toWellFormed()}…`;
 }
 
-/** A failed attempt as it is sent. @param phase the chain of its task */
+/** A failed attempt as answers show it. @param phase the chain of its task */
 export function attemptOnWire(
   phase: Phase,
   attempt: FailedAttempt,
@@ -230,19 +230,19 @@ export interface Job {
   /** Seconds for the chain; time spent queued or waiting does not count. */
   readonly timeout: number;
   readonly exec_after: Instant;
-  /** When a runner may claim the job; null when none may. */
+  /** The earliest time at which a runner may claim the job; null when none may. */
   readonly claimable_at: Instant | null;
   readonly target: string | null;
-  /** Pattern of the targets that no other job may have while this one is unfinished. */
+  /** Pattern of targets that no other job may have while this one is unfinished. */
   readonly locks: string | null;
-  /** Called when the job is final. */
+  /** URL that is called when the job is final. */
   readonly callback_url: string | null;
   /** The machine that the job makes or acts on, when it is a job of a machine. */
   readonly machine_uuid: MachineUuid | null;
-  /** The host that alone runs it; of a free job, the one that has taken it. Null where none is known. */
+  /** The only host that may run it, or the one that has claimed a free job. Null where none is known. */
   readonly host: HostUuid | null;
   readonly params: JsonObject;
-  /** The params of the request; tasks change `params`. Equal requests have equal ones. */
+  /** The params of the request; tasks change `params` instead. Requests are compared by these. */
   readonly requested_params: JsonObject;
   /** What tasks set on the job besides `params`. */
   readonly props: JsonObject;
@@ -250,23 +250,23 @@ export interface Job {
   readonly onerror_results: readonly TaskResult[];
   readonly oncancel_results: readonly TaskResult[];
   readonly created_at: Instant;
-  /** When a runner first took the job. */
+  /** When a runner first claimed the job. */
   readonly started_at: Instant | null;
   readonly finished_at: Instant | null;
-  /** Milliseconds spent running the present phase, until `elapsed_at` while a runner has the job. */
+  /** Milliseconds that the current phase has run; while a runner has the job, up to `elapsed_at`. */
   readonly elapsed_ms: number;
-  /** Milliseconds spent running the phases before the present one. */
+  /** Milliseconds that the phases before the current one have run. */
   readonly phases_ms: number;
   /** Null while no runner has the job. */
   readonly elapsed_at: Instant | null;
-  /** Attempts of the present task that have failed; those that ended with the agent do not count. */
+  /** Failed attempts of the current task, without those that ended with the agent. */
   readonly failures: number;
-  /** When the next attempt of the present task may begin; null unless one has failed. */
+  /** Earliest start of the next attempt of the current task; null unless one has failed. */
   readonly retry_at: Instant | null;
   readonly runner_id: RunnerId | null;
-  /** How often the job was claimed; names the claim under which a runner may write about it. */
+  /** How often the job was claimed. Names a claim: a runner may write about the job only under its own. */
   readonly lease: number;
-  /** Claims of the present task without a recorded result; see STARTS_MAX in run_job.ts. */
+  /** Claims of the current task that ended without a result; see STARTS_MAX in run_job.ts. */
   readonly starts: number;
 }
 
@@ -274,37 +274,37 @@ export interface Job {
 export interface NewJob {
   readonly uuid: JobUuid;
   readonly workflow: Workflow;
-  /** As the caller named it: an instant of the caller's calendar. Absent: at once. */
+  /** As the caller named it, by the caller's calendar. Absent: at once. */
   readonly exec_after?: Instant | undefined;
-  /** Milliseconds to wait from when the job is written; not with `exec_after`. */
+  /** Milliseconds to wait from when the job is written; never together with `exec_after`. */
   readonly delay_ms?: number;
   readonly target: string | null;
   readonly params: JsonObject;
-  /** The params as they were asked for, where the job begins with others; see Job. */
+  /** The requested params, if the job begins with changed ones; see Job. */
   readonly requested_params?: JsonObject;
-  /** The machine that the job makes or acts on, which has one unfinished job at most. */
+  /** The machine that the job makes or acts on; it has at most one unfinished job. */
   readonly machine_uuid?: MachineUuid | null;
-  /** What the engine itself stores with the job, such as the previous attempt. */
+  /** What the engine stores with the job, such as the previous attempt. */
   readonly props?: JsonObject;
   readonly locks?: string | null;
   readonly callback_url?: string | null;
-  /** The caller, where hosts share the store. */
+  /** The caller, in a shared store. */
   readonly ordered_by?: string | undefined;
-  /** Results of an earlier job: the new job begins with the task after them. */
+  /** Results of an earlier job: the new job starts with the task after them. */
   readonly chain_results?: readonly TaskResult[];
-  /** Under which a repeated request is known. */
+  /** Identifies a repeated request. */
   readonly idempotency?: Idempotency;
 }
 
-/** The same without its workflow: what is settled before that is read. */
+/** A new job before its workflow was read. */
 export type JobFields = Omit<NewJob, "workflow">;
 
-/** The age groups of GET /stats, which overlap nowhere: by `created_at`, oldest group first. */
+/** The age groups of GET /stats, oldest first. They do not overlap; a job's `created_at` decides. */
 export const STATS_WINDOWS = ["all_time", "past_24h", "past_hour", "current"] as const;
 
 /** The header of a request that may be repeated. */
 export const IDEMPOTENCY_KEY = "Idempotency-Key";
-/** Its value: visible ASCII without blanks. */
+/** What the header may contain: visible ASCII without spaces. */
 export const IDEMPOTENCY_KEY_TEXT: RegExp = /^[\x21-\x7e]{1,255}$/;
 
 /** Distinguishes a repeated request from a new one. */
@@ -314,14 +314,14 @@ export interface Idempotency {
   readonly request_sha256: string;
 }
 
-/** The header of an answer that repeats an earlier one: `true`. */
+/** The header of an answer that repeats an earlier one; its value is `true`. */
 export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
 
 /**
- * Under what a request is known when it is sent again: a caller who does not know whether its request for a
- * job arrived repeats it with the same key, and gets the job of the first one.
+ * The key and digest by which a repeated request is recognized. A caller that does not know whether its request
+ * arrived sends it again with the same key, and gets the job of the first one.
  * @param key the value of the header; undefined without it
- * @param request the order of its keys does not count
+ * @param request the request as a value; the order of its keys does not count
  * @throws {AgentError} `invalid_argument` naming the header
  */
 export async function idempotencyOf(
@@ -338,12 +338,12 @@ export async function idempotencyOf(
   return { key, request_sha256: await sha256Hex(bytes) };
 }
 
-/** Seconds that a job of the workflow may run. */
+/** Seconds that the chain of a job may run. */
 export function timeoutOf(workflow: Workflow): number {
   return workflow.timeout ?? DEFAULT_TIMEOUT_SECONDS;
 }
 
-/** The tasks and the results of the phase that a job is in. */
+/** The tasks and the results of the job's current phase. */
 export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly TaskResult[] } {
   switch (job.phase) {
     case "chain":
@@ -357,7 +357,7 @@ export function phaseOf(job: Job): { tasks: readonly Task[]; results: readonly T
   }
 }
 
-/** The job after a move, as its runner goes on with it. */
+/** The job after a move, for its runner, which need not read it again. */
 export function jobAfter(
   job: Job,
   move: Move,
@@ -379,17 +379,17 @@ export function jobAfter(
   };
 }
 
-/** Levels of the lines of a log, the least important first: of a job's, and of the agent's. */
+/** Log levels of jobs and of the agent, the least important first. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
-/** A level of a log: lines below it are left out. */
+/** A level of a log: less important lines are left out. */
 export type LogLevel = typeof LOG_LEVELS[number];
 
-// Entries of a job's info that only the agent may write, known by the names of their fields.
+// Names of info fields that only the agent may write.
 
-/** What names of info fields begin with that only the agent writes; as the tag of its machines. */
+/** Prefix of info fields that only the agent writes, and of the tag on its machines. */
 export const AGENT_PREFIX = "zonewright_";
 
-/** The name that would make a caller's entry look like the agent's; undefined for none. */
+/** The first name that would make a caller's entry look like the agent's; undefined if there is none. */
 export function forgedName(entry: JsonValue): string | undefined {
   if (!isJsonObject(entry)) return undefined;
   return Object.keys(entry).find((name) => name.startsWith(AGENT_PREFIX));

@@ -1,4 +1,4 @@
-// What callers request of jobs: parses POST /jobs and resume.
+// Parses what callers send about jobs: POST /jobs and resume.
 
 import type { RE2JS } from "re2js";
 import { instant, uuidOf, webAddress } from "../description/formats.ts";
@@ -11,7 +11,7 @@ import type { Instant } from "../instant.ts";
 import { leadsToNamed } from "../ip_address.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 
-/** Characters of `locks`; a longer pattern would cost every later job. */
+/** Characters of `locks`; each later target is matched against it. */
 const LOCKS_CHARS_MAX = 256;
 const CALLBACK_CHARS_MAX = 2048;
 
@@ -25,13 +25,13 @@ interface JobRequest {
   readonly params: JsonObject;
 }
 
-/** What a request for a job may hold, and whom it may call back. */
+/** Limits of a request for a job, and the hosts that it may call back. */
 export interface JobLimits {
   /** Longest `target`, characters. */
   readonly targetCharsMax: number;
   /** Characters of `params` as JSON text. */
   readonly paramsCharsMax: number;
-  /** Hosts, with their port where it is not the scheme's own, that a callback may go to. */
+  /** Hosts that a callback may go to, with the port unless it is the scheme's default. */
   readonly callbackHosts: readonly string[];
 }
 
@@ -118,21 +118,20 @@ export const resumeRequest = object({
   ),
 });
 
-/** The body of a cancel, which has nothing to say. */
+/** The body of a cancel, which has no fields. */
 export const cancelRequest = object({});
 
-/** What differs between document 2 and node-workflow in a resume. */
+/** The differences between document 2 and node-workflow in a resume. */
 export interface ResumeRules {
-  /** Recorded when the caller reports no result. */
+  /** The result that is recorded when the caller sends none. */
   readonly defaultResult: string;
-  /** Whether an `error` of null, false, 0 or no characters makes the job fail. */
+  /** Whether an `error` of null, false, 0 or "" also fails the job. */
   readonly falsyErrorFails: boolean;
 }
 
 /** The rules of document 2: the mere presence of `error` counts. */
 export const DOCUMENT_RESUME: ResumeRules = { defaultResult: "OK", falsyErrorFails: true };
 
-/** What the body of a resume was read as. */
 type ResumeRequest = Described<typeof resumeRequest>;
 
 /**
@@ -144,7 +143,7 @@ export function parseResume(body: unknown, rules: ResumeRules = DOCUMENT_RESUME)
   return resumeOf(parse(resumeRequest, body, "", "resume"), rules);
 }
 
-/** What a resume does to the task that waits: its result, or its error. */
+/** The effect of a resume on the waiting task: a result or an error. */
 export function resumeOf({ error, result }: ResumeRequest, rules: ResumeRules): Resume {
   if (error !== undefined && (rules.falsyErrorFails || Boolean(error))) {
     const text = typeof error === "string" ? error : JSON.stringify(error);
@@ -153,25 +152,24 @@ export function resumeOf({ error, result }: ResumeRequest, rules: ResumeRules): 
   return { kind: "result", result: result === undefined ? rules.defaultResult : result };
 }
 
-// `locks` of a job: a regular expression of the targets that no other job may have meanwhile. It
-// comes from a caller and is tried on every later target, so its time must be bounded: RE2 matches in
-// linear time, and refuses what it cannot match that way (look-around, back references).
+// `locks` of a job: a regular expression for targets that no other job may have in the meantime. It comes from a
+// caller and is matched against every later target, so its time must be bounded: RE2 takes linear time, and refuses
+// what it cannot match that way (look-around, back references).
 
 /**
- * Instructions of a pattern's program: the time of a match is their number times the characters of
- * the target. Patterns that people write have some ten to a hundred,
- * and a text of the longest length that is allowed has as many as it has characters.
+ * Instructions of a compiled pattern: a match takes at most this number times the characters of the target. Patterns
+ * that people write have about ten to a hundred; a plain text of the maximum length has as many as characters.
  */
 const PROGRAM_MAX = 512;
 
 /** A pattern that targets are tried on. */
 export interface LockPattern {
-  /** Whether the pattern is found anywhere in the target. */
+  /** Whether the pattern matches anywhere in the target. */
   matches(target: string): boolean;
 }
 
 /**
- * Reads a pattern. The engine is loaded with the first one, since most agents never see any.
+ * Parses a pattern. The engine is loaded with the first one, since most agents never see any.
  * @throws {AgentError} `invalid_argument` naming `locks`
  * @see the wiki of the RE2 project, Syntax
  */
