@@ -43,7 +43,7 @@ export async function openIndex(
   const sample = config.dev.value && upstream === null;
   if (sample) {
     const { startSampleUpstream } = await import("../simulator/outside/upstream.ts");
-    const started = await startSampleUpstream({ cacheDir: join(stateDir, "sample"), log });
+    const started = startSampleUpstream({ cacheDir: join(stateDir, "sample"), log });
     opened("sample upstream", () => started.close());
     upstream = started.url;
   }

@@ -1,9 +1,8 @@
 // How the sample upstream starts and ends: what it keeps, and that it leaves nothing open.
 
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import { SAMPLE_ISO } from "../../src/simulator/outside/sample_file.ts";
 import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
-import { AgentError } from "../../src/domain/error.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { until, withFolder } from "../support/until.ts";
 
@@ -15,7 +14,8 @@ Deno.test("the sample upstream keeps its medium, and makes a damaged one again",
   await withFolder(async (cacheDir) => {
     const path = `${cacheDir}/zonewright-sample.iso`;
     const start = async () => {
-      const upstream = await startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
+      const upstream = startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
+      await fetch(`${upstream.url}/${SAMPLE_ISO}`, { method: "HEAD" });
       await upstream.close();
       return { bytes: await Deno.readFile(path), inode: (await Deno.stat(path)).ino };
     };
@@ -34,26 +34,43 @@ Deno.test("the sample upstream keeps its medium, and makes a damaged one again",
   });
 });
 
-Deno.test("startSampleUpstream() refuses a size of no image and makes nothing", async () => {
+Deno.test("the sample upstream makes nothing before the first request", async () => {
   await withFolder(async (cacheDir) => {
-    const error = await assertRejects(
-      () => startSampleUpstream({ cacheDir, log: silentLog, isoBytes: 1000 }),
-      AgentError,
-    );
-    assertEquals(error.code, "invalid_argument");
+    const upstream = startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
+    await upstream.close();
     assertEquals([...Deno.readDirSync(cacheDir)], []);
+  });
+});
+
+Deno.test("the sample upstream answers 500 while it cannot write, and recovers", async () => {
+  await withFolder(async (folder) => {
+    const cacheDir = `${folder}/cache`;
+    await Deno.writeTextFile(cacheDir, "a file where the folder would be");
+    const upstream = startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
+    try {
+      const status = async () => {
+        const response = await fetch(`${upstream.url}/v1/index.json`);
+        await response.body?.cancel();
+        return response.status;
+      };
+      assertEquals(await status(), 500);
+      await Deno.remove(cacheDir);
+      assertEquals(await status(), 200);
+    } finally {
+      await upstream.close();
+    }
   });
 });
 
 Deno.test("startSampleUpstream() gives up when its signal is aborted", NOTHING_OPEN, async () => {
   await withFolder(async (cacheDir) => {
     const signal = AbortSignal.abort(new Error("no longer wanted"));
-    await assertRejects(
+    assertThrows(
       () => startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB, signal }),
       Error,
       "no longer wanted",
     );
-    assertEquals([...Deno.readDirSync(cacheDir)], []);
+    assertEquals(await Array.fromAsync(Deno.readDir(cacheDir)), []);
   });
 });
 
@@ -63,7 +80,7 @@ Deno.test(
   async () => {
     await withFolder(async (cacheDir) => {
       const options = { cacheDir, log: silentLog, isoBytes: 64 * MIB };
-      const upstream = await startSampleUpstream(options);
+      const upstream = startSampleUpstream(options);
       const port = Number(new URL(upstream.url).port);
       using connection = await Deno.connect({ hostname: "127.0.0.1", port });
       const request = `GET /${SAMPLE_ISO} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
@@ -80,7 +97,7 @@ Deno.test("the sample upstream closes when its signal is aborted", NOTHING_OPEN,
   await withFolder(async (cacheDir) => {
     const stop = new AbortController();
     const options = { cacheDir, log: silentLog, isoBytes: MIB, signal: stop.signal };
-    const upstream = await startSampleUpstream(options);
+    const upstream = startSampleUpstream(options);
     const port = Number(new URL(upstream.url).port);
     stop.abort();
     await until(

@@ -11,7 +11,7 @@ async function withUpstream(
 ): Promise<void> {
   await withFolder(async (folder) => {
     const cacheDir = `${folder}/cache/deeper`;
-    const upstream = await startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
+    const upstream = startSampleUpstream({ cacheDir, log: silentLog, isoBytes: MIB });
     try {
       await run(upstream, cacheDir);
     } finally {

@@ -16,7 +16,7 @@ async function withIndex(
   run: (provisioning: Provisioning, url: string) => Promise<void>,
 ): Promise<void> {
   await withFolder(async (cacheDir) => {
-    const upstream = await startSampleUpstream({ cacheDir, log: silentLog, isoBytes: ISO_BYTES });
+    const upstream = startSampleUpstream({ cacheDir, log: silentLog, isoBytes: ISO_BYTES });
     try {
       await withProvisioning(async (provisioning) => {
         await provisioning.host.mirror.sync();

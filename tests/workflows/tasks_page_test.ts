@@ -191,7 +191,7 @@ async function ran(
 
 Deno.test("every workflow of docs/tasks.md runs unchanged", async () => {
   await withFolder(async (cacheDir) => {
-    const upstream = await startSampleUpstream({ cacheDir, log: silentLog, isoBytes: 1024 * 1024 });
+    const upstream = startSampleUpstream({ cacheDir, log: silentLog, isoBytes: 1024 * 1024 });
     try {
       await withProvisioning(async (provisioning) => {
         const { host } = provisioning;

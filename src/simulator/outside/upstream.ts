@@ -47,44 +47,58 @@ const NOT_FOUND_PAGE = "<!DOCTYPE html>\n<title>Not found</title>\n<h1>404</h1>\
   "<p>There is no file at this address.</p>\n";
 
 /**
- * Starts the sample upstream on a free port of 127.0.0.1. It answers once this returns, with its files
- * generated and verified.
- * @throws {AgentError} `invalid_argument` when `isoBytes` is not a valid size
+ * Starts the sample upstream on a free port of 127.0.0.1. Its files are generated and verified for the first
+ * request, since that takes longer than the rest of an agent's start; a request that finds them unusable is
+ * answered 500, and the next one tries again.
  * @throws the reason of `signal` if that is aborted first
  */
-export async function startSampleUpstream(options: SampleUpstreamOptions): Promise<SampleUpstream> {
+export function startSampleUpstream(options: SampleUpstreamOptions): SampleUpstream {
   const { log, signal } = options;
-  const files = await sampleFiles(options);
-  const resources = new Map<string, Resource>();
+  signal?.throwIfAborted();
   const stop = new AbortController();
-  const server = listen(resources, log, stop.signal);
-  let iso: Deno.FsFile | undefined;
-  let closed: Promise<void> | undefined;
+  let tree: Promise<SampleTree> | undefined;
+  const opened = () =>
+    tree ??= openTree(options, url, stop.signal).catch((error) => {
+      tree = undefined;
+      throw error;
+    });
+  const server = listen(opened, log, stop.signal);
+  // The documents contain the port, which is known from here on.
+  const url = `http://${HOSTNAME}:${server.addr.port}`;
   const end = async () => {
     signal?.removeEventListener("abort", close);
     stop.abort();
     await server.finished;
-    iso?.close();
+    await tree?.then(({ iso }) => iso.close(), () => {});
   };
+  let closed: Promise<void> | undefined;
   const close = () => closed ??= end();
-  try {
-    iso = await openIso(options, files);
-    // The documents contain the port, so they are generated once it is known.
-    const url = `http://${HOSTNAME}:${server.addr.port}`;
-    await addDocuments(resources, url, files);
-    addFiles(resources, files, iso);
-    signal?.throwIfAborted();
-    signal?.addEventListener("abort", close);
-    log.info("sample upstream started", { url });
-    return { url, close };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  signal?.addEventListener("abort", close);
+  log.info("sample upstream started", { url });
+  return { url, close };
+}
+
+/** What the upstream answers with, by path, and the open file that some of it is read from. */
+interface SampleTree {
+  readonly resources: ReadonlyMap<string, Resource>;
+  readonly iso: Deno.FsFile;
+}
+
+async function openTree(
+  options: SampleUpstreamOptions,
+  url: string,
+  signal: AbortSignal,
+): Promise<SampleTree> {
+  const files = await sampleFiles({ ...options, signal });
+  const resources = new Map<string, Resource>();
+  await addDocuments(resources, url, files);
+  const iso = await openIso({ ...options, signal }, files);
+  addFiles(resources, files, iso);
+  return { resources, iso };
 }
 
 function listen(
-  resources: ReadonlyMap<string, Resource>,
+  opened: () => Promise<SampleTree>,
   log: Log,
   signal: AbortSignal,
 ): Deno.HttpServer<Deno.NetAddr> {
@@ -97,7 +111,7 @@ function listen(
       log.error("sample upstream failed to answer", { error: messageOf(error) });
       return new Response("Internal error\n", { status: 500 });
     },
-  }, (request) => answer(request, resources));
+  }, async (request) => answer(request, (await opened()).resources));
 }
 
 async function openIso(options: SampleUpstreamOptions, files: SampleFiles): Promise<Deno.FsFile> {
