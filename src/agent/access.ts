@@ -24,7 +24,7 @@ import type { AgentContext } from "./context.ts";
 interface AgentAccess {
   readonly access: Access;
   readonly auditTrail: AuditTrail;
-  /** Host names besides loopback: the configured ones, the listening address, and that for other agents. */
+  /** Host names besides loopback: configured ones, the listening address, and the address for other agents. */
   readonly allowedHosts: readonly string[];
   readonly listening: Omit<ListenOptions, "log">;
   /** Reopens certificate and audit file. */
@@ -79,7 +79,7 @@ export async function openAccess(
       connections: context.limits,
     },
     async refresh(next, server) {
-      // A failure of one must not keep the other from its new value.
+      // If one fails, the other must still get its new value.
       const done = await Promise.allSettled([
         audit.reopen(next.audit_file.value),
         tls === undefined ? undefined : renewTls(next, server, log),
@@ -127,7 +127,7 @@ async function refuseUnknownCallers(
   throw new AgentError("forbidden", message);
 }
 
-/** The tokens; none, with a log line, while their file is damaged or open to others. */
+/** The tokens; none, with a log line, while their file is damaged or readable by others. */
 function readableTokens(
   path: string,
   { log }: Pick<AgentContext, "log">,

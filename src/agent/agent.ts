@@ -60,12 +60,12 @@ import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
 const DRAIN_MS = 10_000;
-/** How long one part of the agent may take to close, draining included; the service manager waits twice as long. */
+/** Time for one part of the agent to close, draining included, milliseconds; the service manager waits twice as long. */
 const CLOSE_MS = 30_000;
 
 /** What the process may do with an agent that has started. */
 export interface RunningAgent {
-  /** Addresses it listens on, the port chosen where 0 was asked. */
+  /** Addresses it listens on, with the port that the system chose for 0. */
   readonly urls: readonly string[];
   /** Settles when the agent has stopped; rejects at once when it cannot continue. */
   readonly done: Promise<void>;
@@ -138,7 +138,7 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
 
 /** The error with which an agent ends whose store has failed. */
 function endOf(error: unknown, log: Log): AgentError {
-  // It has an exit code of its own, since starting again does not help.
+  // With an exit code of its own, since a restart does not help.
   if (error instanceof AgentError && error.code === "other_schema") {
     log.error("database of another version", { error });
     return error;
@@ -218,7 +218,7 @@ async function assemble(
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
-/** Acts on what the store reports of its jobs, those changed by other agents too. @returns ends that */
+/** Acts on notices of the store about jobs, those that other agents changed included. @returns ends that */
 function followJobs(
   { jobs }: Store,
   runner: Pick<Runner, "wake" | "delayed" | "cancelRunning" | "hostChanged">,
@@ -242,7 +242,7 @@ function followJobs(
   });
 }
 
-/** At the same time: the runner must claim nothing more while callers read their answers. */
+/** Together: the runner must not claim anything more while callers still read their answers. */
 async function stopTogether(
   closing: AbortController,
   server: { shutdown(): Promise<void> },

@@ -45,15 +45,15 @@ export interface AgentContext {
   readonly opened: (name: string, close: () => void | Promise<void>) => void;
   /** The processes that read bytes from outside. */
   readonly decoders: Decoders;
-  /** The tools that start both kinds of processes behind walls, looked for once: trying unshare starts a process. */
+  /** The tools that start guests and decoders. Looked for only once, because trying unshare starts a process. */
   readonly findTools: FindTools;
   /** Checks of task sources, made by decoders. */
   readonly sources: SourceChecks;
   /** The user of guests and decoders; the agent's own unless given. */
   readonly user?: GuestUser;
-  /** Counts what tasks do; missing where nobody reads metrics. */
+  /** Counts what tasks do; undefined where nothing reads metrics. */
   readonly meters?: Meters;
-  /** Settles when the agent listens: what may wait until then begins there. */
+  /** Settles when the agent listens; work that may wait starts then. */
   readonly listening?: Promise<void>;
 }
 

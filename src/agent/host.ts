@@ -22,8 +22,8 @@ import type { AgentContext, BareContext, Emit } from "./context.ts";
 import { BYTES_PER_MB } from "./monitoring.ts";
 
 /**
- * Warns of configured files that the host lacks. The agent starts anyway: they may appear later,
- * and jobs that need them fail with their names.
+ * Warns of configured files that the host lacks. The agent starts anyway: they may be added later, and jobs that need
+ * one fail with its name.
  */
 export async function warnOfMissing({ config, log }: BareContext): Promise<void> {
   if (config.host.value.kind === "local") {
@@ -82,8 +82,8 @@ export function openTransport(
 }
 
 /**
- * Opens a transport to another machine, and logs at once whether it can be reached. The agent
- * starts in any case: the host may come later, and every call tries again.
+ * Opens a transport to another machine, and logs at once whether it can be reached. The agent starts in any case: the
+ * host may come up later, and every call tries again.
  */
 function openSshHost(
   { config, opened, log }: Pick<BareContext, "config" | "opened" | "log">,
@@ -134,7 +134,7 @@ export async function chooseSimulatedEngine(
   if (engine === null || config.host.value.kind !== "simulated") return;
   const words = ["simulate", "--state", join(stateDir, "simulator"), "engine", engine];
   const result = await runCommand(self.program, [...self.args, ...words], {
-    // Searches the emulator on this agent's PATH.
+    // Finds the emulator on the agent's PATH.
     env: { ...self.env, PATH: Deno.env.get("PATH") ?? "" },
     deadlineMs: DEADLINE_MS,
   });
@@ -267,7 +267,7 @@ export function withSeenStates(vmadm: Vmadm, emit: Emit): Vmadm {
       begun += 1;
       const turn = begun;
       const machines = await vmadm.list(o);
-      // Ignore a list that began before the one compared last: it is older.
+      // A list that began before the one compared last is older, so it is ignored.
       if (turn > compared) {
         compared = turn;
         compare(machines);
@@ -322,7 +322,7 @@ interface HostLooks {
 
 /** Checks regularly. @returns stops that, after the check in progress */
 export function watchHost({ disk, machines, followed }: HostLooks): () => Promise<void> {
-  // Not at once: the start has other work, and its event comes first.
+  // Not at once: other work comes first at the start, as does the event about the start.
   let looking: Promise<unknown> = Promise.resolve();
   const disks = setInterval(() => looking = disk(), DISK_LOOK_MS);
   const lists = setInterval(() => {

@@ -50,7 +50,7 @@ export async function openIndex(
   const token = { path: config.index_token_file.value };
   follow(["index_token_file"], (next) => void (token.path = next.index_token_file.value));
   const indexToken = async () => token.path === null ? undefined : await readSecretFile(token.path);
-  // An unusable token file fails the start, not the first sync.
+  // An unusable token file fails the start, not only the first sync.
   await indexToken();
   return openMirror({
     store: store.index,
@@ -59,7 +59,7 @@ export async function openIndex(
     decoders,
     upstream,
     indexToken,
-    // This process serves the sample, on a loopback address.
+    // The sample is served by this process on a loopback address.
     allowHttp: config.allow_http_index.value || sample,
     cacheDir: join(stateDir, "media"),
     mediaDirs,
@@ -105,7 +105,7 @@ export function openIndexRoutes(
       withFastPath(app, {
         ...rules,
         cache,
-        // Not `now`: formatting an instant takes a twentieth of a whole 304.
+        // Not `now`: formatting an instant takes a twentieth of the time of a 304.
         nowMs: Date.now,
         newId: () => newUuid(),
         limits,

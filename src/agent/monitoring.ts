@@ -43,7 +43,7 @@ const DISK_KEEP_MS = 5_000;
 /** On a host with many machines vmadm takes seconds, and uses the host's processors. */
 const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
-/** A console that shows their number may stay open all day. */
+/** A console that shows the number of machines may stay open all day. */
 const LIST_KEEP_MS = 10_000;
 const INDEX_DEADLINE_MS = 5_000;
 const INDEX_KEEP_MS = 2_000;
@@ -132,7 +132,7 @@ function hostCheck({ machines }: ReadinessPlaces): ReadinessCheck {
   };
 }
 
-/** What the store lets the host do, as its runner has heard. */
+/** What the host may claim, by the latest answer to its runner. */
 function admissionCheck({ runner }: ReadinessPlaces): ReadinessCheck {
   return {
     keepMs: 0,
@@ -197,7 +197,7 @@ function openAgentMetrics(
   meters: Meters,
 ): () => Promise<readonly Family[]> {
   const startedAt = now();
-  // A file, read with the first metrics.
+  // From a file that is read with the first metrics.
   let build: Promise<Readonly<Record<string, string>>> | undefined;
   const readBuild = async () => ({
     version: VERSION,
@@ -293,7 +293,7 @@ async function storeFamilies(sources: MetricSources): Promise<Family[]> {
   ];
 }
 
-/** What a database that agents share says of jobs. */
+/** Metrics that only a shared database has. */
 async function jobFamilies(
   { store: { jobs, machineClaims }, hostUuid: host_uuid }: Pick<
     MetricSources,
@@ -319,7 +319,7 @@ function unix(instant: string): number {
   return Date.parse(instant) / MS_PER_SECOND;
 }
 
-// A store that counts the writes of jobs in the meters, whichever module makes them.
+// Counts writes of jobs, whichever part makes them.
 
 /** Wraps a store so that its writes of jobs are counted. */
 export function countedStore(store: Store, meters: Meters): Store {
@@ -368,7 +368,7 @@ export function countedStore(store: Store, meters: Meters): Store {
   };
 }
 
-/** How this write ended the job; undefined while it continues. */
+/** How this write ended the job; undefined when the job continues. */
 function resultOf({ event, phase }: TaskRecord): JobResult | undefined {
   const { to, ends } = afterTask(heldIn(phase), event);
   const execution = executionOf(to);

@@ -41,7 +41,7 @@ import {
 
 const DEADLINE_MS = 5_000;
 const ROOM_KEEP_MS = 5_000;
-/** A host that was unreachable is asked again soon. */
+/** An unreachable host is asked again soon, milliseconds. */
 const FAILED_KEEP_MS = 5_000;
 /** Processors and memory do not change, and networks rarely. */
 const SYSTEM_KEEP_MS = 60_000;
@@ -184,7 +184,7 @@ function repeatedly(read: () => Promise<unknown>, firstMs: number, everyMs: numb
   };
 }
 
-/** @throws {AgentError} `host` with the reason why the host could not be read */
+/** The value of an answer. @throws {AgentError} `host` with the reason why there is none */
 function said<T>(answer: HostAnswer<T>): T {
   if ("value" in answer) return answer.value;
   throw new AgentError("host", answer.unasked);
@@ -248,7 +248,7 @@ function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
   try {
     printed = JSON.parse(stdout);
   } catch {
-    // The error shows what it printed instead.
+    // The error then shows what the doctor printed.
     return undefined;
   }
   return Array.isArray(printed) && printed.every(isDiagnosis) ? printed : undefined;

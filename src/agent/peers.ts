@@ -1,4 +1,4 @@
-// The agents of other hosts: calls from and to them, and the reports that they get of the machines of this one.
+// Calls to and from the agents of other hosts, and the reports that let them list this host's machines.
 
 import { AgentError, systemReason } from "../domain/error.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
@@ -11,17 +11,16 @@ import type { Store } from "../store/store.ts";
 import type { AgentContext } from "./context.ts";
 import type { OwnHost } from "./store.ts";
 
-/** This host, and what it reports. */
 interface CallingHost {
   readonly own: OwnHost;
-  /** Undefined where nobody calls. */
+  /** Undefined when no other agent shares the store. */
   readonly key: HostKey | undefined;
   readonly vmadm: Vmadm;
 }
 
 /**
- * Opens calls from and to the agents of other hosts, and reports the machines of this one.
- * @returns what reports the machines that it changes; `peers` is undefined for a store that no other agent shares
+ * Opens calls to and from the agents of other hosts, and the reports of this host's machines.
+ * @returns a vmadm that reports the machines it changes; `peers` is undefined when no other agent shares the store
  * @throws {AgentError} `invalid_argument` for an unusable authority
  */
 export async function openAgentPeers(
@@ -42,7 +41,7 @@ export async function openAgentPeers(
   return { vmadm: withChanges(vmadm, () => changed.notify()), peers };
 }
 
-/** Notices when a call has changed a machine, or may have. @returns the same vmadm */
+/** Reports each call that has changed a machine, or may have. @returns the same vmadm */
 function withChanges(vmadm: Vmadm, changed: () => void): Vmadm {
   const then =
     <Args extends unknown[], T>(call: (...args: Args) => Promise<T>) => (...args: Args) =>

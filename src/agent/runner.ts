@@ -35,7 +35,7 @@ import type { Policy } from "../domain/policy.ts";
 interface Rooms {
   readonly store: Store;
   readonly transport: Transport;
-  /** Gets its answer from the runner, which may have to ask first whose the jobs are. */
+  /** Asks the runner before anything changes on the host; the runner may first have to ask who holds the jobs. */
   readonly guard?: HostGuard;
   readonly vmadm: Vmadm;
   readonly mirror: Mirror;
@@ -83,7 +83,8 @@ export async function openRunner(
       const calls = watchCalls(countedPerform(heard, meters));
       const beganMs = performance.now();
       const outcome = await runTask(pool, free ? watched(run) : run, calls.perform, signal);
-      // A guest that ended while the agent stood still is no failure of its task: the job is left by then.
+      // The guest may have ended because the agent stood still. This waits until the store was asked: a job that is no
+      // longer this runner's is dropped, and its task has not failed.
       if (free && outcome.kind === "failure") await runner.mayAct(false);
       meters?.tasks[outcome.kind].observe((performance.now() - beganMs) / 1000);
       if (!await calls.settled()) log.error("calls not ended", { job_uuid, task: run.taskName });
@@ -104,7 +105,7 @@ export async function openRunner(
   return runner;
 }
 
-/** Opens the pool of guests. Much of it is waiting for the system, which others need not do. */
+/** Opens the pool of guests. It mostly waits for the system, so other parts start meanwhile. */
 export function openGuests(context: AgentContext, state: StateDir): Promise<GuestPool> {
   const { config, limits, log, self, user, listening, opened } = context;
   const opening = openPool({
@@ -120,13 +121,13 @@ export function openGuests(context: AgentContext, state: StateDir): Promise<Gues
     ...(user === undefined ? {} : { user }),
     ...(listening === undefined ? {} : { spareAfter: listening }),
   });
-  // openRunner() hears of a failure; something else may fail before it.
+  // openRunner() also gets a failure; this catches it in case openRunner() is never called.
   opened("guests", () => opening.then((pool) => pool.close(), () => {}));
   opening.catch(() => {});
   return opening;
 }
 
-/** Has guests end that run tasks of free jobs, when this agent is not heard for a lease. */
+/** Ends guests with tasks of free jobs when this agent has been silent for a lease. */
 function openWatched(
   { log, opened }: Pick<AgentContext, "log" | "opened">,
   leaseMs: number,
@@ -161,7 +162,7 @@ export function openAgentCallbacks(
     budget,
   });
   opened("callbacks", () => callbacks.stop());
-  // Without allowed hosts there is nothing to send early.
+  // Without allowed hosts there is nothing to send sooner.
   return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
 }
 

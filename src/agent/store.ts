@@ -1,4 +1,4 @@
-// The store of the agent: a file in its state folder, or beside it a database that agents share.
+// The store of the agent: the file in its state folder, or that file and a database that agents share.
 
 import { join } from "@std/path";
 import { policyOf, takingOf } from "../config/policy.ts";
@@ -42,8 +42,8 @@ import type { AgentContext, Emit } from "./context.ts";
 import { hostName, withFollowers } from "./host.ts";
 
 /**
- * Opens the store with its built-in workflows, counted writes and counted readers of its events, and registers
- * the host in it. `key` signs calls of the agents that share the store.
+ * Opens the store, with counted writes, its built-in workflows and a count of the readers of its events, and
+ * registers the host. `key` signs calls to other agents of the store.
  * @throws {AgentError} as registerHost()
  */
 export async function openWatchedStore(
@@ -66,7 +66,7 @@ export async function openWatchedStore(
   const counted = countedStore(await openStore(context, state, { broken, taken }), meters);
   const { events, followed } = withFollowers(counted.events);
   const store = withOwnWorkflows({ ...counted, events }, builtin);
-  // Nobody calls the agent of a store of its own.
+  // Without a shared store there are no agents to call.
   const key = store.machineReports === null ? undefined : await openHostKey(state.path);
   const { runner_id: uuid } = state.runner.life;
   const own = { uuid, name: hostName(context.config.host.value), generation: 0 };
@@ -80,14 +80,14 @@ export async function openWatchedStore(
   const joinAgain = openJoining(context, join, broken);
   const admission = await whileThere(join());
   if (admission === undefined) joinAgain();
-  // The others refuse by what is registered.
+  // Other agents refuse jobs by the policy that is registered.
   if (store.shared) context.follow(["policy"], joinAgain);
   const refusal = refusalBy(taken, own);
   const joined = withRegistration(store, joinAgain);
   return { store: joined, followed, admission: admission ?? "open", own, key, refusal };
 }
 
-/** Which jobs the host runs, as the configuration says now. */
+/** Which jobs the host accepts, by the current configuration. */
 function openTaking(
   { config, follow }: Pick<AgentContext, "config" | "follow">,
   builtin: ReadonlyMap<string, Workflow>,
@@ -103,7 +103,7 @@ function refusalBy({ taking, own }: TakenJobs, { name }: OwnHost): JobDeps["refu
       .then((words) => words && `Cannot run the job: host ${name} ${words}`);
 }
 
-/** Has the host register again once the store does not know it. */
+/** Registers the host again when the store reports that it does not know it. */
 function withRegistration(store: Store, joinAgain: () => void): Store {
   const renew: Store["jobs"]["renew"] = async (...call) => {
     const outcome = await store.jobs.renew(...call);
@@ -113,19 +113,19 @@ function withRegistration(store: Store, joinAgain: () => void): Store {
   return { ...store, jobs: { ...store.jobs, renew } };
 }
 
-/** This host, as the others know it. */
+/** This host as registered in its store. */
 export interface OwnHost {
   readonly uuid: HostUuid;
   readonly name: string;
-  /** Number of starts of its agent; 0 before it has registered. */
+  /** Starts of its agent; 0 before it has registered. */
   readonly generation: number;
 }
 
 /**
- * Does what an agent does with its shared store at its start: once that is back, or when a restored one does not know
- * the host. The runner hears then what it may claim.
- * @param broken called when another agent with the host's uuid lives, or the tables cannot be used
- * @returns begins that, unless it is under way
+ * Joins the shared store: at the first start, once the store is back after an outage, and when a restored database
+ * does not know the host. The runner then asks what it may claim.
+ * @param broken called when another live agent has the host's uuid, or the tables cannot be used
+ * @returns starts to join, unless that is under way
  */
 function openJoining(
   { log, opened }: AgentContext,
@@ -156,12 +156,12 @@ function openJoining(
   };
 }
 
-/** Milliseconds between two attempts. */
+/** Milliseconds between two attempts to join. */
 const JOIN_AGAIN_MS = 1_000;
 
 /**
  * Opens the store in the state folder.
- * @param broken called when its disk has failed, or the shared tables cannot be used any more: the agent must end
+ * @param broken called when its disk has failed or the shared tables became unusable: the agent must end
  */
 async function openStore(
   context: AgentContext,
@@ -189,13 +189,13 @@ async function openStore(
   return { ...kept, index: openSyncJournal(kept.index, ended) };
 }
 
-/** What a store needs that other agents share. */
+/** What only a shared store needs. */
 interface SharedPart {
   readonly broken: (error: unknown) => void;
   readonly taken: TakenJobs;
 }
 
-/** Opens the database that agents share; its driver is loaded for it alone. */
+/** Opens the shared database. Its driver is loaded only here. */
 async function openSharedStore(
   { config, limits, log, opened }: AgentContext,
   local: LocalStore,
@@ -214,18 +214,15 @@ async function openSharedStore(
 }
 
 /**
- * Makes or updates the tables of the database that agents share, in the name of the user in its address.
- * @throws {AgentError} `invalid_argument` when the store is none
+ * Creates or updates the tables of the shared database, as the user in its address.
+ * @throws {AgentError} `invalid_argument` when the store is not shared
  */
 export async function migrateSharedStore(config: Config, roles: StoreRoles): Promise<Migrated> {
   const { migrateSharedDatabase } = await import("../store/postgres/migrations.ts");
   return await migrateSharedDatabase(await sharedServer(config), roles);
 }
 
-/**
- * Registers the host of this agent in its store.
- * @throws {AgentError} `conflict` while another agent with its uuid lives
- */
+/** Registers the host of this agent. @throws {AgentError} `conflict` while another live agent has its uuid */
 async function registerHost(
   { config, log }: Pick<AgentContext, "config" | "log">,
   { hosts }: Pick<Store, "hosts">,
@@ -262,7 +259,7 @@ async function registerHost(
   return outcome.host;
 }
 
-/** Reads in what condition the database is that agents share. @returns undefined when the store is none */
+/** Makes a reader of the shared database's condition. @returns undefined when the store is not shared */
 export function sharedConditionReader(
   config: Config,
 ): (() => Promise<SharedCondition>) | undefined {
@@ -274,8 +271,8 @@ export function sharedConditionReader(
 }
 
 /**
- * How the configured database is reached.
- * @throws {AgentError} `invalid_argument` when the store is none
+ * The address, password and certificates of the shared database.
+ * @throws {AgentError} `invalid_argument` when the store is not shared
  */
 export async function sharedServer(
   { store, store_notices, store_password_file, store_ca_file, store_deadline }: Config,
@@ -309,7 +306,7 @@ const BUILTIN_LIMITS: WorkflowLimits = {
 /** The built-in workflows of this version, by their uuids. */
 function builtinWorkflows(): ReadonlyMap<string, Workflow> {
   const sources = [PROVISION_MACHINE, FETCH_MEDIUM_WORKFLOW, ...Object.values(MACHINE_LIFE)];
-  // The agent's own sources, read by a test.
+  // Their sources need no check: a test reads them.
   return new Map(sources.map(({ uuid, definition }) => [
     uuid,
     readWorkflow(definition, uuid, numberedUuids(uuid), BUILTIN_LIMITS).accept([]),
@@ -317,8 +314,8 @@ function builtinWorkflows(): ReadonlyMap<string, Workflow> {
 }
 
 /**
- * Numbers the tasks of a built-in workflow below its uuid. They have the same ids at every start and in every
- * agent, so that what is stored already stays as it is.
+ * Makes uuids of tasks from the workflow's uuid and their number. They are equal at every start and in every agent,
+ * so that stored workflows stay as they are.
  */
 function numberedUuids(workflow: WorkflowUuid): NewUuid {
   let last = 0;
@@ -331,7 +328,7 @@ function numberedUuids(workflow: WorkflowUuid): NewUuid {
 /** Digits of the last field of a uuid. */
 const NODE_DIGITS = 12;
 
-/** The store with the workflows of this version, also when an agent of another one has written them since. */
+/** Reads built-in workflows from this version, even if an agent of another version has written its own since. */
 function withOwnWorkflows(store: Store, own: ReadonlyMap<string, Workflow>): Store {
   const get: Store["workflows"]["get"] = async (uuid) => {
     const stored = await store.workflows.get(uuid);

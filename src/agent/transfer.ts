@@ -1,4 +1,4 @@
-// The way of a host from its own database to one that hosts share, and back, while its agent is stopped.
+// Moves a host's jobs from its own database into a shared one, or back, while its agent is stopped.
 
 import { join } from "@std/path";
 import type { Config } from "../config/settings.ts";
@@ -18,7 +18,7 @@ import type { TransferReport } from "../store/postgres/transfer.ts";
 import { openTransferRows } from "../store/sqlite/transfer_rows.ts";
 import { sharedServer } from "./store.ts";
 
-/** A wrong path must not become a new folder. @throws {AgentError} `not_found` */
+/** Refuses a mistyped path, which would otherwise become a new folder. @throws {AgentError} `not_found` */
 async function requireDatabase(stateDir: string): Promise<void> {
   if (await exists(join(stateDir, DATABASE_NAME))) return;
   const message =
@@ -29,8 +29,8 @@ async function requireDatabase(stateDir: string): Promise<void> {
 
 /**
  * Moves the jobs of a state folder into the configured database, or back.
- * @throws {AgentError} `conflict` while an agent runs, when the jobs are elsewhere, or as transferToShared() and
- * transferBack(); `invalid_argument` when the configured store is no shared one
+ * @throws {AgentError} `conflict` while an agent runs, when the jobs are somewhere else, or as transferToShared() and
+ *   transferBack(); `invalid_argument` when the configured store is not shared
  */
 export async function transferStore(
   config: Config,
@@ -68,7 +68,7 @@ export async function transferStore(
         if (!isElsewhere) {
           throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
         }
-        // Only the address has changed. What was removed there since must not come again.
+        // Only the address has changed. Moving again would bring back jobs that were removed there since.
         await mark("moved");
         return { workflows: 0, jobs: 0, claims: 0, passed: 0 };
       }

@@ -21,7 +21,7 @@ import { START_DEADLINE_MS, takeRest } from "../sandbox/walled_process.ts";
 import { GUEST_CHECKS, GUEST_PERMISSIONS, type GuestCheck } from "../wall/protocol.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 
-/** The findings about the walls around one kind of process, as the doctor shows them. */
+/** The findings about one kind of process, as the doctor shows them. */
 interface WallsFinding {
   readonly outcome: "ok" | "warn" | "fail";
   readonly detail: string;
@@ -38,7 +38,6 @@ interface WallsCheck {
   examine(): Promise<WallsFinding>;
 }
 
-/** What guests and decoders are started with. */
 interface WallSettings {
   readonly self: SelfCommand;
   readonly user: string;
@@ -145,7 +144,7 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFi
   return { outcome: "warn", detail: `${detail}; without ${withoutWords(missing)}`, fix, parts };
 }
 
-/** What the checks of the process are called here. */
+/** Names of checks that are called otherwise here. */
 const NAMES: Readonly<Record<string, string>> = { privileges: "no new privileges" };
 /** The walls that unshare(1) makes. */
 const NAMESPACES: readonly string[] = ["network", "ipc", "uts"];
@@ -213,7 +212,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       try {
         entrance.expect(token, guest);
         const reported = await report(guest);
-        // What it could not take is found below.
+        // The checks below find what it could not take.
         await takeRest(command, guest.pid);
         return [
           { check: "start", ok: true, detail: `process ${guest.pid} reported` },
