@@ -88,7 +88,7 @@ export async function restoreState(
   }
 }
 
-/** The second name is on the disk before the first one is given away. */
+/** Gives the database a second name, which is on the disk before the first one is reused. */
 async function keepAside(path: string, aside: string): Promise<string | null> {
   const kept = await linkIfThere(path, aside);
   await syncFile(dirname(path));
@@ -96,8 +96,8 @@ async function keepAside(path: string, aside: string): Promise<string | null> {
 }
 
 /**
- * Moves the log of a database that is too damaged to absorb it. Beside the new database it would be mistaken
- * for its log, so it is moved first, and kept with the damaged database.
+ * Moves the log of a database that is too damaged to absorb it. SQLite would take it for the log of the new database,
+ * so it is moved first and kept with the damaged one.
  */
 async function partFromLog(path: string, aside: string): Promise<void> {
   await linkIfThere(`${path}-wal`, `${aside}-wal`);
@@ -117,16 +117,16 @@ async function linkIfThere(path: string, to: string): Promise<boolean> {
 }
 
 /**
- * Removes what an interrupted restore has left beside a database: its copy, and the second name of the
- * database that was not replaced. A database that is written under two names would have two logs.
- * @param path of the database, whose state folder is held
+ * Removes what an interrupted restore left beside a database: its copy, and the second name of a database that was
+ * not replaced. A database written under two names would have two logs.
+ * @param path of the database, whose state folder is locked by the caller
  */
 export function removeUnfinishedRestore(path: string): void {
   for (const suffix of ["", "-journal", ".partial", ".partial-journal"]) {
     removeIfThere(`${path}${RESTORING}${suffix}`);
   }
   const found = statIfThere(path);
-  // A database has one name but after a restore that was cut off: nothing is searched for.
+  // Only an interrupted restore gives a database two names; otherwise nothing has to be searched for.
   if (found === undefined || (found.nlink ?? 1) < 2) return;
   const folder = dirname(path);
   for (const { name } of Deno.readDirSync(folder)) {

@@ -9,7 +9,7 @@
 import { dirname, join } from "@std/path";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 
-/** What the names of these files begin with; SQLite and restores add their own ends to some. */
+/** Prefixes of the names of these files; SQLite and restores append to some of them. */
 const OWN_FILES = [
   "agent.lock",
   "agent.pid",
@@ -19,13 +19,13 @@ const OWN_FILES = [
   "zonewright.db",
 ] as const;
 const FILE_MODE = 0o600;
-/** More than the largest of those that are read whole, the tokens. */
+/** More than the largest file that is read whole, that of the tokens. */
 const FILE_BYTES_MAX = 4 * 1024 * 1024;
 const OTHERS_WRITE = 0o022;
 /** In such a folder others can create files of their own, but change nothing else. */
 const STICKY = 0o1000;
 
-/** To whom a folder, and all that is kept in it, belongs; null where the system knows no users. */
+/** The owner of a folder and of everything kept in it; null where the system has no users. */
 interface Owner {
   readonly uid: number | null;
   readonly gid: number | null;
@@ -109,7 +109,7 @@ export function stateFolderError(path: string, error: unknown): AgentError {
   const message =
     `Cannot use ${path} as the state folder: ${why}: expected a folder${who}${room}; ` +
     "--state-dir names another";
-  // The folder itself is made where it is missing: something is in the way of its path.
+  // The folder is created if it is missing, so something on its path is in the way.
   return new AgentError(code === "not_found" ? "conflict" : code, message, { cause: error });
 }
 
@@ -133,7 +133,7 @@ export async function readOwnFile(
   return { text: await textOf(file), mode: mode ?? 0 };
 }
 
-/** A stream would be much code to load, and an agent reads a file before it listens. */
+/** A stream would load much code, and an agent reads files before it listens. */
 async function textOf(file: Deno.FsFile): Promise<string> {
   const bytes = new Uint8Array(FILE_BYTES_MAX);
   let length = 0;
@@ -146,8 +146,8 @@ async function textOf(file: Deno.FsFile): Promise<string> {
 }
 
 /**
- * Writes a file of a state folder: a new one, on the disk before it has the name, as is the name at the end. What a kill has left
- * under the unfinished name is removed and never written to.
+ * Replaces a file of a state folder: a new file is written and synced, then renamed, and the folder synced. A file
+ * that a killed process left under the temporary name is removed, never written to.
  * @throws {AgentError} as stateFolderError(), and `forbidden` for anything but a file of the owner
  */
 export async function replaceOwnFile(path: string, text: string): Promise<void> {
@@ -166,7 +166,7 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
   }
 }
 
-/** Writes a text into a new file, and brings it to the disk. */
+/** Writes a text into a new file, and syncs it. */
 export async function writeWhole(file: Deno.FsFile, text: string): Promise<void> {
   const bytes = new TextEncoder().encode(text);
   for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
@@ -177,8 +177,8 @@ export async function writeWhole(file: Deno.FsFile, text: string): Promise<void>
 export type ActAs = <T>(run: () => T | Promise<T>) => Promise<T>;
 
 /**
- * How root acts in a state folder: as the folder's owner. Everybody else acts as who they are, and so does
- * root where the folder is its own, or not there.
+ * How to act in a state folder: root acts as the folder's owner, unless the folder is root's own or missing; anyone
+ * else acts as themselves.
  */
 export function asOwnerOf(path: string): ActAs {
   return async (run) => {
@@ -186,7 +186,7 @@ export function asOwnerOf(path: string): ActAs {
     const { uid, gid } = ownerOf(path);
     if (uid === null || gid === null || uid === 0) return await run();
     const { default: process } = await import("node:process");
-    // The group first: who is root no more may not change it.
+    // The group first: a process that is no longer root may not change it.
     process.setegid?.(gid);
     process.seteuid?.(uid);
     try {
@@ -199,7 +199,7 @@ export function asOwnerOf(path: string): ActAs {
   };
 }
 
-/** @throws {AgentError} `forbidden` unless the owner of a folder, who acts now, comes as far as there */
+/** @throws {AgentError} `forbidden` unless the folder's owner, as whom this process now acts, can reach it */
 function refuseUnreachable(path: string, owner: number, acting: number | undefined): void {
   if (acting !== owner) throw new Error(`Cannot act as user ${owner}, whose folder ${path} is`);
   try {
@@ -211,7 +211,7 @@ function refuseUnreachable(path: string, owner: number, acting: number | undefin
 }
 
 /**
- * To whom a folder belongs; to this process where it is to be made.
+ * The owner of a folder; of a missing one, the user of this process.
  * @throws {AgentError} `forbidden` or `conflict` when the system refuses to look
  */
 export function ownerOf(path: string): Owner {
@@ -223,8 +223,7 @@ export function ownerOf(path: string): Owner {
   }
 }
 
-// A secret has its own file: neither the arguments nor the environment of a process are a place for
-// one, since others may read them.
+// A secret belongs in a file of its own: others may read the arguments and the environment of a process.
 
 /** Rights of group and others. */
 const OTHERS = 0o077;
@@ -238,9 +237,9 @@ const SECRET = /^[\x21-\x7e]+$/;
 const PRIVATE_BYTES_MAX = 64 * 1024;
 
 /**
- * Reads the one word that a file holds; an end of line behind it is not part of it.
- * @throws {AgentError} as readPrivateFile(), and `invalid_argument` for one that holds something else; the
- *   message never shows what
+ * Reads a file that holds one word; a line break at its end is ignored.
+ * @throws {AgentError} as readPrivateFile(), and `invalid_argument` for any other content, which the message never
+ *   shows
  */
 export async function readSecretFile(path: string): Promise<string> {
   const secret = (await readPrivateFile(path)).replace(/\r?\n$/, "");
@@ -251,15 +250,15 @@ export async function readSecretFile(path: string): Promise<string> {
 
 /**
  * Reads a file that holds a secret.
- * @throws {AgentError} `forbidden` for a file that others may read, `invalid_argument` for one that cannot
- *   be read or is too long
+ * @throws {AgentError} `forbidden` for a file that others may read; `invalid_argument` for one that cannot be read or
+ *   is too long
  */
 async function readPrivateFile(path: string): Promise<string> {
   let text: string;
   let mode: number;
   try {
     const found = await Deno.stat(path);
-    // Opening a pipe would wait for who writes to it.
+    // Opening a pipe would wait for a writer.
     if (!found.isFile) throw new Error("it is not a regular file");
     if (found.size > PRIVATE_BYTES_MAX) {
       throw new Error(`it is over ${PRIVATE_BYTES_MAX} bytes long`);
@@ -274,7 +273,7 @@ async function readPrivateFile(path: string): Promise<string> {
   return text;
 }
 
-/** @throws {AgentError} `forbidden` for the mode of a file that others may read */
+/** Refuses a file by its mode. @throws {AgentError} `forbidden` when others may read it */
 export function refuseOpen(path: string, mode: number): void {
   if ((mode & OTHERS) === 0) return;
   const shown = (mode & 0o777).toString(8).padStart(4, "0");

@@ -1,5 +1,5 @@
-// The state folder: who may read it, that one agent at a time works in it, whether its jobs were moved, and the key of
-// its host.
+// The state folder: who may read it, the lock that admits one agent at a time, the mark of moved jobs, and the key of
+// the host.
 
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
@@ -21,8 +21,8 @@ import {
 } from "./own_file.ts";
 import { TOKENS_NAME } from "./token_file.ts";
 
-// Backing up and looking over the database of a state folder, for `zonewright db`, whether its agent
-// runs or not. The way back is database_restore.ts.
+// Backup and inspection of the database in a state folder, for `zonewright db`, whether its agent runs or not.
+// database_restore.ts restores one.
 
 export { SCHEMA_VERSION } from "../store/sqlite/migrations.ts";
 
@@ -39,10 +39,7 @@ export async function backupState(stateDir: string, to: string): Promise<Databas
   return await copyDatabase(join(stateDir, DATABASE_NAME), to, { reading });
 }
 
-/**
- * Looks the database of a state folder over.
- * @throws {AgentError} as inspectDatabase() and examineOwnFolder()
- */
+/** Inspects the database of a state folder. @throws {AgentError} as inspectDatabase() and examineOwnFolder() */
 export async function inspectState(stateDir: string): Promise<DatabaseReport> {
   return await asOwnerOf(stateDir)(async () => {
     examineOwnFolder(stateDir);
@@ -50,7 +47,7 @@ export async function inspectState(stateDir: string): Promise<DatabaseReport> {
   });
 }
 
-/** Looks any database over, such as a backup. @throws {AgentError} as inspectDatabase() */
+/** Inspects any database file, such as a backup. @throws {AgentError} as inspectDatabase() */
 export const inspectFile: (path: string) => Promise<DatabaseReport> = inspectDatabase;
 
 /** Nothing the agent makes is open to other users. */
@@ -58,29 +55,28 @@ const UMASK = 0o077;
 const FOLDER_MODE = 0o700;
 const LOCK_NAME = "agent.lock";
 const PID_NAME = "agent.pid";
-/** What nobody but an agent, or a command that prepares one, puts into a folder. */
+/** Files that only an agent, or a command that prepares one, puts into a folder. */
 const OWN_NAMES: readonly string[] = [DATABASE_NAME, LOCK_NAME, TOKENS_NAME];
 
-/** A state folder that this process holds. */
+/** A state folder that this process has locked. */
 export interface StateDir {
   readonly path: string;
-  /** The runner that works here: its id is the same in every life of it. */
+  /** The runner of this folder: its id stays the same in every life. */
   readonly runner: {
     readonly life: RunnerLife;
-    /** Lives before this one: the lock of the folder proves that they have ended. */
+    /** Lives before this one; the lock proves that they have ended. */
     readonly earlier: readonly Incarnation[];
   };
-  /** Lets another agent have it. */
+  /** Releases the lock. */
   release(): void;
 }
 
 /**
- * Makes the folder when it is missing, closes it to others, and takes its lock. The lock ends with
- * the process, however it ends.
- * @param uid the user whose folder it must be; that of the process unless given
- * @throws {AgentError} `conflict` when another agent holds it, or others use it for something else;
- *   `forbidden` for the folder of another user, and as examineOwnFolder(); either when the folder cannot
- *   be made, read or written
+ * Creates the folder when it is missing, closes it to others, and locks it. The lock ends with the process, however
+ * that ends.
+ * @param uid the user who must own it; that of the process unless given
+ * @throws {AgentError} `conflict` when another agent has locked it, or others use it for something else; `forbidden`
+ *   for the folder of another user, and as examineOwnFolder(); either when it cannot be created, read or written
  */
 export async function takeStateDir(
   path: string,
@@ -125,7 +121,7 @@ async function closeToOthers(path: string): Promise<void> {
   await Deno.chmod(path, FOLDER_MODE);
 }
 
-/** Whether a folder is empty, or an agent was in it or is to be. */
+/** Whether a folder is empty, or has been or will be an agent's. */
 export async function mayBeStateDir(path: string): Promise<boolean> {
   let empty = true;
   for await (const { name } of Deno.readDir(path)) {
@@ -135,12 +131,12 @@ export async function mayBeStateDir(path: string): Promise<boolean> {
   return empty;
 }
 
-/** Lives of a runner that are remembered: more starts within a lease are no ordinary restarts. */
+/** Lives of a runner to remember: more starts than this within a lease are not normal. */
 const LIVES_MAX = 64;
 
 /**
- * A runner that comes back under its name finds the jobs that it held. The file names the folder, too: in a
- * copy of it, where the lock proves nothing about the agent of the original, works another runner.
+ * The runner of the folder, so that it finds the jobs it held. The file also identifies the folder: in a copy, where
+ * the lock proves nothing about the original's agent, another runner works.
  */
 async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runner"]> {
   const file = join(path, "runner_id");
@@ -153,14 +149,14 @@ async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runne
   const earlier = known ? lives.filter(isUuid).map((life) => life as Incarnation) : [];
   const incarnation = newUuid<Incarnation>();
   const kept = [incarnation, ...earlier].slice(0, LIVES_MAX);
-  // Renamed into place: a name that was half written would be another runner's.
+  // Renamed into place: an incomplete name would be another runner.
   await replaceOwnFile(file, `${[runner_id, here, ...kept].join("\n")}\n`);
   return { life: { runner_id, incarnation }, earlier };
 }
 
 /**
- * SQLite's own exclusive lock on an empty database: it is refused at once where the platform's file
- * lock can only be waited for.
+ * SQLite's exclusive lock on an empty database: it fails at once, while the platform's file lock can only be waited
+ * for.
  */
 async function takeLock(path: string): Promise<Database> {
   const lock = new Database(join(path, LOCK_NAME));
@@ -170,25 +166,25 @@ async function takeLock(path: string): Promise<Database> {
   } catch (error) {
     lock.close();
     if (!messageOf(error).includes("locked")) throw error;
-    // The holder may be writing it: that it holds the folder is known without it.
+    // The holder may be writing it; the lock proves enough without it.
     const holder = (await readOwnFile(join(path, PID_NAME)).catch(() => undefined))?.text ?? "";
     const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
     throw new AgentError("conflict", `Cannot use the state folder ${path}: ${who} is using it`);
   }
 }
 
-// The mark in a state folder whose jobs were moved into a database that hosts share: from the first step of a move
-// on, no agent starts on the wrong one by mistake.
+// The mark in a state folder whose jobs were moved into a shared database: from the first step of a move, no agent
+// starts with the wrong one by mistake.
 
 const NAME = "store.moved";
 
 /** Where the jobs are. */
 export interface TransferMark {
-  /** `moving`: some are there; `moved`: all are; `returning`: some may be there no more. */
+  /** `moving`: some jobs are there; `moved`: all are; `returning`: some may no longer be. */
   readonly word: "moving" | "moved" | "returning";
   /** The address of the shared database. */
   readonly url: string;
-  /** The uuid by which the jobs are bound there: a copy of the folder has another one, and none of them. */
+  /** Uuid of the host that the jobs there are bound to. A copy of the folder has another uuid, and none of the jobs. */
   readonly host: string;
 }
 
@@ -200,14 +196,14 @@ export async function writeTransferMark(
   await replaceOwnFile(join(stateDir, NAME), `${word}\n${url}\n${host}\n`);
 }
 
-/** Removes the mark: the jobs are in the state folder alone. */
+/** Removes the mark: all jobs are in the state folder. */
 export async function removeTransferMark(stateDir: string): Promise<void> {
   await Deno.remove(join(stateDir, NAME));
 }
 
 /**
- * Reads the mark; undefined where no job was moved.
- * @throws {AgentError} `conflict` for a file that is none, and as readOwnFile()
+ * Reads the mark; undefined when no job was moved.
+ * @throws {AgentError} `conflict` for an unreadable one, and as readOwnFile()
  */
 export async function readTransferMark(stateDir: string): Promise<TransferMark | undefined> {
   const text = (await readOwnFile(join(stateDir, NAME)))?.text;
@@ -218,7 +214,7 @@ export async function readTransferMark(stateDir: string): Promise<TransferMark |
 }
 
 /**
- * Refuses to start an agent whose jobs are elsewhere.
+ * Refuses to start an agent without its jobs.
  * @param host its uuid
  * @param shared the address of its shared database, if it has one
  * @throws {AgentError} `conflict`
@@ -244,7 +240,7 @@ export async function requireJobsHere(
   throw new AgentError("conflict", `Cannot use the store: ${why}`);
 }
 
-/** @throws {AgentError} `conflict` when the jobs were moved for another host, in whose folder's copy this one is */
+/** Refuses a copy of a folder. @throws {AgentError} `conflict` when the jobs were moved for another host */
 export function requireMoved(mark: TransferMark, host: string): void {
   if (mark.host === host) return;
   const message =
@@ -253,15 +249,15 @@ export function requireMoved(mark: TransferMark, host: string): void {
   throw new AgentError("conflict", message);
 }
 
-// The key of a host, with which its agent signs calls of other agents. The private part is made at the first start and
-// stays in the state folder; the public part is in the row of the host.
+// The key of a host, with which its agent signs calls to other agents. The private part is created at the first start
+// and stays in the state folder; the public part is in the host's row.
 
 /** The name of the file in the state folder. */
 const HOST_KEY_NAME = "host.key";
 /** Rights of group and others. */
 const OTHERS = 0o077;
 
-/** With what the agent of a host signs, and how others know it. */
+/** The two parts of the key. */
 export interface HostKey {
   readonly privateKey: CryptoKey;
   /** Its 32 bytes as base64url. */
