@@ -8,7 +8,7 @@ import { DAY_SECONDS, durationSeconds, HOUR_SECONDS, MINUTE_SECONDS } from "../d
 import { nearest } from "../domain/near_word.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 
-/** The folder against which relative paths are resolved. */
+/** The folder that relative paths refer to. */
 interface ValuePlace {
   readonly folder: string;
 }
@@ -37,7 +37,7 @@ export interface Kind<T> {
   text?(value: T): string;
 }
 
-/** What defaults may depend on. */
+/** The system and mode that a default depends on. */
 export interface DefaultsFor {
   readonly dev: boolean;
   readonly cwd: string;
@@ -67,7 +67,7 @@ export function define<T>(
 /** Rows of the settings table, by the name of the setting. */
 export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
-/** A raw value as shown in errors. */
+/** A raw value as errors show it. */
 export function shown(raw: unknown): string {
   return (JSON.stringify(raw) ?? String(raw)).slice(0, 80);
 }
@@ -201,7 +201,7 @@ export function list<T>(
     readonly item: Reader<T>;
     readonly separator: "," | ":";
     readonly itemsMax: number;
-    /** Of the items, such as `paths`. */
+    /** What the items are, such as `paths`. */
     readonly what: string;
   },
 ): Kind<readonly T[]> {
@@ -221,7 +221,7 @@ export function list<T>(
   };
 }
 
-/** Items of one list of paths or hosts. */
+/** Most items of one list of paths or hosts. */
 const ITEMS_MAX = 1024;
 
 /** Folders, in a text with colons between them. */
@@ -252,7 +252,7 @@ export const HOSTS: Kind<readonly string[]> = list("HOST[:PORT]", {
   itemsMax: ITEMS_MAX,
   what: "hosts",
   item(raw) {
-    // Parsing drops the default port of a scheme, so a host with port 80 or 443 survives only one of them.
+    // The URL parser drops the default port of a scheme, so a host with port 80 or 443 survives only one of the two.
     const plain = typeof raw === "string" &&
       ["http", "https"].some((scheme) => URL.parse(`${scheme}://${raw}/`)?.host === raw);
     if (plain) return raw;
@@ -260,7 +260,7 @@ export const HOSTS: Kind<readonly string[]> = list("HOST[:PORT]", {
   },
 });
 
-/** As `job_record:2:after`: the second write of that name, once it is made. */
+/** A text such as `job_record:2:after`: die after the second write of that name. */
 export const FAILPOINT: Kind<Failpoint | null> = {
   placeholder: "WRITE:N:WHEN",
   text: (value) => value === null ? "-" : `${value.write}:${value.count}:${value.when}`,
@@ -292,7 +292,7 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** `host:port` or `[::1]:port`, or `off` to listen on the socket only. misfitsOf() knows the rest. */
+/** `host:port` or `[::1]:port`; `off` to listen on the socket only. misfitsOf() checks it against other settings. */
 export const LISTEN: Kind<ListenAddress | null> = {
   placeholder: "HOST:PORT",
   text: (value) => value === null ? "off" : `${bracketed(value.hostname)}:${value.port}`,

@@ -132,7 +132,7 @@ export const LIMITS = {
   ),
 } satisfies Record<string, Definition<number>>;
 
-/** Limits that are no settings: nobody needs others. Tests pass smaller ones. @see docs/limits.md, Fixed */
+/** Limits that are not settings: nobody has needed other values. Tests pass smaller ones. @see docs/limits.md, Fixed */
 const FIXED_LIMITS = {
   /** Header fields of one request. */
   headerFieldsMax: 64,

@@ -1,4 +1,4 @@
-// The kinds of settings that say where the agent finds what it works with: its host, its store, the index.
+// The kinds of settings for where the agent finds its host, its store and its index.
 
 import { nearest } from "../domain/near_word.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
@@ -8,7 +8,7 @@ import { HOST_NAME, type Kind, type Reader, readPath, shown, unexpected } from "
 /** Which host the agent manages. */
 export type HostSetting =
   | { readonly kind: "local" }
-  /** `name`: what it is called, where there are several. */
+  /** `name`: what it is called when there are several. */
   | { readonly kind: "simulated"; readonly name: string }
   /** `destination` is `host` or `user@host`. */
   | { readonly kind: "ssh"; readonly destination: string; readonly port: number };
@@ -28,7 +28,7 @@ export const MANAGED_HOST: Kind<HostSetting> = {
     const text = typeof raw === "string" ? raw : "";
     const [, kind, name = "simulated"] = /^(simulated)(?::(.*))?$/.exec(text) ?? [];
     if (kind !== undefined && HOST_NAME.test(name)) return { kind: "simulated", name };
-    // No user or host may begin like an option of ssh.
+    // ssh would take a user or host that begins with a dash for an option.
     const address =
       /^ssh:\/\/((?:[A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*)(?::(\d{1,5}))?\/?$/;
     const [, destination, digits = SSH_PORT] = address.exec(text) ?? [];
@@ -55,7 +55,7 @@ export const PEER_ADDRESS: Kind<string> = {
 /** Where workflows and jobs are kept: a file of this host, or a database that many agents share. */
 export type StoreSetting =
   | { readonly kind: "sqlite" }
-  /** The address holds no password. */
+  /** The address contains no password. */
   | { readonly kind: "postgres"; readonly url: string };
 
 /** The word for the file, or the address of a PostgreSQL database. */
@@ -71,7 +71,7 @@ export const STORE: Kind<StoreSetting> = {
       );
     }
     if (url.password !== "" || url.searchParams.has("password")) {
-      // The value is not repeated: it holds a secret.
+      // The value may contain a password, so the error does not repeat it.
       throw new Error("expected an address without password: put it in store_password_file");
     }
     if (!/^\/[^/]+$/.test(url.pathname)) throw new Error("expected the name of a database");
@@ -95,13 +95,13 @@ const readUpstream: Reader<string> = (raw, place) => {
   if (typeof raw !== "string" || raw === "") throw unexpected(raw, "a URL or a folder");
   if (!/^(?:[a-z][a-z0-9+.-]*:\/\/|file:)/i.test(raw)) return readPath(raw, place);
   const url = URL.canParse(raw) ? new URL(raw) : undefined;
-  // A folder may be named by its address as well, when it is one of this host.
+  // A folder may also be given as a file: address of this host.
   const known = url?.protocol === "file:"
     ? url.host === ""
     : url?.protocol === "https:" || url?.protocol === "http:";
   if (url === undefined || !known) throw unexpected(raw, "an https URL or a folder");
   if (url.username !== "" || url.password !== "" || url.search !== "" || url.hash !== "") {
-    // The value is not repeated: it may hold a secret.
+    // The value may contain a secret, so the error does not repeat it.
     const word = "expected a URL without user, password, query and fragment";
     throw new Error(`${url.host || "it"}: ${word}: put a token in index_token_file`);
   }

@@ -20,9 +20,9 @@ const RAM_MIB_MAX = 67_108_864;
 /** 1 PiB. */
 const DISK_MIB_MAX = 1_073_741_824;
 const QUOTA_GIB_MAX = 1_048_576;
-/** Most disks or nics of one machine that vmadm can number. */
+/** Most disks or nics that vmadm can number in one machine. */
 const PARTS_MAX = 32;
-/** Most names that one list of a policy may have. */
+/** Most names in one list of a policy. */
 const NAMES_MAX = 256;
 
 const FOREIGN: readonly ForeignMachines[] = ["change", "read"];
@@ -70,7 +70,7 @@ const PROPERTIES = names("NAME", (word) => {
   );
 });
 
-/** A digest that is cut or mistyped would be part of a name that no workflow has. */
+/** A cut or mistyped digest would otherwise count as part of a name that no workflow has. */
 const WORKFLOWS = names("NAME[@sha256:DIGEST]", (word) => {
   const [, digest] = /@sha256:(.*)$/s.exec(word) ?? [];
   if (word !== "" && (digest === undefined || isDigestValue("sha256", digest))) return word;
@@ -155,12 +155,12 @@ type PolicySettings = {
   };
 };
 
-/** What these settings let the host run of a shared store. */
+/** Which jobs of a shared store these settings allow. */
 export function takingOf({ allow_workflow, allow_caller }: PolicySettings): Taking {
   return { allow_workflow: allow_workflow.value, allow_caller: allow_caller.value };
 }
 
-/** The policy that these settings make. */
+/** The policy of these settings. */
 export function policyOf(settings: PolicySettings): Policy {
   const policy: Policy = {
     ...POLICY,
@@ -177,7 +177,7 @@ export function policyOf(settings: PolicySettings): Policy {
   return withoutProperties(policy, settings.forbid_property.value);
 }
 
-/** Properties that every description needs. */
+/** Properties that every description needs, so they cannot be forbidden. */
 const REQUIRED_PROPERTIES = ["brand", "disks.model", "disks.size", "nics.nic_tag", "nics.model"];
 
 /** Properties that the operator may forbid: `quota`, `disks.compression`, `nics.mac`. */

@@ -1,5 +1,5 @@
-// The configuration file as text: writes a new one with every setting as a comment, changes one setting and keeps
-// all comments, and explains what is no TOML.
+// The configuration file as text: writes a new one with every setting as a comment, changes one setting and keeps all
+// comments, and explains syntax errors.
 
 import { parse as parseToml, TomlError } from "smol-toml";
 import { fileLine, nameOf, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "./settings.ts";
@@ -126,7 +126,7 @@ function parsed(text: string): Record<string, unknown> | undefined {
   try {
     return parseToml(text);
   } catch {
-    // Not a complete value yet.
+    // The value is not complete yet.
     return undefined;
   }
 }
@@ -174,7 +174,7 @@ type Mistake = (line: string, why: string) => string | undefined;
 /** A key whose value is not quoted, not a list or table, and does not begin like a number. */
 const BARE_TEXT = /^\s*([\w-]+)\s*=\s*([^"'[{#\s][^#"']*)/;
 
-/** Values that need no quotes in TOML, or look as if they did not: numbers, booleans, dates. */
+/** Values that TOML allows without quotes: numbers, booleans, dates. */
 const TOML_BARE =
   /^(?:[-+]?(?:0[xob][\da-f_]+|[\d_.]+(?:e[-+]?\d+)?|inf|nan)|true|false|\d{4}-\d\d-\d\d.*)$/;
 
@@ -202,7 +202,7 @@ const bareText: Mistake = (line) => {
   if (value === "" || TOML_BARE.test(found)) return undefined;
   const expected = `found ${key} = ${found}, expected ${key} = ${written(value)}`;
   if (value !== found) return `a line ends without ${found.slice(-1)}: ${expected}`;
-  // Several settings accept the text "off", so it is not corrected to false.
+  // "off" is a valid text for several settings, so it is not corrected to false.
   const isSwitch = Object.hasOwn(SWITCH_WORDS, value.toLowerCase()) && value !== "off";
   if (isSwitch) return `a switch is true or false: ${expected}`;
   const text = `found ${key} = ${found}, expected ${key} = ${JSON.stringify(value)}`;

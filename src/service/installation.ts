@@ -1,6 +1,6 @@
-// Installs the agent as a service, and uninstalls it. A plan lists the files to write and the commands to
-// run; carrying it out is the same for both service managers. Configuration and state folder are never
-// overwritten or removed, and a service definition from elsewhere is left alone.
+// Installs the agent as a service, and uninstalls it. A plan lists the files to write and the commands to run; both
+// service managers carry it out in the same way. Configuration and state folder are never overwritten or removed, and
+// a service definition from somewhere else is left alone.
 
 import { dirname, join, relative } from "@std/path";
 import { fileInfo } from "../runtime/regular_file.ts";
@@ -25,46 +25,46 @@ import { smfManifest, systemdUnit } from "./units.ts";
 /** The flags of an installation, read and checked. */
 interface InstallRequest {
   readonly manager: ServiceManager;
-  /** systemd alone: the user instead of root. It must exist. */
+  /** systemd only: the user to run as instead of root. It must exist. */
   readonly user?: string;
-  /** Everything is written below this folder. */
+  /** All files are written below this folder. */
   readonly root?: string;
-  /** Also start it, and at every boot from now on. */
+  /** Whether to start it now, and at every boot. */
   readonly start: boolean;
-  /** SMF alone: what runs the program, with its options, where it is no binary. */
+  /** SMF only: the runtime with its options, for a program that is no binary. */
   readonly runtime?: readonly string[];
 }
 
 interface InstallTools {
   /** The file that holds this program. */
   readonly program: string;
-  /** Runs a program of the service manager; without it nothing is run, as for images and packages. */
+  /** Runs commands of the service manager; without it none is run, as for images and packages. */
   readonly run?: Run;
 }
 
 /** What was done: one line each. */
 interface InstallReport {
   readonly written: readonly string[];
-  /** Files that were there already and stay as they are. */
+  /** Existing files that were left as they are. */
   readonly kept: readonly string[];
   readonly ran: readonly string[];
 }
 
-/** What was taken away, and what holds data and stays. */
+/** What was removed, and what holds data and stays. */
 interface RemovalReport {
   readonly removed: readonly string[];
   readonly kept: readonly string[];
   readonly ran: readonly string[];
-  /** Whether the service manager knew the service; null where it was not asked. */
+  /** Whether the service manager knew the service; null when it was not asked. */
   readonly known: boolean | null;
 }
 
 const DEFINITION_MODE = 0o644;
-/** The configuration may come to hold names of secrets. */
+/** The configuration may later contain names of secret files. */
 export const CONFIG_MODE = 0o640;
 const STATE_MODE = 0o700;
 
-/** What the service manager will read. */
+/** The service definition. */
 export function definitionText(
   { manager, user, start, runtime = [] }: Omit<InstallRequest, "root">,
 ): string {
@@ -74,11 +74,11 @@ export function definitionText(
 }
 
 /**
- * Installs the agent: the binary, its configuration when there is none, the definition, the state
- * folder; then starts it. It is safe to repeat, and is how a newer binary takes the place of an older.
- * @throws {AgentError} `conflict` when a file cannot be written, when a definition is there that is not
- *   ours, or when a link leads out of the root; `forbidden` without the rights; `storage_full`; `host` when
- *   the service manager refuses, or does not know the user
+ * Installs the agent: the binary, a configuration if there is none, the definition and the state folder; then starts
+ * it. Safe to repeat, and the way to put a newer binary in place.
+ * @throws {AgentError} `conflict` when a file cannot be written, the definition is somebody else's, or a link leads
+ *   out of the root; `forbidden` without the rights; `storage_full`; `host` when the service manager refuses, or does
+ *   not know the user
  */
 export async function installService(
   request: InstallRequest,
@@ -109,9 +109,9 @@ export async function installService(
 }
 
 /**
- * Stops the agent and removes binary and definition, and what an installation that was cut off has left
- * of them. Configuration and state stay. It is safe to repeat, and to call after half an installation:
- * a service of which the service manager knows nothing has nothing to be stopped.
+ * Stops the agent and removes binary and definition, and leftovers of an interrupted installation. Configuration and
+ * state stay. Safe to repeat, also after half an installation: a service that the service manager does not know needs
+ * no stop.
  * @throws {AgentError} as installService()
  */
 export async function uninstallService(
@@ -166,7 +166,7 @@ async function stopKnown(
   }
 }
 
-/** Asserts, before anything is touched, that all of an installation below a root is there. */
+/** Checks, before anything is changed, that all files of an installation are below a root. */
 async function allBelow(root: string | undefined, paths: ServicePaths): Promise<void> {
   if (root === undefined) return;
   const { binary, config, definition, stateDir } = paths;
@@ -176,8 +176,8 @@ async function allBelow(root: string | undefined, paths: ServicePaths): Promise<
 }
 
 /**
- * Names a missing right: nearly always the missing `sudo`.
- * @throws {AgentError} `forbidden`, `storage_full` or `conflict` when the work fails, with its cause
+ * Explains a missing right: usually `sudo` is missing.
+ * @throws {AgentError} `forbidden`, `storage_full` or `conflict`, with the error of the work as its cause
  */
 export async function allowed<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
@@ -220,36 +220,36 @@ ${host}
 // marked, so that files of others are recognized.
 
 const PROGRAM_MODE = 0o755;
-/** Of folders that hold nothing but names. */
+/** Mode of folders that hold no secrets. */
 const FOLDER_MODE = 0o755;
-/** Distinguishes our definition from one that a package or an administrator wrote. */
+/** Marks our definition, unlike one of a package or an administrator. */
 const MARK = "Written by zonewright install";
-/** Definitions are short; the rest of a longer file is not read. */
+/** A definition is short; only so many bytes of a file are searched for the mark. */
 const MARK_BYTES = 4096;
 
-/** What a file has until it is whole. */
+/** Suffix of a file until it is complete. */
 const UNFINISHED = ".new";
-/** What the binary from before an upgrade has behind its name. */
+/** Suffix of the binary before an upgrade. */
 export const PREVIOUS = ".previous";
-/** What the new binary has until it is in its place; Node would take what follows a dot for a kind of file. */
+/** Suffix of the new binary until it is in place. Not after a dot: Node would take that for a file type. */
 export const VERIFIED = "-upgrade";
 
-/** @returns whether another binary was there, or none */
+/** Copies a binary into place. @returns whether a different one, or none, was there */
 async function copyProgram(from: string, to: string): Promise<boolean> {
   if (await Deno.realPath(from) === await Deno.realPath(to).catch(() => undefined)) return false;
-  // A program that runs cannot be written to, but its name can be given to another.
+  // A running program cannot be written to, but its name can be reused.
   await putInPlace(to, PROGRAM_MODE, async () => (await Deno.open(from)).readable);
   return true;
 }
 
 /**
- * Makes a folder with these rights, and those above it that are missing, whatever the umask of the
- * caller is; one that is there keeps its own.
- * @throws {AgentError} `conflict` where something else has the name
+ * Creates a folder with this mode, and missing ones above it, whatever the caller's umask. An existing folder keeps
+ * its mode.
+ * @throws {AgentError} `conflict` when something else has the name
  */
 async function makeFolder(path: string, mode: number): Promise<void> {
   if (await exists(path)) {
-    // A link to a folder is one.
+    // A link to a folder counts as one.
     if (await Deno.stat(path).then(({ isDirectory }) => isDirectory, () => false)) return;
     throw new AgentError("conflict", `Cannot use ${path}: it is not a folder`);
   }
@@ -258,17 +258,14 @@ async function makeFolder(path: string, mode: number): Promise<void> {
   await Deno.chmod(path, mode);
 }
 
-/** Writes a file where there is none. @returns whether it did */
+/** Writes a file unless it exists. @returns whether it was written */
 async function writeNew(path: string, text: string, mode: number): Promise<boolean> {
   if (await exists(path)) return false;
   await replaceFile(path, text, mode);
   return true;
 }
 
-/**
- * Writes a file, whatever is there.
- * @param owner who gets it, where that is not this process
- */
+/** Writes or replaces a file. @param owner of the file; by default this process */
 export async function replaceFile(
   path: string,
   text: string,
@@ -285,9 +282,9 @@ interface FileOwner {
 }
 
 /**
- * Fills a new file, brings it to the disk and gives it the name. What stands under the unfinished name
- * is removed and never written to: it may be a link to something else.
- * @throws {Error} what the system refused; then the unfinished file is gone again
+ * Writes a new file, syncs it and renames it into place. Whatever has the temporary name is removed, never written
+ * to: it may be a link.
+ * @throws {Error} of the system; the new file is removed then
  */
 export async function putInPlace(
   path: string,
@@ -308,7 +305,7 @@ export async function putInPlace(
     } finally {
       fresh.close();
     }
-    // A change of the owner would take away bits of the mode.
+    // Before the mode: changing the owner clears bits of it.
     if (owner !== undefined) await Deno.chown(unfinished, owner.uid, owner.gid);
     await Deno.chmod(unfinished, mode);
     await Deno.rename(unfinished, path);
@@ -319,9 +316,9 @@ export async function putInPlace(
 }
 
 /**
- * Asserts that a file is, or would be, below a root: a link in an image that names its place as the image
- * will see it leads to this machine's own files.
- * @throws {AgentError} `conflict` for a way that leads elsewhere
+ * Checks that a file is, or would be, below a root: a link in an image that is right for the image may lead to this
+ * machine's own files here.
+ * @throws {AgentError} `conflict` when it leads out
  */
 async function staysBelow(root: string, path: string): Promise<void> {
   let folder = dirname(path);
@@ -353,17 +350,14 @@ export async function removeFile(path: string): Promise<boolean> {
   }
 }
 
-/**
- * Whether there is something of this name, a link that leads nowhere included.
- * @throws {Error} when the system refuses to look
- */
+/** Whether anything has this name, even a link that leads nowhere. @throws {Error} when the system refuses to look */
 export async function exists(path: string): Promise<boolean> {
   return await fileInfo(path) !== undefined;
 }
 
 /**
- * Whether a definition of ours is there. A unit that is masked is a link to a device: not a regular file.
- * @throws {AgentError} `conflict` for one that somebody else has made
+ * Whether our definition is installed. A masked unit, a link to a device, does not count.
+ * @throws {AgentError} `conflict` for somebody else's definition
  */
 export async function hasOwnDefinition(path: string): Promise<boolean> {
   if (!await exists(path)) return false;

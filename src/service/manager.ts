@@ -1,5 +1,5 @@
-// systemd and SMF: their commands that start a service, stop it and tell whether it is known, the places of its
-// files, and what the agent reports to systemd.
+// systemd and SMF: the commands that start, stop and query the service, the paths of its files, and notices to
+// systemd.
 
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
@@ -19,10 +19,10 @@ type Known =
   | { readonly kind: "nothing" }
   /** `running`: there may be a process to stop. */
   | { readonly kind: "service"; readonly running: boolean }
-  /** It has the service from a file that is not ours. */
+  /** A service of this name is defined by a file that is not ours. */
   | { readonly kind: "foreign"; readonly definition: string };
 
-/** A service manager waits for the agent, which stops within a minute. */
+/** Milliseconds for one command: the service manager waits for the agent, which stops within a minute. */
 const RUN_MS = 90_000;
 
 const ID = "/usr/bin/id";
@@ -34,26 +34,26 @@ export const SVCCFG = "/usr/sbin/svccfg";
 const SVCADM = "/usr/sbin/svcadm";
 const SVCS = "/usr/bin/svcs";
 
-/** The service without its instance, which is what SMF deletes. */
+/** The service without its instance; SMF deletes it by this name. */
 const SMF_SERVICE = "svc:/application/zonewright";
 /** What svcs(1) says of a service that was never imported. */
 const NO_INSTANCE = /doesn't match any instances/;
 
-/** Fail for a user or a group that is not there: nothing is replaced by what could not run. */
+/** Commands that fail unless a user and its group exist, run before anything is replaced. */
 export function knownUserCommands(user: string): string[][] {
   return [[ID, "-u", user], [GETENT, "group", user]];
 }
 
 /**
- * The configuration stays root's, and the user's group may read it. The state becomes the user's when
- * the service starts: systemd hands over all of it, but nothing below a folder that is the user's already.
+ * Lets the user's group read the configuration, which stays root's. systemd hands the state folder to the user at the
+ * start, but nothing in a folder that is already the user's.
  * @see systemd.exec(5): StateDirectory
  */
 export function ownCommands(user: string, { config }: ServicePaths): string[][] {
   return [[CHOWN, `:${user}`, config]];
 }
 
-/** Makes the service known; then starts it, now and at every boot, or not at all. */
+/** Makes the service known to its manager, and starts it now and at every boot, or neither. */
 export function startCommands(manager: ServiceManager, start: boolean): string[][] {
   const { definition } = SERVICE_PATHS[manager];
   const name = SERVICE_NAME[manager];
@@ -61,7 +61,7 @@ export function startCommands(manager: ServiceManager, start: boolean): string[]
     return [
       [SVCCFG, "validate", definition],
       [SVCCFG, "import", definition],
-      // Enabling what runs already would leave it the older binary.
+      // Enabling a running service would leave the older binary running.
       ...(start
         ? [[SVCADM, "disable", "-s", name], [SVCADM, "enable", "-s", name]]
         : [[SVCADM, "disable", name]]),
@@ -69,14 +69,14 @@ export function startCommands(manager: ServiceManager, start: boolean): string[]
   }
   return [
     [SYSTEMCTL, "daemon-reload"],
-    // A restart also brings a newer binary in.
+    // A restart also loads a newer binary.
     ...(start ? [[SYSTEMCTL, "enable", name], [SYSTEMCTL, "restart", name]] : []),
   ];
 }
 
 /**
- * Stops a service that is known and makes it forgotten.
- * @param hasDefinition without its file systemd cannot disable it, only stop what runs of it
+ * Stops a known service and disables it.
+ * @param hasDefinition without its file, systemd cannot disable it, only stop it
  */
 export function stopCommands(
   manager: ServiceManager,
@@ -88,26 +88,26 @@ export function stopCommands(
   return running ? [[SYSTEMCTL, "stop", name]] : [];
 }
 
-/** Stops a service that will start again with the same definition. */
+/** Stops a service that will be started again with the same definition. */
 export function pauseCommands(manager: ServiceManager): string[][] {
   const name = SERVICE_NAME[manager];
   return manager === "smf" ? [[SVCADM, "disable", "-s", name]] : [[SYSTEMCTL, "stop", name]];
 }
 
 /**
- * Starts it again, also after it has failed too often.
- * @returns what was run
+ * Starts it again, even after too many failures.
+ * @returns the commands that were run
  * @throws {AgentError} `host`
  */
 export async function resumeService(run: Run, manager: ServiceManager): Promise<string[]> {
   const name = SERVICE_NAME[manager];
   if (manager === "smf") return await runAll(run, [[SVCADM, "enable", "-s", name]]);
-  // Its result does not matter: a unit that is not loaded has no failures to forget.
+  // Its result does not matter: a unit that is not loaded has no failures.
   await runOne(run, [SYSTEMCTL, "reset-failed", name]);
   return await runAll(run, [[SYSTEMCTL, "restart", name]]);
 }
 
-/** Makes the service manager notice that the definition is gone. */
+/** Makes the service manager notice that the definition was removed. */
 export function forgetCommands(manager: ServiceManager): string[][] {
   return manager === "systemd" ? [[SYSTEMCTL, "daemon-reload"]] : [];
 }
@@ -148,8 +148,8 @@ async function askSystemd(run: Run): Promise<Known> {
 }
 
 /**
- * Runs commands one after the other.
- * @returns each as a line
+ * Runs commands one after another.
+ * @returns each as a line of text
  * @throws {AgentError} `host` at the first that fails
  */
 export async function runAll(run: Run, commands: readonly string[][]): Promise<string[]> {
@@ -177,7 +177,7 @@ function refused(command: readonly string[], result: CommandResult): AgentError 
   );
 }
 
-// Where the parts of an installed agent lie, for each of the two service managers.
+// The paths of an installed agent for each service manager.
 
 /** The service managers that an agent can be installed for. */
 export const SERVICE_MANAGERS = ["systemd", "smf"] as const;
@@ -189,14 +189,14 @@ export interface ServicePaths {
   readonly config: string;
   /** What the service manager reads. */
   readonly definition: string;
-  /** The folder of database, cache and lock. */
+  /** The folder of the database, the cache and the lock. */
   readonly stateDir: string;
   readonly socket: string;
 }
 
 /**
- * The file system hierarchy of Linux, and what is kept over a reboot of a SmartOS global zone, where
- * every boot recreates `/etc` and `/usr` and `/opt/custom/smf` is imported.
+ * Follows hier(7) on Linux. On SmartOS these paths survive a reboot of the global zone, which recreates `/etc` and
+ * `/usr` and imports `/opt/custom/smf`.
  * @see smartos: "Persistent services", hier(7)
  */
 export const SERVICE_PATHS: Readonly<Record<ServiceManager, ServicePaths>> = {
@@ -226,20 +226,20 @@ export const SERVICE_NAME: Readonly<Record<ServiceManager, string>> = {
 // socket that systemd names. SMF has no such protocol.
 
 interface ServiceNotice {
-  /** The agent answers requests. From now on, watchdog notices are sent if systemd asks for them. */
+  /** Reports that the agent answers requests, and sends watchdog notices from then on if systemd asks for them. */
   ready(urls: readonly string[]): Promise<void>;
-  /** It takes no more work. */
+  /** Reports that the agent is stopping. */
   stopping(): Promise<void>;
   close(): void;
 }
 
-/** Signs of life in the time after which systemd would miss one. */
+/** Notices per watchdog interval. */
 const SIGNS_PER_WATCHDOG = 3;
 
 /**
- * Opens the connection to systemd; without systemd, notices go nowhere.
- * @param env where NOTIFY_SOCKET and WATCHDOG_USEC stand
- * @see sd_notify(3), sd_watchdog_enabled(3); an abstract socket (`@name`) cannot be written to
+ * Opens the connection to systemd; without systemd, notices are dropped.
+ * @param env with NOTIFY_SOCKET and WATCHDOG_USEC
+ * @see sd_notify(3), sd_watchdog_enabled(3); abstract sockets (`@name`) are not supported
  */
 export function openServiceNotice(
   env: Readonly<Record<string, string>>,
@@ -251,7 +251,7 @@ export function openServiceNotice(
   if (socket === undefined) return SILENCE;
   const watchdogMs = watchdogOf(env);
   let timer: ReturnType<typeof setInterval> | undefined;
-  // From the loop that answers requests: a loop that hangs sends no sign.
+  // Sent from the event loop that answers requests: if it hangs, so do the notices.
   const sign = () => socket.send("WATCHDOG=1");
   return {
     async ready(urls) {
@@ -283,7 +283,7 @@ function watchdogOf(
   return Number.isSafeInteger(microseconds) && microseconds > 0 ? microseconds / 1000 : undefined;
 }
 
-/** A socket of this process: systemd reads from its credentials who wrote. */
+/** A socket of this process: systemd identifies the sender by its credentials. */
 function openSender(
   path: string,
   log: Log,
@@ -305,7 +305,7 @@ function openSender(
     log.warn("service manager not notified", { error: messageOf(error) });
     return undefined;
   } finally {
-    // Only its name was needed, to open it.
+    // The file was needed only to open the socket.
     Deno.removeSync(folder, { recursive: true });
   }
 }

@@ -1,6 +1,6 @@
-// `zonewright doctor --smartos-trial FILE`: ten commands for somebody who has a SmartOS host. They look at the
-// host, let the program prove its walls, run a job on a simulated host, and make and remove one machine
-// without a system through `--host local`. Whatever fails, the rest is run; all of it goes into one report.
+// `zonewright doctor --smartos-trial FILE`: ten commands for somebody with a SmartOS host. They look at the host,
+// check the walls, run a job on a simulated host, and create and remove one machine without an operating system
+// through `--host local`. All of them run even if one fails; everything goes into one report.
 
 import { join } from "@std/path";
 import { messageOf } from "../domain/error.ts";
@@ -10,22 +10,21 @@ import { installableSelf, selfCommand, VERSION } from "../runtime/executable.ts"
 import { pause } from "../runtime/waiting.ts";
 import { SERVICE_PATHS, SVCCFG } from "./manager.ts";
 
-/** Milliseconds for one command: vmadm may take long to make a machine. */
+/** Milliseconds for one command: vmadm may take long to create a machine. */
 const COMMAND_MS = 300_000;
-/** Milliseconds for the agent to listen. */
+/** Milliseconds until the agent must listen. */
 const START_MS = 60_000;
 const AGENT_LOOK_MS = 100;
 /** Characters of one command's output, and of the agent's log, that the report keeps. */
 const OUTPUT_CHARS_MAX = 60_000;
-/** Guests and decoders of another user enter the folder, to run what is installed in it. */
+/** Guests and decoders run as another user and must enter the folder, to run what is installed in it. */
 const FOLDER_MODE = 0o711;
 const UNAME = "/usr/bin/uname";
 const PPRIV = "/usr/bin/ppriv";
 
-/** What the trial is run with. */
 interface TrialPlace {
   readonly vmadm: string;
-  /** Says what is being done. */
+  /** Prints what is being done. */
   readonly progress: (line: string) => void;
 }
 
@@ -37,15 +36,15 @@ interface TrialStep {
   readonly expected?: RegExp;
 }
 
-/** The text of the report, and how many of the commands did not do what they should. */
+/** The text of the report, and the number of commands that failed. */
 interface TrialReport {
   readonly text: string;
   readonly failed: number;
 }
 
 /**
- * A workflow that makes a machine without a system, with a disk of 1 GiB and no network, looks at it, and
- * deletes it; it is never started.
+ * A workflow that creates a machine with a disk of 1 GiB and no network, looks at it and deletes it; it is never
+ * started.
  */
 const WORKFLOW = {
   name: "smartos-trial",
@@ -78,7 +77,7 @@ const WORKFLOW = {
   }],
 };
 
-/** Runs the ten commands in a temporary folder, and removes what they made. */
+/** Runs the ten commands in a temporary folder, and removes what they created. */
 export async function runSmartosTrial({ vmadm, progress }: TrialPlace): Promise<TrialReport> {
   const folder = await Deno.makeTempDir({ prefix: "zonewright-trial-" });
   const parts = [`zonewright ${VERSION}: trial on a SmartOS host\n`];
@@ -160,7 +159,7 @@ function commandOf(): readonly string[] {
   return [program, ...args];
 }
 
-/** The same of the program that was installed below a folder, where the user of guests can reach it. */
+/** The program installed below a folder, where the user of guests can reach it. */
 function installedBelow(root: string): readonly string[] {
   return [...installableSelf().runtime, join(root, SERVICE_PATHS.smf.binary)];
 }

@@ -10,10 +10,10 @@ const WATCHDOG_SECONDS = 30;
 const STOP_SECONDS = 60;
 
 /**
- * Capabilities and namespaces that an agent which is root keeps: it starts guests and decoders under
- * another user and ends them, gives its socket to a group, and makes the namespaces in which they have no
- * network, which the kernel counts to the administration of the system. The filter of system calls leaves
- * little else of that: no mounts, no modules, no tracing. The files it reads and writes are root's.
+ * Capabilities and namespaces that a root agent keeps. It starts guests and decoders as another user and ends them,
+ * gives its socket to a group, and creates the namespaces in which guests have no network, which takes the capability
+ * of system administration. The system call filter leaves little else of that: no mounts, modules or tracing. The
+ * files that it reads and writes are root's.
  * @see capabilities(7)
  */
 const OF_ROOT = [
@@ -21,12 +21,12 @@ const OF_ROOT = [
   "net ipc uts",
 ];
 /**
- * Of one that is not root: none. It could make the namespaces of guests only within one of users, and so
- * could a guest that broke out, which would be root in there. So guests share the networks of the host.
+ * An agent of another user keeps none. It could create guests' namespaces only inside a user namespace, and so could
+ * a guest that broke out, which would then be root in there. So its guests share the networks of the host.
  */
 const OF_A_USER = ["", "yes"];
 
-/** What applies to any user; MemoryDenyWriteExecute stays off, since V8 makes code. */
+/** For any user. MemoryDenyWriteExecute stays off, since V8 generates code. */
 const HARDENING = `NoNewPrivileges=yes
 ProtectSystem=strict
 ProtectHome=yes
@@ -53,7 +53,7 @@ SystemCallErrorNumber=EPERM
 
 interface UnitOptions {
   readonly paths: ServicePaths;
-  /** Runs as this user instead of root; guests then run as it too. */
+  /** User to run as instead of root; guests run as it too. */
   readonly user?: string;
 }
 
@@ -103,18 +103,17 @@ WantedBy=multi-user.target
 `;
 }
 
-// The manifest that SMF imports. The agent stays in the foreground and is the child that SMF watches.
+// The manifest that SMF imports. The agent stays in the foreground, as the child that SMF watches.
 
-/** More than the agent gives its tasks and callers when it stops. Seconds. */
+/** Seconds for a stop: more than the agent gives its tasks and callers. */
 const SMF_STOP_SECONDS = 60;
 const START_SECONDS = 60;
 const REFRESH_SECONDS = 10;
 
 /**
- * The text of `zonewright.xml`. The elements stand in the order that the DTD wants.
- * @param enabled whether the agent starts at the import, which a global zone of SmartOS repeats at every
- *   boot
- * @param runtime what runs the program, with its options; nothing for a binary
+ * The text of `zonewright.xml`, with the elements in the order of the DTD.
+ * @param enabled whether the agent starts when the manifest is imported, as at every boot of a SmartOS global zone
+ * @param runtime what runs the program, with its options; empty for a binary
  * @see service_bundle(5), smf_method(7); vmadmd, which answers for running machines, is only waited for
  */
 export function smfManifest(
@@ -161,10 +160,10 @@ export function smfManifest(
 `;
 }
 
-/** Words that mean themselves to a shell and to SMF. */
+/** Words without a meaning of their own to a shell and to SMF. */
 const PLAIN_WORD = /^[A-Za-z0-9_\/.,:=+@-]+$/;
 
-/** A word of a method: SMF replaces what follows a percent sign, then a shell reads the line. */
+/** A word of a method: SMF replaces tokens that begin with `%`, then a shell parses the line. */
 function smfWord(word: string): string {
   const shown = word.replaceAll("%", "%%");
   return PLAIN_WORD.test(shown) ? shown : `'${shown.replaceAll("'", "'\\''")}'`;

@@ -36,31 +36,31 @@ import {
 export interface UpgradeRequest {
   /** Absolute path of the new binary. */
   readonly file: string;
-  /** SHA-256 as 64 lower-case hexadecimal digits; null where nobody vouches for the file. */
+  /** SHA-256 as 64 lower-case hexadecimal digits; null when the caller gives none. */
   readonly sha256: string | null;
   readonly manager: ServiceManager;
   /** The state folder of the service. */
   readonly stateDir: string;
-  /** The files are below this folder, for tests. */
+  /** Tests put all files below this folder. */
   readonly root?: string;
 }
 
-/** What an upgrade works with. */
+/** What an upgrade runs and waits for; tests pass their own. */
 export interface UpgradeTools {
   /** Runs programs of the service manager, and the new binary for its version. */
   readonly run: Run;
-  /** What runs the binary, with its options, where it does not run by itself. */
+  /** What runs the binary, with its options, if it does not run by itself. */
   readonly runtime?: readonly string[];
   readonly now: Now;
-  /** Waits for the agent that was started. @throws {AgentError} when it is not ready in time */
+  /** Waits until the new agent is ready. @throws {AgentError} when that takes too long */
   readonly ready: () => Promise<void>;
 }
 
 interface UpgradeReport {
-  /** The version that the new binary says. */
+  /** The version that the new binary reports. */
   readonly version: string;
   readonly sha256: string;
-  /** Where the binary from before is kept. */
+  /** Path of the previous binary. */
   readonly previous: string;
   /** The copy of the database; null when there was none. */
   readonly database: string | null;
@@ -72,8 +72,8 @@ const VERSION_MS = 30_000;
 const KEPT_DATABASE = ".before-upgrade-";
 
 /**
- * The service manager for which `zonewright install` has put an agent here.
- * @throws {AgentError} `conflict` when there is none, or one that others have defined
+ * The service manager for which `zonewright install` installed an agent here.
+ * @throws {AgentError} `conflict` when there is no agent, or only somebody else's
  */
 export async function installedManager(root = "/"): Promise<ServiceManager> {
   for (const manager of SERVICE_MANAGERS) {
@@ -88,8 +88,8 @@ export async function installedManager(root = "/"): Promise<ServiceManager> {
 
 /**
  * Upgrades the installed agent.
- * @throws {AgentError} `digest_mismatch` before anything was changed; `conflict` for a file that is no
- *   zonewright of this system; `host` when the new agent was not ready and the old one runs again
+ * @throws {AgentError} `digest_mismatch` before anything was changed; `conflict` for a file that is no zonewright for
+ *   this system; `host` when the new agent was not ready and the old one runs again
  */
 export async function upgradeService(
   request: UpgradeRequest,
@@ -121,7 +121,7 @@ export async function upgradeService(
   }
 }
 
-/** Copies the file and proves the copy: what is verified is what will run. @returns its SHA-256 */
+/** Copies the file and verifies the copy, so that what runs is what was verified. @returns its SHA-256 */
 async function copyVerified(
   { file, sha256 }: Pick<UpgradeRequest, "file" | "sha256">,
   to: string,
@@ -145,7 +145,7 @@ async function copyVerified(
   throw new AgentError("digest_mismatch", message);
 }
 
-/** The version that a binary says of itself. @throws {AgentError} `conflict` */
+/** The version that a binary reports. @throws {AgentError} `conflict` */
 async function versionOf(
   verified: string,
   file: string,
@@ -175,7 +175,7 @@ async function stop(manager: ServiceManager, run: Run): Promise<string[]> {
   return known.kind === "service" && known.running ? await runAll(run, pauseCommands(manager)) : [];
 }
 
-/** Copies the database of a service that is stopped. @returns where it is, or null without one */
+/** Copies the database of a stopped service. @returns the path of the copy; null without a database */
 async function keepDatabase(stateDir: string, now: Now): Promise<string | null> {
   const path = join(stateDir, DATABASE_NAME);
   if (!await exists(path)) return null;
@@ -184,7 +184,7 @@ async function keepDatabase(stateDir: string, now: Now): Promise<string | null> 
   return kept;
 }
 
-/** Brings binary and database back and starts the service. @returns the error that says so */
+/** Restores binary and database and starts the service. @returns an error that says so */
 async function rolledBack(
   { manager, binary, previous, database, stateDir }: {
     readonly manager: ServiceManager;

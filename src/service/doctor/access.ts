@@ -8,7 +8,7 @@ import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
 import { closeFile, lstatOf, modeOf, statOf } from "./place.ts";
 
 const GROUP_AND_OTHERS = 0o077;
-/** A certificate that ends sooner should have been renewed. Days. */
+/** A certificate that ends within so many days should have been renewed. */
 const DAYS_LEFT_MIN = 30;
 
 interface TokenPlace {
@@ -18,7 +18,7 @@ interface TokenPlace {
   readonly read: (path: string) => Promise<readonly Token[]>;
 }
 
-/** The file of the tokens: not readable for others, not damaged, and not empty where tokens are required. */
+/** The file of the tokens: closed to others, undamaged, and not empty when tokens are required. */
 export function tokensCheck({ path, needed, read }: TokenPlace): HealthCheck {
   return {
     name: "tokens",
@@ -51,10 +51,10 @@ export function tokensCheck({ path, needed, read }: TokenPlace): HealthCheck {
 export interface TlsPlace {
   readonly certPath: string | null;
   readonly keyPath: string | null;
-  /** Names and addresses by which callers come. */
+  /** Names and addresses that callers use. */
   readonly hosts: readonly string[];
   readonly now: Now;
-  /** Proves that both can be served with. @throws {AgentError} */
+  /** Checks that TLS can be served with both. @throws {AgentError} */
   readonly prove: (files: { certPath: string; keyPath: string }) => Promise<unknown>;
 }
 
@@ -170,7 +170,7 @@ function isOpen({ mode }: Deno.FileInfo): boolean {
   return ((mode ?? 0) & GROUP_AND_OTHERS) !== 0;
 }
 
-/** A file of the agent's own, which nobody else needs to read. */
+/** Reports a file that only the agent needs to read, but others can. */
 function openToOthers(path: string, found: Deno.FileInfo): HealthFinding {
   return {
     outcome: "fail",
@@ -274,7 +274,7 @@ function addressText(bytes: Uint8Array): string {
   return shortAddress(groups.join(":"));
 }
 
-/** An address of IPv6 as everybody writes it, which the parser of addresses in URLs knows. */
+/** An IPv6 address in its usual short form, as the URL parser writes it. */
 function shortAddress(text: string): string {
   return URL.canParse(`http://[${text}]`)
     ? new URL(`http://[${text}]`).hostname.slice(1, -1)

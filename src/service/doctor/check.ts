@@ -14,13 +14,13 @@ export interface HealthFinding {
   readonly detail: string;
   /** What an operator can do: a command line, or a sentence. */
   readonly fix?: string;
-  /** The walls one by one, where it is about those. */
+  /** The walls one by one, for a finding about walls. */
   readonly parts?: readonly Wall[];
-  /** Does what is safe to do without being asked twice. */
+  /** Repairs what is safe to repair without another question. */
   readonly repair?: () => Promise<void>;
 }
 
-/** What is examined, and how. */
+/** One check: it examines a thing and changes nothing. */
 export interface HealthCheck {
   readonly name: string;
   /** What it examines, for `doctor --list`. */
@@ -50,8 +50,8 @@ export function skipped(detail: string): HealthFinding {
 }
 
 /**
- * Examines, and repairs where requested and safe.
- * @param onDiagnosis called with each as soon as it is there
+ * Runs the checks, and repairs where that is requested and safe.
+ * @param onDiagnosis called with each result when it is there
  */
 export async function diagnose(
   checks: readonly HealthCheck[],
@@ -70,7 +70,7 @@ async function diagnoseOne(check: HealthCheck, repair: boolean): Promise<Diagnos
   const { name } = check;
   let found = await examined(check);
   let repaired = false;
-  // What was in the way of a second finding is out of it then.
+  // A repair may uncover another problem.
   for (let turn = 0; repair && found.repair !== undefined && turn < REPAIRS_MAX; turn++) {
     try {
       await found.repair();
@@ -81,7 +81,7 @@ async function diagnoseOne(check: HealthCheck, repair: boolean): Promise<Diagnos
     found = await examined(check);
     repaired = true;
   }
-  // Of what can still be repaired, nothing was.
+  // Reported as repaired only if nothing repairable is left.
   return { name, ...withoutRepair(found), repaired: repaired && found.repair === undefined };
 }
 

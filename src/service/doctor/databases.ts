@@ -9,11 +9,11 @@ import { statOf } from "./place.ts";
 
 // Checks of the database of this host: whether it is sound, how old the index is, whether the clock went back.
 
-/** Seconds that a clock may be behind what was recorded: two processes do not write in order. */
+/** Seconds that a clock may be behind the records: two processes do not write in order. */
 const CLOCK_SECONDS_BEHIND_MAX = 5;
-/** No host of ours ran before; a clock that says so was never set. */
+/** No host ran this program before; an earlier clock was never set. */
 const EARLIEST = "2025-01-01T00:00:00.000Z";
-/** Intervals of the index without a sync after which it is called old. */
+/** Missed intervals after which the index counts as old. */
 const INTERVALS_MAX = 2;
 
 /** The database as a file. */
@@ -31,7 +31,7 @@ export function storeCheck(path: string): HealthCheck {
   };
 }
 
-/** The host's clock beside what was recorded under it. */
+/** Compares the host's clock with the latest records. */
 export function clockCheck(path: string, now: Now): HealthCheck {
   return {
     name: "clock",
@@ -54,7 +54,7 @@ export function clockCheck(path: string, now: Now): HealthCheck {
   };
 }
 
-/** How old the mirrored index is. @param intervalSeconds 0 for syncs by hand alone */
+/** How old the mirrored index is. @param intervalSeconds 0 when it is only synced by hand */
 export function indexCheck(
   path: string,
   { upstream, intervalSeconds, now }: {
@@ -79,19 +79,19 @@ export function indexCheck(
   };
 }
 
-// Checks of the database that agents share: reached and proven, fit for this program, its clock, what a commit is
-// worth, and what makes it slow.
+// Checks of the shared database: whether it is reached and trusted, fits this program, has the right time, keeps what
+// it commits, and what slows it down.
 
-/** Seconds that the clocks of host and database may differ: attempts and the info carry the host's. */
+/** Seconds that the clocks of host and database may differ: attempts and info entries carry the host's time. */
 const CLOCK_SECONDS_MAX = 5;
-/** Seconds after which a transaction is called held open: what it may still see is not cleared away. */
+/** Seconds after which an open transaction is reported: dead rows that it may still see cannot be removed. */
 const OPEN_SECONDS_MAX = 120;
-/** Dead rows of a table that are nothing to speak of. */
+/** Dead rows of one table that do no harm. */
 const DEAD_ROWS_FINE = 20_000;
-/** Tables that are named. */
+/** Most tables that a finding names. */
 const TABLES_MAX = 3;
 
-/** What a check concludes from the condition of the database. */
+/** Judges the condition of the database. */
 type Conclude = (condition: SharedCondition) => HealthFinding;
 
 /**
@@ -101,7 +101,7 @@ type Conclude = (condition: SharedCondition) => HealthFinding;
 export function sharedStoreChecks(
   read: (() => Promise<SharedCondition>) | undefined,
 ): readonly HealthCheck[] {
-  // Asked once: the same answer for all.
+  // Read once for all checks.
   let reading: Promise<SharedCondition> | undefined;
   const check = (name: string, about: string, conclude: Conclude): HealthCheck => ({
     name,

@@ -42,20 +42,19 @@ import { isJsonObject } from "../../domain/json.ts";
 import type { Transport } from "../../host/transport.ts";
 import { mapLimited } from "../../runtime/waiting.ts";
 
-/** The checks of one host, and what takes down what they opened. */
+/** The checks of one host, and how to close what they opened. */
 interface Examination {
   readonly checks: readonly HealthCheck[];
   close(): Promise<void>;
 }
 
-/** Where the configuration was read from. */
 interface NamedConfig {
   readonly path: string;
   /** Whether the user gave the path; otherwise the file may be missing. */
   readonly named: boolean;
 }
 
-/** What `openTransport` registers for the simulated host powers off the machines of a running agent. */
+/** The part that would power off the machines of a running agent, see openTransport(). */
 const NOT_OURS_TO_CLOSE = "simulated host";
 
 /**
@@ -124,8 +123,8 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
 }
 
 /**
- * A check of what is in the state folder: nothing there is opened that is not what it must be, and root
- * looks, and repairs, as the folder's owner.
+ * Runs a check of the state folder. No file there is opened that is not what it should be, and root looks and repairs
+ * as the folder's owner.
  */
 function checkedAsOwner(check: HealthCheck, stateDir: string, asOwner: ActAs): HealthCheck {
   return {
@@ -139,14 +138,14 @@ function checkedAsOwner(check: HealthCheck, stateDir: string, asOwner: ActAs): H
   };
 }
 
-/** The checks of who may call. */
+/** The checks of tokens, certificate and audit file. */
 function accessChecks(
   config: Config,
   inFolder: (check: HealthCheck) => HealthCheck,
 ): readonly HealthCheck[] {
   const listen = config.listen.value;
   const beyond = listen !== null && !isLoopback(listen.hostname);
-  // An agent that listens on every address is called by a name.
+  // An agent that listens on every address is reached by a name.
   const own = beyond && !["0.0.0.0", "::"].includes(listen.hostname) ? [listen.hostname] : [];
   return [
     inFolder(tokensCheck({
@@ -173,7 +172,6 @@ const ANSWER_MS = 5_000;
 /** The answer to a caller without a required token. */
 const UNAUTHORIZED = 401;
 
-/** Where the agent listens, as it is configured. */
 interface ListenPlaces {
   readonly tcp: { readonly hostname: string; readonly port: number } | null;
   readonly socket: string | null;
@@ -181,7 +179,7 @@ interface ListenPlaces {
   readonly tlsCert: string | null;
 }
 
-/** Whether an agent answers. One that wants a token, which the doctor has not, has answered too. */
+/** Whether an agent answers. An agent that requires a token, which the doctor does not have, has answered too. */
 export function agentCheck(places: ListenPlaces): HealthCheck {
   return {
     name: "agent",
@@ -202,7 +200,7 @@ export function agentCheck(places: ListenPlaces): HealthCheck {
         const pid = /"pid":\s*(\d+)/.exec(text)?.[1] ?? "unknown";
         return ok(`${place}, pid ${pid}`);
       } catch (error) {
-        // What went wrong stands in the cause; some runtimes have it in the message too.
+        // The cause says what went wrong; on some runtimes the message does too.
         const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
         return withoutAnswer(place, messageOf(inner));
       } finally {
@@ -212,7 +210,7 @@ export function agentCheck(places: ListenPlaces): HealthCheck {
   };
 }
 
-/** A certificate rarely names the address that is listened on: callers use the name. */
+/** A certificate rarely names the listening address: callers use a name. */
 function withoutAnswer(place: string, words: string): HealthFinding {
   if (/certificate not valid for name/i.test(words)) return ok(`${place}, under another name`);
   if (/certificate/i.test(words)) {
@@ -223,7 +221,7 @@ function withoutAnswer(place: string, words: string): HealthFinding {
   return { outcome: "warn", detail: `nothing answers at ${place}: ${words}`, fix };
 }
 
-/** Over TLS the socket is preferred: no certificate names it, and none has to be trusted. */
+/** Prefers the socket to TLS: it needs no trusted certificate. */
 async function wayTo(
   { tcp, socket, tlsCert }: ListenPlaces,
 ): Promise<{ url: string; place: string; client?: Deno.HttpClient }> {
@@ -284,8 +282,8 @@ function zonesCheck(transport: Transport): HealthCheck {
 }
 
 /**
- * Machines whose job failed or was canceled, and datasets without one: undoing did not succeed.
- * @param asOwner as whom the database is read; vmadm is run as who this process is
+ * Machines and datasets of failed or canceled jobs, whose undo did not succeed.
+ * @param asOwner reads the database as its owner; vmadm runs as this process
  */
 export function leftoversCheck(vmadm: Vmadm, database: string, asOwner: ActAs): HealthCheck {
   return {
@@ -308,7 +306,7 @@ export function leftoversCheck(vmadm: Vmadm, database: string, asOwner: ActAs): 
       const named = new Map(
         left.map(([uuid, job]) => [uuid, `job ${job}: ${executions.get(job)}`]),
       );
-      // Of some there may be datasets only, which vmadm does not show.
+      // Some may have left only datasets, which vmadm does not show.
       const pending = await asOwner(() => readLeft(database));
       for (const { uuid, job_uuid, execution } of pending) {
         named.set(uuid, `job ${job_uuid}: ${execution}`);

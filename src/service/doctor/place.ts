@@ -11,16 +11,16 @@ const GROUP_AND_OTHERS = 0o077;
 const OTHERS_WRITE = 0o002;
 const FOLDER_MODE = 0o700;
 const FILE_MODE = 0o600;
-/** Names of files that are listed. */
+/** Most names that a finding lists. */
 const NAMES_MAX = 5;
-/** Where others may write, but only remove what is theirs. */
+/** The sticky bit: others may write to the folder, but remove only their own files. */
 const STICKY = 0o1000;
-/** Below it downloads and machines will soon be refused. */
+/** With less free space, downloads and machines will soon be refused. */
 const FREE_BYTES_FINE = 4 * FREE_BYTES_MIN;
 
 /**
- * The state folder: closed to others, as the database in it holds what jobs know.
- * @param isOurs whether an agent may have the folder: one like /etc must not be closed to others
+ * The state folder: it must be closed to others, since its database holds what jobs know.
+ * @param isOurs whether the folder is an agent's: one like /etc must not be closed to others
  */
 export function stateFolderCheck(
   path: string,
@@ -57,7 +57,7 @@ export function stateFolderCheck(
   };
 }
 
-/** The files in the state folder, which would be open as soon as they are moved or copied elsewhere. */
+/** The files in the state folder, which others could read if the folder were opened, moved or copied. */
 async function ownFiles(folder: string): Promise<HealthFinding> {
   const open: string[] = [];
   for await (const { name, isFile } of Deno.readDir(folder)) {
@@ -71,7 +71,7 @@ async function ownFiles(folder: string): Promise<HealthFinding> {
   return {
     outcome: "warn",
     detail: `others may read or write ${names}${more} in ${folder}`,
-    // No command line is made of names that others may have chosen.
+    // No command contains these names: others may have chosen them.
     fix: "zonewright doctor --run state --fix",
     repair: async () => {
       for (const path of open) await closeFile(path);
@@ -188,14 +188,14 @@ export function configFileCheck(path: string, named: boolean): HealthCheck {
   };
 }
 
-/** The rights of a file in octal digits. */
+/** The mode of a file in octal digits. */
 export function modeOf({ mode }: Deno.FileInfo): string {
   return ((mode ?? 0) & 0o777).toString(8);
 }
 
 /**
- * Closes a file of the agent's own to others. A second name may be that of a file that others must read:
- * who can write to the folder could have put it there for root to close.
+ * Closes one of the agent's files to others. A file with a second name may be one that others must read: anyone who can
+ * write to the folder could have linked it there.
  * @throws {Error} for a link, or a file with two names
  */
 export async function closeFile(path: string): Promise<void> {
@@ -209,12 +209,12 @@ export async function statOf(path: string): Promise<Deno.FileInfo | undefined> {
   return await Deno.stat(path).catch(absentThere);
 }
 
-/** The same of a link itself. */
+/** The same, without following a link. */
 export async function lstatOf(path: string): Promise<Deno.FileInfo | undefined> {
   return await Deno.lstat(path).catch(absentThere);
 }
 
-/** Nothing is there either when a folder of the path is a file. */
+/** Undefined as well when a folder on the path is a file. */
 function absentThere(error: unknown): undefined {
   if (!(error instanceof Deno.errors.NotADirectory)) return absent(error);
 }
