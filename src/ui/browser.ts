@@ -5,7 +5,6 @@ import { useEffect, useRef } from "preact/hooks";
 
 // The router: the path and query of the address bar. A link contains everything that a page needs.
 
-/** The part of the address below `/ui`. */
 interface Place {
   /** Without `/ui` and a slash at the end: `/jobs`, and `/` for the overview. */
   readonly path: string;
@@ -25,7 +24,7 @@ function placeOf({ pathname, search }: Pick<Location, "pathname" | "search">): P
   return { path: path === "" ? "/" : path, query: new URLSearchParams(search) };
 }
 
-/** Goes to another page. @param path below `/ui`, with its query and the part that is meant */
+/** Goes to another page. @param path below `/ui`, with its query and anchor */
 export function go(path: string, how: "push" | "replace" = "push"): void {
   const url = new URL(addressOf(path), location.origin);
   if (how === "push") history.pushState(null, "", url);
@@ -38,12 +37,12 @@ export function go(path: string, how: "push" | "replace" = "push"): void {
   document.getElementById("page")?.focus({ preventScroll: true });
 }
 
-/** The path of a page as a link has it. */
+/** The address of a page, for a link. */
 export function addressOf(path: string): string {
   return path === "/" ? "/ui" : `/ui${path}`;
 }
 
-/** Changes keys of the query; `null` takes one away. */
+/** Changes keys of the query; `null` removes a key. */
 export function setQuery(changes: Readonly<Record<string, string | null>>): void {
   const query = new URLSearchParams(place.value.query);
   for (const [name, value] of Object.entries(changes)) {
@@ -64,7 +63,7 @@ export function startRouting(): void {
     if (link === null || !plain || link.target !== "" || link.origin !== location.origin) return;
     if (link.pathname !== "/ui" && !link.pathname.startsWith("/ui/")) return;
     const isHere = link.pathname === location.pathname && link.search === location.search;
-    // To a part of the page the browser goes by itself.
+    // The browser itself scrolls to a part of the page.
     if (isHere && link.hash !== "") return;
     event.preventDefault();
     go(link.pathname.slice("/ui".length) + link.search + link.hash || "/");
@@ -82,7 +81,7 @@ export function announce(text: string): void {
   queueMicrotask(() => announced.value = text);
 }
 
-/** Announces the state of a thing when it changes, and not when it is first shown. */
+/** Announces a thing's state when it changes, but not when it is first shown. */
 export function useStateAnnounced(name: string, state: string | undefined): void {
   const before = useRef(state);
   useEffect(() => {

@@ -9,6 +9,6 @@ const root = document.getElementById("app");
 if (root !== null) {
   startRouting();
   render(<App />, root);
-  // Without an answer the page says so, and tries again when it is asked to.
+  // Without an answer, the page says so and offers another try.
   loadSession().catch(() => {});
 }

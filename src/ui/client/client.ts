@@ -43,7 +43,7 @@ export async function read<K extends keyof Answers & `GET ${string}`>(
   return await send({ method: "GET", path }, signal) as Answers[K];
 }
 
-/** An answer, and how old it is. */
+/** An answer with its age. */
 interface AgedAnswer<T> {
   readonly answer: T;
   /** Seconds; undefined when the agent read it for this answer. */
@@ -80,7 +80,7 @@ export async function refusalOf(path: string): Promise<unknown> {
   }
 }
 
-/** Whether the same call would be refused again: not for want of a sign-in, of time or of room. */
+/** Whether the same call would fail again. A missing sign-in, a timeout and overload may pass. */
 export function isFinal(error: unknown): boolean {
   const status = statusOf(error) ?? 0;
   return status >= 400 && status < 500 && ![401, 408, 429].includes(status);
@@ -117,7 +117,7 @@ async function exchange(
   throw refusal(response.status, body);
 }
 
-/** Not signed in, although a token is required. */
+/** The caller is not signed in, although a token is required. */
 const SIGNED_OUT: Schemas["Session"] = {
   caller: null,
   scope: null,
@@ -125,7 +125,7 @@ const SIGNED_OUT: Schemas["Session"] = {
   expires_at: null,
 };
 
-/** Takes what is known of the session. */
+/** Updates the session in memory. */
 function take(found: Schemas["Session"]): void {
   const wasSignedIn = (session.peek()?.scope ?? null) !== null;
   sessionEnded.value = found.scope === null && (wasSignedIn || sessionEnded.peek());
@@ -166,7 +166,7 @@ export function fieldErrorsOf(error: unknown): readonly Schemas["FieldError"][] 
 /** The status of a missing resource. */
 export const NOT_FOUND = 404;
 
-/** Waits, or until a signal. */
+/** Waits, or until the signal fires. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const timer = setTimeout(resolve, ms);
@@ -196,13 +196,13 @@ export async function signIn(token: string): Promise<void> {
 /** Signs out; the sign-in page follows if a token is required. */
 export async function signOut(): Promise<void> {
   await send({ method: "DELETE", path: "/agent/v1/session" });
-  // What was typed may hold secrets, and the next one here is somebody else.
+  // Typed texts may contain secrets, and the next user of the tab may be someone else.
   sessionStorage.clear();
   await loadSession();
   sessionEnded.value = false;
 }
 
-// A call as a command that does the same from a terminal.
+// Calls as commands for a terminal.
 
 /** Quotes a word for a POSIX shell. */
 function quoted(word: string): string {
@@ -210,12 +210,12 @@ function quoted(word: string): string {
 }
 
 /**
- * The curl command of a call. Where the console has a session, the command takes a token from the
- * environment: the console does not know it.
+ * The call as a curl command. In a session, it takes a token from the environment, since the console does not know
+ * the token.
  */
 export function curlOf(
   { method, path, body, headers = {}, file }: Call & {
-    /** The name of a local file that is the body. */
+    /** The name of a local file that is sent as the body. */
     readonly file?: string;
   },
   origin = location.origin,
@@ -236,8 +236,8 @@ export function curlOf(
 }
 
 /**
- * The command of zonewright with these words, for this agent.
- * @param named whether it names the agent's address even where that is the default
+ * The command of zonewright for this agent.
+ * @param named whether to name the agent's address even if it is the default
  */
 export function cliOf(
   words: readonly string[],
@@ -253,7 +253,7 @@ export function cliOf(
 /** The words of a command that runs a workflow. */
 export const RUN_WORDS = "job run WORKFLOW --follow".split(" ");
 
-/** The words of a command that makes a machine of a file. */
+/** The words of a command that creates a machine from an ISO file. */
 export const CREATE_WORDS = "machine create -f vm.json --iso installer.iso --follow".split(" ");
 
 function usesToken(): boolean {

@@ -9,7 +9,7 @@ import { signal } from "@preact/signals";
 import { isFinal, loadSession, refusalOf, wordsOf } from "./client.ts";
 import type { Schemas } from "./schema.ts";
 
-/** Whether the page is live; `paused` while other tabs have the streams, `refused` where asking again is no use. */
+/** The state of the page's stream: `paused` while other tabs use all streams, `refused` when trying again is useless. */
 export const connection = signal<"opening" | "live" | "reconnecting" | "paused" | "refused">(
   "opening",
 );
@@ -18,56 +18,53 @@ export const refusedWords = signal("");
 
 /** The event handlers of a page. */
 export interface EventHandlers {
-  /** Reads everything: at the start, and when events were missed. */
+  /** Reads all lists: at the start, and after missed events. */
   readonly load: () => void;
   /** The payload of a `job` event. */
   readonly job?: (event: JobEvent) => void;
   /** The payload of a `log` event. */
   readonly log?: (event: LogEvent) => void;
-  /** A job of a machine began or ended, so the machine has to be read again. */
+  /** A job of a machine started or ended: the machine must be read again. */
   readonly machine?: () => void;
   /** The payload of a `media` event. */
   readonly media?: (event: MediaEvent) => void;
   /** A sync of the index began or ended. */
   readonly index?: () => void;
-  /** A sync goes on: the agent says how far it is. */
+  /** A sync is in progress: its state can be read again. */
   readonly syncing?: () => void;
   /** The agent is draining, or has reloaded its settings. */
   readonly host?: () => void;
 }
 
-/** An event of a job. @see the schema `JobEvent` of the description */
+/** The payload of a `job` event. @see the schema `JobEvent` of the description */
 export interface JobEvent {
   readonly job_uuid: string;
-  /** Null once it is removed. */
+  /** Null when the job was removed. */
   readonly job: Schemas["JobSummary"] | null;
 }
 
-/** An event of a line of a job's log. @see the schema `LogEvent` of the description */
+/** The payload of a `log` event. @see the schema `LogEvent` of the description */
 interface LogEvent {
   readonly sequence: number;
   /** Null when it is too large for an event. */
   readonly line: Schemas["LogLine"] | null;
 }
 
-/** An event of a file of the library. @see the schema `MediaEvent` of the description */
+/** The payload of a `media` event. @see the schema `MediaEvent` of the description */
 export interface MediaEvent {
-  /** `added`, `removed`, or how a download or an upload is. */
+  /** `added`, `removed`, or the state of a download or an upload. */
   readonly change: string;
   readonly name: string;
-  /** Bytes of the whole; null where nobody has said. */
+  /** Size of the whole file, bytes; null when unknown. */
   readonly size: number | null;
-  /** Bytes that have come so far. */
+  /** Bytes that have arrived. */
   readonly done?: number | null;
 }
 
 /** Milliseconds before a stream that the agent refused is opened again. */
 const REOPEN_MS = 2_000;
 
-/**
- * Follows events until the returned function is called.
- * @param query which events, such as `kind=job`
- */
+/** Follows events until the returned function is called. @param query selects the events, such as `kind=job` */
 export function follow(query: string, handlers: EventHandlers): () => void {
   let source: EventSource | undefined;
   let timer: number | undefined;
@@ -84,15 +81,15 @@ export function follow(query: string, handlers: EventHandlers): () => void {
     const opened = source = new EventSource(path);
     source.addEventListener("open", () => {
       connection.value = "live";
-      // Without an id the stream begins now: what was before is read.
+      // Without an id the stream starts now, so everything before must be read.
       if (!loaded || lastId === "") load();
     });
     source.addEventListener("error", () => {
       connection.value = "reconnecting";
       if (source?.readyState !== EventSource.CLOSED || ended) return;
-      // Refused rather than cut. A page without its lists shows them, or why not.
+      // The stream was refused rather than cut. The lists can still be read, or show why not.
       if (!loaded) load();
-      // A stream does not say why it is refused.
+      // The stream itself does not say why, so ask once with a plain request.
       void refusalOf(path).then((refusal) => {
         if (ended || source !== opened) return;
         if (isFinal(refusal)) return showRefusal(refusal);
@@ -102,7 +99,7 @@ export function follow(query: string, handlers: EventHandlers): () => void {
     takers(handlers, load).forEach(([kind, take]) => {
       source?.addEventListener(kind, (event: MessageEvent<string>) => {
         lastId = event.lastEventId;
-        // The agent's description says what it is.
+        // The agent's description guarantees the type.
         take(JSON.parse(event.data) as never);
       });
     });
@@ -115,7 +112,7 @@ export function follow(query: string, handlers: EventHandlers): () => void {
     source?.close();
     source = undefined;
     connection.value = "paused";
-    // A page that was never live shows at least what there is now.
+    // A page that never got a stream shows at least the present state.
     if (!loaded) load();
   };
   connection.value = "opening";
@@ -133,7 +130,7 @@ function showRefusal(refusal: unknown): void {
   connection.value = "refused";
 }
 
-/** What takes the payload of each kind of event. */
+/** The handler for the payload of each kind of event. */
 function takers(
   { job, log, machine, media, index, syncing, host }: EventHandlers,
   load: () => void,
@@ -144,23 +141,23 @@ function takers(
   return Object.entries(of).flatMap(([kind, take]) => take === undefined ? [] : [[kind, take]]);
 }
 
-// The tabs of a browser and their streams. Each stream has a lock of the browser. The tab that somebody turns to
-// takes one, from the tab that nobody has turned to for the longest time if all are taken; that one goes on when
-// somebody turns to it, or when another is closed.
+// Shares a few streams between the tabs of a browser. Each stream holds a browser lock. The tab that the user turns
+// to takes one, if necessary from the tab that was unused for the longest time. That one continues when the user
+// turns to it, or when another tab is closed.
 
-/** The locks. Requests and an upload need connections, too. */
+/** The locks. There are fewer than connections, since requests and an upload need some. */
 const LOCKS = [1, 2, 3, 4].map((number) => `zonewright-stream ${number}`);
-/** Milliseconds for which a tab that has to stay live counts as just turned to. */
+/** Milliseconds for which a tab that must stay live counts as just used. */
 const KEPT_MS = 86_400_000;
 
-/** What a page does when its tab may have a stream, and when it no longer may. */
+/** Callbacks for a page when its tab may have a stream, and when it no longer may. */
 interface Part {
   readonly onGiven: () => void;
   readonly onTaken: () => void;
 }
 
 const parts = new Set<Part>();
-/** Undefined until the tab has asked for a stream for the first time. */
+/** Undefined until the tab first asks for a stream. */
 let turn: "asked" | "given" | "taken" | undefined;
 /** The lock that the tab has. */
 let held: string | undefined;
@@ -168,7 +165,7 @@ let held: string | undefined;
 let waiting = new AbortController();
 let kept = false;
 
-/** Calls back whenever the tab may have a stream or no longer may. @returns what ends it */
+/** Calls back when the tab may have a stream, and when it no longer may. @returns ends this */
 function takePart(onGiven: () => void, onTaken: () => void): () => void {
   const part = { onGiven, onTaken };
   parts.add(part);
@@ -178,7 +175,7 @@ function takePart(onGiven: () => void, onTaken: () => void): () => void {
   return () => void parts.delete(part);
 }
 
-/** Keeps the tab live, or no longer, while others are turned to: a person waits for what it will say. */
+/** Keeps the tab live in the background, for a user who waits for what it will report. */
 export function keepLive(on: boolean): void {
   kept = on;
   noteTurn();
@@ -186,14 +183,15 @@ export function keepLive(on: boolean): void {
 
 function askFirst(): void {
   turn = "asked";
-  // One connection carries all streams, or the browser has no locks: for that it must trust the address.
+  // Over HTTP/2 one connection carries all streams, so no locks are needed. Browsers have locks only at trusted
+  // addresses.
   if (!("locks" in navigator) || isMultiplexed()) return give();
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) turnTo();
   });
   for (const kind of ["focus", "pointerdown", "keydown"]) addEventListener(kind, turnTo, true);
   void freeLock().then((free) => {
-    // A tab that was opened behind others leaves them what they have.
+    // A tab that was opened in the background takes no stream from others.
     if (free === undefined && document.hidden) lose();
     else void hold(free ?? oldestLock());
   });
@@ -204,7 +202,7 @@ function isMultiplexed(): boolean {
   return entry !== undefined && "nextHopProtocol" in entry && entry.nextHopProtocol === "h2";
 }
 
-/** Somebody looks at this tab, or acts in it. */
+/** The user has turned to this tab, or acts in it. */
 function turnTo(): void {
   if (turn === "given") return noteTurn();
   if (turn !== "taken") return;
@@ -217,7 +215,7 @@ async function freeLock(): Promise<string | undefined> {
   return LOCKS.find((name) => !taken.some((lock) => lock.name === name));
 }
 
-/** The lock of the tab that nobody has turned to for the longest time. */
+/** The lock of the tab that was unused for the longest time. */
 function oldestLock(): string {
   const at = (name: string) => Number(localStorage.getItem(name) ?? 0);
   return LOCKS.reduce((oldest, name) => at(name) < at(oldest) ? name : oldest);
@@ -229,13 +227,16 @@ function noteTurn(): void {
   localStorage.setItem(held, String(atMs + (kept ? KEPT_MS : 0)));
 }
 
-/** Has a lock until another tab takes it, or the page ends. @param wait until it is free */
+/**
+ * Holds a lock until another tab takes it or the page ends.
+ * @param wait waits until it is free, unless this signal fires
+ */
 async function hold(name: string, wait?: AbortSignal): Promise<void> {
   let had = false;
   const options = wait === undefined ? { steal: true } : { signal: wait };
   try {
     await navigator.locks.request(name, options, () => {
-      // Another one became free just before.
+      // Another lock became free first.
       if (held !== undefined) return;
       had = true;
       held = name;

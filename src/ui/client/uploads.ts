@@ -48,7 +48,7 @@ const REFUSALS_MAX = 8;
 const NOTICED_MS = 300;
 const CONFLICT = 409;
 
-/** The path of a file of the library. */
+/** The path of a library file. */
 export function libraryPath(name: string): string {
   return `/agent/v1/media/library/${encodeURIComponent(name)}`;
 }
@@ -99,7 +99,7 @@ export function startUpload(file: File, replace: boolean): Upload {
       if (begun) void removeUnfinished(name);
     },
   };
-  // One of the same name that has ended says nothing any more.
+  // Drops a finished upload of the same name.
   uploads.value = [
     ...uploads.value.filter((one) => one.name !== name || isUnderWay(one)),
     upload,
@@ -134,20 +134,20 @@ async function run(sending: Sending): Promise<void> {
     if (!signal.aborted) announce(`Upload of ${name} failed: ${end.why}`);
   }
   if (signal.aborted) return;
-  // What the agent has of a failed one may be of use: the same file goes on there.
+  // After a failure the agent may still have the bytes: the same file can continue there.
   if (end.kind === "done") forgetOwn(name);
   else noteOwn(name, file);
   state.value = end;
 }
 
-/** Sends the missing bytes, retrying as needed. @throws {CallError} when the agent refuses the file */
+/** Sends the missing bytes, with retries. @throws {CallError} when the agent refuses the file */
 async function arrived(sending: Sending): Promise<LibraryFile> {
   const { file, name, state, signal } = sending;
   let offset = isOwn(name, file) ? await standing(sending) : 0;
   noteOwn(name, file);
   let pauseMs = PAUSE_FIRST_MS;
   let refusals = 0;
-  // Ends with an answer or the operator.
+  // Ends with an answer, or when the user cancels.
   for (let tries = 0; !signal.aborted; tries++) {
     if (offset === undefined) return await readFile(name);
     const answer = await put(sending, offset, tries > 0 || offset > 0);
@@ -169,19 +169,19 @@ async function arrived(sending: Sending): Promise<LibraryFile> {
   throw new Error("It was canceled");
 }
 
-/** Where the next byte belongs; undefined when the whole file has arrived. */
+/** The offset of the next byte; undefined when the whole file has arrived. */
 async function standing({ name, file, replace, signal }: Sending): Promise<number | undefined> {
   const answer = await fetch(libraryPath(name), { method: "HEAD", signal });
   if (answer.status === NOT_FOUND) return 0;
   if (!answer.ok) throw refusal(answer.status, undefined);
   const offset = Number(answer.headers.get("upload-offset"));
   if (answer.headers.get("upload-complete") !== "?1") return Math.min(offset, file.size);
-  // Another file of this name: the agent says so when it is sent.
+  // If another file has the name, the agent refuses when it is sent.
   return offset === file.size && !replace ? undefined : 0;
 }
 
 async function readFile(name: string): Promise<LibraryFile> {
-  // The agent has just said that it is whole.
+  // The agent has just reported that the file is complete.
   return await send({ method: "GET", path: libraryPath(name) }) as LibraryFile;
 }
 
@@ -191,8 +191,8 @@ type PutAnswer =
   | { readonly kind: "refused"; readonly error: Error; readonly again: boolean };
 
 /**
- * Sends the file from a byte on. Only an XMLHttpRequest says how far it is.
- * @param continues whether an earlier request may have brought some of it
+ * Sends the file from an offset on. Only an XMLHttpRequest reports upload progress.
+ * @param continues whether an earlier request may have sent a part
  */
 function put(
   { file, name, replace, state, signal }: Sending,
@@ -234,7 +234,7 @@ function answerOf(request: XMLHttpRequest, continues: boolean): PutAnswer {
   try {
     body = JSON.parse(responseText);
   } catch {
-    // A proxy before the agent may answer in its own words: the status decides.
+    // A proxy may answer in its own format: then the status decides.
   }
   if (status === 200 || status === 201) return { kind: "arrived", file: body as LibraryFile };
   if (status === 202) return { kind: "cut" };

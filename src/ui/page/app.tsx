@@ -47,10 +47,10 @@ export function App(): JSX.Element {
   );
 }
 
-/** Milliseconds until an agent is asked again whose clock is behind that of the browser. */
+/** Milliseconds until the agent is asked again, if its clock is behind the browser's. */
 const ASK_AGAIN_MS = 60_000;
 
-/** Asks the agent who is signed in once the session should be over: nothing else may be asked meanwhile. */
+/** When the session should have ended, asks the agent who is signed in: the page may be making no other request. */
 function whenOver(expiresAt: string | null): (() => void) | undefined {
   if (expiresAt === null) return undefined;
   const ms = Math.max(Date.parse(expiresAt) - clock.peek(), ASK_AGAIN_MS);
@@ -62,13 +62,13 @@ function Page(): JSX.Element {
   const { path } = place.value;
   const found = pageOf(path);
   if (found === undefined) return <Missing path={path} />;
-  // Another job is another page, with state of its own.
+  // A page for another job starts with fresh state.
   return <found.page.Page key={path} params={found.params} />;
 }
 
 function Missing({ path }: { path: string }): JSX.Element {
   useEffect(() => nameTab("Not found"), []);
-  // Only so that the frame can say whether the agent is there.
+  // Keeps a stream open, so that the frame shows whether the agent answers.
   useEffect(() => follow("kind=host", { load: () => {} }), []);
   return (
     <>
@@ -82,7 +82,7 @@ function Missing({ path }: { path: string }): JSX.Element {
   );
 }
 
-/** Until the agent has said who asks. */
+/** Shown until the agent has said who is signed in. */
 function Opening(): JSX.Element {
   useEffect(() => {
     const timer = setInterval(() => {
@@ -141,7 +141,7 @@ function Mark(): JSX.Element {
   );
 }
 
-/** The colour stands beside a word, so it is not the only sign. */
+/** A word beside the colour: colour must not be the only sign. */
 function Connection(): JSX.Element {
   const state = connection.value;
   if (state === "refused") {
@@ -149,7 +149,7 @@ function Connection(): JSX.Element {
       <p class="connection connection-refused" role="status">not live: {refusedWords.value}</p>
     );
   }
-  // The click itself wakes the page, wherever it is.
+  // Any click wakes the page, so this one needs no handler.
   return (
     <p class={`connection connection-${state}`} role="status">
       {state === "paused" ? "paused; click to continue" : state}
@@ -170,7 +170,7 @@ function Who(): JSX.Element {
 
 // Signing in, where the agent requires a token.
 
-/** The form; the page of the address bar follows it. */
+/** The sign-in form; afterwards the page of the address is shown. */
 function SignIn(): JSX.Element {
   const [token, setToken] = useState("");
   const [error, setError] = useState<string>();
@@ -178,7 +178,7 @@ function SignIn(): JSX.Element {
   const input = useRef<HTMLInputElement>(null);
   useEffect(() => {
     nameTab("Sign in");
-    // The attribute autofocus is for a document that opens, and not for a session that ends later.
+    // The attribute autofocus works only when a document is opened, not when a session ends later.
     input.current?.focus();
   }, []);
   const submit = async (event: Event) => {
@@ -250,16 +250,15 @@ function Ended(): JSX.Element {
   );
 }
 
-// The pages that there are. A page is added here, and nowhere else: its address, its place in the menu, and what
-// draws it.
+// All pages. A new page is added here only: its address, its place in the menu, and its component.
 
-/** Where a page is found, and what draws it. */
+/** One page: its address and its component. */
 interface PageEntry {
-  /** Below `/ui`; a part that varies begins with a colon. */
+  /** Below `/ui`; a variable part begins with a colon. */
   readonly path: string;
   readonly title: string;
   readonly inMenu: boolean;
-  /** Whether it only changes something: a reader does not need it. */
+  /** Whether the page only changes things, so that a reader does not need it. */
   readonly changes?: true;
   readonly Page: ComponentType<PageProps>;
 }
@@ -281,7 +280,7 @@ const PAGES: readonly PageEntry[] = [
   { path: "/system", title: "System", inMenu: true, Page: SystemPage },
 ];
 
-/** The page of a path, and what varies in its address. */
+/** The page of a path, and the values of its variable parts. */
 function pageOf(
   path: string,
 ): { readonly page: PageEntry; readonly params: PageProps["params"] } | undefined {

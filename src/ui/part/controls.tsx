@@ -13,12 +13,12 @@ interface ButtonProps {
   readonly onClick?: (event: MouseEvent) => void;
   readonly disabled?: boolean;
   readonly type?: "button" | "submit";
-  /** What it does, where its content does not say so. */
+  /** What the button does, if its content does not say it. */
   readonly label?: string;
   readonly children: ComponentChildren;
 }
 
-/** Does something at once; what goes elsewhere is a link. */
+/** A button acts on this page; use a link to go elsewhere. */
 export function Button(
   { kind = "plain", onClick, disabled = false, type = "button", label, children }: ButtonProps,
 ): JSX.Element {
@@ -36,7 +36,7 @@ export function Button(
   );
 }
 
-/** Milliseconds for which a copied text says so. */
+/** Milliseconds for which a copied text is marked as copied. */
 const COPIED_MS = 1_500;
 
 /** Copies a text. @param label what is copied, such as "uuid" */
@@ -69,9 +69,9 @@ export function Copy(
 
 interface CommandProps {
   readonly text: string;
-  /** What is copied, for the name of the button. */
+  /** What is copied, for the button's name. */
   readonly label: string;
-  /** What the text is for, where there are several. */
+  /** What the text is for, if there are several. */
   readonly kind?: string;
 }
 
@@ -100,7 +100,7 @@ function CopyIcon(): JSX.Element {
   );
 }
 
-/** A choice, with the number of what it holds. */
+/** A choice, with the number of its entries. */
 interface Tab {
   readonly key: string;
   readonly title: string;
@@ -112,7 +112,7 @@ interface Tab {
 interface TabsProps {
   readonly tabs: readonly Tab[];
   readonly current: string;
-  /** What is chosen by them. */
+  /** What the tabs choose, for screen readers. */
   readonly label: string;
   /** Id of the element that they change. */
   readonly controls: string;
@@ -185,12 +185,12 @@ export function Empty(
   );
 }
 
-/** What a page is searched for, which is part of its address. */
+/** The search text, which is part of the page's address. */
 export function searchText(): string {
   return place.value.query.get("search") ?? "";
 }
 
-/** The field of that text. @param label for a screen reader */
+/** The search field. @param label for screen readers */
 export function SearchField(
   { placeholder, label = "Search" }: { placeholder: string; label?: string },
 ): JSX.Element {
@@ -211,25 +211,25 @@ export function SearchField(
 
 interface DialogProps {
   readonly title: string;
-  /** What the button that does it says: a verb, and of many their number. */
+  /** Text of the button that acts: a verb, with the number of things if there are many. */
   readonly verb: string;
   readonly danger?: boolean;
-  /** The same from a terminal. */
+  /** The same action from a terminal. */
   readonly curl: string;
   readonly cli: string;
-  /** Does it; what it throws is shown. */
+  /** Performs the action; a thrown error is shown. */
   readonly onConfirm: () => Promise<void>;
   readonly onClose: () => void;
   readonly children?: ComponentChildren;
 }
 
-/** A question before something is changed. It closes when that is done, or with Escape. */
+/** Asks before a change. Closes when the change is done, or with Escape. */
 export function Dialog(props: DialogProps): JSX.Element {
   const { title, verb, danger = false, curl, cli, onConfirm, onClose, children } = props;
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<string>();
   const box = useRef<HTMLDialogElement>(null);
-  // The browser keeps the focus inside, and gives it back afterwards.
+  // The browser keeps the focus inside the dialog, and returns it afterwards.
   useEffect(() => box.current?.showModal(), []);
   const confirm = async (event: Event) => {
     event.preventDefault();
@@ -266,11 +266,11 @@ export function Dialog(props: DialogProps): JSX.Element {
 interface TerminalProps {
   readonly curl: string;
   readonly cli: string;
-  /** What the commands do, where there are several such parts. */
+  /** What the commands do, if there are several such parts. */
   readonly title?: string;
 }
 
-/** An action as commands, to be copied. */
+/** An action as commands to copy. */
 export function Terminal(
   { curl, cli, title = "The same from a terminal" }: TerminalProps,
 ): JSX.Element {

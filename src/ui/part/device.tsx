@@ -1,4 +1,4 @@
-// What a machine is made of: its disks and its nics.
+// The disks and nics of a machine.
 
 import type { JSX } from "preact";
 import type { Schemas } from "../client/schema.ts";
@@ -9,14 +9,14 @@ type Nic = Schemas["MachineNic"];
 
 const GIB_MIB = 1_024;
 
-/** MiB in the largest unit without a remainder of note: `512 MiB`, `10 GiB`, `1.5 GiB`. */
+/** MiB in the largest unit that reads well: `512 MiB`, `10 GiB`, `1.5 GiB`. */
 export function sizeText(mib: number): string {
   if (mib < GIB_MIB) return `${mib} MiB`;
   const gib = mib / GIB_MIB;
   return `${Number.isInteger(gib) ? gib.toLocaleString("en") : gib.toFixed(1)} GiB`;
 }
 
-/** The addresses of all nics, without the lengths of their prefixes. */
+/** The addresses of all nics, without prefix lengths. */
 export function addressesText(nics: readonly Nic[]): string {
   return nics.flatMap(({ ips }) => ips.map(withoutPrefix)).join(", ");
 }

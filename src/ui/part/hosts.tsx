@@ -1,4 +1,4 @@
-// The hosts of the store, where it has several: lists show the host of each row, and can be narrowed to one.
+// The hosts of the store, when there are several: lists show the host of each row, and can be limited to one.
 
 import { signal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -11,13 +11,13 @@ type StoreHost = Schemas["ListedHost"];
 
 /** Milliseconds in which events are collected before the hosts are read again. */
 const HOSTS_DELAY_MS = 200;
-/** Milliseconds between two reads of hosts: no event says how long one is silent, or how busy it is. */
+/** Milliseconds between two reads of the hosts: no event reports their silence or load. */
 export const HOSTS_READ_MS = 5_000;
 
 const hosts = signal<readonly StoreHost[]>([]);
 /** Why the hosts could not be read. */
 export const hostsError = signal<string | undefined>(undefined);
-/** The parts of the page that show them. */
+/** Number of parts of the page that show hosts. */
 let parts = 0;
 let reading = new AbortController();
 let timer: number | undefined;
@@ -42,13 +42,13 @@ export function hostsChanged(): void {
   timer ??= setTimeout(() => void readHosts(), HOSTS_DELAY_MS);
 }
 
-/** The hosts of the store; none where this one is alone. */
+/** The hosts of the store; empty if there is only this one. */
 export function useHosts(): readonly StoreHost[] {
   useEffect(() => {
     parts += 1;
     if (parts === 1) {
       void readHosts();
-      // The stream of a single job or machine has no events of hosts.
+      // The stream of a single job or machine carries no events about hosts.
       ticking = setInterval(() => {
         const isDue = hosts.peek().length > 1 || hostsError.peek() !== undefined;
         if (!document.hidden && isDue) void readHosts();
@@ -66,13 +66,13 @@ export function useHosts(): readonly StoreHost[] {
   return hosts.value.length > 1 ? hosts.value : [];
 }
 
-/** A host as a choice: its name, or its uuid where the name is not its alone, and what is shown. */
+/** A host to choose: its name, or its uuid if others have the name, and the text to show. */
 interface HostChoice {
   readonly key: string;
   readonly label: string;
 }
 
-/** The hosts to choose from; none where this one is alone. */
+/** The hosts to choose from; empty if there is only this one. */
 export function useHostChoices(): readonly HostChoice[] {
   const several = useHosts();
   return several.map(({ uuid, name, state }) => ({
@@ -81,7 +81,7 @@ export function useHostChoices(): readonly HostChoice[] {
   }));
 }
 
-/** Chooses the host that a list is narrowed to; nothing where there is only one. */
+/** Limits a list to one host; nothing if there is only one. */
 export function HostSelect(): JSX.Element | null {
   const several = useHosts();
   const choices = useHostChoices();
@@ -108,7 +108,7 @@ interface OfHost {
   readonly host_uuid?: string | null | undefined;
 }
 
-/** The host among the facts of a page; nothing where there is only one. */
+/** The host among the facts of a page; nothing if there is only one. */
 export function HostFact({ of }: { of: OfHost }): JSX.Element | null {
   if (useHosts().length === 0) return null;
   return (
@@ -121,7 +121,7 @@ export function HostFact({ of }: { of: OfHost }): JSX.Element | null {
   );
 }
 
-/** The host before what else is said of something; nothing where there is only one. */
+/** The host in front of other text; nothing if there is only one. */
 export function HostBefore({ of, end }: { of: OfHost; end: string }): JSX.Element | null {
   if (useHosts().length === 0) return null;
   return (
@@ -132,7 +132,7 @@ export function HostBefore({ of, end }: { of: OfHost; end: string }): JSX.Elemen
   );
 }
 
-/** The name of something's host, and its state unless it is connected. */
+/** The name of a host, and its state unless it is connected. */
 export function HostName({ of: { host, host_uuid } }: { of: OfHost }): JSX.Element {
   const state = hosts.value.find(({ uuid }) => uuid === host_uuid)?.state ?? "connected";
   return (
@@ -143,7 +143,7 @@ export function HostName({ of: { host, host_uuid } }: { of: OfHost }): JSX.Eleme
   );
 }
 
-/** Whether something is of the host that a filter names, by its uuid or its name. */
+/** Whether something belongs to the host that a filter names by uuid or name. */
 export function isOfHost({ host, host_uuid }: OfHost, named: string | null): boolean {
   return named === null || named === "" || host_uuid === named || host === named;
 }

@@ -4,7 +4,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
-/** The key names its cells and their class. */
+/** The key names the cells and their class. */
 interface Column {
   readonly key: string;
   readonly title: ComponentChildren;
@@ -28,7 +28,7 @@ interface RowsProps<T> {
 const MARGIN_ROWS = 15;
 /** Rows before the end at which more are asked for. */
 const END_ROWS = 40;
-/** Pixels of a row until one was measured. */
+/** Height of a row in pixels, until one was measured. */
 const ROW_PX = 40;
 
 /** The rows, as a table for a screen reader. */
@@ -74,11 +74,11 @@ interface RowProps<T> extends Pick<RowsProps<T>, "cellsOf"> {
   /** Its place in the list. */
   readonly at: number;
   readonly rowPx: number;
-  /** Those of the columns, with blanks between. */
+  /** Keys of the columns, separated by spaces. */
   readonly keys: string;
 }
 
-/** A row; its cells are made again when its object is another one, and not when the list scrolls. */
+/** A row. Its cells are drawn again when its object changes, not when the list scrolls. */
 function Row<T>({ row, at, rowPx, keys, cellsOf }: RowProps<T>): JSX.Element {
   const cells = useMemo(() => {
     const content = cellsOf(row);
@@ -100,7 +100,7 @@ function Row<T>({ row, at, rowPx, keys, cellsOf }: RowProps<T>): JSX.Element {
 
 /** Which rows are near the window. */
 function useWindow(body: { readonly current: HTMLElement | null }, total: number) {
-  // The first frame has what is seen; the margins follow.
+  // The first frame draws what is visible; the margins follow.
   const [range, setRange] = useState(() => ({
     first: 0,
     count: Math.ceil(innerHeight / ROW_PX),

@@ -25,7 +25,7 @@ export const REASONS: Readonly<Record<string, string>> = {
 };
 
 const TICK_MS = 1_000;
-/** Milliseconds since 1970, every second; it draws spans of time, and asks the agent for nothing. */
+/** Milliseconds since 1970, updated every second; no request depends on it. */
 export const clock = signal(Date.now());
 setInterval(() => {
   if (!document.hidden) clock.value = Date.now();
@@ -58,7 +58,7 @@ function roughText(seconds: number): string {
   return `${Math.floor(seconds / DAY_S)} d`;
 }
 
-/** How long ago an instant was, or how long until it comes; the exact instant stands behind it. */
+/** How long ago an instant was, or how long until it comes; the exact time is its tooltip. */
 export function Time({ at }: { at: string }): JSX.Element {
   const seconds = (clock.value - Date.parse(at)) / 1000;
   const text = seconds >= 0 ? `${roughText(seconds)} ago` : `in ${roughText(-seconds)}`;
@@ -77,7 +77,7 @@ export function timeOfDay(at: string): string {
   return `${clockTime}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }
 
-/** How long a job has taken since it began, in seconds; null before. While it is unfinished it grows. */
+/** How long a job has run since its start, seconds; null before. Grows while the job is unfinished. */
 export function durationOf(
   { started_at, finished_at, duration }: Schemas["JobSummary"],
 ): number | null {
@@ -126,7 +126,7 @@ export function isThere<T>(value: T): value is NonNullable<T> {
   return value !== null && value !== undefined;
 }
 
-/** How far something is. @param total undefined when that is not known */
+/** The progress of something. @param total undefined when unknown */
 export function Progress(
   { done, total, label }: { done: number; total: number | undefined; label: string },
 ): JSX.Element {
@@ -140,9 +140,9 @@ export function Progress(
   );
 }
 
-// The state of a machine, in vmadm's word.
+// The state of a machine, in vmadm's words.
 
-/** The look of the states that are common, by the execution of a job; others look like OTHER_KIND. */
+/** The look of common states, by the execution of a job; others look like OTHER_KIND. */
 const KINDS: Readonly<Record<string, string>> = {
   running: "succeeded",
   stopped: "canceled",
@@ -156,7 +156,7 @@ const KINDS: Readonly<Record<string, string>> = {
 };
 const OTHER_KIND = "queued";
 
-/** What a state is called; `absent` is the agent's own word, while a job makes the machine. */
+/** The text for a state; `absent` is the agent's own word, for a machine that only a job knows. */
 export function machineStateText(state: string): string {
   return state === "absent" ? "being made" : state.replaceAll("_", " ");
 }
@@ -199,16 +199,16 @@ export function JobLines({ jobs }: { jobs: readonly Schemas["JobSummary"][] }): 
   );
 }
 
-// JavaScript and JSON with their words in colours.
+// JavaScript and JSON with syntax colours.
 
 /** Comments, texts, numbers, and words, in the order in which they are tried. */
 const TOKEN =
   /(\/\/[^\n]*|\/\*[\s\S]*?\*\/)|("(?:[^"\\\n]|\\.)*"(?=\s*:))|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|\b(\d[\w.]*)\b|\b(async|await|break|case|catch|class|const|continue|default|delete|do|else|false|finally|for|function|if|in|instanceof|let|new|null|of|return|switch|this|throw|true|try|typeof|undefined|var|void|while|yield)\b/g;
 const TOKEN_KINDS = ["comment", "key", "text", "number", "keyword"] as const;
-/** Characters beyond which a text stays plain. */
+/** Characters above which a text is not coloured. */
 const COLOURED_CHARS_MAX = 200_000;
 
-/** A source, to be read and copied. @param label what it is, for a screen reader */
+/** A source to read and copy. @param label what it is, for screen readers */
 export function Source({ text, label }: { text: string; label: string }): JSX.Element {
   return (
     <pre class="source" tabIndex={0} role="region" aria-label={label}>
@@ -230,7 +230,7 @@ function coloured(text: string): readonly (string | JSX.Element)[] {
   return parts;
 }
 
-/** A value as JSON, to be read and copied. */
+/** A value as JSON, to read and copy. */
 export function Json({ value, label }: { value: unknown; label: string }): JSX.Element {
   return <Source text={JSON.stringify(value, null, 2) ?? "null"} label={label} />;
 }

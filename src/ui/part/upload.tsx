@@ -1,4 +1,4 @@
-// Uploads: a place for files, dropped or chosen, and how far each is.
+// Uploads: a place to drop or choose files, and the progress of each.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -19,7 +19,7 @@ import { Banner, Button, Dialog, Terminal } from "./controls.tsx";
 import { bytesText, Progress, spanText } from "./shown.tsx";
 
 interface UploadBoxProps {
-  /** Files whose names are taken. */
+  /** Files whose names are already used. */
   readonly files: readonly Pick<LibraryFile, "name" | "place">[];
   /** Whether several files may be given at once. */
   readonly many: boolean;
@@ -27,7 +27,7 @@ interface UploadBoxProps {
   readonly onStart?: (upload: Upload) => void;
 }
 
-/** Takes files into the library; nothing for a caller who may only read. */
+/** Accepts files for the library; nothing for a read-only caller. */
 export function UploadBox({ files, many, onStart }: UploadBoxProps): JSX.Element | null {
   const problems = useSignal<readonly string[]>([]);
   const taken = useSignal<readonly File[]>([]);
@@ -90,7 +90,7 @@ function Drop(
         accept={BOOT_ENDINGS.join(",")}
         onChange={({ currentTarget }) => {
           onFiles([...currentTarget.files ?? []]);
-          // The same file may be given again.
+          // Allows the same file to be chosen again.
           currentTarget.value = "";
         }}
       />
@@ -167,7 +167,7 @@ export function UploadLines(): JSX.Element | null {
   );
 }
 
-/** One upload with what there is to do about it. */
+/** One upload with the actions on it. */
 function UploadLine({ upload }: { upload: Upload }): JSX.Element {
   const state = upload.state.value;
   const sent = state.kind === "sending" || state.kind === "cut" ? state.sent : 0;

@@ -1,4 +1,4 @@
-// The hosts that share the store: which of them live, what runs on each, and what may be done about one.
+// The hosts that share the store: their states, what runs on each, and actions on them.
 
 import { signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -13,7 +13,7 @@ import { spanText, Uuid } from "../../part/shown.tsx";
 
 type ListedHost = Schemas["ListedHost"];
 
-/** The list of a page, read again when a host was changed, and as time passes. */
+/** The list of hosts, read again after a change and from time to time. */
 function openHostList() {
   const hosts = signal<readonly ListedHost[] | undefined>(undefined);
   const error = signal<string | undefined>(undefined);
@@ -38,7 +38,7 @@ function openHostList() {
   return { hosts, error, again: () => void load(), close };
 }
 
-/** The list of hosts, and the actions of each. */
+/** The page of hosts, with the actions on each. */
 export function HostsPage(): JSX.Element {
   useEffect(() => nameTab("Hosts"), []);
   const list = useMemo(openHostList, []);
@@ -72,7 +72,7 @@ export function HostsPage(): JSX.Element {
   );
 }
 
-/** The look of a state, as a job in one of its states has it. */
+/** The state of a job whose colours a host's state has. */
 const LOOKS: Readonly<Record<ListedHost["state"], string>> = {
   connected: "succeeded",
   away: "failed",
@@ -102,7 +102,7 @@ function HostLine(
   );
 }
 
-/** What may be done about a host, each after a question. */
+/** Actions on a host; each is confirmed first. */
 type HostAction = "cordon" | "uncordon" | "forget";
 
 function HostActions(

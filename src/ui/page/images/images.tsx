@@ -10,7 +10,7 @@ import { bytesText, clock, isThere, Progress, Time } from "../../part/shown.tsx"
 import { announce, nameTab } from "../../browser.ts";
 import { type Distro, openIndexView } from "./index_view.ts";
 
-/** How fresh the index is, and what it has. */
+/** The page of the index: how fresh it is, and what it contains. */
 export function ImagesPage(): JSX.Element {
   useEffect(() => nameTab("Images"), []);
   const view = useMemo(openIndexView, []);
@@ -217,14 +217,14 @@ function DistroCard({ distro: { id, name, releases } }: { distro: Distro }): JSX
   );
 }
 
-/** What a release is called besides. */
+/** The aliases of a release. */
 export function Aliases(
   { aliases = [] }: { aliases?: readonly string[] | undefined },
 ): JSX.Element {
   return <>{aliases.map((alias) => <span key={alias} class="tag">{alias}</span>)}</>;
 }
 
-/** When a release ends, or that it has ended. @param date `YYYY-MM-DD` */
+/** When support of a release ends or ended. @param date `YYYY-MM-DD` */
 export function EndOfLife({ date }: { date: string | null | undefined }): JSX.Element | null {
   if (!isThere(date)) return null;
   const over = Date.parse(date) < clock.peek();

@@ -45,7 +45,7 @@ export function openIndexView() {
     status,
     distros,
     error,
-    /** Says that a sync is under way; its end is an event. */
+    /** Shows that a sync is in progress; its end is an event. */
     syncing: () => {
       if (status.value !== undefined) status.value = { ...status.value, syncing: true };
     },
@@ -74,7 +74,7 @@ async function readDistros(
 
 const IMAGES_PER_PAGE = 200;
 
-/** A release: its artifacts, those of the vendor's vault among them, and the downloads of them. */
+/** One release: its artifacts, archived ones included, and their downloads. */
 export function openRelease(distro: string, release: string) {
   const about = signal<Distro | undefined>(undefined);
   const images = signal<readonly Image[] | undefined>(undefined);
@@ -112,7 +112,7 @@ export function openRelease(distro: string, release: string) {
     },
     index: load,
     job: take,
-    // Some download has come further: the jobs say which.
+    // A download has made progress; the jobs show which one.
     media: again,
   });
   return {
@@ -120,7 +120,7 @@ export function openRelease(distro: string, release: string) {
     images,
     more,
     error,
-    /** The jobs that were started here, by their uuids. */
+    /** Jobs started on this page, by uuid. */
     downloads,
     begin,
     further: () => void guarded(() => readImages(false)),
@@ -138,19 +138,19 @@ function openDownloads(closing: AbortSignal) {
   const downloads = signal<ReadonlyMap<string, Download | undefined>>(new Map());
   const put = (uuid: string, job: Download) => {
     const before = downloads.value;
-    // An answer may be older than the event of the end.
+    // The answer may be older than the event about the end.
     if (!before.has(uuid) || isThere(before.get(uuid)?.finished_at)) return;
     downloads.value = new Map([...before, [uuid, job]]);
   };
   const look = async (uuid: string) => {
     const path = `/agent/v1/jobs/${uuid}`;
-    // What cannot be read now comes with the next event.
+    // If it cannot be read now, the next event brings it.
     const job = await read("GET /agent/v1/jobs/{job_uuid}", path, closing).catch(() => undefined);
     if (job !== undefined) put(uuid, job);
   };
   return {
     downloads,
-    /** Follows a job that was just made: it may have begun before its answer was here. */
+    /** Follows a new job: it may have started before the answer arrived. */
     begin: (uuid: string) => {
       downloads.value = new Map([...downloads.value, [uuid, undefined]]);
       void look(uuid);
@@ -166,26 +166,26 @@ function openDownloads(closing: AbortSignal) {
   };
 }
 
-/** What names an artifact in a request for a medium or a machine. */
+/** The fields that name an artifact in a request for a medium or a machine. */
 type ArtifactName = Readonly<Record<string, string>>;
 
-/** The name of an artifact, as a request has it. */
+/** The artifact's name as a request contains it. */
 export function artifactNameOf({ distro, release, build, artifact }: Image): ArtifactName {
   const { arch, format, variant } = artifact;
   return { distro, release, build, arch, format, ...(isThere(variant) ? { variant } : {}) };
 }
 
-/** The name of an artifact as the command line takes it: `debian/13/20260101?arch=x86_64&format=iso`. */
+/** The artifact's name as the command line accepts it: `debian/13/20260101?arch=x86_64&format=iso`. */
 export function artifactText({ distro, release, build, ...others }: ArtifactName): string {
   return `${distro}/${release}/${build}?${new URLSearchParams(others)}`;
 }
 
-/** The page that makes a machine of an artifact. */
+/** The page that creates a machine from an artifact. */
 export function machineLinkOf(image: Image): string {
   return `/ui/new?${new URLSearchParams(artifactNameOf(image))}`;
 }
 
-/** Formats that a machine boots, once they are unpacked. */
+/** Formats that a machine boots, after decompression. */
 const BOOTED: readonly string[] = ["iso", "raw", "img"];
 
 /** Whether a machine boots an artifact. */
@@ -193,7 +193,7 @@ export function isBootable({ artifact: { format } }: Image): boolean {
   return BOOTED.includes(format);
 }
 
-/** How far a download of an artifact can be verified by what the index says of it. */
+/** The level to which a download can be verified by what the index says. */
 export function checkOf({ artifact: { integrity } }: Image): string {
   const { digests = [], signatures = [] } = integrity ?? {};
   if (signatures.length > 0) return "signature";

@@ -23,7 +23,7 @@ import { progressText } from "../job/log.tsx";
 
 type OpenRelease = ReturnType<typeof openRelease>;
 
-/** Characters of a date, whatever time of day the vendor has written behind it. */
+/** Characters of a date; vendors may append a time of day. */
 const DATE_CHARS = 10;
 
 /** The builds of a release. */
@@ -101,7 +101,7 @@ function Builds({ images, view }: BuildsProps): JSX.Element {
   );
 }
 
-// One artifact: what it is, its digest, how far it can be verified, and what can be done with it.
+// One artifact: what it is, its digest, how far it can be verified, and the actions on it.
 
 /** How far a download is verified, in words. */
 const CHECKS: Readonly<Record<string, string>> = {
@@ -187,7 +187,7 @@ function ArtifactFacts({ image }: { image: Image }): JSX.Element {
   );
 }
 
-/** An artifact by the words of its card. */
+/** The title of an artifact's card. */
 function titleOf({ distro, release, artifact: { variant, format } }: Image): string {
   return [distro, release, variant, format].filter(isThere).join(" ");
 }
@@ -229,7 +229,7 @@ interface DownloadLineProps {
   readonly onEnd: () => void;
 }
 
-/** How far a download is. It stays in sight when it has ended, until it is closed. */
+/** The progress of a download. It stays visible after the end, until it is closed. */
 function DownloadLine({ uuid, job, onEnd }: DownloadLineProps): JSX.Element {
   const { state, progress, error, finished_at } = job ??
     { state: "queued", progress: null, error: null, finished_at: null } as const;

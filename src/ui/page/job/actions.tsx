@@ -1,4 +1,4 @@
-// What can be done to a job. Each is a call that any other caller can send, and the dialog shows it as one.
+// Actions on a job. Each is a call that any other caller can make, and its dialog shows the call.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
@@ -8,10 +8,10 @@ import { Button, Dialog } from "../../part/controls.tsx";
 import { announce, go } from "../../browser.ts";
 import type { JobView } from "./job_view.ts";
 
-/** What the agent's rules look at. */
+/** The fields that the rules of the agent depend on. */
 type ChangedJob = Pick<JobView, "state" | "reason" | "next_attempt">;
 
-/** A canceled job that is not at rest has a state of its own, which summaries call a reason. */
+/** A canceled job that is not at rest has a state of its own; summaries show it as the reason. */
 function stateOf({ state, reason }: ChangedJob): JobState {
   return reason === "undoing" || reason === "stopping" ? reason : state;
 }
@@ -26,7 +26,7 @@ export function canRetry(job: ChangedJob): boolean {
   return isRetryable(stateOf(job), job.next_attempt !== null);
 }
 
-/** The actions of a job in its present state; none for a caller who may only read. */
+/** The actions that the job's state allows; none for a read-only caller. */
 export function Actions({ job }: { job: JobView }): JSX.Element | null {
   const open = useSignal<"cancel" | "resume" | "retry" | undefined>(undefined);
   if (!mayChange()) return null;
@@ -109,7 +109,7 @@ export function RetryDialog(
   );
 }
 
-/** What a person types: JSON where it is JSON, else a text. */
+/** A typed text: JSON if it parses, otherwise the text itself. */
 function valueOf(text: string): unknown {
   try {
     return JSON.parse(text);

@@ -1,4 +1,4 @@
-// One job: first why it failed or why it waits, then when each task ran, then its log and what it holds.
+// One job: first why it failed or waits, then the times of its tasks, its log, and its contents.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -83,7 +83,7 @@ function Head({ job }: { job: JobView }): JSX.Element {
   );
 }
 
-/** Without the task that failed, which the agent counts among those that have ended. */
+/** Without the failed task, which the agent counts as ended. */
 function tasksDone({ state, task, tasks_done }: JobView): number {
   return state === "failed" && task?.phase === "chain" ? task.index : tasks_done;
 }
@@ -212,9 +212,9 @@ function sourceOf(
     (fallback === undefined ? "" : `\n\n// fallback of ${name ?? uuid}\n${fallback}`);
 }
 
-// A notification of the browser when a job has ended or waits. The browser is asked for it by a click only.
+// Browser notifications when a job has ended or waits. The browser is asked for permission only after a click.
 
-/** Whether the job has ended or waits for somebody. */
+/** Whether the job has ended, or waits for someone. */
 function isSettled({ state, finished_at }: JobView): boolean {
   return finished_at !== null || state === "waiting";
 }

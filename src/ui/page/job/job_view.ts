@@ -1,4 +1,4 @@
-// One job as its page shows it: what the agent says of it, read at the start and kept up to date by events.
+// One job as its page shows it: read at the start, and kept up to date by events.
 
 import { signal } from "@preact/signals";
 import { NOT_FOUND, read, statusOf, wordsOf } from "../../client/client.ts";
@@ -9,12 +9,12 @@ import type { Answers, Schemas } from "../../client/schema.ts";
 export type JobView = Answers["GET /agent/v1/jobs/{job_uuid}"];
 /** The whole job, with the sources and results of its tasks. */
 export type WholeJob = Schemas["Job"];
-/** What a task has logged, or what became of an attempt. */
+/** A line of the log: what a task logged, or a failed attempt. */
 export type LogLine = Schemas["LogLine"];
 
 /** Lines that are read at a time. */
 const LINES_PER_PAGE = 200;
-/** Lines that the page holds; of a longer log the newest. */
+/** Lines that the page keeps; of a longer log, the newest. */
 const LINES_MAX = 2_000;
 /** Milliseconds in which changes are collected before the job is read again. */
 const READ_DELAY_MS = 150;
@@ -46,7 +46,7 @@ export function openJobView(uuid: string) {
   };
   const readJob = async () => {
     timer = undefined;
-    // Side by side: the page is drawn once.
+    // In parallel, so that the page is drawn only once.
     const [view, job] = await Promise.all([
       read("GET /agent/v1/jobs/{job_uuid}", `/agent/v1/jobs/${uuid}`, closing.signal),
       read("GET /jobs/{job_uuid}", `/jobs/${uuid}`, closing.signal),
@@ -69,7 +69,7 @@ export function openJobView(uuid: string) {
       if (summary.value !== undefined) summary.value = { ...summary.value, ...job };
       timer ??= setTimeout(() => void guarded(readJob), READ_DELAY_MS);
     },
-    // One that is too large for an event comes with the page.
+    // A line that is too large for an event must be read.
     log: ({ line }) => line === null ? void guarded(() => log.read()) : log.add(line),
   });
   return {
@@ -88,7 +88,10 @@ export function openJobView(uuid: string) {
   };
 }
 
-/** The events of a job; once it is gone, its stream would be refused, and another says whether the agent is there. */
+/**
+ * Follows the events of a job. The stream of a removed job is refused; another one then shows whether the agent
+ * answers.
+ */
 function followJob(uuid: string, handlers: EventHandlers) {
   let stop = follow(`job=${uuid}&kind=job,log`, handlers);
   let isGone = false;
@@ -105,7 +108,7 @@ function followJob(uuid: string, handlers: EventHandlers) {
 
 function openLogPart(uuid: string, closing: AbortSignal) {
   const part = signal<LogPart | undefined>(undefined);
-  /** Lines that came since a read began: its page may have been made before them. */
+  /** Lines that arrived during a read: the answer may not contain them. */
   let early: readonly LogLine[] = [];
   return {
     part,
@@ -116,7 +119,7 @@ function openLogPart(uuid: string, closing: AbortSignal) {
       early = [];
       const shown = part.value;
       const page = await read("GET /agent/v1/jobs/{job_uuid}/log", path, closing);
-      // After a long cut lines are missing between those that are shown and the newest.
+      // After a long interruption, lines are missing between the shown ones and the newest.
       const kept = before !== undefined || meetsEnd(page.lines, shown?.lines ?? [])
         ? part.value
         : undefined;
@@ -134,7 +137,7 @@ function openLogPart(uuid: string, closing: AbortSignal) {
 /** What openJobView() returns. @see openJobView */
 export type OpenJobView = ReturnType<typeof openJobView>;
 
-/** Whether the newest lines go on where others end: else some between them are missing. */
+/** Whether the newest lines follow the others without a gap. */
 function meetsEnd(newest: readonly LogLine[], others: readonly LogLine[]): boolean {
   const [first] = newest;
   return first === undefined || first.sequence <= (others.at(-1)?.sequence ?? -1);

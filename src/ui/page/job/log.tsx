@@ -74,13 +74,13 @@ function useEnd(
   last: number | undefined,
 ): (event: Scroll) => void {
   const top = useRef(0);
-  // Whether somebody has done something in the box since it had its size.
+  // Whether the user has scrolled since the box got its present size.
   const touched = useRef(false);
   const toEnd = () => {
     if (follows.value && box.current !== null) box.current.scrollTop = box.current.scrollHeight;
   };
   useEffect(toEnd, [last, follows.value]);
-  // A window of another size breaks the lines elsewhere, and its end moves.
+  // In a window of another size, lines break elsewhere and the end moves.
   useEffect(() => {
     const { current } = box;
     if (current === null) return;
@@ -99,15 +99,15 @@ function useEnd(
   return ({ currentTarget }) => {
     const { scrollHeight, scrollTop, clientHeight } = currentTarget;
     const atEnd = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
-    // Only a person goes up and away from the end. The browser moves it as well, for a window of another size, of which
-    // the page may not have heard yet.
+    // Only a user scrolls away from the end. The browser also moves the box after a change of the window's size,
+    // which the page may not know of yet.
     if (atEnd) follows.value = true;
     else if (touched.current && scrollTop < top.current) follows.value = false;
     top.current = scrollTop;
   };
 }
 
-/** Events of the ways in which a person moves a box. */
+/** Events of the ways in which a user scrolls. */
 const TOUCHES = ["wheel", "touchmove", "keydown", "pointerdown"] as const;
 
 type Scroll = Event & { readonly currentTarget: HTMLElement };
@@ -123,7 +123,7 @@ function hasText(line: LogLine, text: string): boolean {
 
 function Line({ line }: { line: LogLine }): JSX.Element {
   const { time, level, task, message, progress, fields } = line;
-  // The timeline has what else an attempt that failed holds.
+  // For a failed attempt, the timeline shows the rest.
   const rest = fields === null || "wait_seconds" in fields ? "" : fieldsText(fields);
   return (
     <div class={`log-line log-${level}`}>
@@ -139,7 +139,7 @@ function Line({ line }: { line: LogLine }): JSX.Element {
   );
 }
 
-/** What a line holds besides its message; calls of capabilities by their numbers. */
+/** The fields of a line besides its message; capability calls as numbers. */
 function fieldsText(fields: Readonly<Record<string, unknown>>): string {
   const { zonewright_call: call, zonewright_calls: calls, ...others } = fields;
   const words = Object.entries(others).length === 0 ? [] : [JSON.stringify(others)];

@@ -71,7 +71,7 @@ function slotText({ host, host_state }: JobView): Said {
   return { kind: "info", title: "Waiting for a slot", text };
 }
 
-/** A canceled job whose host is away. @param then what follows its return */
+/** A canceled job whose host is away. @param then what happens when the host returns */
 function awayText({ host }: JobView, then: string): Said {
   const text =
     `${host} hears of it first when it returns. Until it confirms that the task has ended, or is ` +
@@ -104,7 +104,7 @@ function resumeText({ uuid }: JobView): JSX.Element {
   );
 }
 
-/** The jobs that this one repeats, and that repeat it. */
+/** Links to the job that this one repeats, and to the one that repeats it. */
 function Others({ job: { prev_attempt, next_attempt } }: { job: JobView }): JSX.Element | null {
   if (prev_attempt === null && next_attempt === null) return null;
   return (

@@ -1,5 +1,5 @@
-// The timeline of a job: a line for each task, a bar for each attempt, and behind a line its errors, its result
-// and its source.
+// The timeline of a job: a line for each task, with a bar for each attempt; each line opens to its errors, result and
+// source.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -13,7 +13,7 @@ import type { Schemas } from "../../client/schema.ts";
 interface TimelineProps {
   readonly job: JobView;
   readonly whole: WholeJob;
-  /** Ends what runs still; milliseconds since 1970. */
+  /** End of what still runs, milliseconds since 1970. */
   readonly nowMs: number;
 }
 
@@ -55,7 +55,7 @@ function TaskLine({ line, axis, job }: { line: Line; axis: Axis; job: JobView })
   );
 }
 
-/** The least width of a bar, so that it is seen; percent. */
+/** Smallest width of a bar, percent, so that it stays visible. */
 const BAR_PERCENT_MIN = 0.6;
 
 function TaskBar({ bar, axis }: { bar: Bar; axis: Axis }): JSX.Element {
@@ -114,7 +114,7 @@ function TaskDetail({ line, job }: { line: Line; job: JobView }): JSX.Element {
   );
 }
 
-// When each attempt of each task ran, made of what the agent says of a job.
+// The times of each attempt, computed from the agent's answers.
 
 /** A chain of a job. */
 type Phase = Schemas["SummaryTask"]["phase"];
@@ -126,11 +126,11 @@ interface Bar {
   readonly toMs: number;
   readonly attempt: number;
   readonly fallback: boolean;
-  /** Only a failed attempt has one. */
+  /** Set for failed attempts only. */
   readonly error?: string;
 }
 
-/** A task and what came of it. */
+/** A task with its attempts. */
 interface Line {
   readonly phase: Phase;
   /** Its place in the chain of its phase. */
@@ -142,7 +142,7 @@ interface Line {
   readonly result: Schemas["TaskResult"] | undefined;
 }
 
-/** The tasks of a job in the order in which they run. @param nowMs ends what runs still */
+/** The tasks of a job in the order in which they run. @param nowMs end of what still runs */
 function linesOf(view: JobView, job: WholeJob, nowMs: number): readonly Line[] {
   const lines: Line[] = [];
   const add = (
@@ -159,7 +159,7 @@ function linesOf(view: JobView, job: WholeJob, nowMs: number): readonly Line[] {
     }
   };
   add("chain", job.chain, job.chain_results);
-  // The others are of interest once they run.
+  // The other chains matter only once they run.
   const { onerror_results, oncancel = [], oncancel_results = [] } = job;
   if (onerror_results.length > 0 || view.task?.phase === "onerror") {
     add("onerror", job.onerror, onerror_results);
@@ -192,7 +192,7 @@ function barsOf(
     bars.push({ kind: "pause", fromMs, toMs: Math.max(fromMs, nowMs), ...next });
   } else if (result !== undefined && result.error === "") {
     const toMs = Date.parse(result.finished_at);
-    // The entry of a task begins with its first attempt.
+    // A task's entry begins with its first attempt.
     const wait = view.attempts.findLast((one) => isOf(one, at))?.wait_seconds ?? 0;
     const fromMs = Math.min(Math.max(Date.parse(result.started_at), freeMs + wait * 1000), toMs);
     bars.push({ kind: "done", fromMs, toMs, ...next, attempt: result.attempts });
@@ -216,12 +216,12 @@ function statusOf(
   at: Pick<Line, "phase" | "index">,
   result: Schemas["TaskResult"] | undefined,
 ): Line["status"] {
-  // The task that waits has a result already: what a resume without one gives it.
+  // A waiting task already has an entry: the result it gets if the resume has none.
   if (view.state === "waiting" && view.task !== null && isOf(view.task, at)) return "waiting";
   if (result !== undefined) {
     if (result.error !== "") return "failed";
     const { started_at, created_at } = view;
-    // The results before a retry's first task come from the job before.
+    // Results before a retry's first task come from the previous job.
     const from = Date.parse(started_at ?? created_at);
     return Date.parse(result.finished_at) < from ? "kept" : "done";
   }
@@ -232,7 +232,7 @@ function statusOf(
   return view.state === "running" || view.reason === "undoing" ? "running" : later;
 }
 
-/** The span of a job's bars. Milliseconds since 1970. */
+/** From the first to the last bar of a job. Milliseconds since 1970. */
 function axisOf(
   view: JobView,
   lines: readonly Line[],

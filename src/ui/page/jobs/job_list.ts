@@ -1,4 +1,4 @@
-// The jobs of a filter: pages as far as they were asked for, and what happens to them.
+// The jobs that match a filter: the pages read so far, updated by events.
 
 import { signal } from "@preact/signals";
 import { read, wordsOf } from "../../client/client.ts";
@@ -9,10 +9,10 @@ import { isOfHost } from "../../part/hosts.tsx";
 /** A job as lists show it. */
 export type JobSummary = Schemas["JobSummary"];
 
-/** The states that a list is chosen by, in the order of its tabs. */
+/** The states of the tabs, in their order. */
 export const STATES = ["queued", "running", "waiting", "succeeded", "failed", "canceled"] as const;
 
-/** The keys of the address that filter jobs; each is one of the API's. */
+/** Keys of the address that filter jobs; the API uses the same ones. */
 export const FILTER_KEYS = [
   "state",
   "search",
@@ -29,17 +29,17 @@ const JOBS_PER_PAGE_MAX = 200;
 /** Milliseconds in which changes are collected before the counts are read again. */
 const COUNT_DELAY_MS = 1_000;
 
-/** Events of which a page of a list wants to know besides those of jobs. */
+/** Handlers for further events that the page of a list needs. */
 interface OtherHandlers extends Pick<EventHandlers, "machine" | "index" | "host"> {
-  /** Called when events may have been missed, so that everything must be read again. */
+  /** Called when events may have been missed: everything must be read again. */
   readonly load?: () => void;
   /** After any event of a job. */
   readonly job?: () => void;
 }
 
 /**
- * A list whose filter may change; its stream stays open meanwhile.
- * @param others share its stream: a browser has few connections
+ * A list whose filter may change; its stream stays open then.
+ * @param others share its stream, since a browser has few connections
  */
 export function openJobList(
   first: URLSearchParams,
@@ -64,17 +64,17 @@ export function openJobList(
   return {
     ...shown,
     counts,
-    /** Shows the jobs of another filter; those of the last one stay until the first are there. */
+    /** Changes the filter; the old rows stay until the first new ones arrive. */
     filter: (query: URLSearchParams) => {
       const wanted = query.toString();
       if (wanted === text) return;
       text = wanted;
-      // One after the other: both look through the same jobs, and the rows are what somebody waits for.
+      // One after the other: both search the same jobs, and the user waits for the rows.
       void filterRows(query).then(() => {
         if (text === wanted) filterCounts(query);
       });
     },
-    /** Reads the next page, unless one is on its way. */
+    /** Reads the next page, unless a read is in progress. */
     more: () => {
       if (shown.status.value === "more") void load("more");
     },
@@ -86,10 +86,10 @@ export function openJobList(
   };
 }
 
-/** What a read is for: another filter, the same rows as they are now, or the next page. */
+/** The purpose of a read: a new filter, the same rows again, or the next page. */
 type Reading = "filter" | "again" | "more";
 
-/** The rows of a list, as far as they were read. */
+/** The rows read so far. */
 function openRows(first: URLSearchParams) {
   const rows = signal<readonly JobSummary[]>([]);
   const status = signal<"loading" | "more" | "whole">("loading");
@@ -97,9 +97,9 @@ function openRows(first: URLSearchParams) {
   let query = first;
   let next: string | null = null;
   let reading = new AbortController();
-  /** Events since a read began: what it found may be older. */
+  /** Events since a read began: its answer may be older. */
   let events: JobEvent[] = [];
-  /** Whether the rows are those of the last filter. */
+  /** Whether the rows are still those of the previous filter. */
   const stale = signal(false);
 
   const show = (found: readonly JobSummary[], whole: boolean) => {
@@ -116,7 +116,7 @@ function openRows(first: URLSearchParams) {
     const begun = why === "more" ? { found: rows.value, next } : { found: [], next: null };
     try {
       for await (const part of readPages(query, begun, wanted, mine)) {
-        // A search may take many pages: what has been found is shown meanwhile.
+        // A search may take many pages: results are shown as they arrive.
         const { found, enough } = part;
         if (enough || (why !== "again" && found.length > 0)) show(found, part.next === null);
         if (enough) next = part.next;
@@ -155,7 +155,7 @@ interface Read {
   readonly next: string | null;
 }
 
-/** Reads pages until there are as many rows as wanted, or no more; nothing once it is aborted. */
+/** Reads pages until there are enough rows or no more; stops when it is aborted. */
 async function* readPages(
   query: URLSearchParams,
   begun: Read,
@@ -164,7 +164,7 @@ async function* readPages(
 ): AsyncGenerator<Read & { readonly enough: boolean }> {
   let { found, next } = begun;
   let enough = false;
-  // A page may be short while others follow.
+  // A page may be short although others follow.
   while (!enough) {
     const page = await readPage(query, next, signal);
     if (signal.aborted) return;
@@ -190,7 +190,7 @@ async function readPage(
 /** What openJobList() returns. @see openJobList */
 export type JobList = ReturnType<typeof openJobList>;
 
-/** Rows and those of the next page, which may repeat some when jobs were made meanwhile. */
+/** Appends the next page, which may repeat rows when jobs were created meanwhile. */
 function joined(
   rows: readonly JobSummary[],
   more: readonly JobSummary[],
@@ -199,7 +199,7 @@ function joined(
   return [...rows, ...more.filter(({ uuid }) => !known.has(uuid))];
 }
 
-/** The rows after an event: one changed, went, or came; newest first. */
+/** The rows after an event: one changed, was removed or was added; newest first. */
 function applied(
   rows: readonly JobSummary[],
   { job_uuid, job }: JobEvent,
@@ -210,12 +210,12 @@ function applied(
   if (job === null || !fits(job, query)) return at === -1 ? rows : rows.toSpliced(at, 1);
   if (at !== -1) return rows.with(at, job);
   const place = rows.findIndex(({ created_at }) => created_at <= job.created_at);
-  // Older than what has been read: it comes with its page.
+  // Older than all rows read so far: a later page will contain it.
   if (place === -1) return whole || rows.length === 0 ? [...rows, job] : rows;
   return rows.toSpliced(place, 0, job);
 }
 
-/** Whether a job belongs to a list, by the same rules as the agent's. */
+/** Whether a job matches the filter, by the agent's rules. */
 function fits(job: JobSummary, query: URLSearchParams): boolean {
   const state = query.get("state");
   if (state !== null && !state.split(",").includes(job.state)) return false;
@@ -236,11 +236,11 @@ function fits(job: JobSummary, query: URLSearchParams): boolean {
 
 interface StateCounts {
   readonly of: Readonly<Record<string, number>>;
-  /** Whether all jobs were looked at; else there may be more. */
+  /** Whether all jobs were counted; otherwise there may be more. */
   readonly whole: boolean;
 }
 
-/** The numbers of jobs by state for a filter, read soon, once for many changes. */
+/** Job counts by state for a filter, read again soon after a change, once for many changes. */
 function openCounts(first: URLSearchParams) {
   const counts = signal<StateCounts | undefined>(undefined);
   let narrowed = withoutState(first);
@@ -251,7 +251,7 @@ function openCounts(first: URLSearchParams) {
     reading.abort();
     const { signal: closing } = reading = new AbortController();
     const read = narrowed.size === 0 ? countAll(closing) : countFitting(narrowed, closing);
-    // The rows say why, if the agent does not answer.
+    // If the agent does not answer, the rows say so.
     const found = await read.catch(() => undefined);
     if (found !== undefined && !closing.aborted) counts.value = found;
   };
@@ -296,13 +296,13 @@ async function countFitting(query: URLSearchParams, closing: AbortSignal): Promi
   return { of: counts, whole };
 }
 
-/** Jobs of which all that fit can be selected. */
+/** Most matching jobs that can be selected. */
 const FITTING_MAX = 10_000;
 
 /**
- * Every job of a filter, read to its end.
- * @param onRead called with the number that was read so far
- * @returns the newest, where there are more than so many
+ * Reads every job that matches a filter.
+ * @param onRead called with the number read so far
+ * @returns the newest ones, if there are more than FITTING_MAX
  * @throws {CallError}
  */
 export async function readFitting(

@@ -17,7 +17,7 @@ export function JobsPage(): JSX.Element {
   useEffect(() => nameTab("Jobs"), []);
   const filter = filterOf(place.value.query);
   const list = useMemo(() => openJobList(filter, { host: hostsChanged }), []);
-  // Before the frame with the new filter is drawn.
+  // Before the frame is drawn with the new filter.
   useLayoutEffect(() => list.filter(filter), [filter.toString()]);
   useEffect(() => list.close, []);
   const selected = useSignal<ReadonlyMap<string, JobSummary>>(new Map());
@@ -86,14 +86,14 @@ function titleOf(state: string): string {
   return state.charAt(0).toUpperCase() + state.slice(1);
 }
 
-/** Spans that the list can be narrowed to, in milliseconds. */
+/** Time spans that the list can be limited to, milliseconds. */
 const SPANS = [
   { title: "any time", ms: null },
   { title: "the last hour", ms: 3_600_000 },
   { title: "the last 24 hours", ms: 86_400_000 },
   { title: "the last 7 days", ms: 604_800_000 },
 ] as const;
-/** Milliseconds between searches while somebody types; a browser limits changes of its address. */
+/** Milliseconds between searches while the user types; browsers limit how often the address changes. */
 const TYPING_MS = 150;
 
 function Filter(): JSX.Element {
@@ -102,7 +102,7 @@ function Filter(): JSX.Element {
   const names = useSignal<readonly string[]>([]);
   const suggest = async () => {
     if (names.value.length > 0) return;
-    // Without suggestions a name can be typed all the same.
+    // Without suggestions a name can still be typed.
     const found = await read("GET /workflows", "/workflows?builtin=true").catch(() => []);
     names.value = [...new Set(found.map(({ name }) => name))].sort();
   };
@@ -152,18 +152,18 @@ interface FilterTextProps {
   readonly name: string;
   readonly type: "search" | "text";
   readonly placeholder: string;
-  /** Suggestions of the browser while one types. */
+  /** Suggestions of the browser while the user types. */
   readonly words?: { readonly value: readonly string[] };
 }
 
-/** A text filter. It shows what is typed, even before the address has it. */
+/** A text filter. It shows what is typed before the address contains it. */
 function FilterText({ name, type, placeholder, words }: FilterTextProps): JSX.Element {
   const current = place.value.query.get(name) ?? "";
   const text = useSignal(current);
   const timer = useRef<number | undefined>(undefined);
   const sent = useRef(current);
   useEffect(() => {
-    // What comes back from here may be older than what is typed.
+    // An address that comes back may be older than what is typed.
     if (sent.current !== current) text.value = sent.current = current;
   }, [current]);
   useEffect(() => () => clearTimeout(timer.current), []);
@@ -177,7 +177,7 @@ function FilterText({ name, type, placeholder, words }: FilterTextProps): JSX.El
   };
   const typed = (event: Event & { currentTarget: HTMLInputElement }) => {
     text.value = event.currentTarget.value;
-    // The first key at once, those after it together.
+    // The first key searches at once, later ones together.
     if (timer.current === undefined) send();
   };
   const shared = { placeholder, value: text.value, onInput: typed };
@@ -201,7 +201,7 @@ function TimeSelect(): JSX.Element {
       onChange={(event) => {
         const { value } = event.currentTarget;
         if (value === "set") return;
-        // To the minute, so that the address stays short.
+        // Rounded to the minute, so that the address stays short.
         const at = value === "" ? null : new Date(clock.value - Number(value)).toISOString();
         setQuery({ since: at === null ? null : `${at.slice(0, 16)}Z`, until: null });
       }}
@@ -220,10 +220,10 @@ const COLUMNS: readonly { readonly key: string; readonly title: string }[] = [
   { key: "duration", title: "Duration" },
   { key: "created", title: "Created" },
 ];
-/** Where the store has several hosts. */
+/** The columns when several hosts share the store. */
 const WITH_HOST = COLUMNS.toSpliced(3, 0, { key: "host", title: "Host" });
 
-/** The jobs that are selected, by their uuids, as they were last seen. */
+/** The selected jobs by uuid, as last seen. */
 type Selected = { value: ReadonlyMap<string, JobSummary> };
 
 function byUuid(jobs: readonly JobSummary[]): ReadonlyMap<string, JobSummary> {
@@ -237,7 +237,7 @@ interface JobRowsProps {
 
 function JobRows({ list, selected }: JobRowsProps): JSX.Element {
   const rows = list.rows.value;
-  // Actions depend on the present state of a job, so keep the selected ones up to date.
+  // Actions depend on the current state of a job, so keep the selected ones up to date.
   useEffect(() => {
     const known = rows.filter(({ uuid }) => selected.value.has(uuid));
     if (known.length > 0) selected.value = new Map([...selected.value, ...byUuid(known)]);
@@ -325,7 +325,7 @@ function Duration({ job }: { job: JobSummary }): JSX.Element {
   return <span class="number">{seconds === null ? "" : spanText(seconds)}</span>;
 }
 
-/** What a job does, waits for, or failed with. */
+/** The task that a job runs, waits for, or failed in. */
 function Step({ job }: { job: JobSummary }): JSX.Element {
   if (job.error !== null) return <span class="step-error" title={job.error}>{job.error}</span>;
   const reason = job.reason === null ? undefined : REASONS[job.reason];

@@ -1,4 +1,4 @@
-// Changes to several jobs at once. Each job is changed by itself: a refusal leaves the others alone.
+// Changes to several jobs at once. Each job is changed on its own: a refusal does not affect the others.
 
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
@@ -15,7 +15,7 @@ interface Change {
   readonly words: (uuid: string) => readonly string[];
 }
 
-/** Commands that a dialog shows; the rest is the same with other uuids. */
+/** Most commands that a dialog shows; the rest differ only in their uuids. */
 const COMMANDS_MAX = 100;
 
 interface SelectionProps {
@@ -56,7 +56,7 @@ export function Selection({ jobs, filter, onSelect }: SelectionProps): JSX.Eleme
   );
 }
 
-/** Selects every job of the filter, also those that the list has not read yet. */
+/** Selects every job that matches the filter, even those not read yet. */
 function SelectFitting(
   { filter, onSelect }: Pick<SelectionProps, "filter" | "onSelect">,
 ): JSX.Element {
@@ -82,7 +82,7 @@ function SelectFitting(
   );
 }
 
-/** Which of the jobs can be canceled, and which retried. */
+/** Which selected jobs can be canceled, and which retried. */
 function changesOf(jobs: readonly JobSummary[]): readonly Change[] {
   return [{
     verb: "Cancel",
@@ -104,7 +104,7 @@ interface ChangeDialogProps {
 }
 
 function ChangeDialog({ change, onDone, onClose }: ChangeDialogProps): JSX.Element {
-  // The jobs go on meanwhile: what was asked for stays.
+  // The jobs continue meanwhile, but the requested change stays the same.
   const [{ verb, jobs, callOf, words }] = useState(change);
   const [done, setDone] = useState(0);
   const number = `${jobs.length.toLocaleString("en")} ${jobs.length === 1 ? "job" : "jobs"}`;

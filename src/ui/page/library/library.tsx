@@ -1,4 +1,4 @@
-// The library: the files that machines may boot from, and those on their way into it.
+// The library: files that machines may boot from, and files that are still arriving.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -34,7 +34,7 @@ export function LibraryPage(): JSX.Element {
   const list = useMemo(openLibrary, []);
   useEffect(() => () => list.close(), [list]);
   const arrived = uploads.value.filter((upload) => !isUnderWay(upload)).length;
-  // An upload whose bytes are known by another name is no event.
+  // An upload of bytes already known under another name causes no event.
   useEffect(() => {
     if (arrived > 0) list.again();
   }, [arrived]);
@@ -73,7 +73,7 @@ function Problems({ library: { folders, truncated } }: { library: MediaLibrary }
   );
 }
 
-/** Milliseconds after which an arrival that nobody spoke of is taken for ended. */
+/** Milliseconds after the last event about an arrival, after which it counts as ended. */
 const ARRIVAL_MS_MAX = 30_000;
 
 /** Downloads, and uploads of other callers. */
@@ -101,7 +101,7 @@ function Arrivals({ list }: { list: OpenLibrary }): JSX.Element | null {
   );
 }
 
-/** The files that are hashed, or were since the page was opened. */
+/** Files that are being hashed, or were since the page was opened. */
 function Checks({ list }: { list: OpenLibrary }): JSX.Element | null {
   const checks = list.checks.value;
   if (checks.length === 0) return null;
@@ -269,12 +269,12 @@ function whereText({ place, folder }: LibraryFile): string {
   return place === "upload" ? "uploads" : folder ?? "";
 }
 
-// What can be done about a file. The operator's own files are never removed.
+// Actions on a file. The operator's own files are never removed.
 
-/** Actions that are confirmed in a dialog first. */
+/** Actions that need a confirmation. */
 type FileAction = "verify" | "remove";
 
-/** The actions of a file; none for a caller who may only read. */
+/** The actions on a file; none for a read-only caller. */
 function FileActions(
   { file, onAsk }: { file: LibraryFile; onAsk: (action: FileAction) => void },
 ): JSX.Element | null {
@@ -313,7 +313,7 @@ interface FileDialogProps {
   readonly onClose: () => void;
 }
 
-/** The question before something is done to a file. */
+/** The confirmation of an action on a file. */
 function FileDialog({ file, action, list, onClose }: FileDialogProps): JSX.Element {
   const { name, digest, path, size } = file;
   if (action === "verify") {

@@ -1,5 +1,5 @@
-// The files of the library, read at the start and again when one came or went, or a job that may use one began
-// or ended; and the checks of files that were started here.
+// The files of the library, and checks of files started here. Read at the start, and again when a file was added or
+// removed, or a job that may use one started or ended.
 
 import { signal } from "@preact/signals";
 import { type Call, read, send, wordsOf } from "../../client/client.ts";
@@ -31,7 +31,7 @@ interface Arrival {
   readonly seenMs: number;
 }
 
-/** Changes that say how far a file is; the agent repeats them every few seconds. */
+/** Changes that report progress; the agent repeats them every few seconds. */
 export const ARRIVING: Readonly<Record<string, string>> = {
   downloading: "Downloads",
   uploading: "Another caller is uploading",
@@ -73,7 +73,7 @@ export function openLibrary() {
     machine: soon,
     job: (event) => {
       files.take(event);
-      // A file is used until its job has ended.
+      // A file is in use until its job has ended.
       if (event.job !== null && event.job.finished_at !== null) soon();
     },
   });
@@ -110,7 +110,7 @@ function openChecks(closing: AbortSignal) {
       const { job_uuid } = await send(checkCallOf(file)) as Answers["POST /agent/v1/media"];
       const others = checks.value.filter((one) => one.job_uuid !== job_uuid);
       checks.value = [...others, { name: file.name, job_uuid, state: "queued", error: null }];
-      // It may have ended before its answer was here.
+      // The job may have ended before this answer arrived.
       const path = `/agent/v1/jobs/${job_uuid}`;
       take({ job_uuid, job: await read("GET /agent/v1/jobs/{job_uuid}", path, closing) });
     },
@@ -122,7 +122,7 @@ function openChecks(closing: AbortSignal) {
 
 async function readWhole(signal: AbortSignal): Promise<MediaLibrary> {
   const files: LibraryFile[] = [];
-  // The agent lists some thousand files at most.
+  // The agent lists a few thousand files at most.
   for (;;) {
     const query = `limit=${FILES_PER_PAGE}&offset=${files.length}`;
     const path = `/agent/v1/media/library?${query}`;
@@ -132,14 +132,14 @@ async function readWhole(signal: AbortSignal): Promise<MediaLibrary> {
   }
 }
 
-/** The call that hashes a file: one whose digest is known is compared with it. */
+/** The call that hashes a file, comparing it with its digest if that is known. */
 export function checkCallOf({ digest, path }: LibraryFile): Call {
   return digest === null
     ? { method: "POST", path: "/agent/v1/media", body: { path } }
     : { method: "POST", path: `/agent/v1/media/${digest}/verify` };
 }
 
-/** The arrivals after an event: every other change ends one. */
+/** The arrivals after an event; any change but progress ends one. */
 function arriving(arrivals: readonly Arrival[], event: MediaEvent): readonly Arrival[] {
   const { change, name, size, done } = event;
   const others = arrivals.filter((one) => one.name !== name);
@@ -157,12 +157,12 @@ function checked(checks: readonly FileCheck[], { job_uuid, job }: JobEvent): rea
   return checks.with(at, { ...before, state, error });
 }
 
-/** Whether a machine can be made of a file by its path. */
+/** Whether a machine can boot from a file by its path. */
 export function isBootable({ place, problem }: LibraryFile): boolean {
   return problem === null && place !== "cache";
 }
 
-/** How a request for a machine names a file: by its name alone where that is enough. */
+/** How a request for a machine names a file: by its name alone if that is enough. */
 export function mediumPathOf({ name, path }: LibraryFile): string {
   return name.includes("/") ? path : name;
 }

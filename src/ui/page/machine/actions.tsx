@@ -1,4 +1,4 @@
-// What can be done to a machine. Each is a call that any other caller can send, and the dialog shows it as one.
+// Actions on a machine. Each is a call that any other caller can make, and its dialog shows the call.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
@@ -12,10 +12,10 @@ type Action = "boot" | "stop" | "reboot" | "eject" | "delete";
 /** An action as its button and its dialog show it. */
 interface ActionWords {
   readonly title: string;
-  /** What becomes of the machine. */
+  /** What happens to the machine. */
   readonly note: string;
   readonly danger: boolean;
-  /** Whether the agent would take it for a machine in its present state. */
+  /** Whether the agent allows it in the machine's state. */
   readonly fits: (machine: MachineView) => boolean;
 }
 
@@ -59,7 +59,7 @@ export function nameOf({ alias, uuid }: Pick<MachineView, "alias" | "uuid">): st
   return alias ?? uuid;
 }
 
-/** The actions of a machine in its present state; none for a caller who may only read. */
+/** The actions that the machine's state allows; none for a read-only caller. */
 export function Actions(
   { machine, busy }: { machine: MachineView; busy: boolean },
 ): JSX.Element | null {
@@ -123,7 +123,7 @@ function ActionDialog({ machine, action, onClose }: ActionDialogProps): JSX.Elem
   );
 }
 
-/** The one thing to choose in an action, as a call and as the words of the command. */
+/** The one option of an action, as a call and as words of the command. */
 interface ActionChoice {
   readonly title: string;
   readonly note: string;
@@ -136,7 +136,7 @@ function choiceOf(action: Action, { brand, medium }: MachineView): ActionChoice 
     const note = "Like a power cut: anything the guest has not written is lost.";
     return { title: "Immediately, by force", note, body: { force: true }, words: ["--force"] };
   }
-  // A bhyve machine boots what is attached to it.
+  // A bhyve machine boots the media that are attached to it.
   if (action !== "boot" || brand !== "kvm" || medium === null) return undefined;
   return {
     title: `From ${medium} first`,

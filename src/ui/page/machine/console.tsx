@@ -1,4 +1,4 @@
-// The screen of a machine, with what is beside it: how it is, the keys that a browser keeps for itself, its size.
+// The screen of a machine, with its state, the keys that a browser keeps for itself, and its size.
 
 import { machineStateText } from "../../part/shown.tsx";
 import { signal, useSignal } from "@preact/signals";
@@ -17,10 +17,10 @@ interface ConsoleProps {
   readonly look: () => Promise<boolean>;
 }
 
-/** Milliseconds until a machine that has just begun to run is asked again where its console listens. */
+/** Milliseconds until a machine that has just started is read again, to see whether its console listens. */
 const LISTEN_MS = 2_000;
 
-/** The screen, or in words why there is none. */
+/** The screen, or the reason why there is none. */
 export function Console({ machine, look }: ConsoleProps): JSX.Element {
   const { state, vnc } = machine;
   useEffect(() => {
@@ -51,7 +51,7 @@ export function Console({ machine, look }: ConsoleProps): JSX.Element {
   );
 }
 
-/** The call that lets one viewer in: the CLI opens the same console. */
+/** The call that admits one viewer; the command line opens the same console. */
 function ticketCallOf(uuid: string): Call {
   return { method: "POST", path: `/agent/v1/machines/${uuid}/console-tickets` };
 }
@@ -135,7 +135,7 @@ function Bar({ connection, state, frame }: BarProps): JSX.Element {
           const done = document.fullscreenElement === null
             ? frame.current?.requestFullscreen()
             : document.exitFullscreen();
-          // A browser may refuse it: then the page stays as it is.
+          // If the browser refuses full screen, the page stays as it is.
           done?.then(() => connection?.focus(), () => {});
         }}
       >
@@ -150,7 +150,7 @@ function wordsFor(state: ScreenState): string {
   return state.kind === "connected" ? "Connected" : "Connecting";
 }
 
-/** Keys that the browser or its system takes for itself. */
+/** Sends keys that the browser or its system keeps for itself. */
 function KeyMenu(
   { connection, disabled }: { connection: ScreenConnection | undefined; disabled: boolean },
 ): JSX.Element {
@@ -183,10 +183,7 @@ function KeyMenu(
   );
 }
 
-/**
- * Ctrl+Alt+Shift+L gives the keyboard back to the page, once the keys are up: the machine has seen
- * those that were pressed before.
- */
+/** Ctrl+Alt+Shift+L returns the keyboard to the page, after the keys are released: the machine has seen them pressed. */
 function useLeave(
   box: { readonly current: HTMLElement | null },
   frame: { readonly current: HTMLElement | null },
@@ -214,22 +211,21 @@ function useLeave(
   };
 }
 
-// The way to a machine's screen: a ticket that works once, the password, the viewer; and all of it again when
-// the connection was lost.
+// Opens a machine's screen: a single-use ticket, the password, the viewer; and all again when the connection is lost.
 
-/** How a screen is; `lost` says what happened, and is tried again. */
+/** The state of a screen. After `lost`, which says why, it is opened again. */
 type ScreenState =
   | { readonly kind: "connecting" }
   | { readonly kind: "connected" }
   | { readonly kind: "lost"; readonly why: string };
 
-/** Milliseconds before another try: twice as many after each, at most the last. */
+/** Milliseconds before another attempt; doubled after each, up to the second value. */
 const RETRY_FIRST_MS = 500;
 const RETRY_MAX_MS = 15_000;
 
 /**
- * Keeps the screen of a machine in a box until it is closed.
- * @param look asks again whether the console listens: when the screen was lost, and before it is opened again
+ * Keeps the screen of a machine open in a box until it is closed.
+ * @param look checks whether the console listens: after the screen was lost, and before it is opened again
  */
 function openConnection(uuid: string, box: HTMLElement, look: () => Promise<boolean>) {
   const state = signal<ScreenState>({ kind: "connecting" });
@@ -292,7 +288,7 @@ function openConnection(uuid: string, box: HTMLElement, look: () => Promise<bool
 
 type ScreenConnection = ReturnType<typeof openConnection>;
 
-/** Where the screen is, its password, and what draws it. @throws {CallError} */
+/** The URL of the screen, its password, and the viewer. @throws {CallError} */
 async function wayTo(uuid: string, signal: AbortSignal) {
   const viewer = import("./screen.ts").catch(() => {
     throw new Error("Cannot load the viewer: reload the page");
@@ -305,7 +301,7 @@ async function wayTo(uuid: string, signal: AbortSignal) {
       Answers["POST /agent/v1/machines/{uuid}/console-tickets"]
     >,
   ]);
-  // A proxy in between has another scheme or name than the agent.
+  // A proxy in between may have another scheme or name than the agent.
   const { pathname, search } = new URL(ticket.url);
   const url = new URL(pathname + search, location.origin.replace(/^http/, "ws"));
   return { url: url.href, password: vnc.password, openScreen };

@@ -1,4 +1,4 @@
-// One machine: what it is and what is at work on it, its screen, and the jobs about it.
+// One machine: its properties, its current job, its screen, and the jobs about it.
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
@@ -57,7 +57,7 @@ export function MachinePage({ params: { uuid = "" } }: PageProps): JSX.Element {
   );
 }
 
-/** The job that holds the machine; no other action is taken until it has ended. */
+/** The job that holds the machine: until it ends, no other action is accepted. */
 function AtWork({ job }: { job: Schemas["JobSummary"] }): JSX.Element {
   const step = job.task?.name ?? REASONS[job.reason ?? ""] ?? "not started";
   return (

@@ -1,5 +1,4 @@
-// One machine as its page shows it, with the newest jobs about it; read at the start, and again when such a job
-// has changed.
+// One machine as its page shows it, with its newest jobs. Read at the start, and again when such a job has changed.
 
 import { signal } from "@preact/signals";
 import { NOT_FOUND, read, statusOf, wordsOf } from "../../client/client.ts";
@@ -46,7 +45,7 @@ export function openMachineView(uuid: string) {
       error.value = undefined;
     } catch (failure) {
       if (closing.signal.aborted) return;
-      // What was there before stays in sight.
+      // The machine as last read stays visible.
       deleted.value = machine.value !== undefined && statusOf(failure) === NOT_FOUND;
       error.value = deleted.value ? undefined : wordsOf(failure);
     }
@@ -56,7 +55,7 @@ export function openMachineView(uuid: string) {
     load: () => void load(),
     machine: soon,
     job: ({ job_uuid, job }) => {
-      // At once what the event has, then what only vmadm knows.
+      // First what the event contains, then what only vmadm knows.
       if (job !== null) {
         jobs.value = jobs.value?.map((one) => one.uuid === job_uuid ? job : one);
       }
@@ -81,7 +80,7 @@ export function openMachineView(uuid: string) {
   };
 }
 
-/** The job that is at work on a machine now, of those that are shown. */
+/** The job that holds a machine now, among those shown. */
 export function currentJob(
   jobs: readonly Schemas["JobSummary"][] | undefined,
 ): Schemas["JobSummary"] | undefined {

@@ -5,11 +5,11 @@ import RFB from "@novnc/novnc";
 
 interface ScreenEvents {
   readonly onConnected: () => void;
-  /** The last one. @param refusal what the machine's console said, where it refused */
+  /** Called once at the end. @param refusal what the console said, if it refused */
   readonly onEnded: (refusal: string | undefined) => void;
 }
 
-/** A screen that is open. */
+/** A connected screen, until close() or the end of its connection. */
 export interface OpenScreen {
   /** Whether the picture is fitted to its box. */
   scale(fitted: boolean): void;
@@ -27,7 +27,7 @@ const PROTOCOL = "binary";
 /**
  * Opens a screen in a box.
  * @param url of the WebSocket, with its ticket
- * @param password of the console; undefined when it has none
+ * @param password of the console; undefined without one
  */
 export function openScreen(
   box: HTMLElement,
@@ -44,7 +44,7 @@ export function openScreen(
   let refusal: string | undefined;
   rfb.addEventListener("connect", onConnected);
   rfb.addEventListener("securityfailure", (event) => {
-    // noVNC says which part of the handshake it was.
+    // noVNC says in which part of the handshake it failed.
     const { reason } = (event as CustomEvent<{ reason?: string }>).detail;
     refusal = reason ?? "the console refused the password";
   });

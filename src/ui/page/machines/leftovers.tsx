@@ -1,4 +1,4 @@
-// What failed jobs have left on their hosts, above the list of machines; nothing where nothing is left.
+// What failed jobs left on their hosts, above the list of machines; nothing if there is nothing left.
 
 import { signal, useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -12,10 +12,10 @@ import { clock, shortUuid, Time, Uuid } from "../../part/shown.tsx";
 
 type Leftover = Schemas["Leftover"];
 
-/** Milliseconds between two reads that fail. */
+/** Milliseconds until a failed read is repeated. */
 const LEFTOVERS_READ_MS = 15_000;
 
-/** The list of a page, read when it asks. */
+/** The list of leftovers; the page says when to read it. */
 export function openLeftoverList() {
   const left = signal<readonly Leftover[]>([]);
   const error = signal<string | undefined>(undefined);
@@ -46,20 +46,20 @@ export function openLeftoverList() {
 
 type LeftoverList = ReturnType<typeof openLeftoverList>;
 
-/** Leftovers that are shown at once. */
+/** Leftovers shown at first. */
 const SHOWN_AT_ONCE = 5;
-/** The part of the address by which links name the section. */
+/** The anchor by which links lead to this section. */
 const ANCHOR = "leftovers";
 
 interface LeftoversProps {
   readonly list: LeftoverList;
-  /** As far as they are known: what is left may be one of them, or only its disks. */
+  /** The machines known so far. A leftover may be one of them, or only its disks. */
   readonly machines: readonly Pick<Schemas["Machine"], "uuid" | "alias" | "host_uuid">[];
 }
 
-/** The section, and what may be done about each. */
+/** The section, with the actions on each leftover. */
 export function Leftovers({ list, machines }: LeftoversProps): JSX.Element | null {
-  // For their states, also while no machine is listed.
+  // Reads the hosts for their states, even while no machine is listed.
   useHosts();
   const asked = useSignal<Leftover | undefined>(undefined);
   const all = useSignal(false);
@@ -101,7 +101,7 @@ export function Leftovers({ list, machines }: LeftoversProps): JSX.Element | nul
   );
 }
 
-/** The title of the section, to which a link leads once it is there. */
+/** Focuses the section's title once it is there, if a link led to it. */
 function useTitle(isThere: boolean) {
   const title = useRef<HTMLHeadingElement>(null);
   const reached = useRef(false);
@@ -123,7 +123,7 @@ function aliasOf(
 
 interface LeftoverLineProps {
   readonly leftover: Leftover;
-  /** Null for a machine without a name, undefined where none is listed. */
+  /** Null for a machine without a name; undefined when it is not listed. */
   readonly alias: string | null | undefined;
   readonly onDrop: () => void;
 }
@@ -163,7 +163,7 @@ function Attempts({ of: { tries, next_try_at } }: { of: Leftover }): JSX.Element
   const made = tries === 0
     ? "no attempt yet"
     : `${tries.toLocaleString("en")} ${tries === 1 ? "attempt" : "attempts"}`;
-  // Before the first check nobody knows when, and soon it is.
+  // Before the first check the time is unknown, but it will be soon.
   if (next_try_at === null || Date.parse(next_try_at) <= clock.value) return <>{made}, next due</>;
   return (
     <>
@@ -181,7 +181,7 @@ interface DropDialogProps {
 function DropDialog(
   { leftover: { uuid, host, host_uuid }, onDone, onClose }: DropDialogProps,
 ): JSX.Element {
-  // Several hosts may have one.
+  // Several hosts may have a leftover of one uuid.
   const query = host_uuid === null ? "" : `?host=${host_uuid}`;
   const call: Call = { method: "DELETE", path: `/agent/v1/leftovers/${uuid}${query}` };
   const of = host_uuid === null ? [] : ["--host", host_uuid];

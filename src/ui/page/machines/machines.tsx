@@ -33,7 +33,7 @@ export function MachinesPage(): JSX.Element {
   }, []);
   const staleSince = list.staleSince.value;
   const error = list.error.value ?? left.error.value ?? hostsError.value;
-  // That there were none is no news while vmadm is asked again.
+  // While vmadm is still being asked, an old empty list says nothing.
   const known = list.machines.value;
   const machines = known?.length === 0 && staleSince !== undefined ? undefined : known;
   return (
@@ -152,7 +152,7 @@ const COLUMNS: readonly { readonly key: string; readonly title: string }[] = [
   { key: "medium", title: "Medium" },
   { key: "created", title: "Created" },
 ];
-/** Where the store has several hosts. */
+/** The columns when several hosts share the store. */
 const WITH_HOST = COLUMNS.toSpliced(3, 0, { key: "host", title: "Host" });
 
 function MachineRows({ rows }: { rows: readonly ListedMachine[] }): JSX.Element {
@@ -204,7 +204,7 @@ function cellsOf(machine: ListedMachine): Record<string, JSX.Element | string | 
   };
 }
 
-/** The host, and when it reported the machine where the agent that answered is another one's. */
+/** The host, and when it reported the machine, if another host's agent answered. */
 function HostCell({ machine }: { machine: ListedMachine }): JSX.Element {
   return (
     <>
@@ -218,11 +218,11 @@ function HostCell({ machine }: { machine: ListedMachine }): JSX.Element {
   );
 }
 
-// The machines of the host, read at the start and again when a job of one has begun or ended.
+// The machines of the hosts, read at the start and again when a job of a machine has started or ended.
 
 /** A machine as the list shows it. */
 interface ListedMachine extends Readonly<Schemas["Machine"]> {
-  /** When another host reported it; null where the agent asked vmadm. */
+  /** When another host reported it; null for a machine of the agent's own host. */
   readonly reported_at: string | null;
 }
 
@@ -236,20 +236,20 @@ function instantBefore(seconds: number): string {
   return new Date(clock.peek() - seconds * 1000).toISOString();
 }
 
-/** Milliseconds in which events are collected before the list is read again: it is one call of vmadm. */
+/** Milliseconds in which events are collected before the list is read again: each read is a call of vmadm. */
 const READ_DELAY_MS = 250;
 
-/** Seconds for which a list that vmadm gave is worth showing until it has given the next one: a day. */
+/** Seconds for which an old list of vmadm is shown until the next one arrives: a day. */
 const KEPT_SECONDS = 86_400;
 
 /**
- * The list of a page: first the one that the agent has kept, since vmadm may take seconds on a host with
- * hundreds of machines, then what vmadm says.
- * @param onRead called whenever the list is read: what else the page shows may have changed too
+ * The list of a page: first the one kept by the agent, since vmadm may take seconds on a host with hundreds of
+ * machines, then vmadm's answer.
+ * @param onRead called whenever the list was read: other parts of the page may have changed too
  */
 function openMachineList(onRead: () => void) {
   const machines = signal<readonly ListedMachine[] | undefined>(undefined);
-  /** When vmadm gave the list, while it is asked again. */
+  /** When vmadm gave the shown list, while it is being asked again. */
   const staleSince = signal<string | undefined>(undefined);
   const error = signal<string | undefined>(undefined);
   const closing = new AbortController();
@@ -301,7 +301,7 @@ function byName(a: ListedMachine, b: ListedMachine): number {
   return a.alias.localeCompare(b.alias, "en", { numeric: true });
 }
 
-/** Whether a machine has a text in what the list shows of it. @param text in lower case */
+/** Whether the listed values of a machine contain a text. @param text in lower case */
 function hasText(machine: ListedMachine, text: string): boolean {
   const { uuid, alias, brand, state, nics } = machine;
   const texts = [uuid, alias, brand, state, ...nics.flatMap(({ ips, mac }) => [...ips, mac])];

@@ -1,5 +1,5 @@
-// What this host and its policy allow a machine: brands, networks and the bounds of single properties, as the
-// agent's description has them.
+// What this host and its policy allow for a machine: brands, networks and bounds of properties, from the agent's
+// description.
 
 import { read, send } from "../../client/client.ts";
 import type { Schemas } from "../../client/schema.ts";
@@ -10,14 +10,14 @@ import { valueAt } from "./draft.ts";
 export interface Bound {
   readonly min?: number;
   readonly max?: number;
-  /** The only values there are. */
+  /** The only accepted values. */
   readonly words?: readonly string[];
 }
 
-/** What a machine may be made of. */
+/** The choices for a new machine. */
 export interface Bounds {
   readonly brands: readonly string[];
-  /** Undefined when the host did not say. */
+  /** Undefined when the host gave no answer. */
   readonly networks: readonly string[] | undefined;
   readonly disksMax: number;
   readonly nicsMax: number;
@@ -68,7 +68,7 @@ function resolved(schemas: unknown, schema: unknown): unknown {
 
 function boundIn(schema: unknown): Bound {
   const any = valueAt(schema, ["anyOf"]);
-  // Digits are taken too; the bounds are those of the number.
+  // The schema also accepts digits as text; the bounds are those of the number.
   const number = Array.isArray(any)
     ? any.find((one: JsonObject) => one.type === "integer")
     : schema;
@@ -87,17 +87,17 @@ function wordsOf(schema: unknown): readonly string[] | undefined {
   return Array.isArray(words) ? words.map(String) : undefined;
 }
 
-/** What is asked for unless the operator asks for more. MiB. */
+/** The form's first value, MiB, unless the operator requires more. */
 const FIRST_RAM_MIB = 1_024;
 const FIRST_DISK_MIB = 10_240;
 
-/** A disk of usual size. */
+/** A disk of a usual size. */
 export function firstDisk(bounds: Bounds, brand: string): JsonObject {
   const { max = FIRST_DISK_MIB } = bounds.of(brand, "disks.size");
   return { model: firstModel(bounds, brand, "disks"), size: Math.min(FIRST_DISK_MIB, max) };
 }
 
-/** A nic that asks for its address. */
+/** A nic that gets its address by DHCP. */
 export function firstNic({ networks, ...bounds }: Bounds, brand: string): JsonObject {
   const model = firstModel({ networks, ...bounds }, brand, "nics");
   return { nic_tag: networks?.[0] ?? "", model, ip: "dhcp" };

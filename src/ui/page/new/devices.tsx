@@ -85,7 +85,7 @@ function addressKind(nic: JsonObject): "dhcp" | "given" | "none" {
   return nic.ip === undefined && nic.ips === undefined ? "none" : "given";
 }
 
-/** Networks, addresses, models, and which one is primary. */
+/** The networks, addresses and models of the nics, and which one is primary. */
 export function NicFields({ form, bounds, brand }: DevicesProps): JSX.Element {
   const { draft } = form;
   const nics = objectsAt(draft.request.value, NICS);
@@ -232,7 +232,7 @@ interface OneOfProps {
   readonly of: string;
 }
 
-/** A property that one of a list has. */
+/** A property that exactly one item of a list has, as a radio button. */
 function OneOf({ form: { draft }, list, at, field, chosen, label, of }: OneOfProps): JSX.Element {
   const choose = () => {
     const devices = objectsAt(draft.request.value, list);
@@ -301,7 +301,7 @@ function ListError({ form, field }: { form: FormContext; field: string }): JSX.E
   return error === undefined ? null : <p class="field-error">{error.replace(`${field} `, "")}</p>;
 }
 
-/** MiB in a larger unit, where that reads better. */
+/** MiB in a larger unit, if that reads better. */
 export function hintOf(value: unknown): string {
   const mib = Number(fieldText(value));
   return Number.isFinite(mib) && mib >= 1 ? sizeText(mib) : "a whole number";

@@ -4,35 +4,35 @@
 import { type Signal, signal } from "@preact/signals";
 import { type JsonObject, readText, type TextProblem } from "./json_text.ts";
 
-/** Where a value is in the request: names, and places in lists. */
+/** The place of a value in the request: names, and indexes of lists. */
 export type Path = readonly (string | number)[];
 
 /** A draft of a request. */
 export interface Draft {
-  /** As it is in the text. */
+  /** The text as the user edits it. */
   readonly text: Signal<string>;
-  /** The last one that could be read. */
+  /** The last text that could be parsed. */
   readonly request: Signal<JsonObject>;
   /** Why the text cannot be parsed; the form is disabled meanwhile. */
   readonly problem: Signal<Pick<TextProblem, "message"> & Partial<TextProblem> | undefined>;
-  /** Takes a text as it is typed. */
+  /** Replaces the text as it is typed. */
   edit(text: string): void;
-  /** Puts a value into the request; undefined takes it away. */
+  /** Sets a value in the request; undefined removes it. */
   set(path: Path, value: unknown): void;
-  /** The text of the last request that could be read. */
+  /** Replaces the text by that of the last request that could be parsed. */
   restore(): void;
 }
 
-/** Where a draft is kept while other pages are shown. */
+/** Key under which a draft is kept while other pages are shown. */
 const KEPT = "new machine";
 
-/** The draft that was left, if there is one. */
+/** The draft that the user left, if there is one. */
 export function keptDraft(): Draft | undefined {
   const text = sessionStorage.getItem(KEPT);
   return text === null ? undefined : openDraft(text);
 }
 
-/** Forgets the draft: the machine is there. */
+/** Drops the kept draft: its machine was created. */
 export function forgetDraft(): void {
   sessionStorage.removeItem(KEPT);
 }
@@ -56,7 +56,7 @@ export function openDraft(first: string): Draft {
       }
       const message = shapeProblem(read.value);
       problem.value = message === undefined ? undefined : { message };
-      // The shape was just looked at.
+      // shapeProblem() has just checked it.
       if (message === undefined) request.value = read.value as JsonObject;
     },
     set(path, value) {
@@ -73,7 +73,7 @@ export function textOf(request: unknown): string {
   return JSON.stringify(request, null, 2);
 }
 
-/** What the form cannot show, in words. */
+/** Why the form cannot show a value, in words. */
 function shapeProblem(value: unknown): string | undefined {
   if (!isObject(value)) return 'Expected an object: {"machine": …, "media": …}';
   const { machine, media } = value;
@@ -116,7 +116,7 @@ export function fieldText(value: unknown): string {
   return value === undefined || value === null ? "" : String(value);
 }
 
-/** A copy in which one place is changed; order and everything else stay. */
+/** A copy with one value changed; the order and everything else stay. */
 function withValue(value: unknown, path: Path, next: unknown): unknown {
   const [step, ...rest] = path;
   if (step === undefined) return next;

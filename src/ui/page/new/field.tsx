@@ -1,11 +1,11 @@
-// A field of the form: its label, what it takes, and why the agent refuses it, which a screen reader says with it.
+// A field of the form: its label, a hint, and the agent's reason for refusing it, which screen readers read with it.
 
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren, JSX } from "preact";
 import { type Draft, fieldText, type Path, pathText, valueAt } from "./draft.ts";
 import type { Bound } from "./bounds.ts";
 
-/** Passed to every field of the form. */
+/** What every field of the form needs. */
 export interface FormContext {
   readonly draft: Draft;
   /** What the agent refused, by the path of the field. */
@@ -16,7 +16,7 @@ interface FieldProps {
   readonly form: FormContext;
   readonly path: Path;
   readonly label: string;
-  /** A list of fields says which one it is: `Size of disk 2`. */
+  /** Which one, in a list of fields: `Size of disk 2`. */
   readonly of?: string;
   readonly hint?: string;
 }
@@ -26,13 +26,13 @@ export function idOf(field: string): string {
   return `field-${field}`;
 }
 
-/** Why a field is refused, or one of its list. */
+/** Why the agent refused a field, or one of its list. */
 function errorOf({ errors }: FormContext, field: string): string | undefined {
   const [, within] = [...errors].find(([name]) => name.startsWith(`${field}[`)) ?? [];
   return errors.get(field) ?? within;
 }
 
-/** What an element of a field is named and described by. */
+/** The attributes that name and describe an input for screen readers. */
 function namesOf({ form, path, hint, label, of }: FieldProps) {
   const field = pathText(path);
   const error = errorOf(form, field);
@@ -89,7 +89,7 @@ export function ListField(props: FieldProps & { placeholder?: string }): JSX.Ele
   const typed = useSignal("");
   const value = valueAt(draft.request.value, path);
   const list = Array.isArray(value) ? value.map(fieldText) : [];
-  // What is typed stays as long as it means the same: a comma at its end is no text yet.
+  // Keeps the typed text while it means the same: a comma at the end adds no item.
   const same = textsOf(typed.value).join() === list.join();
   return (
     <Labelled props={props}>
@@ -125,7 +125,7 @@ export function NumberField(props: FieldProps & { bound: Bound; step?: number })
         inputMode="numeric"
         min={min}
         max={max}
-        // A step counts from the least value: what fits no step is right all the same.
+        // Steps count from the minimum, but values between them are valid too.
         step={step === undefined ? 1 : "any"}
         value={fieldText(valueAt(draft.request.value, path))}
         onInput={({ currentTarget: { value } }) =>
@@ -135,13 +135,13 @@ export function NumberField(props: FieldProps & { bound: Bound; step?: number })
   );
 }
 
-/** A choice among words; a value that is none of them is shown as it is. */
+/** A choice among words; an unknown value is shown as it is. */
 export function ChoiceField(
   props: FieldProps & {
     readonly words: readonly string[];
-    /** What is shown for a word that is not shown as it is. */
+    /** Texts to show instead of certain words. */
     readonly shown?: ReadonlyMap<string, string>;
-    /** What no value means; without it there has to be one. */
+    /** The text for no value; without it, a value is required. */
     readonly none?: string;
     readonly onChange?: (value: string) => void;
   },

@@ -30,7 +30,7 @@ export function RequestForm({ form, bounds, brand }: RequestFormProps): JSX.Elem
 
 const HOST = ["server_uuid"];
 
-/** Properties of the form that only one brand has, with what they are called. */
+/** Properties that only one brand has, with their labels. */
 const OWN: Readonly<Record<string, { readonly label: string; readonly none: string }>> = {
   cpu_type: { label: "CPU type", none: "qemu64" },
   bootrom: { label: "Boot ROM", none: "bios" },
@@ -93,7 +93,7 @@ function MachineFields({ form, bounds, brand }: RequestFormProps): JSX.Element {
   );
 }
 
-/** The host that makes the machine; nothing where there is only one. */
+/** The host that will create the machine; nothing if there is only one. */
 function HostField({ form }: { form: FormContext }): JSX.Element | null {
   const choices = useHostChoices();
   const chosen = valueAt(form.draft.request.value, HOST);
@@ -113,7 +113,7 @@ function HostField({ form }: { form: FormContext }): JSX.Element | null {
   );
 }
 
-/** The description for another brand: models and properties that it does not have are changed or left out. */
+/** The description for another brand: models and properties that it lacks are replaced or removed. */
 function ofBrand(request: JsonObject, bounds: Bounds, brand: string): JsonObject {
   const [machine = {}] = objectsAt([valueAt(request, ["machine"])], []);
   const kept = Object.fromEntries(

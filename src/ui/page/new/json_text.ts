@@ -1,6 +1,6 @@
-// A JSON text that is being written: its value, or where it breaks off, in words that every browser says alike.
+// A JSON text while it is being typed: its value, or where it is broken, in the same words in every browser.
 
-/** What stands in braces, by its names. */
+/** A JSON object as parsed; its values are not checked. */
 export type JsonObject = Readonly<Record<string, unknown>>;
 
 /** Why a text is no JSON. */
@@ -17,7 +17,7 @@ type TextValue =
   | { readonly kind: "value"; readonly value: unknown }
   | { readonly kind: "broken"; readonly problem: TextProblem };
 
-/** Parses a text; where it is broken, says at which character. */
+/** Parses a text, or finds the character at which it is broken. */
 export function readText(text: string): TextValue {
   try {
     return { kind: "value", value: JSON.parse(text) as unknown };
@@ -47,7 +47,7 @@ const WORDS: Readonly<Record<Exclude<Next, "end of value">, string>> = {
   ":": "a colon",
 };
 
-/** Where a text that is no JSON breaks off. */
+/** The position at which a text stops being JSON. */
 function breakOf(text: string): { readonly at: number; readonly expected: string } {
   const open: ("{" | "[")[] = [];
   let next: Next = "value";
@@ -70,7 +70,7 @@ function afterBlanks(text: string, at: number): number {
   return BLANKS.lastIndex;
 }
 
-/** What comes after a token; undefined when it has no place. */
+/** The state after a token; undefined if the token is not allowed there. */
 function passed(next: Next, token: string, open: ("{" | "[")[]): Next | undefined {
   const inside = open.at(-1);
   switch (next) {

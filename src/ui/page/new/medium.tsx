@@ -21,7 +21,7 @@ import { type Draft, fieldText, objectsAt, valueAt } from "./draft.ts";
 import { ChoiceField, type FormContext, idOf, TextField } from "./field.tsx";
 import type { JsonObject } from "./json_text.ts";
 
-/** A way to name a medium. */
+/** The ways to name a medium. */
 type Way = "library" | "upload" | "index" | "url";
 
 const WAYS: Readonly<Record<Way, string>> = {
@@ -31,7 +31,7 @@ const WAYS: Readonly<Record<Way, string>> = {
   url: "From a URL",
 };
 
-/** The way of a request; undefined while it names none. */
+/** The way that a request uses; undefined while it names no medium. */
 function wayOf(media: unknown): Way | undefined {
   if (valueAt(media, ["artifact"]) !== undefined) return "index";
   if (valueAt(media, ["url"]) !== undefined) return "url";
@@ -43,7 +43,7 @@ export function MediumFields({ form }: { form: FormContext }): JSX.Element {
   const { draft } = form;
   const media = valueAt(draft.request.value, ["media"]);
   const chosen = useSignal<Way>("library");
-  // A medium is not lost by a look at another way.
+  // Switching to another way and back keeps the medium.
   const before = useRef<Partial<Record<Way, unknown>>>({});
   const list = useMemo(openLibrary, []);
   useEffect(() => () => list.close(), [list]);
@@ -165,11 +165,11 @@ function UploadMedium(
   );
 }
 
-/** Images that a machine boots, newest first. */
+/** Bootable images, newest first. */
 type BootImages = readonly Schemas["ImagePage"]["images"][number][];
 
 const FORMATS = ["iso", "img", "raw"] as const;
-/** Images of one format that are read; a search of the page of images finds the others. */
+/** Images of one format that are read; the page of images has a search for the others. */
 const IMAGES_PER_FORMAT = 1_000;
 
 async function readImages(signal: AbortSignal): Promise<BootImages> {
@@ -256,7 +256,7 @@ function ImageChoice(
   );
 }
 
-/** Whether an artifact of a request is this image: a release may be named by an alias. */
+/** Whether the artifact of a request is this image; the request may name the release by an alias. */
 function isNamed(artifact: unknown, image: BootImages[number]): boolean {
   const [named] = objectsAt([artifact], []);
   if (named === undefined) return false;

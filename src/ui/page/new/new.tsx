@@ -1,4 +1,4 @@
-// A new machine: a form beside the JSON that it makes, a dry run, the order, and its job until the machine runs.
+// A new machine: a form beside its JSON, a dry run, the order, and its job until the machine runs.
 
 import { useSignal } from "@preact/signals";
 import type { JSX } from "preact";
@@ -37,7 +37,7 @@ export function NewMachinePage(): JSX.Element {
 
 function ReadOnly(): JSX.Element {
   useEffect(() => nameTab("New machine"), []);
-  // Only so that the frame can say whether the agent is there.
+  // Keeps a stream open, so that the frame shows whether the agent answers.
   useEffect(() => follow("kind=host", { load: () => {} }), []);
   return (
     <>
@@ -89,7 +89,7 @@ function NewMachine(): JSX.Element {
     const kept = keptDraft();
     if (kept !== undefined && media !== undefined) kept.set(["media"], media);
     draft.value = kept ?? openDraft(textOf(firstRequest(bounds.value, media)));
-    // A reload keeps what was chosen since.
+    // Changes the address, so that a reload keeps later choices.
     if (media !== undefined) go("/new", "replace");
   }, [bounds.value]);
   if (error.value !== undefined) {
@@ -151,7 +151,7 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
           ref={form}
           onSubmit={(event) => {
             event.preventDefault();
-            // A dialog of the form has a form of its own.
+            // A dialog inside the form has a form of its own.
             if (event.target === event.currentTarget) shown(order.check());
           }}
         >
@@ -178,14 +178,14 @@ function Request({ bounds, draft, onClear }: RequestProps): JSX.Element {
   );
 }
 
-/** Not after a check that nobody asked for: it would move the page while somebody types. */
+/** Not after an automatic check: that would scroll the page while the user types. */
 function showOutcome(form: HTMLFormElement | null): void {
   requestAnimationFrame(() =>
     form?.querySelector(".outcome")?.scrollIntoView({ block: "nearest" })
   );
 }
 
-/** What came of the dry run, or of the order. */
+/** The result of the dry run, or of the order. */
 function Outcome({ order }: { order: Order }): JSX.Element | null {
   const state = order.state.value;
   if (state.kind === "refused") return <Refusals refusals={state.refusals} />;
@@ -295,16 +295,16 @@ function Commands({ order, draft }: { order: Order; draft: Draft }): JSX.Element
   );
 }
 
-// The request as JSON, beside its form: what is typed here changes the form, and the other way round.
+// The request as JSON beside its form; each changes the other.
 
 /** The id of the text. */
 const EDITOR_ID = "request-json";
 const PROBLEM_ID = `${EDITOR_ID}-problem`;
-/** Lines of the text that are shown at least and at most. */
+/** Smallest and largest height of the text, lines. */
 const ROWS_MIN = 18;
 const ROWS_MAX = 44;
 
-/** The text, and where it breaks off. */
+/** The text, and where it is broken. */
 function Editor({ draft, disabled }: { draft: Draft; disabled: boolean }): JSX.Element {
   const box = useRef<HTMLTextAreaElement>(null);
   const problem = draft.problem.value;

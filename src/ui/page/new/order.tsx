@@ -16,37 +16,37 @@ import { Log, progressText } from "../job/log.tsx";
 import { Reason } from "../job/reason.tsx";
 import { Timeline } from "../job/task_lines.tsx";
 
-/** Why a request is refused: in one line, and the field that it is about. */
+/** Why a request is refused, in one line, and the field concerned. */
 export interface Refusal {
   readonly message: string;
-  /** Its path in the request; undefined when it is about none. */
+  /** Path of the field in the request; undefined when no field is named. */
   readonly field?: string;
 }
 
-/** How far the draft, its dry run or the order itself is. */
+/** The state of the draft's dry run or order. */
 type OrderState =
   | { readonly kind: "writing" }
   | { readonly kind: "checking" }
-  /** `unchecked`: what the host could not be asked. Bytes. */
+  /** `unchecked`: what the host could not check. Sizes in bytes. */
   | {
     readonly kind: "possible";
     readonly medium: Schemas["MachineDryRun"]["medium"];
     readonly unchecked: readonly string[];
   }
   | { readonly kind: "refused"; readonly refusals: readonly Refusal[] }
-  /** `cuts`: answers that did not come; it is asked again. */
+  /** `cuts`: attempts without an answer; the order is sent again. */
   | { readonly kind: "sending"; readonly cuts: number }
   | { readonly kind: "made"; readonly uuid: string; readonly job_uuid: string };
 
 const PATH = "/agent/v1/machines";
 const KEY_BYTES = 16;
-/** Milliseconds before an order without an answer is sent again: twice as many after each. */
+/** Milliseconds before an order without an answer is sent again; doubled after each attempt. */
 const RESEND_FIRST_MS = 500;
 const RESEND_MAX_MS = 5_000;
-/** Milliseconds without an edit after which a draft that was checked is checked again. */
+/** Milliseconds without an edit after which a draft that was checked before is checked again. */
 const QUIET_MS = 700;
 
-/** The order of a draft. */
+/** Checks and sends a draft. */
 export function openOrder(draft: Draft) {
   const state = signal<OrderState>({ kind: "writing" });
   /** Every refusal by its field, until the next answer. */
@@ -56,7 +56,7 @@ export function openOrder(draft: Draft) {
   let checks = 0;
   let timer: number | undefined;
 
-  /** Ends the check before. @returns whether the draft can be sent */
+  /** Cancels the previous check. @returns whether the draft can be sent */
   const begin = () => {
     clearTimeout(timer);
     checks += 1;
@@ -89,7 +89,7 @@ export function openOrder(draft: Draft) {
     callOf,
     check,
     create,
-    /** Once a draft was checked it is checked again when it has changed. */
+    /** A draft that was checked once is checked again after a change. */
     changed() {
       clearTimeout(timer);
       if (state.value.kind === "writing" || isBusy(state.value)) return;
@@ -103,13 +103,13 @@ export function openOrder(draft: Draft) {
   };
 }
 
-/** The call that asks what would become of a draft. */
+/** The call for a dry run of a draft. */
 export function dryRunOf(draft: Draft): Call {
   const body = { ...bodyOf(draft.request.value), dry_run: true };
   return { method: "POST", path: PATH, body };
 }
 
-/** What would become of a draft. */
+/** The result of a dry run. */
 async function dryRun(
   draft: Draft,
   signal: AbortSignal,
@@ -125,7 +125,7 @@ async function dryRun(
   }
 }
 
-/** @returns the call of the draft as it is: a request has one key as long as it stays the same */
+/** Makes the call of the draft. @returns the same idempotency key as long as the request stays the same */
 function openCalls(draft: Draft): () => Call {
   let key = { text: "", value: "" };
   return () => {
@@ -136,13 +136,13 @@ function openCalls(draft: Draft): () => Call {
   };
 }
 
-/** Sends an order until it is answered: where an answer was cut, the agent may have it, and knows its key. */
+/** Sends an order until it is answered. If an answer was lost, the agent recognizes the key. */
 async function placed(
   call: Call,
   signal: AbortSignal,
   onCut: (cuts: number) => void,
 ): Promise<OrderState & { readonly kind: "made" | "refused" }> {
-  // Ends with an answer, or with the page.
+  // Ends with an answer, or when the page is left.
   for (let cuts = 1;; cuts++) {
     try {
       const made = await ordered(call, signal);
@@ -163,17 +163,17 @@ async function ordered(call: Call, signal: AbortSignal) {
 /** What openOrder() returns. @see openOrder */
 export type Order = ReturnType<typeof openOrder>;
 
-/** Whether an order is on its way. */
+/** Whether an order is being sent. */
 export function isBusy({ kind }: OrderState): boolean {
   return kind === "sending" || kind === "made";
 }
 
-/** The request without the word that makes it a dry run. */
+/** The request without `dry_run`. */
 function bodyOf({ dry_run: _, ...request }: JsonObject): JsonObject {
   return request;
 }
 
-/** Random; a page that did not come by TLS has no randomUUID(). */
+/** A random key; randomUUID() is missing on pages without TLS. */
 function newKey(): string {
   return crypto.getRandomValues(new Uint8Array(KEY_BYTES))
     .reduce((text, byte) => text + byte.toString(16).padStart(2, "0"), "");
@@ -183,7 +183,7 @@ function refusalsIn(error: unknown): readonly Refusal[] {
   return refusalsOf({ message: wordsOf(error), errors: fieldErrorsOf(error) });
 }
 
-/** A line for each field that is named, or one for all. */
+/** One entry for each named field, or one for all. */
 function refusalsOf(
   { message, errors }: {
     readonly message: string;
@@ -203,14 +203,14 @@ function errorsOf(state: OrderState): ReadonlyMap<string, string> {
   );
 }
 
-// A machine that is made: the steps of its job, live, and its screen as soon as it runs.
+// A machine that is being created: the steps of its job, live, and its screen as soon as it runs.
 
 interface MakingProps {
   readonly job_uuid: string;
   readonly machine_uuid: string;
 }
 
-/** The job of an order; its machine takes the place of the page once it runs. */
+/** The job of an order; once the machine runs, its page replaces this one. */
 export function Making({ job_uuid, machine_uuid }: MakingProps): JSX.Element {
   const view = useMemo(() => openJobView(job_uuid), [job_uuid]);
   useEffect(() => () => view.close(), [view]);

@@ -114,16 +114,18 @@ function Walls({ walls: { value, error } }: { walls: HostPage["walls"] }): JSX.E
   );
 }
 
-// What the agent says of its host, how jobs ended hour by hour, and which have failed; read at the start, and again
-// after events.
+// The agent's answer about its host, with jobs by hour and failed jobs. Read at the start, and again after events.
 
-/** What the agent says of itself and its host. */
+/** The answer to GET /agent/v1/host. */
 export type HostPage = Schemas["Host"];
 
-/** Milliseconds in which events are collected before the host is read again: it asks programs of the host. */
+/**
+ * Milliseconds in which events are collected before the host is read again: the agent asks programs of the host for
+ * it.
+ */
 const READ_DELAY_MS = 2_000;
 const DAY_MS = 86_400_000;
-/** Failed jobs that are named; the list of jobs has all of them. */
+/** Failed jobs to show; the list of jobs has all of them. */
 const FAILED_SHOWN = 5;
 
 /** The host as a page shows it. */
@@ -140,7 +142,7 @@ export function openHostView() {
     try {
       const since = new Date(clock.peek() - DAY_MS).toISOString();
       const path = `/agent/v1/jobs?state=failed&finished_since=${since}&limit=${FAILED_SHOWN}`;
-      // Each is drawn when it is there: the host may be slow to answer.
+      // Each part is drawn as soon as it arrives: the host may answer slowly.
       await Promise.all([
         read("GET /agent/v1/stats/hourly", "/agent/v1/stats/hourly", closing.signal)
           .then((stats) => hours.value = stats.hours),
@@ -169,7 +171,7 @@ export function openHostView() {
   };
 }
 
-/** Where the agent works, in a word or two. */
+/** How the agent reaches its host, in a word or two. */
 export function modeText({ mode, name }: Pick<HostPage, "mode" | "name">): string {
   return mode === "ssh" ? `ssh to ${name}` : mode;
 }

@@ -1,5 +1,4 @@
-// The first page: the host and what is wrong with it, how many jobs there are in each state, those that run or
-// wait with their steps, and those that failed.
+// The first page: the host and its problems, job counts by state, unfinished jobs with their steps, and failed jobs.
 
 import type { JSX } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
@@ -24,7 +23,7 @@ import type { Schemas } from "../../client/schema.ts";
 /** Jobs that have not ended, as the API filters them. */
 const UNFINISHED = new URLSearchParams({ state: "running,waiting,queued" });
 
-/** The host, and what it does now. */
+/** Shows the host first, then its jobs: what is wrong comes before what works. */
 export function OverviewPage(): JSX.Element {
   useEffect(() => nameTab("Overview"), []);
   const view = useMemo(openHostView, []);
@@ -77,7 +76,7 @@ export function OverviewPage(): JSX.Element {
   );
 }
 
-/** The colours of the ways to a host. */
+/** The colours of the kinds of hosts. */
 const MODE_STATES: Readonly<Record<HostPage["mode"], string>> = {
   simulated: "waiting",
   ssh: "running",
@@ -106,17 +105,17 @@ function Head({ host }: { host: HostPage | undefined }): JSX.Element {
   );
 }
 
-/** A simulated host has no name but its mode, which the badge says. */
+/** A simulated host has no name besides its mode, which the badge shows. */
 function titleOf(name: string, mode: HostPage["mode"]): string {
   return name === mode ? "Overview" : name;
 }
 
-/** Warnings of what keeps jobs from running; others can wait. */
+/** Warnings about what keeps jobs from running; others are less urgent. */
 const GRAVE: readonly string[] = ["store", "disk", "host", "pool_low"];
 
 type HostWarning = HostPage["warnings"][number];
 
-/** A host that cannot be reached is one trouble, however many of its parts cannot be read for it. */
+/** An unreachable host is one warning, however many of its parts cannot be read. */
 function Warnings({ host: { warnings, index } }: { host: HostPage }): JSX.Element {
   const isPart = ({ code }: HostWarning) => code.endsWith("_unread");
   const reached = !warnings.some(({ code }) => code === "host");
@@ -142,7 +141,7 @@ function Warnings({ host: { warnings, index } }: { host: HostPage }): JSX.Elemen
 
 interface WarningProps {
   readonly warning: HostWarning;
-  /** Parts of the host that could not be read because of it. */
+  /** The parts of the host that could not be read for that reason. */
   readonly parts: readonly HostWarning[];
 }
 
@@ -195,7 +194,7 @@ function StateTiles({ list }: { list: JobList }): JSX.Element {
   );
 }
 
-/** Jobs that are drawn; the list of jobs has the others. */
+/** Most jobs that are drawn; the list of jobs has the others. */
 const CARDS_MAX = 24;
 
 function Now({ list }: { list: JobList }): JSX.Element {
@@ -262,7 +261,7 @@ function JobCard({ job }: { job: JobSummary }): JSX.Element {
 }
 
 interface FailedProps {
-  /** The newest of the failed jobs. */
+  /** The newest failed jobs. */
   readonly jobs: readonly JobSummary[];
   readonly hours: readonly { readonly failed: number }[];
 }
@@ -305,10 +304,10 @@ const OUTCOMES = ["succeeded", "canceled", "failed"] as const;
 const BAR_WIDTH = 10;
 const BAR_GAP = 3;
 const HEIGHT = 56;
-/** The least height of what is not nothing, so that it is seen. */
+/** Smallest height of a bar that is not zero, so that it stays visible. */
 const HEIGHT_MIN = 3;
 
-/** The bars; a reader of the screen gets the sums. */
+/** The bars; screen readers get the sums. */
 function Sparkline({ hours }: { hours: Hours }): JSX.Element {
   const totals = hours.map((hour) => OUTCOMES.reduce((sum, outcome) => sum + hour[outcome], 0));
   const most = Math.max(1, ...totals);

@@ -19,7 +19,7 @@ import {
 } from "../../part/controls.tsx";
 import { announce, nameTab, place, setQuery } from "../../browser.ts";
 
-/** The agent as it describes itself, read at the start and after it has read its settings again. */
+/** What the agent reports about itself, read at the start and again after a reload of its settings. */
 function openSystem() {
   const host = signal<Schemas["Host"] | undefined>(undefined);
   const config = signal<Answers["GET /agent/v1/config"] | undefined>(undefined);
@@ -111,7 +111,7 @@ function Walls({ walls: { value, error } }: { walls: Schemas["Host"]["walls"] })
   );
 }
 
-/** What the settings of the policy say, in words. */
+/** The settings of the policy as sentences. */
 const POLICY_WORDS: Readonly<Record<string, string>> = {
   allow_brand: "Brands",
   vcpus_max: "Virtual processors (maximum)",
@@ -151,11 +151,11 @@ function policyText(name: string, value: number | string | readonly string[]): s
   return name === "forbid_property" ? "none" : "any";
 }
 
-// Every setting in force, with where it comes from. The address holds the filter.
+// Every setting in effect, with its origin. The filter is part of the address.
 
 type Config = Answers["GET /agent/v1/config"];
 
-/** The settings; those that somebody has set are marked. */
+/** The settings; those that somebody set are marked. */
 function Settings({ config: { settings, waiting } }: { config: Config }): JSX.Element {
   const { query } = place.value;
   const search = searchText();
@@ -216,16 +216,16 @@ function SettingLine({ setting }: { setting: Config["settings"][number] }): JSX.
   );
 }
 
-// The doctor's findings, on request only: it starts programs and reads the whole database.
+// The doctor's findings, only on request: it starts programs and reads the whole database.
 
-/** On the agent's host: a running agent is asked to repair nothing. */
+/** To be run on the agent's host: the agent itself repairs nothing on request. */
 const FIX_COMMAND = "zonewright doctor --fix";
 
 const CALL: Call = { method: "GET", path: "/agent/v1/doctor" };
 
 type Findings = Answers["GET /agent/v1/doctor"];
 
-/** How a finding looks, and its place in the list: what is broken comes first. */
+/** The look of a finding and its place in the list: broken things first. */
 const OUTCOMES = [
   { outcome: "fail", state: "failed" },
   { outcome: "warn", state: "waiting" },
@@ -233,7 +233,7 @@ const OUTCOMES = [
   { outcome: "skipped", state: "canceled" },
 ] as const;
 
-/** The button, and what was found. */
+/** The button, and the findings. */
 function Doctor(): JSX.Element {
   const findings = useSignal<Findings | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);

@@ -17,7 +17,7 @@ import {
   type Workflow,
 } from "./workflow_view.ts";
 
-/** All that there is to see of a workflow. */
+/** Shows the tasks and newest jobs of a workflow, and runs, checks or deletes it. */
 export function WorkflowPage({ params: { uuid = "" } }: PageProps): JSX.Element {
   const view = useMemo(() => openWorkflow(uuid), [uuid]);
   useEffect(() => () => view.close(), [view]);
@@ -128,7 +128,7 @@ function RemovalDialog(
   );
 }
 
-/** What the chains of a workflow are for. */
+/** The purpose of each chain. */
 const PHASES: Readonly<Record<string, string>> = {
   chain: "Tasks",
   onerror: "If a task fails (onerror)",
@@ -185,7 +185,7 @@ interface JobsProps {
   readonly jobs: readonly Schemas["JobSummary"][];
 }
 
-/** Jobs that have a line; the list of jobs has all of them. */
+/** Jobs to show; the list of jobs has all of them. */
 const LINES_SHOWN = 10;
 
 function Jobs({ workflow: { name }, jobs }: JobsProps): JSX.Element {
@@ -200,14 +200,14 @@ function Jobs({ workflow: { name }, jobs }: JobsProps): JSX.Element {
   );
 }
 
-// The form that makes a job: a field for each param that a job of the workflow had, or all of them as JSON.
+// The form that runs a workflow: a field for each param that its jobs had, or all params as JSON.
 
 interface RunFormProps {
   readonly workflow: Workflow;
   readonly fields: readonly ParamField[];
 }
 
-/** Runs a workflow; what it made is shown next. */
+/** Runs a workflow, and then shows the new job. */
 function RunForm({ workflow, fields }: RunFormProps): JSX.Element {
   const asJson = useSignal(fields.length === 0);
   const values = useSignal<Readonly<Record<string, string>>>(
@@ -342,7 +342,7 @@ function textOf(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What was typed: JSON where it is a number, a list or the like, else the text. An empty field is no param. */
+/** A typed value: JSON if it is a number, a list or the like, else the text. An empty field is no param. */
 function paramsOf(values: Readonly<Record<string, string>>): Record<string, unknown> {
   const typed = Object.entries(values).filter(([, text]) => text !== "");
   return Object.fromEntries(typed.map(([name, text]) => [name, valueIn(text)]));

@@ -1,5 +1,5 @@
-// Workflows as the agent has them. No event is sent of them, so a page reads them when it is opened, and again
-// when the stream comes back or somebody comes back to the tab.
+// Workflows as the agent has them. They cause no events, so a page reads them when it is opened, when the stream
+// returns, and when the user returns to the tab.
 
 import { signal } from "@preact/signals";
 import { type Call, read, send, wordsOf } from "../../client/client.ts";
@@ -9,10 +9,10 @@ import type { Answers, Schemas } from "../../client/schema.ts";
 /** A named chain of tasks. */
 export type Workflow = Schemas["Workflow"];
 
-/** The command that makes a workflow. */
+/** The command that creates a workflow. */
 export const CREATE_WORDS = ["workflow", "create", "-f", "workflow.json"] as const;
 
-/** The workflows of a list. @param builtin whether those that are part of the agent are among them */
+/** The workflows of a list. @param builtin whether to include those of the agent itself */
 export function openWorkflowList(builtin: boolean) {
   const workflows = signal<readonly Workflow[] | undefined>(undefined);
   const error = signal<string | undefined>(undefined);
@@ -40,10 +40,10 @@ export function openWorkflowList(builtin: boolean) {
   };
 }
 
-/** Jobs whose params suggest the fields of a form: the newest. */
+/** Newest jobs whose params suggest the fields of the form. */
 const JOBS_READ = 20;
 
-/** A workflow with the params that its jobs had so far. */
+/** A workflow, with the params that its jobs had. */
 export function openWorkflow(uuid: string) {
   const workflow = signal<Workflow | undefined>(undefined);
   const jobs = signal<readonly Schemas["JobSummary"][] | undefined>(undefined);
@@ -90,10 +90,10 @@ export interface ParamField {
   readonly value: unknown;
 }
 
-/** What summaries show in the place of a secret. */
+/** What summaries show instead of a secret. */
 const MASK = "***";
 
-/** The params that the jobs of a workflow had, those of the newest job first. A secret is asked for again. */
+/** The params of a workflow's jobs, those of the newest job first. Secrets must be typed again. */
 export function paramFieldsOf(jobs: readonly Schemas["JobSummary"][]): readonly ParamField[] {
   const fields = new Map<string, unknown>();
   for (const { params } of jobs) {
@@ -113,6 +113,6 @@ export function validateCallOf(body: unknown): Call {
 export async function validate(
   body: unknown,
 ): Promise<Answers["POST /agent/v1/workflows/validate"]> {
-  // The agent's description says that this is its answer.
+  // The agent's description guarantees the type.
   return await send(validateCallOf(body)) as Answers["POST /agent/v1/workflows/validate"];
 }

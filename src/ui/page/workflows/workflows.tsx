@@ -16,7 +16,7 @@ import {
 } from "./workflow_view.ts";
 import type { Schemas } from "../../client/schema.ts";
 
-/** Every workflow; those that are part of the agent on request. */
+/** Every workflow; those of the agent itself on request. */
 export function WorkflowsPage(): JSX.Element {
   useEffect(() => nameTab("Workflows"), []);
   const builtin = place.value.query.get("builtin") === "true";
@@ -97,7 +97,7 @@ function Workflows({ workflows }: { workflows: readonly Workflow[] }): JSX.Eleme
   );
 }
 
-// A new workflow from its JSON: checked by the agent before it is kept.
+// Creates a workflow from its JSON; the agent checks it first.
 
 const EXAMPLE = `{
   "name": "hello",
@@ -109,10 +109,10 @@ const EXAMPLE = `{
   ]
 }`;
 
-/** What the agent said of the text: what it would keep, or why not. */
+/** The agent's judgement of the text: what it would store, or why not. */
 type Verdict = { readonly kind: "good" | "bad"; readonly title: string };
 
-/** The form; it stays until it is closed. */
+/** The form; it stays open until it is closed. */
 function NewWorkflow({ onClose }: { onClose: () => void }): JSX.Element {
   const text = useSignal(EXAMPLE);
   const said = useSignal<Verdict | undefined>(undefined);
@@ -178,7 +178,7 @@ function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The error is shown when somebody asks for it.
+    // The error is shown when the user asks for the check.
     return undefined;
   }
 }
