@@ -1,6 +1,6 @@
-// Masks values in a stream of JSON text, in one pass over its bytes and without parsing: it needs memory only
-// for one name and the nesting. The text is JSON that this agent has written. Masked values are replaced by a
-// short text; every other byte stays unchanged.
+// Masks values in a stream of JSON text, in one pass over its bytes and without parsing: it needs memory only for one
+// name and the nesting. This agent wrote the text. Masked values are replaced by a short text; all other bytes stay
+// unchanged.
 
 import {
   BACKSLASH,
@@ -18,16 +18,16 @@ import {
 // Names of fields whose values are secrets. They are masked in logs, in errors, and in answers to callers of
 // scope `read`.
 
-/** What is shown in the place of a secret. */
+/** Shown instead of a secret. */
 export const MASK = "***";
 
-/** How the names of secrets end, as a part of a regular expression. */
+/** Endings of names of secrets, as part of a regular expression. */
 export const SECRET_ENDINGS =
   "password|passwd|passphrase|_pw|secret|private_key|api_key|access_key|token";
 
 const SECRET_NAME = new RegExp(`(?:${SECRET_ENDINGS})$`, "i");
 
-/** Objects in which every value is a secret. */
+/** Objects whose values are all secret. */
 const SECRET_OBJECTS: ReadonlySet<string> = new Set(
   ["customer_metadata", "internal_metadata", "set_customer_metadata", "set_internal_metadata"],
 );
@@ -66,20 +66,20 @@ export function maskedJson(
   return Object.fromEntries(shown);
 }
 
-/** Which other values are masked, besides those of secret fields. */
+/** Further values to mask, besides those of secret fields. */
 export interface MaskRules {
   /** Further names whose values are masked, at any depth. */
   readonly names: ReadonlySet<string>;
-  /** A member of the outermost object of which each value is masked. */
+  /** A member of the outermost object whose values are all masked. */
   readonly member?: string;
 }
 
-/** Bytes of a name that are looked at: its end. More than 255 characters have, each written as `\u0000`. */
+/** Bytes of a name that are kept: its end. Enough for 255 characters, each written as `\u0000`. */
 const NAME_BYTES_MAX = 2048;
 
 const MASK_BYTES = new TextEncoder().encode(JSON.stringify(MASK));
 
-/** What is open: a list, an object, or an object of which each value is masked. */
+/** What is open: a list, an object, or an object whose values are all masked. */
 type Frame = "list" | "object" | "masked";
 
 /** Masks one JSON text, or several with commas between them. */
@@ -88,13 +88,13 @@ export class JsonMasking {
   readonly #frames: Frame[] = [];
   #string = false;
   #escaped = false;
-  /** Whether the next text in an object is a name, and whether the present one is. */
+  /** Whether the next text in an object is a name, and whether the current one is. */
   #nameNext = false;
   #isName = false;
   #name: number[] = [];
-  /** Whether the value that begins is an object of which each value is masked, or masked itself. */
+  /** Whether the next value is an object whose values are all masked, or is masked itself. */
   #secretObject = false;
-  /** Whether what comes is left out, and how many lists and objects of it are open. */
+  /** Whether input is being dropped, and how many lists and objects of it are open. */
   #skips = false;
   #skipped = 0;
 
@@ -114,7 +114,7 @@ export class JsonMasking {
         if (skipped) from = at;
         this.#structure(byte);
         if (this.#skips) {
-          // A value under a name is left out behind its colon; one that is no object, as a whole.
+          // The value of a masked member is dropped after its colon, any other value from its first byte.
           const end = byte === COLON ? at + 1 : at;
           out.push(bytes.subarray(from, end), MASK_BYTES);
           from = bytes.length;
@@ -137,11 +137,11 @@ export class JsonMasking {
     }
     if (!this.#isName) return;
     this.#name.push(byte);
-    // Twice as many at most, so that a name of any length costs its bytes once.
+    // At most twice as long, so that each byte of a name is copied once on average.
     if (this.#name.length > 2 * NAME_BYTES_MAX) this.#name = this.#name.slice(-NAME_BYTES_MAX);
   }
 
-  /** @returns whether the byte belongs to what is left out; a comma or an end behind it does not */
+  /** @returns whether the byte is part of the dropped value; a comma or closing bracket after it is not */
   #stillSkipped(byte: number): boolean {
     if (byte === QUOTE) {
       this.#string = true;
@@ -207,14 +207,14 @@ export class JsonMasking {
 
 const decoder = new TextDecoder();
 
-/** A name as it was meant: what was written with escapes is the same name. */
+/** The name without escapes: an escaped spelling is the same name. */
 function nameOf(bytes: readonly number[]): string {
   const text = decoder.decode(Uint8Array.from(bytes.slice(-NAME_BYTES_MAX)));
   if (!text.includes("\\")) return text;
   try {
     return String(JSON.parse(`"${text}"`));
   } catch {
-    // It may be cut in the middle of an escape; its end is still the end of the name.
+    // Cut in the middle of an escape; the end of the name is still right.
     return text;
   }
 }

@@ -11,23 +11,23 @@ import { AgentError } from "./error.ts";
 
 const MIB = 1024 * 1024;
 
-/** What memory is held for, and the bytes that all holders of an account may have together. */
+/** The accounts, and the bytes that all holders of one may have together. */
 export const ACCOUNTS = {
-  /** Bodies of requests while they arrive, and until they are parsed. */
+  /** Request bodies while they arrive, and until they are parsed. */
   bodies: 32 * MIB,
   /** Values that bodies were parsed into, until their requests are answered. */
   values: 56 * MIB,
-  /** Bodies that are small, which wait for each other only. */
+  /** Small bodies; they wait only for each other. */
   smallBodies: 16 * MIB,
   /** The values that small bodies are parsed into. */
   smallValues: 16 * MIB,
-  /** Jobs while they are made: of large workflows, or of finished jobs once more. */
+  /** Jobs being created: of large workflows, or by a retry. */
   jobs: 40 * MIB,
   /** Large jobs that run, from before their first task until they leave their slots. */
   runs: 56 * MIB,
-  /** Messages of guests, from their first byte until they are acted on; a job has its own memory then. */
+  /** Messages of guests, from their first byte until they are handled. */
   guests: 32 * MIB,
-  /** Arguments of capability calls and log lines, until the call has ended. */
+  /** Arguments of capability calls and log lines, until the call ends. */
   calls: 16 * MIB,
   /** Bodies of callbacks that are too large for `smallBodies`. */
   callbacks: 16 * MIB,
@@ -37,12 +37,11 @@ export const ACCOUNTS = {
   answers: 48 * MIB,
 } as const;
 
-/** What memory is held for. */
 export type Account = keyof typeof ACCOUNTS;
 
-/** Milliseconds that a reservation waits for its turn unless its holder says otherwise. */
+/** Milliseconds to wait for a turn by default. */
 const TURN_MS = 10_000;
-/** Seconds after which a caller whose turn did not come may try again. */
+/** Seconds after which a refused caller may try again. */
 const RETRY_AFTER_SECONDS = 2;
 
 /** How long a reservation waits for its turn, and what ends the wait. */
@@ -57,20 +56,20 @@ export interface Reservation {
   /** Bytes that it counts for now. */
   readonly bytes: number;
   /**
-   * Counts for so many bytes from now on, without a wait: less once more is known of a document,
-   * more only for what is held already.
+   * Changes the reserved bytes without waiting: less when more is known about a document; more only for memory that
+   * is in use already.
    */
   resize(bytes: number): void;
-  /** Gives it back. May be called twice. */
+  /** Releases the bytes. May be called twice. */
   release(): void;
 }
 
-/** What the parts of the agent that hold documents are given. */
+/** The budget, for parts of the agent that hold documents. */
 export interface MemoryBudget {
   /**
-   * Reserves memory, in turn. A reservation larger than its account gets all of it, once nobody else has any.
-   * @param what finishes "Cannot ..." in the refusal
-   * @throws {AgentError} `overloaded` when its turn has not come in time; `aborted` by the signal
+   * Reserves memory, in turn. A reservation larger than its account gets all of it, when nobody else has any.
+   * @param what follows "Cannot" in the refusal
+   * @throws {AgentError} `overloaded` when its turn does not come in time; `aborted` by the signal
    */
   reserve(
     account: Account,
@@ -78,12 +77,12 @@ export interface MemoryBudget {
     what: string,
     options?: ReserveOptions,
   ): Promise<Reservation>;
-  /** Reserves memory only if it is free now and nobody is waiting for it. */
+  /** Reserves memory only if it is free and nobody waits for it. */
   tryReserve(account: Account, bytes: number): Reservation | undefined;
   used(account: Account): number;
 }
 
-/** Opens the accounts. @param sizes bytes of each; the agent's own unless given */
+/** Opens the accounts. @param sizes bytes of each; the agent's own by default */
 export function openMemoryBudget(
   sizes: Readonly<Partial<Record<Account, number>>> = {},
 ): MemoryBudget {
@@ -143,7 +142,7 @@ class Book {
     const refuse = (error: AgentError) => {
       settle();
       reject(error);
-      // Later, smaller ones may fit.
+      // Later, smaller reservations may fit now.
       this.#serve();
     };
     const aborted = () => refuse(canceled(what));
@@ -202,7 +201,7 @@ function canceled(what: string): AgentError {
   return new AgentError("aborted", `Cannot ${what}: it was canceled while it waited for memory`);
 }
 
-/** What one request has reserved of the budget that all requests share. */
+/** Memory that one request has reserved. */
 export class RequestMemory {
   readonly #budget: MemoryBudget;
   readonly #held: Reservation[] = [];

@@ -1,5 +1,5 @@
-// Calls from one agent to another: what is signed, and how it is written. The agent that a caller reached signs what it
-// forwards with the key of its host; the one that owns the machine knows the key by the row of that host.
+// Calls from one agent to another: what is signed, and how it is written. An agent signs the requests that it
+// forwards with the key of its host; the agent that answers knows the public key from that host's row.
 
 import { isDigestValue } from "./digest.ts";
 import type { RegisteredHost } from "./host.ts";
@@ -9,65 +9,65 @@ import { isJsonObject } from "./json.ts";
 import { isLoopback } from "./ip_address.ts";
 import { secretText, type TokenScope, tokenScopeOf } from "./token.ts";
 
-/** The header with what is signed besides the head of the request, as base64url of JSON. */
+/** The header with the call, as base64url of JSON. */
 export const CALL_HEADER = "zonewright-call";
 /** The header with the signature, as base64url. */
 const SIGNATURE_HEADER = "zonewright-signature";
-/** How long a call is accepted after, or before, the time that it carries, milliseconds. */
+/** How far the time of a call may differ from now, milliseconds. */
 export const CALL_FRESH_MS = 30_000;
-/** Bytes of the body of a call. */
+/** Longest body of a call, bytes. */
 export const CALL_BYTES_MAX = 64 * 1024;
 
-/** What WebCrypto calls the algorithm of keys and signatures. */
+/** WebCrypto's name for the algorithm of keys and signatures. */
 export const KEY_ALGORITHM = "Ed25519";
-/** Signed first, so that the signature stands for nothing else. */
+/** The first signed line, so that a signature is valid for nothing else. */
 const PURPOSE = "zonewright-call-1";
 const CALL_CHARS_MAX = 2048;
 const BASE64URL = /^[A-Za-z0-9_-]+$/;
 /** 16 random bytes, as secretText() writes them. */
 const NONCE = /^[A-Za-z0-9_-]{22}$/;
 const NONCE_BYTES = 16;
-/** The text that records give a caller; it ends a field of the audit file. */
+/** A caller as records name it; it ends a field of the audit file. */
 const CALLER = /^[\x21-\x7e]{1,200}$/;
 
-/** What a host lets callers of other hosts do at most. */
+/** The most that a host lets callers of other hosts do. */
 export const PEER_SCOPES = ["admin", "read", "off"] as const;
 export type PeerScope = typeof PEER_SCOPES[number];
 
 /** One start of the agent of a host. */
 export type HostStart = Pick<RegisteredHost, "uuid" | "generation">;
 
-/** What a call says of itself. */
+/** The contents of a call. */
 export interface PeerCall {
-  /** The host whose agent calls. */
+  /** The calling agent's host. */
   readonly from: HostStart;
-  /** The host that is to answer. */
+  /** The host that should answer. */
   readonly to: HostStart;
-  /** By the clock of the database. */
+  /** When it was made, by the clock of the database. */
   readonly at: Instant;
-  /** Never the same in two calls. */
+  /** Different for every call. */
   readonly nonce: string;
   /** SHA-256 of the body, 64 hexadecimal digits. */
   readonly sha256: string;
-  /** The caller of that agent, as its records name it. */
+  /** The caller, as the records of the calling agent name it. */
   readonly caller: string;
   /** What that caller may do. */
   readonly scope: TokenScope;
 }
 
-/** The part of a request that is signed with it. */
+/** The parts of a request that are signed with the call. */
 export interface SignedHead {
   readonly method: string;
   /** Path and query, as sent. */
   readonly target: string;
 }
 
-/** A text that no other call has. */
+/** 16 random bytes as text, different for every call. */
 export function newNonce(): string {
   return secretText(crypto.getRandomValues(new Uint8Array(NONCE_BYTES)));
 }
 
-/** The headers of a call. @param key the private key of the host that calls */
+/** The headers of a call. @param key private key of the calling host */
 export async function signedHeaders(
   call: PeerCall,
   head: SignedHead,
@@ -78,10 +78,7 @@ export async function signedHeaders(
   return { [CALL_HEADER]: text, [SIGNATURE_HEADER]: secretText(new Uint8Array(signature)) };
 }
 
-/**
- * Whether the agent with a public key has signed these headers for this request.
- * @param publicKey its 32 bytes as base64url
- */
+/** Whether the agent with a public key signed these headers for this request. @param publicKey 32 bytes as base64url */
 export async function isSignedBy(
   publicKey: string,
   head: SignedHead,
@@ -94,23 +91,22 @@ export async function isSignedBy(
     const key = await crypto.subtle.importKey("raw", raw, KEY_ALGORITHM, false, ["verify"]);
     return await crypto.subtle.verify(KEY_ALGORITHM, key, signed, signedBytes(head, text));
   } catch {
-    // It is no key: no agent has written the row.
+    // Not a key: no agent wrote the row.
     return false;
   }
 }
 
 function signedBytes({ method, target }: SignedHead, text: string): Uint8Array<ArrayBuffer> {
-  // None of them has an end of line: HTTP allows none.
+  // No part contains a line break: HTTP allows none.
   return new TextEncoder().encode([PURPOSE, method, target, text].join("\n"));
 }
 
-/** Both headers of a call, not yet read. */
 interface CallHeaders {
   readonly text: string;
   readonly signature: string;
 }
 
-/** The headers of a call; undefined for a request that is none. */
+/** The headers of a call; undefined for any other request. */
 export function callHeaders(headers: Headers): CallHeaders | undefined {
   const text = headers.get(CALL_HEADER);
   const signature = headers.get(SIGNATURE_HEADER);
@@ -118,7 +114,7 @@ export function callHeaders(headers: Headers): CallHeaders | undefined {
   return { text: text ?? "", signature: signature ?? "" };
 }
 
-/** What a call says of itself; undefined when it is not as an agent writes it. */
+/** Parses a call; undefined for anything that an agent would not write. */
 export function parseCall(text: string): PeerCall | undefined {
   const bytes = text.length <= CALL_CHARS_MAX ? bytesOf(text) : undefined;
   if (bytes === undefined) return undefined;
@@ -170,8 +166,8 @@ function bytesOf(text: string): Uint8Array<ArrayBuffer> | undefined {
 // Addresses of agents.
 
 /**
- * The address of an agent as a URL; undefined for what no call is sent to: another scheme than https, or http beyond
- * loopback, or anything behind the port.
+ * The address of an agent as a URL; undefined for an address that is never called: not https (or http on loopback),
+ * or with a path.
  */
 export function peerAddress(text: string): URL | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;

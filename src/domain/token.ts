@@ -1,6 +1,5 @@
-// Bearer tokens: what one looks like, what one may do, and what is kept of it. A token is 256 random
-// bits, so nobody can guess it, and a plain SHA-256 of it cannot be reversed. The slow hashes that
-// passwords need would only make requests slow.
+// Bearer tokens: their form, their scopes, and what is stored about them. A token is 256 random bits, so nobody can
+// guess it, and its plain SHA-256 cannot be reversed. Slow hashes, as passwords need, would only slow requests down.
 
 import { AgentError } from "./error.ts";
 import { isJsonObject } from "./json.ts";
@@ -9,7 +8,7 @@ import { isJsonObject } from "./json.ts";
 export const TOKEN_SCOPES = ["read", "admin"] as const;
 export type TokenScope = typeof TOKEN_SCOPES[number];
 
-/** What is kept of a token; the token itself is shown once and kept nowhere. */
+/** What is stored about a token; the token itself is shown once and never stored. */
 export interface Token {
   readonly name: string;
   readonly scope: TokenScope;
@@ -20,7 +19,7 @@ export interface Token {
 
 /** Random bytes in a token. */
 export const TOKEN_BYTES = 32;
-/** How every token begins, so that leaked tokens can be searched for. */
+/** Prefix of every token, so that leaked ones can be searched for. */
 const PREFIX = "zwt_";
 const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const TEXT = /^zwt_[A-Za-z0-9_-]{43}$/;
@@ -32,7 +31,7 @@ export function tokenText(random: Uint8Array): string {
   return PREFIX + secretText(random);
 }
 
-/** Random bytes as base64url without padding: what a token, ticket or session consists of. */
+/** Random bytes as base64url without padding, for tokens, tickets and sessions. */
 export function secretText(random: Uint8Array): string {
   const base64 = btoa(String.fromCharCode(...random));
   return base64.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
@@ -43,7 +42,7 @@ export async function secretDigest(text: string): Promise<Uint8Array> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text)));
 }
 
-/** Whether a text is a token by its form. */
+/** Whether a text has the form of a token. */
 export function isTokenText(text: string): boolean {
   return TEXT.test(text);
 }
@@ -59,8 +58,8 @@ export function tokenScopeOf(text: unknown): TokenScope | undefined {
 }
 
 /**
- * The tokens of a file's JSON.
- * @throws {AgentError} `invalid_argument` when anything in it is not as it was written
+ * The tokens in the JSON of a file.
+ * @throws {AgentError} `invalid_argument` for anything that tokensText() would not write
  */
 export function parseTokens(value: unknown): readonly Token[] {
   const list = isJsonObject(value) && value.version === 1 ? value.tokens : undefined;
@@ -89,7 +88,7 @@ function damaged(why: string): AgentError {
   return new AgentError("invalid_argument", `Cannot read the tokens: ${why}`);
 }
 
-/** What a file of tokens holds. */
+/** The text of a file of tokens. */
 export function tokensText(tokens: readonly Token[]): string {
   return JSON.stringify({ version: 1, tokens }, null, 2) + "\n";
 }

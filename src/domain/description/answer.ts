@@ -10,10 +10,10 @@ declare const OF: unique symbol;
 /** A JSON Schema of values of one type. */
 export type Shape<T> = JsonObject & { readonly [OF]?: T };
 
-/** The type of the values of a shape; unknown for any other schema. */
+/** The type of the values of a shape; unknown for a schema that is no shape. */
 export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : unknown;
 
-/** The type of an object of such properties, all of them present. */
+/** An object with these properties, all of them present. */
 type WholeOf<P> = { readonly [Name in keyof P]: ShapeOf<P[Name]> };
 
 export const TEXT: Shape<string> = { type: "string" };
@@ -29,15 +29,15 @@ export const INSTANT: Shape<Instant> = {
   format: "date-time",
   description: "ISO 8601 in UTC with milliseconds.",
 };
-/** A whole number of things, 0 included. */
+/** A number of things, 0 included. */
 export const COUNT: Shape<number> = { type: "integer", minimum: 0 };
 /** A whole number, which may be negative. */
 export const NUMBER: Shape<number> = { type: "integer" };
 export const SECONDS: Shape<number> = { type: "number", minimum: 0 };
 export const ANY_VALUE: Shape<JsonValue> = {};
-/** Seconds that a limit may have. */
+/** A limit in whole seconds, at least 1. */
 export const WHOLE_SECONDS: Shape<number> = { type: "integer", minimum: 1 };
-/** An object whose names are not the agent's. */
+/** An object whose keys are the caller's. */
 export const ANY_OBJECT: Shape<JsonObject> = { type: "object", additionalProperties: true };
 
 export const NULLABLE_UUID: Shape<string | null> = orNull(UUID);
@@ -63,7 +63,7 @@ export function wordOf<const W extends string>(words: readonly W[]): Shape<W> {
   return { type: "string", enum: [...words] };
 }
 
-/** A shape that has this one value. */
+/** A shape with only this value. */
 export function always<const V extends string | boolean>(value: V): Shape<V> {
   return { const: value };
 }
@@ -73,15 +73,15 @@ export function listOf<T>(items: Shape<T>): Shape<readonly T[]> {
   return { type: "array", items };
 }
 
-/** An object of such values by names that the schema does not list. */
+/** An object of such values, under any names. */
 export function mapOf<T>(value: Shape<T>): Shape<Readonly<Record<string, T>>> {
   return { type: "object", additionalProperties: value };
 }
 
 /**
  * An object with known properties.
- * @param others further properties: `open` for the caller's own, `closed` for none; left out, a later version
- *   may add some
+ * @param others further properties: `open` for the caller's own, `closed` for none; if left out, a later version may
+ *   add some
  */
 export function objectOf<P extends JsonObject, R extends keyof P = string>(
   description: string,
@@ -103,12 +103,12 @@ export function whole<P extends JsonObject>(description: string, properties: P):
   return { type: "object", description, required: Object.keys(properties), properties };
 }
 
-/** A reference to a schema of the document, by the name that it has there. */
+/** A reference to a schema of the document. @param name under which the document has it */
 export function shapeRef<T>(name: string, _shape: Shape<T>): Shape<T> {
   return schemaRef(name);
 }
 
-/** The same for a schema that no code uses. */
+/** A reference to a schema without a type in the code. */
 export function schemaRef(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
 }

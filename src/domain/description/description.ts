@@ -21,16 +21,16 @@ export interface Description<T = JsonValue> {
 /** The type of the values that a description keeps. */
 export type Described<D> = D extends Description<infer T> ? T : never;
 
-/** Most findings of one reading; further ones are not listed. */
+/** Most findings of one reading; further ones are dropped. */
 const FINDINGS_MAX = 64;
-/** Unknown names compared with known ones in one reading. A document with more was not typed by hand. */
+/** Most unknown names of one reading that are compared with known ones: a document with more was not typed by hand. */
 const COMPARED_MAX = 1_000;
 
 /**
- * The rules that JSON Schema cannot state, each with the reason. `/openapi.json` describes a document
- * in full but for these. A few rules come after the description and are no findings: whether `locks` is
- * a pattern (its engine loads with the first one), whether `callback_host` allows a callback (403), and
- * the size of all params of a job or of one info entry (measured as JSON, over all fields).
+ * Rules that JSON Schema cannot state, with the reasons. `/openapi.json` describes a document completely but for
+ * these. A few rules are checked after the description and are not findings: whether `locks` is a valid pattern (its
+ * engine is loaded with the first one), whether `callback_host` allows a callback (403), and the size of all params
+ * of a job or of one info entry (measured as JSON, over all fields).
  */
 export const UNSTATED_RULES = {
   digits: "compares the number that a text stands for",
@@ -52,10 +52,10 @@ export type UnstatedRule = keyof typeof UNSTATED_RULES;
 /** Collects findings. `words` follow the field's path: `must be an integer from 1 to 8`. */
 export interface Findings {
   readonly list: readonly FieldError[];
-  /** For each finding, the rule that no schema states; null where the schema states it. */
+  /** For each finding, the rule that no schema states; null if the schema states it. */
   readonly rules: readonly (UnstatedRule | null)[];
   add(field: string, code: FieldError["code"], words: string, rule?: UnstatedRule): void;
-  /** Whether the list is full, so that reading on would report nothing more. */
+  /** Whether the list is full: then nothing more would be reported. */
   isFull(): boolean;
   /** Whether one more unknown name may be compared with known ones, which is slow. */
   mayCompare(): boolean;
@@ -80,9 +80,9 @@ export function openFindings(): Findings {
 }
 
 /**
- * Reads one value and throws if it is refused.
- * @param field the value's path in errors, empty for a body
- * @param noun what it is: `Cannot accept the ${noun}: ...`
+ * Reads one value, and throws if it is refused.
+ * @param field the path of the value in errors, empty for a body
+ * @param noun names the value: `Cannot accept the ${noun}: ...`
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
 export function parse<T>(
@@ -96,10 +96,10 @@ export function parse<T>(
 }
 
 /**
- * The value of a check that refused nothing.
+ * The value of a check that reported no finding.
  * @param read undefined when the check refused something
- * @throws {AgentError} `invalid_argument` naming every field that was found incorrect; `internal` for a
- *   check that returned no value and reported no finding
+ * @throws {AgentError} `invalid_argument` naming every incorrect field; `internal` for a check that returned no value
+ *   and reported no finding
  */
 export function accepted<T>(read: T | undefined, findings: Findings, noun: string): T {
   refuseFindings(findings, noun);
@@ -110,10 +110,7 @@ export function accepted<T>(read: T | undefined, findings: Findings, noun: strin
   throw new AgentError("internal", message);
 }
 
-/**
- * Throws when something was found.
- * @throws {AgentError} `invalid_argument` naming every field that was found incorrect
- */
+/** Throws if there are findings. @throws {AgentError} `invalid_argument` naming every incorrect field */
 export function refuseFindings({ list }: Pick<Findings, "list">, noun: string): void {
   const [first] = list;
   if (first === undefined) return;
@@ -123,7 +120,7 @@ export function refuseFindings({ list }: Pick<Findings, "list">, noun: string): 
   });
 }
 
-/** A finding as answers show it; error.ts cannot describe it, since descriptions throw its errors. */
+/** A finding as answers show it. Not in error.ts, whose errors descriptions throw. */
 export const FIELD_ERROR: Shape<FieldError> = whole("One incorrect parameter.", {
   field: { ...TEXT, description: "Its path in the body, such as `chain[1].timeout`." },
   code: wordOf(FIELD_ERROR_CODES),

@@ -9,7 +9,7 @@ import { DIGITS, either, integer, kept, oneOf, text, unless, worded } from "./va
 /** A uuid in lower case, the only spelling that vmadm takes. */
 export const uuid: Description<string> = text(UUID, "a uuid in lower case");
 
-/** A uuid in either case, which names one kind of thing. It is kept in lower case. */
+/** A uuid of one kind, in either case. It is stored in lower case. */
 export function uuidOf<T extends WorkflowUuid | JobUuid | MachineUuid>(): Description<T> {
   const anyCase = text(new RegExp(UUID.source.replaceAll("a-f", "A-Fa-f")), "a uuid");
   return kept(anyCase, (value) => parseUuid<T>(value, "uuid"));
@@ -18,7 +18,7 @@ export function uuidOf<T extends WorkflowUuid | JobUuid | MachineUuid>(): Descri
 /** Fewest characters by which to search for a uuid. */
 export const UUID_BEGINNING_CHARS_MIN = 4;
 
-/** The beginning of a uuid, in either case. It is kept in lower case. */
+/** The beginning of a uuid, in either case. It is stored in lower case. */
 export const uuidBeginning: Description<string> = kept(
   text(
     new RegExp(`^[0-9A-Fa-f-]{${UUID_BEGINNING_CHARS_MIN},36}$`),
@@ -33,16 +33,16 @@ export const ipv4: Description<string> = text(IPV4, "an IPv4 address");
 /** An address of either family. */
 export const ipAddress: Description<string> = text(anyOf(IPV4, IPV6), "an IP address");
 
-/** Words for an address that the network gives. */
+/** Words for an address that the network assigns. */
 const GIVEN_ADDRESS = /^(?:dhcp|addrconf)$/;
 
-/** The address of a nic, in the form with a separate netmask, which only IPv4 has. */
+/** The address of a nic in the form with a separate netmask, which exists for IPv4 only. */
 export const nicAddress: Description<string> = text(
   anyOf(GIVEN_ADDRESS, IPV4),
   'an IPv4 address, "dhcp" or "addrconf"; IPv6 addresses stand in ips, with their prefix',
 );
 
-/** An address with the length of its prefix, or a word for one that the network gives. */
+/** An address with the length of its prefix, or a word for one that the network assigns. */
 export const networkAddress: Description<string> = text(
   anyOf(GIVEN_ADDRESS, IPV4_NETWORK, IPV6_NETWORK),
   'an address with its prefix such as 192.0.2.7/24, "dhcp" or "addrconf"',
@@ -79,7 +79,7 @@ export function webAddress(
 
 const DATE_WORDS = "an ISO 8601 date with an offset, such as 2026-01-31T18:30:00Z";
 
-/** A date, or a date and time with its offset. A time without one would depend on the host's zone. */
+/** A date, or a date and time with an offset. Without an offset, the time would depend on the host's zone. */
 export const instant: Description<Instant> = dated(text(ISO_8601, DATE_WORDS));
 
 function dated(description: Description<string>): Description<Instant> {
@@ -104,7 +104,7 @@ const epochText = unless(
   (value) => Number(value) > EPOCH_MS_MAX ? `must be ${DATE_WORDS}` : undefined,
 );
 
-/** An end of a span of time: a date, or milliseconds since 1970. */
+/** The end of a time range: a date, or milliseconds since 1970. */
 export const spanEnd: Description<Instant> = {
   ...either(
     "an ISO 8601 date, with an offset where it has a time, or milliseconds since 1970",
@@ -112,11 +112,11 @@ export const spanEnd: Description<Instant> = {
     instant,
     kept(integer(0, EPOCH_MS_MAX), ofEpoch),
   ),
-  // In a query an unescaped plus sign is a blank. Dates contain blanks nowhere else, so it is put back.
+  // In a query, an unescaped plus sign is read as a space. Dates contain no other spaces there, so it is restored.
   fromText: (text) => text.replace(/(?<=[0-9]) (?=[0-9:]+\s*$)/, "+"),
 };
 
-/** The same description, also accepting the number as a text of digits. The number is kept. */
+/** The same description, which also accepts the number as a text of digits. The number is stored. */
 export function orDigits(numbers: Description<number>): Description<number> {
   return {
     ...numbers,

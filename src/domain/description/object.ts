@@ -14,7 +14,7 @@ const NAMES_SHOWN_MAX = 16;
 /** The fields of an object. */
 export type Fields = Readonly<Record<string, Description>>;
 
-/** The type of an object of such fields, some of which are required. */
+/** The type of an object of these fields, of which some are required. */
 export type ObjectOf<F extends Fields, R extends keyof F> = string extends keyof F ? JsonObject
   :
     & { [Name in R]: Described<F[Name]> }
@@ -105,7 +105,7 @@ function readFields(
   findings: Findings,
 ): [string, JsonValue][] {
   const kept: [string, JsonValue][] = [];
-  // Object.entries() would read every value of an object with a hundred thousand names; this stops early.
+  // Object.entries() would read all values of an object with a hundred thousand names; this loop stops early.
   for (const name of Object.keys(sent)) {
     if (findings.isFull()) break;
     const inner = sent[name];
@@ -127,7 +127,7 @@ function readFields(
   return kept;
 }
 
-/** Whether an unknown name was probably meant as a known one, which is then missing from the object. */
+/** Whether an unknown name is probably a misspelling of a field that is missing. */
 function isMisspelt(name: string, sent: JsonObject, fields: Fields): boolean {
   const near = nearName(name, Object.keys(fields));
   return near !== undefined && !Object.hasOwn(sent, near);
@@ -166,7 +166,7 @@ interface EntryBounds {
   readonly nameWords: string;
   /** Follow "must be" when the value is not an object. */
   readonly words: string;
-  /** The reason why a name that matches the pattern is refused. */
+  /** Reasons for refusing names that match the pattern, by name. */
   readonly refused?: Readonly<Record<string, string>>;
   /** Words for too many entries, `must have at most 64 entries`. */
   readonly countWords: string;

@@ -27,7 +27,7 @@ function tested<T>(
   };
 }
 
-/** Where a limit or a list of words comes from, when the operator chose it. */
+/** Why a limit or a list of words is as it is, if the operator chose it. */
 interface ChosenBy {
   readonly setting?: string;
   /** Why smaller values are refused. */
@@ -38,7 +38,7 @@ function chosenBy({ setting }: ChosenBy): string {
   return setting === undefined ? "" : ` (setting ${setting})`;
 }
 
-/** Enough digits for every integer that a double represents exactly. */
+/** Enough digits for any integer that a double holds exactly. */
 export const DIGITS = /^[0-9]{1,16}$/;
 /** A whole number of a range, limits included. */
 export function integer(min: number, max: number, chosen: ChosenBy = {}): Description<number> {
@@ -82,7 +82,7 @@ export function inEitherCase(word: string): string {
   return word.replace(/[a-z]/g, (letter) => `[${letter.toUpperCase()}${letter}]`);
 }
 
-/** No NUL, and nothing that UTF-8 cannot hold. */
+/** No NUL, and only characters that UTF-8 can encode. */
 export const WHOLE_TEXT = /^[^\0\p{Cs}]*$/u;
 
 /** A text of bounded length that the store can keep unchanged. */
@@ -209,7 +209,7 @@ export function oneNumber(known: readonly number[], words: string): Description<
   );
 }
 
-/** A text that `texts` accepts, a number or a boolean; optionally also null. */
+/** A text that `texts` accepts, a number or a boolean, and null if requested. */
 export function scalar(
   texts: Description<string>,
   words: string,
@@ -228,7 +228,7 @@ export function scalar(
   };
 }
 
-/** A known field that is always refused. `words` follow its path. */
+/** A known field that is always refused; `words` follow its path. */
 export function refused(words: string): Description<never> {
   return {
     words: "absent",
@@ -240,14 +240,14 @@ export function refused(words: string): Description<never> {
   };
 }
 
-/** A field that other code reads: accepted here, but not kept. */
+/** A field that other code reads: accepted, but not stored. */
 export const ignored: Description<never> = {
   words: "any JSON value",
   read: () => undefined,
   schema: () => ({}),
 };
 
-/** Any JSON value, which is not looked at further. */
+/** Any JSON value, unchecked. */
 export const anything: Description = {
   words: "any JSON value",
   read: (value) => value as JsonValue, // It was read from JSON.
@@ -308,7 +308,7 @@ export function worded<T>(words: string, description: Description<T>): Descripti
   return { ...either(words, description), schema: description.schema };
 }
 
-/** Converts a value after reading; if `keep` returns undefined, nothing is kept. */
+/** Converts a value after reading. If `keep` returns undefined, nothing is stored. */
 export function kept<T, K>(
   description: Description<T>,
   keep: (value: T) => K | undefined,

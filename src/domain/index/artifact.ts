@@ -25,7 +25,7 @@ import { type OsinfoRef, readOsinfo, refuseRepeated } from "./image_index.ts";
 import type { JsonObject } from "../json.ts";
 import { type Digest, DIGEST_ALGORITHMS, DIGEST_DIGITS, isDigestValue } from "../digest.ts";
 
-/** Format after decompression: the known words, or any other word of a vendor. */
+/** Format after decompression: a known word, or any other word that a vendor uses. */
 type ImageFormat = "qcow2" | "raw" | "vmdk" | (string & Record<never, never>);
 /** Compression of the file as downloaded; open as {@linkcode ImageFormat} is. */
 type Compression =
@@ -39,7 +39,7 @@ type Compression =
 /** A closed enumeration. @see document 1, Artifact */
 export const FIRMWARES = ["bios", "uefi"] as const;
 type Firmware = typeof FIRMWARES[number];
-/** What a location is to the vendor. @see document 1, Location */
+/** The role of a location for the vendor. @see document 1, Location */
 const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;
 /** One of the kinds of location. */
 type LocationKind = typeof LOCATION_KINDS[number];
@@ -57,7 +57,7 @@ export interface Build {
   readonly build: string;
   readonly artifacts: readonly Artifact[];
   readonly point_release: string | null;
-  /** Instants stay texts: up to nine fractional digits. */
+  /** Stays a text: it may have up to nine fractional digits. */
   readonly published_at: string | null;
   readonly first_seen: string | null;
   readonly osinfo: OsinfoRef | null;
@@ -71,7 +71,7 @@ export interface Artifact {
   readonly locations: readonly Location[];
   readonly variant: string | null;
   readonly default_variant: boolean | null;
-  /** Bytes as downloaded, packed or not. */
+  /** Size of the download in bytes, compressed or not. */
   readonly size: number | null;
   readonly firmware: readonly Firmware[];
   readonly datasources: readonly string[];
@@ -86,7 +86,7 @@ export interface Location {
   readonly redirects_off_host: boolean | null;
 }
 
-/** What a list must be about, as its path says. */
+/** What a list must contain, by its path. */
 export interface ExpectedBuilds {
   readonly document: string;
   readonly distro: string;
@@ -175,7 +175,7 @@ function readLocation(object: JsonObject, place: Place): Location {
   };
 }
 
-/** A location whose kind is not said may be the primary one. */
+/** A location without a kind may be the primary one. */
 function checkLocations(
   locations: readonly Location[],
   at: Place,
@@ -191,8 +191,8 @@ function checkLocations(
   }
 }
 
-// What a vendor offers for checking one artifact: digests, what its server said of the file, and
-// signatures. The index copies these; it does not vouch for them.
+// What a vendor offers for checking one artifact: digests, its server's headers, and signatures. The index copies
+// these and does not vouch for them.
 
 /** What the vendor publishes to check an artifact by. @see document 1, Integrity */
 interface Integrity {
@@ -201,7 +201,7 @@ interface Integrity {
   readonly signatures: readonly Signature[];
 }
 
-/** A digest, and the document of the vendor that has it. @see document 1, Digest */
+/** A digest, and the vendor's document that contains it. @see document 1, Digest */
 export interface PublishedDigest extends Digest {
   readonly source: {
     readonly format: string;

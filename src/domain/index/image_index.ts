@@ -1,6 +1,6 @@
-// The image index: distros and their releases, and the rules that a tree must keep before it is
-// mirrored. artifact.ts has builds and artifacts.
-// Unknown fields are no error: they are ignored here, and kept in the bytes we store.
+// The image index: distros and their releases, and the rules that a tree must follow before it is mirrored.
+// artifact.ts has builds and artifacts. Unknown fields are allowed: they are ignored here, and preserved in the
+// stored bytes.
 
 import {
   asOneOf,
@@ -201,7 +201,7 @@ function checkAliases(releases: readonly Release[], place: Place): void {
   }
 }
 
-/** An absent dev_channel says nothing; null says that there is no development channel. */
+/** An absent dev_channel says nothing; null means that there is no development channel. */
 function checkDevChannel(
   dev_channel: string | null | undefined,
   releases: readonly Release[],

@@ -1,6 +1,6 @@
-// Reading a document of the image index that somebody else wrote: from bytes to a JSON value within
-// limits, and from a JSON value to fields whose types are known. Every refusal says which document,
-// where in it (as a JSON path) and what was found, so that its publisher can correct it.
+// Reads a document of the image index that somebody else wrote: from bytes to a JSON value within limits, and from a
+// JSON value to fields of known types. Every refusal names the document, the place in it (as a JSON path) and what
+// was found, so that its publisher can correct it.
 
 import { AgentError } from "../error.ts";
 import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";
@@ -40,7 +40,7 @@ export function aliasPath(distro: string, alias: ServedAlias): string {
   return `v1/distros/${distro}/aliases/${alias}.json`;
 }
 
-/** What the path of a document says of it. */
+/** What the path of a document says about it. */
 type IndexPlace =
   | { readonly kind: "tree" }
   | { readonly kind: "distro"; readonly distro: string }
@@ -52,7 +52,7 @@ type IndexPlace =
 
 const DISTRO_PATH = /^v1\/distros\/([^/]+)\/(?:releases\/([^/]+)\/(index|archive)\.json)?/;
 
-/** Reads a path: builds of a release, something else of a distro, or a document of the whole tree. */
+/** Reads a path: builds of a release, another document of a distro, or one of the whole tree. */
 export function placeOf(path: string): IndexPlace {
   const [, distro, release, file] = DISTRO_PATH.exec(path) ?? [];
   if (distro === undefined) return { kind: "tree" };
@@ -63,8 +63,8 @@ export function placeOf(path: string): IndexPlace {
 const NAME = /^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$/;
 
 /**
- * Whether a text may name a distro or a release. Names become parts of upstream addresses and of
- * keys in the store, so nothing that could climb out of a folder is one.
+ * Whether a text may name a distro or a release. Names become parts of upstream URLs and of keys in the store, so no
+ * name may lead out of a folder.
  */
 export function isIndexName(text: string): boolean {
   return NAME.test(text) && !text.includes("..");
@@ -74,9 +74,9 @@ export function isIndexName(text: string): boolean {
 export const DOCUMENT_BYTES_MAX = 4 * 1024 * 1024;
 /** Deepest nesting of a document; the specification needs 7. */
 const DOCUMENT_DEPTH_MAX = 64;
-/** Values of a document: what is built of one must fit into memory. An artifact has about 35. */
+/** Most values of a document: whatever is built from it must fit into memory. An artifact has about 35. */
 export const DOCUMENT_VALUES_MAX = 100_000;
-/** Names of any one object of a document. The known ones have 24 at most. */
+/** Most names in any one object of a document. Known ones have up to 24. */
 export const DOCUMENT_NAMES_MAX = 1000;
 /** Members of any one list of a document. */
 export const DOCUMENT_LIST_MAX = 10_000;
@@ -84,7 +84,7 @@ export const DOCUMENT_LIST_MAX = 10_000;
 const TEXT_CHARS_MAX = 4096;
 /** Characters of a found value that an error repeats. */
 const QUOTE_CHARS_MAX = 64;
-/** The first integer beyond the format `uint64`. As a double it also represents those just below. */
+/** The first integer beyond the format `uint64`. As a double, it also stands for the integers just below. */
 const UINT64_END = 2 ** 64;
 
 /** A place in a document of the index. */
@@ -125,9 +125,9 @@ export function quote(value: string): string {
 }
 
 /**
- * The JSON value of a document.
- * @throws {AgentError} `upstream` when it is not UTF-8, not JSON, too large, nested too deeply, or
- *   names a member twice: of those, readers take one or the other
+ * Parses a document.
+ * @throws {AgentError} `upstream` when it is not UTF-8, not JSON, too large or nested too deeply, or repeats a member
+ *   name: readers would disagree which value counts
  */
 export function decodeDocument(body: Uint8Array, document: string): unknown {
   const place = { document, path: "$" };
@@ -143,7 +143,7 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
   }
   let value: unknown;
   try {
-    // A byte order mark is left in, and so refused as RFC 8259 section 8.1 has it.
+    // A byte order mark is kept, so that JSON refuses it, as RFC 8259 section 8.1 allows.
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     value = JSON.parse(decoder.decode(measure.wideNumbers ? withoutRounded(body) : body));
   } catch (cause) {
@@ -155,8 +155,8 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
 }
 
 /**
- * The bytes of a document in which every number from 2^64 on that a double rounds to just that is a
- * larger one, by nines for its digits: parsed, it could not be distinguished from those just below.
+ * The bytes of a document, in which each number from 2^64 on that a double would round to 2^64 has nines for its
+ * digits. The parsed value is then larger, so that it differs from numbers just below 2^64.
  */
 function withoutRounded(body: Uint8Array): Uint8Array {
   let changed = body;
@@ -264,7 +264,7 @@ export function readNullable<T>(
   return value === null ? null : read(readObject(value, at), at);
 }
 
-/** Own members only: a document has nothing to say through the prototype of objects. */
+/** Own members only: the prototype of objects must not supply any. */
 export function member(object: JsonObject, key: string): unknown {
   return Object.hasOwn(object, key) ? object[key] : undefined;
 }
@@ -289,8 +289,8 @@ export function readNullableDate(object: JsonObject, key: string, place: Place):
 }
 
 /**
- * An instant (RFC 3339 `date-time`) with any number of fractional digits, null or absent. It stays
- * the text that it was: a Date would lose what lies below milliseconds.
+ * An instant (RFC 3339 `date-time`) with any number of fractional digits, null or absent. It stays a text, since a
+ * Date would lose digits below milliseconds.
  * @throws {AgentError} `upstream`
  */
 export function readNullableDateTime(object: JsonObject, key: string, place: Place): string | null {
@@ -304,7 +304,7 @@ function isCalendarDate(text: string): boolean {
   const match = DATE.exec(text);
   if (match === null) return false;
   const [year, month, day] = match.slice(1).map(Number) as [number, number, number];
-  // A date that does not exist, such as 31 February, rolls over into another month.
+  // A Date turns a date that does not exist, such as 31 February, into one of another month.
   const date = new Date(Date.UTC(2000, 0, 1));
   date.setUTCFullYear(year, month - 1, day);
   return date.getUTCMonth() === month - 1 && date.getUTCDate() === day;

@@ -56,7 +56,7 @@ export const EXECUTIONS = [
   "canceled",
   "retried",
 ] as const;
-/** Where a job is, as it is shown. @see document 2, States and transitions */
+/** The execution of a job, as callers see it. @see document 2, States and transitions */
 export type Execution = typeof EXECUTIONS[number];
 /** A value for each execution. */
 export function byExecution<T>(valueOf: (execution: Execution) => T): Record<Execution, T> {
@@ -70,43 +70,43 @@ export type FinalExecution = Extract<Execution, "succeeded" | "failed" | "cancel
 /** Executions of jobs that have not ended. */
 export const UNFINISHED: readonly Execution[] = EXECUTIONS.filter((word) => !isFinal(word));
 
-/** The chains of a job, in the words of its workflow. */
+/** The chains of a job, as its workflow names them. */
 export const PHASES = ["chain", "onerror", "oncancel"] as const;
 /** Which of its chains a job is in. */
 export type Phase = typeof PHASES[number];
 
-/** Every state: a canceled job may still be stopping, have its oncancel chain before it, or be running it. */
+/** Every state. A canceled job may still be stopping, or have its oncancel chain pending or running. */
 export const JOB_STATES = [...EXECUTIONS, "stopping", "undo_queued", "undoing"] as const;
 /** An execution, or one of the three states of a canceled job that is not at rest. */
 export type JobState = typeof JOB_STATES[number];
 
-/** Everything that happens to a job after it was created, with the facts that decide. */
+/** Everything that can happen to a job after its creation, with the facts that decide what follows. */
 export type JobEvent =
   /** A runner takes the job. */
   | { readonly kind: "claim" }
   | TaskEvent
   /** The agent stops: the present task starts again later as if it had not started. */
   | { readonly kind: "release" }
-  /** The run broke off by a defect of the agent. */
+  /** The run was cut off by a bug in the agent. */
   | { readonly kind: "abandon" }
   /**
-   * The runner does not answer. `lapsed`: its lease is over, or it is this runner's earlier life.
-   * `attempting`: the present task was executing, not waiting for its next attempt.
+   * The runner does not answer. `lapsed`: its lease has expired, or it is this runner's earlier life. `attempting`:
+   * the current task was executing, not waiting for its next attempt.
    */
   | { readonly kind: "rescue"; readonly lapsed: boolean; readonly attempting: boolean }
-  /** The host that alone may run the job was forgotten: none of its chains runs any more. */
+  /** The only host that may run the job was forgotten: none of its chains runs any more. */
   | { readonly kind: "host_lost" }
   /** A caller cancels the job. */
   | CancelEvent
-  /** A caller reports the outcome of the waiting task: a result, or an error. */
+  /** A caller reports the outcome of the waiting task, a result or an error. */
   | { readonly kind: "resume" }
   | { readonly kind: "resume_failed" }
-  /** A caller retries the finished job. `retried`: it has been retried before. */
+  /** A caller retries the finished job. `retried`: it was retried before. */
   | { readonly kind: "retry"; readonly retried: boolean }
   /** The job is old. Retention asks the store whether a callback or an idempotency key still needs it. */
   | { readonly kind: "prune" };
 
-/** `begun`: the job was claimed before. `elsewhere`: a runner that holds it is that of another agent. */
+/** `begun`: the job was claimed before. `elsewhere`: it is held by a runner of another agent. */
 interface CancelEvent {
   readonly kind: "cancel";
   readonly oncancel: boolean;
@@ -114,11 +114,11 @@ interface CancelEvent {
   readonly elsewhere: boolean;
 }
 
-/** The end of a task, or of a phase that has no further one. */
+/** The end of a task, or of a phase whose tasks have all ended. */
 export type TaskEvent =
   /** It succeeded, and another task of the phase follows. */
   | { readonly kind: "continue" }
-  /** It succeeded, and was the last one of the phase. */
+  /** The task succeeded, and was the last one of its phase. */
   | { readonly kind: "succeed" }
   /** It failed, including its retries and its fallback. `onerror`: the job has such a chain. */
   | { readonly kind: "fail"; readonly onerror: boolean }
@@ -138,26 +138,26 @@ export type DenialReason =
   | "unfinished" // it is not final, or not at rest
   | "retried"; // another job was made of it
 
-/** Where a job is when an event happens. */
+/** The state and phase of a job when an event happens. */
 export interface Standing {
   readonly state: JobState;
   readonly phase: Phase;
 }
 
-/** What an event does: where the job goes, and what is written with it. */
+/** The effect of an event: the new state and phase, and what is written with them. */
 export interface Move {
   readonly kind: "move";
   readonly to: JobState;
   readonly phase: Phase;
-  /** What happens to the count of starts of the present task: see startsAfter(). */
+  /** The effect on the count of starts of the current task; see startsAfter(). */
   readonly starts: "kept" | "added" | "taken_off" | "one" | "none";
-  /** Whether the job becomes final: it gets its finished_at, and its callback is due. */
+  /** Whether the job becomes final: finished_at is set, and the callback becomes due. */
   readonly ends: boolean;
 }
 
 /**
- * What decide() returns: the move to write, or the reason for a refusal; `made` when the event has happened
- * before and the job is where it put it.
+ * The answer of decide(): the move to write, or the reason for a refusal. `made` means that the event has already
+ * happened and the job is where it would put it.
  */
 type Decision =
   | Move
@@ -180,19 +180,19 @@ export function decide(at: Standing, event: JobEvent): Decision {
     case "rescue":
       if (!isHeld(state)) return denied(isAtRest(state) ? "finalized" : "not_running");
       if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
-      // A runner that gives it back runs nothing of it any more.
+      // The runner that gives it back has ended everything of it.
       if (state === "stopping") return moved(at, "canceled", "none");
       return moved(at, state === "undoing" ? "undo_queued" : "queued", startsOf(event));
     case "host_lost":
       if (isAtRest(state)) return denied("finalized");
       return moved(at, executionOf(state) === "canceled" ? "canceled" : "failed", "none");
     case "cancel":
-      // The caller may not have heard the answer to its first call.
+      // The caller may repeat the cancel because its first answer was lost.
       if (executionOf(state) === "canceled") return { kind: "made" };
       if (isFinal(executionOf(state))) return denied("finalized");
       if (event.oncancel && event.begun) return undoing(at);
       return moved(at, event.elsewhere && isHeld(state) ? "stopping" : "canceled", "none");
-    // Document 2 refuses a finalized job with the same words as a queued one.
+    // Document 2 refuses a resume of a finalized job in the same words as of a queued one.
     case "resume":
       return state === "waiting" ? moved(at, "queued", "kept") : denied("not_waiting");
     case "resume_failed":
@@ -210,34 +210,34 @@ export function decide(at: Standing, event: JobEvent): Decision {
   }
 }
 
-/** Starts are counted for attempts that broke off, which might do so again. */
+/** Starts stay counted for attempts that were cut off, since the next one may be cut off too. */
 function startsOf(event: JobEvent): Move["starts"] {
   return event.kind === "release" || event.kind === "rescue" && !event.attempting
     ? "taken_off"
     : "kept";
 }
 
-/** Why an event is refused in a state, whatever the phase; undefined when it is not. */
+/** Why an event is refused in a state, whatever the phase; undefined when it is allowed. */
 export function denialOf(state: JobState, event: JobEvent): DenialReason | undefined {
   const decision = decide({ state, phase: "chain" }, event);
   return decision.kind === "denied" ? decision.reason : undefined;
 }
 
-/** Whether a cancel changes a job in this state; one that is canceled already stays as it is. */
+/** Whether a cancel changes a job in this state; a canceled job stays as it is. */
 export function isCancelable(state: JobState): boolean {
   const event: JobEvent = { kind: "cancel", oncancel: false, begun: false, elsewhere: false };
   return decide({ state, phase: "chain" }, event).kind === "move";
 }
 
-/** Whether a job in this state may be retried. @param retried whether it has been already */
+/** Whether a job in this state may be retried. @param retried whether it was retried before */
 export function isRetryable(state: JobState, retried: boolean): boolean {
   return denialOf(state, { kind: "retry", retried }) === undefined;
 }
 
-/** What the end of a task does to a job that its runner holds. */
+/** The effect of the end of a task on the job that its runner holds. */
 export function afterTask(at: Standing, event: TaskEvent): Move {
   if (event.kind === "continue") return moved(at, at.state, "one");
-  // Nothing runs after the oncancel chain, whatever its tasks call back.
+  // Nothing runs after the oncancel chain, whatever its tasks pass to their callbacks.
   if (at.state === "undoing") return moved(at, "canceled", "none");
   switch (event.kind) {
     case "succeed":
@@ -291,7 +291,7 @@ export function startsAfter({ starts: effect }: Move, starts: number): number {
   }
 }
 
-/** What is kept of a job, from which its state is known. */
+/** The stored columns that show the state of a job. */
 export interface KeptState {
   readonly execution: Execution;
   readonly phase: Phase;
@@ -299,21 +299,21 @@ export interface KeptState {
   readonly claimable_at: string | null;
 }
 
-/** The state of a job, from what is kept of it. */
+/** The state of a job, from those columns. */
 export function stateOf({ execution, phase, runner_id, claimable_at }: KeptState): JobState {
   if (execution !== "canceled") return execution;
   if (runner_id !== null) return phase === "oncancel" ? "undoing" : "stopping";
   return claimable_at === null ? "canceled" : "undo_queued";
 }
 
-/** Whether a job is canceled and not at rest. */
+/** Whether a job is canceled, but not at rest yet. */
 export function isUndoing(job: KeptState): boolean {
   return isFinal(job.execution) && !isAtRest(stateOf(job));
 }
 
 /**
- * Whether nothing of what was canceled of a job runs any more. A host that is away may not have heard of it.
- * @param host the host of the job, where one is known
+ * Whether nothing of a canceled job's task can still run. A host that is away may not know of the cancel.
+ * @param host the host of the job, if known
  */
 export function isStopConfirmed(
   job: KeptState,
@@ -323,14 +323,14 @@ export function isStopConfirmed(
   return state !== "stopping" && (state !== "undoing" || host?.state !== "away");
 }
 
-/** The execution by which a state is shown and stored. */
+/** The execution that stands for a state, in answers and in the store. */
 export function executionOf(state: JobState): Execution {
   return state === "stopping" || state === "undo_queued" || state === "undoing"
     ? "canceled"
     : state;
 }
 
-/** The standing of a job that a runner holds in a phase. */
+/** The state of a job that a runner holds in a phase. */
 export function heldIn(phase: Phase): Standing {
   return { state: phase === "oncancel" ? "undoing" : "running", phase };
 }
@@ -357,15 +357,15 @@ export function isFinal(execution: Execution): execution is FinalExecution {
 }
 
 /**
- * Whether a move has been made when its event is reported again, since the answer to the first report was
- * lost. A job that has left its runner since may have gone on; one that is still held has not.
+ * Whether a move was already made when its event is reported again because the first answer was lost. A job that has
+ * left its runner may have moved on since; one that is still held has not.
  */
 export function isMade(move: Move, at: Standing): boolean {
   if (isHeld(move.to)) return at.state === move.to && at.phase === move.phase;
   return !isHeld(at.state);
 }
 
-/** The move that must follow. @throws {AgentError} `internal` when the event is denied */
+/** The move after an event that must be allowed. @throws {AgentError} `internal` when it is denied */
 export function moveOf(at: Standing, event: JobEvent): Move {
   const decision = decide(at, event);
   if (decision.kind === "move") return decision;

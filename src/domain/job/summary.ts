@@ -1,5 +1,5 @@
-// Summaries of jobs, their failed attempts and the lines of their logs, as they are sent: without the sources of
-// tasks and without secrets. Each has its shape here, which /openapi.json shows.
+// Summaries of jobs, their failed attempts and the lines of their logs, as answers show them: without task sources
+// and secrets. Their shapes, which /openapi.json shows, are here.
 
 import { type HostUuid, isUuid, type JobUuid, type MachineUuid, type WorkflowUuid } from "../id.ts";
 import { type Instant, msBetween } from "../instant.ts";
@@ -27,16 +27,16 @@ import {
 import { HOST_STATES, type JobHost } from "../host.ts";
 import { elapsedMs, waitOf } from "./wire.ts";
 
-/** The present or failed task of a job. */
+/** The current or failed task of a job. */
 export interface SummaryTask {
   /** Its name, or its uuid when it has none. */
   readonly name: string;
   readonly phase: Phase;
-  /** Its place in the chain of the phase, from 0. */
+  /** Index in the chain of its phase, from 0. */
   readonly index: number;
 }
 
-/** A job as the store gives it for a summary. */
+/** A job as the store reads it for a summary. */
 export interface JobSummary extends
   Pick<
     Job,
@@ -60,42 +60,42 @@ export interface JobSummary extends
   > {
   /** Why it failed, in one line. */
   readonly error: string | null;
-  /** What runs, waits or has failed; null for another job. */
+  /** The task that runs, waits or has failed; null if there is none. */
   readonly task: SummaryTask | null;
-  /** Tasks of the chain that have ended, and all. */
+  /** Ended tasks of the chain, and all of its tasks. */
   readonly tasks_done: number;
   readonly tasks_total: number;
-  /** The latest progress that the present task has reported; null when it is too large for a summary. */
+  /** The latest progress that the current task reported; null when too large for a summary. */
   readonly progress: JsonObject | null;
   /** Null when they are too large for a summary. */
   readonly params: JsonObject | null;
   /** Bytes of the params as JSON. */
   readonly params_bytes: number;
-  /** Names of fields that the workflow calls secret. */
+  /** Names of params that the workflow declares secret. */
   readonly secrets: readonly string[];
-  /** The name that the machine of the job was given, as far as jobs say it. */
+  /** The alias of the job's machine, if a job names it. */
   readonly alias: string | null;
-  /** The host that runs it, or has run it; null where none is known. */
+  /** The host that runs it or has run it; null when unknown. */
   readonly host: JobHost | null;
   /** Whether any host may run it. */
   readonly free: boolean;
   readonly prev_attempt: JobUuid | null;
   readonly next_attempt: JobUuid | null;
-  /** When it was read, by the clock of a store that hosts share; null where that is the agent's. */
+  /** When it was read, by the clock of a shared store; null when the agent's own clock counts. */
   readonly read_at: Instant | null;
 }
 
-/** What a summary is made with. */
+/** What a summary depends on besides the job. */
 export interface SummaryView {
   /** By the agent's clock. */
   readonly now: Instant;
-  /** The managed host, for jobs of a store that knows no host. */
+  /** The managed host, for a store that does not record hosts. */
   readonly host: string;
-  /** Whether the caller is shown params; other callers see their names. */
+  /** Whether the caller may see params; other callers see only their names. */
   readonly showsParams: boolean;
 }
 
-/** Why an unfinished job does not run; `waiting_for_retry` is a task between two attempts. */
+/** Reasons why an unfinished job does not run. `waiting_for_retry`: between two attempts of a task. */
 const WAIT_REASONS = [
   "scheduled",
   "waiting_for_slot",
@@ -106,7 +106,7 @@ const WAIT_REASONS = [
 ] as const;
 type SummaryReason = SummaryOnWire["reason"];
 
-/** The task that the job is at, as it is sent. */
+/** A task as answers show it. */
 export const SUMMARY_TASK = whole("The task that runs, waits or has failed.", {
   name: TEXT,
   phase: wordOf(PHASES),
@@ -116,7 +116,7 @@ export const SUMMARY_TASK = whole("The task that runs, waits or has failed.", {
   next_retry_at: NULLABLE_INSTANT,
 });
 
-/** What a summary shows; the answer about one job adds to it. */
+/** The fields of a summary; the answer about one job adds more. */
 export const SUMMARY_FIELDS = {
   uuid: UUID,
   name: { ...TEXT, description: "The workflow's name." },
@@ -209,7 +209,7 @@ export function machineOfTarget(target: string | null): MachineUuid | undefined 
   return isUuid(uuid) ? uuid as MachineUuid : undefined;
 }
 
-/** A summary as it is sent. */
+/** The summary of a job for a caller. */
 export function summaryOnWire(job: JobSummary, view: SummaryView): SummaryOnWire {
   const { host } = view;
   const now = job.read_at ?? view.now;
@@ -252,14 +252,14 @@ function reasonOf(job: JobSummary, now: Instant): SummaryReason {
   return waitOf(job, now).reason ?? null;
 }
 
-/** A task that is not running has no attempt. */
+/** The current task for a caller. A task that is not running has no attempt. */
 function taskOnWire(job: JobSummary, now: Instant): SummaryOnWire["task"] {
   const { task, runner_id, starts, failures, elapsed_at, retry_at } = job;
   if (task === null) return null;
   const shown = { name: task.name, phase: task.phase, index: task.index };
   if (runner_id === null) return { ...shown, attempt: null, since: null, next_retry_at: null };
   const next = retry_at !== null && retry_at > now ? retry_at : null;
-  // Between two attempts it is the next one that counts.
+  // Between two attempts, the next one counts.
   const since = retry_at !== null && retry_at > (elapsed_at ?? "") ? retry_at : elapsed_at;
   return {
     ...shown,
@@ -281,20 +281,20 @@ function shownParams({ params, secrets }: JobSummary, view: SummaryView): JsonOb
   return Object.fromEntries(Object.keys(params).map((name) => [name, MASK]));
 }
 
-/** A line of the log of a job: an entry of its info, or a failed attempt of one of its tasks. */
+/** A line of a job's log: an entry of its info, or a failed attempt of a task. */
 export interface JobLogLine {
-  /** Rises with every line of every job, also across restarts; never used again. */
+  /** Increases with every line of every job, across restarts too; never reused. */
   readonly seq: number;
-  /** The chain of a failed attempt; null for an entry of the info. */
+  /** Phase of a failed attempt; null for an info entry. */
   readonly phase: Phase | null;
-  /** Number of the attempt that failed, or that wrote the entry; null where no task wrote it. */
+  /** Number of the attempt that failed or wrote the entry; null when no task wrote it. */
   readonly attempt: number | null;
-  /** The entry; for an attempt, the other fields of FailedAttempt. */
+  /** The entry; for an attempt, the remaining fields of FailedAttempt. */
   readonly entry: JsonObject;
   readonly created_at: Instant;
 }
 
-/** A line as it is sent: it has a message or progress, and anything else in `fields`. */
+/** A line for a caller: its message or progress, and everything else in `fields`. */
 export function logLineOnWire(line: JobLogLine, secrets: ReadonlySet<string>): LogLineOnWire {
   const { seq: sequence, created_at: time, attempt } = line;
   const entry = maskedJson(line.entry, secrets) as JsonObject;
@@ -312,7 +312,7 @@ type LineSaid = Omit<LogLineOnWire, "sequence" | "time" | "task" | "attempt">;
 function entrySaid({ task, log, message, progress, ...others }: JsonObject): LineSaid {
   const level = LOG_LEVELS.find((one) => one === log) ?? "info";
   const { fields, ...more } = others;
-  // A line of a task's log has its fields in one object; any other entry is the object itself.
+  // Task log lines have their fields in one object; of any other entry, the object itself is shown.
   const left: JsonObject = log !== undefined && isJsonObject(fields)
     ? { ...fields, ...more }
     : { ...others };
@@ -326,7 +326,7 @@ function entrySaid({ task, log, message, progress, ...others }: JsonObject): Lin
   return { level, message: words, progress: null, fields: fieldsOf(left) };
 }
 
-/** The message of an entry that has none: the call of a capability, or the names of its fields. */
+/** A message for an entry without one: the call of a capability, or the names of its fields. */
 function wordsOf(entry: JsonObject): string {
   const { zonewright_call: call, zonewright_calls: calls } = entry;
   if (isJsonObject(call)) return `${call.name}: ${call.ended}, ${call.ms} ms`;
@@ -359,7 +359,7 @@ function fieldsOf(fields: JsonObject): JsonObject | null {
   return Object.keys(fields).length === 0 ? null : fields;
 }
 
-/** Names a page of summaries: the orders that a list may have, and its last entry. */
+/** A position in a list of summaries, after its last entry. */
 export interface SummaryPlace {
   /** By creation; by `created_at`; by `finished_at`; newest first. */
   readonly order: typeof SUMMARY_ORDERS[number];
@@ -372,14 +372,14 @@ export interface SummaryPlace {
 /** The orders in which summaries can be listed. @see SummaryPlace */
 export const SUMMARY_ORDERS = ["id", "created", "finished"] as const;
 
-/** Which jobs a list of summaries has; a job must fit every key that is given. */
+/** Filters a list of summaries; a job must match every given key. */
 export interface SummaryFilter {
   /** How the uuid begins, in lower case. */
   readonly uuid?: string;
   readonly states?: readonly Execution[];
   readonly name?: string;
   readonly target?: string;
-  /** Whose jobs: those that have its target. */
+  /** Jobs whose target is this machine. */
   readonly machine?: MachineUuid;
   readonly workflow_uuid?: WorkflowUuid;
   readonly host?: HostUuid;
@@ -389,9 +389,9 @@ export interface SummaryFilter {
   readonly until?: Instant;
   /** Finished at this time or later. */
   readonly finished_since?: Instant;
-  /** Params by their names: a text is that of the param, or the JSON of any other value. */
+  /** Params by name: the text of a param, or the JSON of any other value. */
   readonly params?: Readonly<Record<string, string>>;
-  /** A text in name, target or error, or in the params if those are searched; ASCII in any case. */
+  /** A text in name, target or error, and in the params if those are searched. ASCII matches in any case. */
   readonly search?: string;
   readonly searchesParams: boolean;
 }

@@ -1,40 +1,40 @@
-// Which jobs of a shared store a host runs: those of the workflows and callers that its operator lists. Anyone who
-// writes to the database can give a job any name and any caller, so only a digest, which the host itself computes from
-// the tasks that it is about to run, holds against that.
+// Which jobs of a shared store a host accepts: those of the workflows and callers that its operator lists. Anyone who
+// can write to the database can give a job any name and any caller. Only a digest, which the host computes from the
+// tasks it is about to run, is safe against that.
 
 import { sha256Hex } from "../digest.ts";
 import type { WorkflowUuid } from "../id.ts";
 import { canonicalJson, type JsonObject, type JsonValue } from "../json.ts";
 
-/** What a host runs for the hosts that share its store; an empty list allows all. */
+/** What a host accepts from a shared store; an empty list accepts everything. */
 export interface Taking {
-  /** Names of workflows, each alone or with `@sha256:` and the digest of its tasks. */
+  /** Names of workflows, alone or with `@sha256:` and the digest of their tasks. */
   readonly allow_workflow: readonly string[];
   /** Callers, as `ordered_by` of jobs names them. */
   readonly allow_caller: readonly string[];
 }
 
-/** The settings behind them, as refusals name them. */
+/** The settings of these lists, as refusals name them. */
 export const TAKING_SETTINGS = {
   allow_workflow: "policy.allow_workflow",
   allow_caller: "policy.allow_caller",
 } as const satisfies Record<keyof Taking, string>;
 
-/** The entry that stands for no workflow: beside it only the agent's own are allowed. */
+/** An entry that matches no workflow: with it alone, only the agent's own workflows are accepted. */
 export const BUILTIN_ALONE = "builtin";
 
-/** Who ordered a job that does not say so, as one that was moved from a file. */
+/** The caller of a job that records none, such as one moved from a file. */
 const UNKNOWN_CALLER = "unknown";
 
-/** Code of the error of a job that its host does not run, and of the task that did not begin. */
+/** Error code of a job that its host refuses, and of the task that it would have started with. */
 export const NOT_TAKEN = "not_taken";
 
-/** Whether a host runs whatever there is. */
+/** Whether a host accepts every job. */
 export function takesAll({ allow_workflow, allow_caller }: Taking): boolean {
   return allow_workflow.length === 0 && allow_caller.length === 0;
 }
 
-/** Tasks as they were sent, with the uuids that each copy of a workflow may have others of. */
+/** Tasks as they were sent; their uuids differ between copies of a workflow. */
 type TaskList = readonly object[];
 
 /** The tasks of a workflow or of a job. */
@@ -44,38 +44,38 @@ interface Tasks {
   readonly oncancel?: TaskList;
 }
 
-/** `sha256:` and the digest of all tasks but for their uuids. */
+/** `sha256:` and the digest of all tasks without their uuids. */
 export async function tasksDigest({ chain, onerror, oncancel = [] }: Tasks): Promise<string> {
   const plain = (tasks: TaskList) =>
     tasks.map((task) => Object.fromEntries(Object.entries(task).filter(([key]) => key !== "uuid")));
   const lists = { chain: plain(chain), onerror: plain(onerror), oncancel: plain(oncancel) };
-  // Tasks are what was parsed from JSON.
+  // Tasks were parsed from JSON.
   const bytes = new TextEncoder().encode(canonicalJson(lists as JsonValue));
   return `sha256:${await sha256Hex(bytes)}`;
 }
 
-/** What an agent knows when it judges a job. */
+/** What an agent needs to judge a job. */
 export interface TakenJobs {
-  /** Of its host; it changes with the configuration. */
+  /** The lists of its host; they change with the configuration. */
   readonly taking: Taking;
-  /** The workflow of a uuid that is part of the agent itself. */
+  /** The agent's own workflow with this uuid, if there is one. */
   own(workflow: WorkflowUuid): Tasks | undefined;
 }
 
-/** Who ordered a job, by its `props`. */
+/** Who ordered a job, from its `props`. */
 function ordererOf({ ordered_by }: JsonObject): string {
   return typeof ordered_by === "string" ? ordered_by : UNKNOWN_CALLER;
 }
 
-/** What is judged of a job: its tasks as they would run, and who ordered it. */
+/** The parts of a job that are judged: its tasks as they would run, its name, and who ordered it. */
 interface JudgedJob extends Tasks {
   readonly name: string;
   readonly props: JsonObject;
 }
 
 /**
- * Why a host does not run a job, in words that follow its name; undefined when it does.
- * @param own the workflow of the agent itself that the job says to be of, whose tasks are always allowed
+ * Why a host refuses a job, in words that follow the host's name; undefined when it accepts it.
+ * @param own the agent's own workflow that the job claims to be of; its tasks are always accepted
  */
 export async function refusalOf(
   { allow_workflow, allow_caller }: Taking,

@@ -25,7 +25,7 @@ import {
 import { type Execution, isStopConfirmed } from "./state.ts";
 import type { JsonObject, JsonValue } from "../json.ts";
 
-/** The words of a response, and which of them change for clients of node-workflow. */
+/** The words of a response; `node-workflow` changes some of them for its clients. */
 export type Wording = "document" | "node-workflow";
 
 /**
@@ -55,7 +55,7 @@ const EXECUTION_OF: Readonly<Record<string, Execution>> = {
 /** Every word for an execution, in either convention. */
 export const EXECUTION_WORDS: readonly string[] = Object.keys(EXECUTION_OF);
 
-/** Where a job is, as answers name it. */
+/** The execution of a job in answers. */
 export const EXECUTION: Shape<string> = {
   ...wordOf(EXECUTION_WORDS),
   description: "The state of the job. Finished jobs are `success` or `failure`; with `compat = " +
@@ -75,9 +75,8 @@ export function parseExecutionFilter(word: string): Execution {
 }
 
 /**
- * What the engine keeps of a job that was repeated, and of the one after it. `next_attempt_refused` says
- * why cb('retry') made none; `params_from` names the job whose params, as its tasks left them, a job
- * begins with: others begin with those that were asked for.
+ * What the engine records about a retried job and its successor. `next_attempt_refused` says why cb('retry') created
+ * none. `params_from` names the job whose final params a job begins with; other jobs begin with the requested params.
  */
 const ATTEMPT_FIELDS = [
   "num_attempts",
@@ -88,8 +87,8 @@ const ATTEMPT_FIELDS = [
 ] as const;
 
 /**
- * What only the engine sets on a job. A task that sets one of these on its job object has set
- * nothing: neither a later task nor a response sees it.
+ * Fields that only the engine sets. A task that sets one of them on its job changes nothing: neither later tasks nor
+ * responses show it.
  */
 export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
   ...("uuid workflow_uuid workflow name execution phase chain onerror oncancel chain_results " +
@@ -101,7 +100,7 @@ export const ENGINE_FIELDS: ReadonlySet<string> = new Set([
   ...ATTEMPT_FIELDS,
 ]);
 
-/** Why a job does not run, for callers who wait for it; empty for a running or finished one. */
+/** Why a job does not run, for callers who wait for it; empty for a running or finished job. */
 export function waitOf(
   job: Pick<Job, "execution" | "claimable_at">,
   now: Instant,
@@ -122,7 +121,7 @@ export function elapsedMs(
 
 /** Largest params, in bytes, that are also shown as fields of their job. */
 export const EXTRA_FIELDS_BYTES_MAX = 64 * 1024;
-/** Names that no param adds to its job. */
+/** Names of params that are never shown as fields of their job. */
 export const NO_EXTRA_FIELDS: ReadonlySet<string> = new Set([...ENGINE_FIELDS, "params"]);
 
 /** The params as fields of the job, where clients of node-workflow look for them. */
@@ -136,7 +135,7 @@ function extraFields({ params, props }: Job): [string, JsonValue][] {
 const TASKS = listOf(shapeRef("Task", TASK));
 const RESULTS = listOf(shapeRef("TaskResult", TASK_RESULT));
 
-/** What answers show of the host of a job. */
+/** Fields for the host of a job. */
 export const HOST_OF_JOB = {
   host: {
     ...TEXT,
@@ -151,7 +150,7 @@ export const HOST_OF_JOB = {
   },
 };
 
-/** The same of one host. */
+/** The values of these fields for one host. */
 export function hostFields(host: JobHost | undefined) {
   if (host === undefined) return {};
   const { name, uuid, state } = host;
@@ -252,8 +251,8 @@ type JobOnWire = ShapeOf<typeof JOB>;
 export const SHOWN_FIELDS: readonly string[] = [...ATTEMPT_FIELDS, "placement", "ordered_by"];
 
 /**
- * A job as a response shows it; what means nothing to a caller is left out.
- * @param host the host of the job, where one is known
+ * A job as a response shows it, without fields that mean nothing to callers.
+ * @param host the host of the job, if known
  */
 export function jobOnWire(
   job: Job,
@@ -296,7 +295,7 @@ export function jobOnWire(
     ...Object.fromEntries(set),
     ...fields,
   };
-  // Tasks are what was parsed from JSON; their type cannot say so, since it is open to any key.
+  // Tasks were parsed from JSON; their type, open to any key, cannot say so.
   return wire as JsonObject;
 }
 

@@ -1,6 +1,6 @@
-// Workflows and tasks: the fields that document 2 describes, and their parser, which names every incorrect
-// one by its path. Unknown keys are stored and returned as sent. A task gets a uuid and nothing else, so that
-// clients can compare what they sent with what they read.
+// Workflows and tasks: the fields of document 2 and their parser, which names every incorrect field by its path.
+// Unknown keys are stored and returned as sent. A task gets only a uuid, so that clients can compare what they read
+// with what they sent.
 
 import {
   always,
@@ -36,9 +36,9 @@ export const TASK = objectOf("A task as it was sent, with its uuid.", ["uuid", "
   name: TEXT,
   /** Source of a function of `job` and `cb`. */
   body: TEXT,
-  /** Source of a function of `err`, `job` and `cb`, called when the body has failed for good. */
+  /** Source of a function of `err`, `job` and `cb`; called after the last attempt of the body has failed. */
   fallback: TEXT,
-  /** Further executions after the first one failed. */
+  /** Further executions after the first one has failed. */
   retry: COUNT,
   /** Seconds for one execution of body or fallback. */
   timeout: WHOLE_SECONDS,
@@ -51,12 +51,12 @@ export interface Task extends ShapeOf<typeof TASK> {
   readonly [key: string]: unknown;
 }
 
-/** What results, logs and events call a task: its name, or its uuid when it has none. */
+/** The name of a task in results, logs and events; its uuid when it has none. */
 export function taskName({ name, uuid }: Pick<Task, "name" | "uuid">): string {
   return name ?? uuid;
 }
 
-/** The `placement` of a workflow whose jobs any host may run. */
+/** `placement` of a workflow whose jobs any host may run. */
 export const ANY_HOST = "any";
 
 const TASKS = shapeListOf(shapeRef<Task>("Task", TASK));
@@ -89,15 +89,15 @@ export interface Workflow extends ShapeOf<typeof WORKFLOW> {
   readonly [key: string]: unknown;
 }
 
-/** A workflow, and what the store knows of it. */
+/** A workflow with what the store records about it. */
 export interface StoredWorkflow {
   readonly workflow: Workflow;
-  /** Part of the agent itself: it can be read and run, not changed or deleted. */
+  /** Whether it is part of the agent: it can be read and run, but not changed or deleted. */
   readonly builtin: boolean;
   readonly created_at: Instant;
 }
 
-/** Largest sizes of one workflow; the configuration may set others. */
+/** Limits of one workflow; the configuration may set others. */
 export interface WorkflowLimits {
   /** Most tasks in one chain. */
   readonly tasksMax: number;
@@ -113,26 +113,26 @@ export interface WorkflowLimits {
 export const DEFAULT_TIMEOUT_SECONDS = 3600;
 
 const NAME_CHARS_MAX = 255;
-/** Names that `secret_params` may hold. */
+/** Most names in `secret_params`. */
 const SECRET_PARAMS_MAX = 64;
 
 /**
- * What keeps each source from being the definition of one function, in words that follow the name of
- * its field; undefined where nothing does.
- * @throws {AgentError} `invalid_argument` when they take too much to be read; `aborted`, `overloaded`
+ * Why each source is not the definition of one function, in words that follow the name of its field; undefined for a
+ * valid one.
+ * @throws {AgentError} `invalid_argument` when they take too much to parse; `aborted`, `overloaded`
  */
 export type CheckSources = (
   sources: readonly string[],
   signal: AbortSignal,
 ) => Promise<readonly (string | undefined)[]>;
 
-/** A workflow whose fields are checked, except for its sources, which only a decoder parses. */
+/** A workflow whose fields were checked, but not its sources: only a decoder parses those. */
 interface ReadWorkflow {
-  /** Each body and fallback that is a text within its limit, in the order of their fields. */
+  /** Each body and fallback that is a text within the limit, in the order of their fields. */
   readonly sources: readonly string[];
   /**
    * The workflow as sent, with `uuid`, and a uuid in every task.
-   * @param problems what CheckSources says of `sources`; none for sources that are known to be sound
+   * @param problems the answer of CheckSources about `sources`; empty for sources known to be valid
    * @throws {AgentError} `invalid_argument` naming every incorrect field
    */
   accept(problems: readonly (string | undefined)[]): Workflow;
@@ -140,7 +140,7 @@ interface ReadWorkflow {
 
 const TASK_TEXTS = ["body", "fallback"] as const;
 
-/** What a description takes, or null. */
+/** The described value, or null. */
 function orNull<T>(description: Description<T>): Description<T | null> {
   return {
     ...description,
@@ -150,7 +150,7 @@ function orNull<T>(description: Description<T>): Description<T | null> {
   };
 }
 
-/** A text that is not empty; an empty one counts as missing. */
+/** A non-empty text; an empty one counts as missing. */
 function given(description: Description<string>): Description<string> {
   return {
     ...description,
@@ -163,7 +163,7 @@ function given(description: Description<string>): Description<string> {
   };
 }
 
-/** A task as it is sent. Further keys are kept as sent, unless they are misspelt. */
+/** A task as sent. Further keys are kept, unless they look misspelt. */
 function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
   const { sourceCharsMax, retryMax, timeoutSecondsMax } = limits;
   return object({
@@ -193,8 +193,8 @@ function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
 }
 
 /**
- * The body of POST and PUT /workflows, but for the sources of its tasks. Further keys are kept, unless they
- * are misspelt.
+ * The body of POST and PUT /workflows, without a check of its sources. Further keys are kept, unless they look
+ * misspelt.
  */
 export function workflowRequest(limits: WorkflowLimits) {
   const chain = orNull(listOf(named("TaskRequest", taskRequest(limits)), limits.tasksMax, "tasks"));
@@ -235,10 +235,7 @@ export function workflowRequest(limits: WorkflowLimits) {
   }, { required: ["name"], others: "distinct" });
 }
 
-/**
- * Reads the body of POST or PUT /workflows, but for its sources.
- * @see document 2, Endpoints
- */
+/** Reads the body of POST or PUT /workflows, except its sources. @see document 2, Endpoints */
 export function readWorkflow(
   body: unknown,
   uuid: WorkflowUuid,
@@ -256,8 +253,7 @@ export function readWorkflow(
         if (problem !== undefined) findings.add(field, "Invalid", problem);
       }
       const workflow = accepted(read, findings, "workflow");
-      // `wf_uuid` is what GET adds; a client that sends back what it read must not make it part of
-      // the workflow.
+      // GET adds `wf_uuid`. A client that sends back what it read must not make it part of the workflow.
       const { wf_uuid: _, "chain[]": chainList, "onerror[]": onerrorList, ...sent } = workflow as
         & typeof workflow
         & { wf_uuid?: unknown };
@@ -274,14 +270,14 @@ export function readWorkflow(
   };
 }
 
-/** A uuid that was sent is kept, so that a workflow that is read and written back stays the same. */
+/** Keeps the uuid that was sent, so that a workflow that is read and written back does not change. */
 function withUuid(task: JsonObject, newUuid: NewUuid): Task {
   const uuid = isUuid(task.uuid) ? (task.uuid as TaskUuid) : newUuid<TaskUuid>();
-  // Its description has required the body, a text.
+  // The description requires the body to be a text.
   return { ...task, uuid, body: task.body as string };
 }
 
-/** The bodies and fallbacks of a workflow as sent that are texts within their limit. */
+/** The bodies and fallbacks of a workflow that are texts within their limit. */
 function sourcesOf(
   body: unknown,
   { tasksMax, sourceCharsMax }: WorkflowLimits,

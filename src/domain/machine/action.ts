@@ -1,5 +1,5 @@
-// What may be done to a machine once it exists: the actions, the options
-// of each, and the states that allow it. Each is a job of a built-in workflow.
+// Actions on an existing machine: their options, and the states that allow them. Each action is a job of a built-in
+// workflow.
 
 import { object, type Relation } from "../description/object.ts";
 import { type Description, parse } from "../description/description.ts";
@@ -11,22 +11,25 @@ import { BRANDS } from "../policy.ts";
 import { IDE_PLACES } from "./disk.ts";
 import { mediumPath } from "./media.ts";
 
-/** What can be done with a machine that exists; each action has a built-in workflow. */
+/** The actions on an existing machine; each has a built-in workflow. */
 export const MACHINE_ACTIONS = ["boot", "stop", "reboot", "eject", "delete"] as const;
-/** Requests for `delete` are `DELETE /agent/v1/machines/{uuid}`; the others are a `POST` each. */
+/** An action. `delete` is requested by `DELETE /agent/v1/machines/{uuid}`, the others by a `POST` each. */
 export type MachineAction = typeof MACHINE_ACTIONS[number];
 
-/** The workflow of `delete`: once a job of it has succeeded, no host has the machine. A literal in the form of a uuid. */
+/**
+ * The workflow of `delete`: after a job of it has succeeded, no host has the machine. A constant in the form of a
+ * uuid.
+ */
 export const DELETE_WORKFLOW = "6dbf7bd5-d1b8-4a0c-9ea1-f7a6ffec10b4" as WorkflowUuid;
 
-/** Seconds that a guest may have to power off; vmadm gives it as many unless a call names fewer. */
+/** Longest time for a guest to power off, seconds; also vmadm's default. */
 export const STOP_SECONDS_MAX = 180;
-/** Media that one eject takes out. */
+/** Most media that one eject takes out. */
 const FILES_MAX = 8;
-/** Each letter once; the words that host/vmadm/power.ts knows. */
+/** Each letter at most once; host/vmadm/power.ts knows what the letters mean. */
 const ORDER = /^(?!.*(.).*\1)[cdn]{1,3}$/;
 
-/** A stop by force waits for no guest. */
+/** A stop by force does not wait for the guest, so it has no timeout. */
 const NO_TIMEOUT_BY_FORCE: Relation = {
   check(_, field, findings, { force, timeout }) {
     if (force !== true || timeout === undefined) return;
@@ -54,7 +57,7 @@ const STOP_FIELDS = {
 /** How a machine is stopped. */
 export const stopOptions = object(STOP_FIELDS, { relations: [NO_TIMEOUT_BY_FORCE] });
 
-/** What a boot order consists of, in errors. */
+/** What a boot order consists of, as errors say it. */
 export const BOOT_ORDER_WORDS = "letters of c (disk), d (CD) and n (network), each once";
 
 const FIELDS = {
@@ -78,13 +81,10 @@ const FIELDS = {
   delete: {},
 } as const;
 
-/** What a start of a machine may name for this one time. */
+/** Options that apply to one start of a machine only. */
 export const BOOT_OPTIONS: readonly string[] = Object.keys(FIELDS.boot);
 
-/**
- * The options of an action, none of which is required.
- * @param others fields that are allowed beside the options, and read elsewhere
- */
+/** The options of an action, all of them optional. @param others further fields to allow, which other code reads */
 export function actionOptions(
   action: MachineAction,
   others: readonly string[] = [],
@@ -115,9 +115,9 @@ export function machineNotFound(uuid: MachineUuid): AgentError {
 }
 
 /**
- * Checks whether the machine's present state and brand allow an action; the job checks again when it runs.
- * @param machine The machine as vmadm describes it
- * @throws {AgentError} `conflict` naming the state or the brand that was found and those expected
+ * Refuses an action that the machine's state or brand does not allow; the job checks again when it runs.
+ * @param machine as vmadm describes it
+ * @throws {AgentError} `conflict` naming the state or brand found, and those expected
  */
 export function requireActable(
   action: MachineAction,
@@ -134,7 +134,7 @@ export function requireActable(
     throw refused(action, uuid, "state", state, states);
   }
   if (action === "boot" && brand === "bhyve" && Object.keys(options).length > 0) {
-    // bhyve checks these options and then ignores them; their author should know.
+    // bhyve checks these options and then ignores them; the caller should know.
     const message = `Cannot boot machine ${uuid} with ${Object.keys(options).join(", ")}: its ` +
       'brand is "bhyve", which boots its disks as they are attached; expected no options';
     throw new AgentError("conflict", message);
@@ -143,8 +143,8 @@ export function requireActable(
 }
 
 /**
- * Files of a start are IDE drives behind all of the machine's own.
- * @throws {AgentError} `conflict` when IDE has no place for them
+ * Files given for a start are IDE drives after all of the machine's own.
+ * @throws {AgentError} `conflict` when no IDE place is left for them
  */
 function requirePlaces(uuid: string, { disks }: JsonObject, options: JsonObject): void {
   const files = ["cdrom", "disk"].filter((name) => options[name] !== undefined);
@@ -159,8 +159,8 @@ function requirePlaces(uuid: string, { disks }: JsonObject, options: JsonObject)
 const CONSOLE_STATES = ["running", "stopping"];
 
 /**
- * Checks whether the machine's present state and brand allow a console.
- * @throws {AgentError} `conflict` naming the state or the brand that was found and those expected
+ * Refuses a console that the machine's state or brand does not allow.
+ * @throws {AgentError} `conflict` naming the state or brand found, and those expected
  */
 export function requireConsole(uuid: string, { brand, state }: JsonObject): void {
   const verb = "show the console of";
@@ -170,7 +170,7 @@ export function requireConsole(uuid: string, { brand, state }: JsonObject): void
   }
 }
 
-/** States that allow an action, those in which nothing is left to do included; null for all. */
+/** States that allow an action, including those in which there is nothing to do; null for all states. */
 function statesFor(action: MachineAction): readonly string[] | null {
   switch (action) {
     case "boot":
@@ -180,7 +180,7 @@ function statesFor(action: MachineAction): readonly string[] | null {
     case "reboot":
       return ["running"];
     case "eject":
-      // The hypervisor of a running machine holds the file open, and could replace other files in the folder.
+      // The hypervisor of a running machine has the file open, and could replace other files in its folder.
       return ["stopped"];
     case "delete":
       return null;
@@ -201,7 +201,7 @@ function refused(
   return new AgentError("conflict", message);
 }
 
-/** The media that vmadm shows as attached to a machine; those of kvm are given at boot only. */
+/** Media attached to a machine, from vmadm's description. Media of kvm are given only at boot. */
 export function attachedMedia({ disks }: JsonObject): string[] {
   return (Array.isArray(disks) ? disks : []).filter(isJsonObject)
     .filter(({ media }) => media === "cdrom")

@@ -1,5 +1,5 @@
-// Changes to an existing machine, as `vmadm update` takes them: the sizes that a description has,
-// and attaching or detaching a medium, which is how a bhyve machine boots from one.
+// Changes to an existing machine, as `vmadm update` accepts them: the sizes of a description, and attaching or
+// detaching a medium, which is how a bhyve machine boots from one.
 
 import {
   type Description,
@@ -46,13 +46,13 @@ import {
 } from "./nic.ts";
 import { REFUSED_CHANGES } from "./refused_properties.ts";
 
-/** Media that one call attaches or detaches. */
+/** Most media that one call attaches or detaches. */
 const MEDIA_MAX = 4;
 const REMOVED_MAX = 64;
 
 const keys: Description<(string | null)[]> = listOf(metadataKey, REMOVED_MAX, "names");
 
-/** Names of tags, without the one by which the agent knows its machines. */
+/** Names of tags, except the one by which the agent recognizes its machines. */
 const tagKeys = listOf(otherThan(JOB_TAG, metadataKey), REMOVED_MAX, "names");
 
 function otherThan(name: string, description: Description<string>): Description<string> {
@@ -67,14 +67,14 @@ function otherThan(name: string, description: Description<string>): Description<
   };
 }
 
-/** A placed medium as a disk. Without a model vmadm takes that of the first disk, which may be no CD's. */
+/** A placed medium as a disk. Without a model, vmadm uses that of the first disk, which a CD may not support. */
 const medium: Description<JsonObject> = object({
   path: mediumPath,
   media: only("cdrom", "cdrom"),
   model: oneOf(ALL_DISK_MODELS),
 }, { required: ["path", "media", "model"] });
 
-/** The properties that `vmadm.update()` of a task may change. */
+/** The properties that a task may change with `vmadm.update()`. */
 export function machineChanges(policy: Policy): Description<JsonObject> {
   const fields: Fields = {
     ...settings(policy),
@@ -104,7 +104,7 @@ export function machineChanges(policy: Policy): Description<JsonObject> {
   });
 }
 
-/** What is added and what is changed together shares no mac and no address. */
+/** Nics that are added and nics that are changed must not share a mac or an address. */
 const ADDED_BESIDE_UPDATED: Relation = {
   check({ add_nics, update_nics }, field, findings) {
     refuseTaken(objectsIn(add_nics), objectsIn(update_nics), `${field}.add_nics`, findings);
@@ -119,7 +119,7 @@ export function parseMachineChanges(value: unknown, policy: Policy, field = "cha
   return parse(machineChanges(policy), value, field, "changes");
 }
 
-/** Whether checking the changes needs the machine itself. */
+/** Whether the machine itself is needed to check the changes. */
 export function needsMachine(changes: JsonObject): boolean {
   return BESIDE_MACHINE.some((name) => changes[name] !== undefined) ||
     brandedIn(changes).length > 0;
@@ -127,7 +127,7 @@ export function needsMachine(changes: JsonObject): boolean {
 
 const BESIDE_MACHINE = ["add_nics", "update_nics", "remove_nics", "set_routes", "add_disks"];
 
-/** Changes with each mac as vmadm shows it of the machine, by which alone it finds the nic. */
+/** The changes with macs in the spelling that vmadm shows: it finds a nic only by that. */
 export function withOwnMacs(changes: JsonObject, machine: JsonObject): JsonObject {
   const own = new Map(objectsIn(machine.nics).map(({ mac }) => [wholeMac(String(mac)), mac]));
   const spelt = (mac: JsonValue | undefined) => own.get(String(mac)) ?? mac ?? null;
@@ -142,10 +142,10 @@ export function withOwnMacs(changes: JsonObject, machine: JsonObject): JsonObjec
 }
 
 /**
- * Checks changes against their machine: vmadm silently ignores properties of the other brand, and does not
- * limit the number of nics.
+ * Checks changes against their machine: vmadm silently ignores properties of the other brand, and does not limit the
+ * number of nics.
  * @param machine as vmadm describes it
- * @throws {AgentError} `invalid_argument` naming every field that does not fit
+ * @throws {AgentError} `invalid_argument` naming every incorrect field
  */
 export function requireFitting(
   changes: JsonObject,
@@ -174,7 +174,7 @@ export function requireFitting(
   refuseFindings(findings, "changes");
 }
 
-/** Refuses the address of another nic that stays, for a nic that gets a new one. */
+/** Refuses an address that another remaining nic of the machine has. */
 function refuseMoves(
   { update_nics }: JsonObject,
   kept: readonly JsonObject[],
@@ -187,7 +187,7 @@ function refuseMoves(
   }
 }
 
-/** The paths of what one brand alone has, with that brand. */
+/** The paths of properties that only one brand has, with that brand. */
 function brandedIn(changes: JsonObject): [string, MachineBrand][] {
   const ownersIn = (
     object: JsonObject,
@@ -206,7 +206,7 @@ function brandedIn(changes: JsonObject): [string, MachineBrand][] {
   ];
 }
 
-/** Refuses media that are attached as IDE drives behind all of its places. */
+/** Refuses media that would be IDE drives beyond the last place. */
 function refuseHighPlaces(
   { add_disks, remove_disks }: JsonObject,
   { disks }: JsonObject,
@@ -244,7 +244,7 @@ export function changedNics(
   ];
 }
 
-/** The nics that a machine will have after the changes. */
+/** The nics of the machine after the changes. */
 function nicsKept(changes: JsonObject, machine: JsonObject): JsonObject[] {
   const removed = Array.isArray(changes.remove_nics) ? changes.remove_nics : [];
   const updates = objectsIn(changes.update_nics);
@@ -252,14 +252,14 @@ function nicsKept(changes: JsonObject, machine: JsonObject): JsonObject[] {
   return nics.filter(({ mac }) => !removed.includes(mac)).map(({ nic, mac }) => {
     const update = updates.find((one) => one.mac === mac);
     if (update === undefined) return nic;
-    // vmadm names an address in both ways; a new one replaces both.
+    // vmadm stores an address in both properties; a new one replaces both.
     const { ip: _ip, ips: _ips, ...rest } = nic;
     const moves = update.ip !== undefined || update.ips !== undefined;
     return { ...(moves ? rest : nic), ...update };
   });
 }
 
-/** The property that a change is of, where it has another name: a forbidden one cannot be changed. */
+/** Properties whose changes have another name: a forbidden property cannot be changed either. */
 const PROPERTY_OF: Readonly<Record<string, string>> = {
   set_tags: "tags",
   remove_tags: "tags",
@@ -272,7 +272,7 @@ const PROPERTY_OF: Readonly<Record<string, string>> = {
   remove_nics: "nics",
 };
 
-/** Whether the operator has taken the property of a change out of the policy. */
+/** Whether the operator has forbidden the property that a change is about. */
 function isForbidden(policy: Policy, change: string): boolean {
   const property = Object.hasOwn(PROPERTY_OF, change) ? PROPERTY_OF[change] ?? change : change;
   return DEFAULT_POLICY.machineProperties.includes(property) &&

@@ -30,26 +30,26 @@ const DISK_MODELS: Readonly<Record<MachineBrand, readonly string[]>> = {
   kvm: ["virtio", "scsi", "ide"],
   bhyve: ["virtio", "ahci", "nvme"],
 };
-/** Those that some brand has. */
+/** The models that at least one brand has. */
 export const ALL_DISK_MODELS: readonly string[] = [...new Set(Object.values(DISK_MODELS).flat())];
 
 /**
- * Number of places that IDE has. vmadm numbers the drives of a kvm machine in order, whatever their models;
- * drives given at boot follow. The hypervisor exits at once if an ide drive has a higher number, and an old
- * report says that it cannot read a CD in the last place.
+ * IDE drives of a machine. vmadm numbers the drives of a kvm machine in order, whatever their models; drives given at
+ * boot follow. The hypervisor exits at once if an ide drive has a higher number, and an old report says that it
+ * cannot read a CD in the last place.
  * @see TritonDataCenter/smartos-live#331
  */
 export const IDE_PLACES = 4;
 const BLOCK_BYTES_MIN = 512;
 const BLOCK_BYTES_MAX = 131_072;
-/** How vmadm lets zfs compress a dataset. */
+/** The compression algorithms of zfs that vmadm accepts. */
 export const COMPRESSIONS: readonly string[] = [
   ...["off", "on", "lz4", "lzjb", "zle", "gzip"],
   ...Array.from({ length: 9 }, (_, index) => `gzip-${index + 1}`),
 ];
 const BLOCK_SIZES = powersOfTwo(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX);
 const BLOCK_SIZE = `(?:${BLOCK_SIZES.map(sixDigits).join("|")})`;
-/** One size, or the logical and the physical one. */
+/** One size, or a logical and a physical one. */
 const GUEST_BLOCKS = new RegExp(`^${BLOCK_SIZE}(?:/${BLOCK_SIZE})?$`);
 const PCI_DEVICE = "(?:[0-2]?[0-9]|3[01])";
 const PCI_FUNCTION = "0?[0-7]";
@@ -58,7 +58,7 @@ const PCI_SLOT = new RegExp(
   "^(?:(?:(?:[01]?[0-9]?[0-9]|2[0-4][0-9]|25[0-5]):)?" +
     `${PCI_DEVICE}:${PCI_FUNCTION}|${PCI_DEVICE})$`,
 );
-/** Devices of bus 0 that bhyve itself has. */
+/** Devices of PCI bus 0 that bhyve itself uses. */
 const PCI_DEVICES_TAKEN = [0, 6, 30, 31];
 const PCI_TAKEN = `0{0,1}(?:${PCI_DEVICES_TAKEN.join("|")})`;
 const PCI_SLOT_FREE = new RegExp(
@@ -81,10 +81,7 @@ export function powerOfTwo(min: number, max: number): Description<number> {
   return orDigits(oneNumber(powersOfTwo(min, max), `a power of two from ${min} to ${max}`));
 }
 
-/**
- * One new disk, an empty one: never of an image.
- * @param brand that of the machine; without it, a disk of either brand
- */
+/** One new, empty disk. @param brand that of the machine; without it, a disk of either brand */
 function disk(policy: Policy, brand: MachineBrand | undefined): Description<JsonObject> {
   const fields: Fields = {
     boot: about("For one disk at most.", flag),
@@ -132,12 +129,12 @@ const OF_BHYVE: Fields = {
   uuid: about("For one disk at most.", uuid),
 };
 
-/** The brands of those properties of a disk that one brand alone has. */
+/** The brand of each disk property that only one brand has. */
 const DISK_BRANDS: Readonly<Record<string, MachineBrand>> = Object.fromEntries(
   Object.keys(OF_BHYVE).map((name) => [name, "bhyve"]),
 );
 
-/** Leaves out the fields of the other brand; `owners` names the brand of those that one alone has. */
+/** Leaves out the fields of the other brand; `owners` names the brand of fields that only one has. */
 export function withoutOther(
   fields: Fields,
   owners: Readonly<Record<string, MachineBrand>>,
@@ -156,7 +153,7 @@ function isOfOther(
   return brand !== undefined && Object.hasOwn(owners, name) && owners[name] !== brand;
 }
 
-/** Names the brand of a field of the other brand. vmadm drops it without a word. */
+/** Explains a field of the other brand, which vmadm would drop silently. */
 export function refusedFor(
   fields: Fields,
   owners: Readonly<Record<string, MachineBrand>>,
@@ -169,7 +166,7 @@ export function refusedFor(
       : otherwise(name);
 }
 
-/** A slot with all of its numbers; what is left out is 0. */
+/** A slot with all three numbers; omitted ones are 0. */
 function wholeSlot(slot: string): string {
   const [first = 0, second, third] = slot.split(":").map(Number);
   if (third !== undefined) return `${first}:${second}:${third}`;
@@ -200,7 +197,7 @@ export function disks(
   );
 }
 
-/** What the disks of a machine are to one another. */
+/** Rules between the disks of one machine. */
 export function diskRelations(brand: MachineBrand | undefined): readonly Relation[] {
   return [
     atMostOf(
@@ -215,7 +212,7 @@ export function diskRelations(brand: MachineBrand | undefined): readonly Relatio
   ];
 }
 
-/** No schema states this: a request, which also has a medium, allows fewer disks. */
+/** Not stated by the schema: a request, which also has a medium, allows fewer disks. */
 const IDE_FIRST: Relation = {
   check({ disks }, field, findings) {
     for (const [index, disk] of (Array.isArray(disks) ? disks : []).entries()) {
@@ -226,7 +223,7 @@ const IDE_FIRST: Relation = {
   },
 };
 
-/** Leaves the medium of a kvm machine a place among its drives. */
+/** Keeps an IDE place free for the medium of a kvm machine. */
 export const PLACE_FOR_MEDIUM: Relation = {
   check({ disks }, field, findings) {
     const found = Array.isArray(disks) ? disks.length : 0;

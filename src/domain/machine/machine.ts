@@ -24,12 +24,12 @@ import { BRAND_OF, MEMORY_LIMITS, metadata, routes, settings, tags } from "./pro
 import { newNics, nicRelations, ROUTES_BY_NICS } from "./nic.ts";
 import { REFUSED_MACHINE_PROPERTIES } from "./refused_properties.ts";
 
-/** What POST /agent/v1/machines, or the params of a provisioning job, ask for. */
+/** The request of POST /agent/v1/machines, and in the params of a provisioning job. */
 export interface MachineRequest {
-  /** The description as vmadm gets it, without a uuid. */
+  /** The description for vmadm, without a uuid. */
   machine: JsonObject;
   media: MediaRequest;
-  /** An artifact that turns out to be a disk image is booted as one anyway. */
+  /** An artifact that turns out to be a disk image is booted as a disk anyway. */
   boot: MediaKind;
   uuid?: MachineUuid;
 }
@@ -42,12 +42,12 @@ export const MACHINE_REQUEST_KEYS = [
   "uuid",
 ] as const satisfies readonly (keyof MachineRequest)[];
 
-/** Properties of a new machine that no policy takes away. */
+/** Properties of a new machine that no policy can forbid. */
 type Extra = "uuid" | "vnc_password";
 
 /**
  * A new machine of one brand.
- * @param brand without it, fields of either brand are read: the brand itself is incorrect then
+ * @param brand without it, because the brand is incorrect, fields of either brand are accepted
  */
 function machineOf(
   policy: Policy,
@@ -92,13 +92,13 @@ function machineOf(
       ...diskRelations(brand),
       ...nicRelations("nics"),
       ROUTES_BY_NICS,
-      // A task, whose payload has a uuid, may make a machine that boots no medium.
+      // A payload of a task, which has a uuid, may create a machine that boots no medium.
       ...(brand === "kvm" && !extra.includes("uuid") ? [PLACE_FOR_MEDIUM] : []),
     ],
   });
 }
 
-/** A new machine of any brand that the policy allows; vmadm must not start it without its medium. */
+/** A new machine of any brand that the policy allows. vmadm must not start it before it has its medium. */
 function machine(policy: Policy, extra: readonly Extra[]): Description<JsonObject> {
   const one = {
     words: "an object",
@@ -124,7 +124,7 @@ const SCHEMA_NAMES: Readonly<Record<MachineBrand, string>> = {
 
 const MEDIUM_FITS: Relation = {
   check({ machine, media, boot }, field, findings) {
-    // The medium was read by its own description.
+    // The description of the medium has checked it.
     const kind = isJsonObject(media) ? requestedKind(media as MediaRequest) : undefined;
     const name = field === "" ? "boot" : `${field}.boot`;
     if (boot === "cd" && kind === "disk") {
@@ -152,7 +152,7 @@ const SERVER = about(
   wholeText(1, HOST_CHARS_MAX),
 );
 
-/** Only in a body: an agent that does not know it refuses it, and makes nothing. */
+/** Accepted in a body only: an agent that does not know it refuses the request, and creates nothing. */
 const DRY_RUN = about(
   "Whether to only make every check that is possible now: no machine, no job, and no " +
     "idempotency key is used up.",
@@ -162,7 +162,7 @@ const DRY_RUN = about(
 
 const REQUEST_RULES = { required: ["machine", "media"], relations: [MEDIUM_FITS] } as const;
 
-/** What describes a machine that is to be made. */
+/** The fields that describe a new machine. */
 function requestFields(policy: Policy) {
   return {
     machine: named("MachineDescription", machine(policy, ["vnc_password"])),
@@ -181,7 +181,7 @@ function requestFields(policy: Policy) {
 }
 
 /**
- * Reads a request for a machine. Without `boot` the ending of the medium's name decides, else cd.
+ * Reads a request for a machine. Without `boot`, the file extension of the medium decides, else `cd`.
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
 export function parseMachineRequest(body: unknown, policy: Policy): MachineRequest {
@@ -196,7 +196,7 @@ function withBoot<Read extends Omit<MachineRequest, "boot"> & { readonly boot?: 
 
 /**
  * Reads the body of POST /agent/v1/machines.
- * @returns the request, the host that it names, and whether it is only to be checked
+ * @returns the request, the host it names, and whether it is a dry run
  * @throws {AgentError} as parseMachineRequest()
  */
 export function parseMachineBody(
@@ -217,7 +217,7 @@ export function parseMachineBody(
 }
 
 /**
- * Reads a description that is to be given to vmadm; it may carry the machine's uuid.
+ * Reads a description for vmadm; it may have the machine's uuid.
  * @returns the description with `autoboot` false: vmadm would otherwise start it without its medium
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */

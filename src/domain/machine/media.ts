@@ -24,7 +24,7 @@ import {
 import { invalidArgument } from "../error.ts";
 import { isJsonObject } from "../json.ts";
 
-/** What a medium is attached as: a `cd` by `cdrom=`, a raw `disk` by `disk=`. */
+/** How a medium is attached: a `cd` by `cdrom=`, a raw `disk` by `disk=`. */
 export type MediaKind = "cd" | "disk";
 
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -32,7 +32,7 @@ const FILE_NAME_CHARS_MAX = 128;
 const WORD = /^[A-Za-z0-9][A-Za-z0-9._+~-]{0,127}$/;
 
 const ENDINGS: Readonly<Record<string, MediaKind>> = { iso: "cd", img: "disk", raw: "disk" };
-/** One of these endings, in either case. */
+/** One of these extensions, in either case. */
 const ENDING = new RegExp(`\\.(?:${Object.keys(ENDINGS).map(inEitherCase).join("|")})$`);
 
 /** Whether a text may be the name of a file that is copied into a zone root. */
@@ -40,13 +40,13 @@ export function isMediaName(name: string): boolean {
   return FILE_NAME.test(name);
 }
 
-/** The kind of a medium by the ending of its name; undefined for any other ending. */
+/** The kind of a medium by its file extension; undefined for any other extension. */
 export function mediaKind(name: string): MediaKind | undefined {
   const ending = /\.([A-Za-z0-9]+)$/.exec(name)?.[1]?.toLowerCase() ?? "";
   return Object.hasOwn(ENDINGS, ending) ? ENDINGS[ending] : undefined;
 }
 
-/** The path of a medium as its machine sees it; vmadm would take a device of the host as well. */
+/** The path of a medium inside its machine. Checked, since vmadm would accept a device of the host too. */
 export const mediumPath: Description<string> = worded(
   "the path of a medium in the zone, such as /name.iso",
   each(
@@ -56,9 +56,9 @@ export const mediumPath: Description<string> = worded(
 );
 
 /**
- * The name that a medium gets in the zone root.
+ * Checks the name that a medium gets in the zone root.
  * @returns `name` itself
- * @throws {AgentError} `invalid_argument` naming `field` when it may not be placed
+ * @throws {AgentError} `invalid_argument` naming `field`
  */
 export function parseMediaName(name: string, field: string): string {
   if (!isMediaName(name) || mediaKind(name) === undefined) {
@@ -72,13 +72,13 @@ export function parseMediaName(name: string, field: string): string {
 }
 
 /**
- * Makes a valid file name of any text, such as the last part of an address: other characters become dashes,
- * and a long name is cut before its ending. If nothing is left, it is `medium`.
+ * Makes a valid file name from any text, such as the last part of a URL: other characters become dashes, and a long
+ * name is cut before its extension. If nothing is left, it is `medium`.
  */
 export function safeMediaName(from: string): string {
   const last = from.split(/[\\/]/).findLast((part) => part !== "") ?? "";
   const clean = last.replace(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "");
-  // A regular expression would begin again at each dot of a long run that does not end the text.
+  // Not a regular expression: it would start again at each dot of a long run.
   let end = clean.length;
   while (end > 0 && ".-".includes(clean.charAt(end - 1))) end -= 1;
   const name = clean.slice(0, end);
@@ -88,27 +88,27 @@ export function safeMediaName(from: string): string {
   return name.slice(0, FILE_NAME_CHARS_MAX - ending.length) + ending;
 }
 
-// How a medium may be packed where it is downloaded from.
+// Compression of downloaded media.
 
-/** Compressions that can be undone. @see document 1, Compression */
+/** Compressions that the agent can undo. @see document 1, Compression */
 export const COMPRESSIONS = ["gzip", "xz", "zstd", "bzip2"] as const;
 export type PackedAs = typeof COMPRESSIONS[number];
-/** Compressions that a request may name for an address; an artifact's own is known. */
+/** Compressions that a request may name for a URL; the index knows those of artifacts. */
 export const MEDIA_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
 export type MediaCompression = typeof MEDIA_COMPRESSIONS[number];
 
-/** The name of a file without the ending of its compression, such as `.xz`. */
+/** A file name without the extension of its compression, such as `.xz`. */
 export function unpackedName(name: string, compression: unknown): string {
   return compression === undefined || compression === "none"
     ? name
     : name.replace(/\.(gz|xz|zst|zstd|bz2)$/i, "");
 }
 
-// What a request says of a medium.
+// How a request names a medium.
 
 const PATH_CHARS_MAX = 1024;
 const URL_CHARS_MAX = 2048;
-/** An absolute path or a name, without control characters and without steps up. */
+/** An absolute path or a name, without control characters and without `.` or `..`. */
 const PATH = /^(?!(?:[\s\S]*\/)?\.{1,2}(?:\/|$))(?:\/\P{Cc}+|[^/\p{Cc}]+)$/u;
 
 const digest = about(
@@ -130,7 +130,7 @@ const ARTIFACT_FIELDS = {
 
 const artifact = object(ARTIFACT_FIELDS, { required: ["distro", "release"] });
 
-/** A format that a machine boots; a download alone may be of any. */
+/** A format that machines boot; a download may have any format. */
 const bootFormat: Description<string> = about(
   "The format after decompression.",
   worded(
@@ -159,12 +159,12 @@ const CHECKS = {
   ),
 };
 
-/** Whether a medium is booted, or only brought here: then it may also be of a format such as qcow2. */
+/** Whether a machine boots the medium, or it is only downloaded: then formats such as qcow2 are accepted too. */
 type MediaUse = "booted" | "kept";
 
 /**
- * An address is no proof of its bytes, so it needs their digest; the operator put the files of media
- * folders there, and an artifact has the digests of the index.
+ * A URL proves nothing about its content, so a digest is required. The operator put the files of media folders there,
+ * and artifacts have digests in the index.
  */
 const WITH_DIGEST: Relation = {
   check(_, field, findings, sent) {
@@ -224,16 +224,15 @@ function mediaWays(use: MediaUse) {
   };
 }
 
-/** How a request may name a medium, by the field that only that way has. */
 type MediaWays = ReturnType<typeof mediaWays>;
 
 /**
- * A medium as a request names it; digests are `sha256:<hex>` or `sha512:<hex>`, of the file as it is
- * downloaded. The digest of an address may be left out with `allow_unverified`.
+ * A medium in a request; digests are `sha256:<hex>` or `sha512:<hex>` of the file as downloaded. A URL may omit its
+ * digest with `allow_unverified`.
  */
 export type MediaRequest = { [Way in keyof MediaWays]: Described<MediaWays[Way]> }[keyof MediaWays];
 
-/** How a download is checked, as far as a request says. */
+/** The fields that say how a download is checked. */
 export type MediaChecks = Pick<
   Extract<MediaRequest, { url: string }>,
   "check" | "allow_unverified"
@@ -241,7 +240,7 @@ export type MediaChecks = Pick<
 
 const WAYS = ["path", "url", "artifact"] as const;
 
-/** A medium, named in exactly one way. */
+/** A medium, named in exactly one of the ways. */
 export function mediaRequest(use: MediaUse): Description<MediaRequest> {
   const ways = mediaWays(use);
   return {
@@ -279,11 +278,11 @@ export function parseMediaRequest(
   return parse(mediaRequest(use), value, field, "medium");
 }
 
-/** What is known of a medium before it is fetched. */
+/** What is known about a medium before it is fetched. */
 export interface ExpectedMedium {
-  /** The safe name that it gets. */
+  /** Its safe name in the zone root. */
   readonly name: string;
-  /** Bytes of the file as it is used; null if unknown. */
+  /** Bytes after decompression; null if unknown. */
   readonly size: number | null;
 }
 
@@ -292,7 +291,7 @@ export function parseArtifactRef(value: unknown, field = "artifact"): ArtifactRe
   return parse(artifact, value, field, "artifact");
 }
 
-/** What a request's medium is; undefined for an artifact whose format the index is to choose. */
+/** What a requested medium is; undefined for an artifact whose format the index chooses. */
 export function requestedKind(media: MediaRequest): MediaKind | undefined {
   if ("path" in media) return mediaKind(media.path);
   if ("url" in media) {

@@ -40,39 +40,39 @@ import { REFUSED_NIC_PROPERTIES } from "./refused_properties.ts";
 /** The nic models. @see vmadm(8), nics.*.model */
 const NIC_MODELS = ["virtio", "e1000", "rtl8139"] as const;
 
-/** vmadm takes at most as many addresses on one nic. */
+/** Most addresses of one nic that vmadm accepts. */
 const ADDRESSES_MAX = 20;
-/** Identifiers of DHCP clients that one nic may use; vmadm takes no more. */
+/** Most DHCP client identifiers of one nic that vmadm accepts. */
 const DHCP_CIDS_MAX = 20;
 const DHCP_CID = /^0x(?:[0-9A-Fa-f]{2}){1,254}$/;
-/** Characters of the identifiers of one nic, joined by commas. */
+/** Characters of one nic's identifiers, joined by commas. */
 const DHCP_CIDS_CHARS_MAX = 1023;
 const BLOCKED_PORTS_MAX = 64;
-/** Bytes, on any network. What its own network carries, the host says. @see vmadm(8), nics.*.mtu */
+/** Smallest mtu on any network, bytes; host/inventory.ts asks the host for the largest. @see vmadm(8), nics.*.mtu */
 const MTU_MIN = 576;
 const MTU_MAX = 9000;
 /** The name of a network. */
 export const NIC_TAG = /^[A-Za-z0-9_/]{1,64}$/;
-/** What `vmadm update` accepts as the network of an existing nic: no name with a slash. */
+/** The names that `vmadm update` accepts for the network of an existing nic: none with a slash. */
 const PLAIN_NIC_TAG = /^[A-Za-z0-9_]{1,64}$/;
-/** Not all zeros; the low bit of the first octet marks a group address, which no nic has. */
+/** Not all zeros. The low bit of the first octet marks a group address, which no nic has. */
 const OCTETS = "[0-9A-Fa-f]?[02468ACEace](?::[0-9A-Fa-f]{1,2}){5}";
 const MAC = new RegExp(`^(?!00?(?::00?){5}$)${OCTETS}$`);
-/** A nic of the machine as a route names it. */
+/** A nic in a route. */
 export const NIC_BY_MAC: RegExp = new RegExp(`^macs\\[${OCTETS}\\]$`);
 
-/** Names a nic; kept in lower case, with two digits between two colons. */
+/** Identifies a nic. Stored in lower case, with two digits per octet. */
 export const mac: Description<string> = kept(
   text(MAC, "the MAC address of one nic, such as 02:08:20:aa:bb:cc"),
   wholeMac,
 );
 
-/** vmadm shows addresses without the zeros that their parts begin with. */
+/** vmadm shows macs without leading zeros of their parts. */
 export function wholeMac(text: string): string {
   return text.toLowerCase().replace(/(?<![0-9a-f])[0-9a-f](?![0-9a-f])/g, "0$&");
 }
 
-/** Document 3 calls it an integer flag, vmadm a boolean; a nic that is not primary says nothing. */
+/** Document 3 calls it an integer flag, vmadm a boolean. False is dropped: it says nothing. */
 const primary: Description<boolean> = kept(
   either<boolean | number>("1, 0, true or false", flag, oneNumber([1, 0], "1 or 0")),
   (value) => value === true || value === 1 ? true : undefined,
@@ -134,15 +134,12 @@ const dhcpCids = unless(
       : `must have at most ${DHCP_CIDS_CHARS_MAX} characters in all, joined by commas`,
 );
 
-/** The brands of those properties of a nic that one brand alone has. */
+/** The brand of each nic property that only one brand has. */
 export const NIC_BRANDS: Readonly<Record<string, MachineBrand>> = { allowed_dhcp_cids: "kvm" };
 
 const SCHEMA_NAMES: Readonly<Record<MachineBrand, string>> = { kvm: "KvmNic", bhyve: "BhyveNic" };
 
-/**
- * The nics of a new machine, or those that one gets.
- * @param brand that of the machine; without it, nics of either brand
- */
+/** The nics of a new machine, or nics to add. @param brand that of the machine; without it, nics of either brand */
 export function newNics(
   policy: Policy,
   brand: MachineBrand | undefined,
@@ -176,7 +173,10 @@ function nic(
   });
 }
 
-/** An address has its netmask, and is one of several. @param alone words for a netmask without an address */
+/**
+ * An address needs its netmask, and is written in one of two ways.
+ * @param alone words for a netmask without an address
+ */
 function withNetmask(alone: string): Relation {
   return {
     check({ ips }, field, findings, { ip, netmask }) {
@@ -199,7 +199,7 @@ function withNetmask(alone: string): Relation {
   };
 }
 
-/** What the nics of one list are to one another. */
+/** Rules between the nics of one list. */
 export function nicRelations(name: string): readonly Relation[] {
   return [
     atMostOf(
@@ -232,12 +232,12 @@ function doubleIn(texts: readonly string[]): string | undefined {
   return texts.find((text, index) => texts.indexOf(text) !== index);
 }
 
-/** An address in lower case; its prefix without leading zeros. */
+/** An address in lower case, its prefix without leading zeros. */
 function normalAddress(address: string): string {
   return address.toLowerCase().replace(/\/0+/, "/");
 }
 
-/** Refuses what new nics share with others of their machine; vmadm compares other machines only. */
+/** Refuses what new nics share with other nics of their machine; vmadm compares only other machines. */
 export function refuseTaken(
   added: readonly JsonObject[],
   kept: readonly JsonObject[],
@@ -267,20 +267,17 @@ export function refuseTakenAddress(
   findings.add(path, "Invalid", words);
 }
 
-/** The addresses of one nic. vmadm accepts each on only one nic of a machine, whatever the networks. */
+/** The addresses of one nic. vmadm accepts each for only one nic of a machine, whatever the networks. */
 function addressesOf({ ip, ips }: JsonObject): string[] {
   const given = [ip, ...(Array.isArray(ips) ? ips : [])]
     .filter((address): address is string => typeof address === "string")
     .map((address) => address.split("/")[0] ?? "")
     .filter((address) => isIpv4(address) || isIpv6(address));
-  // One nic may name its address in both ways, and with several prefixes.
+  // A nic may have an address in both properties, and with several prefixes.
   return [...new Set(given.map((address) => address.toLowerCase()))];
 }
 
-/**
- * Refuses routes through a nic that does not exist or has no static address.
- * @param field the path of the routes
- */
+/** Refuses routes through a nic that is missing or has no static address. @param field path of the routes */
 export function refuseRoutes(
   routes: unknown,
   nics: readonly unknown[],
@@ -300,10 +297,10 @@ export function refuseRoutes(
   }
 }
 
-/** Routes of a new machine lead by its own nics. */
+/** Routes of a new machine lead through its own nics. */
 export const ROUTES_BY_NICS: Relation = {
   check({ nics = [], routes }, field, findings, sent) {
-    // Nics that are no list were reported.
+    // A list of nics that is not a list was already reported.
     if (sent.nics !== undefined && !Array.isArray(sent.nics)) return;
     refuseRoutes(routes, Array.isArray(nics) ? nics : [], `${field}.routes`, findings);
   },

@@ -1,5 +1,5 @@
-// The properties of a machine that are read alike when it is made and when it is changed. Each has its
-// type and its bounds here; those of sizes come from the policy.
+// Properties of a machine that are read alike for a new machine and for a change. Types and bounds are here; bounds
+// of sizes come from the policy.
 
 import { ipAddress, orDigits, uuid } from "../description/formats.ts";
 import { entriesOf, type Fields, type Relation } from "../description/object.ts";
@@ -25,10 +25,10 @@ import { NIC_BY_MAC, wholeMac } from "./nic.ts";
 // machine.
 
 const ENTRIES_MAX = 64;
-/** A key as it can be set and removed; vmadm counts no characters, and the agent UTF-16 units. */
+/** A key that can be set and removed. vmadm has no limit of its own; the agent counts UTF-16 units. */
 const KEY = /^(?!__proto__$)[^\p{Cc}]{1,255}$/u;
 const KEY_WORDS = "a name of 1 to 255 characters, none of them a control character";
-/** Characters of one value; user-data of a guest's first boot travels in customer_metadata. */
+/** Characters of one value; `user-data` for a guest's first boot is in customer_metadata. */
 const VALUE_CHARS_MAX = 65_536;
 
 /** The name of an entry. */
@@ -49,7 +49,7 @@ export const metadata: Description<JsonObject> = about(
   entriesOf(KEY, value, bounds),
 );
 
-/** As metadata, without the agent's tag. */
+/** Tags: as metadata, without the agent's own tag. */
 export const tags: Description<JsonObject> = about(
   "As `customer_metadata`, except `zonewright_job`, which is the agent's own. Changed " +
     "later by `set_tags` and `remove_tags`.",
@@ -58,40 +58,40 @@ export const tags: Description<JsonObject> = about(
 
 const RESOLVERS_MAX = 8;
 const ROUTES_MAX = 64;
-/** MiB by which limits of memory may pass the largest ram; the hypervisor needs some itself. */
+/** MiB by which memory limits may exceed the largest ram: the hypervisor needs some itself. */
 const HYPERVISOR_MIB_MAX = 4096;
-/** vmadm takes no less, MiB. */
+/** Smallest swap that vmadm accepts, MiB. */
 const SWAP_MIB_MIN = 256;
 const CPU_SHARES_MAX = 65_535;
 const IO_PRIORITY_MAX = 1024;
-/** Threads of the zone; vmadm's own default is 2000. */
+/** Most threads of the zone; vmadm's own default is 2000. */
 const LWPS_MAX = 100_000;
-/** Bytes of a block of the zone's own files. */
+/** Smallest block of the zone's files, bytes. */
 const RECSIZE_MIN = 512;
 const RECSIZE_MAX = 131_072;
-/** Packets of one flush of a virtio nic. */
+/** Most packets per flush of a virtio nic. */
 const TX_BURST_MAX = 65_535;
-/** Nanoseconds until a virtio nic flushes: a second. */
+/** Longest time until a virtio nic flushes, nanoseconds: a second. */
 const TX_TIMER_MAX = 1_000_000_000;
-/** Filesystems and snapshots below the zone's own dataset. */
+/** Most filesystems and snapshots below the zone's dataset. */
 const DATASETS_MAX = 1_000_000;
 /** One line of text. It is stored encoded, and shown in lists and logs. */
 const ALIAS = /^[^\p{Cc}\p{Cs}\p{Zl}\p{Zp}]{1,189}$/u;
 const LABEL = "[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?";
-/** vmadm writes it unquoted into the script that starts a kvm machine. */
+/** vmadm writes it unquoted into the start script of a kvm machine. */
 const HOSTNAME = new RegExp(`^(?=.{1,253}$)${LABEL}(?:\\.${LABEL})*$`);
 const LETTERS = "(?![cdn]*([cdn])[cdn]*\\1)[cdn]{1,3}";
-/** qemu's letters, each once, as vmadm hands them to it. */
+/** qemu's letters, each at most once; vmadm passes them on unchanged. */
 const BOOT = new RegExp(
   `^(?:${LETTERS}|order=${LETTERS.replace("\\1", "\\2")}(?:,once=[cdn])?|once=[cdn])$`,
 );
 const NIC_BY_PLACE = /^nics\[(?:[0-9]|[1-2][0-9]|3[01])\]$/;
 const VGAS = ["cirrus", "std", "vmware", "qxl", "xenfb"];
 const CPU_TYPES = ["qemu64", "host"];
-/** Never a path, which vmadm takes here too. */
+/** Only these words: vmadm would accept a path too. */
 const BOOTROMS = ["bios", "uefi"];
 
-/** The brands of those properties that one brand alone has. */
+/** The brand of each property that only one brand has. */
 export const BRAND_OF: Readonly<Record<string, MachineBrand>> = {
   boot: "kvm",
   cpu_type: "kvm",
@@ -101,7 +101,7 @@ export const BRAND_OF: Readonly<Record<string, MachineBrand>> = {
   bootrom: "bhyve",
 };
 
-/** What create and update both take, for either brand. */
+/** Settings that create and update accept alike, for either brand. */
 export function settings(policy: Policy): Fields {
   return { ...sizes(policy), ...LABELS, ...ofOneBrand() };
 }
@@ -190,7 +190,7 @@ function ofOneBrand(): Fields {
   };
 }
 
-/** Static routes: where to, as an address or a network, and by which gateway or nic. */
+/** Static routes: a destination, and the gateway or nic to it. */
 export const routes: Description<JsonObject> = about(
   "Gateways, or nics as `nics[0]` or `macs[02:08:20:aa:bb:cc]`, by destination: an IPv4 " +
     "address or network. Such a nic needs a static address. Changed later by `set_routes` " +
@@ -213,17 +213,14 @@ export const routes: Description<JsonObject> = about(
   ),
 );
 
-/** Destinations whose routes are taken away. */
+/** Destinations whose routes are removed. */
 export const destinations: Description<(string | null)[]> = listOf(
   text(DESTINATION, "an IPv4 address or network, such as 192.0.2.0/24"),
   ROUTES_MAX,
   "destinations",
 );
 
-/**
- * What limits of memory are to each other: vmadm would move them without a word.
- * @see vmadm(8), max_locked_memory and max_swap
- */
+/** Relations between memory limits, which vmadm would adjust silently. @see vmadm(8), max_locked_memory and max_swap */
 export const MEMORY_LIMITS: Relation = {
   check(
     { max_physical_memory: most, max_locked_memory: locked, max_swap: swap },

@@ -1,5 +1,5 @@
-// The properties of vmadm(8) that no payload may have here, with the reason that a refusal gives. A
-// name that is neither here nor allowed is no property of vmadm: the refusal calls it unknown.
+// Properties of vmadm(8) that no payload may have, with the reason for the refusal. A name that is neither here nor
+// allowed is unknown to vmadm too.
 
 const OUT_OF_ZONE = "it reaches out of the zone";
 const HYPERVISOR = "it is an option of the hypervisor itself, which would reach out of the zone";

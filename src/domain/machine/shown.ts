@@ -1,5 +1,5 @@
-// A machine as answers show it: what vmadm says of it, or the request of its job while there is no machine yet.
-// Other properties of machines, disks and nics stay out: a list is read often, and has to stay small.
+// A machine as answers show it: vmadm's description, or the request of its job while it does not exist yet. Other
+// properties are left out: lists are read often and must stay small.
 
 import { EXECUTION, HOST_OF_JOB } from "../job/wire.ts";
 import {
@@ -22,7 +22,7 @@ import {
 import { instantOf } from "../instant.ts";
 import { type JsonObject, type JsonValue, objectsIn } from "../json.ts";
 
-/** Milliseconds between two reports of a host while nothing is known to have changed. */
+/** Milliseconds between two reports of a host without known changes. */
 export const MACHINE_REPORT_MS = 60_000;
 
 const WHOLE_NUMBER: Shape<number | null> = { type: ["integer", "null"] };
@@ -34,7 +34,7 @@ export const MACHINE_STARTED = objectOf("The machine and its job.", ["uuid", "jo
   ...HOST_OF_JOB,
 });
 
-/** A disk; null for what nobody has named. @see vmadm(8), disks */
+/** A disk; unknown values are null. @see vmadm(8), disks */
 export const MACHINE_DISK = whole("A disk of a machine.", {
   path: {
     ...NULLABLE_TEXT,
@@ -47,7 +47,7 @@ export const MACHINE_DISK = whole("A disk of a machine.", {
   boot: { ...orNull(FLAG), description: "Whether the machine starts from it." },
 });
 
-/** A nic; null for what nobody has named. @see vmadm(8), nics */
+/** A nic; unknown values are null. @see vmadm(8), nics */
 export const MACHINE_NIC = whole("A nic of a machine.", {
   interface: { ...NULLABLE_TEXT, description: "In the zone, such as `net0`." },
   mac: { ...NULLABLE_TEXT, description: "As vmadm writes it; null before one is chosen." },
@@ -133,8 +133,8 @@ export const DETAIL_PROPERTIES: readonly string[] = [
 ];
 
 /**
- * What vmadm says of a machine, as answers show it.
- * @param described gives a property of the machine, or of the request of its job; null without one
+ * The properties of a machine that answers show.
+ * @param described a property of the machine, or of its job's request; null if it has none
  */
 export function shownProperties(described: (name: string) => JsonValue) {
   const created = described("create_timestamp");
@@ -150,7 +150,7 @@ export function shownProperties(described: (name: string) => JsonValue) {
   };
 }
 
-/** The properties that are shown of a machine that a job is to make. */
+/** Properties shown of a machine that a job is about to create. */
 export const ASKED_PROPERTIES: readonly string[] = [
   "alias",
   "brand",
@@ -161,7 +161,7 @@ export const ASKED_PROPERTIES: readonly string[] = [
   "nics",
 ];
 
-/** The properties of a machine that its host reports to others. None of them is a secret. */
+/** Properties of a machine that its host reports to others; none is a secret. */
 const REPORTED = [
   "uuid",
   "alias",
@@ -186,7 +186,7 @@ const REPORTED_NIC = [
   "ips",
 ] as const;
 
-/** What a host reports of a machine: the part of vmadm's description that lists show. */
+/** The part of vmadm's description that a host reports. */
 export function reportedMachine(machine: JsonObject): JsonObject {
   return {
     ...picked(machine, REPORTED),
@@ -229,7 +229,7 @@ export function textOf(value: JsonValue | undefined): string | null {
   return typeof value === "string" ? value : null;
 }
 
-// Requests and vmadm may write numbers and flags as texts, and flags as 1 and 0.
+// Requests and vmadm may write numbers and flags as text, and flags as 1 and 0.
 
 function numberOf(value: JsonValue | undefined): number | null {
   const number = typeof value === "string" && value !== "" ? Number(value) : value;
@@ -241,7 +241,7 @@ function flagOf(value: JsonValue | undefined): boolean | null {
   return [true, 1, "1", "true"].some((yes) => yes === value);
 }
 
-/** Addresses with their prefix where it is known, or the words `dhcp` and `addrconf`. */
+/** Addresses, with their prefix if known, or the words `dhcp` and `addrconf`. */
 function addressesOf({ ips, ip }: JsonObject): string[] {
   const all = Array.isArray(ips) && ips.length > 0 ? ips : [ip ?? null];
   return all.filter((address) => typeof address === "string");
