@@ -69,8 +69,8 @@ export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'cance
         AND j.runner_id IS NULL AND j.claimable_at IS NULL)`;
 
 /**
- * The executions that are counted, each in a column of its own. A running job counts as queued: it costs no
- * write of the counters to begin, and there are never more running ones than slots.
+ * The executions that are counted in columns of their own. Running jobs are counted as queued: their start then needs
+ * no write of counters, and there are never more of them than slots.
  */
 export const COUNTED = EXECUTIONS.filter((word) => word !== "running");
 
@@ -83,8 +83,8 @@ export function counts(column: typeof COUNTED[number], row: "" | "old." | "new."
 }
 
 /**
- * First letters of the rows of job_counts: all jobs, those that ended in one hour, those made in one minute, those
- * that retention may remove, and those made in one second.
+ * Prefixes of the rows of job_counts: all jobs, those that ended in one hour, those created in one minute, those that
+ * retention may remove, and those created in one second.
  */
 export const SPAN = { all: "a", hour: "h", minute: "m", removable: "r", second: "s" } as const;
 
@@ -94,11 +94,11 @@ export const JOB_COLUMNS = `
   callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
   elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
 
-/** Columns of JSON, as the texts that the store made. */
+/** JSON columns, as texts that the store wrote. */
 interface JobTexts {
   readonly params: string;
   readonly props: string;
-  /** Null when they are those of `params`. */
+  /** Null when equal to `params`. */
   readonly requested_params: string | null;
 }
 
@@ -124,7 +124,7 @@ export type ReadyRow = Pick<
 /** The columns of a job whose current attempt was cut off with its runner. */
 export interface BrokenOff {
   readonly id: number;
-  /** Place of its task in the phase. */
+  /** Index of its task in the phase. */
   readonly index: number;
   readonly phase: Phase;
   readonly definition_id: number;
@@ -134,13 +134,13 @@ export interface BrokenOff {
   readonly retry_at: Instant | null;
 }
 
-/** Who has the lease of a runner, and how long. */
+/** The lease of a runner, and its holder. */
 export interface LeaseRow {
   readonly incarnation: Incarnation;
   readonly leased_until: Instant;
 }
 
-/** What the end of a task needs of its job. */
+/** What recording the end of a task needs of its job. */
 export interface RecordedRow {
   readonly id: number;
   readonly workflow_uuid: WorkflowUuid;

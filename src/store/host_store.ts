@@ -1,5 +1,5 @@
-// The hosts of a store. A store that many agents share has one for each of them, a store of one host itself alone.
-// Whether a host lives is judged by the store's clock; its signs of life come with JobStore.renew().
+// The hosts of a store. A shared store has one for each agent; the store of one host has only itself. The store's
+// clock decides whether a host is alive; its signs of life come with JobStore.renew().
 
 import { AgentError, unreachable } from "../domain/error.ts";
 import {
@@ -28,15 +28,15 @@ export function listedHost(host: RegisteredHost, now: Instant): ListedHost {
 
 /** Numbers of jobs of a host. */
 export interface HostJobs {
-  /** Those that a runner of the host holds, with the `oncancel` chains of canceled ones. */
+  /** Jobs that a runner of the host holds, including canceled ones in their `oncancel` chain. */
   readonly running: number;
-  /** Those that only wait for a slot of the host, or for their time. */
+  /** Jobs that wait for a slot of the host, or for their time. */
   readonly queued: number;
 }
 
 /** What an agent registers when it starts. */
 export interface HostRegistration {
-  /** That of the runner. */
+  /** Also the id of its runner. */
   readonly uuid: HostUuid;
   /** The life of the runner that registers. */
   readonly incarnation: Incarnation;
@@ -50,10 +50,10 @@ export interface HostRegistration {
 /** Outcome of a registration. */
 export type RegisterOutcome =
   | { readonly kind: "registered"; readonly host: ListedHost }
-  /** Another agent with this uuid was heard within its lease; nothing was written. */
+  /** An agent with this uuid was heard within its lease; nothing was written. */
   | { readonly kind: "held"; readonly host: ListedHost };
 
-/** The host that a uuid or a name stands for. */
+/** What a uuid or a name stands for. */
 export type FoundHost =
   | { readonly kind: "found"; readonly host: ListedHost }
   | { readonly kind: "not_found" }
@@ -70,51 +70,51 @@ export type ForgetOutcome =
 
 /** Registered hosts. Every call may be repeated after its answer was lost. */
 export interface HostStore {
-  /** Writes what an agent says of its host. The generation rises once for each life. */
+  /** Writes the facts about a host. Its generation rises once per life of its agent. */
   register(registration: HostRegistration): Promise<RegisterOutcome>;
-  /** In the order of their names. */
+  /** Ordered by name. */
   list(): Promise<ListedHost[]>;
-  /** @param name a uuid, or a name; a name does not stand for a forgotten host */
+  /** @param name a uuid or a name; see hostNamed() */
   find(name: string): Promise<FoundHost>;
-  /** Of the hosts that have such jobs. Once a host is cordoned, `running` does not rise. */
+  /** Of hosts that have such jobs. After a host is cordoned, `running` does not rise. */
   jobs(): Promise<ReadonlyMap<HostUuid, HostJobs>>;
-  /** The host claims nothing new from now on; what runs goes on. Undefined for an unknown host. */
+  /** From now on the host claims nothing new; its running jobs continue. Undefined for an unknown host. */
   cordon(uuid: HostUuid): Promise<ListedHost | undefined>;
-  /** The host claims again, also one that was forgotten. Undefined for an unknown host. */
+  /** The host claims again, even after it was forgotten. Undefined for an unknown host. */
   uncordon(uuid: HostUuid): Promise<ListedHost | undefined>;
   /**
-   * Gives a host up: its unfinished jobs fail as `host_lost`, which frees their targets, locks and machines.
-   * Should it return, it acts on nothing until uncordon() admits it.
+   * Gives a host up: its unfinished jobs fail as `host_lost`, which frees their targets, locks and machines. If it
+   * returns, it does nothing until uncordon() admits it.
    */
   forget(uuid: HostUuid): Promise<ForgetOutcome>;
 }
 
-/** No host can run a job. `host`: as it was named */
+/** No host can run a job. `host`: as the job names it. */
 export interface NoHost {
   readonly kind: "no_host";
   readonly host: string;
   readonly reason: "unknown" | "ambiguous" | "forgotten" | NotTaken;
 }
 
-/** Why the policy of a host lets it not run the job, in words that follow its name. */
+/** The host's policy refuses the job: `words` follow the name of the host. */
 interface NotTaken {
   readonly words: string;
 }
 
-/** What another agent has done to the jobs of a shared store. */
+/** What another agent did to the jobs of a shared store. */
 export type JobNotice =
-  /** A job became ready for the runner of this host, or for any; `made`: this one, as ready() would return it. */
+  /** A job became ready for the runner of this host, or for any; `made`: the new job, as ready() would return it. */
   | { readonly kind: "queued"; readonly made?: Job }
-  /** A job was made that the runner of this host may begin after so many milliseconds. */
+  /** A new job may start on this host in so many milliseconds. */
   | { readonly kind: "delayed"; readonly ms: number }
   /** A job that a runner holds was canceled. */
   | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
-  /** This host was cordoned, admitted or forgotten: renew() says which. */
+  /** This host was cordoned, admitted or forgotten; renew() returns which. */
   | { readonly kind: "host" }
-  /** A job has ended, or waits. */
+  /** A job has ended or started to wait. */
   | { readonly kind: "changed"; readonly job_uuid: JobUuid };
 
-/** The host of a uuid or a name among all; a uuid stands for one, a name for those not forgotten, if any. */
+/** Finds a host by uuid or by name; forgotten hosts count only if no other has the name. */
 export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost {
   const folded = name.toLowerCase();
   const exact = hosts.find(({ uuid }) => uuid === folded);
@@ -129,9 +129,9 @@ export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost
     : { kind: "ambiguous", uuids: named.map(({ uuid }) => uuid) };
 }
 
-// The host that a caller names by its uuid or its name, or an error that says why none is meant.
+// Finds the host that a caller names, or explains in an error why there is none.
 
-/** Names as errors quote them: a path may have one of any length. */
+/** Names as errors quote them; a path may contain one of any length. */
 function quoted(name: string): string {
   return JSON.stringify(name.slice(0, HOST_CHARS_MAX));
 }
@@ -179,7 +179,7 @@ export async function hostOf(
   throw noHost({ host: name, reason }, action, field);
 }
 
-/** The error for a field that names no host which can be used. */
+/** The error for a field whose host cannot be used. */
 export function noHost(
   { host, reason }: Omit<NoHost, "kind">,
   action: string,

@@ -15,7 +15,7 @@ import type {
 } from "./job_store.ts";
 import { noHost } from "./host_store.ts";
 
-/** Bytes of a workflow from which on memory is reserved. */
+/** Size of a workflow, bytes, from which its job's creation reserves memory. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
 /** Memory per byte of a workflow: its text, its value, and its text in the new job. */
 const WORKFLOW_BYTE_WEIGHT = 4;

@@ -1,4 +1,4 @@
-// Machines in the store: which jobs have made them, which job has claimed which, and what hosts have reported.
+// Machines in the store: the jobs that made them, the jobs that have claimed them, and what hosts have reported.
 
 import { type OwnEvent, ownText } from "../domain/event.ts";
 import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
@@ -8,45 +8,45 @@ import type { Execution } from "../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { ListedHost } from "./host_store.ts";
 
-// What lists of machines show of jobs: which job has made a machine, what media it has placed, and which machines are only
-// being made. A page of a list is one call, and nothing of a job is read that no list shows.
+// What lists of machines show about jobs: which job made a machine, which media it placed, and which machines are
+// about to be created. A page of a list is one call, and no more of a job is read than lists show.
 
-/** The workflows that matter, each of which does what its name says. */
+/** The workflows whose jobs lists read, by what they do. */
 export interface MachineWorkflows {
   readonly make: WorkflowUuid;
   readonly eject: WorkflowUuid;
   readonly remove: WorkflowUuid;
 }
 
-/** A job of such a workflow. */
+/** A job of one of these workflows. */
 export interface MachineJob {
   readonly uuid: JobUuid;
   readonly machine_uuid: MachineUuid;
   readonly workflow_uuid: WorkflowUuid;
   readonly execution: Execution;
-  /** The host that runs it; null where none is known. */
+  /** The host that runs it; null when unknown. */
   readonly host_uuid: HostUuid | null;
   /** The name of that host. */
   readonly host: string | null;
-  /** What lists show of the params of a job that makes a machine: `machine` and `media`; else empty. */
+  /** The params `machine` and `media` of a job that makes a machine; else empty. */
   readonly asked: JsonObject;
-  /** The medium that it has placed in the zone, as the machine sees it. */
+  /** The medium that it placed in the zone, by its path inside the machine. */
   readonly placed: string | null;
   /** The media that it has ejected. */
   readonly ejected: readonly string[];
 }
 
-/** Which machines of a list are meant. */
+/** Selects machines of a list. */
 export interface MachineFilter {
-  /** vmadm's word. */
+  /** A state in vmadm's words. */
   readonly state?: string | undefined;
   readonly brand?: string | undefined;
   readonly alias?: string | undefined;
-  /** Only those of this host. */
+  /** Only machines of this host. */
   readonly host?: HostUuid | undefined;
 }
 
-/** A part of the machines that match, and which are left out since they are listed already. */
+/** A part of the matching machines, without those that are already listed. */
 export interface MachinePage {
   readonly limit: number;
   readonly offset: number;
@@ -56,13 +56,14 @@ export interface MachinePage {
 /** The jobs of machines. */
 export interface MachineHistoryStore {
   /**
-   * The jobs of each of these machines, newest first: the last 64 among its last 1,024, whatever their workflow.
+   * The jobs of each of these machines, newest first: at most 64 of them, among the last 1,024 jobs of any workflow.
    * @param targets as machineTarget() makes them
    */
   of(targets: readonly string[], workflows: MachineWorkflows): Promise<readonly MachineJob[]>;
   /**
-   * Unfinished jobs that make a machine which no host has reported, newest first, and how many there are on all pages.
-   * @param filter its state is that of every such machine
+   * Unfinished jobs that make a machine which no host has reported, newest first, and how many there are on all
+   * pages.
+   * @param filter `state` is the one that all such machines have
    */
   making(
     workflow: WorkflowUuid,
@@ -71,12 +72,12 @@ export interface MachineHistoryStore {
   ): Promise<{ readonly jobs: readonly MachineJob[]; readonly count: number }>;
 }
 
-/** The newest jobs of a machine that are looked at. */
+/** Newest jobs of a machine that are examined. */
 export const HISTORY_LOOKED_AT_MAX = 1024;
-/** The newest jobs among them that are read. */
+/** Newest jobs among those that are read. */
 export const HISTORY_READ_MAX = 64;
 
-/** The files that a task of the workflow `eject` says it has ejected. */
+/** The files that a task of the workflow `eject` reports as ejected. */
 function ejectedBy({ error, result }: TaskResult): string[] {
   const files = error === "" && isJsonObject(result) ? result.files : undefined;
   return Array.isArray(files)
@@ -84,13 +85,13 @@ function ejectedBy({ error, result }: TaskResult): string[] {
     : [];
 }
 
-/** A row of a job in the history of a machine; texts are JSON. */
+/** A job in the history of a machine, as a row; texts are JSON. */
 export interface MachineJobRow extends Omit<MachineJob, "asked" | "ejected"> {
   readonly id: number;
   readonly asked: string | null;
 }
 
-/** The jobs of these rows. @param entries results of those that eject, with the ids of their jobs */
+/** Converts rows to jobs. @param entries results of jobs that eject, with the ids of those jobs */
 export function machineJobs(
   rows: readonly MachineJobRow[],
   entries: readonly { readonly job_id: number; readonly entry: string }[],
@@ -113,7 +114,7 @@ export interface MachineClaim {
   readonly uuid: MachineUuid;
   /** The managed host of the machine, as Transport names it. */
   readonly host: string;
-  /** The host whose agent has claimed it; null where it has not registered. */
+  /** The host whose agent made the claim; null when it has not registered. */
   readonly host_uuid: HostUuid | null;
   readonly job_uuid: JobUuid;
   readonly claimed_at: Instant;
@@ -136,13 +137,13 @@ export interface Leftover extends MachineClaim {
   readonly wait_ms: number | null;
 }
 
-/** A leftover as it is stored, when it is read. */
+/** A stored leftover as of now. */
 export function leftoverAt(row: Omit<Leftover, "wait_ms">, now: Instant): Leftover {
   const { next_try_at } = row;
   return { ...row, wait_ms: next_try_at === null ? null : msBetween(now, next_try_at) };
 }
 
-/** The event of a failed attempt to remove what a job has left. */
+/** The event of a failed attempt to remove a leftover. */
 export function leftoverFailed(
   machine_uuid: MachineUuid,
   job_uuid: JobUuid,
@@ -152,28 +153,28 @@ export function leftoverFailed(
     change: "leftover_failed",
     machine_uuid,
     job_uuid,
-    // What vmadm says has several lines.
+    // vmadm's messages have several lines.
     error: ownText(errorLine(error, new Set())),
   } as const;
   return { kind: "own_machine", payload };
 }
 
-/** Which leftovers are meant. */
+/** Selects leftovers. */
 export interface LeftFilter {
   readonly uuid?: MachineUuid | undefined;
-  /** Only those of this managed host that the agent has claimed itself. */
+  /** Only those of this managed host that this agent claimed. */
   readonly host?: string | undefined;
-  /** Only those of the agent of this host. */
+  /** Only those of this host's agent. */
   readonly host_uuid?: HostUuid | undefined;
   readonly limit?: number;
 }
 
-/** The claims; each host has at most one of a machine, and its agent alone takes, releases and postpones it. */
+/** The claims. Each host has at most one on a machine, and only its own agent takes, releases and postpones it. */
 export interface MachineClaimStore {
   /**
    * Assigns the machine to this job, replacing any earlier claim of this host.
-   * @param lease the claim on the job under which it is taken, where it may be another by now
-   * @returns whether there is such a job; nothing is claimed for another
+   * @param lease the job's claim under which this is done; by now another one may hold
+   * @returns false when there is no such job, and nothing was claimed
    */
   take(
     machine: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
@@ -182,11 +183,11 @@ export interface MachineClaimStore {
   /** The claim of this host. */
   get(uuid: MachineUuid): Promise<MachineClaim | undefined>;
   /**
-   * Drops the claim of this job, when nothing is left or the machine belongs to another.
-   * @param lease as that of take()
+   * Drops the claim of this job, when nothing is left or the machine belongs to another job.
+   * @param lease as for take()
    */
   release(uuid: MachineUuid, job_uuid: JobUuid, lease?: number): Promise<void>;
-  /** Drops a leftover at the operator's request, although parts of it may still exist. */
+  /** Drops a leftover at the operator's request, even if parts of it still exist. */
   drop(uuid: MachineUuid, job_uuid: JobUuid): Promise<void>;
   /** Drops the claims of jobs that succeeded. */
   settle(): Promise<void>;
@@ -194,21 +195,21 @@ export interface MachineClaimStore {
   left(filter?: LeftFilter): Promise<Leftover[]>;
   /**
    * Sets when the next attempt is due.
-   * @param claim as it was read: the attempt counts once, also when the call is repeated
+   * @param claim as it was read, so that a repeated call counts the attempt once
    * @param wait_ms milliseconds from now, by the store's clock
-   * @param error what an attempt has just failed with; null when none was made
+   * @param error the reason of the failed attempt; null when none was made
    */
   postpone(claim: MachineClaim, wait_ms: number, error: string | null): Promise<void>;
 }
 
-// What the hosts of a shared store last reported of their machines, so that any agent lists them all and knows whom to
-// ask about one. It is for display and for finding the host, which alone acts on its machines.
+// What the hosts of a shared store last reported about their machines, so that any agent can list them all and find
+// the host of one. Only that host acts on its machines.
 
-/** A change of what a host reports. */
+/** The differences since a host's last report. */
 export interface MachineReport {
-  /** Machines that are new or have changed, each as reportedMachine() makes it. */
+  /** New and changed machines, as reportedMachine() makes them. */
   readonly machines: readonly JsonObject[];
-  /** Machines that are gone; null when `machines` are all that there are. */
+  /** Uuids of machines that no longer exist; null when `machines` is complete. */
   readonly gone: readonly string[] | null;
 }
 
@@ -217,12 +218,12 @@ interface ReportedMachine {
   readonly host: HostUuid;
   /** The name of the host. */
   readonly name: string;
-  /** When its host last looked at its machines. */
+  /** When the host last looked at its machines. */
   readonly reported_at: Instant;
   readonly machine: JsonObject;
 }
 
-/** The hosts of the store at one time. */
+/** All hosts at one moment. */
 export interface HostReading {
   /** By the store's clock. */
   readonly now: Instant;
@@ -238,17 +239,17 @@ export interface ReportedMachines extends Pick<HostReading, "now"> {
 
 /** The reports. Every call may be repeated after its answer was lost. */
 export interface MachineReportStore {
-  /** Writes what has changed on this host, and that it has looked. */
+  /** Writes the differences on this host, and the time of its look. */
   report(report: MachineReport): Promise<void>;
   /**
-   * The machines of other hosts that are not forgotten, by the names of the hosts. Of two with one uuid the first
-   * counts.
+   * Machines of other hosts that are not forgotten, ordered by the names of the hosts. If two have one uuid, the
+   * first counts.
    */
   list(filter: MachineFilter, page: MachinePage): Promise<ReportedMachines>;
-  /** The hosts, to find the one that a name stands for or that has signed a call. */
+  /** The hosts, to find one by name, or the one that signed a call. */
   hosts(): Promise<HostReading>;
   /**
-   * The host that has a machine, or whose unfinished job makes it: this one if it does; undefined when no host is
+   * The host that has a machine, or whose unfinished job makes it: this host if it does; undefined when no host is
    * known to.
    */
   ownerOf(uuid: MachineUuid): Promise<HostUuid | undefined>;

@@ -50,16 +50,16 @@ export function standingOf(row: KeptState): Standing {
 
 /** Maximum number of pending writes; more are refused as overload. */
 export const PENDING_WRITES_MAX = 10_000;
-/** Values cached from rows that seldom or never change: 16 Mi characters in all. */
+/** Most cached values of rows that rarely or never change: 16 Mi characters in all. */
 export const KEPT_MAX = 128;
-/** Characters of one of them. */
+/** Most characters of one cached value. */
 export const KEPT_CHARS_MAX = 128 * 1024;
-/** Delayed jobs that become ready in one write: more than one claim takes. The rest wait for the next. */
+/** Delayed jobs that become ready in one write: more than a claim takes. Others follow with the next write. */
 export const READY_MAX = 100;
-/** Bytes of jobs in one claim: they are parsed in one go. */
+/** Most bytes of jobs in one claim: they are parsed without a pause. */
 export const CLAIM_BYTES = 1024 * 1024;
 
-/** How long it is until an instant; null when nothing is due. */
+/** Time until an instant; `none` when nothing is due. */
 export function dueFrom(now: Instant, due: Instant | null): NextDue {
   if (due === null) return { kind: "none" };
   const ms = msBetween(now, due);

@@ -7,7 +7,7 @@ import type { STATS_WINDOWS } from "../domain/job/job.ts";
 /** A number of jobs for every execution. */
 export type Counts = Readonly<Record<Execution, number>>;
 
-/** When the windows before the present begin, the latest first. */
+/** Starts of the windows that are younger than `all_time`, the latest first. */
 export function windowStarts(now: Instant): readonly [Instant, Instant, Instant] {
   return [
     instantAfter(now, -HOUR_MS),

@@ -57,18 +57,18 @@ export interface LocalStore extends Store {
 
 /** A write that waits in the journal. */
 export interface JournalRow {
-  /** Grows with every row. */
+  /** Increases with every row. */
   readonly id: number;
   readonly job_uuid: JobUuid;
   /** JSON text. */
   readonly entry: string;
 }
 
-/** What runners of this host could not write into the database that agents share, in its order. */
+/** The journal: writes of this host's runners that the shared database could not take, in order. */
 export interface JournalStore {
   /** @throws {AgentError} `storage_full` */
   append(job_uuid: JobUuid, entry: string): Promise<void>;
-  /** The oldest rows, as many as fit into memory for one go; none when the journal is empty. */
+  /** The oldest rows, as many as are delivered in one go; none when the journal is empty. */
   first(): Promise<JournalRow[]>;
   remove(ids: readonly number[]): Promise<void>;
   /** The jobs that the rows are about. */

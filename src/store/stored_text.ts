@@ -29,15 +29,15 @@ export interface StoredText {
   readonly bytes: number;
   /** Names of fields, as a JSON list, whose values only administrators may see. */
   readonly secrets: string | null;
-  /** Milliseconds since it was true, where the database is away and it was kept in memory. */
+  /** Milliseconds since it was current; set when the database is away and the text comes from memory. */
   readonly staleMs?: number;
 }
 
-/** What an answer shows of a job, and in which words. */
+/** How a job is shown, and in which words. */
 export interface Showing {
   readonly wording: Wording;
   readonly now: Instant;
-  /** Whether each job is a text of its own, so that each can be masked by its own rules. */
+  /** Whether each job is a separate text, which can be masked by its own rules. */
   readonly apart: boolean;
 }
 

@@ -1,4 +1,4 @@
-// Summaries and log lines of jobs as rows of the store, and what is made of them.
+// Summaries and log lines of jobs: their rows, and the conversion of rows.
 
 import type { JobHost } from "../domain/host.ts";
 import type { JobUuid } from "../domain/id.ts";
@@ -10,14 +10,14 @@ import { taskName } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { JobAttempt } from "./store.ts";
 
-/** Bytes of params that a summary holds. */
+/** Bytes of params up to which a summary contains them. */
 export const SUMMARY_PARAMS_BYTES_MAX = 4096;
-/** Bytes of progress that a summary holds: a page of events has one of each. */
+/** Bytes of progress up to which a summary contains it: a page of events has one for each. */
 export const PROGRESS_BYTES_MAX = 4096;
 /** Newest log lines searched for the latest progress. */
 export const PROGRESS_LINES_MAX = 20;
 
-/** What is read of a job for its summary. */
+/** The columns of a job for its summary. */
 export type SummaryRow =
   & Omit<
     JobSummary,
@@ -45,12 +45,13 @@ export type SummaryRow =
     readonly placement: string | null;
   };
 
-/** What the summary of a job needs of its definition. */
+/** The part of a definition that a summary needs. */
 type SummaryDefinition = Pick<Job, Phase | "name">;
 
 /**
- * @param progress the latest report of its present task
- * @param host where one is known
+ * Converts a row to a summary.
+ * @param progress the latest report of its current task
+ * @param host the host of the job, if known
  */
 export function summaryFromRow(
   row: SummaryRow,
@@ -71,7 +72,7 @@ export function summaryFromRow(
     ...columns,
     name: definition.name,
     task: presentTask(row, definition),
-    // The task that waits has an entry already; it ends with its resume.
+    // A waiting task already has an entry, but it ends only with its resume.
     tasks_done: chain_ended - Number(row.execution === "waiting" && row.phase === "chain"),
     tasks_total: definition.chain.length,
     progress,
@@ -87,12 +88,12 @@ export function summaryFromRow(
   };
 }
 
-/** The task that runs, if any: only of that one there is progress. */
+/** The running task, if there is one: only that one has progress. */
 export function runningTask(row: SummaryRow, definition: SummaryDefinition): SummaryTask | null {
   return row.runner_id === null ? null : presentTask(row, definition);
 }
 
-/** The task that runs, the one that waits, or the one of the chain that failed. */
+/** The task that runs or waits, or the one that failed in the chain. */
 function presentTask(row: SummaryRow, definition: SummaryDefinition): SummaryTask | null {
   const { execution, phase, phase_ended, chain_ended, runner_id } = row;
   const named = (phase: Phase, index: number): SummaryTask | null => {
@@ -108,22 +109,22 @@ function presentTask(row: SummaryRow, definition: SummaryDefinition): SummaryTas
 
 /** Jobs examined for one page. */
 export const SUMMARIES_LOOKED_AT_MAX = 20_000;
-/** Most jobs examined for one uuid prefix; of a million jobs, four characters leave some fifteen. */
+/** Most jobs examined for one uuid prefix; of a million jobs, about fifteen share four characters. */
 export const UUIDS_MAX = 1000;
-/** Definitions of a workflow, one per change of it, that are merged. */
+/** Most versions of one workflow's definition that are merged. */
 export const DEFINITIONS_MAX = 16;
 
-/** A text for a search in any case: ASCII alone is folded, as databases do it. */
+/** A text for a case-insensitive search: only ASCII is folded, as databases do it. */
 export function folded(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
 // Lines of logs.
 
-/** The newest failed attempts of one phase that are read with a job. */
+/** Newest failed attempts of one phase that are read with a job. */
 export const ATTEMPTS_OF_A_PHASE_MAX = 50;
 
-/** A line, not yet read. */
+/** A line with its size, before it is read. */
 export interface SizedLine {
   readonly seq: number;
   readonly bytes: number;
@@ -138,13 +139,13 @@ export interface LineRow {
   readonly created_at: Instant;
 }
 
-/** The line as it was written. */
+/** Converts a row to a log line. */
 export function lineFromRow({ entry, ...line }: LineRow): JobLogLine {
   // The text was made by this store from an object.
   return { ...line, entry: JSON.parse(entry) as JsonObject };
 }
 
-/** An attempt that failed, as its row. */
+/** A failed attempt, as a row. */
 export interface AttemptRow {
   readonly phase: Phase;
   readonly task: number;
@@ -153,7 +154,7 @@ export interface AttemptRow {
   readonly created_at: Instant;
 }
 
-/** The attempt as it was recorded. */
+/** Converts a row to the recorded attempt. */
 export function attemptFromRow(
   { phase, task, attempt, entry, created_at }: AttemptRow,
 ): JobAttempt {

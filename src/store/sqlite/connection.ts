@@ -21,8 +21,8 @@ import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
 import { migrate, type SchemaSteps } from "./migrations.ts";
 
 /**
- * Pages in the write-ahead log after which they are written back. A page that many commits write goes back once,
- * and most pages are such: with SQLite's 1,000, a new job costs a tenth more.
+ * Pages in the write-ahead log after which they are written back. A page that many commits change is written back
+ * once; with SQLite's default of 1,000 pages, a new job costs a tenth more.
  */
 const WAL_PAGES = 4_000;
 /** Bytes that the log is cut back to after that. */
@@ -49,13 +49,13 @@ export class Connection {
   readonly #kept = new Map<string, unknown>();
   readonly #followers = new Set<() => void>();
   readonly #claimers = new Set<() => void>();
-  /** Whether a job of the present transaction may be claimed, at once or later. */
+  /** Whether a job of the current transaction became claimable, now or later. */
   #claimable = false;
-  /** What the present transaction changes in the counters. */
+  /** Changes of the current transaction to the counters. */
   readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
-  /** The events of jobs that the present transaction has left. */
+  /** Job events of the current transaction. */
   readonly events = new GatheredEvents((sql, ...params) => this.run(sql, ...params));
-  /** Jobs that were made and not moved since, of those that may begin: most of them do so soon. */
+  /** New jobs that may be claimed and have not moved since: most of them start soon. */
   readonly fresh = new Map<JobUuid, Job>();
   /** Readers of rows that are sent in parts. */
   readonly readers = new RowReaders();
@@ -118,7 +118,7 @@ export class Connection {
     return this.#statement(sql).run(...params);
   }
 
-  /** The id of the row that run() has inserted last; RETURNING takes a third of an insert. */
+  /** The id of the row that run() last inserted. RETURNING would take a third of an insert. */
   get insertedId(): number {
     return this.#db.lastInsertRowId;
   }
@@ -173,12 +173,12 @@ export class Connection {
     return () => this.#followers.delete(committed);
   }
 
-  /** Call when a job may be claimed from now on, or from an instant on. */
+  /** Call when a job becomes claimable, now or at a later time. */
   becameClaimable(): void {
     this.#claimable = true;
   }
 
-  /** Calls back with every commit of such jobs, while it is being put on the disk. @returns ends that */
+  /** Calls back with every commit of such jobs, while it is being synced. @returns ends that */
   followClaimable(committed: () => void): () => void {
     this.#claimers.add(committed);
     return () => this.#claimers.delete(committed);
@@ -284,7 +284,7 @@ class RowReaders {
 // Events of jobs. Those that the writes of a transaction leave are inserted many at a time: a statement for each
 // takes three times as long.
 
-/** An event of a job; of kind `machine` when it is only about the machine of the job. */
+/** An event of a job; of kind `machine` if it is only about the job's machine. */
 interface GatheredEvent {
   readonly at: Instant;
   readonly job_id: number;
@@ -297,7 +297,7 @@ interface GatheredEvent {
 }
 
 const COLUMNS = "kind, at, job_id, change, state, phase, ended, next_phase";
-/** Rows of one statement, most first. */
+/** Rows per statement, the largest first. */
 const SIZES = [16, 4, 1];
 const INSERTS = SIZES.map((size) => {
   const row = `(${COLUMNS.split(",").map(() => "?").join(", ")})`;

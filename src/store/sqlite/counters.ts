@@ -76,14 +76,14 @@ export const COUNTER_TABLES = `
   END;
 `;
 
-/** What the counters hold of one job. */
+/** The values of a job that counters depend on. */
 interface CountedJob {
   readonly id: number;
   readonly definition_id: number;
   readonly created_at: Instant;
 }
 
-/** Jobs that were made in one block. */
+/** New jobs of one block. */
 interface PlaceChange {
   readonly definition_id: number;
   readonly block: number;
@@ -98,27 +98,27 @@ type CounterWrite = (sql: string, ...params: BindValue[]) => number;
 const SET = COUNTED.map((column, at) => `${column} = ${column} + ?${at + 2}`).join(", ");
 const PLACES = COUNTED.map((_, at) => `?${at + 2}`).join(", ");
 
-/** What the writes of a transaction have changed and no counter has yet. */
+/** Changes by the writes of a transaction that no counter contains yet. */
 export class CounterChanges {
   readonly #run: CounterWrite;
   /** By span, in the order of COUNTED. */
   readonly #spans = new Map<string, number[]>();
   readonly #places = new Map<string, PlaceChange>();
-  /** The unfinished jobs with these changes; undefined when the counter must be read. */
+  /** The number of unfinished jobs with these changes; undefined until the counter is read. */
   #unfinished: number | undefined;
 
   constructor(run: CounterWrite) {
     this.#run = run;
   }
 
-  /** A queued job was made. */
+  /** Counts a new queued job. */
   made({ id, definition_id, created_at }: CountedJob): void {
     this.#count(created_at, "queued", 1);
     this.#place(EVERY, id, created_at);
     this.#place(definition_id, id, created_at);
   }
 
-  /** A job that was made then has another execution. */
+  /** Counts a job whose execution changed. @param created_at of the job */
   moved(created_at: Instant, from: Execution, to: Execution): void {
     const [before, after] = [columnOf(from), columnOf(to)];
     if (before === after) return;
@@ -126,12 +126,12 @@ export class CounterChanges {
     this.#count(created_at, after, 1);
   }
 
-  /** A job has ended. */
+  /** Counts a job that has ended. */
   ended(finished_at: Instant, execution: Execution): void {
     this.#add(SPAN.hour + finished_at.slice(0, 13), columnOf(execution), 1);
   }
 
-  /** Retention may remove a job from now on. */
+  /** Counts a job that retention may now remove. */
   removable(execution: Execution): void {
     this.#add(SPAN.removable, columnOf(execution), 1);
   }
@@ -164,7 +164,7 @@ export class CounterChanges {
     this.#places.clear();
   }
 
-  /** Forgets the changes: what made them was rolled back. */
+  /** Forgets the changes: the transaction was rolled back. */
   drop(): void {
     this.#spans.clear();
     this.#places.clear();
@@ -198,7 +198,7 @@ export class CounterChanges {
     if (at > change.last_at) change.last_at = at;
   }
 
-  /** A row that would be inserted may have no number below 0, not even one that becomes part of another row. */
+  /** A row to insert must not contain numbers below 0, not even if it is then added to an existing row. */
   #writeSpan(span: string, changes: readonly number[]): void {
     if (changes.every((jobs) => jobs === 0)) return;
     if (this.#run(`UPDATE job_counts SET ${SET} WHERE span = ?1`, span, ...changes) > 0) return;

@@ -1,4 +1,4 @@
-// What is read of the host of a store that no other agent shares: whether it claims, and what its jobs show of it.
+// Rows of the host of a store that no other agent shares: whether it may claim, and what its jobs show about it.
 
 import type { JobHost, RegisteredHost } from "../../domain/host.ts";
 import type { HostUuid } from "../../domain/id.ts";
@@ -7,7 +7,7 @@ import type { Taking } from "../../domain/job/taking.ts";
 import { type ListedHost, listedHost } from "../host_store.ts";
 import type { Connection } from "./connection.ts";
 
-/** The key of what is cached of the host. */
+/** Cache key of the host. */
 const OWN_HOST = "own host";
 
 /** A host as a row. */
@@ -22,7 +22,7 @@ interface LocalHostRow extends
   readonly cordoned: number;
 }
 
-/** The host of the store, as its jobs show it; undefined before it has registered. */
+/** The host as its jobs show it; undefined before it has registered. */
 export function ownHost(db: Connection): JobHost | undefined {
   return db.kept(OWN_HOST, "", () => {
     const row = db.row<Pick<LocalHostRow, "uuid" | "name" | "cordoned">>(
@@ -61,10 +61,10 @@ export function selectHosts(db: Connection, now: Instant): ListedHost[] {
   return rows.map(({ capabilities, brands, cordoned, ...row }) => {
     const host = {
       ...row,
-      // The texts were made by this store from lists of words.
+      // The store wrote these texts from lists of words.
       capabilities: JSON.parse(capabilities) as string[],
       brands: JSON.parse(brands) as string[],
-      // Nobody else reads this store.
+      // No other agent reads this store.
       public_key: null,
       allow_workflow: [],
       allow_caller: [],

@@ -178,7 +178,7 @@ function workflowStore(db: Connection, now: Now): WorkflowStore {
 }
 
 function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
-  /** A write that looks at what runners hold. */
+  /** A write that depends on what runners hold. */
   const write = <T>(name: string, run: () => T): Promise<T> => {
     begun.write();
     return db.write(name, run);
@@ -208,7 +208,7 @@ function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
     // Claims nothing, so it need not wait for the disk.
     ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
     hold: (life, jobs) => begun.hold(life, jobs),
-    // Nobody else changes its jobs. A job may begin before it is on the disk, since its claim is written after it.
+    // No other agent changes its jobs. A job may start before it is on the disk, since its claim is written later.
     follow: (noticed) => db.followClaimable(() => noticed({ kind: "queued" })),
     hurry: () => {
       begun.write();
@@ -258,7 +258,7 @@ function callbackStore(db: Connection, now: Now): CallbackStore {
   };
 }
 
-/** Its host: who asks the store has heard of it, so that it is never away and cannot be forgotten. */
+/** The only host: its own agent asks the store, so it is never away and cannot be forgotten. */
 function hostStore(db: Connection, begun: WaitingClaims, now: Now): HostStore {
   const list = () => db.durably(() => selectHosts(db, now()));
   const cordon = (uuid: HostUuid, cordoned: boolean) => {
@@ -282,7 +282,7 @@ function hostStore(db: Connection, begun: WaitingClaims, now: Now): HostStore {
   };
 }
 
-/** Every job is one of the host. */
+/** All jobs belong to the host. */
 function countHostJobs(db: Connection): ReadonlyMap<HostUuid, HostJobs> {
   const rows = db.rows<{ readonly uuid: HostUuid; readonly running: number }>(
     "SELECT uuid, (SELECT count(*) FROM jobs WHERE runner_id IS NOT NULL) AS running FROM hosts",

@@ -1,11 +1,11 @@
-// Jobs that are read ahead of their claims, so that not every claim reads the lists of those that may be
-// claimed. A job that is made takes its place in what was read; other changes forget it.
+// Jobs that are read ahead of their claims, so that not every claim reads the lists of claimable jobs. A new job is
+// inserted into what was read; other changes discard it.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import type { Connection } from "../connection.ts";
 
-/** The lists: the jobs that have a turn, and those that are delayed. */
+/** The lists: ready jobs by turn, and delayed jobs by time. */
 export const AHEAD_LISTS = ["turns", "delayed"] as const;
 type AheadList = typeof AHEAD_LISTS[number];
 
@@ -13,14 +13,14 @@ type AheadList = typeof AHEAD_LISTS[number];
 interface AheadRow {
   readonly id: number;
   readonly uuid: JobUuid;
-  /** What the list is in order of, before the id: a turn, or an instant before which nothing begins. */
+  /** The list's sort key before the id: a turn, or the time before which the job may not start. */
   readonly place: number | Instant;
 }
 
-/** The next jobs of a list. */
+/** The first jobs of a list. */
 interface Ahead {
   readonly rows: AheadRow[];
-  /** Whether there are no others. */
+  /** Whether these are all of them. */
   whole: boolean;
 }
 
@@ -30,13 +30,13 @@ const READ = {
   delayed: `SELECT id, uuid, claimable_at AS place FROM jobs
     WHERE claimable_at IS NOT NULL AND turn IS NULL ORDER BY claimable_at, id LIMIT ?`,
 };
-/** Jobs that are read together, and how many are kept at most. */
+/** Jobs read at a time, and the most that are kept. */
 const READ_AHEAD = 64;
 const KEPT_AHEAD_MAX = 4 * READ_AHEAD;
 /** Cache key of the lists. */
 const KEPT_AHEAD = "ahead";
 
-/** At least `wanted` jobs, if there are as many. */
+/** At least `wanted` jobs, if there are that many. */
 export function readAhead(db: Connection, list: AheadList, wanted: number): Ahead {
   const read = () =>
     db.kept(KEPT_AHEAD, list, () => {
@@ -51,7 +51,7 @@ export function readAhead(db: Connection, list: AheadList, wanted: number): Ahea
 }
 
 /**
- * A job was made, with the highest id: it comes after all jobs of its place.
+ * Inserts a new job. It has the highest id, so it follows all jobs with its sort key.
  * @throws {Error} when its row is missing
  */
 export function addAhead(
@@ -75,7 +75,7 @@ export function addAhead(
   } else forgetAhead(db, list);
 }
 
-/** Forgets one job, which is claimed. */
+/** Removes a job that was claimed. */
 export function leaveAhead(db: Connection, uuid: JobUuid): void {
   for (const list of AHEAD_LISTS) {
     const rows = db.keptAlready<Ahead>(KEPT_AHEAD, list)?.rows ?? [];
@@ -84,7 +84,7 @@ export function leaveAhead(db: Connection, uuid: JobUuid): void {
   }
 }
 
-/** Forgets a list: another job may come before those that were read. */
+/** Discards a list: another job may now come before those that were read. */
 export function forgetAhead(db: Connection, list: AheadList): void {
   db.forget(KEPT_AHEAD, list);
 }

@@ -104,7 +104,7 @@ export function readyJobs(
       jobs.push(claimedJob(db, row, life.runner_id, now));
     }
     if (whole) continue;
-    // Of what is read now, none has been claimed: it is enough.
+    // None of the jobs that are read now was claimed, so the second reading is enough.
     forgetAhead(db, list);
     return readyJobs(db, life, limit, passedOver, now);
   }
@@ -119,7 +119,6 @@ function selectClaimable(db: Connection, id: number): ClaimRow | undefined {
   );
 }
 
-/** A job that may be claimed. */
 interface ClaimRow extends JobRow {
   readonly own_bytes: number;
   readonly result_bytes: number;
@@ -130,7 +129,7 @@ function claimedJob(db: Connection, row: ClaimRow, runner_id: RunnerId, now: Ins
   return jobFromRow(db, row, { claim, fresh: row.result_bytes === 0 });
 }
 
-/** What a claim will write of a job. */
+/** The columns that a claim will write. */
 function claimOf(
   job: Omit<ReadyRow, "id"> & Pick<Job, "started_at">,
   runner_id: RunnerId,

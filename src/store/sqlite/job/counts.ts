@@ -1,5 +1,5 @@
-// Counts of jobs by time and execution, from the counters of counters.ts. Only the second in which a span of time
-// begins is counted job by job, and the running jobs, which the counters have among the queued ones.
+// Counts of jobs by time and execution, from the counters of counters.ts. Only the second in which a time range
+// begins is counted job by job, and the running jobs, which the counters include in the queued ones.
 
 import type { Instant } from "../../../domain/instant.ts";
 import {
@@ -19,7 +19,7 @@ type CountedRow = Readonly<Record<typeof COUNTED[number], number>>;
 const SUMS = COUNTED.map((column) => `coalesce(sum(${column}), 0) AS ${column}`).join(", ");
 const COLUMNS = COUNTED.join(", ");
 
-/** The jobs that were made since then. */
+/** The jobs that were created since then. */
 function countsSince(db: Connection, since: Instant): Counts {
   const row = db.row<CountedRow>(
     `SELECT ${SUMS} FROM (
@@ -38,13 +38,13 @@ function countsSince(db: Connection, since: Instant): Counts {
   return withRunning(db, row, since);
 }
 
-/** The jobs of the whole table, by execution. */
+/** All jobs, by execution. */
 export function countsOfAll(db: Connection): Counts {
   const sql = `SELECT ${COLUMNS} FROM job_counts WHERE span = '${SPAN.all}'`;
   return withRunning(db, db.row<CountedRow>(sql), "");
 }
 
-/** How many jobs of the whole table have not ended, which limits new ones. */
+/** How many jobs are unfinished, which limits new ones. */
 export function countUnfinished(db: Connection): number {
   return db.counters.unfinished(() => {
     const row = db.row<{ jobs: number }>(
@@ -74,7 +74,7 @@ function withRunning(db: Connection, row: CountedRow | undefined, since: string)
   return { ...row, running, queued: row.queued - running };
 }
 
-/** The jobs by time of creation and execution. */
+/** The jobs by age and execution. */
 export function selectStats(db: Connection, now: Instant): JobStats {
   const [hour, twoHours, day] = windowStarts(now);
   const since = (start: Instant) => countsSince(db, start);

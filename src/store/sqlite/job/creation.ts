@@ -126,7 +126,7 @@ function createJob(
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
   if (earlier !== undefined) return writtenBefore(db, job.uuid) ?? earlier;
-  // A job that goes on, or is made again, is this host's, whatever its params have meant until now.
+  // Checked only here: a successor and a retried job belong to this host, whatever their params name.
   const outcome = missingHost(db, job) ?? placeJob(db, job, ready, now);
   if (isUnread(outcome)) return outcome;
   if (outcome.kind !== "created") return writtenBefore(db, job.uuid) ?? outcome;
@@ -155,7 +155,7 @@ function orderJob(
   now: Instant,
 ): OrderOutcome | Unread {
   const { workflow_uuid, ...order } = whole;
-  // By the instant at which the job may run at the earliest, which is later than that of the request.
+  // By the time at which the job was written, which is later than that of the request.
   const showing = { ...rules.showing, now };
   const earlier = earlierOrder(db, whole, showing);
   if (earlier !== undefined) return earlier;

@@ -20,7 +20,7 @@ import {
   type JobRow,
 } from "../../columns.ts";
 
-/** Jobs that are kept in memory until they are claimed, and how many characters of params each may have. */
+/** New jobs that are kept in memory until they are claimed, and the most characters of params of each. */
 const FRESH_MAX = 1024;
 const FRESH_CHARS_MAX = 512;
 
@@ -79,8 +79,8 @@ export function insertJob(
 }
 
 /**
- * Keeps a job in memory, unless its definition is too large to be cached. Those that are there already are older
- * and begin before it.
+ * Keeps a job in memory, unless its definition is too large to be cached. Jobs already kept are older and start
+ * before it.
  */
 function keepFresh(db: Connection, job: Omit<Job, keyof JobDefinition>, definition: number): void {
   const kept = keptDefinition(db, definition);
@@ -88,7 +88,7 @@ function keepFresh(db: Connection, job: Omit<Job, keyof JobDefinition>, definiti
   db.fresh.set(job.uuid, { ...job, ...kept });
 }
 
-/** The host that the params of a new job name, when it is not that of the store; a free job may name any. */
+/** The host that a new job's params name, if it is not this one. A free job may name any host. */
 export function missingHost(db: Connection, job: NewJob): NoHost | undefined {
   const { server } = placeOf(job.params);
   if (server === undefined || isFree(propsOf(job))) return undefined;

@@ -134,10 +134,7 @@ export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): numb
   return queueAgain(db, held, now);
 }
 
-/**
- * Queues jobs again in the order of their creation, the starts of those counted that had begun an attempt.
- * @returns how many
- */
+/** Queues jobs again in order of creation; a start is counted if its attempt had begun. @returns how many */
 function queueAgain(db: Connection, held: readonly StateRow[], now: Instant): number {
   for (const row of held) {
     const attempting = insertInterrupted(db, row.id, now);

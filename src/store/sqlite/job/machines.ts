@@ -1,4 +1,4 @@
-// The jobs of machines in lists, as rows.
+// Jobs of machines, for lists.
 
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
@@ -18,7 +18,7 @@ import type { Connection } from "../connection.ts";
 import { isOtherHost } from "../host_rows.ts";
 import { HOLDS_TARGET } from "../../columns.ts";
 
-/** SQL for what lists show of the params of a job that makes a machine, as JSON. */
+/** SQL for the part of a machine job's params that lists show, as JSON. */
 const ASKED = `json_object('media', params -> '$.media', 'machine', json_object(${
   ASKED_PROPERTIES.map((name) => `'${name}', params -> '$.machine.${name}'`).join(", ")
 }))`;
@@ -61,7 +61,7 @@ function selectHistories(
   return machineJobs(rows, entries);
 }
 
-/** Where the uuid begins in the target of a machine. */
+/** Position of the uuid in the target of a machine. */
 const MACHINE_AT = machineTarget("").length + 1;
 
 function selectMaking(

@@ -1,5 +1,5 @@
-// How a list of summaries is read: along one index, or several of one kind that are merged, from where the last
-// page ended, with the conditions that no index answers checked job by job.
+// How a list of summaries is read: along one index, or several of one kind that are merged, from the end of the last
+// page. Conditions without an index are checked job by job.
 
 import type { MachineUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -32,7 +32,7 @@ interface Walk {
 
 const ALL: Condition = { sql: "id > ?", values: [0] };
 
-/** How a filter is answered. An order that was begun is kept. */
+/** How a filter is answered. A list that was begun keeps its order. */
 export function walkOf(
   db: Connection,
   filter: SummaryFilter,
@@ -135,8 +135,8 @@ function stateIn(states: readonly Execution[]): Condition {
 /** Searches strings as JSON escapes them. */
 function searchCondition(search: string, heavy: boolean): Condition {
   const text = folded(search);
-  // Most texts need no escape: one search through all the places takes a quarter less time. Such a text
-  // has no line break, so it does not match across two of them.
+  // Most texts need no escapes: then one search over all columns together takes a quarter less time. Such a text has
+  // no line break, so it cannot match across two columns.
   if (heavy && JSON.stringify(text) === `"${text}"`) {
     return {
       sql: `instr(lower(concat_ws(char(10), (SELECT name FROM definitions WHERE id = definition_id),
@@ -175,13 +175,13 @@ interface WalkedPart {
 
 interface KeyRow {
   readonly id: number;
-  /** Of an order by time. */
+  /** The sort key of an order by time. */
   readonly at?: Instant;
-  /** Of its params, where they are searched. */
+  /** Bytes of its params, if those are searched. */
   readonly bytes?: number;
 }
 
-/** What one statement found of a part. */
+/** The result of one statement for a part. */
 interface TogetherRow {
   readonly jobs: number;
   /** The last examined job; null when there is none. */
@@ -200,12 +200,12 @@ export function lookAt(db: Connection, walk: Walk, bounds: PartBounds): WalkedPa
   return part ?? lookOneByOne(db, walk, bounds);
 }
 
-/** Bytes of params of a job that is looked at together with others: of a whole part they fit its bytes. */
+/** Bytes of params up to which a job is examined together with others, so that a whole part stays within its limit. */
 const TOGETHER_BYTES_MAX = 4096;
 
 /**
- * Looks at the jobs of one lane in their own order by one statement with one row, which takes half the time;
- * undefined when the params of one of them are large, and none of those was searched.
+ * Examines the jobs of one lane with one statement that returns one row, in half the time.
+ * @returns undefined when one of the jobs has large params; none of them was searched then
  */
 function lookTogether(
   db: Connection,

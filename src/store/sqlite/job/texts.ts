@@ -215,7 +215,7 @@ export function createdText(
   if (workflowBytes + valueWeight(job.params) > SMALL_BYTES) return undefined;
   const { secret_params } = job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
-  // The request came before its job was written: a job that is ready would seem to be delayed.
+  // The request was sent before its job was written: with that time, a ready job would look delayed.
   const shown = jobOnWire(job, wording, notBefore(job.created_at, now), ownHost(db));
   return textOf([JSON.stringify(shown)], secrets);
 }

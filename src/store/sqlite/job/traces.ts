@@ -1,5 +1,5 @@
-// What each change of a job leaves beside its row, in the same transaction: its event, and what it changes in
-// the counters. Triggers would do the same at twice the cost of the statement that fires them.
+// What each change of a job writes besides its row, in the same transaction: its event, and changes of counters.
+// Triggers would do the same at twice the cost of the statement that fires them.
 
 import type { Instant } from "../../../domain/instant.ts";
 import type { JOB_CHANGES } from "../../../domain/event.ts";
@@ -28,7 +28,7 @@ export interface TracedRow {
   readonly kept: number;
 }
 
-/** A job was made, now. */
+/** Call when a job was created. */
 export function traceCreated(
   db: Connection,
   job: { readonly id: number; readonly definition_id: number; readonly created_at: Instant },
@@ -38,15 +38,15 @@ export function traceCreated(
   db.counters.made(job);
 }
 
-/** Props of a finished job were changed. */
+/** Call when props of a finished job changed. */
 export function traceUpdate(db: Connection, id: number, execution: Execution, now: Instant): void {
   db.events.add({ at: now, job_id: id, change: "updated", state: execution });
 }
 
 /**
- * A job was moved.
- * @param from where it was before
- * @param ended tasks of that phase that have an entry; counted unless given
+ * Call when a job has moved.
+ * @param from the state before
+ * @param ended tasks of that phase with an entry; counted if left out
  */
 export function traceMove(
   db: Connection,
@@ -72,7 +72,7 @@ export function traceMove(
   if (isAtRest(move.to) && kept === 0) db.counters.removable(state);
 }
 
-/** An attempt of a task failed, and another one follows. */
+/** Call when an attempt failed and will be repeated. */
 export function traceAttempt(
   db: Connection,
   id: number,
@@ -84,7 +84,7 @@ export function traceAttempt(
   db.events.add({ at: now, job_id: id, change: "attempt", state: execution, ...tasks });
 }
 
-/** What a move is called in its event. */
+/** The name of a move in its event. */
 function changeOf(from: Standing, { to }: Move): typeof JOB_CHANGES[number] {
   const state = executionOf(to);
   if (state !== executionOf(from.state) && state !== "running") return state;

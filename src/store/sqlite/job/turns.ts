@@ -13,7 +13,7 @@ import { READY_MAX } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
 import { forgetAhead } from "./ahead.ts";
 
-/** The turn of a job that becomes ready now, see nextTurn(). @param workflow the parameter of its workflow */
+/** SQL for the turn of a job that becomes ready; see nextTurn(). @param workflow the parameter of its workflow */
 export const nextTurnSql = (workflow: string) =>
   `coalesce(
      (SELECT max(turn) + 1 FROM jobs WHERE workflow_uuid = ${workflow} AND turn IS NOT NULL),
@@ -33,12 +33,12 @@ export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
 
 const KEPT_OVERDUE = "overdue";
 
-/** Call when a delayed job begins although it has no turn: those after it may have none either. */
+/** Call when a delayed job starts without a turn: jobs after it may have none either. */
 export function noteOverdue(db: Connection): void {
   db.kept(KEPT_OVERDUE, "", () => ({ value: true, chars: 0 }));
 }
 
-/** Gives turns to such jobs. */
+/** Gives turns to overdue jobs without one. */
 export function readyOverdueJobs(db: Connection, now: Instant): void {
   if (db.keptAlready<true>(KEPT_OVERDUE, "") === undefined) return;
   db.forget(KEPT_OVERDUE, "");

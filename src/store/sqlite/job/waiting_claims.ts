@@ -13,22 +13,22 @@ import type { Connection } from "../connection.ts";
 import { GATHER_MS, GATHERED_MIN } from "../group_commit.ts";
 import { holdJobs } from "./claims.ts";
 
-/** A job that has begun under a claim that is not written. */
+/** A job that has started before its claim is written. */
 export interface WaitingClaim {
   readonly life: RunnerLife;
   readonly job: Job;
-  /** Called once it is known whether the runner has the job. */
+  /** Called when it is known whether the runner has the job. */
   readonly settle: (held: boolean) => void;
   readonly fail: (error: unknown) => void;
 }
 
-/** The claims of a store that wait. */
+/** The claims of a store that have yet to be written. */
 export class WaitingClaims {
   readonly #db: Connection;
   readonly #now: Now;
   readonly #waitMs: number;
   #waiting = new Map<JobUuid, WaitingClaim>();
-  /** Those that were waiting already at the latest tick. */
+  /** Claims that were already waiting at the previous tick. */
   #waitingLong = new Map<JobUuid, WaitingClaim>();
   #tick: ReturnType<typeof setTimeout> | undefined;
 
@@ -38,7 +38,7 @@ export class WaitingClaims {
     this.#waitMs = waitMs;
   }
 
-  /** @returns the jobs that the runner holds. @throws what the writes threw, when it holds none */
+  /** @returns the jobs that the runner holds @throws the error of the writes, when it holds none */
   async hold(life: RunnerLife, jobs: readonly Job[]): Promise<JobUuid[]> {
     const claims = await Promise.allSettled(jobs.map((job) => this.#wait(life, job)));
     const held = jobs.flatMap(({ uuid }, at) => {
@@ -50,7 +50,7 @@ export class WaitingClaims {
     return held;
   }
 
-  /** Takes over the claim under which a task has run, if it waits: it is to be written with the task. */
+  /** The waiting claim under which a task ran, to be written with the task's end. */
   take({ job_uuid, runner_id, lease, phase }: Hold): WaitingClaim | undefined {
     const begun = this.#waiting.get(job_uuid) ?? this.#waitingLong.get(job_uuid);
     if (begun === undefined) return undefined;
@@ -63,7 +63,7 @@ export class WaitingClaims {
     return begun;
   }
 
-  /** Queues the writes of all claims that wait. */
+  /** Queues the writes of all waiting claims. */
   write(): void {
     const begun = [...this.#waitingLong.values(), ...this.#waiting.values()];
     this.#waiting.clear();
@@ -94,7 +94,7 @@ export class WaitingClaims {
     this.#write(late);
   }
 
-  /** Each life has one write. */
+  /** One write per life. */
   #write(begun: readonly WaitingClaim[]): void {
     for (const [life, jobs] of Map.groupBy(begun, ({ life }) => life)) {
       const claim = () => holdJobs(this.#db, life, jobs.map(({ job }) => job), this.#now());
