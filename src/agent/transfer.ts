@@ -24,7 +24,7 @@ async function requireDatabase(stateDir: string): Promise<void> {
   const message =
     `Cannot use ${stateDir} as the state folder: it holds no database: expected the ` +
     "folder of an agent";
-  throw new AgentError("not_found", message);
+  throw new AgentError("not_found", message, { about: { kind: "state_dir" } });
 }
 
 /**

@@ -3,7 +3,7 @@
 // else to standard error; an error begins with `zonewright:` and is followed by the command that helps.
 
 import { resolve } from "@std/path";
-import { AgentError } from "../domain/error.ts";
+import type { AgentError } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
 import type { AgentAddress, Credentials } from "./client/api_call.ts";
 import {
@@ -322,8 +322,9 @@ async function runCommand(
       call.printer.end();
       return EXIT.ok;
     }
-    const hint = error instanceof AgentError ? command.hint?.(error, call.args) : undefined;
-    return reportFailure(terminal, error, { name, operands: call.args.operands, json, hint });
+    const { args } = call;
+    const hint = (failure: AgentError) => command.hint?.(failure, args);
+    return reportFailure(terminal, error, { name, operands: args.operands, json, hint });
   } finally {
     call.client.close();
   }

@@ -2,7 +2,7 @@
 // this machine, not through an agent.
 
 import { resolve } from "@std/path";
-import { AgentError, messageOf, systemReason } from "../domain/error.ts";
+import { AgentError, invalidArgument, messageOf, systemReason } from "../domain/error.ts";
 import { nearest } from "../domain/near_word.ts";
 import { installableSelf, selfCommand } from "../runtime/executable.ts";
 import { runCommand } from "../host/program.ts";
@@ -192,7 +192,7 @@ export const UPGRADE: Noun = {
         case "host":
           return "zonewright doctor  examines what the agent needs";
         default:
-          return error.message.includes("no digest")
+          return error.errors.some(({ field }) => field === "sha256")
             ? `zonewright upgrade ${
               shellQuoted(file)
             } --sha256 HEX, with the digest of its publisher`
@@ -256,7 +256,8 @@ async function digestOf({ args }: Invocation, file: string): Promise<string | nu
   const [hex = ""] = found.trim().toLowerCase().split(/\s/, 1);
   if (isDigestValue("sha256", hex)) return hex;
   const where = typed === undefined ? `${file}.sha256` : "--sha256";
-  throw cannot(`upgrade to ${file}: ${where} has no digest: expected 64 hexadecimal digits`);
+  const why = `${where} has no digest: expected 64 hexadecimal digits`;
+  throw invalidArgument("sha256", `Cannot upgrade to ${file}: ${why}`);
 }
 
 async function sumBeside(file: string): Promise<string> {
@@ -266,9 +267,10 @@ async function sumBeside(file: string): Promise<string> {
     if (!(error instanceof Deno.errors.NotFound)) {
       throw cannot(`read ${file}.sha256: ${systemReason(error)}`);
     }
-    throw cannot(
-      `upgrade to ${file}: no digest vouches for it: expected ${file}.sha256, --sha256 or --unverified`,
-    );
+    const message =
+      `Cannot upgrade to ${file}: no digest vouches for it: expected ${file}.sha256, ` +
+      "--sha256 or --unverified";
+    throw invalidArgument("sha256", message);
   }
 }
 

@@ -33,25 +33,8 @@ export const SERVE: Noun = {
     notes: CONFIG_NOTES,
     shared: "help",
     run: serve,
-    hint(error) {
-      if (
-        error.message.includes(": its mode is ") || error.message.startsWith("Cannot serve TLS")
-      ) {
-        return "zonewright doctor --run tls  examines certificate and key";
-      }
-      if (error.message.startsWith("Cannot listen on /")) {
-        return "zonewright serve --socket PATH  listens elsewhere";
-      }
-      if (error.message.startsWith("Cannot listen")) {
-        return "zonewright status asks the agent that runs; " +
-          "zonewright serve --listen 127.0.0.1:0 takes any free port";
-      }
-      if (error.code !== "conflict") return undefined;
-      if (error.message.endsWith(" is using it")) {
-        return "zonewright status  asks the agent that runs";
-      }
-      return "zonewright doctor --run state  examines the state folder";
-    },
+    hint: ({ code }) =>
+      code === "conflict" ? "zonewright doctor --run state  examines the state folder" : undefined,
   },
 };
 

@@ -64,7 +64,7 @@ const CREATE: Command = {
     const created_at = systemNow();
     await changeTokens(call, (tokens) => {
       if (tokens.some((one) => one.name === name)) {
-        throw new AgentError("conflict", `Cannot create token ${name}: it already exists`);
+        throw new AgentError("already_exists", `Cannot create token ${name}: it already exists`);
       }
       return [...tokens, { name, scope, sha256, created_at }];
     });

@@ -85,6 +85,54 @@ export interface FieldError {
   readonly message: string;
 }
 
+/**
+ * What an error may be about, besides what the request itself names. Clients choose by it what to look at next, since a
+ * code says only what kind of failure it is.
+ */
+export const SUBJECT_KINDS = [
+  /** An address of the agent that cannot be listened on. */
+  "address",
+  /** Another agent on this host; its name is its process. */
+  "agent",
+  /** A distro, release or file of the image index. */
+  "artifact",
+  "certificate",
+  "database",
+  /** A file of the caller's. */
+  "file",
+  "host",
+  /** The image index, which has not been synced. */
+  "index",
+  "job",
+  "leftover",
+  "machine",
+  "medium",
+  /** The scheme of an address; its name is the address with the one that is spoken there. */
+  "scheme",
+  /** A server that is no agent. */
+  "server",
+  /** A setting, which forbids it to every caller. */
+  "setting",
+  /** The signer of a certificate, whom the caller does not trust; its name is the address that has it. */
+  "signer",
+  /** A unix socket of the agent that cannot be listened on. */
+  "socket",
+  "state_dir",
+  /** The token of the caller, whose scope does not allow it. */
+  "token",
+  /** The upstream of the image index, which is not configured. */
+  "upstream",
+  "workflow",
+] as const;
+export type SubjectKind = typeof SUBJECT_KINDS[number];
+
+/** One thing that an error is about. */
+export interface ErrorSubject {
+  readonly kind: SubjectKind;
+  /** Its uuid, name or path; not given where there is one alone, or several are meant. */
+  readonly name?: string;
+}
+
 /** Refusals for which clients of node-workflow expect other codes and words: see http/request/compat.ts. */
 export type NamedRefusal =
   | "equal_job"
@@ -96,6 +144,7 @@ export type NamedRefusal =
 interface AgentErrorOptions {
   cause?: unknown;
   errors?: readonly FieldError[];
+  about?: ErrorSubject | undefined;
   /** Seconds after which the same call may succeed. */
   retryAfterSeconds?: number;
   refusal?: NamedRefusal;
@@ -108,6 +157,7 @@ export class AgentError extends Error {
   override readonly name = "AgentError";
   readonly code: ErrorCode;
   readonly errors: readonly FieldError[];
+  readonly about: ErrorSubject | undefined;
   readonly retryAfterSeconds: number | undefined;
   readonly refusal: NamedRefusal | undefined;
   readonly uploadOffset: number | undefined;
@@ -116,6 +166,7 @@ export class AgentError extends Error {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
     this.errors = options.errors ?? [];
+    this.about = options.about;
     this.retryAfterSeconds = options.retryAfterSeconds;
     this.refusal = options.refusal;
     this.uploadOffset = options.uploadOffset;

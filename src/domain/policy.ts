@@ -257,7 +257,8 @@ export function requireOwnMachine(policy: Policy, uuid: string, machine: JsonObj
   if (made) return;
   const message = `Cannot act on machine ${uuid}: no job made it, and the policy allows only to ` +
     `read such machines (setting ${POLICY_SETTINGS.foreignMachines})`;
-  throw new AgentError("forbidden", message);
+  const about = { kind: "setting", name: POLICY_SETTINGS.foreignMachines } as const;
+  throw new AgentError("forbidden", message, { about });
 }
 
 // Room for a medium in the root of a zone. The default quota is 10 GiB for kvm and 1 GiB for bhyve:
@@ -290,5 +291,6 @@ export function quotaToRaise(
   if (wanted <= policy.quotaGiBMax) return wanted;
   const message = `Cannot place the medium: ${who} would need a quota of ${wanted} GiB, ` +
     `the policy allows ${policy.quotaGiBMax} (setting ${POLICY_SETTINGS.quotaGiBMax})`;
-  throw new AgentError("forbidden", message);
+  const about = { kind: "setting", name: POLICY_SETTINGS.quotaGiBMax } as const;
+  throw new AgentError("forbidden", message, { about });
 }

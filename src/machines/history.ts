@@ -139,5 +139,5 @@ export async function holderOf(target: string, { jobs }: JobsOnly): Promise<Job 
 export function otherJob({ uuid, name, workflow_uuid }: Job, target: string): AgentError {
   const message = `Cannot start another job for ${target}: job ${uuid} of workflow ` +
     `${JSON.stringify(name)} (${workflow_uuid}) is not finished`;
-  return new AgentError("conflict", message);
+  return new AgentError("conflict", message, { about: { kind: "job", name: uuid } });
 }

@@ -135,17 +135,18 @@ export async function dropLeftover(
   }
   const claim = await machineClaims.get(uuid);
   if (claim === undefined) {
-    throw new AgentError("not_found", `Cannot drop leftover ${uuid}: no leftover has this uuid`);
+    const message = `Cannot drop leftover ${uuid}: no leftover has this uuid`;
+    throw new AgentError("not_found", message, { about: { kind: "leftover", name: uuid } });
   }
   const message = `Cannot drop leftover ${uuid}: the machine is that of job ${claim.job_uuid}, ` +
     "expected one whose job has failed or was canceled, and has ended";
-  throw new AgentError("conflict", message);
+  throw new AgentError("conflict", message, { about: { kind: "job", name: claim.job_uuid } });
 }
 
 function leftOnSeveral(uuid: MachineUuid, hosts: number): AgentError {
   const message =
     `Cannot drop leftover ${uuid}: ${hosts} hosts have one, expected \`host\` in the query`;
-  return new AgentError("conflict", message);
+  return new AgentError("conflict", message, { about: { kind: "leftover", name: uuid } });
 }
 
 /** Makes every due attempt, one after another, so that a failing host is not flooded. */

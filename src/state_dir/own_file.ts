@@ -68,7 +68,7 @@ function realPathOf(path: string): string {
     if (!(error instanceof Deno.errors.NotFound)) throw stateFolderError(path, error);
     const message = `Cannot use ${path} as the state folder: it does not exist: expected the ` +
       "folder of an agent";
-    throw new AgentError("not_found", message, { cause: error });
+    throw new AgentError("not_found", message, { cause: error, about: { kind: "state_dir" } });
   }
 }
 
@@ -110,7 +110,10 @@ export function stateFolderError(path: string, error: unknown): AgentError {
     `Cannot use ${path} as the state folder: ${why}: expected a folder${who}${room}; ` +
     "--state-dir names another";
   // The folder is created if it is missing, so something on its path is in the way.
-  return new AgentError(code === "not_found" ? "conflict" : code, message, { cause: error });
+  return new AgentError(code === "not_found" ? "conflict" : code, message, {
+    cause: error,
+    about: { kind: "state_dir" },
+  });
 }
 
 /**

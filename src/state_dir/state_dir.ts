@@ -100,7 +100,7 @@ async function takeFolder(path: string, newUuid: NewUuid, uid: number | null): P
     const message =
       `Cannot use ${path} as the state folder: it belongs to user ${owner.uid}, and ` +
       `this process runs as ${uid}`;
-    throw new AgentError("forbidden", message);
+    throw new AgentError("forbidden", message, { about: { kind: "state_dir" } });
   }
   const lock = await takeLock(path);
   const [runner] = await Promise.all([
@@ -116,7 +116,7 @@ async function closeToOthers(path: string): Promise<void> {
     const message =
       `Cannot use ${path} as the state folder: it holds other things, and is open to ` +
       "others: expected a folder of the agent's own";
-    throw new AgentError("conflict", message);
+    throw new AgentError("conflict", message, { about: { kind: "state_dir" } });
   }
   await Deno.chmod(path, FOLDER_MODE);
 }
@@ -169,7 +169,8 @@ async function takeLock(path: string): Promise<Database> {
     // The holder may be writing it; the lock proves enough without it.
     const holder = (await readOwnFile(join(path, PID_NAME)).catch(() => undefined))?.text ?? "";
     const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
-    throw new AgentError("conflict", `Cannot use the state folder ${path}: ${who} is using it`);
+    const message = `Cannot use the state folder ${path}: ${who} is using it`;
+    throw new AgentError("conflict", message, { about: { kind: "agent", name: holder.trim() } });
   }
 }
 

@@ -155,7 +155,7 @@ export async function hostNamedBy(
       const errors = uuids.map((message) => ({ field: "host", code: "Invalid" as const, message }));
       const message = `Cannot choose host ${quoted(name)}: ${uuids.length} hosts have this name: ` +
         `expected one of the uuids ${uuids.join(", ")}`;
-      throw new AgentError("invalid_argument", message, { errors });
+      throw new AgentError("invalid_argument", message, { errors, about: { kind: "host", name } });
     }
     default:
       return unreachable(found);
@@ -185,8 +185,11 @@ export function noHost(
   action: string,
   field: string,
 ): AgentError {
+  const about = { kind: "host", name: host } as const;
   if (typeof reason === "object") {
-    return new AgentError("forbidden", `${action}: host ${quoted(host)} ${reason.words}`);
+    return new AgentError("forbidden", `${action}: host ${quoted(host)} ${reason.words}`, {
+      about,
+    });
   }
   const why = {
     unknown: "is not registered: expected the uuid or the name of a host",
@@ -200,6 +203,7 @@ export function noHost(
     forgotten: "conflict",
   } as const;
   return new AgentError(code[reason], message, {
+    about,
     errors: [{ field, code: "Invalid", message }],
   });
 }

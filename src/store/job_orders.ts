@@ -50,7 +50,9 @@ export function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOr
     case "repeated":
       return outcome;
     case "no_workflow":
-      throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`);
+      throw new AgentError("not_found", `Cannot create a job: no workflow has uuid ${uuid}`, {
+        about: { kind: "workflow", name: uuid },
+      });
     case "no_tasks":
       throw invalidArgument("workflow", `Cannot create a job: workflow ${uuid} has no tasks`);
     case "large_workflow":
@@ -76,16 +78,11 @@ export function jobNotFound(uuid: JobUuid, refusal?: NamedRefusal): AgentError {
 export function jobRefusal(outcome: RefusedJob): AgentError {
   switch (outcome.kind) {
     case "duplicate":
-      return targetTaken(
-        `Cannot create a job: job ${outcome.job_uuid} with the same target and params is not finished`,
-        { refusal: "equal_job" },
-      );
+      return targetTaken(outcome, "with the same target and params is not finished", "equal_job");
     case "locked":
-      return targetTaken(`Cannot create a job: job ${outcome.job_uuid} locks the target`);
+      return targetTaken(outcome, "locks the target");
     case "machine_taken":
-      return targetTaken(
-        `Cannot create a job: job ${outcome.job_uuid} of the same machine is not finished`,
-      );
+      return targetTaken(outcome, "of the same machine is not finished");
     case "full":
       return new AgentError(
         "overloaded",
@@ -100,9 +97,15 @@ export function jobRefusal(outcome: RefusedJob): AgentError {
   }
 }
 
-function targetTaken(message: string, named: { readonly refusal?: NamedRefusal } = {}): AgentError {
+function targetTaken(
+  { job_uuid }: { readonly job_uuid: JobUuid },
+  how: string,
+  refusal?: NamedRefusal,
+): AgentError {
+  const message = `Cannot create a job: job ${job_uuid} ${how}`;
   return new AgentError("conflict", message, {
-    ...named,
+    ...(refusal === undefined ? {} : { refusal }),
+    about: { kind: "job", name: job_uuid },
     errors: [{ field: "target", code: "Invalid", message }],
   });
 }
@@ -126,6 +129,7 @@ function keyReused({ job_uuid }: Extract<EarlierOutcome, { kind: "key_reused" }>
   const message = `Cannot create a job: the ${IDEMPOTENCY_KEY} was used by another request, ` +
     `which made job ${job_uuid}`;
   return new AgentError("conflict", message, {
+    about: { kind: "job", name: job_uuid },
     errors: [{ field: IDEMPOTENCY_KEY, code: "Invalid", message }],
   });
 }

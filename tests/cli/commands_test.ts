@@ -72,7 +72,7 @@ Deno.test("job run names the nearest workflow for an unknown one", () =>
     assertEquals(
       err(),
       'zonewright: Cannot find workflow "provison": did you mean "provision"?\n' +
-        "hint: zonewright workflow list  shows the workflows\n",
+        "hint: zonewright workflow list --all  shows the workflows\n",
     );
   }));
 

@@ -2,10 +2,17 @@
 // has just failed.
 
 import { assertEquals, assertMatch, assertNotEquals } from "@std/assert";
-import { AgentError, ERROR_CODES, type ErrorCode } from "../../src/domain/error.ts";
+import {
+  AgentError,
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorSubject,
+  SUBJECT_KINDS,
+} from "../../src/domain/error.ts";
 import { parseArguments } from "../../src/cli/command/arguments.ts";
 import { flagsOf, operandCounts } from "../../src/cli/command/command.ts";
 import { hintFor } from "../../src/cli/command/failure.ts";
+import { sources } from "../house/sources.ts";
 import { commandOf, COMMANDS, linesIn } from "./hinted_commands.ts";
 
 // The keys of a constant are exactly those of its type.
@@ -18,7 +25,8 @@ for (const code of CODES) {
       for (const operands of [[], [UUID]].slice(0, operandCounts(command).max + 1)) {
         const error = new AgentError(code, "Cannot go on: it is a test", { retryAfterSeconds: 3 });
         const args = parseArguments(operands, flagsOf(command));
-        const hint = command.hint?.(error, args) ?? hintFor(error, name, operands);
+        const own = (failure: AgentError) => command.hint?.(failure, args);
+        const hint = hintFor(error, { name, operands, hint: own });
         const lines = linesIn(hint);
         assertNotEquals(lines, [], `${name}: ${hint}`);
         for (const line of lines) {
@@ -35,47 +43,71 @@ Deno.test("a hint about things names those of its own noun", () => {
   for (const noun of ["job", "machine", "media", "token", "workflow"]) {
     for (const [name] of COMMANDS) {
       if (!name.startsWith(`${noun} `) || name === `${noun} list`) continue;
-      assertMatch(hintFor(missing, name, [UUID]), new RegExp(`^zonewright ${noun} `), name);
+      assertMatch(
+        hintFor(missing, { name, operands: [UUID] }),
+        new RegExp(`^zonewright ${noun} `),
+        name,
+      );
     }
   }
   const busy = new AgentError("conflict", "Cannot stop it: it is busy");
   assertEquals(
-    hintFor(busy, "machine stop", [UUID]),
+    hintFor(busy, { name: "machine stop", operands: [UUID] }),
     `zonewright machine get ${UUID}  shows its state`,
   );
-  assertEquals(hintFor(busy, "job wait", ["a b"]), "zonewright job get 'a b'  shows its state");
+  assertEquals(
+    hintFor(busy, { name: "job wait", operands: ["a b"] }),
+    "zonewright job get 'a b'  shows its state",
+  );
 });
 
-Deno.test("a hint is about what the message names, whatever the command", () => {
-  const hints: [ErrorCode, string, string, RegExp][] = [
-    ["not_found", 'Cannot find leftover "a": none', "machine leftovers", /machine leftovers /],
-    ["no_host", 'Cannot create a job: host "gz09" is not registered', "job run", /host list /],
-    ["conflict", 'Cannot create a machine: host "a" was forgotten', "machine create", /host list /],
-    [
-      "not_found",
-      'Cannot find distro "debian": the choices are a',
-      "machine create",
-      /image list /,
-    ],
-    [
-      "forbidden",
-      "Cannot connect to a: the setting download_host does not",
-      "media add",
-      /config show /,
-    ],
-    ["forbidden", "Cannot do it: not allowed", "media add", /token list /],
-    [
-      "overloaded",
-      "Cannot reach the database: it is off",
-      "job list",
-      /doctor --running --run database /,
-    ],
-    ["overloaded", "Cannot reach the database: it is off", "serve", /doctor --run database /],
-    ["overloaded", "Cannot reach the database: it is off", "db migrate", /address in --store; /],
-    ["overloaded", "Cannot reach host gz03 (1): it is away", "machine get", /host list /],
-    ["overloaded", "Too many", "job list", /^try again in 1 s; zonewright status /],
+for (const kind of SUBJECT_KINDS) {
+  Deno.test(`an error about a ${kind} names a command that exists, whatever the command`, () => {
+    const isOfAddress = kind === "scheme" || kind === "signer";
+    for (const [failed, command] of COMMANDS) {
+      if (isOfAddress && !flagsOf(command).some((flag) => flag.name === "url")) continue;
+      const error = new AgentError("conflict", "Cannot go on: it is a test", {
+        about: { kind, name: "http://127.0.0.1:1" },
+      });
+      const hint = () => "the hint of the command";
+      for (const line of linesIn(hintFor(error, { name: failed, operands: [], hint }))) {
+        commandOf(line);
+        assertNotEquals(line, failed, `suggests itself: ${kind}`);
+      }
+    }
+  });
+}
+
+Deno.test("a hint goes by what the error is about, and never by its words", () => {
+  const hints: [ErrorSubject, string, RegExp][] = [
+    [{ kind: "leftover" }, "machine delete", /machine leftovers /],
+    [{ kind: "host", name: "gz09" }, "job run", /host list /],
+    [{ kind: "artifact" }, "machine create", /image list /],
+    [{ kind: "setting", name: "download_host" }, "media add", /config show --running /],
+    [{ kind: "token", name: "reader" }, "job run", /token create .* admin /],
+    [{ kind: "job", name: UUID }, "machine stop", new RegExp(`^zonewright job get ${UUID} `)],
+    [{ kind: "job" }, "job get", /job list /],
+    [{ kind: "database" }, "job list", /doctor --running --run database /],
+    [{ kind: "database" }, "serve", /doctor --run database /],
+    [{ kind: "database" }, "db migrate", /address in --store; /],
+    [{ kind: "state_dir" }, "serve", /doctor --run state /],
+    [{ kind: "scheme", name: "https://a:1" }, "status", /^zonewright status --url https:..a:1$/],
   ];
-  for (const [code, message, name, hint] of hints) {
-    assertMatch(hintFor(new AgentError(code, message), name), hint, message);
+  const codes: ErrorCode[] = ["conflict", "forbidden", "not_found", "overloaded"];
+  for (const [about, name, hint] of hints) {
+    for (const code of codes) {
+      const error = new AgentError(code, "Cannot do it: a test", { about });
+      assertMatch(hintFor(error, { name, operands: [] }), hint, about.kind);
+    }
   }
+  const prose = new AgentError("overloaded", 'Cannot reach the database: host "a" is off');
+  assertMatch(hintFor(prose, { name: "job list", operands: [] }), /^try again in 1 s; /);
+});
+
+Deno.test("the command line decides nothing by the words of an agent's message", async () => {
+  const reading = /\b[mM]essage\)?\.(?:includes|startsWith|endsWith|match)\(["'`/]/;
+  const found = (await sources("src/cli")).flatMap(({ path, text }) =>
+    text.split("\n").flatMap((line) => reading.test(line) ? [`${path}: ${line.trim()}`] : [])
+  );
+  assertEquals(found, []);
 });

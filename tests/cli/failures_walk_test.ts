@@ -37,7 +37,7 @@ async function assertFails(words: readonly string[], cwd: string, exits: readonl
   const told = refused && !takesJson(words) ? error : `zonewright: ${message}`;
   assertEquals([told, exit_code], [error, code], line);
   assert(typeof word === "string" && typeof hint === "string", line);
-  assertEquals(Object.keys(more).filter((key) => key !== "errors"), [], line);
+  assertEquals(Object.keys(more).filter((key) => key !== "errors" && key !== "about"), [], line);
 }
 
 function takesJson(words: readonly string[]): boolean {

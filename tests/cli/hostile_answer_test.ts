@@ -150,7 +150,11 @@ for (const execution of ["success", "failure", "canceled"]) {
 }
 
 const AWAY = { code: "ServiceUnavailable", error_code: "overloaded" };
-const DATABASE_AWAY = { ...AWAY, message: "Cannot reach the database: it is off" };
+const DATABASE_AWAY = {
+  ...AWAY,
+  message: "Cannot reach the database: it is off",
+  about: { kind: "database" },
+};
 for (
   const [what, busy, said] of [
     ["agent", "busy", "the agent does not answer"],

@@ -63,7 +63,7 @@ Deno.test("a backup never replaces a file, and says what is missing", () =>
     const to = join(folder, "copy.db");
     await Deno.writeTextFile(to, "precious");
     const exists = await assertRejects(() => backupState(folder, to), AgentError);
-    assertEquals(exists.code, "conflict");
+    assertEquals(exists.code, "already_exists");
     assertEquals(await Deno.readTextFile(to), "precious");
     const none = await assertRejects(
       () => backupState(join(folder, "none"), join(folder, "b.db")),

@@ -1,7 +1,8 @@
 // One call of the HTTP interface as a value: client.ts sends it, or prints it for curl.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { AgentError, codeOfStatus, ERROR_CODES, type FieldError } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES } from "../../domain/error.ts";
+import { readErrorBody } from "../../domain/error_body.ts";
 
 /** Methods that `zonewright api` may send. */
 export const METHODS: readonly string[] = ["GET", "HEAD", "POST", "PUT", "DELETE"];
@@ -101,35 +102,19 @@ export function objectsIn(object: JsonObject, key: string): JsonObject[] {
 /** The status with which a proxy in front of the agent refuses too many requests. */
 const TOO_MANY_REQUESTS = 429;
 
-/** How the reason begins when https was tried where plain HTTP is spoken. */
-export const NOT_HTTPS = "it speaks http, not https";
-/** How the reason begins when plain HTTP was tried where https is spoken. */
-export const NOT_HTTP = "it does not speak http, perhaps https";
-
-/** The message about an answer that no agent gives. */
-export const NOT_AN_AGENT = "what answers there is not zonewright";
-
 /** The error for an answer other than 2xx. */
 export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {
   const body = isJsonObject(answer.body) ? answer.body : {};
-  const errors = objectsIn(body, "errors").map(fieldError);
-  const status = answer.status === TOO_MANY_REQUESTS ? "overloaded" : codeOfStatus(answer.status);
-  // Document 2 answers 409 both to a wrong parameter and to a wrong state.
-  const words = [textIn(body, "error_code"), textIn(body, "code")];
-  const argument = words.includes("invalid_argument") ||
-    words.includes(ERROR_CODES.invalid_argument.word);
-  const conflict = words.includes("no_host") ? "no_host" : argument ? "invalid_argument" : status;
-  const code = status === "conflict" ? conflict : status;
-  const message = textIn(body, "message") ??
+  const status = answer.status === TOO_MANY_REQUESTS
+    ? ERROR_CODES.overloaded.status
+    : answer.status;
+  const { code, message, errors, about } = readErrorBody(status, body);
+  const words = message ??
     `Cannot ${call.method} ${call.path}: the agent answered ${answer.status}`;
   const retryAfter = Number(answer.headers.get("retry-after") ?? Number.NaN);
-  return new AgentError(code, message, {
+  return new AgentError(code, words, {
     errors,
+    about,
     ...(Number.isFinite(retryAfter) ? { retryAfterSeconds: retryAfter } : {}),
   });
-}
-
-function fieldError(error: JsonObject): FieldError {
-  const message = textIn(error, "message") ?? "";
-  return { field: textIn(error, "field") ?? "", code: "Invalid", message };
 }

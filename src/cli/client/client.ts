@@ -1,7 +1,7 @@
 // Calls an agent: HTTP over TCP or a unix socket, JSON both ways. Answers are `unknown` until answer.ts has
 // read them; an error body becomes an AgentError.
 
-import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
+import { AgentError, type ErrorSubject, messageOf, systemReason } from "../../domain/error.ts";
 import {
   addressText,
   type AgentAddress,
@@ -10,9 +10,6 @@ import {
   type ApiCall,
   bodyText,
   type Credentials,
-  NOT_AN_AGENT,
-  NOT_HTTP,
-  NOT_HTTPS,
   urlOf,
 } from "./api_call.ts";
 import { cannot } from "../command/arguments.ts";
@@ -87,8 +84,8 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
           `Cannot finish ${call.method} ${call.path}: the request was aborted`,
         );
       }
-      const why = deadline.aborted ? "it does not answer" : await causeOf(address, error);
-      throw unreachableError(address, why);
+      const cause = deadline.aborted ? SILENT : await causeOf(address, error);
+      throw unreachableError(address, cause);
     }
   };
   const send = async (call: ApiCall): Promise<Sent> => {
@@ -146,62 +143,94 @@ function requestOf(call: ApiCall, { headers, http }: Connected, signal: AbortSig
   };
 }
 
-function unreachableError(address: AgentAddress, why: string): AgentError {
-  return new AgentError("unreachable", `Cannot reach the agent at ${addressText(address)}: ${why}`);
+/** Why an agent was not reached. */
+interface Unreached {
+  readonly means: string;
+  readonly about?: ErrorSubject["kind"];
+}
+
+const SILENT: Unreached = { means: "it does not answer" };
+
+/** An answer that no agent gives. */
+const NOT_AN_AGENT: Unreached = {
+  means: "what answers there is not zonewright",
+  about: "server",
+};
+
+function unreachableError(address: AgentAddress, { means, about: kind }: Unreached): AgentError {
+  const text = addressText(address);
+  const name = kind === "scheme" ? otherScheme(text) : text;
+  return new AgentError("unreachable", `Cannot reach the agent at ${text}: ${means}`, {
+    about: kind === undefined ? undefined : { kind, name },
+  });
+}
+
+function otherScheme(url: string): string {
+  return url.startsWith("https:") ? url.replace("https:", "http:") : url.replace("http:", "https:");
 }
 
 /** The runtime's messages about failed connections, and what they mean. */
-const CAUSES: readonly (readonly [said: RegExp, means: string])[] = [
-  // Plain HTTP where TLS was expected.
-  [
-    /InvalidContentType|corrupt message|wrong version number/i,
-    `${NOT_HTTPS}: expected an address with http://`,
-  ],
-  // TLS where plain HTTP was expected.
-  [
-    /invalid HTTP version parsed/i,
-    `${NOT_HTTP}: expected an address with https://`,
-  ],
-  [
-    /UnknownIssuer/,
-    "its certificate is not signed by a trusted authority: expected --ca FILE, with the " +
-    "certificate of its signer",
-  ],
-  [
-    /CaUsedAsEndEntity/,
-    "its certificate is that of a signer (CA:TRUE): expected the agent to have one of its own, " +
-    "made with CA:FALSE",
-  ],
-  [
-    /NotValidForName|not valid for name/i,
-    "its certificate names other hosts: expected an address with a name that it names",
-  ],
-  [
-    /invalid peer certificate: Expired|certificate expired/i,
-    "its certificate has expired, unless the clock here is wrong: expected a renewed one",
-  ],
-  [
-    /NotValidYet|certificate not valid yet/i,
-    "its certificate is not valid yet, unless the clock here is wrong",
-  ],
-  [/dns error|failed to lookup/i, "no address is known for that name"],
+const CAUSES: readonly (Unreached & { readonly said: RegExp })[] = [
+  {
+    // Plain HTTP where TLS was expected.
+    said: /InvalidContentType|corrupt message|wrong version number/i,
+    means: "it speaks http, not https: expected an address with http://",
+    about: "scheme",
+  },
+  {
+    // TLS where plain HTTP was expected.
+    said: /invalid HTTP version parsed/i,
+    means: "it does not speak http, perhaps https: expected an address with https://",
+    about: "scheme",
+  },
+  {
+    said: /UnknownIssuer/,
+    means: "its certificate is not signed by a trusted authority: expected --ca FILE, with the " +
+      "certificate of its signer",
+    about: "signer",
+  },
+  {
+    said: /CaUsedAsEndEntity/,
+    means: "its certificate is that of a signer (CA:TRUE): expected the agent to have one of its " +
+      "own, made with CA:FALSE",
+    about: "certificate",
+  },
+  {
+    said: /NotValidForName|not valid for name/i,
+    means: "its certificate names other hosts: expected an address with a name that it names",
+    about: "certificate",
+  },
+  {
+    said: /invalid peer certificate: Expired|certificate expired/i,
+    means: "its certificate has expired, unless the clock here is wrong: expected a renewed one",
+    about: "certificate",
+  },
+  {
+    said: /NotValidYet|certificate not valid yet/i,
+    means: "its certificate is not valid yet, unless the clock here is wrong",
+    about: "certificate",
+  },
+  { said: /dns error|failed to lookup/i, means: "no address is known for that name" },
 ];
 
 /** The system's messages about connections that it could not make, which are short enough to show. */
 const REFUSALS = /connection refused|no such file or directory|permission denied|timed out/i;
 
 /** The cause of a failed connection, in few words. */
-async function causeOf(address: AgentAddress, error: unknown): Promise<string> {
+async function causeOf(address: AgentAddress, error: unknown): Promise<Unreached> {
   if (address.kind === "socket") {
     const found = await Deno.stat(address.path).catch(() => undefined);
-    if (found?.isSocket === false) return "it is not a socket";
+    if (found?.isSocket === false) return { means: "it is not a socket" };
   }
   const inner = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const message = messageOf(inner);
-  const known = CAUSES.find(([said]) => said.test(message))?.[1] ??
-    REFUSALS.exec(message)?.[0].toLowerCase();
+  const known = CAUSES.find(({ said }) => said.test(message));
+  if (known !== undefined) return known;
+  const refusal = REFUSALS.exec(message)?.[0].toLowerCase();
   // Without the URL, which the command knows.
-  return known ?? message.replace(/^error sending request .*client error \(\w+\): /, "");
+  return {
+    means: refusal ?? message.replace(/^error sending request .*client error \(\w+\): /, ""),
+  };
 }
 
 async function readText(response: Response): Promise<string> {

@@ -187,12 +187,12 @@ function unknown(kind: NounOfThings, word: string): AgentError {
     const message = `Cannot find ${kind} ${
       JSON.stringify(word)
     }: none ${has}has a uuid that begins so`;
-    return new AgentError("not_found", message);
+    return new AgentError("not_found", message, { about: { kind } });
   }
   const known = `${kind === "machine" ? "an alias, " : kind === "host" ? "a name, " : ""}a uuid`;
   const message = `Cannot find ${kind} ${JSON.stringify(word)}: expected ${known} or its first ` +
     `${UUID_BEGINNING_CHARS_MIN} characters or more`;
-  return new AgentError("not_found", message);
+  return new AgentError("not_found", message, { about: { kind } });
 }
 
 /** @throws {AgentError} `not_found`; `invalid_argument` naming the candidates */
@@ -221,7 +221,7 @@ function onlyOne(
   const have = by === "uuid" ? `${many} uuids begin so` : `${many} have that ${by}`;
   const message = `Cannot choose ${kind} ${JSON.stringify(word)}: ${have}: expected ` +
     (by === "uuid" ? "more characters of one of them" : "one of their uuids");
-  throw new AgentError("invalid_argument", message, { errors });
+  throw new AgentError("invalid_argument", message, { errors, about: { kind } });
 }
 
 /** `hello, failed, 2 h old`. */

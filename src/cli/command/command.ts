@@ -38,7 +38,7 @@ export interface Command {
   /** Whether its JSON is one object per line, as for every command with --follow. */
   readonly streams?: true;
   run(call: Invocation): Promise<ExitCode>;
-  /** The hint for an error of this command that hintFor() knows too little about. */
+  /** The hint for an error of this command, where it is about nothing else and its code says too little. */
   hint?(error: AgentError, args: Arguments): string | undefined;
 }
 

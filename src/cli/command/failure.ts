@@ -5,24 +5,28 @@
 import {
   AgentError,
   type ErrorCode,
+  type ErrorSubject,
   messageOf,
+  type SubjectKind,
   systemCode,
   systemWords,
 } from "../../domain/error.ts";
 import { withoutOrders } from "../../domain/json.ts";
-import { NOT_AN_AGENT, NOT_HTTP, NOT_HTTPS } from "../client/api_call.ts";
 import { shellQuoted } from "../client/client.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "./command.ts";
 import { printable, type Terminal } from "../output/terminal.ts";
 
-interface FailedCommand {
+interface CommandLine {
   /** The words of the command, such as `job list`; empty when none was found. */
   readonly name: string;
   readonly operands: readonly string[];
+}
+
+interface FailedCommand extends CommandLine {
   /** Whether `--json` was given: standard error then holds one JSON object. */
   readonly json: boolean;
-  /** What the command itself suggests. */
-  readonly hint?: string | undefined;
+  /** What the command itself suggests after an error that is about nothing else. */
+  hint?(error: AgentError): string | undefined;
 }
 
 /** A bad end that is no error of the command itself, such as a job that failed. */
@@ -58,14 +62,14 @@ export function reportFailure(terminal: Terminal, error: unknown, failed: Failed
   // The reader of our output, such as `head`, has seen enough.
   if (error instanceof Deno.errors.BrokenPipe) return EXIT.ok;
   const known = error instanceof AgentError ? error : knownError(error, failed.name);
-  const hint = failed.hint ?? hintFor(known, failed.name, failed.operands);
+  const hint = hintFor(known, failed);
   const exit_code = exitCodeOf(known, terminal.env);
-  const { code, message, errors } = known;
+  const { code, message, errors, about } = known;
   if (failed.json) {
     // Without errors of the command line itself, which name no field of a request.
     const fields = errors.filter(({ field }) => field !== "arguments");
     const listed = fields.length === 0 ? {} : { errors: fields };
-    writeObject(terminal, { code, message, hint, exit_code, ...listed });
+    writeObject(terminal, { code, message, hint, exit_code, ...listed, about });
     return exit_code;
   }
   terminal.err(`zonewright: ${printable(message)}\n`);
@@ -93,7 +97,7 @@ type NextCommand = readonly [command: string, does: string];
 const SHOWN_BY_GET: readonly string[] = ["job", "machine", "workflow"];
 
 /** The command that lists the items of a noun. */
-const LISTED_BY: Readonly<Record<string, NextCommand>> = {
+const LISTED_BY = {
   job: ["job list", "shows the jobs"],
   workflow: ["workflow list --all", "shows the workflows"],
   machine: ["machine list", "shows the machines"],
@@ -101,7 +105,7 @@ const LISTED_BY: Readonly<Record<string, NextCommand>> = {
   media: ["media list", "shows the media"],
   image: ["image list", "shows the distros of the index"],
   token: ["token list", "shows the tokens"],
-};
+} as const satisfies Readonly<Record<string, NextCommand>>;
 
 /** Commands that examine the environment of an agent, whatever has failed. */
 const EXAMINATIONS: readonly NextCommand[] = [
@@ -119,85 +123,106 @@ const AFTER: Readonly<Partial<Record<ErrorCode, readonly NextCommand[]>>> = {
   timeout: [["status", "shows what the agent does"]],
   aborted: [["status", "shows what the agent does"]],
   storage_full: [["doctor --run disk", "shows what is full"]],
+  host_away: [LISTED_BY.host],
+  host_refused: [LISTED_BY.host],
   host: [["doctor --run vmadm", "examines the programs of the host"]],
   upstream: [["image status", "shows the last sync of the index"]],
   digest_mismatch: [["media list", "shows the media that are complete"]],
 };
 
-/**
- * The hint of an error.
- * @param name the command that failed, empty when none was found
- * @param operands of that command
- */
-export function hintFor(error: AgentError, name: string, operands: readonly string[] = []): string {
-  switch (error.code) {
-    case "unreachable":
-      return unreachableHint(error.message, name);
-    case "unauthorized":
-      return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE; " +
-        "zonewright token create --name NAME makes one";
-    case "malformed":
-      return helpOf(name);
-    case "invalid_argument":
-      return firstOther(name, listsOfMeant(error)) ?? helpOf(name);
-    case "overloaded":
-      return overloadedHint(error, name);
-    case "forbidden":
-      if (error.message.includes(": the scope of token ")) {
-        return "zonewright token create --name NAME --scope admin  makes one that may";
-      }
-      if (isOfFiles(name)) return helpOf(name);
-      // A setting forbids it, to every caller.
-      if (/\bsetting [a-z_.]+/.test(error.message)) {
-        return "zonewright config show --running  shows the settings of the agent";
-      }
-      return firstOther(name, isLocal(name) ? STATE_EXAMINED : AFTER.forbidden ?? []) ??
-        helpOf(name);
-    case "no_host":
-    case "not_found":
-    case "conflict":
-      if (/ as the state folder: /.test(error.message)) {
-        return firstOther(name, STATE_EXAMINED) ?? helpOf(name);
-      }
-      // It is about a file of the caller's, not about the agent.
-      if (error.message.startsWith("Cannot read ")) return helpOf(name);
-      for (const [about, list] of ABOUT_OTHERS) {
-        if (about.test(error.message)) return `zonewright ${list[0]}  ${list[1]}`;
-      }
-      return firstOther([name, ...operands].join(" "), lookedAt(error.code, name, operands)) ??
-        helpOf(name);
-    default:
-      return firstOther(name, [...AFTER[error.code] ?? [], ...EXAMINATIONS]) ?? helpOf(name);
-  }
-}
-
-/** Messages about something else than the noun of the command, and what lists it. */
-const ABOUT_OTHERS: readonly (readonly [RegExp, NextCommand])[] = [
-  [/: host "[^"]*" (?:is|was) /, ["host list", "shows the hosts"]],
-  [/^Cannot (?:find|drop) leftover /, ["machine leftovers", "lists what there is"]],
-  [/^Cannot find (?:distro|release|build) /, ["image list", "shows the distros of the index"]],
-];
-
-/** Who keeps a command waiting: the database, another host, or the agent itself. */
-function overloadedHint({ message, retryAfterSeconds = 1 }: AgentError, name: string): string {
-  if (message.startsWith("Cannot reach the database")) {
-    if (name.startsWith("db ")) {
-      return `check the server and the address in --store; ${helpOf(name)}`;
-    }
-    const running = name === "serve" ? "" : "--running ";
-    return `zonewright doctor ${running}--run database  examines it`;
-  }
-  if (message.startsWith("Cannot reach host ")) {
-    return "zonewright host list  shows when each host was last heard from";
-  }
-  const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
-  return `try again in ${retryAfterSeconds} s; zonewright ${command} shows what it does`;
-}
-
 const STATE_EXAMINED: readonly NextCommand[] = [
   ["doctor --run state", "examines the state folder"],
   ["config show --origin", "shows where its path comes from"],
 ];
+
+/** The hint of an error: by what it is about, by the command, by its code. */
+export function hintFor(error: AgentError, failed: Omit<FailedCommand, "json">): string {
+  const { name } = failed;
+  const own = error.about === undefined ? failed.hint?.(error) : aboutHint(error.about, failed);
+  return own ?? codeHint(error, failed) ?? helpOf(name);
+}
+
+/** Commands that show or name what an error is about. */
+const SHOWN_BY: Readonly<Partial<Record<SubjectKind, readonly NextCommand[]>>> = {
+  address: [[
+    "status",
+    "asks the agent that runs; zonewright serve --listen 127.0.0.1:0 takes any free port",
+  ]],
+  agent: [["status", "asks the agent that runs"]],
+  artifact: [LISTED_BY.image],
+  certificate: [["doctor --run tls", "examines certificate and key"]],
+  host: [LISTED_BY.host],
+  index: [["image sync --wait", "fetches the index"]],
+  job: [LISTED_BY.job],
+  leftover: [["machine leftovers", "lists what there is"]],
+  machine: [LISTED_BY.machine],
+  medium: [LISTED_BY.media],
+  setting: [["config show --running", "shows the settings of the agent"]],
+  socket: [["serve --socket PATH", "listens elsewhere"]],
+  state_dir: STATE_EXAMINED,
+  token: [["token create --name NAME --scope admin", "makes one that may"]],
+  upstream: [["config set index URL", "names its upstream: an address, or a folder"]],
+  workflow: [LISTED_BY.workflow],
+};
+
+/** The hint of an error about something, whatever the command. */
+function aboutHint(
+  { kind, name: subject }: ErrorSubject,
+  { name, operands }: CommandLine,
+): string | undefined {
+  switch (kind) {
+    case "database":
+      return databaseHint(name);
+    case "scheme":
+      return `zonewright ${name} --url ${subject}`;
+    case "signer":
+      return `zonewright ${name} --url ${subject} --ca FILE`;
+    case "file":
+    case "server":
+      return helpOf(name);
+    default:
+      // Without a name, several are meant.
+      return kind === "job" && subject !== undefined
+        ? `zonewright job get ${subject}  shows it`
+        : firstOther([name, ...operands].join(" "), SHOWN_BY[kind] ?? []) ?? helpOf(name);
+  }
+}
+
+function databaseHint(name: string): string {
+  if (name.startsWith("db ")) return `check the server and the address in --store; ${helpOf(name)}`;
+  const running = name === "serve" ? "" : "--running ";
+  return `zonewright doctor ${running}--run database  examines it`;
+}
+
+function codeHint(
+  { code, retryAfterSeconds = 1 }: AgentError,
+  { name, operands }: CommandLine,
+): string | undefined {
+  switch (code) {
+    case "unreachable":
+      return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
+    case "unauthorized":
+      return "give a token with --token-file or ZONEWRIGHT_TOKEN_FILE; " +
+        "zonewright token create --name NAME makes one";
+    case "malformed":
+    case "invalid_argument":
+      return helpOf(name);
+    case "overloaded": {
+      const [command] = name === "status" ? ["doctor --run agent"] : ["status"];
+      return `try again in ${retryAfterSeconds} s; zonewright ${command} shows what it does`;
+    }
+    case "forbidden":
+      if (isOfFiles(name)) return helpOf(name);
+      return firstOther(name, isLocal(name) ? STATE_EXAMINED : AFTER.forbidden ?? []);
+    case "no_host":
+    case "not_found":
+    case "already_exists":
+    case "conflict":
+      return firstOther([name, ...operands].join(" "), lookedAt(code, name, operands));
+    default:
+      return firstOther(name, [...AFTER[code] ?? [], ...EXAMINATIONS]);
+  }
+}
 
 /** Whether a command works on the state folder, not through an agent. */
 function isLocal(name: string): boolean {
@@ -210,36 +235,13 @@ function isOfFiles(name: string): boolean {
     .test(name);
 }
 
-/** What to do about a failed connection; the message is one of client.ts. */
-function unreachableHint(message: string, name: string): string {
-  const [, scheme = "", host = "", why = ""] = /at (https?):\/\/(\S+): (.*)$/.exec(message) ?? [];
-  if (scheme === "https" && why.startsWith(NOT_HTTPS)) {
-    return `zonewright ${name} --url http://${host}`;
-  }
-  if (scheme === "http" && why.startsWith(NOT_HTTP)) {
-    return `zonewright ${name} --url https://${host}`;
-  }
-  if (why.includes("expected --ca FILE")) {
-    return `zonewright ${name} --url https://${host} --ca FILE`;
-  }
-  if (why.startsWith("its certificate ")) return "zonewright doctor --run tls  examines it there";
-  if (message.endsWith(NOT_AN_AGENT)) return helpOf(name);
-  return "start an agent with zonewright serve --dev, or give its address with --url or --socket";
-}
-
 function helpOf(name: string): string {
   return name === "" ? "zonewright --help" : `zonewright ${name} --help`;
 }
 
-/** The command that lists what an ambiguous word may refer to. */
-function listsOfMeant({ message, errors: [first] }: AgentError): NextCommand[] {
-  const list = message.startsWith("Cannot choose ") ? LISTED_BY[first?.field ?? ""] : undefined;
-  return list === undefined ? [] : [list];
-}
-
 /** The command that shows what the failed one is about. */
 function lookedAt(
-  code: "no_host" | "not_found" | "conflict",
+  code: ErrorCode,
   name: string,
   operands: readonly string[],
 ): NextCommand[] {
@@ -248,7 +250,8 @@ function lookedAt(
   const get = code === "conflict" && operand !== undefined && SHOWN_BY_GET.includes(noun)
     ? [[`${noun} get ${shellQuoted(operand)}`, "shows its state"] as const]
     : [];
-  const list = LISTED_BY[noun];
+  const lists: Readonly<Record<string, NextCommand>> = LISTED_BY;
+  const list = lists[noun];
   return [...get, ...(list === undefined ? [] : [list])];
 }
 
@@ -256,15 +259,4 @@ function lookedAt(
 function firstOther(failed: string, commands: readonly NextCommand[]): string | undefined {
   const other = commands.find(([command]) => command !== failed);
   return other === undefined ? undefined : `zonewright ${other[0]}  ${other[1]}`;
-}
-
-const JOB = /\bjob ([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})/gi;
-
-/** If a job is refused because of another one, which the message names: the command that shows that one. */
-export function otherJobHint(error: AgentError, known: readonly string[]): string | undefined {
-  if (error.code !== "conflict") return undefined;
-  const own = known.map((word) => word.toLowerCase());
-  const named = Array.from(error.message.matchAll(JOB), ([, uuid = ""]) => uuid.toLowerCase());
-  const other = named.find((uuid) => !own.includes(uuid));
-  return other === undefined ? undefined : `zonewright job get ${other}  shows it`;
 }

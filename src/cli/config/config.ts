@@ -13,7 +13,13 @@ import {
   variableOf,
 } from "../../config/settings.ts";
 import { type ConfigLine, configLines, readConfig } from "../../config/sources.ts";
-import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
+import {
+  AgentError,
+  invalidArgument,
+  messageOf,
+  systemCode,
+  systemReason,
+} from "../../domain/error.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
@@ -57,7 +63,7 @@ const INIT: Command = {
     if (replaced) await requireRegular(path);
     if (replaced && !args.has("force")) {
       const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
-      throw new AgentError("conflict", message);
+      throw new AgentError("already_exists", message);
     }
     await write(path, () => replaceFile(path, text, CONFIG_MODE));
     if (printer.json) printer.document({ file: path, replaced });
@@ -68,12 +74,10 @@ const INIT: Command = {
     );
     return EXIT.ok;
   },
-  hint(error) {
-    if (error.message.includes(": it exists: ")) {
-      return "zonewright config set  changes one setting of a file";
-    }
-    return "zonewright config init -  prints the text instead";
-  },
+  hint: ({ code }) =>
+    code === "already_exists"
+      ? "zonewright config set  changes one setting of a file"
+      : "zonewright config init -  prints the text instead",
 };
 
 const SET: Command = {
@@ -133,7 +137,7 @@ const SET: Command = {
   },
   hint(error) {
     if (error.code === "not_found") return "zonewright config init  writes the file";
-    return error.message.startsWith("Cannot find the setting")
+    return error.errors.some(({ field }) => field === SETTING_FIELD)
       ? "zonewright config show  lists the settings"
       : undefined;
   },
@@ -177,13 +181,17 @@ function report(
   );
 }
 
+/** The field that an error names when there is no such setting. */
+const SETTING_FIELD = "setting";
+
 function rowNamed(name: string): SettingRow {
   const word = name.replaceAll("-", "_");
   const row = SETTING_ROWS.find((one) => nameOf(one) === word) ??
     SETTING_ROWS.find(({ key }) => key === word);
   if (row !== undefined) return row;
   const near = nearest(word, SETTING_ROWS.map(nameOf));
-  throw cannot(`find the setting ${JSON.stringify(name)}${near || ": no setting has that name"}`);
+  const why = near || ": no setting has that name";
+  throw invalidArgument(SETTING_FIELD, `Cannot find the setting ${JSON.stringify(name)}${why}`);
 }
 
 function lineOf(lines: readonly ConfigLine[], row: SettingRow): ConfigLine {

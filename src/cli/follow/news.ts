@@ -76,7 +76,7 @@ export function followChanges(
 /** An agent whose database is away does answer. */
 function awayText(broken: unknown): string {
   const waits = broken instanceof AgentError && broken.code === "overloaded" &&
-    broken.message.startsWith("Cannot reach ");
+    broken.about?.kind === "database";
   return waits ? broken.message : "the agent does not answer";
 }
 

@@ -10,7 +10,7 @@ import {
   type Invocation,
   type Noun,
 } from "../command/command.ts";
-import { emptyIndexHint, indexPairs, noteEmptyIndex, problemLines, SYNC } from "./sync.ts";
+import { indexPairs, noteEmptyIndex, problemLines, SYNC } from "./sync.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { limitOf } from "../job/selection.ts";
@@ -95,7 +95,6 @@ const FIND: Command = {
   ],
   flags: [...PLACE_FLAGS, ...FILTER_FLAGS],
   shared: "agent",
-  hint: emptyIndexHint,
   run: async (call) => {
     const query = filterQuery(call.args);
     if (call.args.operands.length > 0) query.set("q", call.args.operands.join(" "));
@@ -212,13 +211,14 @@ async function read(client: Client, wanted: TreePlace): Promise<Sent> {
     return await client.send({ method: "GET", path: pathOf(wanted) });
   } catch (error) {
     // The agent names the missing document.
-    const missing = error instanceof AgentError && error.message.endsWith(": the index has none");
+    const missing = error instanceof AgentError && error.about?.kind === "artifact";
     if (!missing || wanted.distro === undefined) throw error;
     const { distro, release } = wanted;
     const what = release === undefined
       ? `distro ${JSON.stringify(distro)}: the index has none of that id`
       : `release ${JSON.stringify(release)} of ${distro}: the index has none of that id or alias`;
-    throw new AgentError("not_found", `Cannot find ${what}`, { cause: error });
+    const { about } = error;
+    throw new AgentError("not_found", `Cannot find ${what}`, { cause: error, about });
   }
 }
 
@@ -236,7 +236,6 @@ const LIST: Command = {
   ],
   flags: FILTER_FLAGS,
   shared: "agent",
-  hint: emptyIndexHint,
   async run(call) {
     const { args, client, printer } = call;
     const wanted = placeOf(args.operands[0]);
@@ -298,7 +297,6 @@ const SHOW: Command = {
   examples: [["image show omnios/latest", "addresses and digests"]],
   flags: [],
   shared: "agent",
-  hint: emptyIndexHint,
   async run({ args, client, printer }) {
     const wanted = placeOf(args.operands[0]);
     if (wanted.release === undefined) {

@@ -33,11 +33,6 @@ const EMPTY = {
   },
 } as const;
 
-/** What to do about an index that is empty, or that has no upstream. */
-export function emptyIndexHint({ message }: AgentError): string | undefined {
-  return Object.values(EMPTY).find(({ why }) => message.endsWith(`: ${why}`))?.hint;
-}
-
 /** If nothing was found because the agent has no index, says what to do. @returns whether that is so */
 export async function noteEmptyIndex({ client, printer }: Invocation): Promise<boolean> {
   const index = readObject(await client.get("/agent/v1/index"), "the index");
@@ -61,7 +56,6 @@ export const SYNC: Command = {
     { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h" },
   ],
   shared: "agent",
-  hint: emptyIndexHint,
   async run(call) {
     const { args, client, printer } = call;
     const dryRun = args.has("dry-run");

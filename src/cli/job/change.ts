@@ -4,7 +4,6 @@ import { type Execution, UNFINISHED } from "../../domain/job/state.ts";
 import type { JsonObject, JsonValue } from "../../domain/json.ts";
 import { type ApiCall, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
-import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
   confirmed,
@@ -247,8 +246,6 @@ export const RETRY: Command = {
   hint(error, { operands, given }) {
     const [uuid] = operands;
     if (uuid === undefined) return undefined;
-    const other = otherJobHint(error, operands);
-    if (other !== undefined) return other;
     if (given.has("from") && error.errors.some(({ field }) => field === "from")) {
       return `zonewright job get ${uuid}  shows its tasks`;
     }

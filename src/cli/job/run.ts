@@ -9,7 +9,6 @@ import {
   typedFuture,
   usageError,
 } from "../command/arguments.ts";
-import { otherJobHint } from "../command/failure.ts";
 import { SERVER_PARAM } from "../../domain/job/job.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
@@ -84,12 +83,6 @@ export const RUN: Command = {
       printer.note(`job ${job.uuid} was created by the same request before`);
     }
     return await showNewJob(call, job);
-  },
-  hint(error, { operands }) {
-    const other = otherJobHint(error, operands);
-    if (other !== undefined) return other;
-    const choosing = error.code === "not_found" || error.code === "conflict";
-    return choosing ? "zonewright workflow list  shows the workflows" : undefined;
   },
 };
 

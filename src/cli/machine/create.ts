@@ -242,10 +242,6 @@ export const CREATE: Command = {
     "repeat what the request says; if it has no media, name the medium with a flag.",
   ],
   shared: "agent",
-  hint(error) {
-    if (error.code !== "not_found" && error.code !== "forbidden") return undefined;
-    return error.message.includes("medium") ? "zonewright media list  shows the media" : undefined;
-  },
   async run(call) {
     checkTimeout(call);
     const body = await machineRequestOf(call);

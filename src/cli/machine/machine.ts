@@ -6,7 +6,6 @@ import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
-import { otherJobHint } from "../command/failure.ts";
 import {
   type Command,
   confirmed,
@@ -71,7 +70,6 @@ function actionCommand(action: Action): Command {
     ...(action.notes === undefined ? {} : { notes: action.notes }),
     shared: "agent",
     run: (call) => act(call, action),
-    hint: (error) => otherJobHint(error, []),
   };
 }
 

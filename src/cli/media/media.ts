@@ -258,7 +258,7 @@ async function fullPath(client: Invocation["client"], digest: string): Promise<s
       "expected its sha256, 8 digits of it or more, or the name of an uploaded file, " +
       "which ends in .iso, .img or .raw";
     const message = `Cannot find medium ${JSON.stringify(digest)}: ${expected}`;
-    throw new AgentError("not_found", message);
+    throw new AgentError("not_found", message, { about: { kind: "medium" } });
   }
   const files = readObjects(await client.get("/agent/v1/media"), "the media");
   const fitting = files.filter((file) => textIn(file, "digest")?.startsWith(`sha256:${hex}`));
@@ -278,7 +278,7 @@ function severalDigests(digest: string, files: readonly JsonObject[]): AgentErro
   const message =
     `Cannot choose file ${JSON.stringify(digest)}: ${files.length} digests begin so: ` +
     "expected more digits of one of them";
-  return new AgentError("invalid_argument", message, { errors });
+  return new AgentError("invalid_argument", message, { errors, about: { kind: "medium" } });
 }
 
 function pathOf(digest: string): string {

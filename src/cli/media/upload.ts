@@ -3,8 +3,8 @@
 // when the command is run again.
 
 import { basename, resolve } from "@std/path";
-import { AgentError, ERROR_CODES, systemCode, systemReason } from "../../domain/error.ts";
-import { isJsonObject, type JsonObject } from "../../domain/json.ts";
+import { AgentError, systemCode, systemReason } from "../../domain/error.ts";
+import type { JsonObject } from "../../domain/json.ts";
 import { parseMediaName } from "../../domain/machine/media.ts";
 import { pause } from "../../runtime/waiting.ts";
 import {
@@ -222,9 +222,7 @@ async function sendFrom(
     clearProgress(terminal);
     if (answer.status < 300) return { kind: "answered", answer };
     // The offset is wrong, or the agent has not given up on an earlier request yet.
-    const elsewhere = answer.headers.has("upload-offset") ||
-      (isJsonObject(answer.body) && String(answer.body.message).includes("is writing it"));
-    const passing = elsewhere || answer.status === ERROR_CODES.overloaded.status;
+    const passing = answer.headers.has("upload-offset") || answer.headers.has("retry-after");
     return { kind: "failed", error: answerError(call, answer), passing };
   } catch (error) {
     clearProgress(terminal);

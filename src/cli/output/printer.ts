@@ -116,7 +116,8 @@ export async function readJsonFile(path: string, terminal: Terminal): Promise<Js
   return value;
 }
 
-async function readText(path: string, terminal: Terminal): Promise<string> {
+/** The text of a file that was named; `-` is standard input. @throws {AgentError} as above */
+export async function readText(path: string, terminal: Terminal): Promise<string> {
   if (path === "-") return await terminal.readIn();
   try {
     return await Deno.readTextFile(resolve(terminal.cwd, path));
@@ -126,7 +127,7 @@ async function readText(path: string, terminal: Terminal): Promise<string> {
     throw new AgentError(
       missing ? "not_found" : "invalid_argument",
       `Cannot read ${JSON.stringify(path)}: ${why}`,
-      { cause: error },
+      { cause: error, about: { kind: "file", name: path } },
     );
   }
 }

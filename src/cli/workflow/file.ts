@@ -1,9 +1,9 @@
 // Workflow files for `workflow validate` and `workflow try`. A mistake in them is a finding to report, not a
 // failure of the command.
 
-import { resolve } from "@std/path";
-import { AgentError, systemReason } from "../../domain/error.ts";
+import { AgentError } from "../../domain/error.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
+import { readText } from "../output/printer.ts";
 import type { Terminal } from "../output/terminal.ts";
 import { isUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -58,21 +58,11 @@ export async function readWorkflowFiles(
     throw usageError("standard input is given twice");
   }
   const files: WorkflowFile[] = [];
-  for (const path of paths) files.push(await readFile(path, terminal));
-  return files;
-}
-
-async function readFile(path: string, terminal: Terminal): Promise<WorkflowFile> {
-  if (path === STANDARD_INPUT) return { name: "standard input", text: await terminal.readIn() };
-  try {
-    return { name: path, text: await Deno.readTextFile(resolve(terminal.cwd, path)) };
-  } catch (error) {
-    const missing = error instanceof Deno.errors.NotFound;
-    const why = missing ? "it does not exist" : systemReason(error);
-    const message = `Cannot read ${JSON.stringify(path)}: ${why}`;
-    const code = missing ? "not_found" : "invalid_argument";
-    throw new AgentError(code, message, { cause: error });
+  for (const path of paths) {
+    const name = path === STANDARD_INPUT ? "standard input" : path;
+    files.push({ name, text: await readText(path, terminal) });
   }
+  return files;
 }
 
 // A workflow may be given by uuid or by name; the HTTP interface only takes uuids.
@@ -114,7 +104,7 @@ async function refuseUnknown(client: Client, name: string): Promise<never> {
   const all = readObjects(await client.get("/workflows?builtin=true"), "the workflows");
   const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
   const message = `Cannot find workflow ${JSON.stringify(name)}${nearest(name, names)}`;
-  throw new AgentError("not_found", message);
+  throw new AgentError("not_found", message, { about: { kind: "workflow" } });
 }
 
 // `zonewright workflow types`: what an editor needs to complete and check task bodies.

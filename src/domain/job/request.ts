@@ -99,6 +99,7 @@ function requireAllowed(url: URL, hosts: readonly string[]): void {
   const message = `Cannot call back to ${JSON.stringify(url.host)}: ${shown} allowed, see ` +
     "the setting callback_host";
   throw new AgentError("forbidden", message, {
+    about: { kind: "setting", name: "callback_host" },
     errors: [{ field: "callback_url", code: "Invalid", message }],
   });
 }

@@ -22,6 +22,14 @@ export const ERROR = objectOf(
     request_id: { ...TEXT, description: "As in the header `X-Request-Id`." },
     error_code: { ...TEXT, description: "A word for the reason, such as `not_found`." },
     errors: listOf(shapeRef("FieldError", FIELD_ERROR)),
+    about: objectOf(
+      "What is in the way, where that is not what the request names.",
+      ["kind"],
+      {
+        kind: { ...TEXT, description: "A word such as `job`, `host` or `setting`." },
+        name: { ...TEXT, description: "Its uuid, name or path." },
+      },
+    ),
   },
 );
 type ErrorBody = ShapeOf<typeof ERROR>;
@@ -58,6 +66,7 @@ export function errorResponse(error: unknown, request_id: string): Response {
     request_id,
     error_code,
     ...(known === undefined || known.errors.length === 0 ? {} : { errors: known.errors }),
+    ...(known?.about === undefined ? {} : { about: known.about }),
   };
   return new Response(JSON.stringify(body), { status, headers });
 }

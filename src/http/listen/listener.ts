@@ -78,7 +78,10 @@ export function placeText(place: ListenPlace): string {
 export async function cannotListen(place: ListenPlace, error: unknown): Promise<AgentError> {
   const message = `Cannot listen on ${placeText(place)}: ${await whyNot(place, error)}`;
   const denied = error instanceof Deno.errors.PermissionDenied;
-  return new AgentError(denied ? "forbidden" : "conflict", message, { cause: error });
+  const about = place.kind === "socket"
+    ? { kind: "socket", name: place.path } as const
+    : { kind: "address", name: placeText(place) } as const;
+  return new AgentError(denied ? "forbidden" : "conflict", message, { cause: error, about });
 }
 
 async function whyNot(place: ListenPlace, error: unknown): Promise<string> {
@@ -194,8 +197,7 @@ export async function bindSocket<T>(
     return bound;
   } catch (error) {
     if (bound !== undefined) await unbind(bound);
-    const message = `Cannot listen on ${path}: ${systemReason(error)}`;
-    throw new AgentError("conflict", message, { cause: error });
+    throw cannotBind(path, systemReason(error), error);
   } finally {
     if (folder !== undefined) await Deno.remove(folder, { recursive: true });
   }
@@ -206,24 +208,22 @@ async function refuseTaken(path: string): Promise<void> {
   const found = await fileInfo(path);
   if (found === undefined) return;
   if (!found.isSocket) {
-    throw new AgentError(
-      "conflict",
-      `Cannot listen on ${path}: it is a file: expected a free name, or a socket that is left over`,
-    );
+    throw cannotBind(path, "it is a file: expected a free name, or a socket that is left over");
   }
   let connection: Deno.Conn;
   try {
     connection = await Deno.connect({ transport: "unix", path });
   } catch (error) {
     if (error instanceof Deno.errors.ConnectionRefused) return;
-    const message = `Cannot listen on ${path}: ${systemReason(error)}`;
-    throw new AgentError("conflict", message, { cause: error });
+    throw cannotBind(path, systemReason(error), error);
   }
   connection.close();
-  throw new AgentError(
-    "conflict",
-    `Cannot listen on ${path}: another agent answers there: expected a socket of its own`,
-  );
+  throw cannotBind(path, "another agent answers there: expected a socket of its own");
+}
+
+function cannotBind(path: string, why: string, cause?: unknown): AgentError {
+  const about = { kind: "socket", name: path } as const;
+  return new AgentError("conflict", `Cannot listen on ${path}: ${why}`, { cause, about });
 }
 
 /**
@@ -344,7 +344,7 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
     const shown = ((mode ?? 0) & 0o777).toString(8).padStart(4, "0");
     const message = `Cannot use the key ${keyPath}: its mode is ${shown}, expected 0600: ` +
       `chmod 600 ${keyPath}`;
-    throw new AgentError("forbidden", message);
+    throw new AgentError("forbidden", message, { about: { kind: "certificate", name: keyPath } });
   }
   try {
     // Opened only to check that TLS works with them.
@@ -352,7 +352,8 @@ export async function readTlsIdentity({ certPath, keyPath }: TlsFiles): Promise<
   } catch (error) {
     const message = `Cannot serve TLS with ${certPath} and ${keyPath}: ${messageOf(error)}: ` +
       "expected a certificate and its own key, both PEM";
-    throw new AgentError("invalid_argument", message, { cause: error });
+    const about = { kind: "certificate", name: certPath } as const;
+    throw new AgentError("invalid_argument", message, { cause: error, about });
   }
   return identity;
 }
@@ -364,6 +365,7 @@ async function read(path: string): Promise<string> {
     return await Deno.readTextFile(path);
   } catch (error) {
     const message = `Cannot read ${path}: ${systemReason(error)}: expected a PEM file`;
-    throw new AgentError("invalid_argument", message, { cause: error });
+    const about = { kind: "certificate", name: path } as const;
+    throw new AgentError("invalid_argument", message, { cause: error, about });
   }
 }

@@ -28,6 +28,7 @@ interface RefusalExample<Code extends ErrorCode> {
   readonly error_code: Code;
   readonly message: string;
   readonly errors?: JsonObject[];
+  readonly about?: JsonObject;
 }
 
 /** Another host. */
@@ -125,6 +126,11 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
         error_code: "invalid_argument",
         message: "Cannot accept the workflow: name is missing",
         errors: [{ field: "name", code: "Missing", message: "name is missing" }],
+      },
+      taken: {
+        error_code: "conflict",
+        message: `Cannot create a job: ${JOB} locks the target`,
+        about: { kind: "job", name: "51fe1f0c-2f6c-4a33-9c0a-7f2f3f9d8e10" },
       },
       state: {
         error_code: "conflict",
@@ -269,10 +275,10 @@ export const ERROR_RESPONSES: JsonObject = Object.fromEntries(
 
 function withRequestId(examples: Refusal["examples"]): JsonObject {
   return Object.fromEntries(
-    Object.entries(examples).map(([name, { message, error_code, errors }]) => {
+    Object.entries(examples).map(([name, { message, error_code, ...more }]) => {
       const { word: code } = ERROR_CODES[error_code];
       const value = { code, message, request_id: REQUEST_ID, error_code };
-      return [name, { value: errors === undefined ? value : { ...value, errors } }];
+      return [name, { value: { ...value, ...more } }];
     }),
   );
 }

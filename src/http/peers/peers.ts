@@ -5,15 +5,13 @@ import { sha256Hex } from "../../domain/digest.ts";
 import {
   abortedError,
   AgentError,
-  codeOfStatus,
   ERROR_CODES,
-  type ErrorCode,
-  FIELD_ERROR_CODES,
-  type FieldError,
+  type ErrorSubject,
   messageOf,
 } from "../../domain/error.ts";
+import { readErrorBody } from "../../domain/error_body.ts";
 import type { MachineUuid } from "../../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue, objectsIn } from "../../domain/json.ts";
+import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import {
   type HostStart,
   newNonce,
@@ -135,7 +133,10 @@ export function openPeers(options: PeerOptions): Peers {
 /** The address of a host that can be called. @throws {AgentError} `host_away`, `host_refused` */
 function callable(host: ListedHost): URL {
   const away = (why: string) =>
-    new AgentError("host_away", `Cannot reach ${named(host)}: ${why}`, { retryAfterSeconds: 10 });
+    new AgentError("host_away", `Cannot reach ${named(host)}: ${why}`, {
+      about: subjectOf(host),
+      retryAfterSeconds: 10,
+    });
   if (host.forgotten) throw away("it was forgotten");
   if (host.state === "away") throw away(`it was last heard from at ${host.seen_at}`);
   if (host.address === null) throw away("its agent has no address for other agents (address)");
@@ -197,11 +198,15 @@ function named({ name, uuid }: ListedHost): string {
   return `host ${name} (${uuid})`;
 }
 
+function subjectOf({ name }: ListedHost): ErrorSubject {
+  return { kind: "host", name };
+}
+
 /** The error for an agent that does not answer. */
 export function notReached(host: ListedHost, url: URL, error: unknown): AgentError {
   const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
   const message = `Cannot reach ${named(host)} at ${url.origin}: ${messageOf(cause)}`;
-  return new AgentError("host_away", message, { cause: error });
+  return new AgentError("host_away", message, { cause: error, about: subjectOf(host) });
 }
 
 /** The answer for the caller. @throws {AgentError} the error that it answers; `host_refused` */
@@ -244,7 +249,8 @@ function typeOf({ headers }: Response): string {
 
 /** The error for an agent that does not do what it was asked to. */
 export function refusedBy(host: ListedHost, why: string): AgentError {
-  return new AgentError("host_refused", `Cannot get an answer from ${named(host)}: ${why}`);
+  const message = `Cannot get an answer from ${named(host)}: ${why}`;
+  return new AgentError("host_refused", message, { about: subjectOf(host) });
 }
 
 /**
@@ -258,18 +264,16 @@ export async function errorOf(
   body: ReadableStream<Uint8Array<ArrayBuffer>> | null,
 ): Promise<AgentError> {
   const error = await parsedError(body);
-  if (typeof error?.message !== "string") {
+  const { message, ...parts } = readErrorBody(status, error ?? {});
+  if (message === undefined) {
     return refusedBy(host, `it answers ${status} without an error of an agent`);
   }
   // This agent accepted the caller's own token, so the other one refused the call itself.
-  if (status === ERROR_CODES.unauthorized.status) return refusedBy(host, error.message);
-  const known = typeof error.error_code === "string" &&
-    Object.hasOwn(ERROR_CODES, error.error_code);
-  const code = known ? error.error_code as ErrorCode : codeOfStatus(status);
+  if (status === ERROR_CODES.unauthorized.status) return refusedBy(host, message);
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
-  const message = `Cannot do this on host ${host.name}: ${error.message}`;
-  return new AgentError(code, message, {
-    errors: fieldErrorsOf(error.errors),
+  return new AgentError(parts.code, `Cannot do this on host ${host.name}: ${message}`, {
+    errors: parts.errors,
+    about: parts.about,
     ...(Number.isSafeInteger(seconds) ? { retryAfterSeconds: seconds } : {}),
   });
 }
@@ -285,14 +289,6 @@ async function parsedError(
     // Not JSON, too long, or cut off.
     return undefined;
   }
-}
-
-function fieldErrorsOf(errors: JsonValue | undefined): FieldError[] {
-  return objectsIn(errors ?? null).flatMap(({ field, code, message }) => {
-    const known = FIELD_ERROR_CODES.find((one) => one === code);
-    if (known === undefined || typeof field !== "string" || typeof message !== "string") return [];
-    return [{ field, code: known, message }];
-  });
 }
 
 /** Passes a stream through, and fails it beyond a number of bytes. */

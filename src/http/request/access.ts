@@ -136,7 +136,7 @@ function refuseBeyond(
 ): void {
   if (scope !== "read" || path === SESSION_PATH || !needsAdmin(method, path, headers)) return;
   const message = `Cannot ${method} this: the scope of token ${name} is "read", expected "admin"`;
-  throw new AgentError("forbidden", message);
+  throw new AgentError("forbidden", message, { about: { kind: "token", name } });
 }
 
 /**

@@ -91,5 +91,5 @@ export function reworded(error: unknown, wording: Wording): unknown {
   const refusal = refusalOf(error);
   if (refusal === undefined) return error;
   const { code, message = error.message } = REWORDINGS[refusal];
-  return new AgentError(code, message, { errors: error.errors });
+  return new AgentError(code, message, { errors: error.errors, about: error.about });
 }

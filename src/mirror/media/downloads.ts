@@ -149,7 +149,7 @@ function requireAllowed(
     const message =
       `Cannot download ${label}: the requested check is ${JSON.stringify(required)}, the ` +
       `setting check_min requires ${JSON.stringify(checkMin)}; set allow_unverified to accept less`;
-    throw new AgentError("forbidden", message);
+    throw new AgentError("forbidden", message, { about: { kind: "setting", name: "check_min" } });
   }
   if (digests.length > 0 || required === "none") return;
   throw notReached(label, "none", required, "nothing gives its digest");

@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { type Digest, requireDigest } from "../../domain/digest.ts";
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
 import { parseMediaName, safeMediaName } from "../../domain/machine/media.ts";
 import { openRegularFile, type RegularFile } from "../../runtime/regular_file.ts";
 import type { Hashes } from "./hash.ts";
@@ -103,7 +103,7 @@ async function resolvedPath(mediaDirs: readonly string[], path: string): Promise
   }
   const message = `Cannot use medium ${JSON.stringify(path)}: it is in no media folder: ` +
     expectedFolders(mediaDirs);
-  throw new AgentError("not_found", message);
+  throw new AgentError("not_found", message, { about: { kind: "medium", name: path } });
 }
 
 /** Where a medium may be, and how an operator adds a folder. */
@@ -115,16 +115,20 @@ function expectedFolders(mediaDirs: readonly string[]): string {
 
 async function pathWithin(mediaDirs: readonly string[], asked: string): Promise<string> {
   const cannot = `Cannot use medium ${JSON.stringify(asked)}`;
+  const about = { kind: "medium", name: asked } as const;
   // Files outside get the same answer whether they exist or not, so that tasks cannot explore the host.
   const outside = new AgentError(
     "forbidden",
     `${cannot}: it is not in a media folder: ${expectedFolders(mediaDirs)}`,
+    { about },
   );
   const folders = await Promise.all(mediaDirs.map(realPath));
   const known = folders.filter((folder) => folder !== undefined);
   if (![...mediaDirs, ...known].some((folder) => isWithin(folder, asked))) throw outside;
   const path = await realPath(asked);
-  if (path === undefined) throw new AgentError("not_found", `${cannot}: it does not exist`);
+  if (path === undefined) {
+    throw new AgentError("not_found", `${cannot}: it does not exist`, { about });
+  }
   if (!known.some((folder) => isWithin(folder, path))) throw outside;
   if (path.includes(`/${UNFINISHED_FOLDER}/`)) throw outside;
   return path;
@@ -144,7 +148,7 @@ export async function realPath(path: string): Promise<string | undefined> {
     return await Deno.realPath(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
-    const message = `Cannot use medium ${JSON.stringify(path)}: ${messageOf(error)}`;
+    const message = `Cannot use medium ${JSON.stringify(path)}: ${systemReason(error)}`;
     throw new AgentError("invalid_argument", message, { cause: error });
   }
 }
@@ -155,7 +159,10 @@ async function open(path: string, asked: string): Promise<RegularFile> {
   try {
     file = await openRegularFile(path);
   } catch (error) {
-    throw new AgentError("not_found", `${cannot}: ${messageOf(error)}`, { cause: error });
+    throw new AgentError("not_found", `${cannot}: ${systemReason(error)}`, {
+      cause: error,
+      about: { kind: "medium", name: asked },
+    });
   }
   if (file === null) {
     throw new AgentError("invalid_argument", `${cannot}: it is not a regular file`);

@@ -123,10 +123,8 @@ export function openReaders(): Pick<KnownFiles, "reading" | "readers"> {
 async function known(media: MediaStore, sha256: string): Promise<MediaFile> {
   const file = await media.get(sha256);
   if (file !== undefined) return file;
-  throw new AgentError(
-    "not_found",
-    `Cannot find medium sha256:${sha256}: no file with this digest is recorded`,
-  );
+  const message = `Cannot find medium sha256:${sha256}: no file with this digest is recorded`;
+  throw new AgentError("not_found", message, { about: { kind: "medium" } });
 }
 
 async function verify(
@@ -154,7 +152,7 @@ async function verify(
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
     await forget();
     const message = `Cannot find medium ${file.label}: its file is gone, so its record was removed`;
-    throw new AgentError("not_found", message, { cause });
+    throw new AgentError("not_found", message, { cause, about: { kind: "medium" } });
   }
   try {
     requireDigest(path, found, { algorithm: "sha256", value: sha256 });
@@ -196,14 +194,20 @@ async function note(
   await media.use(sha256, at, job);
 }
 
+/** The error for a file that jobs need. @param why such as `Cannot remove a.iso: it is used` */
+export function neededBy(jobs: readonly string[], why: string): AgentError {
+  const [name = ""] = jobs;
+  const message = `${why} by job ${jobs.join(", ")}`;
+  return new AgentError("conflict", message, { about: { kind: "job", name } });
+}
+
 async function remove(
   { media, cache }: KnownFilesDependencies,
   sha256: string,
 ): Promise<void> {
   const file = await known(media, sha256);
   if (await media.remove(sha256) === "in_use") {
-    const jobs = (await media.users(sha256)).join(", ");
-    throw new AgentError("conflict", `Cannot remove ${file.label}: it is used by job ${jobs}`);
+    throw neededBy(await media.users(sha256), `Cannot remove ${file.label}: it is used`);
   }
   await cache.evict(file);
 }

@@ -7,7 +7,7 @@ import type { Log } from "../../metrics/log.ts";
 import { syncFolder } from "./cache.ts";
 import { isWithin, realPath } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
-import type { KnownFile } from "./known_files.ts";
+import { type KnownFile, neededBy } from "./known_files.ts";
 import {
   distinctFolders,
   findInFolders,
@@ -219,7 +219,7 @@ async function requireUnused(
   const jobs = [...new Set([...readers, ...known?.used_by ?? []])];
   if (jobs.length === 0) return;
   const how = known === undefined ? "read" : "used";
-  throw new AgentError("conflict", `Cannot ${deed}: it is ${how} by job ${jobs.join(", ")}`);
+  throw neededBy(jobs, `Cannot ${deed}: it is ${how}`);
 }
 
 /** Drops the record of a file before it is removed. @throws {AgentError} `conflict` while it is used */

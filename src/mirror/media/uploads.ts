@@ -178,7 +178,9 @@ export function openUploads(given: UploadsDependencies): Uploads {
 /** @throws {AgentError} `conflict` while another request has the name */
 function requireNotTaken(writing: ReadonlySet<string>, name: string, deed: string): void {
   if (!writing.has(name)) return;
-  throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`);
+  throw new AgentError("conflict", `Cannot ${deed}: another request is writing it`, {
+    retryAfterSeconds: RETRY_AFTER_SECONDS,
+  });
 }
 
 /** Receives the body of a request, and completes the file after its last part. */
@@ -209,15 +211,16 @@ function requireAllowed(
   { name, range, length }: UploadPart,
   { uploadBytesMax }: UploadLimits,
 ): void {
+  const about = { kind: "setting", name: "upload_max" } as const;
   if (uploadBytesMax === 0) {
     const message = `Cannot upload ${name}: uploads are off (setting upload_max)`;
-    throw new AgentError("forbidden", message);
+    throw new AgentError("forbidden", message, { about });
   }
   const total = range?.total ?? length ?? 0;
   if (total <= uploadBytesMax) return;
   const message = `Cannot upload ${name}: it has ${total} bytes, expected at most ` +
     `${uploadBytesMax} (setting upload_max)`;
-  throw new AgentError("too_large", message);
+  throw new AgentError("too_large", message, { about });
 }
 
 /** @throws {AgentError} `conflict` for a folder that the agent cannot use; `storage_full` */

@@ -240,7 +240,8 @@ function foundArtifact(
 async function findDistro({ index, reading }: KnownIndex, id: string): Promise<Distro> {
   const list = await index.get(DISTRO_LIST_PATH);
   if (list === undefined) {
-    throw new AgentError("not_found", `Cannot find distro ${quote(id)}: the index is empty`);
+    const message = `Cannot find distro ${quote(id)}: the index is empty`;
+    throw new AgentError("not_found", message, { about: { kind: "index" } });
   }
   const { distros } = await reading.list(list.body);
   const summary = distros.find((one: DistroSummary) => one.id === id);
@@ -259,7 +260,8 @@ async function findBuild(
   const of = `${about.distro} ${about.release}`;
   const lists = await heldLists(index, about.distro, about.release);
   if (lists[0]?.kind !== "current") {
-    throw new AgentError("not_found", `Cannot find builds of ${of}: it has none`);
+    const message = `Cannot find builds of ${of}: it has none`;
+    throw new AgentError("not_found", message, { about: { kind: "artifact", name: of } });
   }
   const names: string[] = [];
   for (const list of lists) {
@@ -303,10 +305,8 @@ function choice(artifact: Artifact): string {
 function noneOf(what: string, choices: readonly string[]): AgentError {
   const named = choices.slice(0, CHOICES_MAX).join(", ");
   const more = choices.length > CHOICES_MAX ? ` and ${choices.length - CHOICES_MAX} more` : "";
-  return new AgentError(
-    "not_found",
-    `Cannot find ${what}: the choices are ${named || "none"}${more}`,
-  );
+  const message = `Cannot find ${what}: the choices are ${named || "none"}${more}`;
+  return new AgentError("not_found", message, { about: { kind: "artifact" } });
 }
 
 // The same lookup as one query over the index rows, instead of reading and parsing three documents.

@@ -186,7 +186,9 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
       const message =
         `Cannot connect to ${url.host}: it is not a host of the index, and the setting ` +
         "download_host does not name it";
-      throw new AgentError("forbidden", message);
+      throw new AgentError("forbidden", message, {
+        about: { kind: "setting", name: "download_host" },
+      });
     },
   };
 }

@@ -1,6 +1,6 @@
 // One session with a PostgreSQL server, and what its errors mean for a caller.
 
-import { AgentError, isAway, messageOf } from "../../domain/error.ts";
+import { AgentError, type ErrorSubject, isAway, messageOf } from "../../domain/error.ts";
 import type { Now } from "../../domain/instant.ts";
 import pg from "pg";
 
@@ -234,7 +234,12 @@ export function named(error: unknown): unknown {
 /** The error for a caller whom the server does not answer. */
 export function away(cause: unknown): AgentError {
   if (cause instanceof AgentError) return cause;
-  return overloaded(`Cannot reach the database: ${whyAway(cause)}`, cause);
+  return notReached(whyAway(cause), cause);
+}
+
+function notReached(why: string, cause?: unknown): AgentError {
+  const message = `Cannot reach the database: ${why}`;
+  return overloaded(message, { cause, about: { kind: "database" } });
 }
 
 function whyAway(cause: unknown): string {
@@ -285,8 +290,11 @@ export function isUnanswered(error: unknown): boolean {
 }
 
 /** Nothing is known to be written, and the same call may succeed soon. */
-export function overloaded(message: string, cause?: unknown): AgentError {
-  return new AgentError("overloaded", message, { cause, retryAfterSeconds: 1 });
+export function overloaded(
+  message: string,
+  more: { readonly cause?: unknown; readonly about?: ErrorSubject } = {},
+): AgentError {
+  return new AgentError("overloaded", message, { ...more, retryAfterSeconds: 1 });
 }
 
 /** The error of every call after close(). */
@@ -337,7 +345,7 @@ export class ServerReach {
   /** @throws {AgentError} `overloaded` while the server is away */
   require(): void {
     if (this.#reason !== undefined) {
-      throw overloaded(`Cannot reach the database: ${this.#reason}`);
+      throw notReached(this.#reason);
     }
   }
 

@@ -57,7 +57,7 @@ export async function inspectDatabase(path: string): Promise<DatabaseReport> {
  * The copy is checked and synced before it gets its name.
  * @param to must not exist
  * @param users to read the source and to write the copy as; this process's own unless given
- * @throws {AgentError} `not_found`, `conflict` when `to` exists or the copy is not sound,
+ * @throws {AgentError} `not_found`, `already_exists` for `to`, `conflict` when the copy is not sound,
  *   `storage_full`
  * @see sqlite.org/backup.html
  */
@@ -82,7 +82,10 @@ const asSelf: RunAs = async (run) => await run();
 
 async function copyInto(source: Database, from: string, to: string): Promise<DatabaseReport> {
   if (await exists(to)) {
-    throw new AgentError("conflict", `Cannot write ${to}: it already exists, expected a new file`);
+    throw new AgentError(
+      "already_exists",
+      `Cannot write ${to}: it already exists, expected a new file`,
+    );
   }
   const partial = `${to}.partial`;
   await removeDatabase(partial);
@@ -108,7 +111,10 @@ async function copyInto(source: Database, from: string, to: string): Promise<Dat
 
 function copyFailure(error: unknown, to: string): AgentError {
   if (error instanceof Deno.errors.AlreadyExists) {
-    return new AgentError("conflict", `Cannot write ${to}: it already exists, expected a new file`);
+    return new AgentError(
+      "already_exists",
+      `Cannot write ${to}: it already exists, expected a new file`,
+    );
   }
   if (error instanceof AgentError) return error;
   const code = isNoSpace(error) ? "storage_full" : systemCode(error) ?? "internal";

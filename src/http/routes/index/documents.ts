@@ -137,16 +137,16 @@ async function* documentPieces(
 function name(c: Context<HttpEnv>, noun: "distro" | "release"): string {
   const text = c.req.param(noun) ?? "";
   if (isIndexName(text)) return text;
-  throw new AgentError(
-    "not_found",
-    `Cannot find ${noun} ${quote(text)}: expected a name of the index`,
-  );
+  const message = `Cannot find ${noun} ${quote(text)}: expected a name of the index`;
+  throw new AgentError("not_found", message, { about: { kind: "artifact", name: text } });
 }
 
 async function notFound(cache: DocumentCache, path: string): Promise<AgentError> {
   const { atMs } = await cache.freshness();
-  const reason = atMs === undefined ? "the index has not been synced yet" : "the index has none";
-  return new AgentError("not_found", `Cannot find ${path}: ${reason}`);
+  const synced = atMs !== undefined;
+  const reason = synced ? "the index has none" : "the index has not been synced yet";
+  const kind = synced ? "artifact" : "index";
+  return new AgentError("not_found", `Cannot find ${path}: ${reason}`, { about: { kind } });
 }
 
 // The fast path of the most common request: GET of an index document that is in memory. Routing such a

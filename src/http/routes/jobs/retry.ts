@@ -175,7 +175,7 @@ function unfinished({ uuid, execution }: ChangedJob, { wording }: RetryContext):
 
 function retriedAlready(uuid: JobUuid, next: JsonValue): AgentError {
   const message = `Cannot retry job ${uuid}: it was retried already, by job ${next}`;
-  return new AgentError("conflict", message);
+  return new AgentError("conflict", message, { about: { kind: "job", name: String(next) } });
 }
 
 // The new job: from the beginning, or from one of its tasks with the results of those before it.
