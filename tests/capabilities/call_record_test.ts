@@ -23,7 +23,7 @@ function timeless(entry: JsonObject): JsonObject {
   return JSON.parse(text);
 }
 
-Deno.test("each call that acts has an entry, and the others are counted at the end of the task", async () => {
+Deno.test("every acting call gets its own entry; other calls are counted when the task ends", async () => {
   await withHost(async ({ store, newJob }) => {
     const { uuid, perform } = await newJob(1);
     await perform("vmadm.get", [UUID], signal);
@@ -58,7 +58,7 @@ Deno.test("each call that acts has an entry, and the others are counted at the e
   });
 });
 
-Deno.test("a task that made no calls, or notes alone, leaves no entry about calls", async () => {
+Deno.test("a task without calls, or with notes only, leaves no entry about calls", async () => {
   await withHost(async ({ store, newJob }) => {
     const { uuid, perform } = await newJob(1);
     await perform("info", [{ a: 1 }], signal);
@@ -89,7 +89,7 @@ Deno.test("notes that were refused or dropped are counted", async () => {
   });
 });
 
-Deno.test("a bounded number of calls has entries, and all of them are counted", async () => {
+Deno.test("only a limited number of calls gets entries, but all are counted", async () => {
   await withHost(async ({ store, newJob }) => {
     const { uuid, perform } = await newJob(1);
     const calls = CALL_ENTRIES_MAX + 50;
@@ -108,7 +108,7 @@ Deno.test("a bounded number of calls has entries, and all of them are counted", 
   });
 });
 
-Deno.test("executions that fill the info of their job cannot hide what they call", async () => {
+Deno.test("executions that fill their job's info cannot hide their calls", async () => {
   await withHost(async ({ store, newJob, performFor, mediaDir }) => {
     const { uuid } = await newJob(1);
     for (let execution = 1; execution <= 3; execution += 1) {
@@ -132,7 +132,7 @@ Deno.test("executions that fill the info of their job cannot hide what they call
   }, { infoEntriesMax: 10 });
 });
 
-Deno.test("entries repeat a bounded part of the name of their task", async () => {
+Deno.test("entries cut a long task name", async () => {
   await withHost(async ({ store, newJob, performFor }) => {
     const { uuid } = await newJob(1);
     const perform = performFor({ job_uuid: uuid, task_name: "n".repeat(100_000), signal });
@@ -148,7 +148,7 @@ Deno.test("entries repeat a bounded part of the name of their task", async () =>
   });
 });
 
-Deno.test("a call that was cut off says how it ended, and no call after it is recorded", async () => {
+Deno.test("a call that was cut off records how it ended, and no later call is recorded", async () => {
   await withHost(async ({ store, newJob, simulate }) => {
     const { uuid, perform } = await newJob(1);
     await simulate("fault", "hang", "*");
@@ -256,7 +256,7 @@ Deno.test("the record of a call is short whatever its arguments are", () => {
   }
 });
 
-Deno.test("argumentCount() takes a null at the end for an argument that is left out", () => {
+Deno.test("argumentCount() does not count a trailing null", () => {
   assertEquals([[], [null], [null, 1], [1, null, null], [0, false, ""]].map(argumentCount), [
     0,
     0,

@@ -9,12 +9,12 @@ function forever(signal: AbortSignal): Promise<never> {
   });
 }
 
-Deno.test("withDeadline() returns what comes in time", async () => {
+Deno.test("withDeadline() returns a result that arrives in time", async () => {
   const { signal } = new AbortController();
   assertEquals(await withDeadline("x", 60_000, signal, () => Promise.resolve(5)), 5);
 });
 
-Deno.test("withDeadline() ends what takes too long, and names it", async () => {
+Deno.test("withDeadline() ends a call that takes too long, and names it", async () => {
   const { signal } = new AbortController();
   const run = () => withDeadline("vmadm.get", 20, signal, forever);
   const error = await assertRejects(
@@ -25,14 +25,14 @@ Deno.test("withDeadline() ends what takes too long, and names it", async () => {
   assertEquals(error.code, "timeout");
 });
 
-Deno.test("withDeadline() leaves the reason of its caller's end as it is", async () => {
+Deno.test("withDeadline() keeps the reason when its caller aborts", async () => {
   const gone = new AbortController();
   const run = withDeadline("vmadm.get", 60_000, gone.signal, forever);
   gone.abort();
   assertEquals((await assertRejects(() => run, AgentError)).code, "aborted");
 });
 
-Deno.test("withDeadline() leaves other failures as they are", async () => {
+Deno.test("withDeadline() passes other errors on unchanged", async () => {
   const { signal } = new AbortController();
   const fail = () => Promise.reject(new AgentError("host", "Cannot run"));
   const run = () => withDeadline("x", 60_000, signal, fail);

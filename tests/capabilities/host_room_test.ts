@@ -41,7 +41,7 @@ Deno.test("vmadm.validate() names every nic on a network that the host does not 
   });
 });
 
-Deno.test("vmadm.validate() refuses disks that do not fit into what is left of the pool", async () => {
+Deno.test("vmadm.validate() refuses disks that exceed the free space of the pool", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     const validate = (machine: JsonObject) =>
@@ -95,7 +95,7 @@ async function withNetworks(
   });
 }
 
-Deno.test("an mtu is held against what the host says of its network", async () => {
+Deno.test("an mtu is checked against the mtu that the host reports for its network", async () => {
   await withNetworks(async (host, validate) => {
     const taken: [string, number][] = [["external", 1500], ["jumbo", 9000], ["stub0", 576]];
     for (const [nic_tag, mtu] of taken) assertEquals(await validate({ nic_tag, mtu }), null);
@@ -113,7 +113,7 @@ Deno.test("an mtu is held against what the host says of its network", async () =
   });
 });
 
-Deno.test("an mtu that an update brings is held against the network of its nic", async () => {
+Deno.test("an update's mtu is checked against the network of its nic", async () => {
   await withNetworks(async (host) => {
     const { perform } = await host.newJob(1);
     const mac = "02:08:20:aa:bb:cc";
@@ -130,7 +130,7 @@ Deno.test("an mtu that an update brings is held against the network of its nic",
   });
 });
 
-Deno.test("an mtu that the host cannot be asked about is left to it, and that is recorded", async () => {
+Deno.test("an mtu is left to vmadm if the host gives no answer, and the job's info says so", async () => {
   const silent = () => Promise.reject(new AgentError("host", "no such program"));
   const asked = async (
     programs: (host: Transport) => Partial<Transport>,
@@ -201,7 +201,7 @@ for (const [what, answer, why] of SILENT) {
   });
 }
 
-Deno.test("what the host could not be asked stands in the job's info, and the payload is taken", async () => {
+Deno.test("checks that the host did not answer are in the job's info, and the payload is accepted", async () => {
   await withHost(async (host) => {
     await host.simulate("audit");
     const file = `${host.folder}/host/host.json`;
@@ -225,13 +225,13 @@ Deno.test("what the host could not be asked stands in the job's info, and the pa
   });
 });
 
-Deno.test("the networks are asked of the program that SmartOS has, by its own path", async () => {
+Deno.test("networks are read by SmartOS's own program, called by its path", async () => {
   const { nictagadm } = localTransport({ vmadm: "/usr/sbin/vmadm", zonesRoot: "/zones" });
   const error = await refusal(() => nictagadm(["list", "-p"], { deadlineMs: 1000 }), "host");
   assertEquals(error.message, 'Cannot run "/usr/bin/nictagadm": there is no such program');
 });
 
-Deno.test("a question that is given up is no answer", async () => {
+Deno.test("an aborted query counts as no answer", async () => {
   const aborted = () => Promise.reject(new AgentError("aborted", "given up"));
   await refusal(() => ask(aborted), "aborted");
 });

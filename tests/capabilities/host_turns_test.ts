@@ -80,7 +80,7 @@ async function callAll(perform: TaskPerform, name: CapabilityName): Promise<stri
   return ends.map((end) => end.status === "rejected" ? end.reason.code : "ok");
 }
 
-Deno.test("callers that look at machines all at once start few processes, and all are answered", async () => {
+Deno.test("simultaneous requests for machines start few processes, and all are answered", async () => {
   await withHost(async ({ transport: own }) => {
     const { count, transport } = counted(own);
     const vmadm = withReadTurns(openVmadm(transport), 1);
@@ -95,7 +95,7 @@ Deno.test("callers that look at machines all at once start few processes, and al
   });
 });
 
-Deno.test("tasks that look at machines all at once start few processes, and all are answered", async () => {
+Deno.test("tasks that read machines simultaneously start few processes, and all are answered", async () => {
   await withHost(async (host) => {
     const { count, task } = openTasks(host);
     const all = await Promise.all([
@@ -107,7 +107,7 @@ Deno.test("tasks that look at machines all at once start few processes, and all 
   });
 });
 
-Deno.test("each of several slots may look at machines without waiting for others, up to a bound", async () => {
+Deno.test("each slot can read machines without waiting for other slots, up to a limit", async () => {
   for (const [slots, most] of [[10, 10], [READS_AT_ONCE_MAX + 1, READS_AT_ONCE_MAX]] as const) {
     await withHost(async (host) => {
       const { count, task } = openTasks(host, slots);
@@ -117,7 +117,7 @@ Deno.test("each of several slots may look at machines without waiting for others
   }
 });
 
-Deno.test("a task that changes machines all at once starts few processes, and all are answered", async () => {
+Deno.test("a task that makes many changes at once starts few processes, and all are answered", async () => {
   await withHost(async (host) => {
     const { count, task } = openTasks(host);
     assertEquals(new Set(await callAll(await task(1), "vmadm.stop")), new Set(["not_found"]));

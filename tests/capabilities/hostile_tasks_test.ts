@@ -86,7 +86,7 @@ async function attackWith(
   return result.result;
 }
 
-Deno.test("a hostile argument of a capability ends as an error of its task, and makes nothing", async () => {
+Deno.test("a hostile argument becomes an error of its task, and nothing is created", async () => {
   await withProvisioning(async (provisioning) => {
     const names = Object.keys(ATTACKS);
     const calls = names.map((name) => `await run(${JSON.stringify(name)}, () => ${name});`);
@@ -96,7 +96,7 @@ Deno.test("a hostile argument of a capability ends as an error of its task, and 
   });
 });
 
-Deno.test("a task that calls a thousand times at once gets answers for as many as it may", async () => {
+Deno.test("a task that makes a thousand calls at once gets answers up to its limit", async () => {
   await withProvisioning(async (provisioning) => {
     const ends = await attackWith(
       provisioning,
@@ -133,7 +133,7 @@ Deno.test("calls that a task leaves behind are cut off with it, and recorded as 
   });
 });
 
-Deno.test("a task that calls without end fills neither the info nor the agent", async () => {
+Deno.test("a task that never stops calling fills neither its job's info nor the agent's memory", async () => {
   await withProvisioning(async ({ host, runWorkflow }) => {
     const body = `async function flood(job, cb) {
       let refused = 0;

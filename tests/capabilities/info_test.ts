@@ -25,7 +25,7 @@ Deno.test("info() appends its object to the info of the job", async () => {
   });
 });
 
-Deno.test("info() refuses anything but an object, and entries that are too large", async () => {
+Deno.test("info() accepts only objects, and refuses large ones", async () => {
   await withHost(async ({ store, newJob }) => {
     const { uuid, perform } = await newJob(1);
     for (const args of [[], ["x"], [null], [[1]], [5]]) {
@@ -38,7 +38,7 @@ Deno.test("info() refuses anything but an object, and entries that are too large
   });
 });
 
-Deno.test("info() ends with a bounded number of entries of one execution", async () => {
+Deno.test("info() refuses entries beyond the limit of one execution", async () => {
   await withHost(async ({ store, performFor, newJob }) => {
     const { uuid, perform } = await newJob(1);
     for (let entry = 1; entry <= taskInfoEntriesMax; entry += 1) {
@@ -111,7 +111,7 @@ Deno.test("log.*() writes to the agent's log with job and task, and to the info 
   });
 });
 
-Deno.test("log.*() masks what is named as a secret, in the message and at any depth of the fields", async () => {
+Deno.test("log.*() masks secrets by their names, in the message and at any depth of the fields", async () => {
   await withHost(async ({ store, newJob, lines }) => {
     const { uuid, perform } = await newJob(1);
     const secret = "hunter2222";
@@ -131,7 +131,7 @@ Deno.test("log.*() masks what is named as a secret, in the message and at any de
   });
 });
 
-Deno.test("log.*() takes any message and cuts a long one", async () => {
+Deno.test("log.*() accepts any message and cuts a long one", async () => {
   await withHost(async ({ store, newJob }) => {
     const { uuid, perform } = await newJob(1);
     await perform("log.info", [{ a: 1 }], signal);
@@ -167,7 +167,7 @@ async function progressOf(bytes: number, stepMs: number): Promise<JsonObject[]> 
 
 const MIB = 1024 * 1024;
 
-Deno.test("progress of a call that takes long is written ever more rarely", async () => {
+Deno.test("the progress of a long call is written less and less often", async () => {
   let seconds = 0;
   const now = () => instantAfter(T0, seconds * 1000);
   await withHost(async ({ store, log, newJob }) => {

@@ -64,7 +64,7 @@ Deno.test("media.find() looks for a name without a slash in the media folders", 
   });
 });
 
-Deno.test("media.find() refuses a file that does not have its digest", async () => {
+Deno.test("media.find() refuses a file whose digest differs", async () => {
   await withHost(async ({ iso, newJob }) => {
     const { perform } = await newJob(1);
     for (const digest of [`sha256:${"0".repeat(64)}`, `sha512:${"0".repeat(128)}`]) {
@@ -73,7 +73,7 @@ Deno.test("media.find() refuses a file that does not have its digest", async () 
   });
 });
 
-Deno.test("media.find() refuses what lies outside the media folders, and links that lead there", async () => {
+Deno.test("media.find() refuses files outside the media folders, and links that lead out of them", async () => {
   await withHost(async ({ folder, mediaDir, iso, newJob }) => {
     const { perform } = await newJob(1);
     const outside = join(folder, "outside.iso");
@@ -126,7 +126,7 @@ Deno.test("media.find() refuses what is not a regular file, and does not wait fo
   });
 });
 
-Deno.test("media.find() makes a safe name of an unsafe one", async () => {
+Deno.test("media.find() turns an unsafe name into a safe one", async () => {
   await withHost(async ({ mediaDir, newJob }) => {
     const { perform } = await newJob(1);
     const path = join(mediaDir, "Win 11, (x64)=é.iso");
@@ -135,7 +135,7 @@ Deno.test("media.find() makes a safe name of an unsafe one", async () => {
   });
 });
 
-Deno.test("media.place() puts a found medium into the zone, and media.remove() takes it away", async () => {
+Deno.test("media.place() copies a found medium into the zone, and media.remove() removes it", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await newMachine(perform, "kvm");
@@ -166,7 +166,7 @@ Deno.test("media.place() refuses a medium that this job did not find", async () 
   });
 });
 
-Deno.test("media.place() believes nothing but the path of what it is handed back", async () => {
+Deno.test("media.place() trusts nothing but the path of the medium that a task passes back", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await newMachine(perform, "kvm");
@@ -196,7 +196,7 @@ Deno.test("media.place() refuses a file that changed after it was found", async 
   });
 });
 
-Deno.test("media.place() refuses a machine that runs, and one that is not there", async () => {
+Deno.test("media.place() refuses a running machine, and a missing one", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     const medium = await find(perform, { path: host.iso });
@@ -208,7 +208,7 @@ Deno.test("media.place() refuses a machine that runs, and one that is not there"
   });
 });
 
-Deno.test("media.remove() refuses names that are no media", async () => {
+Deno.test("media.remove() refuses names that no medium can have", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await newMachine(perform, "kvm");
@@ -250,7 +250,7 @@ Deno.test("media.place() refuses a quota above the policy", async () => {
   }, { policy: { ...DEFAULT_POLICY, quotaGiBMax: 1 } });
 });
 
-Deno.test("media.find() and images.download() take how a download has to be checked", async () => {
+Deno.test("media.find() and images.download() accept the checks that a download must pass", async () => {
   await withHost(async ({ newJob }) => {
     const { perform } = await newJob(1);
     const artifact = { distro: "x", release: "1" };
@@ -279,7 +279,7 @@ Deno.test("media.find() and images.download() take how a download has to be chec
   });
 });
 
-Deno.test("media.find() with any_format takes what is not placed", async () => {
+Deno.test("media.find() with any_format accepts files that cannot be placed", async () => {
   await withHost(async ({ mediaDir, newJob, store }) => {
     const { perform, uuid } = await newJob(1);
     await Deno.writeFile(join(mediaDir, "disk.qcow2"), new Uint8Array(10));
@@ -294,7 +294,7 @@ Deno.test("media.find() with any_format takes what is not placed", async () => {
   });
 });
 
-Deno.test("media.find() ends a download by its first bytes, and with any_format takes it", async () => {
+Deno.test("media.find() ends a download whose first bytes cannot boot; any_format accepts it", async () => {
   const body = new Uint8Array(2 * HEAD_BYTES);
   body.set([0x51, 0x46, 0x49, 0xfb]);
   await using server = openIndexServer(new Map([["disk.img", { body, etag: '"one"' }]]));

@@ -92,7 +92,7 @@ function* mutations(value: JsonValue): Generator<JsonValue> {
 }
 
 for (const [name, args] of CALLS) {
-  Deno.test(`${name}() takes a hostile value at any place of its arguments for what it is`, async () => {
+  Deno.test(`${name}() refuses a hostile value anywhere in its arguments`, async () => {
     await withHost(async (host) => {
       // A value that is valid all the same meets a host that refuses to work.
       await host.simulate("fault", "no_root");

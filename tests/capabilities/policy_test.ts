@@ -63,7 +63,7 @@ for (const [flag, value, field] of NARROWED) {
   });
 }
 
-Deno.test("with --foreign-machines read no task changes a machine that no job made", async () => {
+Deno.test("with --foreign-machines read, no task changes a machine that no job created", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await host.vmadm.create({ ...PAYLOAD, uuid: UUID, autoboot: false });
@@ -94,7 +94,7 @@ Deno.test("with --foreign-machines read no task changes a machine that no job ma
   }, { policy: policyWith({ "foreign-machines": "read" }) });
 });
 
-Deno.test("with --foreign-machines read jobs change and delete the machines of jobs", async () => {
+Deno.test("with --foreign-machines read, tasks change and delete machines that jobs created", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);
@@ -107,7 +107,7 @@ Deno.test("with --foreign-machines read jobs change and delete the machines of j
   }, { policy: policyWith({ "foreign-machines": "read" }) });
 });
 
-Deno.test("with --foreign-machines read a create that left a machine half made can be undone", async () => {
+Deno.test("with --foreign-machines read, a half-created machine can be undone", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await host.simulate("fault", "create_killed_after_zonecfg");
@@ -143,7 +143,7 @@ const FAILED_CREATES: Readonly<
   "a task that was given up before": { abort: true, code: "aborted" },
 };
 
-Deno.test("with --foreign-machines read a create that made nothing gives no right to its uuid", async (t) => {
+Deno.test("with --foreign-machines read, a create that made nothing gives no right to its uuid", async (t) => {
   for (const [name, { payload = {}, fault, abort, code }] of Object.entries(FAILED_CREATES)) {
     await t.step(name, async () => {
       await withHost(async (host) => {
@@ -169,7 +169,7 @@ Deno.test("with --foreign-machines read a create that made nothing gives no righ
   }
 });
 
-Deno.test("with --foreign-machines read the job that claimed a machine may undo it, and no other", async () => {
+Deno.test("with --foreign-machines read, only the job that claimed a machine may undo it", async () => {
   await withHost(async (host) => {
     const owner = await host.newJob(1);
     const other = await host.newJob(2);

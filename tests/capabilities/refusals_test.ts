@@ -58,7 +58,7 @@ async function unreachable(host: SimulatedHost): Promise<void> {
   await host.simulate("fault", "no_root");
 }
 
-Deno.test("every capability refuses more arguments than it takes", async () => {
+Deno.test("every capability refuses extra arguments", async () => {
   await withHost(async (host) => {
     await unreachable(host);
     const { perform } = await host.newJob(1);
@@ -71,7 +71,7 @@ Deno.test("every capability refuses more arguments than it takes", async () => {
   });
 });
 
-Deno.test("every capability takes null for an argument that is left out", async () => {
+Deno.test("every capability treats a trailing null as a missing argument", async () => {
   await withHost(async (host) => {
     await unreachable(host);
     const { perform } = await host.newJob(1);
@@ -86,7 +86,7 @@ Deno.test("every capability takes null for an argument that is left out", async 
   });
 });
 
-Deno.test("every capability refuses a call after the end of its task, and writes nothing of it", async () => {
+Deno.test("every capability refuses a call after its task has ended, and writes nothing", async () => {
   await withHost(async (host) => {
     await unreachable(host);
     const { uuid, perform } = await host.newJob(1);
@@ -104,7 +104,7 @@ Deno.test("every capability refuses a call after the end of its task, and writes
   });
 });
 
-Deno.test("every capability is refused to a task that has made as many calls as it may", async () => {
+Deno.test("every capability is refused when its task has used up its calls", async () => {
   await withHost(async (host) => {
     await unreachable(host);
     for (const [number, name] of CAPABILITIES.entries()) {
@@ -115,7 +115,7 @@ Deno.test("every capability is refused to a task that has made as many calls as 
   }, { limits: { taskCallsMax: 1 } });
 });
 
-Deno.test("every capability but the log is refused while 32 calls of its task are under way", async () => {
+Deno.test("every capability except the log is refused while 32 calls of its task are in progress", async () => {
   await withHost(async (host) => {
     const { uuid, perform } = await host.newJob(1);
     await host.simulate("fault", "hang", "*");
@@ -210,7 +210,7 @@ const NO_UUIDS: readonly JsonValue[] = [
   UUID.repeat(10_000),
 ];
 
-Deno.test("every capability of a machine refuses anything but a uuid", async () => {
+Deno.test("every capability about a machine accepts only a uuid", async () => {
   await withHost(async (host) => {
     await unreachable(host);
     const { perform } = await host.newJob(1);

@@ -32,7 +32,7 @@ Deno.test("vmadm.create() makes a machine that names its job and does not boot b
   });
 });
 
-Deno.test("vmadm.get(), list() and info() return what is there, and null for what is not", async () => {
+Deno.test("vmadm.get(), list() and info() return what exists, and null for what does not", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     assertEquals(await perform("vmadm.get", [UUID], signal), null);
@@ -52,7 +52,7 @@ Deno.test("vmadm.get(), list() and info() return what is there, and null for wha
   });
 });
 
-Deno.test("vmadm.boot(), stop(), update() and delete() act, and repeating them is no failure", async () => {
+Deno.test("vmadm.boot(), stop(), update() and delete() can be repeated", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     const call = (name: CapabilityName, ...args: JsonValue[]) => perform(name, args, signal);
@@ -76,7 +76,7 @@ Deno.test("vmadm.boot(), stop(), update() and delete() act, and repeating them i
 /** Waits that take a hundredth of their time. */
 const HASTE: typeof waitOrAbort = (action, ms, signal) => waitOrAbort(action, ms / 100, signal);
 
-Deno.test("vmadm.stop() reports on a machine that somebody else is stopping, and waits", async () => {
+Deno.test("vmadm.stop() waits for a machine that is already stopping, and reports on it", async () => {
   await withHost(async (host) => {
     const { uuid, perform } = await host.newJob(1);
     await perform("vmadm.create", [{ ...PAYLOAD, uuid: UUID }], signal);
@@ -94,7 +94,7 @@ Deno.test("vmadm.stop() reports on a machine that somebody else is stopping, and
   }, { wait: HASTE });
 });
 
-Deno.test("vmadm.boot() fails when the machine dies between the two looks at it", async () => {
+Deno.test("vmadm.boot() fails when the machine dies between the two checks", async () => {
   const crash: { run?: () => Promise<unknown> } = {};
   const wait: typeof waitOrAbort = async () => void await crash.run?.();
   await withHost(async (host) => {
@@ -141,7 +141,7 @@ Deno.test("a capability that is not in the list is refused", async () => {
   });
 });
 
-Deno.test("a capability ends when its task is given up", async () => {
+Deno.test("a capability ends when its task is aborted", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await host.simulate("fault", "hang", "lookup");

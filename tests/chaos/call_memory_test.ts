@@ -32,7 +32,7 @@ const BODY = `async function (job, cb) {
   cb(null, answered);
 }`;
 
-loadTest("tasks pass objects of 60,000 keys to all that they may call", async ({ agent }) => {
+loadTest("tasks pass objects of 60,000 keys to every capability", async ({ agent }) => {
   const workflow = await agent.ask("POST", "/workflows", { name: "keys", chain: [{ body: BODY }] });
   const { uuid } = objectOf(workflow);
   const jobs: string[] = [];

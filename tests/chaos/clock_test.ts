@@ -186,7 +186,7 @@ function sceneTest(name: string, run: (scene: Scene) => Promise<void>): void {
 
 for (const back of length({ quick: [HOUR_SECONDS], full: [HOUR_SECONDS, DAY_SECONDS] })) {
   sceneTest(
-    `a clock that is set back by ${back} s delays what has a date, and nothing else`,
+    `a clock set back by ${back} s delays only what has a date`,
     async (scene) => {
       const delayed = await scene.postMany(DELAYED, 5);
       const busy = await scene.occupySlots();
@@ -204,7 +204,7 @@ for (const back of length({ quick: [HOUR_SECONDS], full: [HOUR_SECONDS, DAY_SECO
 }
 
 sceneTest(
-  "a clock that is set forward by a day starts what is due by it, and ends nothing",
+  "a clock set forward by a day starts what is due, and ends nothing",
   async (scene) => {
     const due = await scene.postMany(DELAYED, HOUR_SECONDS);
     const later = await scene.postMany(IMMEDIATE, 2 * DAY_SECONDS);
@@ -231,7 +231,7 @@ for (
   })
 ) {
   sceneTest(
-    `an agent that starts on a clock set by ${offset} s goes on with what was left`,
+    `an agent that starts after its clock moved by ${offset} s continues where it was`,
     async (scene) => {
       const delayed = await scene.postMany(DELAYED, 5);
       const later = await scene.postMany(IMMEDIATE, 10 * DAY_SECONDS);

@@ -73,13 +73,13 @@ async function floodAll(agent: ChaosAgent, first: Uint8Array, next: Uint8Array):
   assert(carried >= CLIENTS / 10, `${carried} of ${CLIENTS} clients could send anything`);
 }
 
-loadTest("consoles are sent messages in parts that never end", async ({ agent }) => {
+loadTest("clients send consoles messages whose parts never end", async ({ agent }) => {
   const first = clientFrame(OPCODE.binary, new Uint8Array(PART_BYTES), { last: false });
   const next = clientFrame(OPCODE.continuation, new Uint8Array(PART_BYTES), { last: false });
   await floodAll(agent, first, next);
 }, { flags: FLAGS, prepare: prepareMedium });
 
-loadTest("consoles are sent one frame that never ends", async ({ agent }) => {
+loadTest("clients send consoles one endless frame", async ({ agent }) => {
   const length = 60n * 1024n ** 3n;
   const first = clientFrame(OPCODE.binary, new Uint8Array(PART_BYTES), { length });
   await floodAll(agent, first, new Uint8Array(PART_BYTES));

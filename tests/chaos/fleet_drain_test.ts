@@ -76,7 +76,7 @@ async function workflow(agent: AgentProcess, name: string, placement?: string): 
 }
 
 postgresTest(
-  "agents drain a backlog: each job is recorded once, and those of other hosts do not wait for it",
+  "agents drain a backlog: each job is recorded once, and other hosts' jobs do not wait for it",
   () =>
     withAgents(async (agents, server, db) => {
       const [held, ...others] = agents as [AgentProcess, ...AgentProcess[]];

@@ -34,7 +34,7 @@ const [FIRST, SECOND, THIRD] = [entryOf("first"), entryOf("second"), entryOf("th
 const WAITS = entryOf("second", { error: "wait" });
 const CAME_BACK = entryOf("second", { result: "there", error: "" });
 
-Deno.test("a job may go on, be resumed and end, and nothing else is found", () => {
+Deno.test("the rules accept a job that continues, is resumed and ends", () => {
   const lives = [
     jobOf("queued", []),
     jobOf("running", [FIRST]),

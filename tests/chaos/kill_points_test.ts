@@ -32,7 +32,7 @@ interface Point {
 
 for (const [index, [write, scenario]] of Object.entries(KILL_SCENARIOS).entries()) {
   const quickly = index % 2 === 0 ? "before" : "after";
-  Deno.test(`an agent that dies around the commit of ${write} keeps what it acknowledged`, async () => {
+  Deno.test(`an agent killed around the commit of ${write} keeps what it acknowledged`, async () => {
     for (const count of scenario.reached) {
       for (const when of ["before", "after"] as const) {
         // At the usual length before or after the first, in turns; full length takes all four.

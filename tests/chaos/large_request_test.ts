@@ -6,7 +6,7 @@ import { listOf, objectOf, withChaosAgent } from "./agent_under_chaos.ts";
 
 const MIB = 1_048_576;
 
-Deno.test("a job with 1 MB of params comes to its end, one with 10 MB is refused", async () => {
+Deno.test("a job with 1 MB of params completes; one with 10 MB is refused", async () => {
   await withChaosAgent([], async (agent) => {
     const workflow = objectOf(
       await agent.ask("POST", "/workflows", {

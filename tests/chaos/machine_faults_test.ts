@@ -66,7 +66,7 @@ const BOOK = Deno.env.get("ZONEWRIGHT_CHAOS_BOOK");
 const DONE = new Set(BOOK === undefined ? [] : linesOf(BOOK));
 
 for (const [name, cases] of Map.groupBy(CASES, ({ strike }) => strikeName(strike))) {
-  Deno.test(`a machine is whole or gone under ${name}`, async () => {
+  Deno.test(`under ${name}, a machine is complete or gone`, async () => {
     const failures: string[] = [];
     await withPool(async (pool) => {
       await mapLimited(cases.filter((it) => !DONE.has(caseName(it))), AT_ONCE, async (it) => {

@@ -23,7 +23,7 @@ function hasten(stateDir: string): void {
   }
 }
 
-Deno.test("what a failed undoing has left is listed, and removed by the next agent", async () => {
+Deno.test("leftovers of a failed undo are listed, and removed by the next agent", async () => {
   await withFolder(async (folder) => {
     const rounds = new MachineRounds(folder);
     await rounds.prepare();

@@ -31,7 +31,7 @@ const ROUNDS = length({
   full: EVERY,
 });
 
-Deno.test("a machine is whole or gone after agent and vmadm have died together", async () => {
+Deno.test("after agent and vmadm die together, a machine is complete or gone", async () => {
   const failures: string[] = [];
   await mapLimited(ROUNDS, AT_ONCE, async (round) => {
     await play(round).catch((error: Error) => {

@@ -12,7 +12,7 @@ const IN_FLIGHT = 16;
 const TEXT_CHARS = 700;
 const GROWTH_MIB_MAX = 150;
 
-Deno.test("a list of all jobs is sent while it is read, and takes no more memory for more jobs", async () => {
+Deno.test("a list of all jobs is sent while it is read, and needs no more memory for more jobs", async () => {
   // The list is read while one more is posted.
   await withChaosAgent(["--unfinished-jobs-max", String(JOBS + 1)], async (agent) => {
     const workflow = objectOf(

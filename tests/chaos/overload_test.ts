@@ -79,7 +79,7 @@ async function countOf(agent: ChaosAgent): Promise<number> {
     .reduce<number>((sum, jobs) => sum + Number(jobs), 0);
 }
 
-Deno.test("ten times what the agent can take is refused politely, and nothing accepted is lost", async () => {
+Deno.test("ten times the agent's capacity is refused with 503, and no accepted request is lost", async () => {
   await withChaosAgent(["--requests-max", `${REQUESTS_MAX}`], async (agent) => {
     const definition = { name: "storm", ...QUICK.definition };
     const { uuid } = objectOf(await agent.ask("POST", "/workflows", definition));

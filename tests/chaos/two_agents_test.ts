@@ -22,7 +22,7 @@ import { programOfRun } from "../support/agent_process.ts";
 
 const PAIRS = length({ quick: 6, full: 20 });
 
-Deno.test("of two agents that start on a new state folder one serves", async () => {
+Deno.test("of two agents that start on a new state folder, one serves", async () => {
   for (let pair = 0; pair < PAIRS / 2; pair++) {
     await withFolder(async (folder) => {
       const winner = await race(join(folder, "state"));
@@ -31,7 +31,7 @@ Deno.test("of two agents that start on a new state folder one serves", async () 
   }
 });
 
-Deno.test("of two agents that start on a folder with data one serves, and the data is untouched", async () => {
+Deno.test("of two agents that start on a folder with data, one serves and the data is untouched", async () => {
   await withFolder(async (folder) => {
     const program = programOfRun();
     const stateDir = join(folder, "state");

@@ -22,7 +22,7 @@ Deno.test("parseArguments() reads flags in either form, and operands between the
   assertEquals([args.has("json"), args.has("file")], [false, true]);
 });
 
-Deno.test("parseArguments() takes another word for a flag as that flag", () => {
+Deno.test("parseArguments() accepts other words for a flag", () => {
   assertEquals(parseArguments(["--from-file", "a"], FLAGS).text("file"), "a");
   assertEquals(
     refusal("-f", "a", "--from-file=b"),
@@ -38,7 +38,7 @@ Deno.test("parseArguments() keeps numbers, empty values and a lone dash as texts
   assertEquals(parseArguments(["-f=-x"], FLAGS).text("file"), "-x");
 });
 
-Deno.test("parseArguments() takes what follows -- for operands", () => {
+Deno.test("parseArguments() treats everything after -- as operands", () => {
   assertEquals(parseArguments(["--", "--json", "-p"], FLAGS).operands, ["--json", "-p"]);
 });
 
@@ -53,7 +53,7 @@ Deno.test("parseArguments() names the nearest flag for an unknown one", () => {
   );
 });
 
-Deno.test("parseArguments() refuses missing, needless and repeated values", () => {
+Deno.test("parseArguments() refuses missing, unexpected and repeated values", () => {
   assertEquals(refusal("--file"), "Cannot read the command: --file needs a value FILE");
   assertEquals(
     refusal("--file", "--json"),

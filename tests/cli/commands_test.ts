@@ -76,7 +76,7 @@ Deno.test("job run names the nearest workflow for an unknown one", () =>
     );
   }));
 
-Deno.test("job run refuses parameters that are none", () =>
+Deno.test("job run refuses params that are not KEY=VALUE", () =>
   withHttpAgent(async (agent) => {
     const reserved = ["target", "workflow", "exec_after", "locks", "callback_url"];
     for (const param of ["novalue", "=x", "a:={", ...reserved.map((name) => `${name}=x`)]) {
@@ -117,7 +117,7 @@ Deno.test("job list says that its limit hides jobs", () =>
     assertEquals(err(), "older jobs are not shown; see --limit\n");
   }));
 
-Deno.test("job list exits 2 for a state that there is none of", () =>
+Deno.test("job list exits 2 for an unknown state", () =>
   withHttpAgent(async (agent) => {
     const { code, err } = await said(agent, ["job", "list", "--state", "done"]);
     assertEquals(code, 2);
@@ -134,7 +134,7 @@ Deno.test("job get shows the steps with their errors", () =>
     assertMatch(out(), /^first +failed +0\.0 s +boom$/m);
   }));
 
-Deno.test("job get exits 4 for a job that is not there", () =>
+Deno.test("job get exits 4 for a missing job", () =>
   withHttpAgent(async (agent) => {
     for (const uuid of [NO_JOB, "no/uuid"]) {
       const { code, err } = await said(agent, ["job", "get", uuid]);
@@ -241,7 +241,7 @@ Deno.test("workflow create reports every incorrect field, and exits 2", () =>
     assertStringIncludes(err(), "\n  chain[0].body is not a function definition");
   }));
 
-Deno.test("a file that is missing or no JSON object is named", () =>
+Deno.test("a file that is missing, or not a JSON object, is named", () =>
   withHttpAgent(async (agent) => {
     const missing = await said(agent, ["workflow", "create", "-f", "none.json"], { cwd: "/" });
     assertEquals(missing.code, 4);

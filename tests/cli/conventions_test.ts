@@ -125,7 +125,7 @@ function isJson(text: string): boolean {
   }
 }
 
-Deno.test("every command says what it does in a line, and shows examples that can be typed", () => {
+Deno.test("every command describes itself in a line, and shows examples that can be typed", () => {
   for (const { name, command } of COMMANDS) {
     assertMatch(command.summary, /^[a-z].*[^.]$/, name);
     assert(command.examples.length > 0, `${name} has no example`);
@@ -141,7 +141,7 @@ Deno.test("every command says what it does in a line, and shows examples that ca
   }
 });
 
-Deno.test("no command has two flags of one name or one letter", () => {
+Deno.test("no command has two flags with the same name or letter", () => {
   for (const { name, command } of COMMANDS) {
     const names = flagsOf(command).flatMap((flag) => [flag.name, flag.short, flag.also])
       .filter((one) => one !== undefined);
@@ -220,7 +220,7 @@ Deno.test("a usage error of any command exits 2, prints no data, and names its h
   }
 });
 
-Deno.test("every command of an agent exits 3 and says how to start one when there is none", async () => {
+Deno.test("every command that needs an agent exits 3 without one, and says how to start it", async () => {
   const url = `http://${CLOSED_ADDRESS}`;
   await withHttpAgent(async (agent) => {
     await newWorkflow(agent, { name: "sample" });
@@ -262,7 +262,7 @@ Deno.test("--json prints one document for every command that succeeds, and one e
   assert(succeeded.length > OF_AGENT.length / 2, `only ${succeeded.join(", ")} succeeded`);
 });
 
-Deno.test("NO_COLOR, --no-color and TERM=dumb leave no control character in what a terminal gets", async () => {
+Deno.test("with NO_COLOR, --no-color or TERM=dumb, a terminal gets no control characters", async () => {
   const bare = (text: string) => text.replaceAll("\n", "");
   // deno-lint-ignore no-control-regex -- control characters are what is looked for.
   const control = /[\x00-\x1f]/;

@@ -51,7 +51,7 @@ async function withServer(
 
 const TCP = { hostname: "127.0.0.1", port: 0 };
 
-Deno.test("shellQuoted() leaves plain words alone and a shell reads every other one back", async () => {
+Deno.test("shellQuoted() leaves plain words alone, and a shell reads other words back unchanged", async () => {
   assertEquals(shellQuoted("http://127.0.0.1:8780/jobs"), "http://127.0.0.1:8780/jobs");
   for (const word of [HARD, "", "'", "''", "-n", "a b", "*"]) {
     assertEquals(await shell(`printf %s ${shellQuoted(word)}`), word);

@@ -46,7 +46,7 @@ Deno.test("a backup that was taken while the agent ran brings its jobs back", ()
     }
   }));
 
-Deno.test("a check of a file that is no database fails and says so", () =>
+Deno.test("a check of a file that is not a database fails and says so", () =>
   withFolder(async (folder) => {
     const path = join(folder, "text");
     await Deno.writeTextFile(path, "hello");
@@ -63,7 +63,7 @@ Deno.test("a backup to standard output is a usage error, and makes no file of th
     assertEquals([...Deno.readDirSync(folder)], []);
   }));
 
-Deno.test("a prune without an age, or with one that cannot be read, is a usage error", async () => {
+Deno.test("a prune without a valid age is a usage error", async () => {
   for (const words of [[], ["--older-than", "soon"]]) {
     const { code } = await runProgram(programOfRun(), ["db", "prune", ...words, "--yes"]);
     assertEquals(code, 2);

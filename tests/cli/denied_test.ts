@@ -19,7 +19,7 @@ async function played(folder: string): Promise<Denied[]> {
   return lines.map((line) => JSON.parse(line) as Denied);
 }
 
-Deno.test("a missing right is named with the file, and no command calls it a defect", () =>
+Deno.test("a missing permission is named with the file, and no command calls it a bug", () =>
   withFolder(async (folder) => {
     const all = await played(folder);
     assert(all.length >= 25, `${all.length} commands`);

@@ -32,7 +32,7 @@ function isWhole({ maker, text }: ErrorText): boolean {
   return maker === "AgentError" && !GIVEN.test(text) && text !== REASON;
 }
 
-Deno.test("the table of errors holds what the sources throw", () => {
+Deno.test("the table of errors lists every error of the sources", () => {
   assert(TEXTS.length > 500, `${TEXTS.length} messages`);
   const codes = new Set(TEXTS.flatMap(({ code }) => code ?? []));
   for (const code of ["not_found", "conflict", "forbidden", "storage_full"]) {
@@ -60,7 +60,7 @@ Deno.test("what refuses an argument says what was expected", () => {
   assertEquals(silent, []);
 });
 
-Deno.test("no error ends with a full stop, or shows what is inside", () => {
+Deno.test("no error ends with a full stop, or shows internals", () => {
   const inside = /os error|undefined|\[object|internal error/i;
   const shown = faulty(
     ({ text }) => !text.endsWith(".") && !inside.test(text),

@@ -30,7 +30,7 @@ Deno.test("exit codes are a closed table", () => {
   assertEquals(exitCodeOf(new TypeError("a defect")), 1);
 });
 
-Deno.test("a service of SMF that would never start has an exit code that SMF does not try again", () => {
+Deno.test("a service that can never start has an exit code that SMF does not retry", () => {
   const env = { SMF_FMRI: "svc:/application/zonewright:default" };
   assertEquals(exitCodeOf(new AgentError("other_schema", ""), env), 96);
   assertEquals(exitCodeOf(new AgentError("conflict", ""), env), 6);
@@ -51,7 +51,7 @@ Deno.test("an unknown command exits 2 and names the nearest one", async () => {
   });
 });
 
-Deno.test("a word of the prototype is no command", async () => {
+Deno.test("names such as constructor are not commands", async () => {
   assertEquals((await failure("constructor")).code, 2);
   assertEquals((await failure("job", "toString")).code, 2);
 });
@@ -77,7 +77,7 @@ Deno.test("an agent that does not answer exits 3 and says how to start one", asy
   );
 });
 
-Deno.test("a socket that is not there exits 3", async () => {
+Deno.test("a missing socket exits 3", async () => {
   const { code, err } = await failure("status", "--socket", "/nowhere/agent.sock");
   assertEquals(code, 3);
   assertStringIncludes(err, "Cannot reach the agent at /nowhere/agent.sock: no such file");
@@ -118,7 +118,7 @@ Deno.test("an overloaded agent exits 1 and says when to try again", async () => 
   }
 });
 
-Deno.test("an address that is none, or two of them, exit 2", async () => {
+Deno.test("an invalid address exits 2, and so do two addresses", async () => {
   for (
     const url of [
       "nonsense",
@@ -134,7 +134,7 @@ Deno.test("an address that is none, or two of them, exit 2", async () => {
   assertStringIncludes(err, "--url and --socket are both given");
 });
 
-Deno.test("host and port are enough of an address, in the flag and in the environment", async () => {
+Deno.test("host and port are accepted as an address, in the flag and in the environment", async () => {
   const printed = async (env: Record<string, string>, ...flags: string[]) => {
     const screen = openScreen({ env });
     assertEquals(await screen.run("job", "stats", "--curl", ...flags), 0, screen.err());
@@ -195,7 +195,7 @@ Deno.test("an error with --json is one object on standard error, and nothing is 
   assertStringIncludes((await failure("job", "lst", "--", "--json")).err, "zonewright: Cannot");
 });
 
-Deno.test("words of other programs name the command that is meant", async () => {
+Deno.test("command words of other programs get a hint about ours", async () => {
   const meant = {
     "machine start": "machine boot",
     "machine restart": "machine reboot",
@@ -218,7 +218,7 @@ Deno.test("words of other programs name the command that is meant", async () => 
   }
 });
 
-Deno.test("flags beat the environment, and there a socket beats a URL", async () => {
+Deno.test("flags take precedence over the environment, and there a socket over a URL", async () => {
   const env = { ZONEWRIGHT_URL: "http://127.0.0.1:1111", ZONEWRIGHT_SOCKET: "/s.sock" };
   const printed = async (...flags: string[]) => {
     const screen = openScreen({ env, cwd: "/here" });
@@ -280,7 +280,7 @@ Deno.test("help for something unknown exits 2", async () => {
   assertEquals((await failure("help", "job", "lsit")).code, 2);
 });
 
-Deno.test("version says what the program is made of", async () => {
+Deno.test("version names the parts of the program", async () => {
   const screen = openScreen();
   assertEquals(await screen.run("version", "--json"), 0);
   const parts = JSON.parse(screen.out());
@@ -323,7 +323,7 @@ Deno.test("config check exits 2 and reports every problem", async () => {
   );
 });
 
-Deno.test("config check --json names every problem in one object, a file that is not there too", async () => {
+Deno.test("config check --json names every problem in one object, a missing file too", async () => {
   const screen = screenFor("http://127.0.0.1:9");
   const flags = ["--slots", "none", "--retry-max", "0", "--json"];
   assertEquals(await screen.run("config", "check", "--dev", ...flags), 2);

@@ -78,7 +78,7 @@ for (const kind of SUBJECT_KINDS) {
   });
 }
 
-Deno.test("a hint goes by what the error is about, and never by its words", () => {
+Deno.test("a hint depends on what the error is about, never on its message", () => {
   const hints: [ErrorSubject, string, RegExp][] = [
     [{ kind: "leftover" }, "machine delete", /machine leftovers /],
     [{ kind: "host", name: "gz09" }, "job run", /host list /],

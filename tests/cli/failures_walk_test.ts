@@ -51,7 +51,7 @@ function operandsOf(command: Command): string[] {
   return Array.from({ length }, () => "00000000-0000-4000-8000-00000000000a");
 }
 
-Deno.test("a flag that a command has not is refused by every command", () =>
+Deno.test("every command refuses an unknown flag", () =>
   withFolder(async (folder) => {
     for (const [name, command] of COMMANDS) {
       const words = [...name.split(" "), ...operandsOf(command), "--no-such-flag"];
@@ -59,7 +59,7 @@ Deno.test("a flag that a command has not is refused by every command", () =>
     }
   }));
 
-Deno.test("too few and too many operands are refused by every command", () =>
+Deno.test("every command refuses too few and too many operands", () =>
   withFolder(async (folder) => {
     for (const [name, command] of COMMANDS) {
       const { min, max } = operandCounts(command);
@@ -74,7 +74,7 @@ Deno.test("too few and too many operands are refused by every command", () =>
 /** Commands that print what they know by themselves. */
 const NEEDS_NO_AGENT: readonly string[] = ["ui"];
 
-Deno.test("every command of an agent says that it is not there, or what it lacks before", () =>
+Deno.test("every command that needs an agent says that it is missing, or which argument is", () =>
   withFolder(async (folder) => {
     const url = CLOSED_ADDRESS;
     let unreached = 0;

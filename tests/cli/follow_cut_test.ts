@@ -73,7 +73,7 @@ function cutting(port: number): Cutting {
   };
 }
 
-Deno.test("job tail goes on after each cut where it was: no line is lost, and none comes twice", () =>
+Deno.test("job tail continues after each cut: no line is lost or repeated", () =>
   withHttpAgent(async (agent) => {
     await using way = cutting(agent.port);
     const uuid = await newJob(agent) as JobUuid;

@@ -122,7 +122,7 @@ Deno.test("--follow off a terminal prints one line per step, message and quarter
     ]);
   }));
 
-Deno.test("--follow exits 5 and says which task failed with what", () =>
+Deno.test("--follow exits 5 and names the failed task and its error", () =>
   following(["--follow"], async (job) => {
     await claimAll(job.agent);
     await end(job, "place", FAILED, 40, "no space");
@@ -164,7 +164,7 @@ Deno.test("--wait shows the end of the job, the failed task, its error and the t
     ]);
   }));
 
-Deno.test("--follow reads an info of any length in parts", () =>
+Deno.test("--follow reads a long info in parts", () =>
   following(["--follow"], async (job) => {
     await claimAll(job.agent);
     const count = 2_345;
@@ -209,7 +209,7 @@ Deno.test("--follow and job tail show lines of a log with level, fields and fail
     assertEquals(untimed(tail.out()), [...shown, ""]);
   }));
 
-Deno.test("what a step has said comes before its end, however many lines and steps come at once", () =>
+Deno.test("a step's lines come before its end, however many arrive at once", () =>
   withHttpAgent(async (agent) => {
     const chain = [{ name: "place", body: BODY }, { name: "boot", body: BODY }];
     const workflow = await newWorkflow(agent, { name: "provision", chain });
@@ -231,7 +231,7 @@ Deno.test("what a step has said comes before its end, however many lines and ste
     ]);
   }));
 
-Deno.test("a line that somebody writes for a task that has not begun is shown", () =>
+Deno.test("a line about a task that has not started is shown", () =>
   following(["--follow"], async (job) => {
     await claimAll(job.agent);
     await job.info({ task: "boot", message: "soon" });
@@ -277,7 +277,7 @@ Deno.test("--follow --json and job tail --json print one object a line, the job 
     }
   }));
 
-Deno.test("--wait says nothing of the steps and exits 7 for a canceled job", () =>
+Deno.test("--wait prints no steps, and exits 7 for a canceled job", () =>
   following(["--wait", "--json"], async (job) => {
     await claimAll(job.agent);
     await job.agent.call("POST", `/jobs/${job.uuid}/cancel`, {});
@@ -361,7 +361,7 @@ Deno.test("--follow with TERM=dumb moves nothing", () =>
     assertStringIncludes(job.screen.err(), "boot ok 0.0 s\n");
   }, { isTerminal: true, columns: 60, env: { TERM: "dumb" } }));
 
-Deno.test("job tail prints a job that has ended as it prints one that runs", () =>
+Deno.test("job tail prints a finished job like a running one", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const run = screenFor(agent.url);
@@ -377,14 +377,14 @@ Deno.test("job tail prints a job that has ended as it prints one that runs", () 
     assertEquals([await wait.run("job", "wait", uuid), wait.out()], [0, "succeeded\n"]);
   }));
 
-Deno.test("job wait and job tail exit 4 for a job that is not there", () =>
+Deno.test("job wait and job tail exit 4 for a missing job", () =>
   withHttpAgent(async (agent) => {
     for (const verb of ["wait", "tail"]) {
       assertEquals(await screenFor(agent.url).run("job", verb, "nothing"), 4);
     }
   }));
 
-Deno.test("endOf() knows the words of both wordings", () => {
+Deno.test("endOf() knows the words of both conventions", () => {
   const end = (execution: string) => endOf(readJob({ execution }));
   assertEquals(["success", "succeeded", "failure", "failed", "canceled", "retried"].map(end), [
     "success",

@@ -43,7 +43,7 @@ Deno.test("host cordon and host uncordon print the state that follows", () =>
     assertEquals((json as { cordoned: boolean }).cordoned, true);
   }));
 
-Deno.test("a host that there is not is exit 4, and the hint lists those that there are", () =>
+Deno.test("an unknown host exits 4, and the hint lists the known ones", () =>
   withHttpAgent(async (agent) => {
     for (const verb of ["show", "cordon", "drain", "uncordon", "forget"]) {
       const { code, err } = await said(agent, ["host", verb, "gz02"]);
@@ -61,7 +61,7 @@ const ASKED = {
   media: { path: "/a.iso" },
 };
 
-Deno.test("a host that there is not is exit 4 for every command that names one", () =>
+Deno.test("every command that names a host exits 4 for an unknown one", () =>
   withHttpAgent(async (agent) => {
     await register(agent.store);
     const { body } = await agent.call("POST", "/workflows", { name: "w", chain: [] });
@@ -82,7 +82,7 @@ Deno.test("a host that there is not is exit 4 for every command that names one",
     }
   }));
 
-Deno.test("host drain is done at once where nothing runs, and waiting jobs do not count", () =>
+Deno.test("host drain ends at once if nothing runs; waiting jobs do not count", () =>
   withHttpAgent(async (agent) => {
     await register(agent.store);
     await create(agent.store, jobOf(1));
@@ -152,7 +152,7 @@ Deno.test("host drain ends with 6 when the host is uncordoned meanwhile", () =>
     assertStringIncludes(screen.err(), "Cannot drain host gz01: it was uncordoned in the meantime");
   }));
 
-Deno.test("host forget asks, wants --yes in scripts, and is refused for a host that answers", () =>
+Deno.test("host forget asks, requires --yes in scripts, and is refused for a connected host", () =>
   withHttpAgent(async (agent) => {
     await register(agent.store);
     const script = await said(agent, ["host", "forget", "gz01"]);
@@ -194,43 +194,55 @@ fleetTest("host forget fails the jobs of a host that is away", async ({ one, oth
   }, { store: other, hostUuid: OTHER });
 });
 
-fleetTest("the name of a forgotten host means another one that has it", async ({ one, other }) => {
-  await register(one, lifeOf(ONE));
-  await register(other, lifeOf(OTHER));
-  await withHttpAgent(async (agent) => {
-    one.clock.now = other.clock.now = instantAfter(T0, LEASE + 1000);
-    await other.jobs.renew(lifeOf(OTHER), [], LEASE);
-    assertEquals((await said(agent, ["host", "forget", ONE, "--yes"])).code, 0);
-    const { out } = await said(agent, ["host", "show", "gz01"]);
-    assertMatch(out(), new RegExp(`^uuid +${OTHER}$`, "m"));
-  }, { store: other, hostUuid: OTHER });
-});
+fleetTest(
+  "the name of a forgotten host means another host with that name",
+  async ({ one, other }) => {
+    await register(one, lifeOf(ONE));
+    await register(other, lifeOf(OTHER));
+    await withHttpAgent(async (agent) => {
+      one.clock.now = other.clock.now = instantAfter(T0, LEASE + 1000);
+      await other.jobs.renew(lifeOf(OTHER), [], LEASE);
+      assertEquals((await said(agent, ["host", "forget", ONE, "--yes"])).code, 0);
+      const { out } = await said(agent, ["host", "show", "gz01"]);
+      assertMatch(out(), new RegExp(`^uuid +${OTHER}$`, "m"));
+    }, { store: other, hostUuid: OTHER });
+  },
+);
 
-fleetTest("a job is said to wait for its host while that is away", async ({ one, other }) => {
-  await register(one, lifeOf(ONE));
-  await register(other, lifeOf(OTHER), [], { name: "gz02" });
-  await create(one, jobOf(1));
-  await create(one, jobOf(2));
-  await one.jobs.claim(lifeOf(ONE), 1);
-  one.clock.now = instantAfter(T0, LEASE + 1000);
-  await withHttpAgent(async (agent) => {
-    const list = (await said(agent, ["job", "list"])).out();
-    assertMatch(list, / queued +sample +waits for gz01, which is away /);
-    assertMatch(list, / running +sample +first, on gz01, which is away /);
-    const { body } = await agent.call("POST", "/workflows", { name: "w", chain: [] });
-    const ordered = await said(agent, ["job", "run", (body as { uuid: string }).uuid, "--on", ONE]);
-    assertStringIncludes(ordered.err(), "the job waits for gz01, which is away\n");
-    const [queued, running] = [uuidOf(2), uuidOf(1)];
-    const show = (await said(agent, ["job", "get", queued])).out();
-    assertMatch(show, /^host +gz01, which is away\nreason +waiting for gz01, which is away$/m);
-    assertStringIncludes(show, "next: zonewright host show gz01  shows when");
-    const why = (await said(agent, ["job", "why", running])).out();
-    assertMatch(why, /^task +first, on gz01, which is away$/m);
-    assertStringIncludes(why, "next: zonewright host show gz01  shows when");
-  }, { store: other, hostUuid: OTHER });
-});
+fleetTest(
+  "job commands say that a job waits for its host while that is away",
+  async ({ one, other }) => {
+    await register(one, lifeOf(ONE));
+    await register(other, lifeOf(OTHER), [], { name: "gz02" });
+    await create(one, jobOf(1));
+    await create(one, jobOf(2));
+    await one.jobs.claim(lifeOf(ONE), 1);
+    one.clock.now = instantAfter(T0, LEASE + 1000);
+    await withHttpAgent(async (agent) => {
+      const list = (await said(agent, ["job", "list"])).out();
+      assertMatch(list, / queued +sample +waits for gz01, which is away /);
+      assertMatch(list, / running +sample +first, on gz01, which is away /);
+      const { body } = await agent.call("POST", "/workflows", { name: "w", chain: [] });
+      const ordered = await said(agent, [
+        "job",
+        "run",
+        (body as { uuid: string }).uuid,
+        "--on",
+        ONE,
+      ]);
+      assertStringIncludes(ordered.err(), "the job waits for gz01, which is away\n");
+      const [queued, running] = [uuidOf(2), uuidOf(1)];
+      const show = (await said(agent, ["job", "get", queued])).out();
+      assertMatch(show, /^host +gz01, which is away\nreason +waiting for gz01, which is away$/m);
+      assertStringIncludes(show, "next: zonewright host show gz01  shows when");
+      const why = (await said(agent, ["job", "why", running])).out();
+      assertMatch(why, /^task +first, on gz01, which is away$/m);
+      assertStringIncludes(why, "next: zonewright host show gz01  shows when");
+    }, { store: other, hostUuid: OTHER });
+  },
+);
 
-fleetTest("a name that two hosts have is exit 2, with their uuids", async ({ one, other }) => {
+fleetTest("a name of two hosts exits 2, and lists their uuids", async ({ one, other }) => {
   await register(one, lifeOf(ONE));
   await register(other, lifeOf(OTHER));
   await withHttpAgent(async (agent) => {

@@ -20,7 +20,7 @@ function rows(screen: Screen): string[] {
   return screen.out().trimEnd().split("\n").slice(1).map((line) => line.replace(/ {2,}/g, " "));
 }
 
-Deno.test("image find shows what fits, in the order of the index", async () => {
+Deno.test("image find shows the matches in the order of the index", async () => {
   await withIndex(async (said) => {
     const all = await said("image", "find");
     assertMatch(all.out(), /^DISTRO +RELEASE +BUILD +VARIANT +ARCH +FORMAT +PACKED +SIZE\n/);
@@ -47,7 +47,7 @@ Deno.test("image find --json is one page of the search, whatever it took to read
   });
 });
 
-Deno.test("image find says what was probably meant", async () => {
+Deno.test("image find suggests what was probably meant", async () => {
   await withIndex(async (said) => {
     const distro = await said("image", "find", "--distro", "aurrora");
     assertEquals(distro.code, 0);
@@ -67,7 +67,7 @@ Deno.test("image find says what was probably meant", async () => {
   });
 });
 
-Deno.test("image find over no index finds nothing, and says how to get one", async () => {
+Deno.test("image find without an index finds nothing, and says how to get one", async () => {
   const synced = "zonewright image sync --wait  fetches the index";
   const named = "zonewright config set index URL  names its upstream: an address, or a folder";
   const of = async (url: string, ...args: string[]) => {

@@ -130,7 +130,7 @@ Deno.test("image list --json is the document as it is served", async () => {
   assertEquals(JSON.parse(out()), BUILDS);
 });
 
-Deno.test("image exits 4 for what is not there and 2 for what names nothing", async () => {
+Deno.test("image exits 4 for a missing image and 2 for an invalid name", async () => {
   assertEquals((await said("image", "list", "none")).code, 4);
   assertEquals((await said("image", "list", "omnios/lts")).code, 4);
   for (const operand of ["a/b/c", "a/", "/b"]) {
@@ -139,7 +139,7 @@ Deno.test("image exits 4 for what is not there and 2 for what names nothing", as
   assertEquals((await said("image", "show", "omnios")).code, 2);
 });
 
-Deno.test("image sync starts a sync, and with --wait says what it did and what was wrong", async () => {
+Deno.test("image sync starts a sync; with --wait it reports changes and problems", async () => {
   const started = await said("image", "sync");
   assertEquals([started.code, started.out()], [0, ""]);
   const { code, out, err } = await said("image", "sync", "--wait");
@@ -242,7 +242,7 @@ Deno.test("image sync --wait reports its phases: in lines, or in one line that m
   }
 });
 
-Deno.test("image sync --wait --curl prints the one call that it is", async () => {
+Deno.test("image sync --wait --curl prints its single call", async () => {
   const screen = openScreen();
   assertEquals(await screen.run("image", "sync", "--wait", "--curl"), 0);
   assertEquals(screen.out().trim().split("\n").length, 1);
@@ -257,7 +257,7 @@ Deno.test("image status shows the upstream and the last sync", async () => {
   assertMatch(out(), /^age +3 h$/m);
 });
 
-Deno.test("status shows warnings first, then what there is and what could not be read", async () => {
+Deno.test("status shows warnings first, then the host and what could not be read", async () => {
   const { code, out } = await said("status");
   assertEquals(code, 0);
   assertMatch(out(), /^warning: disk: 12 MB free\n +zonewright media list\n/);

@@ -39,7 +39,7 @@ Deno.test("job cancel of many asks on a terminal, says how many, and cancels aft
     assertEquals(await executions(agent, [...meant, other]), ["canceled", "canceled", "queued"]);
   }));
 
-Deno.test("job cancel of many requires --yes where nobody can be asked", () =>
+Deno.test("job cancel of many requires --yes in scripts", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent, { zone: "a" });
     const line = ["job", "cancel", "--execution", "queued", "--param", "zone=a"];
@@ -129,7 +129,7 @@ Deno.test("--limit bounds a change of many, and says that more are left", () =>
     assertEquals(left.length, 1);
   }));
 
-Deno.test("a param whose name the list knows otherwise is filtered by, and the count is a bound", () =>
+Deno.test("a param named like a list key can be filtered by, and the count is an upper bound", () =>
   withHttpAgent(async (agent) => {
     const meant = await newJob(agent, { name: "world" });
     const other = await newJob(agent, { name: "moon" });
@@ -139,7 +139,7 @@ Deno.test("a param whose name the list knows otherwise is filtered by, and the c
     assertEquals(await executions(agent, [meant, other]), ["canceled", "queued"]);
   }));
 
-Deno.test("what is no clear choice of jobs exits 2 before anything is called", async () => {
+Deno.test("an ambiguous choice of jobs exits 2 before any call", async () => {
   const refused: [string[], string][] = [
     [["cancel"], "expected a job, or filters such as"],
     [["cancel", "--yes"], "expected a job, or filters such as"],
@@ -200,7 +200,7 @@ const retried = (...names: string[]) =>
   names.map((name) => ({ uuid: name, next_attempt: `${name}-anew` }));
 const REFUSED = [{ uuid: "r", code: "conflict", message: "Cannot retry job r" }];
 
-Deno.test("more jobs than one call changes are changed in rounds, new ones excepted", () =>
+Deno.test("more jobs than one call may change are changed in rounds, without new ones", () =>
   inRounds([
     { matched: 3, retried: retried("a", "b"), refused: REFUSED, more: true },
     { matched: 2, retried: retried("c"), refused: REFUSED, more: false },
@@ -216,7 +216,7 @@ Deno.test("more jobs than one call changes are changed in rounds, new ones excep
     assertEquals(bodies.map(({ limit }) => limit), [1000, 1000]);
   }));
 
-Deno.test("rounds end where nothing is changed any more, and at the limit", async () => {
+Deno.test("rounds end when a call changes nothing, and at the limit", async () => {
   await inRounds([
     { retried: retried("a"), refused: [], more: true },
     { retried: [], refused: REFUSED, more: true },

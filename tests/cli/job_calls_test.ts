@@ -10,7 +10,7 @@ Deno.test("callsText() shows a call with its arguments, its end and the time it 
   );
 });
 
-Deno.test("callsText() sums up what was counted", () => {
+Deno.test("callsText() sums up counted calls", () => {
   const calls = {
     "vmadm.get": { count: 12, failed: 1, ms: 2100 },
     "vnc.wait": { count: 1, ms: 61_000 },
@@ -21,7 +21,7 @@ Deno.test("callsText() sums up what was counted", () => {
   );
 });
 
-Deno.test("callsText() makes a short line of whatever an agent sends", () => {
+Deno.test("callsText() keeps its line short whatever an agent sends", () => {
   const odd = [null, 5, [], "x", {}, { name: 5, args: 5, ms: "x" }, {
     args: { a: "x".repeat(1e6) },
   }];

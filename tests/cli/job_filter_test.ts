@@ -67,7 +67,7 @@ Deno.test("job list says that there are no jobs, or that none matches", () =>
     }
   }));
 
-Deno.test("job list filters by target, by params of any type, and by all of it together", () =>
+Deno.test("job list filters by target, by params of any type, and by both together", () =>
   withHttpAgent(async (agent) => {
     const one = await newJob(agent, {
       target: "/a",
@@ -101,7 +101,7 @@ Deno.test("job list filters by the time a job was made, of the calendar or befor
     assertEquals(await listed(agent, "--until", agent.clock.now.replace("Z", "+00:00")), [older]);
   }));
 
-Deno.test("job list refuses times, limits and params that are none", () =>
+Deno.test("job list refuses invalid times, limits and params", () =>
   withHttpAgent(async (agent) => {
     const refused: [string[], string][] = [
       [["--since", "2026-02-31"], 'Cannot use --since "2026-02-31": expected today'],
@@ -172,7 +172,7 @@ Deno.test("job list --curl prints the filter as a query", () =>
     assertEquals(out(), `curl -sS --fail-with-body '${agent.url}/agent/v1/jobs?${query}'\n`);
   }));
 
-Deno.test("job list shows the columns that are asked for, and searches a text", () =>
+Deno.test("job list shows the requested columns, and searches for a text", () =>
   withHttpAgent(async (agent) => {
     const failed = await jobIn(agent, "failed");
     await newJob(agent, { target: "/vm/1" });

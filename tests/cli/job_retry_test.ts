@@ -62,7 +62,7 @@ Deno.test("job retry --from keeps the results before the task: named, or by its 
     }
   }));
 
-Deno.test("job retry --from refuses a task that is not there, and says where they stand", () =>
+Deno.test("job retry --from refuses an unknown task, and lists the tasks", () =>
   withHttpAgent(async (agent) => {
     const uuid = await halfDone(agent);
     for (const from of ["cpoy", "3", "boot"]) {
@@ -89,7 +89,7 @@ Deno.test("job retry refuses a job that has not ended, and one that was retried 
     assertEquals((await said(agent, ["job", "retry", "nothing"])).code, 4);
   }));
 
-Deno.test("job retry points at the job that has the target", () =>
+Deno.test("job retry names the job that has the target", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const old = await newJob(agent, { workflow, target: "/t" });

@@ -17,7 +17,7 @@ Deno.test("job run --idempotency-key finds the job of the same request, and says
     assertEquals(await agent.store.jobs.count({}), 1);
   }));
 
-Deno.test("job run exits 6 for the key of another request, and points at its job", () =>
+Deno.test("job run exits 6 for the key of another request, and names its job", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const line = ["job", "run", workflow, "--idempotency-key", "order-7"];
@@ -38,7 +38,7 @@ Deno.test("job run refuses a key that no header can hold before it calls", () =>
     assertEquals(agent.log.some(({ path }) => path === "/jobs"), false);
   }));
 
-Deno.test("job run --locks keeps other jobs off the targets, and the refusal names the job", () =>
+Deno.test("job run --locks blocks other jobs of the targets, and the refusal names the job", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const holder = await said(agent, ["job", "run", workflow, "--locks", "^/vm/", "--json"]);
@@ -53,7 +53,7 @@ Deno.test("job run --locks keeps other jobs off the targets, and the refusal nam
     assertStringIncludes(broken.err(), "locks");
   }));
 
-Deno.test("job run --callback-url is taken for an allowed host and refused for any other", () =>
+Deno.test("job run --callback-url is accepted for an allowed host only", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const run = (url: string) =>

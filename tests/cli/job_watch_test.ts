@@ -59,7 +59,7 @@ Deno.test("job list --watch --json prints one job a line, and on a terminal the 
     for (const one of screens) assertMatch(one, /^UUID +STATE +NAME /);
   }));
 
-Deno.test("job list --watch exits 3 at once where no agent is", async () => {
+Deno.test("job list --watch exits 3 at once without an agent", async () => {
   const screen = screenFor(`http://${CLOSED_ADDRESS}`);
   assertEquals([await screen.run("job", "list", "--watch"), screen.out()], [3, ""]);
 });

@@ -46,7 +46,7 @@ Deno.test("job why shows the failed task, its log and what to type next", () =>
     assertEquals([state, lines?.length, next_commands?.length], ["failed", 10, 2]);
   }));
 
-Deno.test("job why says of a job that has not failed what it does or waits for", () =>
+Deno.test("job why says what a job that has not failed does or waits for", () =>
   withHttpAgent(async (agent) => {
     const shown = async (uuid: string) => (await said(agent, ["job", "why", uuid])).out();
     const waiting = await shown(await jobIn(agent, "waiting"));

@@ -23,7 +23,7 @@ Deno.test("lines are written whole and in order, however little the reader takes
   assertEquals(text, "first\nsecond\nthird\n");
 });
 
-Deno.test("lines that come together are one write", async () => {
+Deno.test("lines that arrive together are one write", async () => {
   const writes: string[] = [];
   const stream = openLogStream({
     write: (bytes) => {
@@ -39,7 +39,7 @@ Deno.test("lines that come together are one write", async () => {
   assertEquals(writes, ["first\nsecond\nthird\n"]);
 });
 
-Deno.test("lines beyond the bound are lost, counted, and reported when there is room again", async () => {
+Deno.test("lines beyond the limit are lost, counted, and reported when there is room again", async () => {
   const gate = Promise.withResolvers<void>();
   let text = "";
   const stream = openLogStream({
@@ -59,7 +59,7 @@ Deno.test("lines beyond the bound are lost, counted, and reported when there is 
   assertEquals(text, "taken\nwaits\nlost 2\n");
 });
 
-Deno.test("a reader that is gone costs its lines, one that is full a pause", async () => {
+Deno.test("a reader that is gone loses its lines; a full one causes a pause", async () => {
   const answers = [
     new Deno.errors.BrokenPipe("Broken pipe (os error 32)"),
     new Deno.errors.WouldBlock("Resource temporarily unavailable (os error 11)"),
@@ -85,7 +85,7 @@ Deno.test("a reader that is gone costs its lines, one that is full a pause", asy
 const PIPE_BYTES = 256 * 1024;
 
 eachProgram(
-  "an agent whose log nobody reads goes on answering, and stops on a signal",
+  "an agent whose log nobody reads keeps answering, and stops on a signal",
   async ({ program, args, env }) => {
     await withFolder(async (folder) => {
       const socket = join(folder, "agent.sock");

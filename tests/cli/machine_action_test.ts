@@ -139,7 +139,7 @@ async function endNextJob(agent: HttpAgent, execution: "succeeded" | "failed"): 
   );
 }
 
-Deno.test("an action names its job, and with --wait says what became of it", () =>
+Deno.test("an action names its job, and with --wait its outcome", () =>
   withMachine(async (agent) => {
     const left = screenFor(agent.url);
     assertEquals(await left.run("machine", "stop", UUID), 0);

@@ -28,7 +28,7 @@ async function leave(agent: HttpAgent): Promise<JobUuid> {
   return job_uuid;
 }
 
-Deno.test("machine leftovers lists what failed jobs have left, and says when nothing is", () =>
+Deno.test("machine leftovers lists leftovers of failed jobs, or says that there are none", () =>
   withMachines(async (agent) => {
     const empty = screenFor(agent.url);
     assertEquals(await empty.run("machine", "leftovers", "--json"), 0);
@@ -57,7 +57,7 @@ Deno.test("machine leftovers lists what failed jobs have left, and says when not
     assertMatch(table.out(), row);
   }));
 
-Deno.test("machine leftovers --drop forgets one, by the beginning of its uuid too, and says so", () =>
+Deno.test("machine leftovers --drop forgets one, also by the beginning of its uuid, and says so", () =>
   withMachines(async (agent) => {
     const job_uuid = await leave(agent);
     const asking = screenFor(agent.url);

@@ -70,7 +70,7 @@ Deno.test("boot is what the flag says, and is left to the agent for artifacts", 
   assertEquals((await sent("--iso", "a.img", "--boot", "disk")).boot, "disk");
 });
 
-Deno.test("--brand and --uuid are sent beside the description, which stays as it is", async () => {
+Deno.test("--brand and --uuid are sent beside the description, which is unchanged", async () => {
   const body = await sent("--iso", "a.iso", "--brand", "bhyve", "--uuid", UUID.toUpperCase());
   assertEquals(body.machine, { ...MACHINE, brand: "bhyve" });
   assertEquals(body.uuid, UUID);
@@ -120,7 +120,7 @@ Deno.test("a file may be the whole request, which is sent as it is", async () =>
   });
 });
 
-Deno.test("a request without a medium takes it from the flags, as a description does", async () => {
+Deno.test("a request without a medium gets it from the flags, as a description does", async () => {
   const media = { media: { path: "a.iso" }, boot: "cd" };
   assertEquals(await sentFor({ machine: MACHINE }, "--iso", "a.iso"), {
     machine: MACHINE,
@@ -132,7 +132,7 @@ Deno.test("a request without a medium takes it from the flags, as a description 
   });
 });
 
-Deno.test("a mixture of request, description and flags is refused and names what is twice", async () => {
+Deno.test("a mixture of request, description and flags is refused, naming what is given twice", async () => {
   const refusal = async (content: unknown, ...flags: string[]) => {
     const screen = openScreen({ input: JSON.stringify(content) });
     const code = await screen.run("machine", "create", "-f", "-", ...flags, "--curl");
@@ -277,7 +277,7 @@ Deno.test("machine list shows every machine, and its name cannot move the cursor
     assertEquals(JSON.parse(some.out()).map((it: JsonObject) => it.uuid), [OTHER]);
   }, { machines: HOST }));
 
-Deno.test("machine list says how old the state is that an absent host has left", async () => {
+Deno.test("machine list shows the age of a state reported by a host that is away", async () => {
   const machines = [{ ...machine(UUID, "running"), age_seconds: 7300, host: "gz-9" }, {
     ...machine(OTHER, "running"),
     age_seconds: 110,
@@ -296,7 +296,7 @@ Deno.test("machine list says how old the state is that an absent host has left",
   }
 });
 
-Deno.test("machine list of a state that no machine is in names those there are", () =>
+Deno.test("machine list of a state without machines names the states that exist", () =>
   withHttpAgent(async (agent) => {
     const screen = screenFor(agent.url);
     assertEquals(await screen.run("machine", "list", "--state", "run"), 0);

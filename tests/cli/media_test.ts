@@ -83,7 +83,7 @@ async function withAgent(
   }
 }
 
-Deno.test("media add sends what a word means by its looks", async () => {
+Deno.test("media add recognizes a path, a URL and an artifact by their form", async () => {
   await withAgent(async (url, sent) => {
     const rows: [string[], unknown][] = [
       [["debian/13:1?format=iso&arch=aarch64"], {
@@ -116,7 +116,7 @@ Deno.test("media add sends what a word means by its looks", async () => {
   });
 });
 
-Deno.test("media add refuses words that do not go together, before it asks anybody", async () => {
+Deno.test("media add refuses contradicting words before any call", async () => {
   await withAgent(async (url, sent) => {
     const rows = [
       ["https://h/a.iso"],
@@ -172,7 +172,7 @@ Deno.test("media list shows folders, uploads and cache, and the whole library wi
   });
 });
 
-Deno.test("media rm says what it has removed, by name and by digest", async () => {
+Deno.test("media rm reports what it removed, by name and by digest", async () => {
   await withAgent(async (url) => {
     const screen = screenFor(url);
     assertEquals(await screen.run("media", "rm", "b.iso", HEX), 0);

@@ -32,7 +32,7 @@ async function leave(uploads: string, bytes: Uint8Array, total: number): Promise
   await Deno.writeTextFile(join(place, "a.iso.json"), JSON.stringify({ total, digests: [] }));
 }
 
-Deno.test("media upload brings a file whole, and a second time finds it there", () =>
+Deno.test("media upload sends a file completely, and finds it there the second time", () =>
   withFile(async (agent, uploads, file) => {
     const first = await said(agent, ["media", "upload", file]);
     assertEquals([first.code, first.err()], [0, ""]);
@@ -44,7 +44,7 @@ Deno.test("media upload brings a file whole, and a second time finds it there", 
     assertEquals(JSON.parse(json.out()).level, "index");
   }));
 
-Deno.test("media upload goes on where an upload of the file broke off, and begins again after another's", () =>
+Deno.test("media upload continues an interrupted upload of the same file, and restarts after another one's", () =>
   withFile(async (agent, uploads, file) => {
     await leave(uploads, BYTES.subarray(0, 400_000), BYTES.length);
     const resumed = await said(agent, ["media", "upload", file]);
@@ -59,7 +59,7 @@ Deno.test("media upload goes on where an upload of the file broke off, and begin
     assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
   }));
 
-Deno.test("media upload exits 6 for a name that another file has, unless --replace", () =>
+Deno.test("media upload exits 6 for the name of another file, unless --replace is given", () =>
   withFile(async (agent, uploads, file) => {
     await Deno.mkdir(uploads);
     await Deno.writeFile(join(uploads, "a.iso"), isoBytes(50_000));
@@ -90,7 +90,7 @@ Deno.test("media upload names the operator's folder that has a file of the name,
     await store.close();
   }));
 
-Deno.test("media upload refuses a wrong digest, a wrong name and what is no file", () =>
+Deno.test("media upload refuses a wrong digest, a wrong name, and anything but a file", () =>
   withFile(async (agent, uploads, file) => {
     const wrong = await said(agent, ["media", "upload", file, "--sha256", "0".repeat(64)]);
     assertEquals(wrong.code, 1);

@@ -124,7 +124,7 @@ function screenOf(url: string) {
   return screenFor(url, { input, nowMs: () => NOW_MS });
 }
 
-Deno.test("the table of commands has the places where things are named", async () => {
+Deno.test("the table of commands lists every operand that names a thing", async () => {
   const lines = (await places()).map(({ line }) => line("X").join(" "));
   for (
     const line of [
@@ -166,7 +166,7 @@ Deno.test("an alias or a name of several exits 2 with the candidates, everywhere
     assert(asked.every(({ method }) => method === "GET"));
   }));
 
-Deno.test("four characters that one uuid begins with are enough, everywhere", () =>
+Deno.test("four unique first characters of a uuid are enough, everywhere", () =>
   withThings(async (url) => {
     for (const { line } of await places()) {
       const words = line("51fE");
@@ -176,7 +176,7 @@ Deno.test("four characters that one uuid begins with are enough, everywhere", ()
     }
   }));
 
-Deno.test("what deletes or cancels says what it has resolved, and wants 8 characters with --yes", () =>
+Deno.test("deleting and canceling commands show what they resolved, and require 8 characters with --yes", () =>
   withThings(async (url, asked) => {
     const changing = (await places()).filter(({ command }) => command.flags.includes(YES_FLAG));
     const verbs = new Set(changing.map(({ line }) => line("").slice(0, 2).join(" ")));
@@ -200,7 +200,7 @@ Deno.test("what deletes or cancels says what it has resolved, and wants 8 charac
     }
   }));
 
-Deno.test("no command deletes or cancels a named thing without a --yes of its own", () =>
+Deno.test("every command that deletes or cancels a named thing has --yes", () =>
   withThings(async (url, asked) => {
     for (const { command, line } of await places()) {
       const words = [...line(ALONE), "--curl"];

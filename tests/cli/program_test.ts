@@ -64,7 +64,7 @@ Deno.test("the program speaks over a unix socket", () =>
     }
   }));
 
-Deno.test("the program ends quietly when its reader has gone", () =>
+Deno.test("the program ends silently when its reader is gone", () =>
   withHttpAgent(async (agent) => {
     await newJob(agent, { text: "x".repeat(1_000_000) });
     const child = command(["api", "GET", "/jobs"], { ZONEWRIGHT_URL: agent.url }).spawn();
@@ -147,7 +147,7 @@ programTest(
     }),
 );
 
-Deno.test("serve with a wrong configuration exits 2 before anything is opened", () =>
+Deno.test("serve with an invalid configuration exits 2 before it opens anything", () =>
   withFolder(async (folder) => {
     const { code, out, err } = await run(["serve", "--listen", "0.0.0.0:1", "--state-dir", folder]);
     assertEquals([code, out], [2, ""]);

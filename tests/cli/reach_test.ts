@@ -68,7 +68,7 @@ programTest(
     }),
 );
 
-Deno.test("another server, and a name that nobody has, are no agents", async () => {
+Deno.test("another server, and an unknown host name, are not agents", async () => {
   await withServer(undefined, async (address) => {
     const { error } = await asked("--url", address);
     assertEquals(

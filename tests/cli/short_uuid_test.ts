@@ -61,7 +61,7 @@ Deno.test("a beginning of several uuids exits 2 with the candidates", () =>
     assertEquals([exit_code, errors.length, json.out()], [2, 2, ""]);
   }));
 
-Deno.test("a word that begins no uuid exits 4 and says what is expected", () =>
+Deno.test("a word that no uuid begins with exits 4 and says what is expected", () =>
   withHttpAgent(async (agent) => {
     for (const kind of ["job", "machine"]) {
       const { code, err } = await said(agent, [kind, "get", "0123"]);
@@ -77,7 +77,7 @@ Deno.test("a word that begins no uuid exits 4 and says what is expected", () =>
     }
   }));
 
-Deno.test("what is canceled by fewer than 8 characters is asked about, and --yes is no answer", () =>
+Deno.test("a cancel by fewer than 8 characters asks on a terminal, and is refused with --yes", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const line = ["job", "cancel", uuid.slice(0, 5)];

@@ -44,7 +44,7 @@ Deno.test("ageText() names the largest whole unit", () => {
   assertEquals(aheadText("soon", now), "-");
 });
 
-Deno.test("durationText() and sizeText() read as people say them", () => {
+Deno.test("durationText() and sizeText() use the units that people use", () => {
   assertEquals([0.04, 9.94, 42.4, 185, 7810].map(durationText), [
     "0.0 s",
     "9.9 s",
@@ -72,7 +72,7 @@ Deno.test("tableLines() cuts a word only where no other column gives way", () =>
   assertEquals(tableLines(columns, rows, 18)[1], "install…  one two…");
 });
 
-Deno.test("a mark is painted, and nothing behind it can paint itself", () => {
+Deno.test("a mark is coloured, and no text after it can colour itself", () => {
   const screen = openScreen({ isTerminal: true });
   const printer = openPrinter(screen.terminal, { json: false, streams: false });
   printer.marked({ text: "warn", style: "yellow" }, " \x1b[31mred");

@@ -54,7 +54,7 @@ Deno.test("a token is printed once, kept as a digest in a file of its owner, lis
     assertEquals([...Deno.readDirSync(state)].map(({ name }) => name), ["tokens.json"]);
   }));
 
-Deno.test("a token without a name or a scope, or of a folder that is not there, is refused", () =>
+Deno.test("a token without a name or a scope, or for a missing folder, is refused", () =>
   withState(async (state, folder) => {
     for (const words of [[], ["--name", "a"], ["--name", "a b", "--scope", "read"]]) {
       assertEquals((await token(state, "create", ...words))[0], 2);
@@ -90,7 +90,7 @@ async function call(agent: AgentProcess, file: string | undefined, ...words: str
   return await runProgram(PROGRAM, [...words, "--url", agent.url, ...shown]);
 }
 
-Deno.test("an agent that requires tokens knows them, and a revoked one no more", () =>
+Deno.test("an agent that requires tokens accepts valid ones, and no revoked one", () =>
   withState(async (state, folder) => {
     const audit = join(folder, "audit.jsonl");
     const reader = await tokenFile(state, folder, "reader", "read");
@@ -143,7 +143,7 @@ Deno.test("an agent does not listen beyond loopback without a token and TLS, and
     assertEquals(half.code, 2);
   }));
 
-Deno.test("a socket that everybody may open requires tokens", async () => {
+Deno.test("a socket that everyone may open requires tokens", async () => {
   const screen = openScreen();
   const code = await screen.run("config", "check", "--socket", "/run/x", "--socket-mode", "0666");
   assertEquals(code, 2);

@@ -46,7 +46,7 @@ Deno.test("a day begins at midnight where the caller is", async () => {
   }
 });
 
-Deno.test("a time that is none says what was found and what is expected", () => {
+Deno.test("an invalid time is refused with what was found and what is expected", () => {
   const said = (read: typeof typedPast, text: string, flag = "--at") =>
     assertThrows(() => read(text, flag, NOW), AgentError).message;
   for (const text of ["", "yesteryear", "2026", "2026-02-31", "25:00", "999999999999d"]) {

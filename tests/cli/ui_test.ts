@@ -42,7 +42,7 @@ Deno.test("ui opens the console by the program of the desktop, for a person at a
   );
 });
 
-Deno.test("ui answers 3 without an agent, and prints no address", async () => {
+Deno.test("ui exits 3 without an agent, and prints no address", async () => {
   const screen = openScreen();
   assertEquals(await screen.run("ui", "--url", `http://${CLOSED_ADDRESS}`), 3);
   assertEquals(screen.out(), "");

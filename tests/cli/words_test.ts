@@ -19,7 +19,7 @@ async function failed(...words: string[]): Promise<{ code: number; error: string
 
 const DEV = ["--dev", "--listen", "127.0.0.1:0"];
 
-Deno.test("a state folder in a file, or one that is a file, is no defect of the program", () =>
+Deno.test("a state folder below a file, or one that is a file, is not reported as a bug", () =>
   withFolder(async (folder) => {
     const file = join(folder, "file");
     await Deno.writeTextFile(file, "");
@@ -38,7 +38,7 @@ Deno.test("a state folder in a file, or one that is a file, is no defect of the 
     }
   }));
 
-Deno.test("a path that nobody can write to says so, and names --state-dir", async () => {
+Deno.test("a read-only state folder is named, with --state-dir", async () => {
   const { error } = await failed("serve", ...DEV, "--state-dir", "/proc/zonewright");
   assertStringIncludes(error, "Cannot use /proc/zonewright as the state folder: ");
   assertStringIncludes(error, "--state-dir names another");
@@ -89,7 +89,7 @@ Deno.test("a text without quotes in the configuration is shown with them, once",
     }
   }));
 
-Deno.test("a configuration that is a folder, or not there, is named without numbers of the system", () =>
+Deno.test("a configuration that is a folder, or missing, is named without system error numbers", () =>
   withFolder(async (folder) => {
     const { error } = await failed("config", "show", "--config", folder);
     assertEquals(error, `zonewright: Cannot read the configuration ${folder}: is a directory`);

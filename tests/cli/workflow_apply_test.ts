@@ -6,7 +6,7 @@ import { document, said } from "./screen.ts";
 
 const FILE = { name: "hello", chain: [{ name: "first", body: BODY }] };
 
-Deno.test("workflow apply creates a workflow, then replaces it, and says which", () =>
+Deno.test("workflow apply creates a workflow, then replaces it, and says which of the two", () =>
   withHttpAgent(async (agent) => {
     const apply = (content: unknown, ...flags: string[]) =>
       said(agent, ["workflow", "apply", "-f", "-", ...flags], { input: JSON.stringify(content) });

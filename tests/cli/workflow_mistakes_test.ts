@@ -29,7 +29,7 @@ Deno.test("a body or fallback that cannot call its callback is a mistake", () =>
   assertEquals(ofTask({ fallback: "(err, job, cb) => {}" }), [`fallback ${never("cb")}`]);
 });
 
-Deno.test("a body that mentions its callback in any way is no mistake", () => {
+Deno.test("a body that mentions its callback in any way is accepted", () => {
   const bodies = [
     "(job, cb) => setTimeout(cb, 10)",
     "(job, cb) => { const end = () => cb(null, 1); end(); }",
@@ -45,7 +45,7 @@ Deno.test("a body that mentions its callback in any way is no mistake", () => {
   assertEquals(ofTask({ fallback: "(err, job, cb) => cb(err)" }), []);
 });
 
-Deno.test("a timeout of round thousands that is no round time is a mistake", () => {
+Deno.test("a timeout that looks like milliseconds is a mistake", () => {
   const mistake = (timeout: number) =>
     `timeout is in seconds: if ${timeout} means milliseconds, write ${timeout / 1000}`;
   for (const timeout of [1000, 5000, 30_000, 60_000, 120_000, 300_000, 900_000, 1_800_000]) {
@@ -57,7 +57,7 @@ Deno.test("a timeout of round thousands that is no round time is a mistake", () 
   }
 });
 
-Deno.test("two tasks of one name in one list are a mistake, in two lists they are none", () => {
+Deno.test("two tasks with one name are a mistake in one list, but not in two", () => {
   const task = { name: "undo", body: "(job, cb) => cb()" };
   const twice = { name: "x", chain: [task, { ...task, name: "other" }, task], onerror: [task] };
   assertEquals(mistakesOf(twice).map(({ message }) => message), [
@@ -65,7 +65,7 @@ Deno.test("two tasks of one name in one list are a mistake, in two lists they ar
   ]);
 });
 
-Deno.test("a workflow without tasks is a mistake: it can be stored and no job can be made of it", () => {
+Deno.test("a workflow without tasks is a mistake: it can be stored, but no job can be created from it", () => {
   for (const workflow of [{ name: "x" }, { name: "x", chain: [] }, { name: "x", "chain[]": [] }]) {
     assertEquals(mistakesOf(workflow).map(({ field }) => field), ["chain"]);
   }
@@ -78,7 +78,7 @@ Deno.test("the built-in workflow, and what was read back from an agent, have no 
   assertEquals(mistakesOf({ ...stored, wf_uuid: "" }), []);
 });
 
-Deno.test("mistakes are reported of a workflow that is wrong in other ways, and never throw", () => {
+Deno.test("mistakes are reported for otherwise invalid workflows too, and never throw", () => {
   const wrong: readonly JsonObject[] = [
     { chain: 3 },
     { chain: [null, 3, "x", [], { body: "(" }, { body: 3, fallback: {}, name: {} }] },

@@ -56,7 +56,7 @@ Deno.test("workflow try masks what the workflow calls secret, and what is secret
   }
 });
 
-Deno.test("workflow try shows everything that a body logs or reports", async () => {
+Deno.test("workflow try shows everything that a body logs and reports", async () => {
   const body = "async (job, cb) => { await info({ task: 'talk', message: 'first' }); " +
     "log.warn('second', { a: 1 }); console.log('third %d', 3); await info({ b: [2] }); " +
     "job.log.error(new Error('fourth')); cb(); }";
@@ -124,7 +124,7 @@ Deno.test("workflow try of a body that never calls back ends at the timeout, and
   assertStringIncludes(ofChain.err(), words);
 });
 
-Deno.test("workflow try says what ends a task that has run for long", async () => {
+Deno.test("workflow try says how to end a task that runs for long", async () => {
   const body = "function (job, cb) { job.cb = typeof cb; }";
   const said = async (workflow: JsonObject, task: JsonObject) => {
     // Each look at this clock takes some seconds, so that the test need not.
@@ -144,7 +144,7 @@ Deno.test("workflow try says what ends a task that has run for long", async () =
   assertStringIncludes(await said({ timeout: 2 }, {}), long + words);
 });
 
-Deno.test("workflow try ends at a task that waits, says how it goes on, and exits 0", async () => {
+Deno.test("workflow try ends at a waiting task, says how it can continue, and exits 0", async () => {
   const { code, out, err } = await tried(ASK);
   assertEquals(code, 0);
   assertMatch(out(), /^workflow +asking\nstate +waiting\n/);
@@ -153,7 +153,7 @@ Deno.test("workflow try ends at a task that waits, says how it goes on, and exit
   assertEquals(err().includes("queued"), false);
 });
 
-Deno.test("workflow try --resume-with lets waiting tasks go on, one after the other", async () => {
+Deno.test("workflow try --resume-with resumes waiting tasks one after the other", async () => {
   const given = await tried(ASK, ["--resume-with", '{"result": {"disk": 1}}']);
   assertEquals(given.code, 0);
   assertMatch(given.out(), /go_on +done .* {"disk":1}\n/);
@@ -168,7 +168,7 @@ Deno.test("workflow try --resume-with lets waiting tasks go on, one after the ot
   assertEquals((await tried(ASK, ["--resume-with", "OK"])).code, 2);
 });
 
-Deno.test("workflow try lists the machines that stand in the host, and --json has all of it", async () => {
+Deno.test("workflow try lists the machines of the host, and --json has every result", async () => {
   const body =
     "async (job, cb) => { await vmadm.create({ uuid: job.uuid, brand: 'kvm', ram: 128, " +
     "alias: 'made' }); await info({ made: 1 }); cb(null, { uuid: job.uuid }); }";
@@ -191,7 +191,7 @@ Deno.test("workflow try lists the machines that stand in the host, and --json ha
   assertEquals([machine.uuid, machine.state], [answer.job.uuid, "stopped"]);
 });
 
-Deno.test("workflow try takes params from a file, and single ones beat it", async () => {
+Deno.test("workflow try reads params from a file; single ones take precedence", async () => {
   await withFolder(async (cwd) => {
     const body = "(job, cb) => cb(null, job.params)";
     await Deno.writeTextFile(join(cwd, "p.json"), '{"whom":"file","more":{"a":1}}');
@@ -203,7 +203,7 @@ Deno.test("workflow try takes params from a file, and single ones beat it", asyn
   });
 });
 
-Deno.test("workflow try says what is wrong with a workflow, and runs none that is", async () => {
+Deno.test("workflow try says what is wrong with a workflow, and does not run it", async () => {
   const broken = await tried({
     name: "x",
     chain: [{ ...GREET, timeOut: 1, body: "(job, cb) => cb(" }],
@@ -224,7 +224,7 @@ Deno.test("workflow try says what is wrong with a workflow, and runs none that i
   assertEquals(folder.code, 2);
 });
 
-Deno.test("workflow try takes Ctrl-C at any time, more than once", async () => {
+Deno.test("workflow try handles Ctrl-C at any time, even twice", async () => {
   const body = "async (job, cb) => { await info({ message: 'began' }); await sleep(60000); cb(); }";
   const screen = openScreen({ input: JSON.stringify({ name: "x", chain: [{ name: "t", body }] }) });
   const ended = screen.run("workflow", "try", "-f", "-");
@@ -298,7 +298,7 @@ async function assertNothingLeft(program: Program, signal: Deno.Signal): Promise
 
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   eachProgram(
-    `nothing is left when ${signal} ends the program in the middle of a trial`,
+    `${signal} in the middle of a trial leaves nothing behind`,
     (program) => assertNothingLeft(program, signal),
   );
 }

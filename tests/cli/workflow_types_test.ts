@@ -364,7 +364,7 @@ const WRONG: readonly (readonly [code: string, body: string])[] = [
   ["TS2339", "(job, cb) => { console.table([]); cb(); }"],
 ];
 
-Deno.test("a body that the agent would refuse does not have the types", async () => {
+Deno.test("a body that the agent would refuse has type errors", async () => {
   const lines = WRONG.map(([, body], index) =>
     `/** @type {Zonewright.Task} */ export const wrong${index} = { body: ${body} };`
   );
@@ -373,7 +373,7 @@ Deno.test("a body that the agent would refuse does not have the types", async ()
   assertEquals(found, WRONG.map(([code, body]) => [code, body]), text);
 });
 
-Deno.test("params that are named have their types, and unknown keys of a task are found", async () => {
+Deno.test("declared params have their types, and unknown keys of a task are found", async () => {
   const source = [
     "/** @type {Zonewright.Body<{ whom: string }>} */",
     "const greet = (job, cb) => cb(null, job.params.who);",

@@ -37,7 +37,7 @@ async function validate(
   });
 }
 
-Deno.test("workflow validate says ok to a file that an agent would take", async () => {
+Deno.test("workflow validate says ok for a file that an agent would accept", async () => {
   const { code, out, err } = await validate({ "hello.json": HELLO }, ["-f", "hello.json"]);
   assertEquals([code, out(), err()], [0, 'hello.json: ok: workflow "hello" with 1 task\n', ""]);
 });
@@ -116,7 +116,7 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
   });
 });
 
-Deno.test("workflow validate reads standard input, and reports what is no workflow at all", async () => {
+Deno.test("workflow validate reads standard input, and reports text that is not a workflow", async () => {
   const said = async (input: string) => {
     const { code, out } = await validate({}, ["-f", "-"], input);
     return [code, out().split("\n")[0]];
@@ -148,7 +148,7 @@ Deno.test("workflow validate reads standard input, and reports what is no workfl
   ]);
 });
 
-Deno.test("workflow validate warns of mistakes and exits 0 for all that", async () => {
+Deno.test("workflow validate warns of mistakes and still exits 0", async () => {
   const workflow = { name: "mistakes", chain: [{ ...GREET, timeout: 30_000 }] };
   const { code, out } = await validate({ "a.json": workflow }, ["a.json"]);
   assertEquals(code, 0);

@@ -77,7 +77,7 @@ Deno.test("readConfig() takes dotted keys and inline tables for the same setting
   ) assertEquals(read(text).limits.tasks_max.value, 7);
 });
 
-Deno.test("readConfig() takes no other kind of value for a table or a setting", () => {
+Deno.test("readConfig() refuses other kinds of values for a table or a setting", () => {
   for (const value of ["3", "[]", "2026-01-01", '"tasks_max"', "[[]]"]) {
     assertEquals(problems(`limits = ${value}`), ["/z.toml: limits: expected a table [limits]"]);
   }
@@ -93,7 +93,7 @@ Deno.test("readConfig() takes no other kind of value for a table or a setting", 
   }
 });
 
-Deno.test("readConfig() takes no key of the prototype for a setting", () => {
+Deno.test("readConfig() does not take names such as constructor for settings", () => {
   for (const text of ["constructor = 1", "__proto__ = 1", "[limits]\nconstructor = 1"]) {
     assertEquals(problems(text).length, 1, text);
   }
@@ -117,7 +117,7 @@ const OTHER_FORMATS: readonly (readonly [line: string, said: string])[] = [
   ['cache_max = "10GB"', "or off: did you mean 10GiB?"],
 ];
 
-Deno.test("a line of another format is shown as TOML has it", () => {
+Deno.test("a line of another format is shown in TOML's syntax", () => {
   for (const [line, said] of OTHER_FORMATS) {
     const [problem = "", ...others] = problems(`${line}\n`);
     assertEquals(others, [], line);

@@ -18,7 +18,7 @@ Deno.test("readConfig() refuses otlp_endpoint as an unknown key", () => {
   ]);
 });
 
-Deno.test("readConfig() refuses limits that let in what a task cannot leave, and limits that are gone", () => {
+Deno.test("readConfig() refuses limits above what a task can return, and removed limits", () => {
   assertEquals(errorsOf({ flags: { "params-chars-max": "5000000" } }), [
     '--params-chars-max: "5000000" is not an integer from 256 to 4194304',
   ]);

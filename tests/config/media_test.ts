@@ -14,7 +14,7 @@ Deno.test("the settings of media have their documented defaults", () => {
   assertEquals([download_host.value, check_min.value, key_dir.value], [[], "index", null]);
 });
 
-Deno.test("a size is read in bytes or with a unit, and off is none", () => {
+Deno.test("a size is read in bytes or with a unit; off means no limit", () => {
   const sizes = { "1048576": 1_048_576, "20MiB": 20 * 1024 ** 2, "2TiB": 2 * 1024 ** 4, off: 0 };
   for (const [text, bytes] of Object.entries(sizes)) {
     assertEquals(read({ "cache-max": text }).cache_max.value, bytes);
@@ -26,7 +26,7 @@ Deno.test("a size is read in bytes or with a unit, and off is none", () => {
   }
 });
 
-Deno.test("the least check is one of the levels, and hosts are named with their ports", () => {
+Deno.test("the least check is one of the levels, and hosts may have ports", () => {
   assertEquals(read({ "check-min": "signature" }).check_min.value, "signature");
   assertThrows(() => read({ "check-min": "gpg" }), AgentError);
   const hosts = ["cache.internal", "127.0.0.1:8443"];

@@ -27,7 +27,7 @@ Deno.test("policyOf() without settings is the default policy", () => {
   assertEquals(policyOf(read().policy), DEFAULT_POLICY);
 });
 
-Deno.test("every name in a refusal is a setting, and every setting is named by a refusal", () => {
+Deno.test("every refusal names an existing setting, and every setting is named by a refusal", () => {
   const settings = Object.keys(POLICY_TABLE).map((key) => `policy.${key}`);
   const named: string[] = Object.values({ ...POLICY_SETTINGS, ...TAKING_SETTINGS });
   assertEquals(named.toSorted(), settings.toSorted());
@@ -50,7 +50,7 @@ Deno.test("readConfig() reads the policy from its table, from variables and from
   assertEquals(made.diskProperties, DEFAULT_POLICY.diskProperties);
 });
 
-Deno.test("readConfig() refuses policies that no machine could fit, and names that it does not know", () => {
+Deno.test("readConfig() refuses policies that no machine could fit, and unknown names", () => {
   const refused: readonly (readonly [string, RegExp])[] = [
     ["ram_mib_max = 0", /policy|ram_mib_max: 0 is not an integer from 1/],
     ['ram_mib_max = "8g"', /ram_mib_max: "8g" is not an integer/],
@@ -75,7 +75,7 @@ Deno.test("readConfig() refuses policies that no machine could fit, and names th
   assertEquals(problem(top), "/z.toml: policy: expected a table [policy]");
 });
 
-Deno.test("every property that is allowed can be forbidden, but those that a machine must have", () => {
+Deno.test("every allowed property can be forbidden, except those that a machine needs", () => {
   const forbiddable = forbiddableProperties();
   for (const name of forbiddable) {
     assertEquals(read(file(`forbid_property = ["${name}"]`)).policy.forbid_property.value, [name]);
@@ -85,7 +85,7 @@ Deno.test("every property that is allowed can be forbidden, but those that a mac
   }
 });
 
-Deno.test("readConfig() reads what a host runs of a shared store, and refuses it with another store", () => {
+Deno.test("readConfig() reads which jobs of a shared store a host accepts, and refuses that for other stores", () => {
   const digest = `sha256:${"5d".repeat(32)}`;
   const text =
     `allow_workflow = ["nightly@${digest}", "a, b"]\nallow_caller = ["token:ops", "socket"]`;

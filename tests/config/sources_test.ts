@@ -45,7 +45,7 @@ Deno.test("readConfig() keeps state where illumos keeps files over a reboot", ()
   assertEquals(read({ os: "illumos" }).state_dir.value, "/opt/custom/zonewright");
 });
 
-Deno.test("readConfig() with dev simulates the host and works below the present folder", () => {
+Deno.test("readConfig() with dev simulates the host and works below the current folder", () => {
   const config = read({ flags: { dev: true } });
   assertEquals(config.host, {
     value: { kind: "simulated", name: "simulated" },
@@ -54,7 +54,7 @@ Deno.test("readConfig() with dev simulates the host and works below the present 
   assertEquals(config.state_dir.value, "/here/run");
 });
 
-Deno.test("readConfig() lets flags beat variables, variables the file, the file the default", () => {
+Deno.test("readConfig() prefers flags to variables, variables to the file, the file to the default", () => {
   const toml = file('slots = 5\nlog_level = "debug"\nvmadm = "/file/vmadm"\n');
   const env = { ZONEWRIGHT_SLOTS: "6", ZONEWRIGHT_LOG_LEVEL: "warn" };
   const config = read({ flags: { slots: "7" }, env, file: toml });
@@ -90,7 +90,7 @@ Deno.test("readConfig() resolves a relative path where it was written", () => {
   assertEquals(config.state_dir.value, "/etc/zonewright/state");
 });
 
-Deno.test("readConfig() cuts lists in variables", () => {
+Deno.test("readConfig() splits lists in variables", () => {
   const env = { ZONEWRIGHT_MEDIA_DIR: "/a:/b", ZONEWRIGHT_ALLOW_HOST: "one.example,two.example" };
   const config = read({ env });
   assertEquals(config.media_dir.value, ["/a", "/b"]);
@@ -184,11 +184,11 @@ Deno.test("readConfig() refuses an index without TLS unless it is allowed", () =
   assertEquals(config.index.value, index);
 });
 
-Deno.test("readConfig() refuses an agent that nobody could reach", () => {
+Deno.test("readConfig() refuses an agent without any listener", () => {
   assertEquals(problems({ flags: { listen: "off" } }).length, 1);
 });
 
-Deno.test("readConfig() reports every problem at once, each one time", () => {
+Deno.test("readConfig() reports every problem at once, and each only once", () => {
   const found = problems({
     flags: { slots: "many", dev: "perhaps" },
     env: { ZONEWRIGHT_X: "1" },
@@ -197,7 +197,7 @@ Deno.test("readConfig() reports every problem at once, each one time", () => {
   assertEquals(found.length, 5);
 });
 
-Deno.test("readConfig() takes no flag of the prototype for a setting", () => {
+Deno.test("readConfig() does not take flags such as constructor for settings", () => {
   assertEquals(read({ flags: Object.create({ slots: "0" }) }).slots.value, 4);
 });
 
@@ -217,7 +217,7 @@ Deno.test("loadConfig() reads the file that a flag or a variable names", () =>
     assertEquals((await loadConfig({ ...base, flags: { dev: true }, env })).slots.value, 9);
   }));
 
-Deno.test("loadConfig() refuses a named file that is not there", () =>
+Deno.test("loadConfig() refuses a missing file that was named", () =>
   withFolder(async (folder) => {
     const sources = { flags: { config: "none.toml" }, env: {}, cwd: folder, os: "linux" };
     const error = await assertRejects(() => loadConfig(sources), AgentError);
@@ -229,7 +229,7 @@ Deno.test("VERSION is the version of deno.json", async () => {
   assertEquals(JSON.parse(text).version, VERSION);
 });
 
-Deno.test("readConfig() reads callback hosts as URLs name them, and refuses anything but a host", () => {
+Deno.test("readConfig() reads callback hosts as URLs write them, and refuses anything else", () => {
   const hosts = ["127.0.0.1:9000", "hooks.example.org", "b.example.org:443", "c.example.org:80"];
   assertEquals(read({ flags: { "callback-host": hosts } }).callback_host.value, hosts);
   for (const host of ["http://a", "a/b", "A.example.org", "user@host", "host:080"]) {
@@ -251,7 +251,7 @@ Deno.test("readConfig() reads how long finished jobs are kept", () => {
   assertEquals(read({ flags: { "keep-finished": "off" } }).keep_finished.value, 0);
 });
 
-Deno.test("flagWords() are the flags that make the same configuration again", () => {
+Deno.test("flagWords() returns flags that produce the same configuration", () => {
   const config = read({
     flags: { dev: true, "media-dir": ["/a", "/b"] },
     env: { ZONEWRIGHT_ALLOW_HOST: "a.example.com,b.example.com", ZONEWRIGHT_SLOTS: "7" },

@@ -76,7 +76,7 @@ async function bytesOf(output: AsyncIterable<Uint8Array>): Promise<Uint8Array<Ar
   return await new Response(ReadableStream.from(output)).bytes();
 }
 
-eachProgram("a decoder answers, and hands out what it makes of its input", async (program) => {
+eachProgram("a decoder answers, and returns what it makes of its input", async (program) => {
   await withDecoders(async (decoders) => {
     assertEquals(await decoders.ask("task_sources", {}, SOURCES, WHAT), [null]);
     assertEquals(await decoders.ask("task_sources", {}, parts(1, SOURCES), WHAT), [null]);
@@ -91,7 +91,7 @@ eachProgram("a decoder answers, and hands out what it makes of its input", async
   }, { self: selfOf(program) });
 });
 
-Deno.test("what a work throws is the caller's error", async () => {
+Deno.test("an error of the work is thrown to the caller", async () => {
   await withDecoders(async (decoders) => {
     const [code, message] = await failure(decoders.ask("task_sources", {}, ABC, WHAT));
     assertEquals(code, "internal");
@@ -99,7 +99,7 @@ Deno.test("what a work throws is the caller's error", async () => {
   });
 });
 
-Deno.test("a decoder that misbehaves is killed and named in plain words", async (t) => {
+Deno.test("a decoder that breaks the protocol is killed, and the error says why", async (t) => {
   const within = "^Cannot read the medium within 256 MiB and 120 s: its process ";
   const cases: Record<string, RegExp> = {
     "fills its heap": new RegExp(`${within}(ran out of memory|took \\d+ MiB)`),
@@ -156,7 +156,7 @@ Deno.test("a decoder that answers hashes without end ends the callers that wait 
   }, { self: hostile("speaks without end") });
 });
 
-Deno.test("the deadline ends a piece of work with the caller's code", async () => {
+Deno.test("the deadline ends a piece of work with the code that the caller chose", async () => {
   for (const way of ["loops", "says nothing", "sends half an answer"]) {
     const counts = { works: 0, deaths: 0 };
     await withDecoders(async (decoders) => {
@@ -206,7 +206,7 @@ Deno.test("a cancel ends the wait for input that never comes", async () => {
   });
 });
 
-Deno.test("what the input throws is thrown to the caller", async () => {
+Deno.test("an error of the input is thrown to the caller", async () => {
   await withDecoders(async (decoders) => {
     const broken = async function* () {
       yield ABC;
@@ -220,7 +220,7 @@ Deno.test("what the input throws is thrown to the caller", async () => {
   });
 });
 
-Deno.test("the time stands while the input is on its way", async () => {
+Deno.test("the deadline does not run while input is missing", async () => {
   await withDecoders(async (decoders) => {
     const timers = heldTimers();
     const deadlineMs = 2_000;
@@ -265,7 +265,7 @@ Deno.test("pieces of work share a process only when they have one origin", async
   });
 });
 
-Deno.test("there are never more decoders than there may be, and all work is done", async () => {
+Deno.test("the number of decoders stays within its limit, and all work is done", async () => {
   await withDecoders(async (decoders) => {
     let most = 0;
     const works = Array.from({ length: 12 }, async (_, at) => {
@@ -282,7 +282,7 @@ Deno.test("there are never more decoders than there may be, and all work is done
   });
 });
 
-Deno.test("streams leave a place to work that is answered at once", async () => {
+Deno.test("streams leave a place for short work", async () => {
   await withDecoders(async (decoders) => {
     const held = Promise.withResolvers<void>();
     const input = async function* () {
@@ -303,7 +303,7 @@ Deno.test("streams leave a place to work that is answered at once", async () => 
   });
 });
 
-Deno.test("hashes have a place whatever streams last", async () => {
+Deno.test("hashes always have a place, however long streams last", async () => {
   await withDecoders(async (decoders) => {
     const held = Promise.withResolvers<void>();
     const input = async function* () {
@@ -326,7 +326,7 @@ Deno.test("hashes have a place whatever streams last", async () => {
   });
 });
 
-Deno.test("what goes ahead gets the next place, and is not turned away", async () => {
+Deno.test("work that goes ahead gets the next place, and is never refused", async () => {
   const queue = new WorkQueue(decodersMax());
   const what = "read a source";
   const underWay = await Promise.all(
@@ -346,7 +346,7 @@ Deno.test("what goes ahead gets the next place, and is not turned away", async (
   assertEquals([begun[0], begun.length], ["ahead", WAITING_MAX + 1]);
 });
 
-Deno.test("close() ends what is under way and what waits", async () => {
+Deno.test("close() ends running and waiting work", async () => {
   const decoders = openDecoders({ self: hostile("loops"), log: silentLog });
   const works = Array.from(
     { length: decodersMax() + 2 },
@@ -359,7 +359,7 @@ Deno.test("close() ends what is under way and what waits", async () => {
   assertEquals((await failure(decoders.ask("task_sources", {}, SOURCES, WHAT)))[0], "aborted");
 });
 
-eachProgram("decoders die with a process that is killed", async (program) => {
+eachProgram("decoders die with a killed agent", async (program) => {
   const script = fromFileUrl(new URL("decoders_of_another.ts", import.meta.url));
   const config = fromFileUrl(new URL("../../deno.json", import.meta.url));
   const child = new Deno.Command(Deno.execPath(), {

@@ -30,7 +30,7 @@ async function read(
   );
 }
 
-Deno.test("readFrames() reads what was written, whatever the pieces", async () => {
+Deno.test("readFrames() reads what was written, however it is cut", async () => {
   const frames = fc.array(fc.tuple(fc.constantFrom(...Object.values(FRAME)), fc.uint8Array()));
   const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 });
   await fc.assert(fc.asyncProperty(frames, sizes, async (sent, pieces) => {
@@ -56,13 +56,13 @@ Deno.test("readFrames() refuses an unexpected kind and a frame that is too long"
   await assertRejects(() => read(cut(claimed, [5]), 10), RangeError, "4294967295");
 });
 
-Deno.test("readFrames() drops a last frame that is not whole", async () => {
+Deno.test("readFrames() drops an incomplete last frame", async () => {
   const bytes = jsonFrame(FRAME.answer, { ok: true });
   assertEquals(await read(cut(bytes.subarray(0, -1), [3])), []);
   assertEquals((await read(cut(bytes, [3]))).map(jsonOf), [{ ok: true }]);
 });
 
-Deno.test("readFrames() takes long frames in pieces of seven bytes", async () => {
+Deno.test("readFrames() reads long frames that arrive in pieces of seven bytes", async () => {
   const part = new Uint8Array(PART_BYTES_MAX);
   let count = 0;
   const chunks = async function* () {

@@ -57,7 +57,7 @@ async function silenceOf(
 }
 
 Deno.test({
-  name: "no source freezes or ends the agent that is asked to take it [needs dist/zonewright]",
+  name: "no source freezes or ends the agent that checks it [needs dist/zonewright]",
   ignore: binary === undefined && !required,
   async fn(t) {
     assert(binary !== undefined);

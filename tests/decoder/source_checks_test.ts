@@ -34,7 +34,7 @@ function answering(answer: (sources: string[], options: DecoderOptions) => JsonV
   return { asked, checks };
 }
 
-eachProgram("a decoder says what keeps sources from being accepted and run", async (program) => {
+eachProgram("a decoder says why sources are not accepted, and may not run", async (program) => {
   const self = { ...program, compiled: program.name !== "source" };
   const decoders = openDecoders({ self, log: silentLog });
   try {
@@ -50,7 +50,7 @@ eachProgram("a decoder says what keeps sources from being accepted and run", asy
   }
 });
 
-Deno.test("all sources of a workflow are one piece of work, and known ones none", async () => {
+Deno.test("all sources of a workflow are one piece of work, and known ones need none", async () => {
   const { asked, checks } = answering((sources) =>
     sources.map((source) => source === "b" ? "is bad" : null)
   );
@@ -60,7 +60,7 @@ Deno.test("all sources of a workflow are one piece of work, and known ones none"
   assertEquals(asked, [["a", "b"], ["c"]]);
 });
 
-Deno.test("what is remembered is bounded by sources and by their characters", async () => {
+Deno.test("the cache of findings is limited by sources and by their characters", async () => {
   const { asked, checks } = answering((sources) => sources.map(() => null));
   for (let count = 0; count <= 1024; count++) await checks.runnable(`${count}`, signal);
   await checks.runnable("1", signal);
@@ -74,7 +74,7 @@ Deno.test("what is remembered is bounded by sources and by their characters", as
   assertEquals(asked.length, 1029);
 });
 
-Deno.test("an answer that is no list of problems is a defect and not a verdict", async () => {
+Deno.test("an answer that is not a list of problems is a bug, not a finding", async () => {
   for (const answer of [null, [], "x", [3], [[null]], [null, null]]) {
     const { checks } = answering(() => answer);
     const error = await assertRejects(() => checks.runnable("() => {}", signal), AgentError);
@@ -82,7 +82,7 @@ Deno.test("an answer that is no list of problems is a defect and not a verdict",
   }
 });
 
-Deno.test("sources that take too much are a mistake in the chain, and are asked again", async () => {
+Deno.test("sources that take too much are an error in the chain, and are checked again next time", async () => {
   const { asked, checks } = answering((_, { code, what }) => {
     throw new AgentError(code ?? "internal", `Cannot ${what} within 256 MiB and 10 s`);
   });
@@ -94,7 +94,7 @@ Deno.test("sources that take too much are a mistake in the chain, and are asked 
   }
 });
 
-Deno.test("the built-in workflows, whose sources no start reads, are sound", async () => {
+Deno.test("the sources of the built-in workflows, which no start checks, are valid", async () => {
   const { acceptable, runnable } = sourceChecksHere();
   assertEquals(Object.keys(MACHINE_LIFE).length, Object.keys(ACTION_WORKFLOWS).length);
   const all = [PROVISION_MACHINE, FETCH_MEDIUM_WORKFLOW, ...Object.values(MACHINE_LIFE)];

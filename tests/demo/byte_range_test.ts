@@ -17,7 +17,7 @@ Deno.test("parseByteRange() finds a range beyond the end unsatisfiable", () => {
   assertEquals(parseByteRange("bytes=-0", 10).kind, "unsatisfiable");
 });
 
-Deno.test("parseByteRange() answers what it cannot read with the whole", () => {
+Deno.test("parseByteRange() answers unreadable ranges with the whole file", () => {
   for (
     const header of [null, "", "bytes=-", "bytes=5-4", "bytes=0-1,3-4", "lines=0-1", "bytes=x-y"]
   ) {

@@ -66,14 +66,14 @@ Deno.test("isoImage() names its boot program in the catalog, unemulated, in whol
   assertEquals(iso.files.get("/BOOT/BOOT.CAT")?.size, 2048);
 });
 
-Deno.test("isoImage() lets no directory record cross a sector", () => {
+Deno.test("isoImage() never lets a directory record cross a sector", () => {
   const files = Array.from({ length: 150 }, (_, i) => file(`D/N${i}.TXT`, String(i)));
   const iso = readIso(readMemory(bytesOf(isoImage({ ...BASE, files }))));
   assertEquals(iso.files.size, 152);
   assertEquals(iso.files.get("/D/N149.TXT")?.read(), TEXT.encode("149"));
 });
 
-Deno.test("isoImage() gives the same bytes for the same input, with its date and no other", () => {
+Deno.test("isoImage() makes the same bytes from the same input, with only its given date", () => {
   const image = { ...BASE, files: [file("A.TXT", "a")] };
   const bytes = bytesOf(isoImage(image));
   assertEquals(bytesOf(isoImage(image)), bytes);
@@ -101,7 +101,7 @@ Deno.test("isoImage() refuses names that are not of interchange level 1", () => 
   assertThrows(() => isoImage({ ...BASE, volume: "V".repeat(33) }), AgentError, "volume name");
 });
 
-Deno.test("isoImage() refuses a path given twice and one in the folder of the boot program", () => {
+Deno.test("isoImage() refuses a repeated path, and one in the folder of the boot program", () => {
   const twice = [file("A.TXT", "1"), file("A.TXT", "2")];
   assertThrows(() => isoImage({ ...BASE, files: twice }), AgentError, "given twice");
   const inBoot = [file("BOOT/MORE.BIN", "")];
@@ -118,7 +118,7 @@ Deno.test("isoImage() refuses a boot program that is empty or larger than a sect
   }
 });
 
-Deno.test("isoImage() refuses a file that no single extent can hold", () => {
+Deno.test("isoImage() refuses a file too large for one extent", () => {
   const content: Content = { size: 2 ** 32, chunks: () => [] };
   assertThrows(
     () => isoImage({ ...BASE, files: [{ path: "A.BIN", content }] }),
@@ -127,7 +127,7 @@ Deno.test("isoImage() refuses a file that no single extent can hold", () => {
   );
 });
 
-Deno.test("isoImage() fails when a file has other bytes than it announced", () => {
+Deno.test("isoImage() fails when a file has another size than announced", () => {
   const content: Content = { size: 3, chunks: () => [new Uint8Array(2)] };
   const image = isoImage({ ...BASE, files: [{ path: "A.BIN", content }] });
   const error = assertThrows(() => bytesOf(image), AgentError, "A.BIN has 2 bytes, 3 were");

@@ -51,7 +51,7 @@ Deno.test("sampleIso() of 120 MiB is read back from its file", async () => {
   });
 });
 
-Deno.test("sampleIso() refuses sizes that no image of it can have", () => {
+Deno.test("sampleIso() refuses sizes that it cannot make", () => {
   for (const bytes of [0, MIB - 2048, 8 * MIB + 1, 2 ** 32, -2048, Number.NaN, 2048.5]) {
     const error = assertThrows(() => sampleIso(bytes), AgentError);
     assertEquals(error.code, "invalid_argument", String(bytes));

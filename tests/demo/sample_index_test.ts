@@ -40,7 +40,7 @@ function buildLists(tree: Map<string, JsonObject>): [path: string, list: JsonObj
   return [...tree].filter(([path]) => path.includes("/releases/"));
 }
 
-Deno.test("sampleIndex() lists every document from above, and has no stray one", async () => {
+Deno.test("sampleIndex() lists every document in its parent, and has no others", async () => {
   const tree = await documents();
   const expected = new Set(["v1/index.json", "v1/openapi.json"]);
   for (const [distro, release] of releases(tree)) {
@@ -92,7 +92,7 @@ Deno.test("sampleIndex() writes every optional key and no unknown one", async ()
   }
 });
 
-Deno.test("sampleIndex() says the same of a distro in the list and in its document", async () => {
+Deno.test("sampleIndex() describes a distro alike in the list and in its document", async () => {
   const tree = await documents();
   for (const summary of objects(tree.get("v1/index.json")?.distros)) {
     const distro = tree.get(`v1/distros/${summary.id}/index.json`) ?? {};
@@ -102,7 +102,7 @@ Deno.test("sampleIndex() says the same of a distro in the list and in its docume
   }
 });
 
-Deno.test("sampleIndex() has a file for each alias, equal to its release", async () => {
+Deno.test("sampleIndex() has a file for each alias, equal to that of its release", async () => {
   const tree = await documents();
   const held = new Map<string, string>();
   for (const [distro, release] of releases(tree)) {
@@ -118,7 +118,7 @@ Deno.test("sampleIndex() has a file for each alias, equal to its release", async
   assertEquals(shown, new Set(["latest.json", "lts.json", "dev.json"]));
 });
 
-Deno.test("sampleIndex() names a dev channel exactly where a release holds dev", async () => {
+Deno.test("sampleIndex() names a dev channel exactly if a release holds dev", async () => {
   const tree = await documents();
   for (const [distro] of releases(tree)) {
     const hasDev = objects(distro.releases).some((one) => texts(one.aliases).includes("dev"));

@@ -10,7 +10,7 @@ const MIB = 1 << 20;
 // The sanitizers fail a test when a file, a socket or a read is left open.
 const NOTHING_OPEN = { sanitizeResources: true, sanitizeOps: true };
 
-Deno.test("the sample upstream keeps its medium, and makes a damaged one again", async () => {
+Deno.test("the sample upstream keeps its medium, and remakes a damaged one", async () => {
   await withFolder(async (cacheDir) => {
     const path = `${cacheDir}/zonewright-sample.iso`;
     const start = async () => {

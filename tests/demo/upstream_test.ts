@@ -67,7 +67,7 @@ Deno.test("the sample upstream serves every file that its index describes", asyn
   });
 });
 
-Deno.test("the sample upstream answers 304 to a client that has the document", async () => {
+Deno.test("the sample upstream answers 304 if the client has the document", async () => {
   await withUpstream(async ({ url }) => {
     for (const path of ["v1/index.json", SAMPLE_ISO]) {
       const { response } = await get(`${url}/${path}`);
@@ -114,7 +114,7 @@ Deno.test("the sample upstream answers 416 to a range beyond the end", async () 
   });
 });
 
-Deno.test("the sample upstream answers the whole when If-Range names another file", async () => {
+Deno.test("the sample upstream sends the whole file when If-Range names another version", async () => {
   await withUpstream(async ({ url }) => {
     const etag = (await get(`${url}/${SAMPLE_ISO}`, {}, "HEAD")).response.headers.get("etag") ?? "";
     const range = "bytes=0-9";
@@ -142,7 +142,7 @@ Deno.test("the sample upstream answers other methods with 405", async () => {
   });
 });
 
-Deno.test("the sample upstream answers an HTML 404 to what is not in its tree", async () => {
+Deno.test("the sample upstream answers an HTML 404 for anything outside its tree", async () => {
   await withUpstream(async ({ url }, cacheDir) => {
     const { port } = new URL(url);
     const absent = ["/", "/v1/", "/v1/distros/zonewright-sample/aliases/dev.json", "/files/"];

@@ -31,7 +31,7 @@ async function modeOf(path: string): Promise<number> {
   return ((await Deno.stat(path)).mode ?? 0) & 0o777;
 }
 
-Deno.test("tokens: none is fine unless one is required; admin tokens are counted", () =>
+Deno.test("tokens: a missing file is fine unless tokens are required; admin tokens are counted", () =>
   withFolder(async (folder) => {
     const path = join(folder, "tokens.json");
     const check = (needed: boolean) => tokensCheck({ path, needed, read: readTokenFile });
@@ -47,7 +47,7 @@ Deno.test("tokens: none is fine unless one is required; admin tokens are counted
     assertEquals((await diagnosed(check(true))).fix, `rm ${path}.new`);
   }));
 
-Deno.test("tokens, audit: a link and a file in the way are reported, and nothing is closed", () =>
+Deno.test("tokens, audit: a link or another file in the way is reported, and no mode is changed", () =>
   withFolder(async (folder) => {
     const other = join(folder, "passwd");
     await Deno.writeTextFile(other, "");
@@ -181,7 +181,7 @@ programTest(
     }),
 );
 
-Deno.test("tls: a star stands for one label, and bytes that are no certificate are refused", async () => {
+Deno.test("tls: a star matches one label, and bytes that are not a certificate are refused", async () => {
   assertEquals(covers(["*.a.example"], "b.a.example"), true);
   assertEquals(covers(["*.a.example"], "a.example"), false);
   assertEquals(covers(["*"], "a"), false);
@@ -190,7 +190,7 @@ Deno.test("tls: a star stands for one label, and bytes that are no certificate a
   assertEquals(refused, "refused");
 });
 
-Deno.test("audit: a file that others may read is closed; one that is no file or cannot be made is reported", () =>
+Deno.test("audit: a file that others may read is closed; one that is not a file or cannot be created is reported", () =>
   withFolder(async (folder) => {
     const path = join(folder, "audit");
     assertEquals((await diagnosed(auditFileCheck(null))).outcome, "skipped");

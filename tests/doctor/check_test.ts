@@ -29,7 +29,7 @@ function broken(): { check: HealthCheck; repairs: number } {
   return state;
 }
 
-Deno.test("a thing is repaired only when that is asked for, and looked at again then", async () => {
+Deno.test("a repair happens only on request, and is checked afterwards", async () => {
   const thing = broken();
   const seen: Diagnosis[] = [];
   const onDiagnosis = (one: Diagnosis) => void seen.push(one);
@@ -43,7 +43,7 @@ Deno.test("a thing is repaired only when that is asked for, and looked at again 
   assertEquals(seen.length, 2);
 });
 
-Deno.test("a check that throws has failed with its words, and the others go on", async () => {
+Deno.test("a check that throws fails with its message, and the others continue", async () => {
   const failing = (error: unknown): HealthCheck => ({
     name: "x",
     about: "x",

@@ -29,7 +29,7 @@ async function doctor(
   return { code, lines: stdout === "" ? [] : JSON.parse(stdout), stderr };
 }
 
-Deno.test("beside a running agent everything is well, and its machines stay up", () =>
+Deno.test("beside a running agent all checks pass, and its machines keep running", () =>
   withFolder(async (folder) => {
     const agent = await startAgentProcess(programOfRun(), join(folder, "state"), ["--dev"]);
     try {
@@ -68,7 +68,7 @@ programTest(
     }),
 );
 
-Deno.test("an agent on a port that the system chose is not called dead", async () => {
+Deno.test("an agent on a port chosen by the system is not reported as missing", async () => {
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const { outcome } = await agentCheck({ tcp, socket: null, tlsCert: null }).examine();
   assertEquals(outcome, "skipped");
@@ -88,7 +88,7 @@ Deno.test("a state folder that is open to others is reported, and closed with --
     assertEquals(((await Deno.stat(state)).mode ?? 0) & 0o777, 0o700);
   }));
 
-Deno.test("a state folder that is a file is reported once, and nothing below it is examined", () =>
+Deno.test("a state folder that is a file is reported once, and nothing in it is examined", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");
     await Deno.writeTextFile(state, "");
@@ -118,7 +118,7 @@ Deno.test("files in the state folder that others could read are reported, and cl
     assertEquals([mended.lines[0]?.outcome, mended.lines[0]?.repaired], ["ok", true]);
   }));
 
-Deno.test("a configuration file that anybody may replace is reported, whatever its own mode is", () =>
+Deno.test("a configuration file that others may replace is reported, whatever its own mode", () =>
   withFolder(async (folder) => {
     const config = join(folder, "zonewright.toml");
     await Deno.writeTextFile(config, "");

@@ -17,7 +17,7 @@ async function modeOf(path: string): Promise<number> {
   return ((await Deno.stat(path)).mode ?? 0) & 0o777;
 }
 
-Deno.test("a state folder and the files in it are closed by one repair", () =>
+Deno.test("one repair closes a state folder and the files in it", () =>
   withFolder(async (folder) => {
     const database = join(folder, "zonewright.db");
     await Deno.writeTextFile(database, "");
@@ -27,7 +27,7 @@ Deno.test("a state folder and the files in it are closed by one repair", () =>
     assertEquals([await modeOf(folder), await modeOf(database)], [0o700, 0o600]);
   }));
 
-Deno.test("some of many open files are reported, and no command is made of their names", () =>
+Deno.test("of many open files some are named, but never in a suggested command", () =>
   withFolder(async (folder) => {
     for (const name of ["a;id", "b", "c", "d", "e", "f", "g"]) {
       await Deno.writeTextFile(join(folder, name), "");
@@ -38,7 +38,7 @@ Deno.test("some of many open files are reported, and no command is made of their
     assertEquals(fix, "zonewright doctor --run state --fix");
   }));
 
-Deno.test("a folder of others is not closed, though it is named as the state folder", () =>
+Deno.test("somebody else's folder is not closed, even if configured as the state folder", () =>
   withFolder(async (folder) => {
     await Deno.writeTextFile(join(folder, "passwd"), "");
     await Deno.chmod(folder, 0o755);
@@ -48,7 +48,7 @@ Deno.test("a folder of others is not closed, though it is named as the state fol
     assertEquals(await modeOf(folder), 0o755);
   }));
 
-Deno.test("a file that has another name is left to the operator", () =>
+Deno.test("a file with a second name is left to the operator", () =>
   withFolder(async (folder) => {
     const state = join(folder, "state");
     await Deno.mkdir(state, { mode: 0o700 });

@@ -50,7 +50,7 @@ programTest(
     }),
 );
 
-Deno.test("a sound database is reported with its numbers, a damaged one with what is wrong", () =>
+Deno.test("a sound database is reported with its size, a damaged one with its problems", () =>
   withDatabase(async (path) => {
     assertEquals(await outcomeOf(storeCheck(path)), "ok");
     const bytes = await Deno.readFile(path);

@@ -64,7 +64,7 @@ async function assertFinding(
 }
 
 postgresTest(
-  "all is well with a new database, and its checks are those of the command",
+  "a new database passes all checks, which are those of the command",
   () =>
     withFleet(async (server, folder) => {
       const store = ["--host", "simulated", "--store", server.url("fleet", "runs")];
@@ -84,7 +84,7 @@ postgresTest(
 );
 
 postgresTest(
-  "tables that do not fit, and a server that does not answer, are found once",
+  "unsuitable tables, and a server that does not answer, are reported once",
   () =>
     withFleet(async (server) => {
       await server.sql("UPDATE schema_version SET version = 99", "fleet");
@@ -102,7 +102,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a server that is reached by a relay has not proven its name",
+  "a server reached through a relay has not proven its name",
   () =>
     withFleet(async (server) => {
       const far = (condition: SharedCondition) => ({ ...condition, near: false });
@@ -207,7 +207,7 @@ postgresTest(
 );
 
 postgresTest(
-  "dead rows that nobody clears away are found with their table",
+  "dead rows that are never removed are found with their table",
   () =>
     withFleet(async (server) => {
       await server.sql(

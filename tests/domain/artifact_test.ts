@@ -11,7 +11,7 @@ const RELEASE: ExpectedBuilds = {
   kind: "current",
 };
 
-Deno.test("parseBuildList() keeps words that it does not know and instants as they are written", async () => {
+Deno.test("parseBuildList() keeps unknown words, and instants as they are written", async () => {
   const path = releasePath("cinder-os", "r151058");
   const expected = { document: path, distro: "cinder-os", release: "r151058" } as const;
   const { builds } = parseBuildList(await fixture(path), { ...expected, kind: "current" });
@@ -29,12 +29,12 @@ Deno.test("parseBuildList() keeps words that it does not know and instants as th
   );
 });
 
-Deno.test("parseBuildList() reads an alias file as what it copies", async () => {
+Deno.test("parseBuildList() reads an alias file like the list that it copies", async () => {
   const list = parseBuildList(await fixture(aliasPath("aurora", "latest")), RELEASE);
   assertEquals(list.builds.map((build) => build.build), ["20261015.1", "20260901"]);
 });
 
-Deno.test("parseBuildList() fills in what may be absent", () => {
+Deno.test("parseBuildList() fills in optional fields", () => {
   const list = parseBuildList(builds({}), RELEASE);
   assertEquals(list.builds[0]?.artifacts[0], {
     arch: "x86_64",
@@ -51,7 +51,7 @@ Deno.test("parseBuildList() fills in what may be absent", () => {
   });
 });
 
-Deno.test("parseBuildList() refuses what contradicts its path, and repeated or empty lists", () => {
+Deno.test("parseBuildList() refuses contents that contradict the path, and repeated or empty lists", () => {
   const cases: [object, string][] = [
     [{ distro: "other" }, '$.distro must be "aurora" as in its path, found "other"'],
     [{ release: "24.0" }, '$.release must be "24.2" as in its path, found "24.0"'],

@@ -1,13 +1,13 @@
 import { assertEquals } from "@std/assert";
 import { codeOfStatus, ERROR_CODES } from "../../src/domain/error.ts";
 
-Deno.test("codeOfStatus() answers the general code of a status that several codes share", () => {
+Deno.test("codeOfStatus() returns the general code of a status that several codes share", () => {
   assertEquals(codeOfStatus(409), "conflict");
   assertEquals(codeOfStatus(502), "upstream");
   assertEquals(codeOfStatus(503), "overloaded");
 });
 
-Deno.test("codeOfStatus() answers a code of that status, or internal where none has it", () => {
+Deno.test("codeOfStatus() returns a code with that status, or internal if none has it", () => {
   for (const { status } of Object.values(ERROR_CODES)) {
     assertEquals(ERROR_CODES[codeOfStatus(status)].status, status);
   }

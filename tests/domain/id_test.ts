@@ -24,14 +24,14 @@ const NO_UUIDS = [
   "../../etc/passwd",
 ];
 
-Deno.test("isUuid() takes lower-case uuids only", () => {
+Deno.test("isUuid() accepts lower-case uuids only", () => {
   assert(isUuid(UUID));
   assert(isUuid("00000000-0000-0000-0000-000000000000"));
   for (const text of [...NO_UUIDS, UUID.toUpperCase()]) assert(!isUuid(text), text);
   for (const value of [undefined, null, 7, {}, [UUID]]) assert(!isUuid(value));
 });
 
-Deno.test("parsePathUuid() folds case, and answers what is no uuid as not there", () => {
+Deno.test("parsePathUuid() folds case, and treats any other text as not found", () => {
   assertEquals<string>(parsePathUuid<JobUuid>(UUID.toUpperCase(), "job"), UUID);
   for (const text of NO_UUIDS) {
     const error = assertThrows(() => parsePathUuid<JobUuid>(text, "job"), AgentError);
@@ -39,12 +39,12 @@ Deno.test("parsePathUuid() folds case, and answers what is no uuid as not there"
   }
 });
 
-Deno.test("parsePathUuid() shows a bounded part of what was asked for", () => {
+Deno.test("parsePathUuid() cuts a long text in its error", () => {
   const error = assertThrows(() => parsePathUuid<JobUuid>("x".repeat(10_000), "job"), AgentError);
   assert(error.message.length < 200);
 });
 
-Deno.test("parseUuid() names the field that is missing or no uuid", () => {
+Deno.test("parseUuid() names the field that is missing or not a uuid", () => {
   assertEquals<string>(parseUuid<WorkflowUuid>(UUID.toUpperCase(), "workflow"), UUID);
   for (const value of [...NO_UUIDS, null, 7, {}, [UUID], undefined]) {
     const error = assertThrows(() => parseUuid<WorkflowUuid>(value, "workflow"), AgentError);

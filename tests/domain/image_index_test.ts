@@ -37,7 +37,7 @@ const NAMES_REFUSED = [
   "%2e%2e",
 ];
 
-Deno.test("parseDistroList() reads the distros in their order and passes over unknown fields", async () => {
+Deno.test("parseDistroList() reads the distros in their order and ignores unknown fields", async () => {
   const { distros } = parseDistroList(await fixture("v1/index.json"));
   assertEquals(distros.map((distro) => distro.id), ["aurora", "basalt", "cinder-os"]);
   assertEquals(distros[2], {
@@ -60,7 +60,7 @@ Deno.test("parseDistro() reads releases, their aliases and their defaults", asyn
   assertEquals(illumos.releases[0]?.aliases, ["latest", "stable"]);
 });
 
-Deno.test("isIndexName() refuses whatever could climb out of a folder", () => {
+Deno.test("isIndexName() refuses names that could lead out of a folder", () => {
   for (const name of NAMES_REFUSED) assert(!isIndexName(name), JSON.stringify(name));
   for (const name of ["9", "45_Beta", "10-kitten", "r151054r", "v1.2-3", "x".repeat(64)]) {
     assert(isIndexName(name), name);
@@ -82,7 +82,7 @@ Deno.test("parseDistroList() refuses hostile and repeated names", () => {
   );
 });
 
-Deno.test("parseDistroList() refuses wrong types and a closed word that it does not know", () => {
+Deno.test("parseDistroList() refuses wrong types, and unknown words of closed lists", () => {
   const cases: [unknown, string][] = [
     [null, "$ must be an object, found null"],
     [[], "$ must be an object, found a list"],
@@ -103,7 +103,7 @@ Deno.test("parseDistroList() refuses wrong types and a closed word that it does 
   }
 });
 
-Deno.test("parseDistro() refuses what contradicts its path, the list or itself", () => {
+Deno.test("parseDistro() refuses contents that contradict the path, the list or each other", () => {
   const good = { id: "aurora", os_family: "linux", releases: [{ id: "1", aliases: ["latest"] }] };
   assertEquals(parseDistro(good, AURORA).dev_channel, undefined);
   const cases: [object, string][] = [
@@ -140,7 +140,7 @@ Deno.test("parseDistro() refuses what contradicts its path, the list or itself",
   }
 });
 
-Deno.test("decodeDocument() refuses what is no JSON, no UTF-8, or nested without end", () => {
+Deno.test("decodeDocument() refuses bytes that are not JSON or not UTF-8, and deep nesting", () => {
   const text = (words: string) => new TextEncoder().encode(words);
   const cases: [Uint8Array, string][] = [
     [text("<html>not found</html>"), "$ is not JSON"],

@@ -32,7 +32,7 @@ Deno.test("parseInstant() reads every form of ISO 8601 that names one instant", 
   }
 });
 
-Deno.test("parseInstant() refuses days, times and offsets that there are not, naming the field", () => {
+Deno.test("parseInstant() refuses days, times and offsets that do not exist, naming the field", () => {
   const refused: unknown[] = [
     "2026-02-31",
     "2026-02-31T24:00:00Z",
@@ -88,7 +88,7 @@ Deno.test("parseInstant() reads back what the clock writes", () => {
   }));
 });
 
-Deno.test("parseInstant() gives one instant for every offset that it is written with", () => {
+Deno.test("parseInstant() returns the same instant for every offset", () => {
   const anyOffset = fc.integer({ min: -23 * 60 - 59, max: 23 * 60 + 59 });
   fc.assert(fc.property(anyMs, anyOffset, (ms, minutes) => {
     const local = new Date(ms + minutes * 60_000).toISOString().slice(0, -1);

@@ -15,7 +15,7 @@ function refusal(body: unknown, limits = LIMITS): AgentError {
   return assertThrows(() => parseJobRequest(body, limits), AgentError);
 }
 
-Deno.test("parseJobRequest() makes parameters of every other key", () => {
+Deno.test("parseJobRequest() turns every other key into a param", () => {
   const request = parseJobRequest({ workflow, a: 1, uuid: "x", params: { b: 2 } }, LIMITS);
   assertEquals(request, {
     workflow_uuid: workflow,
@@ -27,7 +27,7 @@ Deno.test("parseJobRequest() makes parameters of every other key", () => {
   });
 });
 
-Deno.test("parseJobRequest() takes target and params at their limits and refuses those beyond", () => {
+Deno.test("parseJobRequest() accepts target and params at their limits and refuses longer ones", () => {
   const text = "x".repeat(40 - '{"a":""}'.length);
   parseJobRequest({ workflow, target: "t".repeat(10), a: text }, LIMITS);
   assertEquals(refusal({ workflow, a: `${text}x` }).code, "too_large");
@@ -39,13 +39,13 @@ Deno.test("parseJobRequest() takes target and params at their limits and refuses
   }]);
 });
 
-Deno.test("parseJobRequest() takes a lock of 256 characters and refuses one of 257", () => {
+Deno.test("parseJobRequest() accepts a lock of 256 characters and refuses one of 257", () => {
   const locks = "l".repeat(256);
   assertEquals(parseJobRequest({ workflow, locks }, LIMITS).locks, locks);
   assertEquals(refusal({ workflow, locks: `${locks}l` }).errors[0]?.code, "TooLarge");
 });
 
-Deno.test("parseJobRequest() refuses null, and no characters, for a parameter that has a type", () => {
+Deno.test("parseJobRequest() refuses null and the empty text for typed fields", () => {
   for (const field of ["workflow", "target", "exec_after", "locks", "callback_url"]) {
     for (const value of [null, "", 7, [], {}, true]) {
       const error = refusal({ workflow, [field]: value });
@@ -62,14 +62,14 @@ Deno.test("parseJobRequest() refuses a text that a column cannot hold", () => {
   }
 });
 
-Deno.test("parseJobRequest() keeps __proto__ as a parameter", () => {
+Deno.test("parseJobRequest() keeps __proto__ as a param", () => {
   const body = JSON.parse(`{"workflow":"${workflow}","__proto__":{"target":"x"}}`);
   const request = parseJobRequest(body, LIMITS);
   assertEquals(request.target, null);
   assertEquals(JSON.stringify(request.params), '{"__proto__":{"target":"x"}}');
 });
 
-Deno.test("parseJobRequest() takes a callback to a host of the list, its port counted", () => {
+Deno.test("parseJobRequest() accepts a callback to a listed host, port included", () => {
   for (
     const url of [
       "http://tell.example/",
@@ -96,7 +96,7 @@ Deno.test("parseJobRequest() takes a callback to a host of the list, its port co
   }
 });
 
-Deno.test("parseJobRequest() refuses a callback to anybody while no host is allowed", () => {
+Deno.test("parseJobRequest() refuses every callback while no host is allowed", () => {
   const error = refusal({ workflow, callback_url: "http://tell.example/" }, {
     ...LIMITS,
     callbackHosts: [],
@@ -104,7 +104,7 @@ Deno.test("parseJobRequest() refuses a callback to anybody while no host is allo
   assertEquals(error.code, "forbidden");
 });
 
-Deno.test("parseJobRequest() refuses a callback that is no plain web address", () => {
+Deno.test("parseJobRequest() refuses a callback that is not a plain URL", () => {
   for (
     const callback_url of [
       "tell.example",
@@ -131,7 +131,7 @@ Deno.test("parseResume() fails the job when error is given, whatever its value",
   for (const body of [null, [], "x", 1]) assertThrows(() => parseResume(body), AgentError);
 });
 
-Deno.test("parseResume() keeps an error that is no text as its JSON, and the result beside it", () => {
+Deno.test("parseResume() keeps an error that is not a text as JSON, beside the result", () => {
   assertEquals(parseResume({ error: { code: 7 }, result: [1] }), {
     kind: "error",
     error: '{"code":7}',
@@ -139,7 +139,7 @@ Deno.test("parseResume() keeps an error that is no text as its JSON, and the res
   });
 });
 
-Deno.test("parseResume() by node-workflow's rules takes a falsy error for none", () => {
+Deno.test("parseResume() by node-workflow's rules ignores a falsy error", () => {
   const rules = { defaultResult: "External task: OK", falsyErrorFails: false };
   for (const error of ["", null, 0, false]) {
     assertEquals(parseResume({ error }, rules), { kind: "result", result: "External task: OK" });

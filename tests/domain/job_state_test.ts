@@ -116,13 +116,13 @@ function wordOf(at: Standing, event: JobEvent): string {
 
 for (const [name, event] of Object.entries(EVENTS)) {
   const row = expected(TABLE[name as EventName]);
-  Deno.test(`decide() answers "${name}" in every state with one move, one named denial, or as made`, () => {
+  Deno.test(`decide() answers "${name}" in every state: with a move, a named denial, or as already made`, () => {
     const found = new Map(JOB_STATES.map((state) => [state, wordOf(standing(state), event)]));
     assertEquals(found, row);
   });
 }
 
-Deno.test("denialOf() answers what decide() does, in every phase", () => {
+Deno.test("denialOf() agrees with decide() in every phase", () => {
   for (const [name, event] of Object.entries(EVENTS)) {
     const row = expected(TABLE[name as EventName]);
     for (const state of JOB_STATES) {
@@ -135,7 +135,7 @@ Deno.test("denialOf() answers what decide() does, in every phase", () => {
   }
 });
 
-Deno.test("the onerror chain ends a job as failed, however it ends itself", () => {
+Deno.test("the onerror chain ends a job as failed, whatever its own result", () => {
   const at = heldIn("onerror");
   for (const name of ["succeed", "fail", "fail, onerror"] as const) {
     assertEquals(wordOf(at, EVENTS[name]), "failed");
@@ -219,7 +219,7 @@ Deno.test("whatever has happened, a job is in its oncancel phase when it undoes,
   }));
 });
 
-Deno.test("a job is only held after a claim, and waits only after it was held", () => {
+Deno.test("a job is held only after a claim, and waits only after it was held", () => {
   fc.assert(fc.property(anyEvents, (names) => {
     for (const { at, move } of movesOf(names)) {
       if (isHeld(move.to)) assert(isClaimable(at.state) || isHeld(at.state));
@@ -245,7 +245,7 @@ Deno.test("every state can be reached", () => {
   assertEquals([...states].sort(), [...JOB_STATES].sort());
 });
 
-Deno.test("a state is known by what is kept of a job, and shown as its execution", () => {
+Deno.test("a state is known from the stored columns of a job, and shown as its execution", () => {
   for (const state of JOB_STATES) {
     const kept = {
       execution: executionOf(state),
@@ -261,13 +261,13 @@ Deno.test("a state is known by what is kept of a job, and shown as its execution
   assertEquals(phases.map((phase) => heldIn(phase).state), ["running", "running", "undoing"]);
 });
 
-Deno.test("a job may be canceled until it ends, and retried once it rests", () => {
+Deno.test("a job can be canceled until it ends, and retried once it is at rest", () => {
   assertEquals(JOB_STATES.filter(isCancelable), [...UNFINISHED]);
   assertEquals(JOB_STATES.filter((state) => isRetryable(state, false)), [...AT_REST]);
   assertEquals(JOB_STATES.filter((state) => isRetryable(state, true)), []);
 });
 
-Deno.test("moveOf() names event, state and reason of a denial that must not be", () => {
+Deno.test("moveOf() throws with event, state and reason for a denial", () => {
   const error = assertThrows(() => moveOf(CREATED, { kind: "cb_wait" }), AgentError);
   assertEquals([error.code, error.message], [
     "internal",

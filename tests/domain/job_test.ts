@@ -2,7 +2,7 @@ import { assertEquals } from "@std/assert";
 import { phaseOf, timeoutOf } from "../../src/domain/job/job.ts";
 import { resultOf, storedJob, taskOf, workflowOf } from "../support/job.ts";
 
-Deno.test("phaseOf() gives the tasks and results of the phase that the job is in", () => {
+Deno.test("phaseOf() returns the tasks and results of the job's current phase", () => {
   const job = storedJob({
     onerror: [taskOf("e")],
     oncancel: [taskOf("c")],
@@ -13,6 +13,6 @@ Deno.test("phaseOf() gives the tasks and results of the phase that the job is in
   assertEquals(phaseOf({ ...job, phase: "oncancel" }).tasks[0]?.name, "c");
 });
 
-Deno.test("timeoutOf() gives an hour to a workflow that names no timeout", () => {
+Deno.test("timeoutOf() returns an hour for a workflow without a timeout", () => {
   assertEquals([timeoutOf(workflowOf()), timeoutOf(workflowOf({ timeout: 5 }))], [3600, 5]);
 });

@@ -32,7 +32,7 @@ Deno.test("parseExecutionFilter() reads back each word of both wordings, and no 
   }
 });
 
-Deno.test("jobOnWire() leaves out what the engine keeps for itself and what is not there", () => {
+Deno.test("jobOnWire() leaves out internal and missing fields", () => {
   const keys = Object.keys(jobOnWire(storedJob(), "document", T0)).sort();
   assertEquals(keys, [
     "chain",
@@ -82,13 +82,13 @@ Deno.test("jobOnWire() shows what tasks set, but never over a field of the engin
   assertEquals(Object.values(wire).includes("forged"), false);
 });
 
-Deno.test("jobOnWire() shows locks, callback_url and the runner of a job that has them", () => {
+Deno.test("jobOnWire() shows locks, callback_url and runner of a job that has them", () => {
   const job = storedJob({ locks: "^/a", callback_url: "http://a/", runner_id: RUNNER });
   const wire = jobOnWire({ ...job, execution: "running" }, "document", T0);
   assertEquals([wire.locks, wire.callback_url, wire.runner_id], ["^/a", "http://a/", RUNNER]);
 });
 
-Deno.test("jobOnWire() says why an unfinished job does not run, and nothing of another", () => {
+Deno.test("jobOnWire() says why an unfinished job does not run, and nothing for other jobs", () => {
   const later = instantAfter(T0, 1);
   const waitOf = (fields: Parameters<typeof storedJob>[0]) => {
     const { reason, next_run_at } = jobOnWire(storedJob(fields), "document", T0);

@@ -22,19 +22,19 @@ function reversed(value: JsonValue): JsonValue {
 /** What JSON text can hold: fc also makes -0, which it cannot. */
 const anyJson = fc.jsonValue().map((value) => JSON.parse(JSON.stringify(value)) as JsonValue);
 
-Deno.test("canonicalJson() gives equal texts whatever the order of keys", () => {
+Deno.test("canonicalJson() returns equal texts whatever the order of keys", () => {
   fc.assert(fc.property(anyJson, (value) => {
     assertEquals(canonicalJson(reversed(value)), canonicalJson(value));
   }));
 });
 
-Deno.test("canonicalJson() loses nothing", () => {
+Deno.test("canonicalJson() keeps every value", () => {
   fc.assert(fc.property(anyJson, (value) => {
     assertEquals(JSON.parse(canonicalJson(value)), value);
   }));
 });
 
-Deno.test("canonicalJson() gives different texts for different values", () => {
+Deno.test("canonicalJson() returns different texts for different values", () => {
   fc.assert(fc.property(anyJson, anyJson, (one, other) => {
     fc.pre(JSON.stringify(reversed(one)) !== JSON.stringify(reversed(other)));
     const equal = canonicalJson(one) === canonicalJson(other);
@@ -58,7 +58,7 @@ Deno.test("canonicalJson() keeps __proto__ as a key", () => {
   assertNotEquals(canonicalJson(value), canonicalJson({ z: 1 }));
 });
 
-Deno.test("canonicalJson() takes numbers that are the same for one", () => {
+Deno.test("canonicalJson() writes equal numbers alike", () => {
   assertEquals(canonicalJson(JSON.parse("[1.0,1e2,-0]")), canonicalJson(JSON.parse("[1,100,0]")));
 });
 
@@ -78,7 +78,7 @@ Deno.test("jsonDepth() counts levels", () => {
   }
 });
 
-Deno.test("jsonDepth() stops just above its limit, however deep the value", () => {
+Deno.test("jsonDepth() stops counting just above its limit, however deep the value", () => {
   const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`);
   assertEquals(jsonDepth(deep, 64), 65);
   assertEquals(jsonDepth(JSON.parse(`${"[".repeat(64)}${"]".repeat(64)}`), 64), 64);
@@ -97,12 +97,12 @@ Deno.test("isWholeText() refuses NUL and halves of characters", () => {
   for (const text of ["\u0000", "a\u0000b", "\ud83d", "\ude80\ud83d"]) assert(!isWholeText(text));
 });
 
-Deno.test("isJsonObject() takes objects only", () => {
+Deno.test("isJsonObject() accepts objects only", () => {
   for (const value of [{}, { a: 1 }]) assert(isJsonObject(value));
   for (const value of [null, undefined, [], "{}", 1, true]) assert(!isJsonObject(value));
 });
 
-Deno.test("equalJson() says what canonical texts say", () => {
+Deno.test("equalJson() agrees with the comparison of canonical texts", () => {
   fc.assert(fc.property(anyJson, anyJson, (one, other) => {
     assert(equalJson(one, reversed(one)));
     assertEquals(equalJson(one, other), canonicalJson(one) === canonicalJson(other));

@@ -9,7 +9,7 @@ import {
 
 const measured = (text: string) => measureJson(new TextEncoder().encode(text));
 
-Deno.test("measureJson() counts what a text holds, and nothing inside its strings", () => {
+Deno.test("measureJson() counts the values of a text, and nothing inside its strings", () => {
   const cases: [string, number, number, number][] = [
     ["1", 0, 1, 0],
     ["[]", 1, 2, 0],
@@ -42,7 +42,7 @@ Deno.test("measureJson() finds numbers that may be too large for a double", () =
   for (const text of narrow) assert(!measured(text).wideNumbers, text);
 });
 
-Deno.test("countNames() counts fewer names than the text has when one stands twice", () => {
+Deno.test("countNames() counts a repeated name once", () => {
   for (const text of ['{"a":1,"b":{"a":2}}', '{"__proto__":{"x":1}}', '[{"a":[{"b":1}]}]']) {
     assertEquals(countNames(JSON.parse(text)), measured(text).names, text);
   }
@@ -51,7 +51,7 @@ Deno.test("countNames() counts fewer names than the text has when one stands twi
   }
 });
 
-Deno.test("jsonWeight() is at least what V8 needs for values of many small parts", () => {
+Deno.test("jsonWeight() is at least the memory that V8 needs for values of many small parts", () => {
   const times = 1_000;
   const list = (part: (n: number) => string) =>
     `[${Array.from({ length: times }, (_, n) => part(n)).join(",")}]`;
@@ -64,7 +64,7 @@ Deno.test("jsonWeight() is at least what V8 needs for values of many small parts
   assert(weight(`{${Array.from({ length: times }, (_, n) => `"${n}":1`).join(",")}}`) > 72);
 });
 
-Deno.test("valueWeight() says of a value what jsonWeight() says of its text, or a little less", () => {
+Deno.test("valueWeight() of a value is at most jsonWeight() of its text, and close to it", () => {
   const texts = ["{}", '{"k":1}', '[[1,"abc",null],{"a":{"b":[]}}]', `["${"x".repeat(1_000)}"]`];
   for (const text of texts.map((part) => `[${Array(500).fill(part).join()}]`)) {
     const weight = jsonWeight(new TextEncoder().encode(text));

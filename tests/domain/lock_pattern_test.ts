@@ -2,7 +2,7 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { parseLockPattern } from "../../src/domain/job/request.ts";
 
-Deno.test("a pattern is found anywhere in a target, unless it says where", async () => {
+Deno.test("an unanchored pattern matches anywhere in a target", async () => {
   const cases: [pattern: string, target: string, found: boolean][] = [
     ["disk", "/pool/disk0", true],
     ["disk", "/pool/Disk0", false],
@@ -24,13 +24,13 @@ Deno.test("a pattern is found anywhere in a target, unless it says where", async
   }
 });
 
-Deno.test("a pattern may be tried on any number of targets, in any order", async () => {
+Deno.test("a pattern can be matched against any number of targets, in any order", async () => {
   const pattern = await parseLockPattern("^/a");
   const found = ["/a", "/b", "/a/b", "", "/a"].map((target) => pattern.matches(target));
   assertEquals(found, [true, false, true, false, true]);
 });
 
-Deno.test("what cannot be read, or cannot be matched in linear time, is refused by its field", async () => {
+Deno.test("an invalid pattern, or one that is not linear, is refused by its field", async () => {
   const patterns = [
     "(",
     "[a",
@@ -51,7 +51,7 @@ Deno.test("what cannot be read, or cannot be matched in linear time, is refused 
   }
 });
 
-Deno.test("a pattern that engines with backtracking never finish is tried at once", async () => {
+Deno.test("a pattern that backtracking engines never finish is matched at once", async () => {
   const target = "a".repeat(50_000);
   for (const pattern of ["(a*)*b", "(a|a)*b", "(a+)+$b", "^(([a-z])+.)+[A-Z]([a-z])+$"]) {
     assertEquals((await parseLockPattern(pattern)).matches(target), false);

@@ -21,7 +21,7 @@ function fieldsRefused(action: MachineAction, body: unknown): string[] {
   return error.errors.map(({ field }) => field);
 }
 
-Deno.test("the options of each action are read, and others refused by name", () => {
+Deno.test("the options of each action are read, and unknown ones refused by name", () => {
   const boot = { order: "cd", once: "d", cdrom: "/install.iso", disk: "/image.raw" };
   assertEquals(parseActionOptions("boot", boot), boot);
   for (const action of ["stop", "reboot"] as const) {
@@ -42,7 +42,7 @@ Deno.test("the options of each action are read, and others refused by name", () 
   }
 });
 
-Deno.test("the order of a boot is any that the host knows, and no other text", () => {
+Deno.test("a boot order is one that the host knows, and no other text", () => {
   for (const order of BOOT_DEVICES) {
     assertEquals(parseActionOptions("boot", { order }), { order });
   }
@@ -106,7 +106,7 @@ Deno.test("every state of a machine allows some actions, and refuses the others 
   }
 });
 
-Deno.test("a machine of another brand is not for us, whatever its state", () => {
+Deno.test("a machine of another brand allows no action, whatever its state", () => {
   for (const brand of ["joyent", "lx", undefined]) {
     const machine: JsonObject = { state: "stopped", ...(brand === undefined ? {} : { brand }) };
     for (const action of MACHINE_ACTIONS) {
@@ -119,7 +119,7 @@ Deno.test("a machine of another brand is not for us, whatever its state", () => 
   }
 });
 
-Deno.test("only a machine of ours that runs has a console", () => {
+Deno.test("only a running or stopping machine of a supported brand has a console", () => {
   for (const state of Object.keys(ALLOWED)) {
     const machine = { brand: "kvm", state };
     if (state === "running" || state === "stopping") requireConsole(UUID, machine);
@@ -129,7 +129,7 @@ Deno.test("only a machine of ours that runs has a console", () => {
   assertThrows(() => requireConsole(UUID, foreign), AgentError, '"joyent"');
 });
 
-Deno.test("bhyve gets no words that it would ignore", () => {
+Deno.test("boot options that bhyve would ignore are refused", () => {
   const machine = { brand: "bhyve", state: "stopped" };
   const options = { cdrom: "/install.iso" };
   const error = assertThrows(() => requireActable("boot", UUID, machine, options), AgentError);
@@ -150,7 +150,7 @@ Deno.test("attached media are the CDs among the disks", () => {
   }
 });
 
-Deno.test("a kvm machine boots no medium behind all of IDE's places", () => {
+Deno.test("a kvm machine cannot boot a medium beyond the last IDE place", () => {
   const machine = (disks: number) => ({ brand: "kvm", state: "stopped", disks: Array(disks) });
   const boot = (disks: number, options: JsonObject) => () =>
     requireActable("boot", UUID, machine(disks), options);

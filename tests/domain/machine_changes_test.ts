@@ -10,7 +10,7 @@ import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { withoutProperties } from "../../src/config/policy.ts";
 import { fieldsOf } from "./machine_request.ts";
 
-Deno.test("parseMachineChanges() takes sizes and media", () => {
+Deno.test("parseMachineChanges() accepts sizes and media", () => {
   const changes = {
     quota: 20,
     autoboot: true,
@@ -61,7 +61,7 @@ for (const [field, changes] of CHANGES) {
   });
 }
 
-Deno.test("nics that are added may not make them more than the policy allows", () => {
+Deno.test("added nics may not exceed the number that the policy allows", () => {
   const nics = ["aa", "bb", "cc"].map((end) => ({ mac: `02:08:20:00:00:${end}` }));
   const policy = { ...DEFAULT_POLICY, nicsMax: 4 };
   const added = (count: number) => Array(count).fill({ nic_tag: "admin", model: "virtio" });
@@ -72,7 +72,7 @@ Deno.test("nics that are added may not make them more than the policy allows", (
   assertEquals(refused, ["changes.add_nics"]);
 });
 
-Deno.test("a new nic shares neither mac nor address with those that the machine keeps", () => {
+Deno.test("a new nic may share neither mac nor address with nics that the machine keeps", () => {
   const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
   const nic = { nic_tag: "admin", model: "virtio" };
   const nics = [
@@ -101,7 +101,7 @@ Deno.test("a new nic shares neither mac nor address with those that the machine 
   );
 });
 
-Deno.test("a changed nic gets no address of another nic of the machine", () => {
+Deno.test("a changed nic may not take an address of another nic of the machine", () => {
   const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
   const nics = [
     { mac: "2:8:20:0:0:aa", ip: "192.0.2.7", ips: ["192.0.2.7/24", "2001:db8::7/64"] },
@@ -122,7 +122,7 @@ Deno.test("a changed nic gets no address of another nic of the machine", () => {
   fit({ update_nics: [{ mac: second, mtu: 1500 }] });
 });
 
-Deno.test("what is added beside a changed nic shares neither its mac nor its address", () => {
+Deno.test("a nic that is added beside a changed one may share neither its mac nor its address", () => {
   const mac = "02:08:20:00:00:aa";
   const change = { mac, ip: "192.0.2.7", netmask: "255.255.255.0" };
   const nic = { nic_tag: "admin", model: "virtio" };
@@ -136,7 +136,7 @@ Deno.test("what is added beside a changed nic shares neither its mac nor its add
   parse({ ips: ["192.0.2.8/24"] })();
 });
 
-Deno.test("a change of a nic names an address with its netmask", () => {
+Deno.test("a change of a nic's address needs a netmask", () => {
   const mac = "02:08:20:00:00:aa";
   const parse = (change: JsonObject) => () =>
     parseMachineChanges({ update_nics: [{ mac, ...change }] }, DEFAULT_POLICY);
@@ -150,7 +150,7 @@ Deno.test("a change of a nic names an address with its netmask", () => {
   parse({ ip: "192.0.2.7", netmask: "255.255.255.255" })();
 });
 
-Deno.test("changed routes lead by nics that the machine has afterwards", () => {
+Deno.test("changed routes must lead through nics that the machine has afterwards", () => {
   const [first, second] = ["02:08:20:00:00:aa", "02:08:20:00:00:bb"];
   const nics = [{ mac: first, ips: ["192.0.2.7/24"] }, { mac: second, ips: ["dhcp"] }];
   const fit = (by: string, changes: JsonObject = {}) => () =>
@@ -170,7 +170,7 @@ Deno.test("changed routes lead by nics that the machine has afterwards", () => {
   assertEquals(fieldsOf(fit("nics[0]", { remove_nics: [first] })), [field]);
 });
 
-Deno.test("changes of nics and disks are held against the brand and the drives of the machine", () => {
+Deno.test("changes of nics and disks are checked against the brand and the drives of the machine", () => {
   const disk = { path: "/dev/zvol/rdsk/zones/a", model: "virtio" };
   const fit = (changes: JsonObject, brand: string, disks: number) => () =>
     requireFitting(changes, { brand, nics: [], disks: Array(disks).fill(disk) }, DEFAULT_POLICY);
@@ -186,7 +186,7 @@ Deno.test("changes of nics and disks are held against the brand and the drives o
   }
 });
 
-Deno.test("withOwnMacs() names nics as vmadm shows them", () => {
+Deno.test("withOwnMacs() writes macs as vmadm shows them", () => {
   const nics = [{ mac: "2:8:20:a:b:c" }, { mac: "02:08:20:aa:bb:cc" }];
   const parsed = parseMachineChanges({
     update_nics: [{ mac: "02:08:20:0A:0b:0c", mtu: 9000 }, { mac: "2:8:20:aa:bb:cc", mtu: 9000 }],
@@ -202,7 +202,7 @@ Deno.test("withOwnMacs() names nics as vmadm shows them", () => {
   assertEquals(withOwnMacs({ ram: 64 }, { nics }), { ram: 64 });
 });
 
-Deno.test("the network of a nic that is there has no slash, which vmadm refuses", () => {
+Deno.test("the network of an existing nic may not contain a slash, which vmadm refuses", () => {
   const mac = "02:08:20:aa:bb:cc";
   const changes = (nic_tag: string) => ({ update_nics: [{ mac, nic_tag }] });
   assertEquals(parseMachineChanges(changes("external"), DEFAULT_POLICY), changes("external"));
@@ -210,7 +210,7 @@ Deno.test("the network of a nic that is there has no slash, which vmadm refuses"
   assertEquals(fieldsOf(parse), ["changes.update_nics[0].nic_tag"]);
 });
 
-Deno.test("a change of a nic names it by its mac, also where the policy forbids to choose one", () => {
+Deno.test("a change names its nic by mac, even if the policy forbids choosing macs", () => {
   const policy = withoutProperties(DEFAULT_POLICY, ["nics.mac"]);
   const update_nics = [{ mac: "02:08:20:AA:bb:cc", vlan_id: 7, primary: 1 }];
   assertEquals(parseMachineChanges({ update_nics }, policy), {

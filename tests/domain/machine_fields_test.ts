@@ -106,7 +106,7 @@ for (const [index, [field, changes]] of INCORRECT.entries()) {
   });
 }
 
-Deno.test("an address is of one nic, which may say it twice, whatever the networks of others", () => {
+Deno.test("an address belongs to one nic, which may give it twice, whatever its network", () => {
   const address = { ip: "192.0.2.7", netmask: "255.255.255.0", ips: ["192.0.2.7/24"] };
   const given = [{ ...nic, ip: "dhcp" }, { ...nic, ip: "dhcp" }, { ...nic, ips: ["addrconf"] }];
   parseMachineRequest(request({ nics: [{ ...nic, ...address }, ...given] }), DEFAULT_POLICY);
@@ -117,7 +117,7 @@ Deno.test("an address is of one nic, which may say it twice, whatever the networ
   }
 });
 
-Deno.test("an unknown name is answered with a known one only when that is near", () => {
+Deno.test("an unknown name gets a suggestion only if a known name is similar", () => {
   const messageOf = (name: string) =>
     assertThrows(() => parseMachineRequest(request({ [name]: 1 }), DEFAULT_POLICY), AgentError)
       .message;
@@ -128,7 +128,7 @@ Deno.test("an unknown name is answered with a known one only when that is near",
   assertEquals(messageOf("zz9"), "Cannot accept the machine: machine.zz9 is unknown");
 });
 
-Deno.test("a description of very many unknown names is read until enough is found", () => {
+Deno.test("reading stops early in a description of very many unknown names", () => {
   const names = Object.fromEntries(Array.from({ length: 10_000 }, (_, n) => [`k${n}`, 1]));
   let read = 0;
   const counted = new Proxy(names, {

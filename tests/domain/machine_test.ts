@@ -5,7 +5,7 @@ import { parseMachinePayload, parseMachineRequest } from "../../src/domain/machi
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { disk, fieldsOf, machine, media, nic, request, UUID } from "./machine_request.ts";
 
-Deno.test("parseMachineRequest() takes the example of document 3 as it is", () => {
+Deno.test("parseMachineRequest() accepts the example of document 3 unchanged", () => {
   const read = parseMachineRequest({ machine, media }, DEFAULT_POLICY);
   const nics = [{ ...(machine.nics as JsonObject[])[0], primary: true }];
   assertEquals(read, { machine: { ...machine, nics }, media, boot: "cd" });
@@ -62,12 +62,12 @@ Deno.test("parseMachineRequest() folds its uuid to lower case", () => {
   assertEquals<string | undefined>(read.uuid, UUID);
 });
 
-Deno.test("parseMachineRequest() refuses to boot the image of a disk as a cd", () => {
+Deno.test("parseMachineRequest() refuses to boot a disk image as a cd", () => {
   const body = { machine, media: { path: "/m/a.img" }, boot: "cd" };
   assertEquals(fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY)), ["boot"]);
 });
 
-Deno.test("parseMachineRequest() keeps digits as the number that they stand for", () => {
+Deno.test("parseMachineRequest() converts digits to the number", () => {
   const texts = { vcpus: "2", ram: "01024", zfs_root_recsize: "4096", quota: "20" };
   const digits = {
     ...texts,
@@ -87,14 +87,14 @@ Deno.test("parseMachineRequest() keeps digits as the number that they stand for"
   }
 });
 
-Deno.test("a quota and a cap of 0, which are no limits, are refused with that reason", () => {
+Deno.test("a quota and a cpu_cap of 0, which mean no limit, are refused with that reason", () => {
   for (const name of ["quota", "cpu_cap"]) {
     const parse = () => parseMachineRequest(request({ [name]: 0 }), DEFAULT_POLICY);
     assertThrows(parse, AgentError, ": 0 would be no limit");
   }
 });
 
-Deno.test("a route leads by a nic of the machine that has an address of its own", () => {
+Deno.test("a route must lead through a nic of the machine with a static address", () => {
   const mac = "02:08:20:AA:bb:cc";
   const nics = [
     { ...nic, ips: ["192.0.2.7/24"], mac },
@@ -116,7 +116,7 @@ Deno.test("a route leads by a nic of the machine that has an address of its own"
   }
 });
 
-Deno.test("a kvm machine keeps one of IDE's four places for its medium", () => {
+Deno.test("a kvm machine keeps one of the four IDE places for its medium", () => {
   const disks = (count: number, model: string) => Array(count).fill({ model, size: 1 });
   const asked = (changes: JsonObject) => () =>
     parseMachineRequest(request(changes), DEFAULT_POLICY);
@@ -141,7 +141,7 @@ Deno.test("parseMachineRequest() drops a primary that is false", () => {
   }
 });
 
-Deno.test("parseMachineRequest() refuses a machine without a brand, which vmadm takes as joyent", () => {
+Deno.test("parseMachineRequest() refuses a machine without a brand, which vmadm would read as joyent", () => {
   const parse = () => parseMachineRequest({ machine: {}, media }, DEFAULT_POLICY);
   assertEquals(fieldsOf(parse), ["machine.brand"]);
 });
@@ -176,13 +176,13 @@ Deno.test("parseMachineRequest() suggests the nearest name for an unknown one", 
   );
 });
 
-Deno.test("parseMachineRequest() keeps a key named __proto__ out", () => {
+Deno.test("parseMachineRequest() refuses a key named __proto__", () => {
   const body = JSON.parse('{"machine":{"brand":"kvm","__proto__":{"ram":1}},"media":{}}');
   const fields = fieldsOf(() => parseMachineRequest(body, DEFAULT_POLICY));
   assertEquals(fields, ["machine.__proto__", "media"]);
 });
 
-Deno.test("parseMachineRequest() lists a bounded number of findings", () => {
+Deno.test("parseMachineRequest() limits the number of findings", () => {
   const many = Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`x${index}`, 1]));
   assertEquals(fieldsOf(() => parseMachineRequest(request(many), DEFAULT_POLICY)).length, 64);
 });
@@ -210,7 +210,7 @@ Deno.test("parseMachineRequest() refuses an artifact that no machine boots", () 
   assertEquals(fieldsOf(parse), ["media.artifact.format"]);
 });
 
-Deno.test("parseMachinePayload() takes a uuid, in lower case only", () => {
+Deno.test("parseMachinePayload() accepts a uuid in lower case only", () => {
   const payload = { brand: "bhyve", bootrom: "uefi", uuid: UUID };
   assertEquals(parseMachinePayload(payload, DEFAULT_POLICY), { ...payload, autoboot: false });
   for (const uuid of [UUID.toUpperCase(), "--help", `-f/etc/x${"a".repeat(28)}`, `${UUID}\n`]) {

@@ -61,7 +61,7 @@ for (const [name, taken] of Object.entries(MANUAL_PROPERTIES)) {
     });
     continue;
   }
-  Deno.test(`vmadm's ${name} is taken within its bounds`, () => {
+  Deno.test(`vmadm's ${name} is accepted within its bounds`, () => {
     for (const brand of brandsOf(taken)) {
       for (const value of taken.good) {
         // A nic that is not primary says nothing.
@@ -108,7 +108,7 @@ Deno.test("the manual's table and the policy's lists name the same properties", 
   assertEquals(taken.sort(), allowed.sort());
 });
 
-Deno.test("changes that are of the other brand are refused by name", () => {
+Deno.test("changes of properties of the other brand are refused by name", () => {
   for (const [name, owner] of Object.entries(BRAND_OF)) {
     const value = MANUAL_PROPERTIES[name]?.good[0] ?? null;
     requireFitting({ [name]: value, ram: 1 }, { brand: owner }, DEFAULT_POLICY);
@@ -120,7 +120,7 @@ Deno.test("changes that are of the other brand are refused by name", () => {
   }
 });
 
-Deno.test("limits of memory that vmadm would move are refused", () => {
+Deno.test("memory limits that vmadm would adjust are refused", () => {
   const parsed = (limits: JsonObject) => () => parse({ brand: "kvm", ...limits });
   parsed({ max_physical_memory: 2048, max_locked_memory: 2048, max_swap: 2048 })();
   for (const limits of [{ max_locked_memory: 2049 }, { max_swap: 2047 }]) {
@@ -143,7 +143,7 @@ Deno.test("docs/policy.md has the table of properties that the checks require", 
   assertEquals(found, required, "run tests/domain/write_policy_table.ts");
 });
 
-Deno.test("docs/policy.md has a row for every property that is taken, and names those refused", async () => {
+Deno.test("docs/policy.md has a row for every accepted property, and names the refused ones", async () => {
   const page = await Deno.readTextFile(new URL("../../docs/policy.md", import.meta.url));
   const rows = page.split("\n").filter((line) => line.startsWith("| `"));
   for (const [name, taken] of Object.entries(MANUAL_PROPERTIES)) {

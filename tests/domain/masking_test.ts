@@ -69,7 +69,7 @@ function anyValue(random: () => number, depth: number): JsonValue {
   return Object.fromEntries(Array.from({ length: size }, () => [pick(NAMES), inner()]));
 }
 
-Deno.test("a masked text is what its value masked is written as, however it is cut", () => {
+Deno.test("masking a text gives the text of the masked value, however the input is cut", () => {
   const random = openRandom(13);
   for (let round = 0; round < 500; round++) {
     const value = anyValue(random, 6);
@@ -87,7 +87,7 @@ Deno.test("several texts with commas between them are masked one by one", () => 
   for (const size of [1, 3, 100]) assertEquals(maskText(text, size), shown);
 });
 
-Deno.test("a name is known however it is written", () => {
+Deno.test("a name is recognized even when written with escapes", () => {
   const rules = { names: new Set(["\u0001".repeat(255)]) };
   const text = JSON.stringify({ ["\u0001".repeat(255)]: "x" });
   assertEquals(maskText(text, 100, rules), text.replace('"x"', '"***"'));

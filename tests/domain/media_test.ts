@@ -13,7 +13,7 @@ import {
 const SHA256 = `sha256:${"ab".repeat(32)}`;
 const SHA512 = `sha512:${"cd".repeat(64)}`;
 
-Deno.test("parseMediaRequest() takes a path, an address and an artifact", () => {
+Deno.test("parseMediaRequest() accepts a path, a URL and an artifact", () => {
   const artifact = { distro: "debian", release: "latest", arch: "x86_64" };
   for (
     const media of [
@@ -76,7 +76,7 @@ Deno.test("parseArtifactRef() names its own field", () => {
   assertEquals(errors.map(({ field }) => field), ["ref.distro", "ref.release"]);
 });
 
-Deno.test("mediaKind() reads the ending, whatever its case", () => {
+Deno.test("mediaKind() reads the file extension, in any case", () => {
   assertEquals(mediaKind("a.iso"), "cd");
   assertEquals(mediaKind("A.ISO"), "cd");
   assertEquals(mediaKind("a.img"), "disk");
@@ -86,7 +86,7 @@ Deno.test("mediaKind() reads the ending, whatever its case", () => {
   assertEquals(mediaKind("a.constructor"), undefined);
 });
 
-Deno.test("parseMediaName() refuses what vmadm, a shell or a zone root would misread", () => {
+Deno.test("parseMediaName() refuses names that vmadm, a shell or a zone root would misread", () => {
   assertEquals(parseMediaName("debian-13.1_x.iso", "name"), "debian-13.1_x.iso");
   for (
     const name of [
@@ -111,7 +111,7 @@ Deno.test("parseMediaName() refuses what vmadm, a shell or a zone root would mis
   ) assertThrows(() => parseMediaName(name, "name"), AgentError, "Cannot use");
 });
 
-Deno.test("safeMediaName() keeps what is valid and makes the rest so", () => {
+Deno.test("safeMediaName() keeps valid characters and replaces the rest", () => {
   assertEquals(safeMediaName("omnios-r151056.iso"), "omnios-r151056.iso");
   assertEquals(safeMediaName("/media/Win 11 (x64).iso"), "Win-11-x64-.iso");
   assertEquals(safeMediaName("https://example.org/a/b.iso"), "b.iso");
@@ -122,7 +122,7 @@ Deno.test("safeMediaName() keeps what is valid and makes the rest so", () => {
   assertEquals(safeMediaName(`${"a".repeat(300)}.iso`), `${"a".repeat(124)}.iso`);
 });
 
-Deno.test("safeMediaName() makes a valid name of any text", () => {
+Deno.test("safeMediaName() makes a valid name from any text", () => {
   fc.assert(
     fc.property(fc.string({ unit: "binary", maxLength: 400 }), (text) => {
       assert(isMediaName(safeMediaName(text)));

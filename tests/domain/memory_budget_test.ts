@@ -7,7 +7,7 @@ import { AGENT_HEAP_MIB } from "../../src/sandbox/guest_command.ts";
 
 const budgetOf = (answers: number) => openMemoryBudget({ answers });
 
-Deno.test("all accounts together fit into the heap of the agent beside what it has at rest", () => {
+Deno.test("all accounts together fit into the agent's heap beside its idle memory", () => {
   const restMib = 40;
   // Answers and documents are bytes outside of the heap.
   const { answers: _, documents: _bytes, ...inHeap } = ACCOUNTS;
@@ -47,7 +47,7 @@ Deno.test("waiting callers are served in order, a small one not before a large o
   assertEquals(budget.used("answers"), 0);
 });
 
-Deno.test("accounts do not hold up each other", async () => {
+Deno.test("a full account does not delay another one", async () => {
   const budget = openMemoryBudget({ bodies: 10, smallBodies: 10 });
   const held = await budget.reserve("bodies", 10, "read it");
   const other = await budget.reserve("smallBodies", 10, "read it");
@@ -55,7 +55,7 @@ Deno.test("accounts do not hold up each other", async () => {
   held.release();
 });
 
-Deno.test("a reservation whose turn does not come in time is refused, and those behind it go on", async () => {
+Deno.test("a reservation whose turn does not come in time is refused, and later ones continue", async () => {
   const budget = budgetOf(100);
   const held = await budget.reserve("answers", 60, "read it");
   const large = budget.reserve("answers", 50, "read the list", { turnMs: 20 });
@@ -72,7 +72,7 @@ Deno.test("a reservation whose turn does not come in time is refused, and those 
   assertEquals(budget.used("answers"), 0);
 });
 
-Deno.test("a signal ends the wait, also one that was given before", async () => {
+Deno.test("a signal ends the wait, even if it fired before", async () => {
   const budget = budgetOf(100);
   const held = await budget.reserve("answers", 100, "read it");
   const ending = new AbortController();
@@ -86,7 +86,7 @@ Deno.test("a signal ends the wait, also one that was given before", async () => 
   assertEquals(budget.used("answers"), 0);
 });
 
-Deno.test("what is larger than its account gets all of it, alone", async () => {
+Deno.test("a reservation larger than its account gets all of it, alone", async () => {
   const budget = budgetOf(100);
   const one = await budget.reserve("answers", 1, "read it");
   const giant = budget.reserve("answers", 1_000, "read it");

@@ -1,7 +1,7 @@
 import { assertEquals } from "@std/assert";
 import { leadsToNamed } from "../../src/domain/ip_address.ts";
 
-Deno.test("leadsToNamed() takes the scheme's own port for no port, in name and address", () => {
+Deno.test("leadsToNamed() treats the default port as no port, in name and URL", () => {
   const cases: [string, string, boolean][] = [
     ["https://hooks.example.org/a", "hooks.example.org", true],
     ["https://hooks.example.org:443/a", "hooks.example.org", true],

@@ -6,7 +6,7 @@ import { nearest, nearName, nearWord } from "../../src/domain/near_word.ts";
 const VERBS = ["job list", "job resume", "job run", "job wait"];
 const VARIABLES = ["ZONEWRIGHT_SLOTS", "ZONEWRIGHT_STATE_DIR"];
 
-Deno.test("nearest() names a word that is near, and none when all are far away", () => {
+Deno.test("nearest() suggests a similar word, and nothing if none is similar", () => {
   assertEquals(nearest("lisen", ["listen", "slots"]), ': did you mean "listen"?');
   assertEquals(nearest("frobnicate", ["listen", "slots"]), "");
   // The letters are there, in another order.
@@ -15,7 +15,7 @@ Deno.test("nearest() names a word that is near, and none when all are far away",
   assertEquals(nearest("listen", []), "");
 });
 
-Deno.test("nearWord() gives nothing for what all words begin with", () => {
+Deno.test("nearWord() ignores a prefix that all words share", () => {
   assertEquals(nearWord("job rsume", VERBS), "job resume");
   assertEquals(nearWord("job nosuch", VERBS), undefined);
   assertEquals(nearWord("job ", VERBS), undefined);
@@ -25,7 +25,7 @@ Deno.test("nearWord() gives nothing for what all words begin with", () => {
   assertEquals(nearWord("ram_max", ["ram_mib_max"]), "ram_mib_max");
 });
 
-Deno.test("nearName() finds a name by its spelling, its number, or a letter or two", () => {
+Deno.test("nearName() finds a name with another spelling, a plural, or a letter or two changed", () => {
   const known = ["name", "timeout", "retry", "retry_delay"];
   for (const typed of ["timeOut", "time-out", "timeouts", "tiemout", "timout"]) {
     assertEquals(nearName(typed, known), "timeout", typed);

@@ -62,7 +62,7 @@ Deno.test("a signature holds for its key, its method, its path and query, and wh
   }
 });
 
-Deno.test("a signature or a key that is none holds for nothing", async () => {
+Deno.test("an invalid signature or key verifies nothing", async () => {
   const { key, text } = await newKey();
   const sent = callHeaders(new Headers(await signedHeaders(CALL, HEAD, key)));
   assert(sent !== undefined);
@@ -74,12 +74,14 @@ Deno.test("a signature or a key that is none holds for nothing", async () => {
   }
 });
 
-Deno.test("a request without both headers is no call, and one with either is", () => {
+Deno.test("a request with either header is a call, one without both is not", () => {
   assertEquals(callHeaders(new Headers()), undefined);
   assertEquals(callHeaders(new Headers({ [CALL_HEADER]: "x" })), { text: "x", signature: "" });
+  const signed = new Headers({ "zonewright-signature": "x" });
+  assertEquals(callHeaders(signed), { text: "", signature: "x" });
 });
 
-Deno.test("parseCall() takes nothing but what an agent writes", () => {
+Deno.test("parseCall() accepts only what an agent writes", () => {
   for (
     const change of [
       { scope: "owner" },
@@ -101,7 +103,7 @@ Deno.test("parseCall() takes nothing but what an agent writes", () => {
   assertMatch(newNonce(), /^[\w-]{22}$/);
 });
 
-Deno.test("calls go to https, and to http on loopback alone", () => {
+Deno.test("calls go to https, and to http on loopback only", () => {
   for (
     const address of [
       "https://host3.example.org:8780",

@@ -10,7 +10,7 @@ const SHA256 = { algorithm: "sha256", value: "1".repeat(64) };
 const SHA512 = { algorithm: "sha512", value: "2".repeat(128) };
 const SIGNATURE = { kind: "pgp_detached", signs: "https://a", url: "https://a.asc" };
 
-Deno.test("weakened() finds nothing when a list says the same or more of what it had", () => {
+Deno.test("weakened() finds nothing when a list publishes the same or more", () => {
   const before = list("1", { digests: [SHA256] });
   assertEquals(weakened([before], [before]), undefined);
   assertEquals(weakened([before], [list("1", { digests: [SHA512, SHA256] })]), undefined);
@@ -51,7 +51,7 @@ Deno.test("weakened() looks at an artifact in the current list and in the archiv
   assertEquals(found, 'changes the sha256 of build "1" [null,"x86_64","raw"]');
 });
 
-Deno.test("rolledBack() finds lists whose newest build is older than one that is known", () => {
+Deno.test("rolledBack() finds lists whose newest build is older than a known one", () => {
   const dated = (...dates: (string | null)[]) =>
     dates.map((first_seen, index) => list(`${index}`, null, "current", first_seen));
   const old = dated("2026-11-01T00:00:00Z", "2026-11-03T00:00:00.000000001Z");

@@ -41,7 +41,7 @@ for (const [field, reason, changes] of REFUSED) {
   });
 }
 
-Deno.test("a policy that is narrowed refuses what the default allows", () => {
+Deno.test("a narrower policy refuses what the default allows", () => {
   const policy = {
     ...DEFAULT_POLICY,
     brands: ["kvm"] as const,
@@ -121,7 +121,7 @@ for (const [changes, properties, field, setting] of BY_SETTING) {
   });
 }
 
-Deno.test("parseMachineChanges() is held against the same policy", () => {
+Deno.test("parseMachineChanges() checks against the same policy", () => {
   const cases: readonly PolicyCase[] = [
     [{ vcpusMax: 2 }, { vcpus: 3 }, "changes.vcpus", "vcpus_max"],
     [{ ramMiBMax: 2048 }, { ram: 2049 }, "changes.ram", "ram_mib_max"],
@@ -157,7 +157,7 @@ Deno.test("a policy with limits above the default allows what the default refuse
   );
 });
 
-Deno.test("requireOwnMachine() lets a machine pass that a job made, and others where it may", () => {
+Deno.test("requireOwnMachine() accepts machines that jobs made, and others if the policy allows", () => {
   const made = { tags: { zonewright_job: UUID } };
   const read = policyWith({ foreignMachines: "read" });
   requireOwnMachine(read, UUID, made);
@@ -170,7 +170,7 @@ Deno.test("requireOwnMachine() lets a machine pass that a job made, and others w
   }
 });
 
-Deno.test("a policy that is widened by an unchecked name still refuses it", () => {
+Deno.test("a name added to the policy unchecked is still refused", () => {
   const machineProperties = [...DEFAULT_POLICY.machineProperties, "filesystems"];
   const parse = () =>
     parseMachineRequest(request({ filesystems: [] }), { ...DEFAULT_POLICY, machineProperties });

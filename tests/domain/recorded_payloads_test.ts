@@ -43,7 +43,7 @@ function isTaken({ validate, create }: RecordedVerdict): boolean {
   return verdicts.every((verdict) => verdict === LOST_COUNT);
 }
 
-Deno.test("no payload that the parser takes is refused by the tool", () => {
+Deno.test("no payload that the parser accepts is refused by vmadm", () => {
   assertEquals(ROWS.length, 592);
   // What is handed on may be what another payload says in words that the tool takes.
   const taken = new Set(
@@ -59,7 +59,7 @@ Deno.test("no payload that the parser takes is refused by the tool", () => {
   assertEquals(wrong.map(({ name, validate, create }) => ({ name, validate, create })), []);
 });
 
-Deno.test("the simulated tool takes what the agent hands on", async () => {
+Deno.test("the simulated vmadm accepts what the agent passes on", async () => {
   await withFolder(async (folder) => {
     await changeHost(await openState(folder), { nic_tags: ["admin", "test0"] });
     const state = await openState(folder);
@@ -93,7 +93,7 @@ function cellsBelow(page: string, heading: string): string[] {
   return rows.map((row) => row.split(" | ")[0]?.slice(2) ?? "").slice(1);
 }
 
-Deno.test("docs/policy.md has a line for what is refused although the tool takes it", async () => {
+Deno.test("docs/policy.md has a line for what is refused although vmadm accepts it", async () => {
   const page = await Deno.readTextFile(new URL("../../docs/policy.md", import.meta.url));
   const refused = cellsBelow(page, "What is refused").join(" ");
   const forms = cellsBelow(page, "Forms that vmadm accepts");

@@ -9,7 +9,7 @@ const JOB = { ...TASKS, name: "nightly", props: { ordered_by: "token:ops" } };
 const judge = (allow_workflow: string[], allow_caller: string[] = [], job = JOB) =>
   refusalOf({ allow_workflow, allow_caller }, job, undefined);
 
-Deno.test("tasksDigest() is that of the tasks, whatever their uuids and the order of their fields", async () => {
+Deno.test("tasksDigest() does not depend on the tasks' uuids, or on the order of their fields", async () => {
   const digest = await tasksDigest(TASKS);
   const copy = {
     chain: [{ uuid: "x", retry: 1, body: BODY, name: "one" }],
@@ -27,7 +27,7 @@ Deno.test("tasksDigest() is that of the tasks, whatever their uuids and the orde
   for (const other of others) assertNotEquals(await tasksDigest(other), digest);
 });
 
-Deno.test("refusalOf() allows a name with any tasks, and a name with a digest with these alone", async () => {
+Deno.test("refusalOf() allows a name with any tasks, and a name with a digest only with these tasks", async () => {
   const digest = await tasksDigest(TASKS);
   assertEquals(await judge([]), undefined);
   assertEquals(await judge(["nightly"]), undefined);
@@ -40,14 +40,14 @@ Deno.test("refusalOf() allows a name with any tasks, and a name with a digest wi
   assertStringIncludes(String(await judge(["builtin"], [], named)), 'runs no workflow "builtin"');
 });
 
-Deno.test("refusalOf() allows the tasks of the agent itself, under no other uuid", async () => {
+Deno.test("refusalOf() allows the agent's own tasks, but only under their own uuid", async () => {
   const taking = { allow_workflow: ["builtin"], allow_caller: [] };
   assertEquals(await refusalOf(taking, JOB, TASKS), undefined);
   const changed = { ...JOB, chain: [{ name: "one", body: "(job, cb) => cb(null, 1)" }] };
   assertStringIncludes(String(await refusalOf(taking, changed, TASKS)), "policy.allow_workflow");
 });
 
-Deno.test("refusalOf() refuses callers that are not listed, for the agent's own workflows too", async () => {
+Deno.test("refusalOf() refuses unlisted callers, even for the agent's own workflows", async () => {
   assertEquals(await judge([], ["loopback", "token:ops"]), undefined);
   const words = await refusalOf({ allow_workflow: [], allow_caller: ["loopback"] }, JOB, TASKS);
   assertEquals(

@@ -57,7 +57,7 @@ function declaration(how: string, what: string): string {
   return `${how} ${what} = 1;`;
 }
 
-Deno.test("parseTask() gives the verdict of acorn on every declaration", () => {
+Deno.test("parseTask() agrees with acorn about every declaration", () => {
   const numRuns = Number(Deno.env.get("ZONEWRIGHT_TEST_INPUTS") ?? 20_000);
   let refused = 0;
   fc.assert(
@@ -76,7 +76,7 @@ function nested(depth: number, inner: string): string {
   return `(() => { ${"{".repeat(depth)} ${inner} ${"}".repeat(depth)} })`;
 }
 
-Deno.test("parseTask() takes 60,000 names in 500 blocks, whatever declares them", () => {
+Deno.test("parseTask() parses 60,000 names in 500 blocks, whatever declares them", () => {
   const names = Array.from({ length: 60_000 }, (_, at) => `n_${at}`);
   for (const how of ["var", "let"]) {
     const declared = nested(500, `${how} ${names.join(",")};`);

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { functionProblem } from "../../src/decoder/work/task_sources.ts";
 
-Deno.test("functionProblem() takes every form of one function definition", () => {
+Deno.test("functionProblem() accepts every form of one function definition", () => {
   const sources = [
     "function (job, cb) { cb(); }",
     "function named(job, cb) { return cb(null, 'x'); }",
@@ -57,7 +57,7 @@ Deno.test("functionProblem() refuses everything else", () => {
   }
 });
 
-Deno.test("functionProblem() shows the place in the source as it was sent", () => {
+Deno.test("functionProblem() counts lines in the source as it was sent", () => {
   assertMatch(functionProblem("function (job, cb) { ] }") ?? "", /in line 1, column 22$/);
   assertMatch(functionProblem("function (job, cb) {\n  ]\n}") ?? "", /in line 2, column 3$/);
   // What is missing is missing at the end of the source, whatever stands behind it when it is parsed.
@@ -82,7 +82,7 @@ Deno.test("functionProblem() runs nothing", () => {
   assertEquals(Reflect.get(globalThis, name), undefined);
 });
 
-Deno.test("functionProblem() finds a name that is declared twice among many", () => {
+Deno.test("functionProblem() finds one name declared twice among many", () => {
   const names = Array.from({ length: 20_000 }, (_, at) => `n${at}`);
   const declaring = (last: string) =>
     `function (job, cb) { let ${names.join(", ")}; let ${last}; }`;

@@ -32,7 +32,7 @@ Deno.test("parseWorkflow() keeps unknown keys of workflow and tasks as they were
   assertEquals(Object.keys(workflow.chain[0] ?? {}), ["body", "tags", "uuid"]);
 });
 
-Deno.test("parseWorkflow() refuses a key that is nearly the name of a field that is missing", () => {
+Deno.test("parseWorkflow() refuses a misspelling of a missing field", () => {
   const ofTask = {
     timeOut: "timeout",
     Timeout: "timeout",
@@ -57,7 +57,7 @@ Deno.test("parseWorkflow() refuses a key that is nearly the name of a field that
   ]);
 });
 
-Deno.test("parseWorkflow() keeps a key that is near a field that is there, and one that is near none", () => {
+Deno.test("parseWorkflow() keeps a key similar to a present field, and one similar to none", () => {
   const task = { name: "a", body: BODY, timeout: 1, timeouts: [1, 2], names: ["b"] };
   const workflow = parse({ name: "x", chain: [task], chains: 2, version: "1.0.0" });
   assertEquals([workflow.chains, workflow.version], [2, "1.0.0"]);
@@ -69,7 +69,7 @@ Deno.test("parseWorkflow() keeps a key that is near a field that is there, and o
   }
 });
 
-Deno.test("parseWorkflow() compares so many names of a document, and keeps those beyond", () => {
+Deno.test("parseWorkflow() compares a limited number of names, and keeps the others", () => {
   const keys = (count: number) =>
     Object.fromEntries(Array.from({ length: count }, (_, index) => [`key${index}`, index]));
   assertEquals(refusal({ name: "x", ...keys(999), chian: [] }), [["chian", "UnknownField"]]);
@@ -82,7 +82,7 @@ Deno.test("parseWorkflow() compares so many names of a document, and keeps those
   assertEquals(beyond.onEror, 1);
 });
 
-Deno.test("parseWorkflow() takes a body without characters for a missing one", () => {
+Deno.test("parseWorkflow() treats an empty body as missing", () => {
   assertEquals(refusal({ name: "x", chain: [{ body: "" }], onerror: [{}] }), [
     ["chain[0].body", "Missing"],
     ["onerror[0].body", "Missing"],
@@ -95,7 +95,7 @@ Deno.test("parseWorkflow() adds no defaults for timeout and retry", () => {
   assertEquals(Object.keys(workflow.chain[0] ?? {}), ["body", "uuid"]);
 });
 
-Deno.test("parseWorkflow() keeps the uuid of a task that has one, and no other thing in its place", () => {
+Deno.test("parseWorkflow() keeps a task's valid uuid, and refuses anything else there", () => {
   const uuid = uuidOf(7);
   const { chain } = parse({
     name: "x",
@@ -106,26 +106,26 @@ Deno.test("parseWorkflow() keeps the uuid of a task that has one, and no other t
   assertEquals([chain[1]?.uuid.length, chain[2]?.uuid.length], [36, 36]);
 });
 
-Deno.test("parseWorkflow() takes the same task in two chains", () => {
+Deno.test("parseWorkflow() accepts the same task in two chains", () => {
   const task = { body: BODY, name: "shared" };
   const workflow = parse({ name: "x", chain: [task, task], onerror: [task], oncancel: [task] });
   const all = [...workflow.chain, ...workflow.onerror, ...workflow.oncancel ?? []];
   assertEquals(new Set(all.map(({ uuid }) => uuid)).size, 4);
 });
 
-Deno.test("parseWorkflow() takes absent, null and empty lists of tasks", () => {
+Deno.test("parseWorkflow() accepts absent, null and empty lists of tasks", () => {
   for (const chain of [undefined, null, []]) {
     const workflow = parse({ name: "x", chain, onerror: chain });
     assertEquals([workflow.chain, workflow.onerror], [[], []]);
   }
 });
 
-Deno.test("parseWorkflow() takes its uuid from its argument, and wf_uuid from nowhere", () => {
+Deno.test("parseWorkflow() uses the uuid argument, and drops wf_uuid", () => {
   const workflow = parse({ uuid: uuidOf(9), wf_uuid: uuidOf(9), name: "x" });
   assertEquals([workflow.uuid, workflow.wf_uuid], [UUID, undefined]);
 });
 
-Deno.test("parseWorkflow() takes values at their limits and refuses those beyond", () => {
+Deno.test("parseWorkflow() accepts values at their limits and refuses larger ones", () => {
   const body = `function (a) { ${"/".repeat(2)}${" ".repeat(79)}\n}`;
   const task = { body, retry: 10, timeout: 3600, retry_delay: 0 };
   assertEquals(body.length <= 100, true);
@@ -149,7 +149,7 @@ Deno.test("parseWorkflow() names what is wrong in oncancel too", () => {
   assertEquals(refusal({ name: "x", oncancel: "x" }), [["oncancel", "Invalid"]]);
 });
 
-Deno.test("parseWorkflow() reads own keys only", () => {
+Deno.test("parseWorkflow() reads own properties only", () => {
   assertEquals(refusal(JSON.parse('{"__proto__":{"name":"x"}}')), [["name", "Missing"]]);
   const workflow = parse(JSON.parse('{"name":"x","__proto__":{"a":1}}'));
   assertEquals(JSON.stringify(workflow).includes('"__proto__":{"a":1}'), true);

@@ -53,7 +53,7 @@ Deno.test("runCommand() gives the program no environment but locale and path", a
   assertEquals(names, ["LC_ALL", "PATH"]);
 });
 
-Deno.test("runCommand() adds the variables it is given", async () => {
+Deno.test("runCommand() adds the given variables", async () => {
   const { stdout } = await shell('echo "$LC_ALL $NAME"', { env: { NAME: "value" } });
   assertEquals(stdout, "C value\n");
 });
@@ -63,13 +63,13 @@ Deno.test("runCommand() runs in / by default", async () => {
   assertEquals((await shell("pwd", { cwd: "/usr" })).stdout, "/usr\n");
 });
 
-Deno.test("runCommand() hands arguments on as they are", async () => {
+Deno.test("runCommand() passes arguments unchanged", async () => {
   const args = ["-c", 'printf "%s\\n" "$@"', "name", "$HOME; `id`", "a b", "", "*"];
   const { stdout } = await runCommand(SHELL, args, { deadlineMs: DEADLINE_MS });
   assertEquals(stdout, "$HOME; `id`\na b\n\n*\n");
 });
 
-Deno.test("runCommand() gives the program an empty standard input when there is none", async () => {
+Deno.test("runCommand() gives the program an empty standard input by default", async () => {
   assertEquals((await shell("wc -c")).stdout.trim(), "0");
 });
 
@@ -79,7 +79,7 @@ Deno.test("runCommand() writes a large input while it reads the output", async (
   assertEquals(stdout, input);
 });
 
-Deno.test("runCommand() writes bytes as they are", async () => {
+Deno.test("runCommand() writes bytes unchanged", async () => {
   const { stdout } = await shell("od -An -tx1", { stdin: new Uint8Array([0, 255, 10]) });
   assertEquals(stdout.trim(), "00 ff 0a");
 });
@@ -94,7 +94,7 @@ Deno.test("runCommand() keeps a character that arrives in two parts", async () =
   assertEquals(stdout, "é");
 });
 
-Deno.test("runCommand() refuses a program that is not named by an absolute path", async () => {
+Deno.test("runCommand() refuses a program without an absolute path", async () => {
   for (const program of ["sh", "./sh", "", "bin/sh"]) {
     const error = await assertRejects(
       () => runCommand(program, [], { deadlineMs: DEADLINE_MS }),
@@ -105,7 +105,7 @@ Deno.test("runCommand() refuses a program that is not named by an absolute path"
   }
 });
 
-Deno.test("runCommand() says that there is no such program", async () => {
+Deno.test("runCommand() reports a missing program", async () => {
   const error = await assertRejects(
     () => runCommand("/nowhere/vmadm", [], { deadlineMs: DEADLINE_MS }),
     AgentError,
@@ -114,7 +114,7 @@ Deno.test("runCommand() says that there is no such program", async () => {
   assertEquals(error.code, "host");
 });
 
-Deno.test("runCommand() says that a program may not be executed", async () => {
+Deno.test("runCommand() reports a program that may not be executed", async () => {
   await withFolder(async (folder) => {
     await Deno.writeTextFile(`${folder}/vmadm`, "#!/bin/sh\n", { mode: 0o644 });
     const error = await assertRejects(
@@ -140,7 +140,7 @@ Deno.test("runCommand() kills the program and its children at the deadline", asy
   });
 });
 
-Deno.test("runCommand() kills the program and its children when the caller gives up", async () => {
+Deno.test("runCommand() kills the program and its children when the caller aborts", async () => {
   await withFolder(async (folder) => {
     const giveUp = new AbortController();
     const script = `echo $$ > ${folder}/pids; sleep 600 & echo $! >> ${folder}/pids; wait`;
@@ -157,7 +157,7 @@ Deno.test("runCommand() kills the program and its children when the caller gives
   });
 });
 
-Deno.test("runCommand() starts nothing for a caller that gave up before", async () => {
+Deno.test("runCommand() starts nothing for a caller that has aborted", async () => {
   await withFolder(async (folder) => {
     const error = await assertRejects(
       () => shell(`touch ${folder}/started`, { signal: AbortSignal.abort() }),
@@ -185,7 +185,7 @@ Deno.test("runCommand() accepts exactly as much output as is allowed", async () 
   await assertRejects(() => shell("printf 123456789", { outputBytesMax: 8 }), AgentError);
 });
 
-Deno.test("runCommand() does not wait for a child that keeps the streams open", async () => {
+Deno.test("runCommand() does not wait long for a child that keeps the streams open", async () => {
   await withFolder(async (folder) => {
     const result = await shell(`sleep 600 & echo $! > ${folder}/pids; echo done`);
     assertEquals(result.code, 0);
@@ -195,7 +195,7 @@ Deno.test("runCommand() does not wait for a child that keeps the streams open", 
   });
 });
 
-Deno.test("runCommand() leaves a child that let go of the streams alone", async () => {
+Deno.test("runCommand() leaves a child alone that has closed the streams", async () => {
   await withFolder(async (folder) => {
     const result = await shell(
       `sleep 600 </dev/null >/dev/null 2>&1 & echo $! > ${folder}/pids; echo done`,
@@ -207,7 +207,7 @@ Deno.test("runCommand() leaves a child that let go of the streams alone", async 
   });
 });
 
-Deno.test("a released program goes on alone when the process that started it ends", async () => {
+Deno.test("a released program continues when the process that started it ends", async () => {
   await withFolder(async (folder) => {
     const module = new URL("../../src/host/program.ts", import.meta.url).href;
     const wait = 'until [ -e "$0/go" ]; do sleep 0.02; done; echo done > "$0/made"';
@@ -230,7 +230,7 @@ Deno.test("a released program goes on alone when the process that started it end
   });
 });
 
-Deno.test("runCommand() leaves the input open until the program ends, when asked", async () => {
+Deno.test("runCommand() can keep the input open until the program ends", async () => {
   const options = { stdin: "first\n", stdinStaysOpen: true };
   assertEquals((await shell('read line; echo "$line"', options)).stdout, "first\n");
   const open = shell("cat >/dev/null", { ...options, deadlineMs: 300 });

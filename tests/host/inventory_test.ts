@@ -20,7 +20,7 @@ async function saying(
   });
 }
 
-Deno.test("the simulated host says what it is made of, and what room its pool has", async () => {
+Deno.test("the simulated host reports its hardware, and the space in its pool", async () => {
   await withFolder(async (stateDir) => {
     const host = simulatedTransport({ self: selfOfRun(), stateDir });
     assertEquals(await askSystem(host), {
@@ -45,7 +45,7 @@ Deno.test("the simulated host says what it is made of, and what room its pool ha
   });
 });
 
-Deno.test("sysinfo: numbers may be texts, and what is missing or odd is null", async () => {
+Deno.test("sysinfo: numbers may be texts; missing and odd values become null", async () => {
   const said = { "MiB of Memory": "4096", "CPU Total Cores": -1, "Hostname": "", "VM Capable": 1 };
   await saying(JSON.stringify(said), async (host) => {
     assertEquals(await askSystem(host), {
@@ -72,7 +72,7 @@ Deno.test("sysinfo: the boot parameters are never read nor quoted", async () => 
   }, 1);
 });
 
-Deno.test("zfs and nictagadm: an answer that makes no sense is quoted, and is no answer", async () => {
+Deno.test("zfs and nictagadm: a senseless answer is quoted, and counts as none", async () => {
   await saying("12\n", async (host) => {
     assertEquals(await askPool(host), { unasked: 'it said "12\\n"' });
   });
@@ -81,7 +81,7 @@ Deno.test("zfs and nictagadm: an answer that makes no sense is quoted, and is no
   });
 });
 
-Deno.test("nictagadm: a link is read behind an address, and a kind only where it is printed", async () => {
+Deno.test("nictagadm: reads the link after the address, and the kind if it is printed", async () => {
   const printed =
     "a:2\\:8\\:20\\:1\\:2\\:3:net0\nb:-:aggr0:aggr\nstub0:-:-:etherstub\nsdc:-:-:overlay rule\n";
   await saying(printed, async (host) => {
@@ -96,7 +96,7 @@ Deno.test("nictagadm: a link is read behind an address, and a kind only where it
   });
 });
 
-Deno.test("a question that is given up is no answer, and a program that is missing is named", async () => {
+Deno.test("an aborted query counts as no answer, and a missing program is named", async () => {
   await saying("", async (host) => {
     const gone = (code: "aborted" | "host") => ({
       ...host,

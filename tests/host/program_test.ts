@@ -7,7 +7,7 @@ async function endOf(child: Deno.ChildProcess): Promise<Deno.CommandStatus> {
   return await child.status;
 }
 
-Deno.test("a program is ended in the moment of its start, before it leads a group", async () => {
+Deno.test("a program can be killed just after its start, before it leads a group", async () => {
   for (let round = 0; round < 50; round += 1) {
     const child = startProgram("/bin/sleep", ["600"], {});
     killGroup(child);
@@ -17,7 +17,7 @@ Deno.test("a program is ended in the moment of its start, before it leads a grou
   }
 });
 
-Deno.test("a program leads a group and a session of its own, as the process that was started", async () => {
+Deno.test("a program leads its own process group and session, under the pid that was started", async () => {
   const child = startProgram("/bin/cat", [], { stdin: "" });
   const writer = child.stdin.getWriter();
   const reader = child.stdout.getReader();
@@ -48,12 +48,12 @@ Deno.test("a program without its interpreter is reported as missing", async () =
   }
 });
 
-Deno.test("a folder is no program", () => {
+Deno.test("a folder is not a program", () => {
   const error = assertThrows(() => startProgram("/usr/bin", [], {}), AgentError);
   assertStringIncludes(error.message, "it is not executable");
 });
 
-Deno.test("a program that ends with the codes of a failed start has run all the same", async () => {
+Deno.test("a program that ends with the exit codes of a failed start still counts as run", async () => {
   for (const code of [126, 127]) {
     const script = `echo "sh: vmadm: not found" >&2; exit ${code}`;
     const result = await runCommand("/bin/sh", ["-c", script], { deadlineMs: 90_000 });

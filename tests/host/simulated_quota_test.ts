@@ -29,7 +29,7 @@ async function assertFull(run: () => Promise<unknown>): Promise<string> {
   return error.message;
 }
 
-Deno.test("a simulated zone takes what its quota leaves, which an update raises at once", async () => {
+Deno.test("a simulated zone accepts files up to its quota, which an update raises at once", async () => {
   await withHost(async (host) => {
     const { files } = host.transport;
     const zonepath = await newMachine(host, { brand: "bhyve" });
@@ -52,7 +52,7 @@ Deno.test("a simulated zone takes what its quota leaves, which an update raises 
   });
 });
 
-Deno.test("a simulated zone that is full takes no new file, one without quota takes all", async () => {
+Deno.test("a full simulated zone accepts no new file; one without a quota accepts all", async () => {
   await withHost(async (host) => {
     const { files } = host.transport;
     const zonepath = await newMachine(host, { brand: "kvm" });
@@ -67,7 +67,7 @@ Deno.test("a simulated zone that is full takes no new file, one without quota ta
   });
 });
 
-Deno.test("a medium that is larger than the quota is refused before a byte of it is copied", async () => {
+Deno.test("a medium larger than the quota is refused before any byte is copied", async () => {
   await withHost(async (host) => {
     const zonepath = await newMachine(host, { brand: "bhyve" });
     const source = `${host.folder}/large.iso`;
@@ -82,7 +82,7 @@ Deno.test("a medium that is larger than the quota is refused before a byte of it
   });
 });
 
-Deno.test("a quota that leaves too little room fails the placing of a medium, and leaves nothing", async () => {
+Deno.test("a medium that exceeds the quota while it is copied fails, and leaves nothing", async () => {
   await withHost(async (host) => {
     const { perform } = await host.newJob(1);
     await perform("vmadm.create", [{ uuid: UUID, brand: "bhyve" }], signal);

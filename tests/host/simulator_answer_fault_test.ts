@@ -66,7 +66,7 @@ Deno.test("the VNC listener is silent, closes, is old, or is slow to one client 
   });
 });
 
-Deno.test("any subcommand dies, says nothing, says nonsense, or says more than it should", async () => {
+Deno.test("any subcommand can die, or print nothing, nonsense or too much", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     const lookup = () => host.vmadm(["lookup"]);

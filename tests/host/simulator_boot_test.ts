@@ -69,7 +69,7 @@ Deno.test("a machine boots from its CD, runs as a process, and stops without one
   });
 });
 
-Deno.test("start refuses a file that is not there, a wrong model, and unknown words", async () => {
+Deno.test("start refuses a missing file, a wrong model, and unknown words", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     const missing = await host.vmadm(FROM_CD);
@@ -99,7 +99,7 @@ Deno.test("of two starts at once one does the work, and the machine has one proc
   });
 });
 
-Deno.test("simulate refuses a call without a folder, and words that it does not know", async () => {
+Deno.test("simulate refuses a call without a folder, and unknown words", async () => {
   await withHost(async (host) => {
     assertEquals((await host.run(["nonsense"])).code, 2);
     assertEquals((await host.run([])).code, 2);
@@ -109,7 +109,7 @@ Deno.test("simulate refuses a call without a folder, and words that it does not 
   });
 });
 
-Deno.test("a machine with more IDE drives than there are places dies as soon as it started", async () => {
+Deno.test("a machine with too many IDE drives dies as soon as it has started", async () => {
   await withHost(async (host) => {
     await host.create(payload({ disks: [1, 2, 3, 4].map((size) => ({ model: "ide", size })) }));
     await host.place(UUID, "x.iso");
@@ -121,7 +121,7 @@ Deno.test("a machine with more IDE drives than there are places dies as soon as 
   });
 });
 
-Deno.test("each subcommand words an unknown machine and a bad uuid in its own way", async () => {
+Deno.test("each subcommand has its own message for an unknown machine and a bad uuid", async () => {
   await withHost(async (host) => {
     const words: readonly [string[], string][] = [
       [["start", UUID], `Unable to start VM ${UUID}: bad statusCode: 404\n`],
@@ -144,7 +144,7 @@ Deno.test("each subcommand words an unknown machine and a bad uuid in its own wa
   });
 });
 
-Deno.test("once is spent by a reset, which keeps the CD, and lost by a graceful reboot", async () => {
+Deno.test("once applies until a reset, which keeps the CD; a graceful reboot loses both", async () => {
   await withHost(async (host) => {
     await bootFromCd(host);
     // Under the host's lock: the machine's own process writes there too.
@@ -168,7 +168,7 @@ Deno.test("once is spent by a reset, which keeps the CD, and lost by a graceful 
   });
 });
 
-Deno.test("bhyve ignores the words of a start and boots from a CD among its disks", async () => {
+Deno.test("bhyve ignores boot options and boots from a CD among its disks", async () => {
   await withHost(async (host) => {
     await host.create(payload({ brand: "bhyve", bootrom: "uefi" }));
     await host.place(UUID, "x.iso");
@@ -182,7 +182,7 @@ Deno.test("bhyve ignores the words of a start and boots from a CD among its disk
   });
 });
 
-Deno.test("a machine whose process dies, or whose guest ends, is shown as stopped", async () => {
+Deno.test("a machine whose process dies, or whose guest shuts down, is shown as stopped", async () => {
   await withHost(async (host) => {
     await bootFromCd(host);
     await host.run(["guest", UUID, "crash"]);

@@ -7,7 +7,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { until } from "../support/until.ts";
 import { OTHER, otherPayload, payload, UUID, withHost } from "./simulator/simulated_host.ts";
 
-Deno.test("create makes the machine of document 3 and says so on stderr", async () => {
+Deno.test("create makes the machine of document 3 and prints its message on stderr", async () => {
   await withHost(async (host) => {
     const said = await host.vmadm(["create"], JSON.stringify(payload()));
     assertEquals(said, {
@@ -120,7 +120,7 @@ const REFUSALS: readonly [string, string, string][] = [
   ],
 ];
 
-Deno.test("create refuses each improper payload in its own words and leaves nothing", async (t) => {
+Deno.test("create refuses each improper payload with its own message and leaves nothing", async (t) => {
   await withHost(async (host) => {
     for (const [name, text, stderr] of REFUSALS) {
       await t.step(name, async () => {
@@ -136,7 +136,7 @@ Deno.test("create refuses each improper payload in its own words and leaves noth
   }, { pool: { name: "zones", size: 1000 } });
 });
 
-Deno.test("create refuses null, and is aborted by an unknown brand", async () => {
+Deno.test("create refuses null, and crashes on an unknown brand", async () => {
   await withHost(async (host) => {
     const refused = await host.vmadm(["create"], "null");
     const words = "Invalid JSON payload: Cannot call method 'hasOwnProperty' of null\n";
@@ -183,7 +183,7 @@ Deno.test("validate names bad values, unknown and missing properties as JSON on 
   });
 });
 
-Deno.test("two creates at once both succeed, and of two with one uuid only one does", async () => {
+Deno.test("two simultaneous creates succeed; of two with one uuid only one does", async () => {
   await withHost(async (host) => {
     const texts = [payload(), otherPayload(), otherPayload()].map((it) => JSON.stringify(it));
     const said = await Promise.all(texts.map((text) => host.vmadm(["create"], text)));

@@ -27,7 +27,7 @@ async function leftoversOf(host: SimulatedHost): Promise<string[]> {
   return leftovers.map(({ kind, name, state }) => [kind, name ?? state].join(" ").trim());
 }
 
-Deno.test("fault refuses what it does not know, lists what is on, and clears it", async () => {
+Deno.test("fault refuses unknown names, lists active faults, and clears them", async () => {
   await withHost(async (host) => {
     for (const words of [["nonsense"], ["hang", "nonsense"], ["slow"], ["conflict", "often"]]) {
       assertEquals((await host.run(["fault", ...words])).code, 1);
@@ -45,7 +45,7 @@ Deno.test("fault refuses what it does not know, lists what is on, and clears it"
   });
 });
 
-Deno.test("create fails for want of space or for a conflict, once, and leaves nothing", async () => {
+Deno.test("create fails once for lack of space or a conflict, and leaves nothing", async () => {
   await withHost(async (host) => {
     await fault(host, "out_of_space", "1");
     failedWith(
@@ -90,7 +90,7 @@ Deno.test("a create that is killed leaves datasets, or a zone in the state it ha
   }
 });
 
-Deno.test("create may succeed without a word, or say so without a machine", async () => {
+Deno.test("create may succeed without a message, or print one without a machine", async () => {
   await withHost(async (host) => {
     await fault(host, "create_without_message", "1");
     const silent = await host.vmadm(["create"], CREATE);
@@ -104,7 +104,7 @@ Deno.test("create may succeed without a word, or say so without a machine", asyn
   });
 });
 
-Deno.test("create with autoboot fails when the machine does not come up", async () => {
+Deno.test("create with autoboot fails when the machine does not start", async () => {
   await withHost(async (host) => {
     await fault(host, "provision_timeout", "1");
     failedWith(
@@ -116,7 +116,7 @@ Deno.test("create with autoboot fails when the machine does not come up", async 
   });
 });
 
-Deno.test("validate and whole calls refuse where the fault says so", async () => {
+Deno.test("validate and whole calls fail when a fault says so", async () => {
   await withHost(async (host) => {
     await fault(host, "validate_refuses", "1");
     const refused = await host.vmadm(["validate", "create"], CREATE);
@@ -171,7 +171,7 @@ Deno.test("a start fails, times out, or loses its hypervisor, and the machine st
   });
 });
 
-Deno.test("a stop of a machine that is stopping does nothing and says so", async () => {
+Deno.test("stop of a stopping machine does nothing and says so", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.vmadm(["boot", UUID]);
@@ -199,7 +199,7 @@ Deno.test("what create left of a killed zonecfg has no tags, and bhyve keeps a d
   });
 });
 
-Deno.test("update waits in vain for what it cannot change", async () => {
+Deno.test("update times out waiting for a change that never happens", async () => {
   await withHost(async (host) => {
     await host.create(payload({ brand: "bhyve" }));
     for (const changes of [{ remove_disks: ["/none.iso"] }, { quota: 0 }]) {
@@ -227,7 +227,7 @@ Deno.test("a guest that ignores its power button is ended by the timer of its br
   }, { timeouts: { stop: 400 } });
 });
 
-Deno.test("kvm's own timer ends a guest though the call that began it was killed", async () => {
+Deno.test("kvm's own timer ends a guest even if the call that started it was killed", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.vmadm(["boot", UUID]);
@@ -255,7 +255,7 @@ Deno.test("delete fails while a dataset is busy, and may leak one", async () => 
   });
 });
 
-Deno.test("the audit lists what stands beside the root of a zone", async () => {
+Deno.test("the audit lists files beside the root of a zone", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     assertEquals(await leftoversOf(host), []);

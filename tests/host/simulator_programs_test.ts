@@ -46,7 +46,7 @@ Deno.test("dladm lists the links of the networks with what each carries", async 
   });
 });
 
-Deno.test("zfs says what is left of the pool, and names datasets", async () => {
+Deno.test("zfs reports the free space of the pool, and lists datasets", async () => {
   await withHost(async (host) => {
     const room = async () => {
       const args = ["list", "-Hp", "-o", "used,available", "zones"];
@@ -67,7 +67,7 @@ Deno.test("zfs says what is left of the pool, and names datasets", async () => {
   });
 });
 
-Deno.test("limits of memory keep their distance to max_physical_memory, and cannot pass it the wrong way", async () => {
+Deno.test("memory limits follow max_physical_memory, and stay on their side of it", async () => {
   await withHost(async (host) => {
     await host.create(payload({ ram: 1024, max_locked_memory: 9000, max_swap: 300 }));
     const limits = async () => {

@@ -83,7 +83,7 @@ async function screenWith(words: string, console: () => Promise<VncConsole>): Pr
 }
 
 Deno.test({
-  name: "an ISO that is asked for by a request boots, and its screen is seen by VNC " +
+  name: "an ISO named in a request boots, and its screen is visible over VNC " +
     `[needs ${EMULATOR} and ipxe.iso]`,
   ignore: !MUST_RUN && (findProgram(EMULATOR) === undefined || !isThere(IPXE)),
   fn: async () => {
@@ -230,7 +230,7 @@ programTest(
   },
 );
 
-Deno.test("the engine is fake until another is chosen, and one that is not there is refused", async () => {
+Deno.test("the engine is fake until another is chosen; a missing one is refused", async () => {
   await withHost(async (host) => {
     const engine = async (...words: string[]) => await host.run(["engine", ...words]);
     assertEquals(JSON.parse((await engine()).stdout), { engine: "fake" });

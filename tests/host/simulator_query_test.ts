@@ -33,7 +33,7 @@ Deno.test("lookup finds by fields, and finding nothing is a success", async () =
   });
 });
 
-Deno.test("list prints columns, or fields with colons, in the order that was asked for", async () => {
+Deno.test("list prints columns, or fields with colons, in the requested order", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.create(otherPayload({ brand: "bhyve", ram: 512 }));
@@ -97,7 +97,7 @@ Deno.test("update changes settings, metadata and nics by words and by JSON", asy
   });
 });
 
-Deno.test("update adds and removes disks while the machine is stopped, and only then", async () => {
+Deno.test("update adds and removes disks only while the machine is stopped", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     const change = async (changes: JsonObject) =>

@@ -56,7 +56,7 @@ async function planned(state: State, payload: JsonObject): Promise<JsonValue> {
   }
 }
 
-Deno.test("the simulator answers to payloads what the real vmadm answered", async () => {
+Deno.test("the simulator answers payloads as the real vmadm did", async () => {
   await withRecordedHost(async (state) => {
     const verdicts = await recordedVerdicts();
     const differ: Record<"validate" | "create", string[]> = { validate: [], create: [] };
@@ -109,7 +109,7 @@ function comparableMachine(machine: JsonObject, zones: string): JsonValue {
   return clean(machine);
 }
 
-Deno.test("get prints of a machine what the real vmadm printed", async () => {
+Deno.test("get prints a machine as the real vmadm did", async () => {
   // One was recorded while it was still being made.
   const machines = (await recordedMachines()).filter(({ get }) => get.state === "stopped");
   assertEquals(machines.length, 12);

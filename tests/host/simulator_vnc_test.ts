@@ -31,7 +31,7 @@ function hex(text: string): Uint8Array {
   return new Uint8Array((text.match(/../g) ?? []).map((byte) => Number.parseInt(byte, 16)));
 }
 
-Deno.test("desEncipher() gives the published answers", () => {
+Deno.test("desEncipher() returns the published answers", () => {
   const cases = [
     ["133457799bbcdff1", "0123456789abcdef", "85e813540f0ab405"],
     ["0e329232ea6d0d73", "8787878787878787", "0000000000000000"],
@@ -85,7 +85,7 @@ Deno.test("a client of each version sees the same picture in every pixel format"
   });
 });
 
-Deno.test("typed keys appear in an incremental update, are logged, and are obeyed", async () => {
+Deno.test("typed keys appear in an incremental update, are logged, and take effect", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.place(UUID, "x.iso");
@@ -116,7 +116,7 @@ Deno.test("typed keys appear in an incremental update, are logged, and are obeye
   });
 });
 
-Deno.test("a password is asked for by VNC authentication and must be right", async () => {
+Deno.test("VNC authentication asks for a password, and it must be right", async () => {
   await withHost(async (host) => {
     await host.create(payload({ vnc_password: "s3cret" }));
     await host.vmadm(["boot", UUID]);
@@ -138,7 +138,7 @@ Deno.test("a password is asked for by VNC authentication and must be right", asy
   });
 });
 
-Deno.test("the port is new at each start, moves with the proxy, and may be fixed or off", async () => {
+Deno.test("the port changes at each start and with the proxy, and may be fixed or off", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.vmadm(["boot", UUID]);
@@ -179,7 +179,7 @@ Deno.test("the screen of bhyve is black with its CSM firmware", async () => {
   });
 });
 
-Deno.test("a client that breaks the protocol loses its connection, and others do not", async () => {
+Deno.test("a client that breaks the protocol loses its connection; others keep theirs", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.vmadm(["boot", UUID]);

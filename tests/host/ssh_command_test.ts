@@ -36,7 +36,7 @@ const WORDS = fc.oneof(
 const INPUTS = 2_000;
 const WORDS_PER_CALL = 200;
 
-farTest("a far program gets 2,000 arguments exactly as they were given", async ({ reach }) => {
+farTest("a remote program gets 2,000 arguments exactly as given", async ({ reach }) => {
   const transport = reach({}, "/usr/bin/printf");
   const words = fc.sample(WORDS, { numRuns: INPUTS, seed: 20_261_120 });
   for (let at = 0; at < words.length; at += WORDS_PER_CALL) {
@@ -47,18 +47,18 @@ farTest("a far program gets 2,000 arguments exactly as they were given", async (
   }
 });
 
-Deno.test("quoted() refuses what no argument of a program can hold", async () => {
+Deno.test("quoted() refuses characters that no program argument can contain", async () => {
   for (const word of ["a\0b", "\ud800", "x\udc00y"]) {
     await refused(() => Promise.try(() => quoted(word)), "invalid_argument", "program");
   }
 });
 
-Deno.test("commandLine() refuses more than an argument of a shell may have", async () => {
+Deno.test("commandLine() refuses more than one shell argument may have", async () => {
   await refused(() => Promise.try(() => commandLine(["a".repeat(100 * 1024)])), "too_large");
   assertEquals(commandLine(["a", "it's"]), `'a' 'it'\\''s'`);
 });
 
-farTest("a far program's exit code is reported, 255 too, and what it wrote", async (host) => {
+farTest("a remote program's exit code, even 255, and its output are reported", async (host) => {
   const { transport, writeProgram } = host;
   await writeProgram('printf "out"; printf "words" >&2; exit "$1"');
   for (const code of [0, 1, 2, 127, 255]) {
@@ -70,7 +70,7 @@ farTest("a far program's exit code is reported, 255 too, and what it wrote", asy
   assertEquals([killed.code, killed.signal], [137, "SIGKILL"]);
 });
 
-farTest("a far program reads the bytes that were given, and then the end", async (host) => {
+farTest("a remote program reads the given bytes, and then the end of input", async (host) => {
   const { reach } = host;
   const bytes = new Uint8Array(70_000).map((_, at) => at * 7);
   const transport = reach({}, "/usr/bin/od");
@@ -80,7 +80,7 @@ farTest("a far program reads the bytes that were given, and then the end", async
 });
 
 farTest(
-  "a far program has an empty environment and the folder /",
+  "a remote program has an empty environment and the folder /",
   async ({ transport, ...host }) => {
     await host.writeProgram("pwd; /usr/bin/env");
     const { stdout } = await transport.vmadm([], QUICK);
@@ -90,12 +90,12 @@ farTest(
   },
 );
 
-farTest("a far program that is not there is named", async ({ transport, program, server }) => {
+farTest("a missing remote program is named", async ({ transport, program, server }) => {
   const text = `${program}" on ${server.host.destination}:${server.port}: there is no such program`;
   await refused(() => transport.vmadm([], QUICK), "host", text);
 });
 
-farTest("a far program and its children end at the deadline", async (host) => {
+farTest("a remote program and its children end at the deadline", async (host) => {
   const { transport, folder, writeProgram } = host;
   await writeProgram(`sleep 1000 & echo $! >${folder}/child; echo $$ >${folder}/pid; wait`);
   const call = transport.vmadm([], { deadlineMs: 8_000 });
@@ -104,34 +104,40 @@ farTest("a far program and its children end at the deadline", async (host) => {
   for (const pid of pids) await assertEnds(pid);
 });
 
-farTest("a far program ends when the caller gives up, or when it writes too much", async (host) => {
-  const { transport, folder, writeProgram } = host;
-  await writeProgram(`echo $$ >${folder}/pid; sleep 1000`);
-  const caller = new AbortController();
-  const call = transport.vmadm([], { ...QUICK, signal: caller.signal });
-  const pid = await pidIn(`${folder}/pid`);
-  caller.abort();
-  await refused(() => call, "aborted", "it was canceled");
-  await assertEnds(pid);
-  await writeProgram(`echo $$ >${folder}/flood; exec yes`);
-  await refused(() => transport.vmadm([], QUICK), "host", "it wrote more than");
-  await assertEnds(await pidIn(`${folder}/flood`));
-});
+farTest(
+  "a remote program ends when the caller aborts, or when it writes too much",
+  async (host) => {
+    const { transport, folder, writeProgram } = host;
+    await writeProgram(`echo $$ >${folder}/pid; sleep 1000`);
+    const caller = new AbortController();
+    const call = transport.vmadm([], { ...QUICK, signal: caller.signal });
+    const pid = await pidIn(`${folder}/pid`);
+    caller.abort();
+    await refused(() => call, "aborted", "it was canceled");
+    await assertEnds(pid);
+    await writeProgram(`echo $$ >${folder}/flood; exec yes`);
+    await refused(() => transport.vmadm([], QUICK), "host", "it wrote more than");
+    await assertEnds(await pidIn(`${folder}/flood`));
+  },
+);
 
-farTest("a far program ends when the connection breaks, and the next call works", async (host) => {
-  const { transport, server, folder, writeProgram } = host;
-  await writeProgram(`echo $$ >${folder}/pid; sleep 1000`);
-  const call = transport.vmadm([], QUICK);
-  const pid = await pidIn(`${folder}/pid`);
-  const broken = refused(() => call, "host", "the connection broke while it ran");
-  await server.dropConnections();
-  await broken;
-  await assertEnds(pid);
-  await writeProgram("echo again");
-  assertEquals((await transport.vmadm([], QUICK)).stdout, "again\n");
-});
+farTest(
+  "a remote program ends when the connection breaks, and the next call works",
+  async (host) => {
+    const { transport, server, folder, writeProgram } = host;
+    await writeProgram(`echo $$ >${folder}/pid; sleep 1000`);
+    const call = transport.vmadm([], QUICK);
+    const pid = await pidIn(`${folder}/pid`);
+    const broken = refused(() => call, "host", "the connection broke while it ran");
+    await server.dropConnections();
+    await broken;
+    await assertEnds(pid);
+    await writeProgram("echo again");
+    assertEquals((await transport.vmadm([], QUICK)).stdout, "again\n");
+  },
+);
 
-farTest("a far program that must not be cut off outlives the connection", async (host) => {
+farTest("a remote program that must not be cut off outlives the connection", async (host) => {
   const { transport, server, folder, writeProgram } = host;
   await new Deno.Command("mkfifo", { args: [`${folder}/go`] }).output();
   await writeProgram(
@@ -149,7 +155,7 @@ farTest("a far program that must not be cut off outlives the connection", async 
   assertEquals(await Deno.readTextFile(`${folder}/done`), "to the end\n");
 });
 
-farTest("the far end keeps the deadline of a program that nobody watches", async (host) => {
+farTest("the remote host enforces the deadline of a program that nobody watches", async (host) => {
   const { transport, server, folder, writeProgram } = host;
   await writeProgram(`echo $$ >${folder}/pid; sleep 1000`);
   const released = new AbortController().signal;
@@ -193,7 +199,7 @@ farTest("a session that sshd refuses leaves the others alone", async (host) => {
   assertEquals((await first).stdout, "fine\n");
 }, ["MaxSessions 2"]);
 
-farTest("words of the login's own start files do not count as the program's", async (host) => {
+farTest("output of the login's start files does not count as the program's", async (host) => {
   const { transport, writeProgram } = host;
   await writeProgram("echo out; echo err >&2");
   const { stdout, stderr } = await transport.vmadm([], QUICK);
@@ -201,7 +207,7 @@ farTest("words of the login's own start files do not count as the program's", as
 }, ['ForceCommand echo hello; echo hello >&2; exec /bin/sh -c "$SSH_ORIGINAL_COMMAND"']);
 
 farTest(
-  "the way to a host may begin in a folder of any depth",
+  "the control socket works in a folder of any depth",
   async ({ reach, folder, ...host }) => {
     await host.writeProgram("echo deep");
     const deep = `${folder}/${"a".repeat(100)}/${"b".repeat(100)}/with a space/%h`;
@@ -209,7 +215,7 @@ farTest(
   },
 );
 
-farTest("nothing is left of a way that was closed, and it takes no more calls", async (host) => {
+farTest("a closed transport leaves nothing, and accepts no more calls", async (host) => {
   const { transport, server, folder, writeProgram } = host;
   await writeProgram(`echo $$ >${folder}/pid; sleep 1000`);
   const call = transport.vmadm([], QUICK).catch((error: unknown) => error);

@@ -9,7 +9,7 @@ import { makeKey } from "./ssh_server.ts";
 const QUICK = { deadlineMs: 90_000 };
 
 farTest(
-  "a host with another key is refused, and taken when the key is right again",
+  "a host with another key is refused, and accepted when the key is right again",
   async (host) => {
     const { server, transport, folder, writeProgram } = host;
     await writeProgram("echo hello");
@@ -26,7 +26,7 @@ farTest(
   },
 );
 
-farTest("a host whose key nobody knows is refused", async ({ server, reach, folder }) => {
+farTest("a host with an unknown key is refused", async ({ server, reach, folder }) => {
   await Deno.writeTextFile(`${folder}/empty`, "");
   const transport = reach({ knownHostsFile: `${folder}/empty` });
   const text = `its host key is not in ${folder}/empty`;
@@ -36,7 +36,7 @@ farTest("a host whose key nobody knows is refused", async ({ server, reach, fold
   await until("the end of the connection", async () => await server.connections() === 0);
 });
 
-farTest("a login that the host refuses is reported as such", async ({ reach, folder }) => {
+farTest("a refused login is reported as such", async ({ reach, folder }) => {
   await makeKey(`${folder}/stranger`);
   const transport = reach({ identityFile: `${folder}/stranger` });
   await refused(() => transport.vmadm([], QUICK), "host", "it refused the login");
@@ -56,7 +56,7 @@ farTest("a host that does not listen is reported, and reached once it does", asy
   assertEquals((await transport.files.status("/"))?.kind, "folder");
 });
 
-farTest("a caller may give up while the host does not answer", async ({ server, transport }) => {
+farTest("a caller may abort while the host does not answer", async ({ server, transport }) => {
   await server.freeze(true);
   const caller = new AbortController();
   const call = transport.vmadm([], { ...QUICK, signal: caller.signal });
@@ -65,7 +65,7 @@ farTest("a caller may give up while the host does not answer", async ({ server, 
   await server.freeze(false);
 });
 
-farTest("a connection over which nothing comes any more is given up", async (host) => {
+farTest("a connection that went silent is closed", async (host) => {
   const { server, transport, writeProgram } = host;
   await writeProgram("echo hello");
   await transport.vmadm([], QUICK);

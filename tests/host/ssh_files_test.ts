@@ -32,7 +32,7 @@ function once(run: () => void): () => void {
   };
 }
 
-farTest("a copy fails when sshd dies, and leaves nothing when it is repeated", async (host) => {
+farTest("a copy fails when sshd dies, and its repetition leaves nothing behind", async (host) => {
   const { server, transport } = host;
   const placement = await openZone(host);
   const { zonepath } = placement;
@@ -48,19 +48,22 @@ farTest("a copy fails when sshd dies, and leaves nothing when it is repeated", a
   assertEquals(await namesIn(`${zonepath}/root`), ["a.iso"]);
 });
 
-farTest("a copy whose connection breaks is cleared away over the next one", async (host) => {
-  const { server, transport } = host;
-  const placement = await openZone(host);
-  let dropped: Promise<void> | undefined;
-  const onProgress = once(() => dropped = server.dropConnections());
-  const copy = placeFile(transport, { ...placement, onProgress });
-  await refused(() => copy, "host", "Cannot reach the files of");
-  await dropped;
-  assertEquals(await namesIn(placement.zonepath), ["root"]);
-  assertEquals(await namesIn(`${placement.zonepath}/root`), []);
-});
+farTest(
+  "leftovers of a copy whose connection broke are removed over the next one",
+  async (host) => {
+    const { server, transport } = host;
+    const placement = await openZone(host);
+    let dropped: Promise<void> | undefined;
+    const onProgress = once(() => dropped = server.dropConnections());
+    const copy = placeFile(transport, { ...placement, onProgress });
+    await refused(() => copy, "host", "Cannot reach the files of");
+    await dropped;
+    assertEquals(await namesIn(placement.zonepath), ["root"]);
+    assertEquals(await namesIn(`${placement.zonepath}/root`), []);
+  },
+);
 
-farTest("bytes that are others at the far end are noticed there", async (host) => {
+farTest("bytes that differ on the remote host are noticed", async (host) => {
   const placement = await openZone(host);
   const { zonepath } = placement;
   // Again and again: what is on its way at the first signal may overwrite what was changed.
@@ -109,7 +112,7 @@ if (findSshd() !== undefined) {
   );
 }
 
-farTest("dial() reaches what listens on the host, both ways", async ({ transport }) => {
+farTest("dial() connects to a listener on the host, in both directions", async ({ transport }) => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const echo = async () => {
     const peer = await listener.accept();
@@ -133,7 +136,7 @@ farTest("dial() reaches what listens on the host, both ways", async ({ transport
   listener.close();
 });
 
-farTest("dial() reports at the first read that nobody listens there", async ({ transport }) => {
+farTest("dial() reports at the first read that nothing listens there", async ({ transport }) => {
   // Below those that the system gives out: nobody listens there, whatever other tests do.
   const port = 1024;
   const connection = await transport.dial("127.0.0.1", port);
@@ -142,7 +145,7 @@ farTest("dial() reports at the first read that nobody listens there", async ({ t
   connection.close();
 });
 
-farTest("closing what dial() gave ends a read that waits", async ({ transport }) => {
+farTest("closing a dialed connection ends its pending read", async ({ transport }) => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const accepted = listener.accept();
   const connection = await transport.dial("127.0.0.1", listener.addr.port);

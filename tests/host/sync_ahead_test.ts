@@ -33,7 +33,7 @@ Deno.test("a long file is synced while it is written, one sync at a time", async
   await ahead.ended();
 });
 
-Deno.test("a short file is not synced before its end, and none is where the system does it", async () => {
+Deno.test("a short file is not synced early, and no file where the system does so itself", async () => {
   const { syncs, sync } = openDisk();
   const short = openSyncAhead(sync, "linux");
   short.wrote(31 * MIB);

@@ -4,7 +4,7 @@ import { assertEquals } from "@std/assert";
 import { openTurns } from "../../src/host/waits.ts";
 import { refused } from "./refused.ts";
 
-Deno.test("take() lets so many run at once and the others in their order", async () => {
+Deno.test("take() runs up to its limit at once, and the others in order", async () => {
   const turns = openTurns(2);
   const begun: number[] = [];
   const gates = [0, 1, 2, 3].map(() => Promise.withResolvers<void>());
@@ -25,7 +25,7 @@ Deno.test("take() lets so many run at once and the others in their order", async
   assertEquals(begun, [0, 1, 2, 3]);
 });
 
-Deno.test("take() gives the turn of one that failed or gave up to the next", async () => {
+Deno.test("take() passes the turn of a failed or aborted call to the next", async () => {
   const turns = openTurns(1);
   const gate = Promise.withResolvers<void>();
   const first = turns.take("Cannot run", undefined, () => gate.promise);

@@ -14,7 +14,7 @@ function withVmadm(test: (vmadm: Vmadm, fake: FakeVmadm) => Promise<void>): Prom
   return withFakeVmadm((fake) => test(openVmadm(fake.transport), fake));
 }
 
-Deno.test("boot() says the words of the documented procedure", async () => {
+Deno.test("boot() passes the arguments of the documented procedure", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("boot", `echo "Successfully started VM $2" >&2`);
     await fake.answer("lookup", thereAs("running"));
@@ -34,7 +34,7 @@ Deno.test("boot() says the words of the documented procedure", async () => {
   });
 });
 
-Deno.test("boot() refuses words outside the closed set and calls nothing", async () => {
+Deno.test("boot() refuses options outside the closed set and calls nothing", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const word of ["", "x", "cc", "cd,menu=on", "cd,once=d", "CD", "c d", "cdnc", "=d"]) {
       // What a task body sends is no more than a text.
@@ -47,7 +47,7 @@ Deno.test("boot() refuses words outside the closed set and calls nothing", async
   });
 });
 
-Deno.test("boot() refuses paths that are no plain name in the zone's root", async () => {
+Deno.test("boot() refuses paths other than a plain name in the zone's root", async () => {
   const paths = [
     "install.iso",
     "/",
@@ -74,7 +74,7 @@ Deno.test("boot() refuses paths that are no plain name in the zone's root", asyn
   });
 });
 
-Deno.test("boot() leaves a machine that runs already as it is", async () => {
+Deno.test("boot() leaves a running machine alone", async () => {
   await withVmadm(async (vmadm, fake) => {
     const text = `Unable to start VM ${UUID}: VM ${UUID} is already 'running'`;
     await fake.answer("boot", `echo "${text}" >&2`);
@@ -85,7 +85,7 @@ Deno.test("boot() leaves a machine that runs already as it is", async () => {
   });
 });
 
-Deno.test("boot() quotes what vmadm says of a failure", async () => {
+Deno.test("boot() quotes vmadm's message of a failure", async () => {
   await withVmadm(async (vmadm, fake) => {
     const text = `Unable to start VM ${UUID}: Cannot find disk: /x.iso`;
     await fake.answer("boot", `echo '${text}' >&2; exit 1`);
@@ -95,7 +95,7 @@ Deno.test("boot() quotes what vmadm says of a failure", async () => {
   });
 });
 
-Deno.test("boot() refuses success without the sentence", async () => {
+Deno.test("boot() does not believe success without vmadm's message", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("lookup", THERE);
     for (const answer of ["true", `echo 'Successfully started VM ${OTHER}' >&2`]) {

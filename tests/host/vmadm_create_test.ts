@@ -16,7 +16,7 @@ function withVmadm(test: (vmadm: Vmadm, fake: FakeVmadm) => Promise<void>): Prom
   return withFakeVmadm((fake) => test(openVmadm(fake.transport), fake));
 }
 
-Deno.test("create() sends the payload and believes the sentence on standard error", async () => {
+Deno.test("create() sends the payload and reads vmadm's message on standard error", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", prints("create_success.txt", 2));
     await fake.answer("lookup", THERE);
@@ -44,7 +44,7 @@ Deno.test("create() refuses a payload without a uuid and calls nothing", async (
   });
 });
 
-Deno.test("create() refuses success without the sentence", async () => {
+Deno.test("create() does not believe success without vmadm's message", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const answer of ["true", "echo done >&2", "echo garbage; printf '\\000\\377'"]) {
       await fake.answer("create", answer);
@@ -53,14 +53,14 @@ Deno.test("create() refuses success without the sentence", async () => {
   });
 });
 
-Deno.test("create() refuses success about another uuid", async () => {
+Deno.test("create() does not believe success about another uuid", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", `echo 'Successfully created VM ${OTHER}' >&2`);
     await refused(() => vmadm.create(PAYLOAD), "host", OTHER);
   });
 });
 
-Deno.test("create() refuses success without a machine", async () => {
+Deno.test("create() does not believe success without a machine", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", prints("create_success.txt", 2));
     await fake.answer("lookup", NOT_THERE);
@@ -68,7 +68,7 @@ Deno.test("create() refuses success without a machine", async () => {
   });
 });
 
-Deno.test("create() refuses a flood", async () => {
+Deno.test("create() refuses too much output", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", "exec yes");
     await refused(() => vmadm.create(PAYLOAD), "host", '"vmadm create"', "it wrote more than");
@@ -101,14 +101,14 @@ Deno.test("create() reports a full pool as storage_full", async () => {
   });
 });
 
-Deno.test("create() reports a uuid that is taken", async () => {
+Deno.test("create() reports a taken uuid", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("create", `echo 'VM with UUID ${UUID} already exists' >&2; exit 1`);
     await refused(() => vmadm.create(PAYLOAD), "already_exists", UUID);
   });
 });
 
-Deno.test("create() reports a volume or a zone that is there already", async () => {
+Deno.test("create() reports an existing volume or zone", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const what of [`cannot create 'zones/${UUID}-disk0': dataset`, `${UUID}: zone`]) {
       const text = `Command failed: ${what} already exists`;
@@ -128,7 +128,7 @@ Deno.test("create() does not show the payload's password in its failure", async 
   });
 });
 
-Deno.test("create() gives up at its deadline and names the command", async () => {
+Deno.test("create() ends at its deadline and names the command", async () => {
   await withFakeVmadm(async (fake) => {
     await fake.answer("create", "exec sleep 600");
     const vmadm = openVmadm(fake.transport, { create: 300 });
@@ -136,7 +136,7 @@ Deno.test("create() gives up at its deadline and names the command", async () =>
   });
 });
 
-Deno.test("create() answers a caller that gives up, and settled() waits until vmadm is done", async () => {
+Deno.test("create() returns when its caller aborts, and settled() waits until vmadm is done", async () => {
   await withVmadm(async (vmadm, fake) => {
     const wait = 'until [ -e "$dir/go" ]; do sleep 0.02; done; echo done > "$dir/made"';
     await fake.answer("create", `${wait}\n${prints("create_success.txt", 2)}`);
@@ -162,7 +162,7 @@ Deno.test("create() answers a caller that gives up, and settled() waits until vm
   });
 });
 
-Deno.test("create() calls nothing when the caller has given up before", async () => {
+Deno.test("create() calls nothing for a caller that has aborted", async () => {
   await withVmadm(async (vmadm, fake) => {
     await refused(() => vmadm.create(PAYLOAD, { signal: AbortSignal.abort() }), "aborted");
     await vmadm.settled(UUID);

@@ -125,7 +125,7 @@ Deno.test("garbage on stdout fails only what is read from there, noise on stderr
   });
 });
 
-Deno.test("a daemon that is down fails what needs it, and the others work", async () => {
+Deno.test("a daemon that is down fails the calls that need it; others work", async () => {
   await withHost(async ({ vmadm, simulate }) => {
     await vmadm.create(PAYLOAD);
     await vmadm.boot(UUID, {});
@@ -169,7 +169,7 @@ Deno.test("a reset keeps the console of a kvm machine, a reboot and a start move
   });
 });
 
-Deno.test("a machine is made with a password that only its console shows", async () => {
+Deno.test("a machine gets a password that only its console shows", async () => {
   await withHost(async ({ vmadm }) => {
     for (const brand of ["kvm", "bhyve"]) {
       const bootrom = brand === "bhyve" ? { bootrom: "uefi" } : {};

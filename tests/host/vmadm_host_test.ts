@@ -103,7 +103,7 @@ hostTest("boot() and stop() of a machine that is not there are not_found", async
   await vmadm.delete(UUID);
 });
 
-hostTest("create() distinguishes the mishaps of the host", async ({ vmadm, fault }) => {
+hostTest("create() distinguishes the faults of the host", async ({ vmadm, fault }) => {
   const mishaps: [string[], ErrorCode][] = [
     [["out_of_space", "1"], "storage_full"],
     [["conflict", "1"], "conflict"],
@@ -130,7 +130,7 @@ hostTest("create() distinguishes the mishaps of the host", async ({ vmadm, fault
   await vmadm.delete(UUID);
 }, FARTHEST);
 
-hostTest("waitForVnc() outlasts the mishaps of the host's console", async ({ vmadm, fault }) => {
+hostTest("waitForVnc() outlasts the faults of the host's console", async ({ vmadm, fault }) => {
   await vmadm.create(PAYLOAD);
   const mishaps = [
     ["info_empty", "2"],
@@ -169,7 +169,7 @@ hostTest("boot() says why a machine died, from the log of its brand", async (hos
   }
 });
 
-hostTest("stop() waits for a machine that somebody else is stopping", async (host) => {
+hostTest("stop() waits for a machine that is already stopping", async (host) => {
   const { vmadm, fault, simulate } = host;
   await vmadm.create(PAYLOAD);
   await vmadm.boot(UUID, {});

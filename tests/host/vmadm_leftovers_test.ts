@@ -40,7 +40,7 @@ for (const brand of ["kvm", "bhyve"]) {
   });
 }
 
-Deno.test("volumes that were there before a create stay when it is killed", async () => {
+Deno.test("volumes that existed before a create stay when it is killed", async () => {
   await withHost(async (host) => {
     const words = ["create_killed_after_datasets", "1"];
     await host.simulate("fault", ...words);
@@ -54,7 +54,7 @@ Deno.test("volumes that were there before a create stay when it is killed", asyn
   });
 });
 
-Deno.test("a zone that a killed create has made stays with its volumes, to be deleted", async () => {
+Deno.test("a zone made by a killed create stays with its volumes, for a later delete", async () => {
   await withHost(async (host) => {
     await host.simulate("fault", "create_killed_after_zonecfg", "1");
     await assertRejects(() => host.vmadm.create(machineOf(UUID)));
@@ -77,7 +77,7 @@ for (const brand of ["kvm", "bhyve"]) {
   });
 }
 
-Deno.test("a host without zfs makes and deletes machines as well", async () => {
+Deno.test("a host without zfs creates and deletes machines too", async () => {
   await withHost(async (host) => {
     const transport: Transport = {
       ...host.transport,
@@ -90,7 +90,7 @@ Deno.test("a host without zfs makes and deletes machines as well", async () => {
   });
 });
 
-Deno.test("datasetsOf() takes the names that vmadm gives, and no others", async () => {
+Deno.test("datasetsOf() returns only names in vmadm's form", async () => {
   const mine = [
     `zones/${UUID}`,
     `zones/${UUID}/disk0`,
@@ -124,7 +124,7 @@ Deno.test("datasetsOf() takes the names that vmadm gives, and no others", async 
   });
 });
 
-Deno.test("the simulated zfs refuses what is not there, and what has children", async () => {
+Deno.test("the simulated zfs refuses missing datasets, and those with children", async () => {
   await withHost(async (host) => {
     await host.vmadm.create(machineOf(UUID, "bhyve"));
     const destroy = (name: string) => host.transport.zfs(["destroy", name], { deadlineMs: 90_000 });

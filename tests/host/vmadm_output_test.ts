@@ -40,22 +40,22 @@ Deno.test("createdUuid() finds the uuid on standard error", () => {
   assertEquals(createdUuid(result({ stderr: recording("create_success.txt") })), RECORDED_UUID);
 });
 
-Deno.test("createdUuid() does not take a log line for the sentence", () => {
+Deno.test("createdUuid() ignores log lines", () => {
   const stderr = recording("create_success_with_log.txt");
   assertEquals(createdUuid(result({ stderr })), RECORDED_UUID);
 });
 
-Deno.test("createdUuid() finds the sentence on standard output, too", () => {
+Deno.test("createdUuid() finds the message on standard output too", () => {
   assertEquals(createdUuid(result({ stdout: recording("create_success.txt") })), RECORDED_UUID);
 });
 
-Deno.test("createdUuid() is null without the sentence", () => {
+Deno.test("createdUuid() is null without the message", () => {
   assertEquals(createdUuid(result({})), null);
   assertEquals(createdUuid(result({ stderr: `VM with UUID ${UUID} already exists\n` })), null);
   assertEquals(createdUuid(result({ stderr: `Not Successfully created VM ${UUID}\n` })), null);
 });
 
-Deno.test("isDone() takes the whole sentence about this machine, with exit code 0", () => {
+Deno.test("isDone() requires the whole message about this machine, and exit code 0", () => {
   const stderr = `warning\nSuccessfully started VM ${UUID}\n`;
   assert(isDone(result({ stderr }), "boot", UUID));
   assert(!isDone(result({ stderr, code: 1 }), "boot", UUID));
@@ -73,7 +73,7 @@ Deno.test("stateBeforeStop() reads the state with either exit code, and with its
   assertEquals(stateBeforeStop(result({ stderr: sentence }), OTHER_UUID), null);
 });
 
-Deno.test("codeOf() knows failures by their texts, with and without a prefix", () => {
+Deno.test("codeOf() recognizes failures by their messages, with and without a prefix", () => {
   const texts = [
     [`VM with UUID ${UUID} already exists`, "already_exists"],
     ["Command failed: cannot create 'zones/x': dataset already exists\n", "already_exists"],
@@ -117,7 +117,7 @@ Deno.test("parseVnc() keeps the password, by its name", () => {
   assertEquals(password, JSON.parse(recording("info_vnc_password.json")).vnc.password);
 });
 
-Deno.test("parseVnc() takes a port without a display", () => {
+Deno.test("parseVnc() accepts a port without a display", () => {
   assertEquals(parseVnc(recording("info_vnc_low_port.json")), { host: "10.99.99.7", port: 5000 });
 });
 
@@ -125,7 +125,7 @@ Deno.test("parseVnc() is null while there is no listener", () => {
   assertEquals(parseVnc(recording("info_vnc_empty.json")), null);
 });
 
-Deno.test("parseVnc() refuses what is no address", () => {
+Deno.test("parseVnc() refuses anything but an address", () => {
   const wrong: [string, string][] = [
     ["", "expected JSON, vmadm wrote nothing"],
     ["hello", "expected JSON, vmadm wrote hello"],
@@ -148,7 +148,7 @@ Deno.test("parseVnc() refuses what is no address", () => {
   for (const [text, message] of wrong) refusal(() => parseVnc(text), message);
 });
 
-Deno.test("parseVnc() does not show a password in its refusal", () => {
+Deno.test("parseVnc() shows no password in its error", () => {
   const text = recording("info_vnc_password.json");
   for (const broken of [text.slice(0, -4), text.slice(0, text.indexOf("pass1234") + 6)]) {
     const error = refusal(() => parseVnc(broken), "expected JSON");
@@ -169,7 +169,7 @@ Deno.test("parseMachine() refuses an answer about another machine", () => {
   refusal(() => parseMachine(both, UUID), "this machine only");
 });
 
-Deno.test("parseMachines() refuses what is no array of machines", () => {
+Deno.test("parseMachines() refuses anything but an array of machines", () => {
   for (const text of ["", "{}", "null", "[1]", '[{"alias": "a"}]', '[{"uuid": "x"}]', "[{]"]) {
     refusal(() => parseMachines(text), "Cannot read the list of machines");
   }
@@ -185,7 +185,7 @@ Deno.test("parseValidation() names every property of each kind", () => {
   ]);
 });
 
-Deno.test("parseValidation() names a brand that the host does not know", () => {
+Deno.test("parseValidation() names an unknown brand", () => {
   const errors = parseValidation(recording("validate_bad_brand.txt"));
   assertEquals(errors?.map(({ field, code }) => [field, code]), [["machine.brand", "Invalid"]]);
 });
@@ -224,7 +224,7 @@ Deno.test("masked() hides the values of keys that name a secret", () => {
   }
 });
 
-Deno.test("masked() leaves a property's name in a message alone", () => {
+Deno.test("masked() leaves the names of properties in a message alone", () => {
   const text = "Invalid value(s) for: vnc_password,ram";
   assertEquals(masked(text), text);
 });
@@ -239,7 +239,7 @@ Deno.test("masked() hides the secrets of a payload wherever they are repeated", 
   assertEquals(masked("bad: pass1234 hunter22 10.0.0.1", secrets), "bad: *** *** 10.0.0.1");
 });
 
-Deno.test("withoutSecrets() drops the passwords of the console and nothing else", () => {
+Deno.test("withoutSecrets() drops only the passwords of the console", () => {
   const machine = { uuid: RECORDED_UUID, vnc_password: "a", spice_password: "b", vnc_port: 0 };
   assertEquals(withoutSecrets(machine), { uuid: RECORDED_UUID, vnc_port: 0 });
 });

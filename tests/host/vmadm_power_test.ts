@@ -44,7 +44,7 @@ async function answersInTurn(fake: FakeVmadm, ...answers: string[]): Promise<voi
 
 const STARTED = `echo "Successfully started VM $2" >&2`;
 
-Deno.test("boot() looks twice at a machine that it started, with a pause between", async () => {
+Deno.test("boot() checks a started machine twice, with a pause in between", async () => {
   await withClock(async (vmadm, fake, waitsMs) => {
     await fake.answer("boot", STARTED);
     await fake.answer("lookup", thereAs("running"));
@@ -53,7 +53,7 @@ Deno.test("boot() looks twice at a machine that it started, with a pause between
   });
 });
 
-Deno.test("boot() says that a machine died at once or soon, with the end of its log", async () => {
+Deno.test("boot() reports a machine that died at once or soon, with the end of its log", async () => {
   await withClock(async (vmadm, fake) => {
     const { zonesRoot } = fake.transport;
     const zonepath = `${zonesRoot}/${UUID}`;
@@ -98,7 +98,7 @@ Deno.test("stop() waits for a machine that is stopping already, and reports on i
   });
 });
 
-Deno.test("stop() stops a machine again that runs on after it was stopping", async () => {
+Deno.test("stop() stops a machine again that keeps running after it was stopping", async () => {
   await withClock(async (vmadm, fake) => {
     await fake.answer(
       "stop",
@@ -111,7 +111,7 @@ Deno.test("stop() stops a machine again that runs on after it was stopping", asy
   });
 });
 
-Deno.test("stop() gives up on a machine that never ends to stop, or goes on running", async () => {
+Deno.test("stop() gives up on a machine that never stops", async () => {
   await withClock(async (vmadm, fake, waitsMs) => {
     await fake.answer("stop", IDLE("stopping"));
     await fake.answer("lookup", thereAs("stopping"));
@@ -122,7 +122,7 @@ Deno.test("stop() gives up on a machine that never ends to stop, or goes on runn
   });
 });
 
-Deno.test("stop() by force takes a machine that stopped meanwhile as stopped", async () => {
+Deno.test("stop() by force accepts a machine that stopped in the meantime", async () => {
   await withClock(async (vmadm, fake) => {
     const idle = (state: string) => IDLE(state).replace('"VM', '"first of 1 error: VM');
     await fake.answer("stop", `${idle("stopped")}; exit 1`);
@@ -144,7 +144,7 @@ Deno.test("reboot() asks the guest, or resets it by force", async () => {
   });
 });
 
-Deno.test("stop() gives the guest vmadm's time, the requested time, or none", async () => {
+Deno.test("stop() gives the guest vmadm's timeout, the requested one, or none", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("stop", `echo "Successfully completed stop for VM $2" >&2`);
     await vmadm.stop(UUID, {});
@@ -154,7 +154,7 @@ Deno.test("stop() gives the guest vmadm's time, the requested time, or none", as
   });
 });
 
-Deno.test("reboot() of a machine that does not run is a conflict that names its state", async () => {
+Deno.test("reboot() of a machine that is not running is a conflict that names its state", async () => {
   await withVmadm(async (vmadm, fake) => {
     const text = 'Cannot reboot vm from state "stopped", must be "running"';
     await fake.answer("reboot", `echo '${text}' >&2; exit 1`);
@@ -169,7 +169,7 @@ Deno.test("reboot() of a machine that does not run is a conflict that names its 
   });
 });
 
-Deno.test("reboot() believes only the sentence, and keeps what vmadm says of a failure", async () => {
+Deno.test("reboot() believes only vmadm's message, and quotes that of a failure", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("lookup", thereAs("running"));
     await fake.answer("reboot", "true");
@@ -181,7 +181,7 @@ Deno.test("reboot() believes only the sentence, and keeps what vmadm says of a f
   });
 });
 
-Deno.test("a uuid in capitals reaches vmadm in the only spelling that it takes", async () => {
+Deno.test("an upper-case uuid reaches vmadm in lower case", async () => {
   await withVmadm(async (vmadm, fake) => {
     const upper = UUID.toUpperCase() as MachineUuid;
     await fake.answer("boot", `echo "Successfully started VM $2" >&2`);
@@ -201,7 +201,7 @@ Deno.test("a uuid in capitals reaches vmadm in the only spelling that it takes",
   });
 });
 
-Deno.test("a stop that its deadline cuts says so, and the next call gets the machine", async () => {
+Deno.test("a stop that is cut off by its deadline says so, and the next call gets the machine", async () => {
   await withFakeVmadm(async (fake) => {
     const vmadm = openVmadm(fake.transport, { stop: 300 });
     await fake.answer("stop", "exec sleep 600");

@@ -34,7 +34,7 @@ Deno.test("get() is null only when vmadm answers that there is none", async () =
   });
 });
 
-Deno.test("every operation refuses a uuid that is none before it calls vmadm", async () => {
+Deno.test("every operation refuses an invalid uuid before it calls vmadm", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const text of ["--help", "-f/etc/passwd/xxxx-xxxx-xxxx-xxxxxxxxxxxx", `${UUID}\n`, ""]) {
       // The compiler would refuse these; a caller that casts must not get through.
@@ -50,7 +50,7 @@ Deno.test("every operation refuses a uuid that is none before it calls vmadm", a
   });
 });
 
-Deno.test("output that cannot be read is refused with the command, its end and its streams", async () => {
+Deno.test("unreadable output is an error with the command, its exit and both streams", async () => {
   const LIST = "Cannot list the machines: ";
   const ONE = `Cannot look up machine ${UUID}: `;
   const VNC = `Cannot look up the VNC console of machine ${UUID}: `;
@@ -79,7 +79,7 @@ Deno.test("output that cannot be read is refused with the command, its end and i
   });
 });
 
-Deno.test("list() asks for the fields that a list shows", async () => {
+Deno.test("list() requests the fields that a list shows", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("lookup", THERE);
     assertEquals((await vmadm.list()).map((machine) => machine.alias), ["installer"]);
@@ -92,7 +92,7 @@ Deno.test("list() asks for the fields that a list shows", async () => {
   });
 });
 
-Deno.test("boot(), stop(), update() and infoVnc() say that there is no such machine", async () => {
+Deno.test("boot(), stop(), update() and infoVnc() report a missing machine", async () => {
   await withVmadm(async (vmadm, fake) => {
     for (const subcommand of ["boot", "stop", "update", "info"]) {
       await fake.answer(subcommand, "echo 'bad statusCode: 404' >&2; exit 1");
@@ -105,7 +105,7 @@ Deno.test("boot(), stop(), update() and infoVnc() say that there is no such mach
   });
 });
 
-Deno.test("stop() stops gracefully, or by force when asked", async () => {
+Deno.test("stop() stops gracefully, or by force on request", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("stop", `echo "Successfully completed stop for VM $2" >&2`);
     await vmadm.stop(UUID, {});
@@ -114,7 +114,7 @@ Deno.test("stop() stops gracefully, or by force when asked", async () => {
   });
 });
 
-Deno.test("stop() leaves a machine that is stopped already as it is", async () => {
+Deno.test("stop() leaves a stopped machine alone", async () => {
   await withVmadm(async (vmadm, fake) => {
     const text = `VM ${UUID} is already not 'running' (currently: stopped)`;
     await fake.answer("stop", `echo "${text}" >&2`);
@@ -137,7 +137,7 @@ Deno.test("update() sends the changes", async () => {
   });
 });
 
-Deno.test("delete() takes a machine that is not there as deleted", async () => {
+Deno.test("delete() treats a missing machine as deleted", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("delete", `echo "Successfully deleted VM $2" >&2`);
     await vmadm.delete(UUID);
@@ -148,7 +148,7 @@ Deno.test("delete() takes a machine that is not there as deleted", async () => {
   });
 });
 
-Deno.test("delete() fails while the machine is still there or that is not known", async () => {
+Deno.test("delete() fails while the machine exists, or may exist", async () => {
   await withVmadm(async (vmadm, fake) => {
     await fake.answer("delete", `echo "Failed to delete VM $2: dataset is busy" >&2; exit 1`);
     await fake.answer("lookup", THERE);

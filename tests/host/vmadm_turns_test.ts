@@ -18,7 +18,7 @@ function withVmadm(test: (vmadm: Vmadm, fake: FakeVmadm) => Promise<void>): Prom
   return withFakeVmadm((fake) => test(openVmadm(fake.transport), fake));
 }
 
-Deno.test("calls about one machine are made one after another, others at once", async () => {
+Deno.test("calls about one machine run one after another, others at the same time", async () => {
   await withVmadm(async (vmadm, fake) => {
     await new Deno.Command("mkfifo", { args: [`${fake.folder}/gate`] }).output();
     await fake.answer(
@@ -45,7 +45,7 @@ Deno.test("calls about one machine are made one after another, others at once", 
   });
 });
 
-Deno.test("a caller that gives up while it waits for its turn calls nothing", async () => {
+Deno.test("a caller that aborts while it waits for its turn calls nothing", async () => {
   await withVmadm(async (vmadm, fake) => {
     await new Deno.Command("mkfifo", { args: [`${fake.folder}/gate`] }).output();
     await fake.answer(

@@ -73,7 +73,7 @@ function says(...parts: string[]): (connection: Deno.TcpConn) => Promise<void> {
   };
 }
 
-Deno.test("a server that introduces itself is a console, and not a byte is lost", async () => {
+Deno.test("a server that sends its banner is a console, and no byte is lost", async () => {
   await withServer(says("RFB", " 003.0", "08\nmore"), async (connect) => {
     const connection = await connect();
     let text = new TextDecoder().decode(connection.greeting);
@@ -88,7 +88,7 @@ Deno.test("a server that introduces itself is a console, and not a byte is lost"
   });
 });
 
-Deno.test("what a client writes arrives whole", async () => {
+Deno.test("everything that a client writes arrives", async () => {
   const bytes = crypto.getRandomValues(new Uint8Array(60_000));
   let received = new Uint8Array();
   const server = async (connection: Deno.TcpConn) => {
@@ -108,7 +108,7 @@ Deno.test("what a client writes arrives whole", async () => {
   });
 });
 
-Deno.test("what is no console is refused with what it sent, and closed", async () => {
+Deno.test("a server that is not a console is refused with what it sent, and closed", async () => {
   const cases: [string, (connection: Deno.TcpConn) => Promise<void>, string][] = [
     ["silent", untilClosed, "sent no RFB version within 2 s"],
     ["closing", () => Promise.resolve(), "closed the connection"],
@@ -174,7 +174,7 @@ Deno.test("a hostile greeting costs no more than its deadline and a few bytes", 
   });
 });
 
-Deno.test("a console that goes on sending is not read before somebody asks", async () => {
+Deno.test("a console that keeps sending is read only on demand", async () => {
   let sent = 0;
   const flood = async (connection: Deno.TcpConn) => {
     await connection.write(new TextEncoder().encode("RFB 003.008\n"));
@@ -194,7 +194,7 @@ Deno.test("a console that goes on sending is not read before somebody asks", asy
   });
 });
 
-Deno.test("on the agent's own host nobody is carried to another one", async () => {
+Deno.test("on the agent's own host, no connection leads to another host", async () => {
   const dialed: string[] = [];
   const noDial = (hostname: string) => {
     dialed.push(hostname);
@@ -221,7 +221,7 @@ Deno.test("on the agent's own host nobody is carried to another one", async () =
   }
 });
 
-Deno.test("over ssh a console has an address, which no resolver can move", async () => {
+Deno.test("over ssh, a console needs an IP address, which no resolver can change", async () => {
   const dialed: string[] = [];
   const dial = (hostname: string) => {
     dialed.push(hostname);
@@ -249,7 +249,7 @@ Deno.test("over ssh a console has an address, which no resolver can move", async
   assertEquals(dialed, []);
 });
 
-Deno.test("a port of a service of the host is no console, whatever listens there", async () => {
+Deno.test("a port below 1024 is refused, whatever listens there", async () => {
   const dial = () => Promise.reject(new Error("not dialed"));
   for (const kind of ["local", "ssh", "simulated"] as const) {
     for (const port of [0, 22, 80, 1023]) {
@@ -263,7 +263,7 @@ Deno.test("a port of a service of the host is no console, whatever listens there
   }
 });
 
-Deno.test("a caller that gives up is answered at once, and nothing stays open", async () => {
+Deno.test("an aborted call returns at once, and leaves nothing open", async () => {
   await withServer(untilClosed, async (connect) => {
     const giveUp = new AbortController();
     const connecting = assertRejects(() => connect(giveUp.signal), AgentError);

@@ -13,7 +13,7 @@ const UUID = parseUuid<MachineUuid>(RECORDED_UUID, "uuid");
 const PAYLOAD = { uuid: UUID, brand: "kvm", ram: 256 };
 const SECRET = "s3cretXY";
 
-Deno.test("a random password has the eight characters that VNC looks at, and no twin", () => {
+Deno.test("a random password has eight characters that cannot be mistaken, and no two are equal", () => {
   const made = new Set(Array.from({ length: 2000 }, randomPassword));
   assertEquals(made.size, 2000);
   for (const password of made) assertMatch(password, /^[A-HJ-NP-Za-km-z2-9]{8}$/);
@@ -21,14 +21,14 @@ Deno.test("a random password has the eight characters that VNC looks at, and no 
   assertEquals(letters.size, 57);
 });
 
-Deno.test("a request for a password makes one, and a request for none leaves none", () => {
+Deno.test("true generates a password, and false leaves none", () => {
   const make = () => SECRET;
   assertEquals(withPassword({ ...PAYLOAD, vnc_password: true }, make).vnc_password, SECRET);
   assertFalse("vnc_password" in withPassword({ ...PAYLOAD, vnc_password: false }, make));
   assertFalse("vnc_password" in withPassword(PAYLOAD, make));
 });
 
-Deno.test("vmadm is given the password, and no failure of it shows it", async () => {
+Deno.test("vmadm gets the password, and none of its errors shows it", async () => {
   await withFakeVmadm(async (fake) => {
     const vmadm = openVmadm(fake.transport, {}, () => SECRET);
     await fake.answer("lookup", THERE);

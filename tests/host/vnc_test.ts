@@ -90,7 +90,7 @@ Deno.test("waitForVnc() returns the address at which an RFB server answers", asy
   });
 });
 
-Deno.test("waitForVnc() takes a banner that comes in parts, and older versions", async () => {
+Deno.test("waitForVnc() accepts a banner that arrives in parts, and older versions", async () => {
   await withFakeVmadm(async (fake) => {
     const parts = async (connection: Deno.Conn) => {
       for (const part of ["R", "FB 0", "03.003\n"]) await send(connection, part);
@@ -137,7 +137,7 @@ Deno.test("waitForVnc() asks vmadm again before each connection", async () => {
   });
 });
 
-Deno.test("waitForVnc() goes on after a listener that closed, refused or sent garbage", async () => {
+Deno.test("waitForVnc() continues after a listener that closed, refused or sent garbage", async () => {
   const greet = (connection: Deno.Conn, number: number) => {
     if (number === 1) return connection.close();
     if (number === 2) return send(connection, "HTTP/1.1 200 OK\r\n\r\n");
@@ -153,7 +153,7 @@ Deno.test("waitForVnc() goes on after a listener that closed, refused or sent ga
   });
 });
 
-Deno.test("waitForVnc() goes on after a listener that stayed silent", async () => {
+Deno.test("waitForVnc() continues after a silent listener", async () => {
   const greet = async (connection: Deno.Conn, number: number) => {
     if (number > 1) await send(connection, BANNER);
   };
@@ -166,7 +166,7 @@ Deno.test("waitForVnc() goes on after a listener that stayed silent", async () =
   });
 });
 
-Deno.test("waitForVnc() goes on after vmadm failed or wrote garbage", async () => {
+Deno.test("waitForVnc() continues after vmadm failed or printed garbage", async () => {
   await withFakeVmadm(async (fake) => {
     await withListener((connection) => send(connection, BANNER), async ({ port }) => {
       const running = recording("lookup_one.json").replace("stopped", "running");
@@ -213,7 +213,7 @@ Deno.test("waitForVnc() keeps its deadline with a silent listener and a vmadm th
   });
 });
 
-Deno.test("waitForVnc() ends at once for a machine that is stopped or not there", async () => {
+Deno.test("waitForVnc() ends at once for a stopped or missing machine", async () => {
   await withFakeVmadm(async (fake) => {
     await fake.answer("info", "exit 1");
     await fake.answer("lookup", `cat <<'TEXT'\n${recording("lookup_one.json")}TEXT`);
@@ -227,7 +227,7 @@ Deno.test("waitForVnc() ends at once for a machine that is stopped or not there"
   });
 });
 
-Deno.test("waitForVnc() ends when the caller gives up", async () => {
+Deno.test("waitForVnc() ends when the caller aborts", async () => {
   await withFakeVmadm(async (fake) => {
     await withListener(() => {}, async ({ port, accepted }) => {
       await fake.answer("info", names(port));

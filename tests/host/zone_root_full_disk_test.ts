@@ -8,7 +8,7 @@ import { until } from "../support/until.ts";
 import { namesIn, withZone } from "./zone.ts";
 
 smallDiskTest(
-  "placeFile() says how much space is left when the disk fills up while it copies",
+  "placeFile() reports the free space when the disk fills up while it copies",
   () =>
     withZone(({ transport, placement, zonepath, root }) =>
       withSmallDisk(zonepath, 4, async () => {

@@ -19,7 +19,7 @@ async function refusedWith(zone: TestZone, zonepath: string, code: ErrorCode, te
 }
 
 zoneTest(
-  "placeFile() and removeFile() refuse names that are no plain media name",
+  "placeFile() and removeFile() refuse anything but a plain media name",
   async ({ transport, placement, root }) => {
     const names = [
       "",
@@ -49,7 +49,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() takes the longest name there may be",
+  "placeFile() accepts the longest allowed name",
   async ({ transport, placement, root }) => {
     const name = `${"a".repeat(124)}.iso`;
     assertEquals((await placeFile(transport, { ...placement, name })).file, `/${name}`);
@@ -80,13 +80,13 @@ zoneTest("placeFile() refuses a zonepath that is not below the zones", async (zo
   assertEquals(await namesIn(`${folder}/outside/root`), []);
 });
 
-zoneTest("placeFile() refuses a zone or a root that is not there", async (zone) => {
+zoneTest("placeFile() refuses a missing zone or root", async (zone) => {
   await refusedWith(zone, `${zone.folder}/zones/nothing`, "not_found", "does not exist");
   await Deno.mkdir(`${zone.folder}/zones/rootless`);
   await refusedWith(zone, `${zone.folder}/zones/rootless`, "not_found", "does not exist");
 });
 
-zoneTest("placeFile() refuses a link at every component of the way", async (zone) => {
+zoneTest("placeFile() refuses a link at every component of the path", async (zone) => {
   const { folder, placement } = zone;
   await Deno.mkdir(`${folder}/outside/root`, { recursive: true });
   // The zone itself, a folder above it, and its root.
@@ -144,7 +144,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() replaces a hard link's name and leaves the other name's bytes",
+  "placeFile() replaces a hard link without changing the file's other name",
   async ({ transport, placement, root, folder, bytes }) => {
     await Deno.writeTextFile(`${folder}/target`, CANARY);
     await Deno.link(`${folder}/target`, `${root}/install.iso`);
@@ -155,7 +155,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() clears links and FIFOs that have the temporary name",
+  "placeFile() removes links and FIFOs that have the temporary name",
   async ({ transport, placement, root, zonepath, folder }) => {
     const temporary = `${zonepath}/.zonewright-install.iso.part`;
     await Deno.writeTextFile(`${folder}/target`, CANARY);
@@ -178,7 +178,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() asks for free space before it writes",
+  "placeFile() checks the free space before it writes",
   async ({ transport, placement, root, folder }) => {
     // A file with a hole: far more bytes than the disk has, at no cost.
     const source = `${folder}/huge.iso`;

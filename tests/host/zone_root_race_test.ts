@@ -24,7 +24,7 @@ const TELLING = 500;
 /** Nobody waits for a FIFO: the deadline of one placement. */
 const STUCK_MS = 90_000;
 
-Deno.test("placeFile() notices that the zone's root was exchanged while it copied", async () => {
+Deno.test("placeFile() notices a zone root replaced while it copied", async () => {
   await withZone(async ({ transport, placement, zonepath, root, folder }) => {
     await Deno.mkdir(`${folder}/outside`);
     const swaps = [
@@ -53,7 +53,7 @@ Deno.test("placeFile() notices that the zone's root was exchanged while it copie
   });
 });
 
-Deno.test("placeFile() notices that its temporary file was exchanged or linked", async () => {
+Deno.test("placeFile() notices a temporary file that was replaced or linked", async () => {
   await withZone(async ({ transport, placement, zonepath, root }) => {
     const temporary = `${zonepath}/.zonewright-install.iso.part`;
     const plants = [

@@ -62,7 +62,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() leaves nothing behind when the digest is another one",
+  "placeFile() leaves nothing behind when the digest differs",
   async ({ transport, placement, root }) => {
     const wrong = { ...placement, sha256: "0".repeat(64) };
     await refused(() => placeFile(transport, wrong), "digest_mismatch", String(placement.sha256));
@@ -94,7 +94,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() refuses a source that is not there or not a regular file",
+  "placeFile() refuses a source that is missing or not a regular file",
   async ({ transport, placement, folder, root }) => {
     await refused(
       () => placeFile(transport, { ...placement, source: `${folder}/nothing` }),
@@ -121,7 +121,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() takes the promised file there already as placed",
+  "placeFile() accepts an existing file with the right digest",
   async ({ transport, placement, root }) => {
     await placeFile(transport, placement);
     const before = await Deno.lstat(`${root}/install.iso`);
@@ -138,7 +138,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() replaces a regular file that is not the promised one",
+  "placeFile() replaces a regular file with another digest",
   async ({ transport, placement, root, bytes }) => {
     const file = `${root}/install.iso`;
     const flipped = bytes.with(70_000, bytes[70_000]! ^ 1);
@@ -152,7 +152,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() replaces the right bytes when somebody may still write them",
+  "placeFile() replaces a file with the right bytes that others may write",
   async ({ transport, placement, root, bytes }) => {
     const file = `${root}/install.iso`;
     await Deno.writeFile(file, bytes);
@@ -167,7 +167,7 @@ zoneTest(
 );
 
 zoneTest(
-  "placeFile() clears away what a crash left of the same file",
+  "placeFile() removes what a crash left of the same file",
   async ({ zonepath, transport, placement, root }) => {
     await Deno.writeTextFile(`${zonepath}/.zonewright-install.iso.part`, "half");
     await placeFile(transport, placement);
@@ -185,7 +185,7 @@ zoneTest("placeFile() reports its progress, the end last", async ({ transport, p
 });
 
 zoneTest(
-  "placeFile() leaves nothing behind when the caller gives up",
+  "placeFile() leaves nothing behind when the caller aborts",
   async ({ transport, placement, root }) => {
     const giveUp = new AbortController();
     const copying = { ...placement, signal: giveUp.signal, onProgress: () => giveUp.abort() };
@@ -210,7 +210,7 @@ zoneTest(
 );
 
 zoneTest(
-  "removeFile() removes the file and says whether it was there",
+  "removeFile() removes the file and reports whether it existed",
   async ({ zonepath, transport, placement, root }) => {
     await placeFile(transport, placement);
     await Deno.writeTextFile(`${zonepath}/.zonewright-install.iso.part`, "half");
@@ -229,7 +229,7 @@ zoneTest(
 );
 
 zoneTest(
-  "removeFile() takes a link's name and leaves what it points to",
+  "removeFile() removes a link, not its target",
   async ({ transport, placement, root, folder }) => {
     await Deno.symlink(`${folder}/medium.iso`, `${root}/install.iso`);
     assertEquals(await removeFile(transport, placement), true);
