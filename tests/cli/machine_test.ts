@@ -85,6 +85,7 @@ Deno.test("media that are ambiguous or not trusted are refused with their own me
   assertStringIncludes(await refused("--iso", "https://a/b.iso"), "expected its --sha256");
   assertStringIncludes(await refused("--iso", "ftp://a/b.iso"), "expected an http or https URL");
   assertStringIncludes(await refused("--iso", "file:///b.iso"), "or the path of a file");
+  assertStringIncludes(await refused("--iso", "sub/a.iso"), "a subfolder, or ./sub/a.iso");
   assertStringIncludes(await refused("--iso", ""), "Cannot use --iso: it is empty");
   assertStringIncludes(await refused("--iso", "a.iso", "--sha256", "abc"), "64 hexadecimal digits");
   assertStringIncludes(await refused("--iso", "a.iso", "--sha256", HEX, "--sha512", HEX), "both");

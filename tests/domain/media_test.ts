@@ -68,6 +68,7 @@ for (const [media, field] of REFUSED) {
     const { code, errors } = assertThrows(() => parseMediaRequest(media), AgentError);
     assertEquals(code, "invalid_argument");
     assertEquals(errors.map((error) => error.field), [field]);
+    assertEquals(errors.filter(({ message }) => /[,:;\s]$/.test(message)), []);
   });
 }
 

@@ -12,7 +12,7 @@ import { numberIn, objectsIn, readObject, readObjects, textIn } from "./api_call
 import type { Client } from "./client.ts";
 import { resolve } from "@std/path";
 import { nearest } from "../../domain/near_word.ts";
-import type { ArtifactRef } from "../../domain/machine/media.ts";
+import { type ArtifactRef, mediaKind } from "../../domain/machine/media.ts";
 
 /** Characters of a uuid shown in a list, if they are unique there. */
 const SHOWN_CHARS = 8;
@@ -306,7 +306,12 @@ export function typedMedium(text: string, what: string, cwd: string): TypedMediu
   if (text === "") throw cannot(`use ${what}: it is empty: expected a name, a path or a URL`);
   if (text.startsWith("/")) return { path: text };
   if (/^\.\.?\//.test(text)) return { path: resolve(cwd, text) };
-  return text.includes("/") ? { artifact: typedArtifact(text) } : { path: text };
+  if (!text.includes("/")) return { path: text };
+  // No release is called so, but a list of media shows files of subfolders so.
+  if (mediaKind(text) !== undefined) {
+    throw cannot(`use ${what}: expected the whole path of a file in a subfolder, or ./${text}`);
+  }
+  return { artifact: typedArtifact(text) };
 }
 
 /** The flag beside `--sha256`, whose help says what it is the digest of. */

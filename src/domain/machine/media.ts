@@ -192,7 +192,7 @@ const path = atMostChars(
   PATH_CHARS_MAX,
   text(
     PATH,
-    'an absolute path without "." and "..", or the name of a file in a media folder,',
+    'the name of a file in a media folder, or an absolute path without "." and ".."',
   ),
 );
 
