@@ -1,7 +1,7 @@
 // `zonewright db`: the database file of an agent. Backup, restore and check work on the state folder of this
 // machine, whether or not the agent runs (stop it for a restore); prune asks the agent.
 
-import { resolve } from "@std/path";
+import { dirname, resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
 import {
   backupState,
@@ -12,6 +12,7 @@ import {
 import { asOwnerOf } from "../state_dir/own_file.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
+import { aloneIn } from "../runtime/regular_file.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
 import { cannot, usageError } from "./command/arguments.ts";
@@ -45,7 +46,8 @@ const BACKUP: Command = {
       throw usageError("a backup is not written to standard output: expected a file");
     }
     const to = resolve(call.terminal.cwd, file);
-    const report = await backupState(await stateDirOf(call), to);
+    const stateDir = await stateDirOf(call);
+    const report = await aloneIn(dirname(to), () => backupState(stateDir, to));
     if (call.printer.json) call.printer.document(report);
     else {
       const { schema, jobs, bytes } = report;

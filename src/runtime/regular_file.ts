@@ -1,5 +1,5 @@
 // Files of this machine: opens one for reading without following a link or waiting for a FIFO, checks by its
-// handle what was opened, and takes a missing one for nothing.
+// handle what was opened, takes a missing one for nothing, and lets one process at a time change those of a folder.
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
@@ -101,4 +101,21 @@ export function absent(error: unknown): undefined {
  */
 export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined> {
   return await Deno.lstat(path).catch(absent);
+}
+
+// Two commands that change the same files at once would each undo what the other did.
+
+/**
+ * Runs a function while no other process does so for this folder: the second one waits. A process that is
+ * killed holds nothing. Not reentrant.
+ */
+export async function aloneIn<T>(folder: string, run: () => Promise<T>): Promise<T> {
+  // A folder that only its owner may read, or whose file system has no locks, is changed as before.
+  const held = await Deno.open(folder).catch(() => undefined);
+  try {
+    await held?.lock(true).catch(() => {});
+    return await run();
+  } finally {
+    held?.close();
+  }
 }

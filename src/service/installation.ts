@@ -7,6 +7,7 @@ import { fileInfo } from "../runtime/regular_file.ts";
 import { commentedSettings } from "../config/toml.ts";
 import { AgentError, systemCode, systemReason } from "../domain/error.ts";
 import {
+  aloneWithFiles,
   askKnown,
   forgetCommands,
   knownUserCommands,
@@ -82,6 +83,13 @@ export function definitionText(
  */
 export async function installService(
   request: InstallRequest,
+  tools: InstallTools,
+): Promise<InstallReport> {
+  return await aloneWithFiles(request, () => install(request, tools));
+}
+
+async function install(
+  request: InstallRequest,
   { program, run }: InstallTools,
 ): Promise<InstallReport> {
   const { manager, user, root } = request;
@@ -115,6 +123,13 @@ export async function installService(
  * @throws {AgentError} as installService()
  */
 export async function uninstallService(
+  request: Pick<InstallRequest, "manager" | "root">,
+  tools: Pick<InstallTools, "run">,
+): Promise<RemovalReport> {
+  return await aloneWithFiles(request, () => uninstall(request, tools));
+}
+
+async function uninstall(
   { manager, root }: Pick<InstallRequest, "manager" | "root">,
   { run }: Pick<InstallTools, "run">,
 ): Promise<RemovalReport> {

@@ -1,11 +1,12 @@
 // systemd and SMF: the commands that start, stop and query the service, the paths of its files, and notices to
 // systemd.
 
-import { join } from "@std/path";
+import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { CommandOptions, CommandResult } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
 import type { Log } from "../metrics/log.ts";
+import { aloneIn } from "../runtime/regular_file.ts";
 
 /** Runs a program, as host/program.ts does. */
 export type Run = (
@@ -51,6 +52,17 @@ export function knownUserCommands(user: string): string[][] {
  */
 export function ownCommands(user: string, { config }: ServicePaths): string[][] {
   return [[CHOWN, `:${user}`, config]];
+}
+
+/**
+ * Changes the files of an installed agent, one command at a time.
+ * @param root they are below it
+ */
+export async function aloneWithFiles<T>(
+  { manager, root = "/" }: { readonly manager: ServiceManager; readonly root?: string },
+  run: () => Promise<T>,
+): Promise<T> {
+  return await aloneIn(dirname(join(root, SERVICE_PATHS[manager].binary)), run);
 }
 
 /** Makes the service known to its manager, and starts it now and at every boot, or neither. */

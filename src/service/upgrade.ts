@@ -21,6 +21,7 @@ import {
   VERIFIED,
 } from "./installation.ts";
 import {
+  aloneWithFiles,
   askKnown,
   pauseCommands,
   resumeService,
@@ -87,7 +88,7 @@ export async function installedManager(root = "/"): Promise<ServiceManager> {
 }
 
 /**
- * Upgrades the installed agent.
+ * Upgrades the installed agent; one command at a time, or one would install what another has not yet verified.
  * @throws {AgentError} `digest_mismatch` before anything was changed; `conflict` for a file that is no zonewright for
  *   this system; `host` when the new agent was not ready and the old one runs again
  */
@@ -95,6 +96,10 @@ export async function upgradeService(
   request: UpgradeRequest,
   tools: UpgradeTools,
 ): Promise<UpgradeReport> {
+  return await aloneWithFiles(request, () => upgrade(request, tools));
+}
+
+async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<UpgradeReport> {
   const { manager, root = "/", stateDir } = request;
   const binary = join(root, SERVICE_PATHS[manager].binary);
   const verified = `${binary}${VERIFIED}`;

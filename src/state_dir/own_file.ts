@@ -170,7 +170,7 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
 }
 
 /** Writes a text into a new file, and syncs it. */
-export async function writeWhole(file: Deno.FsFile, text: string): Promise<void> {
+async function writeWhole(file: Deno.FsFile, text: string): Promise<void> {
   const bytes = new TextEncoder().encode(text);
   for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
   await file.sync();

@@ -3,21 +3,14 @@
 // token that was revoked is refused without a restart.
 
 import { dirname, join } from "@std/path";
-import { AgentError, messageOf, systemCode } from "../domain/error.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
 import { parseTokens, type Token, tokensText } from "../domain/token.ts";
-import { absent } from "../runtime/regular_file.ts";
-import {
-  examineOwnFolder,
-  readOwnFile,
-  refuseOpen,
-  stateFolderError,
-  writeWhole,
-} from "./own_file.ts";
+import { absent, aloneIn } from "../runtime/regular_file.ts";
+import { examineOwnFolder, readOwnFile, refuseOpen, replaceOwnFile } from "./own_file.ts";
 
 /** The file's name in the state folder. */
 export const TOKENS_NAME = "tokens.json";
 
-const FILE_MODE = 0o600;
 /** Milliseconds between two checks whether the file has changed. */
 const FRESH_MS = 1000;
 
@@ -48,34 +41,18 @@ function parsed(path: string, text: string): unknown {
 }
 
 /**
- * Changes the tokens. The new file is made under another name first, which also keeps two commands
- * from changing it at the same time.
- * @throws {AgentError} `not_found` without the folder; `conflict` while another command changes it; as
- *   examineOwnFolder()
+ * Changes the tokens, one command at a time.
+ * @throws {AgentError} `not_found` without the folder; as examineOwnFolder()
  */
 export async function changeTokenFile(
   path: string,
   change: (tokens: readonly Token[]) => readonly Token[],
 ): Promise<void> {
-  examineOwnFolder(dirname(path));
-  const next = `${path}.new`;
-  const held = await Deno.open(next, { write: true, createNew: true, mode: FILE_MODE })
-    .catch((error: unknown) => {
-      if (!(error instanceof Deno.errors.AlreadyExists)) {
-        throw stateFolderError(dirname(path), error);
-      }
-      const message = `Cannot change the tokens: another command is at work, or ${next} was left ` +
-        "by one that was killed: then remove it";
-      throw new AgentError("conflict", message);
-    });
-  try {
-    using file = held;
-    await writeWhole(file, tokensText(change(await readTokenFile(path))));
-    await Deno.rename(next, path);
-  } catch (error) {
-    await Deno.remove(next).catch(absent);
-    throw systemCode(error) === undefined ? error : stateFolderError(dirname(path), error);
-  }
+  const folder = dirname(path);
+  examineOwnFolder(folder);
+  await aloneIn(folder, async () => {
+    await replaceOwnFile(path, tokensText(change(await readTokenFile(path))));
+  });
 }
 
 /**

@@ -119,6 +119,19 @@ Deno.test("config set keeps comments, blanks and the order of the file", () => {
   );
 });
 
+Deno.test("two commands that change the file at once lose neither change", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.toml");
+    const made = await Promise.all([run("init", path), run("init", path)]);
+    assertEquals(made.map(({ code }) => code).toSorted(), [0, 6], made[1].err);
+    const changes = [["slots", "3"], ["log_level", "debug"], ["keep_finished", "10d"]];
+    const set = await Promise.all(changes.map((words) => run("set", ...words, "--config", path)));
+    assertEquals(set.map(({ err }) => err), ["", "", ""]);
+    const { slots, log_level, keep_finished } = read(path, await Deno.readTextFile(path));
+    assertEquals([slots.value, log_level.value, keep_finished.value], [3, "debug", 864_000]);
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["zonewright.toml"]);
+  }));
+
 Deno.test("config set says what puts the change in force, and what the value was", () =>
   withFolder(async (folder) => {
     const path = join(folder, "z.toml");

@@ -46,6 +46,22 @@ Deno.test("a backup that was taken while the agent ran brings its jobs back", ()
     }
   }));
 
+Deno.test("of backups to one file at once the first is written, and the others are refused", () =>
+  withFolder(async (folder) => {
+    const program = programOfRun();
+    const state = join(folder, "state");
+    const copy = join(folder, "copy.db");
+    await (await startAgentProcess(program, state, ["--dev"])).stop();
+    const backup = () => runProgram(program, ["db", "backup", copy, "--state-dir", state]);
+    const ended = await Promise.all([backup(), backup(), backup(), backup(), backup()]);
+    const said = ended.map(({ stderr }) => stderr).join("");
+    assertEquals(ended.map(({ code }) => code).toSorted(), [0, 6, 6, 6, 6], said);
+    assertEquals(said.match(/it already exists, expected a new file/g)?.length, 4, said);
+    assertEquals((await runProgram(program, ["db", "check", copy])).code, 0);
+    const names = Array.from(Deno.readDirSync(folder), ({ name }) => name);
+    assertEquals(names.toSorted(), ["copy.db", "state"]);
+  }));
+
 Deno.test("a check of a file that is not a database fails and says so", () =>
   withFolder(async (folder) => {
     const path = join(folder, "text");

@@ -95,6 +95,25 @@ Deno.test("an upgrade keeps the old binary and a copy of the database, and start
     assertEquals(namesIn(binary), []);
   }));
 
+Deno.test("of two upgrades at once each installs the file that it has verified", () =>
+  withInstalled(async ({ request, tools, binary }) => {
+    const third = join(dirname(request.file), "third");
+    await Deno.writeTextFile(third, programOf("3"), { mode: 0o644 });
+    const files = [request.file, third, third];
+    const sums = [request.sha256, await sha256Of(third), "0".repeat(64)];
+    const [second, newest, wrong] = await Promise.allSettled(files.map((file, n) => {
+      return upgradeService({ ...request, file, sha256: sums[n] ?? null }, tools);
+    }));
+    assertEquals([second?.status, newest?.status, wrong?.status], [
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+    ]);
+    const left = [await Deno.readTextFile(binary), await Deno.readTextFile(`${binary}.previous`)];
+    assertEquals(left.toSorted(), [programOf("2"), programOf("3")]);
+    assertEquals(namesIn(binary), ["zonewright", "zonewright.previous"]);
+  }));
+
 function namesIn(binary: string): string[] {
   return Array.from(Deno.readDirSync(dirname(binary)), ({ name }) => name).toSorted();
 }

@@ -21,6 +21,7 @@ import {
   systemReason,
 } from "../../domain/error.ts";
 import { nearest } from "../../domain/near_word.ts";
+import { aloneIn } from "../../runtime/regular_file.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
@@ -59,13 +60,7 @@ const INIT: Command = {
       return EXIT.ok;
     }
     const path = pathOf(call, operand);
-    const replaced = await exists(path);
-    if (replaced) await requireRegular(path);
-    if (replaced && !args.has("force")) {
-      const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
-      throw new AgentError("already_exists", message);
-    }
-    await write(path, () => replaceFile(path, text, CONFIG_MODE));
+    const replaced = await aloneIn(dirname(path), () => writeFirst(path, text, args.has("force")));
     if (printer.json) printer.document({ file: path, replaced });
     else printer.data(`${replaced ? "replaced" : "wrote"} ${path}`);
     printer.next(
@@ -79,6 +74,18 @@ const INIT: Command = {
       ? "zonewright config set  changes one setting of a file"
       : "zonewright config init -  prints the text instead",
 };
+
+/** @returns whether another file had the name */
+async function writeFirst(path: string, text: string, force: boolean): Promise<boolean> {
+  const replaced = await exists(path);
+  if (replaced) await requireRegular(path);
+  if (replaced && !force) {
+    const message = `Cannot write ${path}: it exists: expected a new file, or --force`;
+    throw new AgentError("already_exists", message);
+  }
+  await write(path, () => replaceFile(path, text, CONFIG_MODE));
+  return replaced;
+}
 
 const SET: Command = {
   summary: "change one setting in the file; comments stay",
@@ -96,42 +103,15 @@ const SET: Command = {
   ],
   shared: "output",
   async run(call) {
-    const { args, printer, terminal } = call;
-    const [name = "", ...raws] = args.operands;
-    const row = rowNamed(name);
+    const { args, terminal } = call;
     const path = await Deno.realPath(pathOf(call, args.text("config"))).catch(() =>
       pathOf(call, args.text("config"))
     );
-    // Checked first: reading a pipe may never end.
-    if (await exists(path)) await requireRegular(path);
-    const text = await readText(path);
-    if (row.kind.repeatable !== true && raws.length > 1) {
-      throw cannot(`set ${nameOf(row)} to ${raws.length} values: expected one`);
-    }
-    let value: string;
-    try {
-      value = tomlValue(row, raws, terminal.cwd);
-    } catch (error) {
-      throw cannot(`set ${nameOf(row)}: ${messageOf(error)}`);
-    }
-    const changed = withSetting({ path, text }, row, value);
-    // A variable that overrides the value must not hide that it is wrong.
-    const { [variableOf(row.key)]: override, ...others } = terminal.env;
-    const read = (source: string) => {
-      const file = { path, text: source };
-      const sources = { flags: {}, env: others, cwd: dirname(path), os: Deno.build.os };
-      return lineOf(configLines(readConfig({ ...sources, file })), row);
-    };
-    const after = read(changed);
-    const before = valueBefore(() => read(text), row);
-    const { mode, uid, gid } = await Deno.stat(path);
-    await write(
-      path,
-      () => replaceFile(path, changed, (mode ?? CONFIG_MODE) & 0o7777, { uid, gid }),
-    );
-    report(call, { path, row, before, after });
-    if (!printer.json && override !== undefined) {
-      printer.note(`${variableOf(row.key)} overrides the file here`);
+    const change = await aloneIn(dirname(path), () => writeSetting(call, path));
+    report(call, change);
+    const variable = variableOf(change.row.key);
+    if (!call.printer.json && terminal.env[variable] !== undefined) {
+      call.printer.note(`${variable} overrides the file here`);
     }
     return EXIT.ok;
   },
@@ -142,6 +122,51 @@ const SET: Command = {
       : undefined;
   },
 };
+
+/** A setting that was changed in a file. */
+interface SettingChange {
+  readonly path: string;
+  readonly row: SettingRow;
+  /** Its value in the file before; undefined when it could not be read. */
+  readonly before: string | undefined;
+  readonly after: ConfigLine;
+}
+
+async function writeSetting(
+  { args, terminal }: Invocation,
+  path: string,
+): Promise<SettingChange> {
+  const [name = "", ...raws] = args.operands;
+  const row = rowNamed(name);
+  // Checked first: reading a pipe may never end.
+  if (await exists(path)) await requireRegular(path);
+  const text = await readText(path);
+  if (row.kind.repeatable !== true && raws.length > 1) {
+    throw cannot(`set ${nameOf(row)} to ${raws.length} values: expected one`);
+  }
+  let value: string;
+  try {
+    value = tomlValue(row, raws, terminal.cwd);
+  } catch (error) {
+    throw cannot(`set ${nameOf(row)}: ${messageOf(error)}`);
+  }
+  const changed = withSetting({ path, text }, row, value);
+  // A variable that overrides the value must not hide that it is wrong.
+  const { [variableOf(row.key)]: _, ...others } = terminal.env;
+  const read = (source: string) => {
+    const file = { path, text: source };
+    const sources = { flags: {}, env: others, cwd: dirname(path), os: Deno.build.os };
+    return lineOf(configLines(readConfig({ ...sources, file })), row);
+  };
+  const after = read(changed);
+  const before = valueBefore(() => read(text), row);
+  const { mode, uid, gid } = await Deno.stat(path);
+  await write(
+    path,
+    () => replaceFile(path, changed, (mode ?? CONFIG_MODE) & 0o7777, { uid, gid }),
+  );
+  return { path, row, before, after };
+}
 
 /** The value in the file before; undefined when it could not be read. */
 function valueBefore(read: () => ConfigLine, row: SettingRow): string | undefined {
@@ -156,12 +181,7 @@ function valueBefore(read: () => ConfigLine, row: SettingRow): string | undefine
 
 function report(
   { printer }: Invocation,
-  { path, row, before, after }: {
-    readonly path: string;
-    readonly row: SettingRow;
-    readonly before: string | undefined;
-    readonly after: ConfigLine;
-  },
+  { path, row, before, after }: SettingChange,
 ): void {
   const reload = RELOADED_SETTINGS.some((name) => name === (row.table ?? row.key));
   const value = valueText(row, after.setting.value);

@@ -34,10 +34,6 @@ export function tokensCheck({ path, needed, read }: TokenPlace): HealthCheck {
         const again = `move ${path} away, then ${fix}: every caller needs a new one`;
         return { outcome: "fail", detail: wordsOf(error), fix: again };
       }
-      if (await statOf(`${path}.new`) !== undefined) {
-        const detail = `${path}.new is there: a command is at work, or was killed`;
-        return { outcome: "warn", detail, fix: `rm ${path}.new` };
-      }
       const admins = tokens.filter(({ scope }) => scope === "admin").length;
       const detail = `${tokens.length} tokens, ${admins} of them admin`;
       if (tokens.length > 0) return ok(detail);
