@@ -26,7 +26,7 @@ function open() {
   return { clock, written, leftOut, lines: openAccessLines(log, now, () => clock.ms) };
 }
 
-Deno.test("the lines of a caller beyond a rate are one, which says how many and which statuses", () => {
+Deno.test("lines of a caller beyond a rate become one line, with their number and statuses", () => {
   const { clock, written, leftOut, lines } = open();
   let alone = 0;
   for (let at = 0; at < CALLER_LINES_MAX + 10; at++) {
@@ -54,7 +54,7 @@ Deno.test("the lines of a caller beyond a rate are one, which says how many and 
   lines.flush();
 });
 
-Deno.test("kinds of calls are counted apart up to a bound, and are one beyond it", () => {
+Deno.test("kinds of calls are counted separately up to a limit, and together beyond it", () => {
   const { lines, written } = open();
   for (let at = 0; at < CALLER_LINES_MAX; at++) lines.audited(ALICE, "POST /jobs");
   for (let at = 0; at < 40; at++) lines.audited(ALICE, `PUT /${at}`);
@@ -64,7 +64,7 @@ Deno.test("kinds of calls are counted apart up to a bound, and are one beyond it
   assertMatch(String(line?.calls), /^PUT \/0: 1, (?:PUT \/[0-9]+: 1, ){31}others: 8$/);
 });
 
-Deno.test("callers without end are counted apart up to a bound, and are one beyond it", () => {
+Deno.test("callers are counted separately up to a limit, and together beyond it", () => {
   const { lines, written } = open();
   for (let at = 0; at < 256; at++) lines.answered({ who: "refused", peer: `peer ${at}` }, 401);
   let alone = 0;

@@ -32,7 +32,7 @@ Deno.test("a request without a known token answers 401 with a challenge", async 
   });
 });
 
-Deno.test("a token is required for every path, known or not, and is no part of a URL", async () => {
+Deno.test("a token is required for every path, known or not, and does not count in a URL", async () => {
   await withTokens(async (agent) => {
     for (
       const path of ["/", "/ping", "/nothing", "/openapi.json", "/stats", "/agent/v1/machines"]
@@ -49,7 +49,7 @@ Deno.test("a token is required for every path, known or not, and is no part of a
   });
 });
 
-Deno.test("the scope read may GET and HEAD, and nothing that changes or shows a secret", async () => {
+Deno.test("the scope read allows GET and HEAD, but nothing that changes or shows a secret", async () => {
   await withTokens(async (agent) => {
     const read = bearer(READ);
     assertEquals((await agent.call("GET", "/jobs", undefined, read)).status, 200);
@@ -95,7 +95,7 @@ Deno.test("the scope read may GET and HEAD, and nothing that changes or shows a 
   });
 });
 
-Deno.test("a token that is sent where none is required is checked too", async () => {
+Deno.test("a token is checked even where none is required", async () => {
   await withTokens(async (agent) => {
     assertEquals((await agent.call("GET", "/jobs")).status, 200);
     assertEquals((await agent.call("GET", "/jobs", undefined, bearer(UNKNOWN))).status, 401);
@@ -105,7 +105,7 @@ Deno.test("a token that is sent where none is required is checked too", async ()
   }, { required: false });
 });
 
-Deno.test("GET /agent/v1/whoami names the token and its scope, or from where the call comes", async () => {
+Deno.test("GET /agent/v1/whoami names the token and its scope, or the origin of the call", async () => {
   const called = async (required: boolean, headers?: Record<string, string>) => {
     let body: unknown;
     await withTokens(async (agent) => {
@@ -167,7 +167,7 @@ Deno.test("a thousand failed logins are counted, logged once, and name no token"
   });
 });
 
-Deno.test("every call that changes something is audited, refused or not, without what was sent", async () => {
+Deno.test("every changing call is audited, refused or not, without its body", async () => {
   await withTokens(async (agent, entries) => {
     const secret = "hunter2";
     const workflow = await newWorkflow(agent);

@@ -19,7 +19,7 @@ async function idsIn(path: string): Promise<string[]> {
   return lines.map((line) => JSON.parse(line).request_id);
 }
 
-Deno.test("entries are in the file when append() resolves, in their order, across reopening", () =>
+Deno.test("entries are in the file in order when append() resolves, across reopening", () =>
   withFolder(async (folder) => {
     const path = `${folder}/audit`;
     await Deno.writeTextFile(path, "", { mode: 0o644 });
@@ -38,7 +38,7 @@ Deno.test("entries are in the file when append() resolves, in their order, acros
     await audit.close();
   }));
 
-Deno.test("an audit file that is a link, a folder or nowhere is refused", () =>
+Deno.test("an audit file that is a link, a folder or in a missing folder is refused", () =>
   withFolder(async (folder) => {
     const audit = openAuditFile(QUIET);
     await Deno.symlink(`${folder}/target`, `${folder}/link`);
@@ -48,7 +48,7 @@ Deno.test("an audit file that is a link, a folder or nowhere is refused", () =>
     }
   }));
 
-Deno.test("a line that a crash has cut off stays alone: the next entry begins a line of its own", () =>
+Deno.test("a line cut off by a crash stays alone: the next entry starts a new line", () =>
   withFolder(async (folder) => {
     const path = `${folder}/audit`;
     await Deno.writeTextFile(path, `${JSON.stringify(entry("1"))}\n{"ts":"2026-01-0`);
@@ -69,7 +69,7 @@ Deno.test("a line that a crash has cut off stays alone: the next entry begins a 
   }));
 
 smallDiskTest(
-  "entries are whole lines or lost and counted while the disk is full, and whole after",
+  "on a full disk entries are complete lines, or lost and counted; later they are complete",
   () =>
     withFolder((folder) =>
       withSmallDisk(folder, 1, async () => {

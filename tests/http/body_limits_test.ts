@@ -45,7 +45,7 @@ const SIZES: Readonly<Record<string, number>> = {
 /** Bodies of these are files, which have limits of their own. */
 const TAKES_FILES = /^\/agent\/v1\/media\/library\//;
 
-Deno.test("a body is held to the length that is claimed beside a transfer encoding", async () => {
+Deno.test("a declared length limits the body even beside a transfer encoding", async () => {
   await withHttpAgent(async ({ context }) => {
     const headers = { ...JSON_TYPE, host: "localhost", "content-length": "2" };
     const body = new Blob([" ".repeat(98) + "{}"]).stream();
@@ -54,7 +54,7 @@ Deno.test("a body is held to the length that is claimed beside a transfer encodi
   });
 });
 
-Deno.test("a refusal that leaves a large body unread is the last answer of its connection", async () => {
+Deno.test("a refusal that leaves a large body unread closes its connection", async () => {
   await withHttpAgent(async ({ context }) => {
     const app = createApp(context);
     const closes = async (path: string, body: string, type = "application/json") => {
@@ -78,7 +78,7 @@ Deno.test("a refusal that leaves a large body unread is the last answer of its c
   });
 });
 
-Deno.test("every route takes a body that just fits its limit, and none of a byte more", async () => {
+Deno.test("every route accepts a body at its limit, and refuses one more byte", async () => {
   const withBody = OPERATIONS.filter((one) =>
     !isRefused(one) && /^P(?:OST|UT|ATCH)$/.test(one.method) && !TAKES_FILES.test(one.path)
   );

@@ -20,7 +20,7 @@ const ACCOUNTS: readonly Account[] = [
   "answers",
 ];
 
-Deno.test("requests give back what they have reserved, refused ones and large answers too", async () => {
+Deno.test("requests release their memory, even refused ones and those with large answers", async () => {
   const budget = openMemoryBudget();
   await withHttpAgent(async ({ call }) => {
     const made = await call("POST", "/workflows", LARGE);
@@ -81,7 +81,7 @@ Deno.test("a cancel never waits behind other small bodies", async () => {
   }, { budget: { ...budget, reserve } });
 });
 
-Deno.test("a document that cannot be answered now is not kept as one that is being read", async () => {
+Deno.test("a document that cannot be sent now is not kept as being read", async () => {
   const store = await openSqliteStore(":memory:");
   const open = new Set<LazyPart>();
   const watched = (part: TextPart): TextPart => {
@@ -118,7 +118,7 @@ Deno.test("a document that cannot be answered now is not kept as one that is bei
   await store.close();
 });
 
-Deno.test("a body of too many values is refused before it is parsed, one of as many as may be is not", async () => {
+Deno.test("a body with too many values is refused before it is parsed; one at the limit is accepted", async () => {
   await withHttpAgent(async ({ call }) => {
     const listOf = (values: number) => `{"workflow":"none","list":[${"0,".repeat(values)}0]}`;
     const over = await call("POST", "/jobs", listOf(BODY_VALUES_MAX));

@@ -41,7 +41,7 @@ Deno.test("a POST whose caller hung up is logged with its reason, and not as a f
   }
 });
 
-Deno.test("a known `aborted` of a caller who is still there stays a failure", async () => {
+Deno.test("`aborted` stays a failure while the caller is still connected", async () => {
   const slow = new Hono<HttpEnv>();
   slow.post("/slow", () => {
     throw new AgentError("aborted", "Cannot check it: the agent ends");

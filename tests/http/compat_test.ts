@@ -65,7 +65,7 @@ Deno.test("with compat, names of workflows are unique", async () => {
   }, COMPAT);
 });
 
-Deno.test("with compat, of simultaneous requests for one name one is granted", async () => {
+Deno.test("with compat, one of several simultaneous requests for a name succeeds", async () => {
   await withHttpAgent(async (agent) => {
     const post = () => agent.call("POST", "/workflows", { name: "a" });
     const made = grantedOne(await Promise.all(Array.from({ length: 12 }, post)), 201);
@@ -94,7 +94,7 @@ function grantedOne(answers: readonly Answer[], status: number): Answer {
   return granted;
 }
 
-Deno.test("with compat, of simultaneous requests for one uuid one is granted", async () => {
+Deno.test("with compat, one of several simultaneous requests for a uuid succeeds", async () => {
   await withHttpAgent(async (agent) => {
     const answers = await Promise.all(
       Array.from(
@@ -109,7 +109,7 @@ Deno.test("with compat, of simultaneous requests for one uuid one is granted", a
   }, COMPAT);
 });
 
-Deno.test("without tasks a job is made by the document, and refused with compat", async () => {
+Deno.test("a workflow without tasks makes a job by the document, and is refused with compat", async () => {
   const create = async (wording: "document" | "node-workflow") => {
     let status = 0;
     await withHttpAgent(async (agent) => {
@@ -141,7 +141,7 @@ Deno.test("with compat, resume has another default result and only truthy errors
   }, COMPAT);
 });
 
-Deno.test("with compat, request-id names what was made or read, unless the client sent one", async () => {
+Deno.test("with compat, request-id is the uuid of the resource, unless the client sent one", async () => {
   await withHttpAgent(async (agent) => {
     const made = await agent.call("POST", "/workflows", { name: "a", chain: [{ body: BODY }] });
     const workflow = String(objectOf(made).uuid);

@@ -5,7 +5,7 @@ import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";
 
-Deno.test("requests over the limit answer 503 with Retry-After until others are done", async () => {
+Deno.test("requests over the limit are answered with 503 and Retry-After until others are done", async () => {
   const gate = Promise.withResolvers<void>();
   let entered = 0;
   const slow = new Hono<HttpEnv>();
@@ -27,7 +27,7 @@ Deno.test("requests over the limit answer 503 with Retry-After until others are 
   }, { limits, routes: [slow] });
 });
 
-Deno.test("refused and failed requests give their place back", async () => {
+Deno.test("refused and failed requests release their place", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, requestsMax: 1 };
   await withHttpAgent(async (agent) => {
     for (const path of ["/nothing", "/jobs/x", "/jobs?x=1"]) await agent.call("GET", path);

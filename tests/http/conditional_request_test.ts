@@ -17,7 +17,7 @@ const DOCUMENT = serve({
   fetched_at: T0,
 });
 
-Deno.test("the encoding is the one that Accept-Encoding weighs most, of equal ones the smaller", () => {
+Deno.test("the encoding with the highest weight is used; of equal ones the smaller", () => {
   const cases: [header: string | null, expected: string][] = [
     [null, "identity"],
     ["", "identity"],
@@ -50,7 +50,7 @@ Deno.test("a small document is compressed only for callers that refuse identity"
   assertEquals(preferredEncoding("br, *;q=0", true), "br");
 });
 
-Deno.test("an entity tag matches weakly, in lists, under every encoding, and only as a whole", () => {
+Deno.test("an entity tag matches weakly, in lists and under every encoding, but only as a whole", () => {
   const tag = `"${SHA256}"`;
   const cases: [header: string, expected: string | undefined][] = [
     [tag, "identity"],
@@ -80,7 +80,7 @@ Deno.test("an entity tag matches weakly, in lists, under every encoding, and onl
   }
 });
 
-Deno.test("of several tags that match, the one of the preferred encoding is answered", () => {
+Deno.test("of several matching tags, that of the preferred encoding is returned", () => {
   const list = `"${SHA256}", "${SHA256}-br", "${SHA256}-gzip"`;
   for (const coding of ["identity", "gzip", "br"] as const) {
     const headers = new Headers({ "if-none-match": list, "accept-encoding": coding });
@@ -88,7 +88,7 @@ Deno.test("of several tags that match, the one of the preferred encoding is answ
   }
 });
 
-Deno.test("If-Modified-Since counts in the three forms of an HTTP date, and in no other", () => {
+Deno.test("If-Modified-Since is read in the three forms of an HTTP date only", () => {
   const cases: [header: string, matches: boolean][] = [
     ["Thu, 01 Oct 2026 04:05:06 GMT", true],
     ["Thursday, 01-Oct-26 04:05:06 GMT", true],

@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import { WatchedConnections } from "../../src/http/listen/connection_watch.ts";
 import { SHORT_LIMITS as SHORT } from "./listeners.ts";
 
-Deno.test("ConnectionWatch counts what it could not close, and holds it against its peer", () => {
+Deno.test("ConnectionWatch counts connections that it could not close, and limits their peer", () => {
   const limits = { ...SHORT, connectionsMax: 32 };
   let nowMs = 0;
   const watch = new WatchedConnections(limits, () => nowMs);
@@ -33,7 +33,7 @@ Deno.test("ConnectionWatch counts what it could not close, and holds it against 
   watch.close();
 });
 
-Deno.test("ConnectionWatch keeps each state to its own limit", () => {
+Deno.test("ConnectionWatch applies each state's own limit", () => {
   let nowMs = 0;
   const limits = { connectionsMax: 10, headSeconds: 1, idleSeconds: 5, answerSeconds: 9 };
   const watch = new WatchedConnections(limits, () => nowMs);

@@ -19,7 +19,7 @@ function openBook(max = 8) {
   return { clock, book: openConsoleTickets(limits, () => clock.ms) };
 }
 
-Deno.test("a ticket is 256 random bits, and good once", async () => {
+Deno.test("a ticket is 256 random bits, and valid once", async () => {
   const { book } = openBook(1000);
   const made = new Set<string>();
   for (let times = 0; times < 1000; times += 1) made.add(await book.issue(MACHINE, MAKER));
@@ -30,7 +30,7 @@ Deno.test("a ticket is 256 random bits, and good once", async () => {
   assertEquals(await book.take(ticket, MACHINE), undefined);
 });
 
-Deno.test("of many that show the same ticket at once, one gets through", async () => {
+Deno.test("of many simultaneous uses of a ticket, one succeeds", async () => {
   const { book } = openBook();
   const ticket = await book.issue(MACHINE, MAKER);
   const takers = Array.from({ length: 100 }, () => book.take(ticket, MACHINE));
@@ -47,14 +47,14 @@ Deno.test("a ticket expires when its time is up, to the millisecond", async () =
   assertEquals(await book.take(second, MACHINE), undefined);
 });
 
-Deno.test("another machine's ticket opens nothing, and stays good for its own", async () => {
+Deno.test("another machine's ticket opens nothing, and stays valid for its own", async () => {
   const { book } = openBook();
   const ticket = await book.issue(MACHINE, MAKER);
   assertEquals(await book.take(ticket, OTHER), undefined);
   assertEquals(await book.take(ticket, MACHINE), MAKER);
 });
 
-Deno.test("a text that was never given out is no ticket", async () => {
+Deno.test("a text that was never issued is not a ticket", async () => {
   const { book } = openBook();
   const ticket = await book.issue(MACHINE, MAKER);
   const last = ticket.at(-1) === "A" ? "E" : "A";
@@ -81,7 +81,7 @@ Deno.test("a text that was never given out is no ticket", async () => {
   assertEquals(await book.take(ticket, MACHINE), MAKER);
 });
 
-Deno.test("as many tickets are out as may be, until one is used or has ended", async () => {
+Deno.test("no more tickets than the limit are issued, until one is used or has expired", async () => {
   const { book, clock } = openBook(3);
   const first = await book.issue(MACHINE, MAKER);
   clock.ms += 10_500;
@@ -97,14 +97,14 @@ Deno.test("as many tickets are out as may be, until one is used or has ended", a
   for (let times = 0; times < 3; times += 1) await book.issue(OTHER, MAKER);
 });
 
-Deno.test("more requests at once than there is room for get as many tickets as there is room", async () => {
+Deno.test("simultaneous requests get tickets up to the limit, and no more", async () => {
   const { book } = openBook(5);
   const asked = Array.from({ length: 50 }, () => book.issue(MACHINE, MAKER));
   const made = (await Promise.allSettled(asked)).filter(({ status }) => status === "fulfilled");
   assertEquals(made.length, 5);
 });
 
-Deno.test("a ticket is looked for in a request for the WebSocket of a console alone", () => {
+Deno.test("a ticket counts only in a request for a console's WebSocket", () => {
   const path = `/agent/v1/machines/${MACHINE}/console`;
   const shown = (of: string, query: string, init: RequestInit = {}) =>
     shownTicket(

@@ -139,4 +139,4 @@ const ROWS: readonly Row[] = [
   }],
 ];
 
-testRows("document 2: a job moves between its states as drawn", ROWS);
+testRows("document 2: a job moves between its states as the table says", ROWS);

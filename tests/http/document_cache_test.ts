@@ -61,7 +61,7 @@ async function withCache(
   }
 }
 
-Deno.test("a document is compressed once for all who ask, and again only when it has changed", async () => {
+Deno.test("a document is compressed once for all callers, and again only after a change", async () => {
   await withCache(async ({ cache, swap }) => {
     const one = documentOf("v1/a", "1".repeat(5000));
     await swap([one]);
@@ -87,7 +87,7 @@ Deno.test("a document is compressed once for all who ask, and again only when it
   });
 });
 
-Deno.test("each answer of a document is one of its own", async () => {
+Deno.test("each answer of a document is a separate response", async () => {
   await withCache(async ({ cache, swap }) => {
     await swap([documentOf("v1/a", "text")]);
     const document = await cache.get("v1/a");
@@ -102,7 +102,7 @@ Deno.test("each answer of a document is one of its own", async () => {
   });
 });
 
-Deno.test("the memory is bounded, compressed copies included; what was asked for last stays", async () => {
+Deno.test("the memory is limited, compressed copies included; recently requested documents stay", async () => {
   const size = 10_000;
   await withCache(async ({ cache, swap }) => {
     const paths = ["v1/a", "v1/b", "v1/c", "v1/d"];
@@ -123,7 +123,7 @@ Deno.test("the memory is bounded, compressed copies included; what was asked for
   }, 2 * size + 5000);
 });
 
-Deno.test("a document larger than the whole memory is answered, and not kept", async () => {
+Deno.test("a document larger than the whole memory is sent, but not kept", async () => {
   await withCache(async ({ cache, swap }) => {
     await swap([documentOf("v1/a", "x".repeat(5000))]);
     const document = await cache.get("v1/a");
@@ -132,7 +132,7 @@ Deno.test("a document larger than the whole memory is answered, and not kept", a
   }, 1000);
 });
 
-Deno.test("a copy is charged until it is neither kept nor used, and copies of one version are one", async () => {
+Deno.test("a copy is charged until it is neither kept nor used, and only once per version", async () => {
   const budget = openMemoryBudget();
   await withCache(
     async ({ cache, swap }) => {
@@ -160,7 +160,7 @@ Deno.test("a copy is charged until it is neither kept nor used, and copies of on
   );
 });
 
-Deno.test("a document waits while callers who read slowly hold too many others", async () => {
+Deno.test("a document waits while slow callers hold too many others", async () => {
   const budget = openMemoryBudget();
   const rest = await budget.reserve("documents", ACCOUNTS.documents, "test");
   await withCache(

@@ -53,7 +53,7 @@ async function fallBehind(
   assert(read.every((id, at) => at === 0 || id === (read[at - 1] ?? 0) + 1), "one is left out");
 }
 
-Deno.test("a slow reader over HTTP is cut, and has every event when it comes back", () =>
+Deno.test("a slow reader over HTTP is cut, and gets every event when it reconnects", () =>
   withHttpAgent((agent) => fallBehind(agent, agent.url, undefined)));
 
 for (const [name, http2] of [["HTTP/1.1", false], ["HTTP/2", true]] as const) {

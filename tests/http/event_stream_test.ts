@@ -49,7 +49,7 @@ async function withStream(
   }
 }
 
-Deno.test("a reader that takes nothing is cut once too much waits for it, and skips nothing", () =>
+Deno.test("a reader that accepts nothing is cut when too much is buffered, and misses nothing", () =>
   withStream(async (reader, note, ended) => {
     await reader.read();
     // The first of these is taken by the request for more that this read makes.
@@ -74,7 +74,7 @@ async function readAll(reader: ReadableStreamDefaultReader<Uint8Array>): Promise
   return text;
 }
 
-Deno.test("a reader that comes back takes what it has missed at its own pace", () =>
+Deno.test("a reader that reconnects gets missed events at its own pace", () =>
   withStream(async (reader, note, ended) => {
     // Four pages, each larger than what may wait for a reader that is up to date.
     const total = 200;
@@ -89,7 +89,7 @@ Deno.test("a reader that comes back takes what it has missed at its own pace", (
     assertEquals(ended, []);
   }, { bufferBytes: 2000 }));
 
-Deno.test("a reader that is overtaken by the removal of old events is cut, and skips nothing", () =>
+Deno.test("a reader whose next events were removed is cut, and is never sent a gap", () =>
   withFolder(async (folder) => {
     const path = join(folder, "store.db");
     await withStream(
@@ -107,7 +107,7 @@ Deno.test("a reader that is overtaken by the removal of old events is cut, and s
     );
   }));
 
-Deno.test("a stream sends what has happened last before the agent stops", () =>
+Deno.test("a stream sends the last events before the agent stops", () =>
   withStream(async (reader, note, ended, closing) => {
     await reader.read();
     const rest = readAll(reader);
@@ -127,7 +127,7 @@ Deno.test("a stream ends in order when the token of its reader is revoked", asyn
   }, { heartbeatMs: 5, allowed: () => Promise.resolve(good) });
 });
 
-Deno.test("a sign of life has the place to go on from", () =>
+Deno.test("a heartbeat carries the position to continue from", () =>
   withStream(async (reader, note) => {
     await note();
     let text = "";
@@ -139,7 +139,7 @@ Deno.test("a sign of life has the place to go on from", () =>
     assert(text.indexOf("event: host") < text.indexOf(": heartbeat\nid: 1"));
   }, { heartbeatMs: 5 }));
 
-Deno.test("the newest events are kept, their number is bounded, and no id is used again", () =>
+Deno.test("the newest events are kept up to a limit, and no id is reused", () =>
   withFolder(async (folder) => {
     const path = join(folder, "store.db");
     await (await openClockedStore(path)).close();
@@ -167,7 +167,7 @@ Deno.test("the newest events are kept, their number is bounded, and no id is use
     await store.close();
   }));
 
-Deno.test("an id of a host's own events is unknown among those of a shared database, and the reverse", () => {
+Deno.test("an id of a host's own store is unknown to a shared database, and the reverse", () => {
   const bounds = { first: 1, last: 9 };
   const at = (id: string, prefix: string) => startAt(id, { ...bounds, prefix });
   for (const prefix of ["", "s"]) {

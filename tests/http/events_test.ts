@@ -102,7 +102,7 @@ Deno.test("the stream reports each step of a job in order, and a later reader th
     }
   }));
 
-Deno.test("a filter sends only what fits each of its keys", () =>
+Deno.test("a filter sends only events that match each of its keys", () =>
   withHttpAgent(async (agent) => {
     const uuid = await runJob(agent, { target: `/machines/${MACHINE}` });
     const other = await runJob(agent);
@@ -112,11 +112,12 @@ Deno.test("a filter sends only what fits each of its keys", () =>
     };
     const ofOther = await read(`job=${other}`, isEnd);
     assert(ofOther.length === 5 && ofOther.every(({ data }) => data.job_uuid === other));
-    const both = await read(`job=${uuid.toUpperCase()},${other}`, (event) =>
-      isEnd(event) && event.data.job_uuid === other);
+    const both = await read(
+      `job=${uuid.toUpperCase()},${other}`,
+      (event) => isEnd(event) && event.data.job_uuid === other,
+    );
     assertEquals(both.length, 10);
-    const logs = await read("kind=log", ({ data }) =>
-      data.job_uuid === other);
+    const logs = await read("kind=log", ({ data }) => data.job_uuid === other);
     assertEquals(logs.map(({ kind }) => kind), ["log", "log"]);
     const ofMachine = await read(`machine=${MACHINE}&kind=job,machine`, isEnd);
     assert(ofMachine.length === 4 && ofMachine.every(({ data }) => data.job_uuid === uuid));
@@ -143,7 +144,7 @@ Deno.test("a failed attempt, a wait, a cancel, a retry and a removal are events 
     assertDescribed(events);
   }));
 
-Deno.test("an id that is too old or was never given gets a reset and the place to go on", () =>
+Deno.test("an id that is too old or unknown gets a reset with the position to continue from", () =>
   withHttpAgent(async (agent) => {
     await runJob(agent);
     const { last } = await agent.store.events.bounds();
@@ -166,7 +167,7 @@ Deno.test("an id that is too old or was never given gets a reset and the place t
     assertEquals((await known.next())?.data.job_uuid, uuid);
   }));
 
-Deno.test("a caller of scope read is shown no params", () =>
+Deno.test("a caller of scope read sees no params", () =>
   withTokens(async (agent) => {
     const workflow = await agent.store.workflows.list({});
     assertEquals(workflow, []);
@@ -193,7 +194,7 @@ Deno.test("a caller of scope read is shown no params", () =>
     assertEquals(seen, [{ colour: "***" }, { colour: "red" }]);
   }));
 
-Deno.test("what a workflow calls secret is masked in progress and in lines of the log", () =>
+Deno.test("secrets of a workflow are masked in progress and in log lines", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent, { secret_params: ["colour"] });
     const uuid = await newJob(agent, { workflow, colour: "red" });
@@ -234,7 +235,7 @@ Deno.test("a query with an unknown key, a wrong word or an unknown job is refuse
     assertRefused(unknown, 404, "ResourceNotFound");
   }));
 
-Deno.test("streams are limited in number, count as no request, and end with the agent", () =>
+Deno.test("streams are limited in number, do not count as requests, and end with the agent", () =>
   withHttpAgent(
     async (agent) => {
       await using first = await readEvents(agent.url);
@@ -264,7 +265,7 @@ Deno.test("HEAD of the stream answers its headers and ends", () =>
     assertEquals(answer.headers.get("content-type"), "text/event-stream");
   }));
 
-Deno.test("a reader that breaks off is forgotten", async () => {
+Deno.test("a reader that disconnects is forgotten", async () => {
   await assertRejects(
     () =>
       withHttpAgent(async (agent) => {
@@ -278,7 +279,7 @@ Deno.test("a reader that breaks off is forgotten", async () => {
   );
 });
 
-Deno.test("fields of log lines are masked for each scope by the names of secrets, and by the workflow's", () =>
+Deno.test("fields of log lines are masked for each scope by general names of secrets and those of the workflow", () =>
   withTokens(async (agent) => {
     const admin = bearer(ADMIN);
     const made = await agent.call("POST", "/workflows", {
@@ -300,7 +301,7 @@ Deno.test("fields of log lines are masked for each scope by the names of secrets
     }
   }));
 
-Deno.test("a reader that comes back for one job or kind is read few rows, among many of others", () =>
+Deno.test("a reader that reconnects for one job or kind causes few reads, however many other events there are", () =>
   withHttpAgent(async (agent) => {
     const other = await newJob(agent);
     const uuid = await newJob(agent);

@@ -7,7 +7,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { assertRefused, objectOf, withHttpAgent } from "./http_agent.ts";
 
-Deno.test("an unknown failure answers 500 without its text and is logged once with its stack", async () => {
+Deno.test("an unknown error is answered with 500 without its text, and logged once with its stack", async () => {
   const broken = new Hono<HttpEnv>();
   broken.get("/broken", () => {
     throw new Error("secret /etc/path");
@@ -34,7 +34,7 @@ Deno.test("an unknown failure answers 500 without its text and is logged once wi
   }, { routes: [broken] });
 });
 
-Deno.test("codes of failures that callers can act on have their own statuses", async () => {
+Deno.test("errors that callers can act on have their own statuses", async () => {
   const failing = new Hono<HttpEnv>();
   const code: { now: AgentError } = { now: new AgentError("internal", "") };
   failing.get("/fail", () => {
@@ -60,7 +60,7 @@ Deno.test("codes of failures that callers can act on have their own statuses", a
   }, { routes: [failing] });
 });
 
-Deno.test("a store that fails is an internal failure", async () => {
+Deno.test("an error of the store is an internal error", async () => {
   const store = await openSqliteStore(":memory:");
   await store.close();
   await withHttpAgent(async (agent) => {

@@ -79,7 +79,7 @@ async function withOther(
 
 const DESCRIBED = () => Response.json({ uuid: MACHINE, state: "running", brand: "kvm" });
 
-Deno.test("a request is sent with its body, and signed for its caller and for its host", async () => {
+Deno.test("a forwarded request has its body, and is signed for its caller and its host", async () => {
   await withOther(() => Response.json({ job_uuid: "x" }, { status: 202 }), async (scene) => {
     const { agent, received } = scene;
     const headers = { "idempotency-key": "k1", "x-request-id": "r1", cookie: "a=b" };
@@ -99,7 +99,7 @@ Deno.test("a request is sent with its body, and signed for its caller and for it
   });
 });
 
-Deno.test("a token goes no further than its own agent: its name and scope are sent", async () => {
+Deno.test("a token is not forwarded: only its name and scope are sent", async () => {
   await withOther(DESCRIBED, async ({ agent, received }) => {
     const headers = { authorization: `Bearer ${TOKEN}` };
     assertEquals((await agent.call("GET", PATH, undefined, headers)).status, 200);
@@ -112,7 +112,7 @@ Deno.test("a token goes no further than its own agent: its name and scope are se
   });
 });
 
-Deno.test("an error of another agent keeps its code and fields, and names its host", async () => {
+Deno.test("another agent's error keeps its code and fields, and names its host", async () => {
   const errors = [{ field: "force", code: "Invalid", message: "no" }, { field: 1 }];
   const refusal = { error_code: "invalid_argument", message: "Cannot read stop", errors };
   await withOther(() => Response.json(refusal, { status: 409 }), async ({ agent }) => {
@@ -123,7 +123,7 @@ Deno.test("an error of another agent keeps its code and fields, and names its ho
   });
 });
 
-Deno.test("an answer that is none of an agent, and a refused call, are errors of the host", async () => {
+Deno.test("an answer that no agent would give, and a refused call, are errors of the host", async () => {
   const answers = [
     () => new Response("<html>", { status: 500 }),
     () => Response.json({ error_code: "unauthorized", message: "wrong key" }, { status: 401 }),
@@ -143,7 +143,7 @@ Deno.test("an answer that is none of an agent, and a refused call, are errors of
   }
 });
 
-Deno.test("a call that is refused without words, as HEAD is, is an error of the host", async () => {
+Deno.test("a call refused without a body, such as HEAD, is an error of the host", async () => {
   for (const status of [401, 403]) {
     await withOther(() => new Response(null, { status }), async ({ agent, received }) => {
       assertEquals((await agent.call("HEAD", PATH)).status, 502);
@@ -155,7 +155,7 @@ Deno.test("a call that is refused without words, as HEAD is, is an error of the 
   });
 });
 
-Deno.test("a host that cannot be called is named, and is not asked", async () => {
+Deno.test("a host that cannot be called is named in the error, and not called", async () => {
   const cases: readonly (readonly [Partial<ListedHost>, string, string])[] = [
     [{ state: "away" }, "host_away", `it was last heard from at ${T0}`],
     [{ forgotten: true, state: "forgotten" }, "host_away", "it was forgotten"],
@@ -186,7 +186,7 @@ Deno.test("an agent that does not answer is named with its address", async () =>
   }, () => ({ address: `http://${CLOSED_ADDRESS}` }));
 });
 
-Deno.test("a console is not waited for longer than its viewer does, whatever the other agent accepts", async () => {
+Deno.test("the wait for a console ends with its viewer, whatever the other agent accepts", async () => {
   // It takes connections, and never begins TLS.
   const mute = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const taken = mute.accept();
@@ -211,7 +211,7 @@ Deno.test("a console is not waited for longer than its viewer does, whatever the
   mute.close();
 });
 
-Deno.test("a body that is too long for a call is refused here", async () => {
+Deno.test("a body too long for a call is refused before it is forwarded", async () => {
   await withOther(DESCRIBED, async ({ agent, received }) => {
     const files = ["x".repeat(70_000)];
     assertEquals((await agent.call("POST", `${PATH}/eject`, { files })).status, 413);
@@ -219,7 +219,7 @@ Deno.test("a body that is too long for a call is refused here", async () => {
   });
 });
 
-Deno.test("a ticket is for a machine that its host shows, and is of this agent", async () => {
+Deno.test("a ticket is issued by this agent, for a machine that its host shows", async () => {
   await withOther(DESCRIBED, async ({ agent, received }) => {
     const answer = await agent.call("POST", `${PATH}/console-tickets`, {});
     assertEquals(answer.status, 201, answer.text);
@@ -232,7 +232,7 @@ Deno.test("a ticket is for a machine that its host shows, and is of this agent",
   });
 });
 
-Deno.test("a path below the machines that no agent has is not forwarded", async () => {
+Deno.test("an unknown path below the machines is not forwarded", async () => {
   await withOther(DESCRIBED, async ({ agent, received }) => {
     for (const path of [`${PATH}/disks`, "/agent/v1/machines/web1", `${PATH}/vnc/more`]) {
       assertEquals((await agent.call("GET", path)).status, 404);

@@ -84,7 +84,7 @@ Deno.test("a request of a page of another origin is refused", async () => {
   });
 });
 
-Deno.test("a browser that asks for leave to call from elsewhere gets none", async () => {
+Deno.test("a CORS preflight is never granted", async () => {
   await withHttpAgent(async ({ port }) => {
     const preflight = listed([
       "OPTIONS /workflows HTTP/1.1",
@@ -100,7 +100,7 @@ Deno.test("a browser that asks for leave to call from elsewhere gets none", asyn
   });
 });
 
-Deno.test("every response forbids guessing its type", async () => {
+Deno.test("every response forbids browsers to guess its type", async () => {
   await withHttpAgent(async (agent) => {
     for (const path of ["/jobs", "/nothing"]) {
       const { headers } = await agent.call("GET", path);

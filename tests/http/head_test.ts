@@ -60,7 +60,7 @@ Deno.test("HEAD of every path of the description answers as GET does, without th
   });
 });
 
-Deno.test("HEAD of what is not there, of a query that is none, and of a tag that holds", async () => {
+Deno.test("HEAD of a missing resource, with an invalid query, and with a matching tag", async () => {
   await withHttpAgent(async ({ port, call }) => {
     const refused = [`/jobs/${NO_UUID}`, `/jobs/${NO_UUID}/info`, `/jobs/${NO_UUID}/wait`];
     for (const path of ["/nowhere", `/workflows/${NO_UUID}`, ...refused, "/jobs?limit=0"]) {

@@ -39,7 +39,7 @@ async function withHost(
 const codesOf = (page: JsonObject) =>
   (page.warnings as JsonObject[]).map(({ code }) => String(code));
 
-Deno.test("GET /agent/v1/host answers a whole page, without warnings when all is well", async () => {
+Deno.test("GET /agent/v1/host returns a complete page, without warnings when all is well", async () => {
   await withHost({}, async (_agent, page) => {
     const { warnings, slots, jobs, pool, index, mode, brands } = await page();
     assertEquals([warnings, mode, brands], [[], "ssh", ["kvm", "bhyve"]]);
@@ -51,7 +51,7 @@ Deno.test("GET /agent/v1/host answers a whole page, without warnings when all is
   });
 });
 
-Deno.test("GET /agent/v1/host counts what is unfinished, and names what failed recently", async () => {
+Deno.test("GET /agent/v1/host counts unfinished jobs, and names recent failures", async () => {
   await withHost({}, async (agent, page) => {
     for (const execution of ["failed", "running", "waiting", "succeeded"] as const) {
       await jobIn(agent, execution);
@@ -71,7 +71,7 @@ Deno.test("GET /agent/v1/host counts what is unfinished, and names what failed r
   });
 });
 
-Deno.test("a part of the host that cannot be read says why, and the others are there", async () => {
+Deno.test("an unreadable part of the host says why; the others are shown", async () => {
   const broken = { ...READINGS, pool: failingReader("exit code 1: no such pool") };
   await withHost({ readings: broken }, async (_agent, page) => {
     const { pool, networks, warnings } = await page();
@@ -85,7 +85,7 @@ Deno.test("a part of the host that cannot be read says why, and the others are t
   });
 });
 
-Deno.test("each thing that an operator should know is a warning of its own", async () => {
+Deno.test("each problem is a separate warning", async () => {
   const check = (status: "warn" | "failed") => ({ status, detail: "old" });
   const changes: Partial<HostSources> = {
     settingsWaiting: () => ["slots", "listen"],
@@ -124,7 +124,7 @@ Deno.test("each thing that an operator should know is a warning of its own", asy
   });
 });
 
-Deno.test("the page shows the policy by the names of its settings, with what it forbids", async () => {
+Deno.test("the page shows the policy by the names of its settings, with forbidden properties", async () => {
   const policy = withoutProperties({ ...DEFAULT_POLICY, ramMiBMax: 4096, brands: ["bhyve"] }, [
     "quota",
     "nics.mac",
@@ -138,7 +138,7 @@ Deno.test("the page shows the policy by the names of its settings, with what it 
   });
 });
 
-Deno.test("the scope read sees the page, and no query is taken", async () => {
+Deno.test("the scope read sees the page; query parameters are refused", async () => {
   const store = await openSqliteStore(":memory:");
   await withTokens(async (agent) => {
     const answer = await agent.call("GET", "/agent/v1/host", undefined, bearer(READ));

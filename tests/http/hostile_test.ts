@@ -23,7 +23,7 @@ function post(extra: readonly string[], body: string): string {
   return listed([...JSON_POST, "Connection: close", ...extra]) + body;
 }
 
-Deno.test("bodies whose framing is broken are refused and leave nothing behind", async () => {
+Deno.test("bodies with broken framing are refused and leave nothing behind", async () => {
   await withHttpAgent(async (agent) => {
     const body = '{"name":"x"}';
     const chunked = "Transfer-Encoding: chunked";
@@ -46,7 +46,7 @@ Deno.test("bodies whose framing is broken are refused and leave nothing behind",
   });
 });
 
-Deno.test("a caller that hangs up within its body is distinguished from one that sent it all", async () => {
+Deno.test("a caller that hangs up during its body is distinguished from one that sent all of it", async () => {
   await withHttpAgent(async (agent) => {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port: agent.port });
     const text = listed([...JSON_POST, "Content-Length: 500"]) + '{"name":"x"}';
@@ -67,7 +67,7 @@ Deno.test("a length that is sent twice is refused before memory is asked for", a
   });
 });
 
-Deno.test("a body that claims more than the limit is refused before it is sent", async () => {
+Deno.test("a body declared larger than the limit is refused before it is sent", async () => {
   await withHttpAgent(async (agent) => {
     const request = post(["Content-Length: 99999999999"], "{");
     const answer = await rawCall(agent.port, request, { firstOnly: true });
@@ -76,7 +76,7 @@ Deno.test("a body that claims more than the limit is refused before it is sent",
   });
 });
 
-Deno.test("chunks without end are cut at the limit", async () => {
+Deno.test("endless chunks are cut at the limit", async () => {
   await withHttpAgent(async (agent) => {
     const chunk = `400\r\n${"x".repeat(1024)}\r\n`;
     const answer = await rawCall(
@@ -89,7 +89,7 @@ Deno.test("chunks without end are cut at the limit", async () => {
   }, { limits: { ...DEFAULT_HTTP_LIMITS, bodyBytesMax: 10_000 } });
 });
 
-Deno.test("heads that are too large or no HTTP are refused", async () => {
+Deno.test("heads that are too large or not HTTP are refused", async () => {
   await withHttpAgent(async (agent) => {
     const requests = [
       listed(["GET /jobs HTTP/1.1", "Host: localhost", `X-Large: ${"x".repeat(1_000_000)}`]),
@@ -112,7 +112,7 @@ Deno.test("heads that are too large or no HTTP are refused", async () => {
   });
 });
 
-Deno.test("odd methods and targets find nothing", async () => {
+Deno.test("odd methods and targets get 404 or 405", async () => {
   await withHttpAgent(async (agent) => {
     const cases: [string, number][] = [
       ["BREW /jobs", 405],
@@ -185,14 +185,14 @@ Deno.test("keys that mean something to JavaScript are data", async () => {
   });
 });
 
-Deno.test("of equal keys the last one counts on routes of the specification", async () => {
+Deno.test("of repeated keys, the last one counts on routes of the specification", async () => {
   await withHttpAgent(async (agent) => {
     const answer = await agent.call("POST", "/workflows", '{"name":"a","name":"b"}');
     assertEquals(objectOf(answer).name, "b");
   });
 });
 
-Deno.test("equal keys are refused on the agent's own routes, at any depth", async () => {
+Deno.test("repeated keys are refused on the agent's own routes, at any depth", async () => {
   await withHttpAgent(async (agent) => {
     const post = (body: string) => agent.call("POST", "/agent/v1/machines", body);
     for (
@@ -214,7 +214,7 @@ Deno.test("equal keys are refused on the agent's own routes, at any depth", asyn
   });
 });
 
-Deno.test("a number that no double can hold is refused rather than changed", async () => {
+Deno.test("a number too large for a double is refused, not changed", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const text = `{"workflow":"${workflow}","deep":[{"n":-1e999}]}`;
@@ -222,7 +222,7 @@ Deno.test("a number that no double can hold is refused rather than changed", asy
   });
 });
 
-Deno.test("quotes and wildcards of SQL in values are text", async () => {
+Deno.test("SQL quotes and wildcards in values are plain text", async () => {
   await withHttpAgent(async (agent) => {
     const text = "'; DROP TABLE jobs; -- % _";
     const workflow = await newWorkflow(agent, { name: text });
@@ -244,7 +244,7 @@ Deno.test("a source nested beyond reason is refused by name", async () => {
   });
 });
 
-Deno.test("requests that come in one piece are answered in order", async () => {
+Deno.test("pipelined requests are answered in order", async () => {
   await withHttpAgent(async (agent) => {
     const one = (path: string) => listed([`GET ${path} HTTP/1.1`, "Host: localhost"]);
     const last = listed(["GET /stats HTTP/1.1", "Host: localhost", "Connection: close"]);

@@ -47,7 +47,7 @@ const SHOWN = {
 const change = (agent: HttpAgent, name: string, verb: string) =>
   agent.call("POST", `${PATH}/${name}/${verb}`, {});
 
-Deno.test("GET hosts shows the host of an agent with SQLite, and what runs on it", async () => {
+Deno.test("GET hosts shows the host of an SQLite store, and what runs on it", async () => {
   await withHttpAgent(async (agent) => {
     assertEquals((await agent.call("GET", PATH)).body, []);
     await register(agent.store);
@@ -64,7 +64,7 @@ Deno.test("GET hosts shows the host of an agent with SQLite, and what runs on it
   });
 });
 
-Deno.test("a host with SQLite is cordoned and uncordoned, and its runner gets a hint", async () => {
+Deno.test("the host of an SQLite store can be cordoned and uncordoned, and its runner is notified", async () => {
   await withHttpAgent(async (agent) => {
     await register(agent.store);
     const cordoned = await change(agent, "gz01", "cordon");
@@ -79,7 +79,7 @@ Deno.test("a host with SQLite is cordoned and uncordoned, and its runner gets a 
   });
 });
 
-Deno.test("a host that answers cannot be forgotten", async () => {
+Deno.test("a connected host cannot be forgotten", async () => {
   await withHttpAgent(async (agent) => {
     await register(agent.store);
     const message = assertRefused(await agent.call("DELETE", `${PATH}/gz01`), 409, "ConflictError");
@@ -114,7 +114,7 @@ Deno.test("an unknown host is answered with 404, and an option with 409", async 
   });
 });
 
-Deno.test("a token that may only read changes no host", async () => {
+Deno.test("a read token cannot change a host", async () => {
   await withTokens(async (agent) => {
     await register(agent.store);
     assertEquals((await agent.call("GET", PATH, undefined, bearer(READ))).status, 200);
@@ -130,7 +130,7 @@ const fleetTest = fleetTests();
 const [ONE, OTHER] = HOSTS;
 
 fleetTest(
-  "GET hosts shows every host with its own jobs, and which one answers",
+  "GET hosts shows every host with its jobs, and marks the one that answers",
   async ({ one, other }) => {
     await register(one, lifeOf(ONE));
     await register(other, lifeOf(OTHER), [], { name: "gz02" });
@@ -166,7 +166,7 @@ fleetTest("a name that several hosts have is refused with their uuids", async ({
 });
 
 fleetTest(
-  "a host that is away is forgotten with its jobs, and admitted again",
+  "a host that is away can be forgotten with its jobs, and admitted again",
   async ({ one, other }) => {
     await register(one, lifeOf(ONE));
     await register(other, lifeOf(OTHER), [], { name: "gz02" });

@@ -26,7 +26,7 @@ async function countOf(agent: HttpAgent): Promise<number> {
   return listOf(await agent.call("GET", "/jobs")).length;
 }
 
-Deno.test("an equal request under the same key is answered with the job that there is", async () => {
+Deno.test("an equal request with the same key is answered with the existing job", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const first = await post(agent, { workflow, target: "/a", x: { a: 1, b: 2 } }, "key-1");
@@ -44,7 +44,7 @@ Deno.test("an equal request under the same key is answered with the job that the
   });
 });
 
-Deno.test("the answer shows the job as it is now, also when it is finished", async () => {
+Deno.test("the answer shows the job as it is now, even when it is finished", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const { uuid } = objectOf(await post(agent, { workflow }, "k"));
@@ -57,7 +57,7 @@ Deno.test("the answer shows the job as it is now, also when it is finished", asy
   });
 });
 
-Deno.test("another request under the same key answers 409 naming the header and the job", async () => {
+Deno.test("another request with the same key is answered with 409 naming the header and the job", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const { uuid } = objectOf(await post(agent, { workflow, x: 1 }, "k"));
@@ -70,7 +70,7 @@ Deno.test("another request under the same key answers 409 naming the header and 
   });
 });
 
-Deno.test("equal requests under other keys, and without one, make jobs of their own", async () => {
+Deno.test("equal requests with other keys, and without a key, create separate jobs", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const keys = ["a", "A", "~!@#$%^&*()", "k".repeat(255)];
@@ -80,7 +80,7 @@ Deno.test("equal requests under other keys, and without one, make jobs of their 
   });
 });
 
-Deno.test("a key that is none answers 409 naming the header, and makes no job", async () => {
+Deno.test("an invalid key is answered with 409 naming the header, and creates no job", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     for (const key of ["", " ", "a b", "a\tb", "k".repeat(256), "schlüssel"]) {
@@ -92,7 +92,7 @@ Deno.test("a key that is none answers 409 naming the header, and makes no job", 
   });
 });
 
-Deno.test("of equal requests that arrive together under one key one makes the job", async () => {
+Deno.test("of equal simultaneous requests with one key, one creates the job", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const answers = await Promise.all(
@@ -105,7 +105,7 @@ Deno.test("of equal requests that arrive together under one key one makes the jo
   });
 });
 
-Deno.test("a repeated request is answered though its workflow is gone and no job has room", async () => {
+Deno.test("a repeated request is answered even if its workflow is gone and the job limit is reached", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const { uuid } = objectOf(await post(agent, { workflow }, "k"));
@@ -130,7 +130,7 @@ Deno.test("a request that was refused does not use up its key", async () => {
   });
 });
 
-Deno.test("a key is known for a day", async () => {
+Deno.test("a key is remembered for a day", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const first = objectOf(await post(agent, { workflow }, "k"));

@@ -70,7 +70,7 @@ Deno.test("GET /agent/v1/images filters by every key, and by several at once", a
   });
 });
 
-Deno.test("GET /agent/v1/images is read page by page, each after the last of the one before", async () => {
+Deno.test("GET /agent/v1/images pages continue after the last image of the previous page", async () => {
   await withIndexAgent(async (agent) => {
     for (let limit = 1; limit <= ALL.length; limit++) {
       const names: string[] = [];
@@ -86,7 +86,7 @@ Deno.test("GET /agent/v1/images is read page by page, each after the last of the
   });
 });
 
-Deno.test("GET /agent/v1/images follows a sync at once", async () => {
+Deno.test("GET /agent/v1/images shows a sync at once", async () => {
   await withIndexAgent(async (agent) => {
     agent.server.files.delete("v1/distros/aurora/releases/24.0/archive.json");
     await agent.mirror.sync();
@@ -94,7 +94,7 @@ Deno.test("GET /agent/v1/images follows a sync at once", async () => {
   });
 });
 
-Deno.test("GET /agent/v1/images refuses a bad filter, and says what was probably meant", async () => {
+Deno.test("GET /agent/v1/images refuses an invalid filter, with a suggestion", async () => {
   await withIndexAgent(async ({ get }) => {
     const cases: [query: string, field: string, words: string][] = [
       ["distr=x", "distr", 'nearest known name is "distro"'],

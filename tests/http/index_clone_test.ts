@@ -20,7 +20,7 @@ async function withStore(run: (store: Store) => Promise<void>): Promise<void> {
   }
 }
 
-Deno.test("a mirror of our own tree has every document of it, byte for byte", async () => {
+Deno.test("a mirror of this agent's tree has every document, byte for byte", async () => {
   await served(async ({ mirror, store, server, again }, url) => {
     replace(server, "v1/images.json", "[1, 2]");
     await mirror.sync();
@@ -43,7 +43,7 @@ Deno.test("a mirror of our own tree has every document of it, byte for byte", as
   });
 });
 
-Deno.test("a folder of what we serve is a whole upstream, by its path and by its address", async () => {
+Deno.test("a folder of the served documents is a complete upstream, by path and by URL", async () => {
   await served(async ({ mirror, store, server, again }, url) => {
     replace(server, "v1/images.json", "[1, 2]");
     await mirror.sync();

@@ -70,7 +70,7 @@ async function send(
   return [status, ...fields.sort(), "", ...body].join("\n");
 }
 
-Deno.test("the fast path answers as the application does, byte for byte", async () => {
+Deno.test("the fast path answers like the application, byte for byte", async () => {
   await withIndexAgent(async ({ port, agent, get, clock, mirror, server }) => {
     const compare = async () => {
       // Now every encoding is in memory.
@@ -110,7 +110,7 @@ const SOCKET_HEADS: readonly (readonly [head: string, status: number])[] = [
   ["Host: a\\b", 400],
 ];
 
-Deno.test("on the unix socket a Host changes nothing, or is refused, on both ways", async () => {
+Deno.test("on the unix socket, a Host changes nothing or is refused, with and without the fast path", async () => {
   await withIndexAgent(async ({ apps, get, agent }) => {
     await get(PATH);
     for (const relayed of [false, true]) {
@@ -138,7 +138,7 @@ Deno.test("on the unix socket a Host changes nothing, or is refused, on both way
   });
 });
 
-Deno.test("an address without a host, as the binary has it without a Host, leads to the same path", async () => {
+Deno.test("a URL without a host, as the binary makes it without a Host header, has the same path", async () => {
   await withIndexAgent(async ({ apps, get }) => {
     await get(PATH);
     const socket = { transport: "unix", path: "/run/agent.sock" } as const;
@@ -153,7 +153,7 @@ Deno.test("an address without a host, as the binary has it without a Host, leads
   });
 });
 
-Deno.test("the fast path is taken by plain requests, and logs them as the application does", async () => {
+Deno.test("the fast path serves plain requests, and logs them like the application", async () => {
   await withIndexAgent(async ({ get, agent }) => {
     await get(PATH, { "x-request-id": "application" });
     await get(PATH, { "x-request-id": "fast" });

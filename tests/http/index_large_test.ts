@@ -26,7 +26,7 @@ async function grow({ server, mirror }: IndexAgent, chars = CHARS): Promise<stri
   return new TextDecoder().decode(body);
 }
 
-Deno.test("a large document is answered whole, with the headers of a small one", async () => {
+Deno.test("a large document is sent completely, with the headers of a small one", async () => {
   await withIndexAgent(async (agent) => {
     const text = await grow(agent, 600_000);
     for (const encoding of ["identity", "gzip", "br"]) {
@@ -42,7 +42,7 @@ Deno.test("a large document is answered whole, with the headers of a small one",
   });
 });
 
-Deno.test("a large document is charged while its caller reads it, even when the cache has dropped it", async () => {
+Deno.test("a large document is charged while a caller reads it, even after the cache dropped it", async () => {
   const budget = openMemoryBudget();
   await withIndexAgent(async (agent) => {
     await grow(agent);

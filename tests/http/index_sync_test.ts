@@ -26,7 +26,7 @@ Deno.test("POST /agent/v1/index/sync starts a sync, or waits for its end", async
   });
 });
 
-Deno.test("POST /agent/v1/index/sync takes its switches in the body", async () => {
+Deno.test("POST /agent/v1/index/sync reads its options from the body", async () => {
   await served(async ({ store }, url) => {
     const post = async (body: unknown) => {
       const response = await fetch(`${url}/agent/v1/index/sync`, {
@@ -50,7 +50,7 @@ Deno.test("POST /agent/v1/index/sync takes its switches in the body", async () =
   });
 });
 
-Deno.test("GET /agent/v1/index says how far a sync is, and how old the tree is", async () => {
+Deno.test("GET /agent/v1/index reports the progress of a sync, and the age of the tree", async () => {
   await served(async ({ mirror, server, clock }, url) => {
     const state = async () => await (await fetch(`${url}/agent/v1/index`)).json();
     await mirror.sync();

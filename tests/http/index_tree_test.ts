@@ -8,7 +8,7 @@ import { served } from "./served_index.ts";
 
 const AURORA = "v1/distros/aurora/index.json";
 
-Deno.test("every document goes from the upstream to the client byte for byte", async () => {
+Deno.test("every document reaches the client byte for byte as the upstream sent it", async () => {
   await served(async ({ mirror, server }, url) => {
     await mirror.sync();
     for (const [path, { body }] of server.files) {
@@ -45,7 +45,7 @@ Deno.test("a compressed answer holds the same bytes under an entity tag of its o
   });
 });
 
-Deno.test("GET answers 304 to any tag of the document, a list, a weak one and a star", async () => {
+Deno.test("GET answers 304 to any tag of the document, to a list, a weak tag and a star", async () => {
   await served(async ({ mirror, server }, url) => {
     await mirror.sync();
     const { body } = server.files.get(AURORA) ?? { body: new Uint8Array() };
@@ -75,7 +75,7 @@ Deno.test("GET answers 304 to any tag of the document, a list, a weak one and a 
   });
 });
 
-Deno.test("HEAD answers the headers of GET without a body", async () => {
+Deno.test("HEAD returns the headers of GET without a body", async () => {
   await served(async ({ mirror, server }, url) => {
     await mirror.sync();
     const headers = { "accept-encoding": "identity" };
@@ -88,7 +88,7 @@ Deno.test("HEAD answers the headers of GET without a body", async () => {
   });
 });
 
-Deno.test("GET answers 404 for what the index has not, and for names that are none", async () => {
+Deno.test("GET answers 404 for missing documents, and for invalid names", async () => {
   await served(async ({ mirror }, url) => {
     await mirror.sync();
     const paths = [
@@ -112,7 +112,7 @@ Deno.test("GET answers 404 for what the index has not, and for names that are no
   });
 });
 
-Deno.test("GET looks a path up as it is written, dots and all", async () => {
+Deno.test("GET looks up a path exactly as written, dots included", async () => {
   await served(async ({ mirror }, url) => {
     await mirror.sync();
     // fetch() would resolve the dots before it asks.
@@ -137,7 +137,7 @@ Deno.test("GET before the first sync says that there is no index yet", async () 
   });
 });
 
-Deno.test("GET shows what a sync changed at once, though documents are kept in memory", async () => {
+Deno.test("GET shows the changes of a sync at once, although documents are cached", async () => {
   await served(async ({ mirror, server }, url) => {
     await mirror.sync();
     const read = async () => (await (await fetch(`${url}/${AURORA}`)).json()).name;
@@ -171,7 +171,7 @@ Deno.test("GET shows the age of a tree that is stale or whose last sync failed",
   });
 });
 
-Deno.test("GET /v1/openapi.json is the upstream's, or a whole one of our own", async () => {
+Deno.test("GET /v1/openapi.json is the upstream's, or a complete one of the agent", async () => {
   await served(async ({ mirror, server }, url) => {
     const own = await (await fetch(`${url}/v1/openapi.json`)).json();
     assertEquals(own, INDEX_OPENAPI);
@@ -184,7 +184,7 @@ Deno.test("GET /v1/openapi.json is the upstream's, or a whole one of our own", a
   });
 });
 
-Deno.test("our description names the eight operations, and nothing that is not there", () => {
+Deno.test("our description contains the eight operations, and no others", () => {
   const { paths } = INDEX_OPENAPI;
   assert(isJsonObject(paths));
   const ids = Object.values(paths).map((path) =>

@@ -39,7 +39,7 @@ async function executionOf(agent: HttpAgent, uuid: unknown): Promise<unknown> {
 /** What a cancel says where one host has all jobs. */
 const STOPPED = { stop_confirmed: true, host: null, host_state: null };
 
-Deno.test("cancel of many cancels the unfinished jobs that fit, and reports each", async () => {
+Deno.test("cancel of many cancels the matching unfinished jobs, and reports each", async () => {
   await withHttpAgent(async (agent) => {
     const waiting = await jobIn(agent, "waiting");
     const running = await jobIn(agent, "running");
@@ -64,7 +64,7 @@ Deno.test("cancel of many cancels the unfinished jobs that fit, and reports each
   });
 });
 
-Deno.test("retry of many creates failed and canceled jobs again, once", async () => {
+Deno.test("retry of many retries failed and canceled jobs, each once", async () => {
   await withHttpAgent(async (agent) => {
     const failed = await jobIn(agent, "failed");
     const canceled = await jobIn(agent, "canceled");
@@ -82,7 +82,7 @@ Deno.test("retry of many creates failed and canceled jobs again, once", async ()
   });
 });
 
-Deno.test("an execution in the filter leaves out the others", async () => {
+Deno.test("an execution in the filter excludes other executions", async () => {
   const cases = [
     ["retry", "failed", "failed"],
     ["retry", "failure", "failed"],
@@ -105,7 +105,7 @@ Deno.test("an execution in the filter leaves out the others", async () => {
   }
 });
 
-Deno.test("a job must fit every key of the filter", async () => {
+Deno.test("a job must match every key of the filter", async () => {
   const LATER = instantAfter(T0, 1000);
   const cases: [JsonObject, ("early" | "late")[]][] = [
     [{ name: "one" }, ["late", "early"]],
@@ -133,7 +133,7 @@ Deno.test("a job must fit every key of the filter", async () => {
   }
 });
 
-Deno.test("limit ends a call, and more says that others fit", async () => {
+Deno.test("limit ends a call, and `more` says that others match", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const jobs: string[] = [];
@@ -193,7 +193,7 @@ Deno.test("a canceled job that is being undone is refused by a retry of many", a
   });
 });
 
-Deno.test("calls on many jobs refuse what they do not know, naming each field", async () => {
+Deno.test("calls on many jobs refuse unknown fields, naming each", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const cases: [unknown, string[]][] = [

@@ -49,7 +49,7 @@ Deno.test("cancel of a finalized job answers 409 and changes nothing", async () 
   });
 });
 
-Deno.test("cancel takes an empty body, and never another job than the path's", async () => {
+Deno.test("cancel accepts an empty body, and only the job in the path", async () => {
   await withHttpAgent(async (agent) => {
     const [one, other] = [await newJob(agent), await newJob(agent)];
     assertEquals((await agent.call("POST", `/jobs/${one}/cancel`, "")).status, 200);
@@ -61,7 +61,7 @@ Deno.test("cancel takes an empty body, and never another job than the path's", a
   });
 });
 
-Deno.test("a change with a key that it does not have is refused, and names the near one", async () => {
+Deno.test("a change with an unknown key is refused, with a suggestion", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "waiting");
     const said = async (verb: string, body: unknown) => {
@@ -86,7 +86,7 @@ Deno.test("a change with a key that it does not have is refused, and names the n
   });
 });
 
-Deno.test("what the state of a job forbids is said before what is wrong with the body", async () => {
+Deno.test("an error of the job's state is reported before one of the body", async () => {
   await withHttpAgent(async (agent) => {
     const queued = await newJob(agent);
     const ended = await jobIn(agent, "succeeded");
@@ -101,7 +101,7 @@ Deno.test("what the state of a job forbids is said before what is wrong with the
   });
 });
 
-Deno.test("of cancels that arrive together exactly one gets 200", async () => {
+Deno.test("of simultaneous cancels exactly one gets 200", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "running");
     const answers = await Promise.all(
@@ -172,7 +172,7 @@ Deno.test("resume of a job that is not waiting answers 409", async () => {
   });
 });
 
-Deno.test("of resumes that arrive together exactly one gets 200", async () => {
+Deno.test("of simultaneous resumes exactly one gets 200", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "waiting");
     const answers = await Promise.all(
@@ -188,7 +188,7 @@ Deno.test("of resumes that arrive together exactly one gets 200", async () => {
   });
 });
 
-Deno.test("resume refuses a body that is no object", async () => {
+Deno.test("resume refuses a body that is not an object", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "waiting");
     const answer = await agent.call("POST", `/jobs/${uuid}/resume`, []);

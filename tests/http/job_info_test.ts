@@ -3,14 +3,14 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { assertRefused, fieldsOf, jobIn, newJob, withHttpAgent } from "./http_agent.ts";
 
-Deno.test("GET /jobs/:job_uuid/info answers an empty array at first", async () => {
+Deno.test("GET /jobs/:job_uuid/info returns an empty array at first", async () => {
   await withHttpAgent(async (agent) => {
     const answer = await agent.call("GET", `/jobs/${await newJob(agent)}/info`);
     assertEquals([answer.status, answer.body], [200, []]);
   });
 });
 
-Deno.test("every POST to the info appends one member and answers 200 with an empty body", async () => {
+Deno.test("every POST to the info appends one member and is answered with 200 and an empty body", async () => {
   await withHttpAgent(async (agent) => {
     const path = `/jobs/${await newJob(agent)}/info`;
     const cases: [JsonObject, JsonObject][] = [
@@ -50,7 +50,7 @@ Deno.test("info of a finished job can be added to", async () => {
   });
 });
 
-Deno.test("info refuses anything but an object with a key, naming message", async () => {
+Deno.test("info refuses anything but a non-empty object, naming message", async () => {
   await withHttpAgent(async (agent) => {
     const path = `/jobs/${await newJob(agent)}/info`;
     for (const body of ["", {}, [], "null", "1", '"text"', { message: {} }]) {
@@ -85,7 +85,7 @@ Deno.test("info keeps the key __proto__ as data", async () => {
   });
 });
 
-Deno.test("nobody but the agent writes entries in its name", () =>
+Deno.test("only the agent can write entries in its name", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const forged = await agent.call("POST", `/jobs/${uuid}/info`, {

@@ -36,7 +36,7 @@ Deno.test("GET /jobs filters by each execution", async () => {
   });
 });
 
-Deno.test("GET /jobs answers 409 naming a query key or value that it does not know", async () => {
+Deno.test("GET /jobs is answered with 409 naming an unknown query key or value", async () => {
   await withHttpAgent(async (agent) => {
     const cases: [string, string][] = [
       ["execution=done", "execution"],
@@ -111,7 +111,7 @@ Deno.test("GET /jobs filters by target, name, workflow and time of creation", as
   });
 });
 
-Deno.test("since and until also take milliseconds since 1970, in either wording", async () => {
+Deno.test("since and until accept milliseconds since 1970 too, in either convention", async () => {
   for (const wording of ["document", "node-workflow"] as const) {
     await withHttpAgent(async (agent) => {
       const workflow = await newWorkflow(agent);
@@ -163,7 +163,7 @@ Deno.test("every other key of GET /jobs filters by the param of that name", asyn
   });
 });
 
-Deno.test("a key near a filter's name is refused when nothing is found and no job has such a param", async () => {
+Deno.test("a misspelled filter is refused if nothing is found and no job has such a param", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const near = {
@@ -202,7 +202,7 @@ Deno.test("a key near a filter's name is refused when nothing is found and no jo
   });
 });
 
-Deno.test("GET /jobs shows each job as GET of that job does", async () => {
+Deno.test("GET /jobs shows each job like GET of that job", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent, { target: "/a", x: 1 });
     const one = objectOf(await agent.call("GET", `/jobs/${uuid}`));

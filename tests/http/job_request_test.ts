@@ -15,7 +15,7 @@ import {
   withHttpAgent,
 } from "./http_agent.ts";
 
-Deno.test("while a job locks a target no other job of that target is made", async () => {
+Deno.test("while a job locks a target, no other job of that target is created", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const locks = "^/machines/(a|b)$";
@@ -36,7 +36,7 @@ Deno.test("while a job locks a target no other job of that target is made", asyn
   });
 });
 
-Deno.test("a lock ends with a cancel too", async () => {
+Deno.test("a cancel ends a lock too", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const holder = await newJob(agent, { workflow, locks: "disk" });
@@ -47,7 +47,7 @@ Deno.test("a lock ends with a cancel too", async () => {
   });
 });
 
-Deno.test("locks that are no pattern, or none whose time is bounded, answer 409 naming them", async () => {
+Deno.test("invalid locks, and those that are not linear, are answered with 409 naming them", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const wrong = ["(", "[", "(?=a)", "(a)\\1", "(?<!a)b", "*", "", 7, null, "x".repeat(257)];
@@ -61,7 +61,7 @@ Deno.test("locks that are no pattern, or none whose time is bounded, answer 409 
   });
 });
 
-Deno.test("a pattern that would take others for ever is tried in no time", async () => {
+Deno.test("a pattern that backtracking engines never finish is matched quickly", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     await newJob(agent, { workflow, locks: "^(a+)+$" });
@@ -71,7 +71,7 @@ Deno.test("a pattern that would take others for ever is tried in no time", async
   });
 });
 
-Deno.test("more locks than may be held at a time answer 503 with Retry-After", async () => {
+Deno.test("more locks than the limit are answered with 503 and Retry-After", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const requests = Array.from({ length: 256 }, (_, n) => jobOf(n + 1, { locks: `^/${n}$` }));
@@ -83,7 +83,7 @@ Deno.test("more locks than may be held at a time answer 503 with Retry-After", a
   });
 });
 
-Deno.test("more unfinished jobs than may be answer 503 with Retry-After, until one ends", async () => {
+Deno.test("more unfinished jobs than the limit are answered with 503 and Retry-After, until one ends", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const [first] = [await newJob(agent, { workflow }), await newJob(agent, { workflow })];
@@ -95,7 +95,7 @@ Deno.test("more unfinished jobs than may be answer 503 with Retry-After, until o
   }, { limits: { ...DEFAULT_HTTP_LIMITS, unfinishedJobsMax: 2 } });
 });
 
-Deno.test("more workflows than may be answer 503 with Retry-After, until one goes", async () => {
+Deno.test("more workflows than the limit are answered with 503 and Retry-After, until one is deleted", async () => {
   await withHttpAgent(async (agent) => {
     const [first] = [await newWorkflow(agent), await newWorkflow(agent)];
     const answer = await agent.call("POST", "/workflows", { name: "third" });
@@ -108,7 +108,7 @@ Deno.test("more workflows than may be answer 503 with Retry-After, until one goe
 
 const HOSTS = { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com", "127.0.0.1:8080"] };
 
-Deno.test("a callback goes to a host of the setting, and is shown with the job", async () => {
+Deno.test("a callback to an allowed host is accepted, and shown with the job", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     for (const url of ["https://hooks.example.com/a?b=c", "http://127.0.0.1:8080/"]) {
@@ -119,7 +119,7 @@ Deno.test("a callback goes to a host of the setting, and is shown with the job",
   }, { limits: HOSTS });
 });
 
-Deno.test("a callback that is malformed answers 409, one to another host 403", async () => {
+Deno.test("a malformed callback is answered with 409, one to another host with 403", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const malformed: JsonObject["x"][] = [

@@ -64,4 +64,4 @@ const ROWS: readonly Row[] = [
   }],
 ];
 
-testRows("a retried job runs with what the first attempt left", ROWS);
+testRows("a retried job runs with the results that the first attempt left", ROWS);

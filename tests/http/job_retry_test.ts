@@ -84,7 +84,7 @@ Deno.test("retry creates a whole job again: 201, Location, and both jobs name ea
   }, { limits: { ...DEFAULT_HTTP_LIMITS, callbackHosts: ["hooks.example.com"] } });
 });
 
-Deno.test("a whole job is made of the workflow as it is now, or of its own tasks without one", async () => {
+Deno.test("a whole retry uses the current workflow, or the job's own tasks if that is gone", async () => {
   await withHttpAgent(async (agent) => {
     const [one, two] = [await brokenJob(agent), await brokenJob(agent)];
     const { workflow_uuid } = await jobOf(agent, one);
@@ -103,7 +103,7 @@ Deno.test("a whole job is made of the workflow as it is now, or of its own tasks
   });
 });
 
-Deno.test("jobs that ended in any way are created again", async () => {
+Deno.test("jobs that ended in any way can be retried", async () => {
   await withHttpAgent(async (agent) => {
     for (const execution of ["succeeded", "failed", "canceled"] as const) {
       assertEquals((await retry(agent, await jobIn(agent, execution))).status, 201);
@@ -111,7 +111,7 @@ Deno.test("jobs that ended in any way are created again", async () => {
   });
 });
 
-Deno.test("retry from a task keeps the results before it, and what the job had set", async () => {
+Deno.test("retry from a task keeps earlier results, and what the job had set", async () => {
   await withHttpAgent(async (agent) => {
     for (const from of ["boot", 2, "uuid"] as const) {
       const uuid = await brokenJob(agent);
@@ -135,7 +135,7 @@ Deno.test("retry from a task keeps the results before it, and what the job had s
   });
 });
 
-Deno.test("a job that was retried from a task goes on with that task", async () => {
+Deno.test("a job retried from a task starts with that task", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await brokenJob(agent);
     const job = objectOf(await retry(agent, uuid, { from: "boot" }));
@@ -148,14 +148,14 @@ Deno.test("a job that was retried from a task goes on with that task", async () 
   });
 });
 
-Deno.test("retry from the first task keeps no results, but what the job had set", async () => {
+Deno.test("retry from the first task keeps no results, but keeps what the job had set", async () => {
   await withHttpAgent(async (agent) => {
     const job = objectOf(await retry(agent, await brokenJob(agent), { from: "make" }));
     assertEquals([job.chain_results, job.found], [[], "disk"]);
   });
 });
 
-Deno.test("a task that put its job back to the queue counts as done", async () => {
+Deno.test("a task that queued its job again counts as done", async () => {
   await withHttpAgent(async (agent) => {
     const chain = [{ name: "first", body: BODY }, { name: "second", body: BODY }];
     const uuid = await newJob(agent, { workflow: await newWorkflow(agent, { chain }) });
@@ -168,7 +168,7 @@ Deno.test("a task that put its job back to the queue counts as done", async () =
   });
 });
 
-Deno.test("retry answers 409 naming from when no task, several, or none that can follow is meant", async () => {
+Deno.test("retry is answered with 409 naming `from` unless it means exactly one task that can follow", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await brokenJob(agent);
     const cases: [unknown, RegExp][] = [
@@ -195,7 +195,7 @@ Deno.test("retry answers 409 naming from when no task, several, or none that can
   });
 });
 
-Deno.test("a task that never ran, or waited in vain, cannot be passed over", async () => {
+Deno.test("a task that never ran, or still waits, cannot be skipped", async () => {
   await withHttpAgent(async (agent) => {
     const chain = [{ name: "first", body: BODY }, { name: "second", body: BODY }];
     const workflow = await newWorkflow(agent, { chain });
@@ -222,7 +222,7 @@ Deno.test("a task that never ran, or waited in vain, cannot be passed over", asy
   });
 });
 
-Deno.test("retry refuses bodies it does not know, and says what was probably meant", async () => {
+Deno.test("retry refuses unknown fields, with a suggestion", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "failed");
     const unknown = await retry(agent, uuid, { form: "first" });
@@ -235,7 +235,7 @@ Deno.test("retry refuses bodies it does not know, and says what was probably mea
   });
 });
 
-Deno.test("retry of a job that is not there answers 404", async () => {
+Deno.test("retry of a missing job is answered with 404", async () => {
   await withHttpAgent(async (agent) => {
     for (const uuid of [NO_UUID, "7"]) {
       assertRefused(await retry(agent, uuid), 404, "ResourceNotFound");
@@ -243,7 +243,7 @@ Deno.test("retry of a job that is not there answers 404", async () => {
   });
 });
 
-Deno.test("retry of an unfinished job answers 409, also while a cancel undoes what it did", async () => {
+Deno.test("retry of an unfinished job is answered with 409, even while its cancel is being undone", async () => {
   await withHttpAgent(async (agent) => {
     for (const execution of ["queued", "running", "waiting"] as const) {
       const uuid = await jobIn(agent, execution);
@@ -274,7 +274,7 @@ Deno.test("retry of an unfinished job answers 409, also while a cancel undoes wh
   });
 });
 
-Deno.test("a job is retried once; the next retry is one of the newer job", async () => {
+Deno.test("a job is retried once; after that, only the newer job can be retried", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "failed");
     const together = await Promise.all(Array.from({ length: 8 }, () => retry(agent, uuid)));
@@ -289,7 +289,7 @@ Deno.test("a job is retried once; the next retry is one of the newer job", async
   });
 });
 
-Deno.test("retry answers 409 naming target while it is taken or locked, and changes nothing", async () => {
+Deno.test("retry is answered with 409 naming target while it is taken or locked, and changes nothing", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const uuid = await newJob(agent, { workflow, target: "/a" });
@@ -306,7 +306,7 @@ Deno.test("retry answers 409 naming target while it is taken or locked, and chan
   });
 });
 
-Deno.test("retry answers 503 when as many jobs are unfinished as may be", async () => {
+Deno.test("retry is answered with 503 at the limit of unfinished jobs", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await jobIn(agent, "failed");
     const other = await newJob(agent);

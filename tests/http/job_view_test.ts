@@ -75,7 +75,7 @@ async function failAttempt(
   assert(await agent.store.jobs.recordAttempt(record));
 }
 
-Deno.test("the list has the states' own words, several at once, in pages to the end", () =>
+Deno.test("the list filters by several states, by their own words, in pages to the end", () =>
   withHttpAgent(async (agent) => {
     const states = ["queued", "waiting", "succeeded", "failed", "canceled"] as const;
     const uuids: string[] = [];
@@ -98,7 +98,7 @@ Deno.test("the list has the states' own words, several at once, in pages to the 
     assertEquals(read, uuids);
   }));
 
-Deno.test("the list filters by text, name, target and times, and refuses what it does not know", () =>
+Deno.test("the list filters by text, name, target and times, and refuses unknown keys", () =>
   withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent, { name: "rebuild" });
     const first = await newJob(agent, { target: "/web/1", machine: "m-1" });
@@ -153,7 +153,7 @@ Deno.test("the list filters by text, name, target and times, and refuses what it
     }
   }));
 
-Deno.test("a running job says what it does, and between two attempts when the next one begins", () =>
+Deno.test("a running job shows its task, and between two attempts the time of the next one", () =>
   withHttpAgent(async (agent) => {
     const workflow = workflowOf({ name: "retrying" });
     const target = `/machines/${uuidOf<JobUuid>(77)}`;
@@ -214,7 +214,7 @@ Deno.test("a running job says what it does, and between two attempts when the ne
     assertFalse(JSON.stringify(end).includes(SECRET));
   }));
 
-Deno.test("the log has lines of one shape in their order, read from the end, before and after", () =>
+Deno.test("the log has ordered lines of one shape, read from the end, before or after a line", () =>
   withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     await claimAll(agent);
@@ -280,7 +280,7 @@ Deno.test("the log has lines of one shape in their order, read from the end, bef
     assertRefused(await agent.call("GET", `${VIEW}/${uuid}?full=true`), 409, "InvalidArgument");
   }));
 
-Deno.test("no view shows a secret to any caller; params are for callers who may see them", () =>
+Deno.test("no view shows a secret to any caller; params are shown to callers who may see them", () =>
   withTokens(async (agent) => {
     const workflow = { ...workflowOf(), secret_params: ["license_key"] };
     const params = {
@@ -325,7 +325,7 @@ Deno.test("no view shows a secret to any caller; params are for callers who may 
     assertEquals([await searched(ADMIN), await searched(READ)], [1, 0]);
   }));
 
-Deno.test("no view shows a secret of a task's error, also where the error is cut", () =>
+Deno.test("no view shows a secret in a task's error, even where the error is cut", () =>
   withTokens(async (agent) => {
     const workflow = { ...workflowOf(), secret_params: ["license_key"] };
     await agent.store.jobs.create(jobOf(1, { workflow }));
@@ -349,7 +349,7 @@ Deno.test("no view shows a secret of a task's error, also where the error is cut
     assertEquals((job.attempts as JsonObject[]).length, 2);
   }));
 
-Deno.test("a misspelled switch makes no machine: a route without a query refuses every key", () =>
+Deno.test("a misspelled query creates no machine: a route without a query refuses every key", () =>
   withHttpAgent(async (agent) => {
     const refused = await agent.call("POST", "/agent/v1/machines?dry_rum=true", {});
     assertRefused(refused, 409, "InvalidArgument");

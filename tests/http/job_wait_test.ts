@@ -12,7 +12,7 @@ import {
   withHttpAgent,
 } from "./http_agent.ts";
 
-Deno.test("wait answers at once for a job that is final or waiting", async () => {
+Deno.test("wait returns at once for a job that is final or waiting", async () => {
   await withHttpAgent(async (agent) => {
     for (const execution of ["waiting", "succeeded", "failed", "canceled"] as const) {
       const uuid = await jobIn(agent, execution);
@@ -23,7 +23,7 @@ Deno.test("wait answers at once for a job that is final or waiting", async () =>
   });
 });
 
-Deno.test("wait answers when the job ends", async () => {
+Deno.test("wait returns when the job ends", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const waited = agent.call("GET", `/jobs/${uuid}/wait`);
@@ -33,7 +33,7 @@ Deno.test("wait answers when the job ends", async () => {
   });
 });
 
-Deno.test("wait answers with the job as it is when the time is up", async () => {
+Deno.test("wait returns the job as it is when the time is up", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     assertEquals(
@@ -58,7 +58,7 @@ Deno.test("wait refuses a timeout beyond its limit", async () => {
   });
 });
 
-Deno.test("wait answers with the job as it is when the agent stops", async () => {
+Deno.test("wait returns the job as it is when the agent stops", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const waited = agent.call("GET", `/jobs/${uuid}/wait?timeout=60`);
@@ -67,7 +67,7 @@ Deno.test("wait answers with the job as it is when the agent stops", async () =>
   });
 });
 
-Deno.test("requests that wait take no place among those that work, and are limited themselves", async () => {
+Deno.test("waiting requests do not count as active ones, and have their own limit", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, requestsMax: 1, waitsMax: 1 };
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);

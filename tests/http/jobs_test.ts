@@ -21,14 +21,14 @@ import {
   withHttpAgent,
 } from "./http_agent.ts";
 
-Deno.test("GET /jobs answers an empty array when there is none", async () => {
+Deno.test("GET /jobs returns an empty array when there are no jobs", async () => {
   await withHttpAgent(async (agent) => {
     const answer = await agent.call("GET", "/jobs");
     assertEquals([answer.status, answer.body], [200, []]);
   });
 });
 
-Deno.test("POST /jobs answers 201 with a queued job and its Location, and wakes the runner", async () => {
+Deno.test("POST /jobs is answered with 201, a queued job and its Location, and wakes the runner", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent, { name: "sample", timeout: 90 });
     const answer = await agent.call("POST", "/jobs", {
@@ -65,7 +65,7 @@ Deno.test("POST /jobs answers 201 with a queued job and its Location, and wakes 
   });
 });
 
-Deno.test("POST /jobs calls the store once, however it ends", async () => {
+Deno.test("POST /jobs calls the store once, whatever the outcome", async () => {
   await withHttpAgent(async ({ context, store, call }) => {
     const workflow = await newWorkflow({ call } as HttpAgent);
     const calls: string[] = [];
@@ -98,14 +98,14 @@ Deno.test("POST /jobs calls the store once, however it ends", async () => {
   });
 });
 
-Deno.test("POST /jobs without exec_after makes a job that is due now", async () => {
+Deno.test("POST /jobs without exec_after creates a job that is due now", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     assertEquals(objectOf(await agent.call("GET", `/jobs/${uuid}`)).exec_after, T0);
   });
 });
 
-Deno.test("POST /jobs takes every other key as a parameter, also those that name job fields", async () => {
+Deno.test("POST /jobs turns every other key into a param, even names of job fields", async () => {
   await withHttpAgent(async (agent) => {
     const params = { uuid: NO_UUID, execution: "succeeded", chain: [], num_attempts: 3, name: "x" };
     const uuid = await newJob(agent, params);
@@ -115,7 +115,7 @@ Deno.test("POST /jobs takes every other key as a parameter, also those that name
   });
 });
 
-Deno.test("POST /jobs answers 409 naming a missing or incorrect parameter", async () => {
+Deno.test("POST /jobs is answered with 409 naming a missing or incorrect parameter", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const cases: [unknown, string][] = [
@@ -143,7 +143,7 @@ Deno.test("POST /jobs answers 409 naming a missing or incorrect parameter", asyn
   });
 });
 
-Deno.test("POST /jobs answers 404 for a workflow that is not there, or not any more", async () => {
+Deno.test("POST /jobs is answered with 404 for an unknown or deleted workflow", async () => {
   await withHttpAgent(async (agent) => {
     const destroyed = await newWorkflow(agent);
     await agent.call("DELETE", `/workflows/${destroyed}`);
@@ -154,7 +154,7 @@ Deno.test("POST /jobs answers 404 for a workflow that is not there, or not any m
   });
 });
 
-Deno.test("POST /jobs answers 413 for parameters over their limit", async () => {
+Deno.test("POST /jobs is answered with 413 for params over their limit", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const answer = await agent.call("POST", "/jobs", { workflow, text: "x".repeat(100) });
@@ -184,7 +184,7 @@ Deno.test("a second unfinished job with the same target and params is refused by
   });
 });
 
-Deno.test("of equal requests that arrive together one gets the job", async () => {
+Deno.test("of equal simultaneous requests, one gets the job", async () => {
   await withHttpAgent(async (agent) => {
     const workflow = await newWorkflow(agent);
     const answers = await Promise.all(
@@ -219,7 +219,7 @@ Deno.test("GET /jobs/:job_uuid shows each execution in the words of document 2",
   });
 });
 
-Deno.test("GET /jobs/:job_uuid shows results and what tasks set, never over the engine's fields", async () => {
+Deno.test("GET /jobs/:job_uuid shows results and what tasks set, but never in place of engine fields", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     await claimAll(agent);
@@ -250,7 +250,7 @@ Deno.test("GET /jobs/:job_uuid shows results and what tasks set, never over the 
   });
 });
 
-Deno.test("every route of a job answers 404 when there is no such job", async () => {
+Deno.test("every route of a job is answered with 404 for a missing job", async () => {
   await withHttpAgent(async (agent) => {
     for (const id of [NO_UUID, "7", "__proto__"]) {
       const calls: [string, string, unknown?][] = [
@@ -269,7 +269,7 @@ Deno.test("every route of a job answers 404 when there is no such job", async ()
   });
 });
 
-Deno.test("HEAD answers as GET does, without the body", async () => {
+Deno.test("HEAD is answered like GET, without the body", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const paths = ["/workflows", "/jobs", `/jobs/${uuid}`, `/jobs/${uuid}/info`, "/stats", "/ping"];

@@ -65,7 +65,7 @@ Deno.test("a list of many pages is one array, newest first, with the number of a
   });
 });
 
-Deno.test("the info of a job is listed to its end, or to the limit, over many pages", async () => {
+Deno.test("the info of a job is listed to its end or limit, over many pages", async () => {
   await withHttpAgent(async (agent) => {
     const uuid = await newJob(agent);
     const entries = Array.from({ length: 450 }, (_, n) => ({ n }));
@@ -79,7 +79,7 @@ Deno.test("the info of a job is listed to its end, or to the limit, over many pa
   });
 });
 
-Deno.test("entries of any size make a list, those of megabytes too", async () => {
+Deno.test("a list may contain entries of any size, even megabytes", async () => {
   await withHttpAgent(async (agent) => {
     const large = "ü".repeat(700_000);
     for (let n = 1; n <= 40; n++) {
@@ -91,7 +91,7 @@ Deno.test("entries of any size make a list, those of megabytes too", async () =>
   });
 });
 
-Deno.test("a page is read when the one before it was taken, and none beyond", async () => {
+Deno.test("each page is read only after the caller took the previous one", async () => {
   const { store, reads } = await watchedStore();
   await withApp(async (app) => {
     const jobs = await fillWithJobs(store, 300);
@@ -110,7 +110,7 @@ Deno.test("a page is read when the one before it was taken, and none beyond", as
   await store.close();
 });
 
-Deno.test("a list that is being read counts as a request under way, to its end", async () => {
+Deno.test("a list counts as an active request until it was read to its end", async () => {
   const { store } = await watchedStore();
   await withApp(async (app) => {
     await fillWithJobs(store, 100);
@@ -126,7 +126,7 @@ Deno.test("a list that is being read counts as a request under way, to its end",
   await store.close();
 });
 
-Deno.test("HEAD of a long list answers its headers from the first page, and keeps no place", async () => {
+Deno.test("HEAD of a long list gets its headers from the first page, and keeps no place", async () => {
   const { store, reads } = await watchedStore();
   await withApp(async (app) => {
     await fillWithJobs(store, 100);
@@ -140,7 +140,7 @@ Deno.test("HEAD of a long list answers its headers from the first page, and keep
   await store.close();
 });
 
-Deno.test("a caller who goes away ends the reading, and gives its place back", async () => {
+Deno.test("a caller who leaves ends the reading, and releases its place", async () => {
   const { store, reads } = await watchedStore();
   await withHttpAgent(async (agent) => {
     // More than the buffers of a connection hold.
@@ -158,7 +158,7 @@ Deno.test("a caller who goes away ends the reading, and gives its place back", a
   await store.close();
 });
 
-Deno.test("a failure after the beginning breaks the connection, and is logged", async () => {
+Deno.test("an error after the first byte breaks the connection, and is logged", async () => {
   const { store } = await watchedStore((read) => read % 2 === 0);
   await withHttpAgent(async (agent) => {
     await fillWithJobs(store, 100);
@@ -182,7 +182,7 @@ Deno.test("a failure after the beginning breaks the connection, and is logged", 
   await store.close();
 });
 
-Deno.test("a failure before the beginning is answered as any other", async () => {
+Deno.test("an error before the first byte is answered like any other", async () => {
   const { store } = await watchedStore(() => true);
   await withHttpAgent(async (agent) => {
     assertEquals((await agent.call("GET", "/jobs")).status, 500);
@@ -190,7 +190,7 @@ Deno.test("a failure before the beginning is answered as any other", async () =>
   await store.close();
 });
 
-Deno.test("a job that is removed while its info is read breaks the list off", async () => {
+Deno.test("removing a job while its info is read cuts the list off", async () => {
   const { store } = await watchedStore();
   await withApp(async (app, context) => {
     const uuid = await finishedJob(context);
@@ -237,7 +237,7 @@ function endlessApp(stallMs: number): Hono<HttpEnv> {
   return app;
 }
 
-Deno.test("a caller who takes nothing for too long is cut off, and gives its place back", async () => {
+Deno.test("a caller who accepts nothing for too long is cut off, and releases its place", async () => {
   const app = endlessApp(20);
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const server = await listen(app, { tcp, socketPath: null, log: silentLog });
@@ -259,7 +259,7 @@ Deno.test("a caller who takes nothing for too long is cut off, and gives its pla
   }
 });
 
-Deno.test("the words of a list that was cut off name its request", async () => {
+Deno.test("the log line about a list that was cut off has its request id", async () => {
   const app = endlessApp(1);
   const response = await app.request("/endless");
   await until("its place to be free", async () => (await app.request("/ping")).status === 200);
@@ -270,7 +270,7 @@ Deno.test("the words of a list that was cut off name its request", async () => {
   );
 });
 
-Deno.test("jobs in every execution are in the list without a query", async () => {
+Deno.test("the list without a query has jobs in every execution", async () => {
   await withHttpAgent(async (agent) => {
     for (const execution of ["failed", "waiting", "queued"] as const) await jobIn(agent, execution);
     const found = listOf(await agent.call("GET", "/jobs")).map(({ execution }) => execution);

@@ -7,7 +7,7 @@ import { MACHINE, REQUEST, withMachines } from "./machine_agent.ts";
 
 const PATH = `/agent/v1/leftovers/${MACHINE}`;
 
-Deno.test("a leftover is dropped once its job has ended without the machine, and not before", () =>
+Deno.test("a leftover can be dropped only after its job has ended without the machine", () =>
   withMachines(async (agent) => {
     await agent.call("POST", "/agent/v1/machines", { ...REQUEST, uuid: MACHINE });
     const [listed] = await agent.store.jobs.list({});

@@ -75,7 +75,7 @@ async function finish(agent: HttpAgent, job: unknown, result: JsonObject = {}): 
   await endTask(agent, uuid, next, { result }, params);
 }
 
-Deno.test("every action answers 202 with a job of its built-in workflow", async () => {
+Deno.test("every action is answered with 202 and a job of its built-in workflow", async () => {
   const states = { boot: "stopped", stop: "running", reboot: "running", eject: "stopped" };
   for (const action of POSTED) {
     await withMachine({ state: states[action] }, async (agent) => {
@@ -105,7 +105,7 @@ Deno.test("every action answers 202 with a job of its built-in workflow", async 
   });
 });
 
-Deno.test("an equal action meanwhile is answered with the same job, another refused by its name", async () => {
+Deno.test("an equal action is answered with the unfinished job; a different one is refused naming it", async () => {
   await withMachine({}, async (agent) => {
     const first = startedOf(await agent.call("POST", `${PATH}/stop`, {}));
     const together = await Promise.all(
@@ -131,7 +131,7 @@ Deno.test("an equal action meanwhile is answered with the same job, another refu
   });
 });
 
-Deno.test("of different actions that arrive together one gets the machine", async () => {
+Deno.test("of different simultaneous actions, one gets the machine", async () => {
   await withMachine({}, async (agent) => {
     const answers = await Promise.all(
       Array.from(
@@ -150,7 +150,7 @@ Deno.test("of different actions that arrive together one gets the machine", asyn
   });
 });
 
-Deno.test("a job that makes the machine, or of another workflow, holds it too", async () => {
+Deno.test("a job that creates the machine, or of another workflow, holds it too", async () => {
   await withMachine({ gone: true }, async (agent, machine) => {
     const { job_uuid } = await start(agent, { ...REQUEST, uuid: MACHINE });
     machine.gone = false;
@@ -171,7 +171,7 @@ Deno.test("a job that makes the machine, or of another workflow, holds it too", 
   });
 });
 
-Deno.test("a machine that vmadm does not know answers 404, and its state or brand 409", async () => {
+Deno.test("an unknown machine is answered with 404, a wrong state or brand with 409", async () => {
   await withMachine({ state: "provisioning" }, async (agent, machine) => {
     for (const action of POSTED) {
       for (const uuid of [NO_UUID, "x", "%2e%2e"]) {
@@ -199,7 +199,7 @@ Deno.test("a machine that vmadm does not know answers 404, and its state or bran
   });
 });
 
-Deno.test("what an action does not know is refused and named", async () => {
+Deno.test("unknown options of an action are refused by name", async () => {
   await withMachine({}, async (agent) => {
     const cases: [string, JsonObject, string][] = [
       ["boot", { cdrom: "x.iso" }, "cdrom"],
@@ -216,7 +216,7 @@ Deno.test("what an action does not know is refused and named", async () => {
   });
 });
 
-Deno.test("the operator's policy may keep machines that no job made from actions", async () => {
+Deno.test("the policy can protect machines that no job created from actions", async () => {
   const policy = { ...DEFAULT_POLICY, foreignMachines: "read" } as const;
   await withMachine({}, async (agent, machine) => {
     for (const action of POSTED) {
@@ -228,7 +228,7 @@ Deno.test("the operator's policy may keep machines that no job made from actions
   }, { policy });
 });
 
-Deno.test("a repeated request under one key gets the first job, another under it 409", async () => {
+Deno.test("a repeated request with one key gets the first job, a different one 409", async () => {
   await withMachine({}, async (agent) => {
     const key = { "idempotency-key": "reboot-1" };
     const first = await agent.call("POST", `${PATH}/reboot`, {}, key);
@@ -246,7 +246,7 @@ Deno.test("a repeated request under one key gets the first job, another under it
   });
 });
 
-Deno.test("a repeated request for a machine under one key makes one machine", async () => {
+Deno.test("a repeated request for a machine with one key creates one machine", async () => {
   await withMachine({ gone: true }, async (agent) => {
     const key = { "idempotency-key": "machine-1" };
     const post = (body: JsonObject) => agent.call("POST", "/agent/v1/machines", body, key);
@@ -267,7 +267,7 @@ Deno.test("a repeated request for a machine under one key makes one machine", as
   });
 });
 
-Deno.test("POST /jobs of an action's workflow is held to the same rules", async () => {
+Deno.test("POST /jobs of an action's workflow follows the same rules", async () => {
   await withMachine({}, async (agent) => {
     const workflow = ACTION_WORKFLOWS.stop;
     const post = (fields: JsonObject) => agent.call("POST", "/jobs", { workflow, ...fields });
@@ -291,7 +291,7 @@ Deno.test("POST /jobs of an action's workflow is held to the same rules", async 
   });
 });
 
-Deno.test("an eject names what is known to be in the zone, and the machine shows what is left", async () => {
+Deno.test("an eject takes out the media known to be in the zone, and the machine shows the rest", async () => {
   await withMachine({ gone: true }, async (agent, machine) => {
     const { job_uuid } = await start(agent, { ...REQUEST, uuid: MACHINE });
     await claimAll(agent);
@@ -333,7 +333,7 @@ Deno.test("an eject names what is known to be in the zone, and the machine shows
   });
 });
 
-Deno.test("a machine that was deleted is not there any more, and its uuid is free", async () => {
+Deno.test("a deleted machine is gone, and its uuid is free", async () => {
   await withMachine({ gone: true }, async (agent, machine) => {
     const first = await start(agent, { ...REQUEST, uuid: MACHINE });
     await finish(agent, first.job_uuid);
@@ -350,7 +350,7 @@ Deno.test("a machine that was deleted is not there any more, and its uuid is fre
   });
 });
 
-Deno.test("a delete may be repeated under its key, also when the machine has gone", async () => {
+Deno.test("a delete can be repeated with its key, even after the machine is gone", async () => {
   await withMachine({}, async (agent, machine) => {
     const key = { "idempotency-key": "delete-1" };
     const first = await agent.call("DELETE", PATH, undefined, key);
@@ -415,7 +415,7 @@ Deno.test("machines are listed by state, brand and name, and by page", async () 
   }, { vmadm });
 });
 
-Deno.test("GET .../vnc is what vmadm prints, the password included, and nobody may keep it", async () => {
+Deno.test("GET .../vnc returns vmadm's output with the password, and must not be cached", async () => {
   const console = { host: "127.0.0.1", port: 5901, display: 1, password: "abcd2345" };
   const vmadm = {
     ...NO_MACHINES,
