@@ -81,7 +81,7 @@ async function ticketFor(agent: HttpAgent, number: number): Promise<string> {
   return JSON.parse((await askRaw(agent.port, path, headers, "POST")).text).url;
 }
 
-Deno.test(`${CYCLES} consoles leave no descriptor and no place behind`, async () => {
+Deno.test(`${CYCLES} consoles leave no descriptor open and no slot taken`, async () => {
   await withConsoles(async (agent, open) => {
     const cycle = async (number: number) => {
       // Every second one with a ticket of its own.
@@ -109,7 +109,7 @@ Deno.test(`${CYCLES} consoles leave no descriptor and no place behind`, async ()
   });
 });
 
-Deno.test("clients that are gone before they have a WebSocket leave no place behind", async () => {
+Deno.test("clients that leave during the upgrade free their console slot", async () => {
   await withConsoles(async (agent, open) => {
     const [uuid] = MACHINES;
     const request = [

@@ -84,7 +84,7 @@ Deno.test("vmadm is asked for the address of a console at every connection", asy
   });
 });
 
-Deno.test("without a WebSocket the console says where it is", async () => {
+Deno.test("a GET of a console without an upgrade answers its WebSocket address", async () => {
   await withHost(async (agent, vmadm) => {
     assertRefused(await agent.call("GET", PATH), 404, "ResourceNotFound");
     await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
@@ -104,7 +104,7 @@ Deno.test("a caller over TLS gets the address of a console over TLS", async () =
   }, { machines: { ...MACHINE_DEPS, vmadm } });
 });
 
-Deno.test("a console that cannot be had is refused before there is a WebSocket", async () => {
+Deno.test("a console of an absent or stopped machine, or of another protocol, is refused before the upgrade", async () => {
   await withHost(async (agent, vmadm) => {
     const absent = await raw(agent, UPGRADE, PATH.replace(MACHINE, NO_UUID));
     assertEquals(absent.status, 404);
@@ -139,7 +139,7 @@ Deno.test("a request that is half a WebSocket answers 400 and keeps no place", a
   }, { limits, machines: fakeHost(silentStream) });
 });
 
-Deno.test("HEAD of a console says where it is, whatever it asks for besides", async () => {
+Deno.test("HEAD of a console answers its address, even with the headers of an upgrade", async () => {
   await withHost(async (agent, vmadm) => {
     await vmadm.create({ ...description, autoboot: false, uuid: MACHINE });
     for (const headers of [{}, UPGRADE]) {
@@ -148,7 +148,7 @@ Deno.test("HEAD of a console says where it is, whatever it asks for besides", as
   });
 });
 
-Deno.test("a page of another site gets no console", async () => {
+Deno.test("a WebSocket with the Origin of another site is refused", async () => {
   await withHost(async (agent, vmadm) => {
     await running(vmadm);
     for (const origin of ["https://foreign.example.com", "null", "http://127.0.0.1:1"]) {
@@ -162,7 +162,7 @@ Deno.test("a page of another site gets no console", async () => {
   });
 });
 
-Deno.test("nothing in a request chooses another address", async () => {
+Deno.test("no query, header or path of a request changes the address that a console connects to", async () => {
   await withHost(async (agent, vmadm) => {
     await running(vmadm);
     let called = 0;
@@ -217,7 +217,7 @@ function silentStream(): ConsoleStream & { readonly closed: Promise<void> } {
   };
 }
 
-Deno.test("as many consoles are open as may be", async () => {
+Deno.test("the console over the limit is refused with 503", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, consolesMax: 2 };
   await withHttpAgent(async (agent) => {
     const open = (uuid: string) => openConsole(consoleUrl(agent.url, uuid));
@@ -235,7 +235,7 @@ Deno.test("as many consoles are open as may be", async () => {
   }, { limits, machines: fakeHost(silentStream) });
 });
 
-Deno.test("a console in which nothing moves is closed with a reason", async () => {
+Deno.test("an idle console is closed with code and reason", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, consoleIdleSeconds: 1 };
   const streams: ReturnType<typeof silentStream>[] = [];
   const stream = () => streams[streams.push(silentStream()) - 1] as ConsoleStream;

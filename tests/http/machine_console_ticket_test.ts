@@ -182,7 +182,7 @@ Deno.test("used, expired, another machine's and forged tickets are refused by th
   });
 });
 
-Deno.test("a ticket opens nothing but the WebSocket of its console", async () => {
+Deno.test("a ticket is refused everywhere but at the WebSocket of its own console", async () => {
   await withTickets(async (agent) => {
     const ticket = await agent.ticket();
     const machine = `/agent/v1/machines/${MACHINE}`;
@@ -212,7 +212,7 @@ Deno.test("a ticket opens nothing but the WebSocket of its console", async () =>
   });
 });
 
-Deno.test("a page of another site gets nowhere with a ticket, and does not use it up", async () => {
+Deno.test("a page of another site cannot use a ticket, and the ticket stays valid", async () => {
   await withTickets(async (agent) => {
     const query = `?ticket=${await agent.ticket()}`;
     for (
@@ -270,7 +270,7 @@ Deno.test("a console ends when the token that opened it is revoked, or that of i
   });
 });
 
-Deno.test("only an administrator gets tickets, and only for a console that is there", async () => {
+Deno.test("only an admin token gets a ticket, and only for a console that exists", async () => {
   await withTickets(async (agent) => {
     assertRefused(await agent.call("POST", `${pathOf(MACHINE)}-tickets`, {}), 401, "Unauthorized");
     assertRefused(await agent.ask(MACHINE, READ), 403, "Forbidden");
@@ -324,7 +324,7 @@ programTest(
     ),
 );
 
-Deno.test("where no token is required an invalid ticket is still refused", async () => {
+Deno.test("an invalid ticket is refused even where no token is required", async () => {
   await withTickets(async (agent) => {
     assertEquals((await agent.show("")).status, 101);
     assertNoTicket(await agent.show("?ticket=zwc_x"));
@@ -334,7 +334,7 @@ Deno.test("where no token is required an invalid ticket is still refused", async
   }, { required: false });
 });
 
-Deno.test("more tickets than there may be answer 503 with the time to wait", async () => {
+Deno.test("the ticket over the limit answers 503 with Retry-After", async () => {
   await withTickets(async (agent) => {
     const first = await agent.ticket();
     agent.monotonic.ms += 12_000;
@@ -347,7 +347,7 @@ Deno.test("more tickets than there may be answer 503 with the time to wait", asy
   }, { consoleTicketsMax: 2 });
 });
 
-Deno.test("the audit names who made a ticket, and nothing records the ticket", async () => {
+Deno.test("the audit names the maker of a ticket, and no record contains the ticket", async () => {
   await withTickets(async (agent) => {
     const shown = [await agent.ticket(), await agent.ticket(), await agent.ticket()];
     const [good = "", wrong = "", foreign = ""] = shown;

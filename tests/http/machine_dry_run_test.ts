@@ -40,7 +40,7 @@ async function dryRun(agent: HttpAgent, body: JsonObject = BODY): Promise<JsonOb
   return objectOf(answer);
 }
 
-Deno.test("a dry run says what would be made, with secrets masked, and makes nothing", async () => {
+Deno.test("a dry run answers what would be made, with secrets masked, and makes nothing", async () => {
   await withMachines({}, async (agent) => {
     const { machine, problems, medium, possible, boot, uuid } = await dryRun(agent);
     assertEquals([possible, problems, boot, uuid], [true, [], "cd", null]);

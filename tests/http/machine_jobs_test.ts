@@ -43,7 +43,7 @@ Deno.test("POST /agent/v1/machines answers 202 with a job of the built-in workfl
   });
 });
 
-Deno.test("POST /agent/v1/machines refuses what no machine can be made of", async () => {
+Deno.test("POST /agent/v1/machines answers 409 naming the field that no machine can have", async () => {
   await withMachines(async (agent) => {
     const cases: [unknown, string][] = [
       ["", "machine"],
@@ -64,7 +64,7 @@ Deno.test("POST /agent/v1/machines refuses what no machine can be made of", asyn
   });
 });
 
-Deno.test("without the built-in workflow no machine can be made", async () => {
+Deno.test("without the built-in workflow a request for a machine answers 404", async () => {
   await withHttpAgent(async (agent) => {
     const answer = await agent.call("POST", "/agent/v1/machines", REQUEST);
     assertMatch(assertRefused(answer, 404, "ResourceNotFound"), /workflow \S+ is missing/);
@@ -126,7 +126,7 @@ Deno.test("a job's machine shows numbers, also where the request had digits", as
   });
 });
 
-Deno.test("a repeated request that waits for vmadm holds up no other", async () => {
+Deno.test("a repeated request that waits for vmadm does not delay other requests", async () => {
   const { promise: reported, resolve: tell } = Promise.withResolvers<JsonObject>();
   const asked = Promise.withResolvers<void>();
   let calls = 0;
@@ -221,7 +221,7 @@ Deno.test("after a failed job the same request starts another", async () => {
   });
 });
 
-Deno.test("POST /jobs of the built-in workflow does the same", async () => {
+Deno.test("POST /jobs of the built-in workflow makes the machine its target, and refuses any other target", async () => {
   await withMachines(async (agent) => {
     const post = (fields: JsonObject) =>
       agent.call("POST", "/jobs", { workflow: PROVISION, ...fields });
@@ -319,7 +319,7 @@ Deno.test("a finished job of another workflow does not open a machine that is be
 const TAKEN = { uuid: MACHINE, alias: "web1", brand: "kvm", state: "running" };
 const TAKING = { ...MACHINE_DEPS, vmadm: { ...NO_MACHINES, get: () => Promise.resolve(TAKEN) } };
 
-Deno.test("a uuid that another machine has is refused at once, by the machine's name", async () => {
+Deno.test("a uuid that another machine has is refused at once, naming that machine", async () => {
   await withMachines(async (agent) => {
     const answer = await agent.call("POST", "/agent/v1/machines", { ...REQUEST, uuid: MACHINE });
     const message = assertRefused(answer, 409, "ConflictError");
@@ -340,7 +340,7 @@ Deno.test("a uuid that another machine has is refused at once, by the machine's 
   }, { machines: TAKING });
 });
 
-Deno.test("a medium that cannot be had is refused before there is a job", async () => {
+Deno.test("a medium that does not exist is refused with 404 before a job is created", async () => {
   const missing = new AgentError("not_found", "Cannot use medium: it does not exist");
   const media = { expect: () => Promise.reject(missing) };
   await withMachines(async (agent) => {
@@ -357,7 +357,7 @@ Deno.test("a medium that cannot be had is refused before there is a job", async 
   }, { machines: { ...MACHINE_DEPS, vmadm: NO_MACHINES, media } });
 });
 
-Deno.test("a medium that does not fit its machine is refused before there is a job", async () => {
+Deno.test("a medium that its brand cannot boot, or that exceeds the quota, is refused before a job is created", async () => {
   const rows: [JsonObject, { name: string; size: number | null }, number, string][] = [
     [{ ...description, brand: "bhyve" }, { name: "disk.img", size: null }, 409, "bhyve machine"],
     [description, { name: "a.iso", size: 2000 * 1024 ** 3 }, 403, "policy.quota_gib_max"],

@@ -28,7 +28,7 @@ import {
 /** Machines as a real vmadm has printed them. */
 const VMADM_RECORDS = new URL("../fixtures/vmadm/created.jsonl", import.meta.url);
 
-Deno.test("GET of a machine that neither the host nor a job knows answers 404", async () => {
+Deno.test("GET of a machine that neither the host nor any job knows answers 404", async () => {
   await withMachines(async (agent) => {
     assertEquals((await agent.call("GET", "/agent/v1/machines")).body, []);
     for (const id of [NO_UUID, "x", "%2e%2e"]) {
@@ -68,7 +68,7 @@ Deno.test("the machines that vmadm named last are shown to who asks for them, wi
   }, { machines: { ...MACHINE_DEPS, vmadm } });
 });
 
-Deno.test("a machine that only a job knows is absent", async () => {
+Deno.test("a machine that only a job knows is shown with the state absent", async () => {
   await withMachines(async (agent) => {
     const { job_uuid } = await start(agent, { ...REQUEST, uuid: MACHINE });
     const shown = {

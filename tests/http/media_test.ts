@@ -74,7 +74,7 @@ Deno.test("POST /agent/v1/media joins the unfinished job of an equal request", a
   });
 });
 
-Deno.test("POST /agent/v1/media refuses what names no file, and every field that is wrong", async () => {
+Deno.test("POST /agent/v1/media refuses a body that names no file, and names every wrong field", async () => {
   await withMedia(async (agent) => {
     const { url, digest } = URL_WISH;
     const rows: [unknown, string[]][] = [
@@ -122,7 +122,7 @@ Deno.test("GET /agent/v1/media shows the files with their checks and who uses th
   });
 });
 
-Deno.test("a medium that is not known answers 404, whatever is asked of it", async () => {
+Deno.test("GET, DELETE and verify of an unknown medium answer 404", async () => {
   await withMedia(async (agent) => {
     for (const digest of ["00".repeat(32), "x", "sha512:" + "0".repeat(128), "..%2f..", "%00"]) {
       const path = `/agent/v1/media/${digest}`;

@@ -195,7 +195,7 @@ Deno.test("a console is counted while it is open, however often it is closed", a
   });
 });
 
-Deno.test("what the fast path answers is counted once, and what it leaves is not", async () => {
+Deno.test("a request is counted once, whether the fast path answers it or passes it on", async () => {
   const meters = openMeters();
   const app: App = { fetch: () => Promise.resolve(new Response("long")) };
   const whole = countedFastPath(

@@ -122,7 +122,7 @@ Deno.test("a task without a body answers ConflictError, whichever chain it is in
   }, COMPAT);
 });
 
-Deno.test("what is not there answers ResourceNotFound, with words for each request", async () => {
+Deno.test("node-workflow: an absent workflow or job answers ResourceNotFound, worded for each request", async () => {
   await withHttpAgent(async (agent) => {
     const missing: [method: string, path: string, body: unknown, words: RegExp | string][] = [
       ["GET", `/workflows/${NO_UUID}`, undefined, /does not exist/],

@@ -37,7 +37,7 @@ async function send(url: string, text: string, reads: boolean): Promise<void> {
 }
 
 eachProgram(
-  "an agent goes on after requests that make no sense",
+  "the agent still answers after senseless requests and clients that leave early",
   (program) =>
     withFolder(async (folder) => {
       const agent = await startAgentProcess(program, folder, ["--host", "simulated"]);

@@ -102,7 +102,7 @@ for (const { method, path, parameters } of OPERATIONS) {
   const published = parameters.filter((one) => one.in === "query");
   if (published.length === 0) continue;
   const name = `${method} ${path}`;
-  Deno.test(`the query of ${name} is taken and refused as its parameters say`, () => {
+  Deno.test(`the query of ${name} is accepted and refused as its parameters are described`, () => {
     const reading = READ[name];
     assert(reading !== undefined, `no reading of ${name}`);
     const own = published.filter((one) => reading.apart?.includes(one.name) !== true);

@@ -114,7 +114,7 @@ Deno.test("a required field that is missing answers 409 and is named", async () 
   }
 });
 
-Deno.test("a query beyond what is described answers 409, one at its limit does not", async () => {
+Deno.test("a query value beyond its described limit answers 409, one at the limit does not", async () => {
   const queried = REAL.filter(({ path, parameters }) =>
     path.startsWith("/agent/v1/") || parameters.some((one) => one.in === "query")
   );

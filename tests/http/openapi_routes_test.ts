@@ -64,7 +64,7 @@ Deno.test("every route is described, and everything described is a route", async
   );
 });
 
-Deno.test("what is described as refused is no route, and is answered so", async () => {
+Deno.test("every path that the description says is refused has no route, and answers so", async () => {
   const refused = OPERATIONS.filter(isRefused);
   assertEquals(refused.map(({ method, path }) => `${method} ${path}`), [
     "PUT /jobs/{job_uuid}",

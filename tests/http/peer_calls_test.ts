@@ -273,7 +273,7 @@ Deno.test("a caller keeps its scope, and gets no more than the host allows", asy
   }, "off");
 });
 
-Deno.test("a call is for machines and media, and nothing else", async () => {
+Deno.test("calls between agents reach machines and media, and no other route", async () => {
   await withScene(async ({ call, agent }) => {
     for (const target of ["/jobs", "/workflows", "/agent/v1/session", "/agent/v1/machinesX", "/"]) {
       assertRefused(await call({ method: "GET", target }), "agents do not call this");

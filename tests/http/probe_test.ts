@@ -6,7 +6,7 @@ import { readinessRoutes } from "../../src/http/routes/monitoring.ts";
 import { listed, rawCall } from "./raw_call.ts";
 import { bearer, READ, UNKNOWN, withTokens } from "./token_agent.ts";
 
-Deno.test("a probe without a token is answered in one word, and with one in all words", async () => {
+Deno.test("/readyz answers one word without a token, and every check with one", async () => {
   const ready = { ready: true, checks: { disk: { status: "ok", detail: "9 MB free" } } } as const;
   await withTokens(async (agent) => {
     const get = async (path: string, headers: HeadersInit = {}) =>
@@ -39,7 +39,7 @@ Deno.test("a probe without a token is answered in one word, and with one in all 
   });
 });
 
-Deno.test("over TLS who is not known gets one answer for a connection, others as many", async () => {
+Deno.test("over TLS the answer to an unknown caller closes the connection, that to a known one does not", async () => {
   await withTokens(async ({ context }) => {
     const app = createApp(context);
     const remote: Deno.NetAddr = { transport: "tcp", hostname: "192.0.2.1", port: 1 };

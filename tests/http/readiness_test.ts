@@ -43,7 +43,7 @@ Deno.test("GET /readyz answers 200 with a warning, and 503 with a failure, each 
   }, { routes: [readinessRoutes(readiness)] });
 });
 
-Deno.test("a look is kept for its time, and never under way twice", async () => {
+Deno.test("a check's result is cached, and two checks never run at the same time", async () => {
   let looks = 0;
   let ms = 0;
   const gate = Promise.withResolvers<ReadinessFinding>();
@@ -61,7 +61,7 @@ Deno.test("a look is kept for its time, and never under way twice", async () => 
   assertEquals(looks, 2);
 });
 
-Deno.test("a look that throws or does not end has failed, and says so", async () => {
+Deno.test("a check that throws or never ends counts as failed, with its reason", async () => {
   const readiness = openReadiness({
     host: checkOf(() => Promise.reject(new Error("no vmadm"))),
     store: checkOf(() => new Promise(() => {}), { deadlineMs: 20 }),
@@ -78,7 +78,7 @@ Deno.test("a look that throws or does not end has failed, and says so", async ()
   });
 });
 
-Deno.test("an agent is ready by its store, disk, host and index", async () => {
+Deno.test("readiness covers the store, the disk, the host and the index", async () => {
   await withFolder(async (stateDir) => {
     const store = await openSqliteStore(":memory:");
     try {

@@ -100,7 +100,7 @@ async function assertOpensNot(conduct: Conduct, code: ErrorCode, words: string):
 const HELLO = new TextEncoder().encode("RFB 003.008\n");
 const GREETING = frameBytes(OPCODE.binary, HELLO);
 
-Deno.test("an agent that sends garbage opens no console, and its host counts as away", async () => {
+Deno.test("a peer that answers garbage opens no console, and its host counts as away", async () => {
   const words = "its answer is not that of an agent";
   await assertOpensNot(sends("SSH-2.0-OpenSSH_9.9\r\n\r\n"), "host_away", words);
   await assertOpensNot(sends("HTTP/1.1 one hundred\r\n\r\n"), "host_away", words);
@@ -109,7 +109,7 @@ Deno.test("an agent that sends garbage opens no console, and its host counts as 
   await assertOpensNot(sends(endless), "host_away", words);
 });
 
-Deno.test("an agent that closes early opens no console", async () => {
+Deno.test("a peer that closes before its answer opens no console", async () => {
   const words = "it closed the connection";
   await assertOpensNot(thenCloses(sends()), "host_away", words);
   await assertOpensNot(thenCloses(sends("HTTP/1.1 101 Switch")), "host_away", words);
@@ -118,7 +118,7 @@ Deno.test("an agent that closes early opens no console", async () => {
   await assertOpensNot(opens(closed), "host_away", "it closed the console");
 });
 
-Deno.test("an agent that does not open the WebSocket which was asked for is refused", async () => {
+Deno.test("a peer whose 101 does not accept the WebSocket key is refused", async () => {
   const other = "HTTP/1.1 101 X\r\nsec-websocket-accept: AAAA\r\n\r\n";
   await assertOpensNot(sends(other, GREETING), "host_refused", "it does not open a WebSocket");
 });

@@ -65,7 +65,7 @@ const CASES = [[10, "document"], [300_000, "document"], [10, "node-workflow"]] a
 
 for (const [filler, wording] of CASES) {
   const texts = `texts of ${filler} characters, wording ${wording}`;
-  Deno.test(`read is shown no secret in documents with ${texts}`, async () => {
+  Deno.test(`the read scope sees no secret in documents with ${texts}`, async () => {
     await withTokens(async (agent) => {
       await fill(agent.store, filler);
       for (const path of PATHS) {
@@ -98,7 +98,7 @@ for (const [filler, wording] of CASES) {
   });
 }
 
-Deno.test("what is masked lets other work through, part by part", async () => {
+Deno.test("masking a long text yields to other work between parts", async () => {
   await withTokens(async ({ store, context }) => {
     await store.jobs.create(jobOf(1, { params: { large: SECRET + "x".repeat(4_000_000) } }));
     const app = createApp(context);

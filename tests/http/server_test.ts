@@ -34,7 +34,7 @@ async function getBySocket(path: string): Promise<string> {
   }
 }
 
-Deno.test("listen() answers on a port and on a socket, and distinguishes them", async () => {
+Deno.test("listen() serves a port and a unix socket, and each request knows which", async () => {
   await withFolder(async (folder) => {
     const socketPath = `${folder}/agent.sock`;
     await withServer({ tcp: LOCAL, socketPath }, async ({ urls, port }) => {
@@ -116,7 +116,7 @@ Deno.test("listen() refuses every address beyond loopback", async () => {
   }
 });
 
-Deno.test("shutdown() takes no more requests and lets those under way end", async () => {
+Deno.test("shutdown() accepts no more requests and lets running ones end", async () => {
   const gate = Promise.withResolvers<void>();
   let entered = false;
   const app: App = {
@@ -156,7 +156,7 @@ Deno.test("shutdown() does not wait for ever for a caller that never ends its re
   connection.close();
 });
 
-Deno.test("a failure beyond the application's own care still answers as JSON", async () => {
+Deno.test("an unexpected exception outside the routes still answers as JSON", async () => {
   const app: App = {
     fetch: () => {
       throw new Error("secret");

@@ -24,7 +24,7 @@ Deno.test("GET /stats answers four windows of seven counters, all zero at first"
   });
 });
 
-Deno.test("GET /stats counts each job in one window only", async () => {
+Deno.test("GET /stats counts each job in exactly one window", async () => {
   await withHttpAgent(async (agent) => {
     const executions = ["succeeded", "failed", "canceled", "waiting", "running", "queued"] as const;
     for (const execution of executions) await jobIn(agent, execution);

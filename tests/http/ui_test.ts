@@ -48,7 +48,7 @@ Deno.test("the console's files are kept for a year, and come in each encoding", 
   });
 });
 
-Deno.test("a browser at / is sent to the console, and a program is not", async () => {
+Deno.test("/ redirects a browser to the console, and answers a program with 404", async () => {
   await withHttpAgent(async (agent) => {
     const ask = (accept: string) =>
       fetch(`${agent.url}/`, { headers: { accept }, redirect: "manual" });
@@ -61,7 +61,7 @@ Deno.test("a browser at / is sent to the console, and a program is not", async (
   });
 });
 
-Deno.test("the page needs no token, and what it shows does", async () => {
+Deno.test("the console's page needs no token, but the routes that it reads do", async () => {
   await withTokens(async (agent) => {
     for (const path of ["/ui", "/ui/jobs", ...await fileNames(agent)]) {
       assertEquals((await agent.call("GET", path)).status, 200);

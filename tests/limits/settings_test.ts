@@ -184,7 +184,7 @@ Deno.test("a number below the smallest or above the largest is refused with both
   assertRefused(new Map(numbers.map(({ row, max }) => [row, String(max + 1)])), bounds);
 });
 
-Deno.test("what is not a value of a setting is refused by its name", () => {
+Deno.test("a value of the wrong type is refused, naming the setting", () => {
   const others = SETTING_ROWS.filter(({ kind }) => kind.range === undefined);
   assertRefused(
     new Map(others.map((row) => [row, endsOf(row).refused])),
@@ -192,7 +192,7 @@ Deno.test("what is not a value of a setting is refused by its name", () => {
   );
 });
 
-Deno.test("every default is a value of its setting, and so is every word", () => {
+Deno.test("every default and every listed word is a valid value of its setting", () => {
   for (const row of SETTING_ROWS) {
     const { kind, fallback, flag } = row;
     for (const word of kind.words ?? []) assertEquals(kind.read(word, { folder: "/" }), word);
@@ -202,7 +202,7 @@ Deno.test("every default is a value of its setting, and so is every word", () =>
   }
 });
 
-Deno.test("every setting that is neither a number nor a word has values in these tests", () => {
+Deno.test("every setting that is neither a number nor a word has sample values in these tests", () => {
   const described = SETTING_ROWS.filter(({ kind }) => (kind.range ?? kind.words) === undefined);
   assertEquals(described.map(({ key }) => key).sort(), Object.keys(OTHERS).sort());
 });

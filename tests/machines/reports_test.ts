@@ -60,7 +60,7 @@ function machineOf(number: number, changes: JsonObject = {}): JsonObject {
   return { uuid: `machine-${number}`, state: "running", disks: [], nics: [], ...changes };
 }
 
-Deno.test("the first report is whole, and later ones have what has changed", async () => {
+Deno.test("the first report lists every machine, and later ones only what has changed", async () => {
   await withReports([machineOf(1), machineOf(2)], async (scene) => {
     assertEquals(scene.reports, [{ machines: [machineOf(1), machineOf(2)], gone: null }]);
     assertEquals(await scene.again(), { machines: [], gone: [] });
@@ -70,7 +70,7 @@ Deno.test("the first report is whole, and later ones have what has changed", asy
   });
 });
 
-Deno.test("after a report that was not taken, the next one is whole", async () => {
+Deno.test("after a report that was refused, the next one lists every machine", async () => {
   await withReports([machineOf(1)], async (scene) => {
     scene.taken = false;
     await scene.again();
@@ -79,7 +79,7 @@ Deno.test("after a report that was not taken, the next one is whole", async () =
   });
 });
 
-Deno.test("nothing but what lists show is reported of a machine, no password among it", async () => {
+Deno.test("a report has only the fields that lists show, and no password", async () => {
   const secret = machineOf(1, {
     vnc_password: "opensesame",
     customer_metadata: { root_pw: "opensesame" },

@@ -30,7 +30,7 @@ function open() {
   return { clock, leftOut, notes, budget, log, bytes: () => bytes };
 }
 
-Deno.test("the log of an hour has no more bytes than the burst and what comes back", () => {
+Deno.test("an hour of log has at most the burst and the refilled bytes", () => {
   const { clock, log, budget, bytes } = open();
   const minutes = 60;
   for (let minute = 0; minute < minutes; minute++) {
@@ -42,7 +42,7 @@ Deno.test("the log of an hour has no more bytes than the burst and what comes ba
   budget.flush();
 });
 
-Deno.test("lines that nobody has to act on leave room for warnings and errors", () => {
+Deno.test("debug lines may use a quarter of the budget, info half, warnings three quarters, errors all", () => {
   const { log, budget, bytes } = open();
   const fill = (write: (message: string) => void) => {
     for (let line = 0; line < 3000; line++) write("a line");
@@ -55,7 +55,7 @@ Deno.test("lines that nobody has to act on leave room for warnings and errors", 
   budget.flush();
 });
 
-Deno.test("what is left out is counted by its message, in all and in what the log says", () => {
+Deno.test("dropped lines are counted by message, and the log says how many", () => {
   const { clock, log, notes, leftOut, budget } = open();
   for (let line = 0; line < 2000; line++) log.error("filled");
   const before = leftOut.budget;
@@ -71,7 +71,7 @@ Deno.test("what is left out is counted by its message, in all and in what the lo
   assertEquals(notes.length, 1);
 });
 
-Deno.test("messages that are not known to be few are counted as others", () => {
+Deno.test("beyond 64 different messages, dropped lines are counted as others", () => {
   const { log, notes, budget } = open();
   for (let line = 0; line < 2000; line++) log.error("filled");
   for (let line = 0; line < 200; line++) log.info(`message ${line}`);

@@ -71,7 +71,7 @@ Deno.test("a line for bunyan has the fields that bunyan requires, and the event'
   });
 });
 
-Deno.test("a field cannot take the place of what every line has", () => {
+Deno.test("a field cannot replace time, level or msg of a line", () => {
   const fields = { level: "x", msg: "y", name: "z", ts: 1, constructor: 2 };
   const [json = ""] = linesOf("json", fields);
   const { level, level_, msg, msg_, ts, ts_, name } = JSON.parse(json);

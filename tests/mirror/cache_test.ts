@@ -33,7 +33,7 @@ async function end(store: Store, uuid: JobUuid): Promise<void> {
   await store.jobs.cancel(uuid);
 }
 
-Deno.test("the cache removes what was used longest ago when it would grow over its bound", async () => {
+Deno.test("the cache removes the least recently used files when it would exceed its limit", async () => {
   await withMirror(async (test) => {
     const { store, clock, again } = test;
     const bounded = again({ cacheBytesMax: 2.5 * SIZE });
@@ -53,7 +53,7 @@ Deno.test("the cache removes what was used longest ago when it would grow over i
   });
 });
 
-Deno.test("the cache never removes what an unfinished job uses, also after a restart", async () => {
+Deno.test("the cache never removes a file of an unfinished job, also after a restart", async () => {
   await withMirror(async (test) => {
     const { store, again } = test;
     const job = await newJob(store, 1);
@@ -82,7 +82,7 @@ Deno.test("the cache refuses a file that is larger than itself before it is down
   });
 });
 
-Deno.test("two downloads that fit one by one do not pass the bound together", async () => {
+Deno.test("two downloads that fit one by one do not exceed the limit together", async () => {
   await withMirror(async (test) => {
     const bounded = test.again({ cacheBytesMax: 1.5 * SIZE });
     const both = await Promise.allSettled([
@@ -204,7 +204,7 @@ Deno.test("remove() refuses what an unfinished job uses, and says which", async 
   });
 });
 
-Deno.test("note() knows a file of the operator, which is never removed itself", async () => {
+Deno.test("note() records a file of the operator, and remove() never deletes that file", async () => {
   await withMirror(async (test) => {
     const { mirror, store, cacheDir } = test;
     const path = `${cacheDir}-operator.iso`;

@@ -23,7 +23,7 @@ Deno.test("findArtifact() takes alias before release, newest build, and the defa
   });
 });
 
-Deno.test("findArtifact() answers what is not there, or not one file, with the choices", async () => {
+Deno.test("findArtifact() answers an absent or ambiguous reference with the choices", async () => {
   await withMirror(async ({ mirror }) => {
     await mirror.sync();
     const cases: [object, string, string][] = [

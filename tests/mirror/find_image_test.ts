@@ -43,7 +43,7 @@ function remembering(reading: IndexReading): IndexReading {
   };
 }
 
-Deno.test("the search finds exactly what the documents say, whatever the reference", async () => {
+Deno.test("the search by rows finds the same images as a reading of the documents", async () => {
   await withMirror(async ({ mirror, store, decoders }) => {
     await mirror.sync();
     const reading = remembering(openIndexReading(decoders, "the tests"));

@@ -83,7 +83,7 @@ Deno.test("no link leads out of the folder of keys, and one inside may be shared
 });
 
 Deno.test({
-  name: "what is no regular file is not read as a key",
+  name: "a key that is no regular file is not read",
   ignore: Deno.build.os === "windows",
   fn: () =>
     withKeys(["a.asc"], async (folder) => {

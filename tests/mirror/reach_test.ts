@@ -131,7 +131,7 @@ Deno.test("every redirect is checked, and their number is limited", async () => 
   }, { allowedHosts: ["images.example.com", "mirror.example.com"] });
 });
 
-Deno.test("an index without TLS opens its own host to downloads, and no other of this network", async () => {
+Deno.test("an upstream over http allows downloads from its own host, and from no other private one", async () => {
   await using inside = openIndexServer(new Map([[PATH, { body: ISO }]]));
   await withMirror(async ({ mirror, server, again }) => {
     server.files.set(PATH, { body: ISO });

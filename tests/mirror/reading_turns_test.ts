@@ -34,7 +34,7 @@ async function codeOf(work: Promise<unknown>): Promise<string> {
   return (await assertRejects(() => work, AgentError)).code;
 }
 
-Deno.test("what a job reads of the index goes ahead of what requests bring", async () => {
+Deno.test("a job's reads of the index go ahead of those of requests", async () => {
   await withMirror(async ({ mirror, decoders }) => {
     await mirror.sync();
     const works = openWorks(decoders, decodersMax() + WAITING_MAX);
@@ -57,7 +57,7 @@ Deno.test("what a job reads of the index goes ahead of what requests bring", asy
   });
 });
 
-Deno.test("a task that gives up ends its look at the index, and nobody else's", async () => {
+Deno.test("a task that gives up ends its own search of the index, and no other", async () => {
   await withMirror(async ({ mirror, decoders }) => {
     await mirror.sync();
     const works = openWorks(decoders, decodersMax());

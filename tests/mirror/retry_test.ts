@@ -38,7 +38,7 @@ Deno.test("withRetries() waits as long as the server asks, and asks no more when
   assertEquals([error.message, errors.length], ["later", 1]);
 });
 
-Deno.test("withRetries() does not repeat what will not pass, nor after the caller gave up", async () => {
+Deno.test("withRetries() does not repeat a permanent failure, nor after its caller has given up", async () => {
   const giveUp = new AbortController();
   giveUp.abort();
   const { signal } = giveUp;

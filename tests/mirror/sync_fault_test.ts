@@ -62,7 +62,7 @@ Deno.test("sync() keeps a distro with a bad document as it was and goes on with 
   });
 });
 
-Deno.test("sync() takes a kept distro up again once it is mended", async () => {
+Deno.test("sync() updates a distro again once its bad document is corrected", async () => {
   await withMirror(async ({ mirror, store, server }) => {
     await mirror.sync();
     const good = server.files.get(NEWEST);
@@ -77,7 +77,7 @@ Deno.test("sync() takes a kept distro up again once it is mended", async () => {
   });
 });
 
-Deno.test("sync() lists no distro that it could not take, until it can", async () => {
+Deno.test("sync() lists a distro only once it could accept it", async () => {
   await withMirror(async ({ mirror, store, server }) => {
     const good = server.files.get(NEWEST);
     assert(good !== undefined);

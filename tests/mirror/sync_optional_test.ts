@@ -94,7 +94,7 @@ Deno.test("sync() gives a distro up that contradicts itself twice", async () => 
   });
 });
 
-Deno.test("a tree that is exchanged at any moment of a sync leaves no mixture", async () => {
+Deno.test("an upstream that changes at any moment of a sync leaves no mixed tree", async () => {
   await withMirror(async ({ mirror, store, server }) => {
     await mirror.sync();
     const rounds = server.files.size;
@@ -133,7 +133,7 @@ async function assertOneAlias(
   assertEquals(JSON.parse(latest), JSON.parse(release));
 }
 
-Deno.test("two syncs at once are one, and a preview waits for its turn", async () => {
+Deno.test("two syncs at the same time are one, and a preview waits for it", async () => {
   await withMirror(async ({ mirror, server }) => {
     server.faults.set("v1/index.json", [{ kind: "stall", after: 10 }]);
     const [first, second] = [mirror.sync(), mirror.sync()];
@@ -148,7 +148,7 @@ Deno.test("two syncs at once are one, and a preview waits for its turn", async (
   }, { times: { answerMs: 5000, idleMs: 1500, stallMs: 1500 } });
 });
 
-Deno.test("a sync says how far it is", async () => {
+Deno.test("a sync reports its progress", async () => {
   await withMirror(async ({ mirror, server }) => {
     const last = "v1/openapi.json";
     server.faults.set(last, [{ kind: "stall", after: 10 }]);

@@ -86,7 +86,7 @@ async function withReach(
   }, { upstream: UPSTREAM, allowHttp: false, fetch: routed, resolve });
 }
 
-Deno.test(`sync() follows none of ${ADDRESSES.length} redirects that lead astray`, async () => {
+Deno.test(`sync() refuses ${ADDRESSES.length} redirects to private and reserved addresses`, async () => {
   await withReach(async ({ mirror, server, store }, { asked, port }) => {
     assertEquals((await mirror.sync()).outcome, "complete");
     const before = await storedTree(store);

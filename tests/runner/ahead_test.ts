@@ -124,7 +124,7 @@ test(
 );
 
 test(
-  "when a claim cannot be written, its body ends, the job stays queued, and is begun again",
+  "when a claim cannot be written, the body is stopped, the job stays queued, and starts again",
   async (store, mine, claims, lines, clock) => {
     await started(store, mine);
     await postTo(mine, store);
@@ -241,7 +241,7 @@ Deno.test("a result refused together with its claim is not written under the nex
   }
 });
 
-Deno.test("while claims are refused no guest begins in vain", async () => {
+Deno.test("while claims are refused no guest is started", async () => {
   const clock = new Clock();
   const store = await openClockedStore(":memory:", clock);
   let full = false;

@@ -152,7 +152,7 @@ Deno.test("retries that failed before a restart are not granted again", () =>
     await second.runner.stop(0);
   }));
 
-Deno.test("the log says at warn why a job has failed, and nothing of the kind of one that has not", () =>
+Deno.test("the log warns with the reason of a failed job, and not about others", () =>
   withStore(async (store, clock) => {
     const chain = [{ ...taskOf("first"), fallback: "function (err, job, cb) { cb(err); }" }];
     await store.jobs.create(jobOf(1, { workflow: workflowOf({ chain }) }));

@@ -158,7 +158,7 @@ Deno.test("a callback to a host that is not allowed any more is given up unmade"
   });
 });
 
-Deno.test("a callback that nobody takes is given up in the end", async () => {
+Deno.test("a callback that is never accepted is given up in the end", async () => {
   await withReceiver(async ({ store, receiver, open, messages, ahead }) => {
     receiver.answers = [404];
     const callbacks = open();
@@ -186,7 +186,7 @@ Deno.test("a callback that was pending when the agent ended is made by the next 
   });
 });
 
-Deno.test("a receiver that never answers does not hold up another one", async () => {
+Deno.test("a receiver that never answers does not delay another one", async () => {
   await withReceiver(async ({ store, receiver, open }) => {
     const silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
     const held: Deno.Conn[] = [];

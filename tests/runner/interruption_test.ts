@@ -19,7 +19,7 @@ function test(name: string, run: (pool: GuestPool) => Promise<void>): void {
   CASES.push([name, run]);
 }
 
-test("a runner takes up what a dead one left, at the task that was not recorded", (pool) =>
+test("a runner resumes the jobs of a dead one at the first unrecorded task", (pool) =>
   withFolder(async (folder) => {
     const store = await openClockedStore(`${folder}/store.db`, { now: systemNow() });
     try {

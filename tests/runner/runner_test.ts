@@ -251,7 +251,7 @@ test("an error in a body names the task and the line in it", (pool) =>
     assertStringIncludes(error, "3");
   }));
 
-test("jobs of a backlog end however many new ones are being written", async (pool) => {
+test("jobs of a backlog end even while many new ones are written", async (pool) => {
   const store = await openSqliteStore(":memory:");
   let asked = 0;
   const creating = () => {

@@ -34,7 +34,7 @@ Deno.test("deadlines that pass while the thread is busy come in the order of the
   assertEquals(calls, ["first", "second", "last"]);
 });
 
-Deno.test("a deadline that was called off never comes, also when another one of the same moment calls it off", async () => {
+Deno.test("a canceled deadline never fires, also when canceled by one of the same moment", async () => {
   const { calls, note, all } = noted(2);
   callAfter(1, note("called off"))();
   let callOff = () => {};
@@ -48,7 +48,7 @@ Deno.test("a deadline that was called off never comes, also when another one of 
   assertEquals(calls, ["stays", "after it"]);
 });
 
-Deno.test("what a deadline sets comes too, and with nothing set no timer is left", async () => {
+Deno.test("a deadline set by a deadline fires too, and with none set no timer is left", async () => {
   const { calls, note, all } = noted(2);
   callAfter(1, () => {
     note("outer")();

@@ -25,7 +25,7 @@ function countedSignal(): { signal: AbortSignal; listeners: () => number } {
   return { signal, listeners: () => listeners.size };
 }
 
-Deno.test("a notifier leaves nothing behind on a signal that outlives its waits", async () => {
+Deno.test("a notifier leaves no listener on a signal that outlives its waits", async () => {
   const { signal, listeners } = countedSignal();
   const notifier = new Notifier();
   for (let wait = 0; wait < 10; wait++) {

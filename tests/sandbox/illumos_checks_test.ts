@@ -56,7 +56,7 @@ Deno.test("a guest of Deno on illumos needs no limit of addresses, of which it r
   assertEquals(failed({ limits: "" }, null), ["limits"]);
 });
 
-Deno.test("what was not printed on illumos counts as open", () => {
+Deno.test("on illumos, a wall that the system does not report counts as open", () => {
   assertEquals(failed({ uid: "" }), ["user"]);
   assertEquals(failed({ privileges: "" }), ["privileges", "network"]);
   assertEquals(failed({ privileges: privileges("basic") }), ["privileges", "network"]);

@@ -244,7 +244,7 @@ eachProgram("a guest with an open layer is given no task", async ({ name, ...pro
   }
 });
 
-Deno.test("no pool opens a layer", async () => {
+Deno.test("a pool starts every guest with all layers closed", async () => {
   const reported = openLayersWord([]);
   await withPool(async (run, pool) => {
     await run("(job, cb) => cb()");

@@ -46,15 +46,18 @@ for (const realm of REALMS) {
     }, { self, freshRealm: realm === "fresh" });
   });
 
-  eachProgram(`the same holds for a ${realm} realm alone`, async ({ name, ...program }) => {
-    const self = { ...program, compiled: name !== "source" };
-    const others: GuestLayer[] = ["permissions", "primordials", "protocol"];
-    const run = ({ run }: { run: RunBody }) => assertNothingLeft(run);
-    await withOpenGuest(self, others, run, realm === "fresh");
-  });
+  eachProgram(
+    `nothing of a task is left in a ${realm} realm without the other layers`,
+    async ({ name, ...program }) => {
+      const self = { ...program, compiled: name !== "source" };
+      const others: GuestLayer[] = ["permissions", "primordials", "protocol"];
+      const run = ({ run }: { run: RunBody }) => assertNothingLeft(run);
+      await withOpenGuest(self, others, run, realm === "fresh");
+    },
+  );
 }
 
-Deno.test("in one task of a fresh realm, each look finds what was left", async () => {
+Deno.test("each check of these tests finds the leak that it is made for, within one task", async () => {
   await withPool(async (run) => {
     const unseen: string[] = [];
     for (const { name, leave, look } of LEAKS) {

@@ -41,7 +41,7 @@ Deno.test("a pool starts with a spare, and has one guest more than tasks at work
   }, { slots: 2 });
 });
 
-Deno.test("a pool that is to wait starts no spare before, but a guest for each task", async () => {
+Deno.test("a pool that waits with its spare starts guests for tasks only", async () => {
   const { promise, resolve } = Promise.withResolvers<void>();
   await withPool(async (run, pool) => {
     assertEquals(pool.pids().length, 0);

@@ -165,7 +165,7 @@ Deno.test("runTask() says that a task ran out of memory", async () => {
 Deno.test("runTask() says that a task took too much memory outside its heap", async (t) => {
   const { missing } = await findGuestTools();
   await t.step({
-    name: "it ends when its buffers grow past the limit",
+    name: "a task whose buffers exceed the limit is ended",
     ignore: missing.includes("cat"),
     fn: () =>
       withPool(async (run) => {

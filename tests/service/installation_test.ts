@@ -117,7 +117,7 @@ Deno.test("a service that SMF never imported is removed, and said to be unknown"
     assertEquals(asked, ["svcs -H -o state svc:/application/zonewright:default"]);
   }));
 
-Deno.test("half an installation is removed with what was not finished", () =>
+Deno.test("an unfinished installation is removed with its temporary files", () =>
   withProgram(async (program, root) => {
     for (const { manager, run } of [smf(root), systemd(root)]) {
       const { binary, definition, stateDir } = SERVICE_PATHS[manager];

@@ -61,7 +61,7 @@ smallDiskTest(
     }),
 );
 
-Deno.test("a link in an image does not lead out of it", () =>
+Deno.test("a link that leads out of an image is refused, and nothing is written there", () =>
   withProgram(async (program, root) => {
     const outside = join(dirname(root), "outside");
     await Deno.mkdir(outside);
@@ -88,7 +88,7 @@ Deno.test("a link in an image does not lead out of it", () =>
     assertEquals((await Deno.stat(join(root, "volumes/lib/zonewright"))).isDirectory, true);
   }));
 
-Deno.test("a folder that has the name of a file is not removed", () =>
+Deno.test("an uninstall refuses a folder in the place of its binary", () =>
   withProgram(async (_program, root) => {
     const { binary } = SERVICE_PATHS.systemd;
     await Deno.mkdir(root + binary, { recursive: true });

@@ -39,7 +39,7 @@ browserTest(
 );
 
 browserTest(
-  "an error of the hosts goes from the list of jobs once they can be read again",
+  "the list of jobs drops its error about hosts once they can be read again",
   (browser) =>
     withAgent(browser, async (agent) => {
       const { page } = await browser.open(`${agent.url}/ui/system`, { tolerated: /net::ERR_/ });
