@@ -9,7 +9,8 @@
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
 import type { Pace } from "../sqlite/group_commit.ts";
-import { KEPT_CHARS_MAX, KEPT_MAX, PENDING_WRITES_MAX } from "../rules.ts";
+import { PENDING_WRITES_MAX } from "../rules.ts";
+import { KeptValues, ReaderPlaces } from "./session_shares.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { type Follower, Listening, noticesOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, WaitingWrites } from "./write_groups.ts";
@@ -30,8 +31,6 @@ import {
 import { SERVER_NOW } from "./event_tables.ts";
 import { openWorkingSession, type WorkingSession } from "./working_session.ts";
 
-/** Sessions that read at the same time. */
-const READERS = 3;
 /** How often a write is repeated that met another agent's, and milliseconds between. */
 const MEETINGS_MAX = 20;
 const MEETING_PAUSE_MS = 5;
@@ -60,19 +59,34 @@ export interface Transaction {
   kept<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
 }
 
+/** What can be asked before the start of a transaction is answered: its time and its tables are not known yet. */
+export type Asking = Pick<Transaction, "row" | "rows">;
+
 /** Writes of one kind that share their statements. Each may run more than once, alone or with others. */
-export interface WriteKind<Item, Value> {
+export interface WriteKind<Item, Value, Asked = void> {
   /** Whether they run where the first of them stands, ahead of what was queued since. */
   readonly first?: boolean;
   /** Approximate bytes that an item adds to the statements. */
   readonly bytesOf: (item: Item) => number;
+  /** Reads what they begin with; it is sent with the start of the transaction where nothing runs before them. */
+  readonly ask?: (tx: Asking, items: readonly Item[]) => Promise<Asked>;
   /** @returns the value of each item, in their order */
-  readonly run: (tx: Transaction, items: readonly Item[]) => Promise<readonly Value[]>;
+  readonly run: (
+    tx: Transaction,
+    items: readonly Item[],
+    asked: Asked,
+  ) => Promise<readonly Value[]>;
 }
 
 interface QueuedWrite extends GroupedWrite {
+  /** Reads what all of its kind begin with. */
+  readonly ask: (tx: Asking, writes: readonly QueuedWrite[]) => Promise<unknown>;
   /** Runs this one, or all of its kind. @returns the value of each */
-  readonly run: (tx: Transaction, writes: readonly QueuedWrite[]) => Promise<readonly unknown[]>;
+  readonly run: (
+    tx: Transaction,
+    writes: readonly QueuedWrite[],
+    asked: unknown,
+  ) => Promise<readonly unknown[]>;
   readonly item?: unknown;
   readonly quiet?: boolean;
   readonly resolve: (value: unknown) => void;
@@ -89,17 +103,16 @@ interface QueuedWrite extends GroupedWrite {
 
 type NewWrite = Omit<QueuedWrite, "resolve" | "reject" | "deadlineMs" | "meetings">;
 
+const NOTHING = () => Promise.resolve();
+
 /** All sessions of one agent. */
 export class SharedDatabase {
   readonly #options: ServerOptions;
-  readonly #kept = new Map<string, unknown>();
-  /** Of which database they are: a restored one, or a standby that took over, may give ids again. */
-  #database: string | undefined;
+  readonly #kept = new KeptValues();
   readonly #listening: Listening;
   readonly #idle: WorkingSession[] = [];
-  readonly #waiting: (() => void)[] = [];
+  readonly #places = new ReaderPlaces();
   readonly reach: ServerReach;
-  #reading = 0;
   #writer: WorkingSession | undefined;
   readonly #pending = new WaitingWrites<QueuedWrite>();
   #rounds: Promise<void> | undefined;
@@ -130,6 +143,7 @@ export class SharedDatabase {
    */
   async write<T>(run: (tx: Transaction, earlier?: T) => Promise<T>, quiet = false): Promise<T> {
     return await this.#queue<T>({
+      ask: NOTHING,
       // It is given what it has returned itself: the type is T.
       run: async (tx, [write]) => [await run(tx, write?.earlier as T | undefined)],
       quiet,
@@ -138,11 +152,17 @@ export class SharedDatabase {
   }
 
   /** The same for one of a kind, all of which share statements. @param pace whether it may wait for more */
-  async writeTogether<Item, Value>(kind: WriteKind<Item, Value>, item: Item, pace?: Pace) {
-    // All of a kind have items of one type.
-    const run: QueuedWrite["run"] = (tx, all) => kind.run(tx, all.map((one) => one.item as Item));
+  async writeTogether<Item, Value, Asked>(
+    kind: WriteKind<Item, Value, Asked>,
+    item: Item,
+    pace?: Pace,
+  ) {
+    // All of a kind have items of one type, and are given what they have asked.
+    const itemsOf = (all: readonly QueuedWrite[]) => all.map((one) => one.item as Item);
+    const run: QueuedWrite["run"] = (tx, all, asked) => kind.run(tx, itemsOf(all), asked as Asked);
+    const ask: QueuedWrite["ask"] = async (tx, all) => await kind.ask?.(tx, itemsOf(all));
     const bytes = () => kind.bytesOf(item);
-    return await this.#queue<Value>({ run, kind, item, bytes, ...(pace && { pace }) });
+    return await this.#queue<Value>({ ask, run, kind, item, bytes, ...(pace && { pace }) });
   }
 
   /** Commits what waits for others. */
@@ -157,14 +177,14 @@ export class SharedDatabase {
   async read<T>(run: (tx: Transaction) => Promise<T>): Promise<T> {
     if (this.#open) this.reach.require();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
-    await this.#turn(deadlineMs);
+    await this.#places.take(deadlineMs);
     try {
       for (;;) {
         if (!this.#open) throw closed();
         const client = this.#idle.pop() ?? await this.#connect(deadlineMs);
         const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
         try {
-          const tx = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
+          const { tx } = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
           const value = await run(tx);
           // Nothing waits for the end of what wrote nothing.
           client.script("END").catch(() => client.destroy());
@@ -182,8 +202,7 @@ export class SharedDatabase {
         }
       }
     } finally {
-      this.#reading -= 1;
-      this.#waiting.shift()?.();
+      this.#places.give();
     }
   }
 
@@ -204,27 +223,6 @@ export class SharedDatabase {
     await this.#rounds;
     await this.reach.ended();
     for (const client of [this.#writer, ...this.#idle]) client?.destroy();
-  }
-
-  /** Waits for a place among the readers. */
-  async #turn(deadlineMs: number): Promise<void> {
-    while (this.#reading >= READERS) {
-      const { promise, resolve, reject } = Promise.withResolvers<void>();
-      this.#waiting.push(resolve);
-      const timer = setTimeout(
-        () => reject(away(new Error("every session is busy"))),
-        deadlineMs - performance.now(),
-      );
-      try {
-        await promise;
-      } finally {
-        clearTimeout(timer);
-        // One that has given up is not to be woken in place of another.
-        const at = this.#waiting.indexOf(resolve);
-        if (at >= 0) this.#waiting.splice(at, 1);
-      }
-    }
-    this.#reading += 1;
   }
 
   async #queue<T>(write: NewWrite): Promise<T> {
@@ -300,9 +298,13 @@ export class SharedDatabase {
     let committing = false;
     try {
       const words = new Map<string, boolean>();
-      const tx = await this.#begin(client, "ISOLATION LEVEL READ COMMITTED READ WRITE", words);
-      for (const writes of groupsOf(batch)) {
-        const values = await writes[0]?.run(tx, writes) ?? [];
+      const mode = "ISOLATION LEVEL READ COMMITTED READ WRITE";
+      const [first = [], ...others] = groupsOf(batch);
+      const ask = (tx: Asking) => first[0]?.ask(tx, first);
+      const { tx, asked } = await this.#begin(client, mode, ask, words);
+      for (const writes of [first, ...others]) {
+        const found = writes === first ? asked : writes[0]?.ask(tx, writes);
+        const values = await writes[0]?.run(tx, writes, await found) ?? [];
         writes.forEach((write, at) => write.value = values[at]);
       }
       committing = true;
@@ -325,22 +327,29 @@ export class SharedDatabase {
   async #begin(
     client: WorkingSession,
     mode: string,
+    ask: (tx: Asking) => Promise<unknown> | undefined = () => undefined,
     words = new Map<string, boolean>(),
-  ): Promise<Transaction> {
-    const started = await this.#start(client, mode);
-    const now = this.#options.now?.() ?? started;
+  ): Promise<{ readonly tx: Transaction; readonly asked: Promise<unknown> | undefined }> {
     const rows = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
       (await client.query(sql, values)).rows as T[];
-    return {
+    const row = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
+      (await rows<T>(sql, ...values))[0];
+    const starting = this.#start(client, mode);
+    const asked = ask({ row, rows });
+    // Where the start failed, that is the reason.
+    asked?.catch(() => {});
+    const started = await starting;
+    const now = this.#options.now?.() ?? started;
+    const tx: Transaction = {
       now,
       rows,
-      row: async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
-        (await rows<T>(sql, ...values))[0],
+      row,
       run: async (sql, ...values) => (await client.query(sql, values)).rowCount ?? 0,
       tell: (word, here = true) => void words.set(word, here || words.get(word) === true),
       script: async (sql) => void await client.script(sql),
-      kept: (key, make) => this.#keep(key, make),
+      kept: (key, make) => this.#kept.keep(key, make),
     };
+    return { tx, asked };
   }
 
   /** Runs the start of a transaction on tables that this program can use. @returns the server's time */
@@ -348,25 +357,13 @@ export class SharedDatabase {
     try {
       const row = (await client.begin(mode, LOOK)).rows[0];
       requireUsable(row?.version ?? 0);
-      if (row?.database !== this.#database) this.#kept.clear();
-      this.#database = row?.database;
+      this.#kept.of(row?.database);
       return row?.now;
     } catch (error) {
       const other = otherSchemaOf(error);
       if (other !== undefined) this.#options.unusable?.(other);
       throw other ?? error;
     }
-  }
-
-  async #keep<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T> {
-    const found = this.#kept.get(key);
-    // Each key stands for values of one type.
-    if (found !== undefined) return found as T;
-    const { value, chars } = await make();
-    if (chars > KEPT_CHARS_MAX) return value;
-    if (this.#kept.size >= KEPT_MAX) this.#kept.clear();
-    this.#kept.set(key, value);
-    return value;
   }
 
   #missed(error: unknown): AgentError {
@@ -387,8 +384,7 @@ export class SharedDatabase {
     open: (leftMs: number) => Promise<Session>,
   ): Promise<Session> {
     // One that has never let the agent in is not about to.
-    const isRefused = (error: unknown) =>
-      this.#database === undefined && wrongSetting(error) !== undefined;
+    const isRefused = (error: unknown) => !this.#kept.known && wrongSetting(error) !== undefined;
     try {
       return await openedBy(deadlineMs, open, (error) => this.#open && !isRefused(error));
     } catch (error) {

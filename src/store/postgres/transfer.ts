@@ -213,9 +213,13 @@ async function insertJob(
   for (const part of job.callbacks) await insert(tx, "callbacks", { ...part, job_id }, "job_id");
   for (const key of job.keys) {
     // Another host may have used it.
-    const made = await insert(tx, "idempotency_keys", { ...key, job_id }, "key");
-    // An update that changes nothing would count as a move of the job.
-    if (made > 0) await tx.run("UPDATE jobs SET kept = kept + 1 WHERE id = $1", job_id);
+    await tx.run(
+      `UPDATE jobs SET idempotency_key = $2, request_sha256 = $3, kept = kept + 1
+        WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE idempotency_key = $2)`,
+      job_id,
+      key.key ?? null,
+      key.request_sha256 ?? null,
+    );
   }
   return [job_id];
 }

@@ -13,7 +13,7 @@ import type {
   WorkflowStore,
 } from "../store.ts";
 import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../stored_text.ts";
-import type { SharedDatabase, Transaction } from "./connection.ts";
+import type { Asking, SharedDatabase, Transaction } from "./connection.ts";
 import { Changed } from "./server.ts";
 import { wholeText } from "./whole_text.ts";
 import { beginsWith, isText, Values, whereOf } from "./statements.ts";
@@ -192,13 +192,36 @@ export async function workflowToRun(
   uuid: WorkflowUuid,
   bytesMax: number,
 ): Promise<RunnableWorkflow> {
-  const row = await tx.row<{ bytes: number; sha256: string | null }>(
+  return await runnableOf(tx, uuid, await askWorkflow(tx, uuid, bytesMax));
+}
+
+/** How a workflow is now: its bytes, and its digest unless it has too many of them. */
+export interface AskedWorkflow {
+  readonly bytes: number;
+  readonly sha256: string | null;
+}
+
+/** The first part of workflowToRun(), which needs no transaction that has begun. */
+export async function askWorkflow(
+  tx: Asking,
+  uuid: WorkflowUuid,
+  bytesMax: number,
+): Promise<AskedWorkflow | undefined> {
+  return await tx.row<AskedWorkflow>(
     `SELECT octet_length(body) AS bytes,
             CASE WHEN octet_length(body) <= $2::bigint THEN ${SHA256} END AS sha256
        FROM workflows WHERE uuid = $1`,
     uuid,
     bytesMax,
   );
+}
+
+/** The second part. */
+export async function runnableOf(
+  tx: Transaction,
+  uuid: WorkflowUuid,
+  row: AskedWorkflow | undefined,
+): Promise<RunnableWorkflow> {
   if (row === undefined) return { kind: "missing" };
   const { bytes, sha256 } = row;
   if (sha256 === null) return { kind: "large", bytes };

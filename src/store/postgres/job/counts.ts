@@ -12,7 +12,7 @@ import {
   TURNS_MAX,
   windowStarts,
 } from "../../stats.ts";
-import type { SharedDatabase, Transaction } from "../connection.ts";
+import type { Asking, SharedDatabase, Transaction } from "../connection.ts";
 import { MINUTE_CHARS } from "../schema.ts";
 import { COUNTED } from "../../columns.ts";
 
@@ -47,11 +47,38 @@ export async function countsOfAll(tx: Transaction): Promise<Counts> {
 }
 
 /** How many jobs of the whole table have not ended, which limits new ones. */
-export async function countUnfinished(tx: Transaction): Promise<number> {
+export async function countUnfinished(tx: Asking): Promise<number> {
   const row = await tx.row<{ jobs: number }>(
     "SELECT coalesce(sum(queued + waiting), 0)::bigint AS jobs FROM job_counts",
   );
   return row?.jobs ?? 0;
+}
+
+/** How long a count of unfinished jobs is used again, milliseconds. */
+const RECENT_MS = 1_000;
+/** Fewer free places than these, or than half of them: then each commit counts. */
+const PLACES_MIN = 10_000;
+
+/** The count of unfinished jobs, which an agent need not read for each commit while the limit is far. */
+export class RecentCount {
+  #counted = 0;
+  /** By performance.now(). */
+  #countedAtMs = -RECENT_MS;
+  /** What this agent may have made since. */
+  #made = 0;
+
+  /** @param jobs that are to be made @param most the limit */
+  async count(tx: Asking, jobs: number, most: number): Promise<number> {
+    const free = most - this.#counted - this.#made - jobs;
+    const isFar = free > Math.max(PLACES_MIN, most / 2);
+    if (!isFar || performance.now() >= this.#countedAtMs + RECENT_MS) {
+      this.#counted = await countUnfinished(tx);
+      this.#countedAtMs = performance.now();
+      this.#made = 0;
+    }
+    this.#made += jobs;
+    return this.#counted + this.#made - jobs;
+  }
 }
 
 async function withRunning(

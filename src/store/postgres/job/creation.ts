@@ -23,10 +23,16 @@ import type {
   RetryOutcome,
 } from "../../job_store.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
-import type { SharedDatabase, Transaction, WriteKind } from "../connection.ts";
-import { type RunnableWorkflow, workflowToRun } from "../workflows.ts";
+import type { Asking, SharedDatabase, Transaction, WriteKind } from "../connection.ts";
+import {
+  type AskedWorkflow,
+  askWorkflow,
+  runnableOf,
+  type RunnableWorkflow,
+  workflowToRun,
+} from "../workflows.ts";
 import { recordTask } from "./changes.ts";
-import { countUnfinished } from "./counts.ts";
+import { RecentCount } from "./counts.ts";
 import { nameNextAttempt, writtenBefore } from "./jobs.ts";
 import {
   earlierJob,
@@ -43,7 +49,7 @@ import {
 import { lockState } from "./moves.ts";
 import type { PlaceHosts } from "./queue.ts";
 import type { RunWrites } from "./run_writes.ts";
-import { byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
+import { type AskedHost, askHosts, byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { Lives } from "../statements.ts";
 import type { JobCreation } from "../../columns.ts";
 
@@ -62,6 +68,7 @@ export function openJobCreation(
 ): JobCreation {
   const judged = openJudgedWrite(() => db.read(selectLocks));
   const { creating, created } = countedWrite(judged);
+  const orders = ordersOf(hosts);
   return {
     creating,
     recordTask: (named, patient = false) => {
@@ -94,7 +101,7 @@ export function openJobCreation(
       const { made, ...outcome } = await created<Made<OrderOutcome>>(
         order,
         rules.unfinishedMax,
-        (ready) => db.writeTogether(ORDERS, { ...prepared, ready }),
+        (ready) => db.writeTogether(orders, { ...prepared, ready }),
       );
       // Without one, a transaction whose commit was not answered has made it.
       if (made === undefined ? outcome.kind === "created" : made.host === hosts.own) handOver(made);
@@ -133,22 +140,47 @@ interface OrderPlacing extends Placing {
 /** An outcome with the job that it has made. */
 type Made<Outcome> = Outcome & { readonly made?: Job };
 
+/** What orders begin with. */
+interface AskedOrders {
+  readonly used: UsedKeys;
+  readonly unfinished: number;
+  /** The workflow of the first: most orders of a commit are of one. */
+  readonly workflow: AskedWorkflow | undefined;
+  /** The host of the agent, which most of their jobs have. */
+  readonly hosts: readonly AskedHost[];
+}
+
+async function askOrders(
+  tx: Asking,
+  orders: readonly PreparedOrder[],
+  own: string,
+  recent: RecentCount,
+): Promise<AskedOrders> {
+  const keys = orders.flatMap(({ order: { idempotency } }) => idempotency?.key ?? []);
+  const [first] = orders;
+  const [used, unfinished, workflow, hosts] = await Promise.all([
+    usedKeys(tx, keys),
+    recent.count(tx, orders.length, Math.min(...orders.map(({ rules }) => rules.unfinishedMax))),
+    first && askWorkflow(tx, first.order.workflow_uuid, first.rules.workflowBytesMax),
+    askHosts(tx, [own]),
+  ]);
+  return { used, unfinished, workflow, hosts };
+}
+
 /** Orders that share their statements. */
-const ORDERS: WriteKind<PreparedOrder, Made<OrderOutcome> | Unread> = {
+const ordersOf = (
+  { own }: Pick<PlaceHosts, "own">,
+  recent = new RecentCount(),
+): WriteKind<PreparedOrder, Made<OrderOutcome> | Unread, AskedOrders> => ({
   bytesOf: ({ order: { params, requested_params } }) =>
     valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
-  run: async (tx, orders) => {
-    const keys = orders.flatMap(({ order: { idempotency } }) => idempotency?.key ?? []);
+  ask: (tx, orders) => askOrders(tx, orders, own, recent),
+  run: async (tx, orders, { used, unfinished, workflow, hosts }) => {
     const outcomes = new Map<JobUuid, Made<OrderOutcome> | Unread>();
     const workflows: RunnableWorkflows = new Map();
-    // Sent together: most orders of a commit are of one workflow.
-    const [used, unfinished] = await Promise.all([
-      usedKeys(tx, keys),
-      countUnfinished(tx),
-      ...orders.slice(0, 1).map(({ order: { workflow_uuid: uuid }, rules: { workflowBytesMax } }) =>
-        workflowToRun(tx, uuid, workflowBytesMax).then((found) => workflows.set(uuid, found))
-      ),
-    ]);
+    for (const { order: { workflow_uuid: uuid } } of orders.slice(0, 1)) {
+      workflows.set(uuid, await runnableOf(tx, uuid, workflow));
+    }
     let known: number | undefined = unfinished;
     let accepted: OrderPlacing[] = [];
     for (const { order: { workflow_uuid, ...order }, rules, ...prepared } of orders) {
@@ -167,15 +199,15 @@ const ORDERS: WriteKind<PreparedOrder, Made<OrderOutcome> | Unread> = {
         accepted.push({ job: { ...order, workflow: found.workflow }, rules, ...prepared });
       }
       if (bytesOfAll(workflows) <= WORKFLOWS_BYTES) continue;
-      await placeOrders(tx, accepted, outcomes, known);
+      await placeOrders(tx, accepted, outcomes, hosts, known);
       known = undefined;
       workflows.clear();
       accepted = [];
     }
-    await placeOrders(tx, accepted, outcomes, known);
+    await placeOrders(tx, accepted, outcomes, hosts, known);
     return orders.map(({ order: { uuid } }) => madeOf(outcomes, uuid));
   },
-};
+});
 
 /** Bytes of workflows that are in memory at the same time; one may be larger. */
 const WORKFLOWS_BYTES = 1024 * 1024;
@@ -220,11 +252,12 @@ async function unlessMade(
   return text === undefined ? refusal : { kind: "created", job: { uuid }, text };
 }
 
-/** Makes the jobs of orders. @param outcomes gets the outcome of each @param known as makeJobs() takes it */
+/** Makes the jobs of orders. @param outcomes gets the outcome of each */
 async function placeOrders(
   tx: Transaction,
   accepted: readonly OrderPlacing[],
   outcomes: Map<JobUuid, Made<OrderOutcome> | Unread>,
+  read: readonly AskedHost[],
   known: number | undefined,
 ): Promise<void> {
   if (accepted.length === 0) return;
@@ -234,7 +267,7 @@ async function placeOrders(
     if (!isUnread(outcome) && outcome.kind === "created") jobs.push(outcome.job);
     else outcomes.set(uuid, outcome);
   }
-  const hosts = await hostsOfJobs(tx, jobs);
+  const hosts = await hostsOfJobs(tx, jobs, read);
   const showingOf = new Map(accepted.map(({ job: { uuid }, rules }) => [uuid, rules.showing]));
   for (const job of jobs) {
     const { uuid } = job;

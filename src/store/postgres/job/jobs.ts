@@ -1,6 +1,6 @@
 // Inserts jobs, and links them to their next attempts.
 
-import type { JobUuid } from "../../../domain/id.ts";
+import type { HostUuid, JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import { type Job, type NewJob, propsOf } from "../../../domain/job/job.ts";
 import { CREATED, executionOf } from "../../../domain/job/state.ts";
@@ -17,7 +17,6 @@ import {
   jobsFromRows,
   jobsOf,
   selectJob,
-  SHARED_COLUMNS,
   type SharedJobRow,
 } from "./rows.ts";
 import { nextTurns } from "./turns.ts";
@@ -93,6 +92,8 @@ const NEW_TYPES: ColumnTypes<ReturnType<typeof newRow>> = {
   kept: "bigint",
   queue: "text",
   host: "text",
+  idempotency_key: "text",
+  request_sha256: "text",
 };
 
 function newRow(
@@ -124,8 +125,57 @@ function newRow(
     machine_uuid: job.machine_uuid ?? null,
     kept: Number(job.idempotency !== undefined),
     queue,
-    host,
+    // The queue is named after it: see queueFor().
+    host: host as HostUuid | null,
+    idempotency_key: job.idempotency?.key ?? null,
+    request_sha256: job.idempotency?.request_sha256 ?? null,
   };
+}
+
+/** Columns that every new job has alike. */
+const NEW_ALIKE = {
+  execution: executionOf(CREATED.state),
+  phase: CREATED.phase,
+  elapsed_ms: 0,
+  phases_ms: 0,
+  lease: 0,
+  starts: 0,
+} as const;
+
+/** What a new row holds: nothing else writes into it, so that it need not be read. */
+function writtenRow(row: ReturnType<typeof newRow>, id: number, now: Instant): SharedJobRow {
+  const { undoable: _undoable, turn: _turn, params_sha256: _digest, ...shown } = row;
+  const { callback_host: _callback, kept: _kept, queue: _queue, ...more } = shown;
+  const { idempotency_key: _key, request_sha256: _request, ...columns } = more;
+  return {
+    ...columns,
+    id,
+    ...NEW_ALIKE,
+    claimable_at: row.exec_after,
+    created_at: now,
+    started_at: null,
+    finished_at: null,
+    elapsed_at: null,
+    failures: 0,
+    retry_at: null,
+    runner_id: null,
+  };
+}
+
+const ALIKE_VALUES = Object.values(NEW_ALIKE).map((value) =>
+  typeof value === "number" ? value : `'${value}'`
+).join(", ");
+
+/** The columns that any of the rows has a value for, and their names. */
+function typesOf(rows: readonly ReturnType<typeof newRow>[]) {
+  const used = Object.entries(NEW_TYPES).filter(([name]) =>
+    // Object.entries() forgets that these are the names of the type.
+    rows.some((row) => row[name as keyof typeof row] !== null)
+  );
+  return [
+    Object.fromEntries(used) as typeof NEW_TYPES,
+    used.map(([name]) => name).join(", "),
+  ] as const;
 }
 
 async function definitionsFor(
@@ -155,22 +205,25 @@ async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promis
   const rows = placed.map((one) =>
     newRow(one, definitions.get(one.job.workflow) ?? 0, dueAt(one), turnOf.get(one) ?? null)
   );
-  const names = Object.keys(NEW_TYPES).join(", ");
-  const found = await tx.rows<SharedJobRow>(
-    `INSERT INTO jobs (${names}, claimable_at, execution, phase, created_at, elapsed_ms, phases_ms, lease, starts)
-     SELECT ${names}, exec_after, '${executionOf(CREATED.state)}', '${CREATED.phase}',
-            ${values.add(now)}, 0, 0, 0, 0
-       FROM ${tableOf(NEW_TYPES, rows, values)}
+  // Most jobs have no target, locks or callback: each list of values costs as much as those in it.
+  const [types, names] = typesOf(rows);
+  const found = await tx.rows<{ id: number; uuid: JobUuid }>(
+    `INSERT INTO jobs (${names}, claimable_at, created_at, ${Object.keys(NEW_ALIKE).join(", ")})
+     SELECT ${names}, exec_after, ${values.add(now)}, ${ALIKE_VALUES}
+       FROM ${tableOf(types, rows, values)}
       WHERE NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = new.queue AND forgotten)
       ORDER BY place
-     ON CONFLICT DO NOTHING RETURNING ${SHARED_COLUMNS}`,
+     ON CONFLICT DO NOTHING RETURNING id, uuid`,
     ...values.all,
   );
-  const made = new Set(found.map(({ uuid }) => uuid));
+  const made = new Map(found.map(({ id, uuid }) => [uuid, id]));
   for (const { job: { uuid }, place: { queue }, hosts, handedOver } of placed) {
     if (made.has(uuid)) tx.tell(queuedWord(queue), handedOver !== true || queue !== hosts.own);
   }
-  return found;
+  return rows.flatMap((row) => {
+    const id = made.get(row.uuid);
+    return id === undefined ? [] : writtenRow(row, id, now);
+  });
 }
 
 /** The jobs of new rows; those that begin with results of an earlier one get them. */
@@ -210,17 +263,23 @@ async function forgottenOf(tx: Transaction, queue: string): Promise<InsertOutcom
 /** The unfinished job that prevented the insert. */
 async function holderOf(
   tx: Transaction,
-  { target, machine_uuid = null }: NewJob,
+  { target, machine_uuid = null, idempotency }: NewJob,
   paramsSha256: string | null,
 ): Promise<InsertOutcome> {
-  const row = await tx.row<{ uuid: JobUuid; equal: boolean }>(
-    `SELECT uuid, coalesce(target = $1 AND params_sha256 = $2, false) AS equal FROM jobs
+  const row = await tx.row<{ uuid: JobUuid; equal: boolean; repeated: boolean }>(
+    `SELECT uuid, coalesce(target = $1 AND params_sha256 = $2, false) AS equal,
+            coalesce(idempotency_key = $4, false) AS repeated FROM jobs
       WHERE ((target = $1 AND params_sha256 = $2) OR machine_uuid = $3) AND ${HOLDS_TARGET}
-      ORDER BY equal DESC LIMIT 1`,
+         OR idempotency_key = $4
+      ORDER BY repeated DESC, equal DESC LIMIT 1`,
     target,
     paramsSha256,
     machine_uuid,
+    idempotency?.key ?? null,
   );
+  if (row?.repeated === true) {
+    throw new Changed(`Job ${row.uuid} was just made by the same request`);
+  }
   if (row === undefined) throw new Changed(`Cannot name the job that holds target ${target}`);
   const { uuid: job_uuid, equal } = row;
   return { kind: equal ? "duplicate" : "machine_taken", job_uuid };

@@ -1,4 +1,4 @@
-// Makes jobs. One transaction checks the limits and locks on the targets, and writes the rows and the keys of requests.
+// Makes jobs. One transaction checks the limits and locks on the targets, and writes the rows.
 // What two agents must not judge at the same time, they judge one after the other.
 
 import type { JobUuid } from "../../../domain/id.ts";
@@ -14,8 +14,7 @@ import {
 } from "../../rules.ts";
 import type { EarlierOutcome, PlaceJobOutcome } from "../../job_store.ts";
 import { HOLDS_TARGET } from "../../columns.ts";
-import type { Transaction } from "../connection.ts";
-import { type ColumnTypes, tableOf, Values } from "../statements.ts";
+import type { Asking, Transaction } from "../connection.ts";
 import { countUnfinished } from "./counts.ts";
 import { type InsertedJob, insertJobs, writtenBefore } from "./jobs.ts";
 import type { PlaceHosts } from "./queue.ts";
@@ -43,14 +42,11 @@ export async function makeJobs(
   known?: number,
 ): Promise<Map<JobUuid, PlaceJobOutcome | Unread>> {
   const outcomes = await placeJobs(tx, placings, known);
-  const created: NewJob[] = [];
-  for (const { job } of placings) {
-    const outcome = outcomes.get(job.uuid);
-    if (outcome === undefined || isUnread(outcome)) continue;
-    if (outcome.kind === "created") created.push(job);
-    else outcomes.set(job.uuid, await writtenBefore(tx, job.uuid) ?? outcome);
+  for (const { job: { uuid } } of placings) {
+    const outcome = outcomes.get(uuid);
+    if (outcome === undefined || isUnread(outcome) || outcome.kind === "created") continue;
+    outcomes.set(uuid, await writtenBefore(tx, uuid) ?? outcome);
   }
-  await insertKeys(tx, created);
   return outcomes;
 }
 
@@ -110,11 +106,11 @@ export type UsedKeys = ReadonlyMap<
 >;
 
 /** What was asked for with some keys. */
-export async function usedKeys(tx: Transaction, keys: readonly string[]): Promise<UsedKeys> {
+export async function usedKeys(tx: Asking, keys: readonly string[]): Promise<UsedKeys> {
   if (keys.length === 0) return new Map();
   const rows = await tx.rows<{ key: string; request_sha256: string; uuid: JobUuid }>(
-    `SELECT key, request_sha256, uuid FROM idempotency_keys JOIN jobs ON jobs.id = job_id
-      WHERE key = ANY($1)`,
+    `SELECT idempotency_key AS key, request_sha256, uuid FROM jobs
+      WHERE idempotency_key = ANY($1)`,
     keys,
   );
   return new Map(rows.map(({ key, ...used }) => [key, used]));
@@ -137,26 +133,6 @@ export async function earlierJob(
   idempotency: Idempotency,
 ): Promise<EarlierOutcome | undefined> {
   return earlierOf(await usedKeys(tx, [idempotency.key]), idempotency);
-}
-
-const KEY_TYPES: ColumnTypes<Idempotency & { readonly made: JobUuid }> = {
-  key: "text",
-  request_sha256: "text",
-  made: "text",
-};
-
-async function insertKeys(tx: Transaction, jobs: readonly NewJob[]): Promise<void> {
-  const rows = jobs.flatMap(({ idempotency, uuid }) =>
-    idempotency === undefined ? [] : { ...idempotency, made: uuid }
-  );
-  if (rows.length === 0) return;
-  const values = new Values();
-  await tx.run(
-    `INSERT INTO idempotency_keys (key, request_sha256, job_id, created_at)
-     SELECT key, request_sha256, jobs.id, ${values.add(tx.now)}
-       FROM ${tableOf(KEY_TYPES, rows, values)} JOIN jobs ON jobs.uuid = made`,
-    ...values.all,
-  );
 }
 
 /** The locks of unfinished jobs. */

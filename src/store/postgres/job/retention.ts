@@ -41,8 +41,8 @@ export async function pruneInfo(tx: Transaction, entries: number): Promise<numbe
  */
 export async function pruneKeys(tx: Transaction, limit: number): Promise<number> {
   return await tx.run(
-    `DELETE FROM idempotency_keys WHERE key IN (
-       SELECT key FROM idempotency_keys WHERE created_at < $1
+    `UPDATE jobs SET idempotency_key = NULL, request_sha256 = NULL, kept = kept - 1 WHERE id IN (
+       SELECT id FROM jobs WHERE idempotency_key IS NOT NULL AND created_at < $1
         ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
     instantAfter(tx.now, -IDEMPOTENCY_MS),
     limit,

@@ -150,9 +150,22 @@ const digests = new WeakMap<Workflow, string>();
  * @throws {Changed} when another agent has just removed it
  */
 export async function definitionFor(tx: Transaction, workflow: Workflow): Promise<number> {
-  const { uuid, name } = workflow;
+  const { uuid } = workflow;
   const sha256 = digests.get(workflow) ?? await digestOf(workflow);
   digests.set(workflow, sha256);
+  // One that retention of another agent removes meanwhile fails the insert of its job, after which it is read again.
+  return await tx.kept(
+    `definition of ${uuid} ${sha256}`,
+    async () => ({ value: await definitionOfDigest(tx, workflow, sha256), chars: 0 }),
+  );
+}
+
+async function definitionOfDigest(
+  tx: Transaction,
+  workflow: Workflow,
+  sha256: string,
+): Promise<number> {
+  const { uuid, name } = workflow;
   const found = await selectDefinition(tx, uuid, sha256);
   if (found !== undefined) return found;
   const row = await tx.row<{ id: number }>(

@@ -1,6 +1,6 @@
 // Jobs as JSON texts, in parts of bounded size.
 
-import type { HostUuid, JobUuid } from "../../../domain/id.ts";
+import type { JobUuid } from "../../../domain/id.ts";
 import type { JobHost } from "../../../domain/host.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { jobOnWire } from "../../../domain/job/wire.ts";
@@ -12,7 +12,7 @@ import {
   type StoredText,
   type TextPage,
 } from "../../stored_text.ts";
-import type { Transaction } from "../connection.ts";
+import type { Asking, Transaction } from "../connection.ts";
 import { wholeText } from "../whole_text.ts";
 import type { BoundValue } from "../server.ts";
 import { listRows } from "./lists.ts";
@@ -41,15 +41,29 @@ export function byClockOf({ now }: Transaction, showing: Showing): Showing {
   return { ...showing, now };
 }
 
-/** The hosts of jobs that were just read, by their uuids. */
+/** What is shown of a host of jobs, by its uuid. */
+export interface AskedHost extends HostOfJob {
+  readonly host: string;
+}
+
+/** What is shown of hosts. */
+export async function askHosts(tx: Asking, hosts: readonly string[]): Promise<AskedHost[]> {
+  if (hosts.length === 0) return [];
+  return await tx.rows<AskedHost>(
+    `SELECT host, ${hostOf("asked")} FROM unnest($1::text[]) AS asked (host)`,
+    hosts,
+  );
+}
+
+/** The hosts of jobs that were just made. @param known those that are read already */
 export async function hostsOfJobs(
   tx: Transaction,
   jobs: readonly Job[],
-): Promise<ReadonlyMap<HostUuid | null | undefined, JobHost | undefined>> {
-  const rows = await tx.rows<HostOfJob & { readonly host: HostUuid }>(
-    `SELECT host, ${hostOf("asked")} FROM unnest($1::text[]) AS asked (host)`,
-    [...new Set(jobs.flatMap(({ host }) => host ?? []))],
-  );
+  known: readonly AskedHost[],
+): Promise<ReadonlyMap<string | null | undefined, JobHost | undefined>> {
+  const read = new Set(known.map(({ host }) => host));
+  const others = new Set(jobs.flatMap(({ host }) => host ? read.has(host) ? [] : [host] : []));
+  const rows = [...known, ...await askHosts(tx, [...others])];
   return new Map(rows.map((row) => [row.host, hostOfJob(row, tx.now)]));
 }
 
