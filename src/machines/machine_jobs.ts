@@ -38,16 +38,11 @@ import type { Showing } from "../store/stored_text.ts";
 import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./history.ts";
 import { machineTarget } from "../domain/job/summary.ts";
 import {
-  claimMachine,
-  FREE_UUID,
-  holderOfUuid,
-  jobToJoin,
+  claimsToMake,
+  claimsToStart,
   type MachineLookup,
   type MediumLookup,
   paramsOf,
-  requireMakeable,
-  requireMedium,
-  type UuidHolder,
 } from "./provision_job.ts";
 import { builtinWorkflow } from "./media_jobs.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
@@ -142,15 +137,9 @@ export function openMachineJobs(context: MachineJobsContext): MachineJobs {
     start: async (request, asked = {}, { server, elsewhere } = HERE) => {
       const uuid = request.uuid ?? context.newUuid<MachineUuid>();
       const outcome = await unlessRepeated(asked.idempotency, store, async () => {
-        const asks = request.uuid !== undefined && !elsewhere;
-        const holder = asks ? await holderOfUuid(uuid, context) : FREE_UUID;
         const workflow = await builtinWorkflow(PROVISION_MACHINE.uuid, store);
         const job = newJob(paramsOf(request, uuid, server), uuid, asked, context);
-        const claims = () => claimToStart(request, job, holder, store);
-        // Before the medium is looked up: the job of an equal request is joined even if the medium is gone.
-        const first = await claims();
-        if (first.kind === "duplicate") return first;
-        if (!elsewhere) await requireMedium(request, context);
+        const claims = await claimsToStart(request, job, elsewhere, context);
         return await placed(claims, createOf(workflow));
       });
       return await startOf(outcome, uuid, context);
@@ -199,10 +188,7 @@ async function claimsOf(
 ): Promise<() => Promise<Claim>> {
   const action = actionOf(workflow);
   const elsewhere = await isElsewhere(job.params, context, replaces);
-  if (action === undefined) {
-    if (!elsewhere) await requireMakeable(job, context);
-    return () => claimMachine(job, context, replaces);
-  }
+  if (action === undefined) return await claimsToMake(job, elsewhere, context, replaces);
   const request = await prepareAction(action, job, elsewhere, context);
   return () => claimForAction(request, job, context);
 }
@@ -268,20 +254,6 @@ async function unlessRepeated<Outcome extends { readonly kind: string }>(
     if (meanwhile !== undefined) return meanwhile;
     throw error;
   }
-}
-
-/** Gives a job the machine that it is to create, unless the job of an equal request already has or made it. */
-async function claimToStart(
-  request: MachineRequest,
-  job: JobFields,
-  holder: UuidHolder,
-  store: JobsOnly,
-): Promise<Claim> {
-  if (request.uuid === undefined) return { kind: "free", job };
-  const joined = await jobToJoin(request.uuid, job.params, holder, store);
-  return joined === undefined
-    ? { kind: "free", job }
-    : { kind: "duplicate", job_uuid: joined.uuid };
 }
 
 /** The answer to a caller about the job of its machine. @throws {AgentError} see jobRefusal() */

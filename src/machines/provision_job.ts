@@ -1,30 +1,8 @@
 // Jobs of the provisioning workflow: their params, and whether an existing job already does what a
 // request asks for.
 
-import { FIELD_ERROR } from "../domain/description/description.ts";
-import {
-  always,
-  ANY_OBJECT,
-  COUNT,
-  FLAG,
-  listOf,
-  NULLABLE_COUNT,
-  NULLABLE_UUID,
-  orNull,
-  type ShapeOf,
-  shapeRef,
-  TEXT,
-  whole,
-  wordOf,
-} from "../domain/description/answer.ts";
-import { AgentError, ERROR_CODES, type ErrorCode, invalidArgument } from "../domain/error.ts";
-import {
-  type HostUuid,
-  type JobUuid,
-  type MachineUuid,
-  parseUuid,
-  randomUuid,
-} from "../domain/id.ts";
+import { AgentError, invalidArgument } from "../domain/error.ts";
+import { type HostUuid, type JobUuid, type MachineUuid, parseUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import { type Job, type JobFields, placeOf, SERVER_PARAM } from "../domain/job/job.ts";
 import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
@@ -35,7 +13,6 @@ import {
   parseMachineRequest,
 } from "../domain/machine/machine.ts";
 import { type ExpectedMedium, mediaKind, type MediaRequest } from "../domain/machine/media.ts";
-import { maskedJson } from "../domain/masking.ts";
 import { type Policy, QUOTA_GIB_USUAL, quotaToRaise, WIDEST_POLICY } from "../domain/policy.ts";
 import { hostOf, type HostStore, type ListedHost } from "../store/host_store.ts";
 import {
@@ -81,7 +58,7 @@ export interface MediumLookup {
 }
 
 /** What a request for a machine is checked against before a job exists. */
-interface RequestChecks {
+export interface RequestChecks {
   readonly store: JobsOnly;
   readonly vmadm: MachineLookup;
   readonly media: MediumLookup;
@@ -90,7 +67,7 @@ interface RequestChecks {
 }
 
 /** Who has the uuid of a request: a machine, or the job of a machine that no longer exists. */
-export interface UuidHolder {
+interface UuidHolder {
   /** As vmadm describes it; null when the uuid is free. */
   readonly machine: JsonObject | null;
   /** The job that made a machine that is now gone: the same request may create it again. */
@@ -98,7 +75,7 @@ export interface UuidHolder {
 }
 
 /** No machine and no job has the uuid. */
-export const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
+const FREE_UUID: UuidHolder = { machine: null, gone: undefined };
 
 /**
  * Asks who has a uuid. Called before the claim, so that a vmadm that hangs does not delay requests for other
@@ -147,11 +124,53 @@ export async function requireMedium(
 }
 
 /**
+ * Prepares the claim of a job that is to start a request. Whatever can be refused without a job is refused; the job
+ * of an equal request is joined even if the medium is gone by now.
+ * @param job has the params of paramsOf()
+ * @param elsewhere whether another host is to have the machine, which alone can answer for uuid and medium
+ * @returns looks for the job to join; to be called again when a job of another request gets in between
+ * @throws {AgentError} as jobToJoin() and requireMedium()
+ */
+export async function claimsToStart(
+  { uuid, machine, media }: MachineRequest,
+  job: JobFields,
+  elsewhere: boolean,
+  checks: RequestChecks,
+): Promise<() => Promise<Claim>> {
+  const holder = uuid === undefined || elsewhere ? FREE_UUID : await holderOfUuid(uuid, checks);
+  const claims = async (): Promise<Claim> => {
+    const joined = uuid && await jobToJoin(uuid, job.params, holder, checks.store);
+    return joined ? { kind: "duplicate", job_uuid: joined.uuid } : { kind: "free", job };
+  };
+  const first = await claims();
+  if (first.kind === "duplicate") return () => Promise.resolve(first);
+  if (!elsewhere) await requireMedium({ machine, media }, checks);
+  return claims;
+}
+
+/**
+ * Prepares the claim of a job of POST /jobs, or of one that retries another.
+ * @param elsewhere as of claimsToStart()
+ * @param replaces the finished job that it retries
+ * @returns as of claimsToStart()
+ * @throws {AgentError} as requireMakeable() and claimMachine()
+ */
+export async function claimsToMake(
+  job: JobFields,
+  elsewhere: boolean,
+  checks: RequestChecks,
+  replaces: JobUuid | undefined,
+): Promise<() => Promise<Claim>> {
+  if (!elsewhere) await requireMakeable(job, checks);
+  return () => claimMachine(job, checks, replaces);
+}
+
+/**
  * Checks a job of POST /jobs as a request for a machine. A job that is to run later is checked by its own first
  * tasks: by then a machine may be gone, or a medium have arrived.
  * @throws {AgentError} as parseMachineRequest(), requireFree() and requireMedium()
  */
-export async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
+async function requireMakeable(job: JobFields, checks: RequestChecks): Promise<void> {
   const request = parseMachineRequest(requestOf(job.params), checks.policy);
   if (job.exec_after !== undefined && job.exec_after > checks.now()) return;
   const { uuid } = request;
@@ -199,7 +218,7 @@ async function jobThatMade(target: string, store: JobsOnly): Promise<Job | undef
  * @param replaces the finished job that it retries
  * @throws {AgentError} `invalid_argument`; `conflict` naming another unfinished job
  */
-export async function claimMachine(
+async function claimMachine(
   given: JobFields,
   { store, policy }: { readonly store: JobsOnly; readonly policy: Policy },
   replaces: JobUuid | undefined,
@@ -271,121 +290,4 @@ export function paramsOf(
   // Through JSON, so that optional keys are absent rather than undefined.
   const described = { uuid, machine, media: JSON.parse(JSON.stringify(media)) as JsonObject, boot };
   return server === undefined ? described : { ...described, [SERVER_PARAM]: server };
-}
-
-// The dry run of a request for a machine: makes every check that is possible now, and changes nothing. No job
-// is created, no idempotency key is used up, and the host is only queried.
-
-/**
- * Asks the host whether it can run a machine: vmadm's own validation, the networks, and the free space.
- * @returns a sentence for each check that could not be made and is left to vmadm
- * @throws {AgentError} `invalid_argument`, `storage_full`; `host`, `timeout`
- */
-export type PayloadCheck = (payload: JsonObject) => Promise<string[]>;
-
-/** The answer to a dry run. */
-export const DRY_RUN = whole("What a request would do.", {
-  dry_run: always(true),
-  possible: { ...FLAG, description: "Whether the request would be accepted now." },
-  uuid: { ...NULLABLE_UUID, description: "As requested; null if the agent would choose one." },
-  job_uuid: {
-    ...NULLABLE_UUID,
-    description: "The job of an equal request, which would be joined.",
-  },
-  machine: { ...ANY_OBJECT, description: "As vmadm would get it, with secrets masked." },
-  media: shapeRef("Media", ANY_OBJECT),
-  boot: wordOf(["cd", "disk"]),
-  medium: {
-    ...orNull(
-      whole("A medium.", {
-        name: TEXT,
-        size: { ...NULLABLE_COUNT, description: "Bytes; null if unknown." },
-      }),
-    ),
-    description: "The expected medium; null if it could not be determined.",
-  },
-  problems: {
-    ...listOf(
-      whole("A refusal.", {
-        error_code: TEXT,
-        status: { ...COUNT, description: "The status that the request itself would get." },
-        message: TEXT,
-        errors: listOf(shapeRef("FieldError", FIELD_ERROR)),
-      }),
-    ),
-    description: "Every reason why the request would be refused now.",
-  },
-  unchecked: {
-    ...listOf(TEXT),
-    description: "What the host could not answer; only vmadm will check it.",
-  },
-});
-
-type DryRun = ShapeOf<typeof DRY_RUN>;
-
-interface DryRunChecks extends Omit<RequestChecks, "now"> {
-  readonly payloadChecks: readonly PayloadCheck[];
-}
-
-/** Errors that say nothing about the request. */
-const NOT_OF_THE_REQUEST: readonly ErrorCode[] = ["aborted", "internal", "overloaded"];
-
-/**
- * Makes every check of a request, however many of them fail.
- * @returns the answer, without the secrets of the description
- * @throws {AgentError} `aborted`, `internal`
- */
-export async function dryRun(
-  request: MachineRequest,
-  checks: DryRunChecks,
-): Promise<DryRun> {
-  const problems: DryRun["problems"][number][] = [];
-  const tried = async <T>(run: () => Promise<T>): Promise<T | undefined> => {
-    try {
-      return await run();
-    } catch (error) {
-      if (!(error instanceof AgentError) || NOT_OF_THE_REQUEST.includes(error.code)) throw error;
-      const { code: error_code, message, errors } = error;
-      problems.push({ error_code, status: ERROR_CODES[error_code].status, message, errors });
-      return undefined;
-    }
-  };
-  const joined = await tried(() => joinedJob(request, checks));
-  let medium: ExpectedMedium | undefined;
-  const unchecked: string[] = [];
-  // The job of an equal request already has its medium and its space.
-  if (joined === undefined) {
-    medium = await tried(() => requireMedium(request, checks));
-    const payload = { ...request.machine, uuid: request.uuid ?? randomUuid<MachineUuid>() };
-    for (const check of checks.payloadChecks) {
-      unchecked.push(...await tried(() => check(payload)) ?? []);
-    }
-  }
-  return {
-    dry_run: true,
-    possible: problems.length === 0,
-    uuid: request.uuid ?? null,
-    job_uuid: joined ?? null,
-    machine: masked(request.machine),
-    media: masked(request.media),
-    boot: request.boot,
-    medium: medium === undefined ? null : { name: medium.name, size: medium.size },
-    problems,
-    unchecked,
-  };
-}
-
-/** Through JSON, so that optional keys are absent rather than undefined. */
-function masked(value: unknown): JsonObject {
-  return maskedJson(JSON.parse(JSON.stringify(value)) as JsonValue) as JsonObject;
-}
-
-async function joinedJob(
-  request: MachineRequest,
-  checks: DryRunChecks,
-): Promise<JobUuid | undefined> {
-  const { uuid } = request;
-  if (uuid === undefined) return undefined;
-  const holder = await holderOfUuid(uuid, checks);
-  return (await jobToJoin(uuid, paramsOf(request, uuid), holder, checks.store))?.uuid;
 }

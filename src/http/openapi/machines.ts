@@ -1,7 +1,7 @@
 // Machines in the OpenAPI document: making, changing and deleting them, their consoles, and what was left of them.
 
 import { HOST_UUID } from "./hosts.ts";
-import { DRY_RUN } from "../../machines/provision_job.ts";
+import { DRY_RUN } from "../../machines/dry_run.ts";
 import { MACHINE } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../domain/machine/shown.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";

@@ -19,7 +19,7 @@ import { refusals } from "./errors.ts";
 import { HOST_UUID } from "./hosts.ts";
 import { jsonAnswer, type OpenapiPart, parameterRef, queryParameters } from "./operation.ts";
 import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
-import { DRY_RUN } from "../../machines/provision_job.ts";
+import { DRY_RUN } from "../../machines/dry_run.ts";
 import { MACHINE, MACHINE_DISK, MACHINE_NIC } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../domain/machine/shown.ts";
 import { CONSOLE, CONSOLE_TICKET } from "../routes/machines/console.ts";

@@ -17,7 +17,8 @@ import { about, anyText, integer, text } from "../../../domain/description/value
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
-import { dryRun, readMachineBody } from "../../../machines/provision_job.ts";
+import { dryRun } from "../../../machines/dry_run.ts";
+import { readMachineBody } from "../../../machines/provision_job.ts";
 import {
   type MachineAction,
   machineNotFound,
