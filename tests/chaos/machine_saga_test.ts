@@ -82,7 +82,7 @@ for (const [index, task] of TASKS.entries()) {
     await play(index, () => ({ insteadOf: (...at) => first(...at) ? "dies" : undefined }), whole);
   });
 
-  // The others are part of tests/workflows/provision_machine_test.ts.
+  // tests/workflows/undo_test.ts has the others, for a kvm machine.
   if (length({ quick: task !== "create_machine" && task !== "boot_machine", full: false })) {
     continue;
   }
