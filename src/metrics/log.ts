@@ -303,7 +303,7 @@ export function openLogStream(options: LogStreamOptions): LogStream {
   let writtenAtMs = Number.NEGATIVE_INFINITY;
   const writeAll = async () => {
     while (waiting.length > 0) {
-      // The lines of one turn of the event loop are written together, and where there are many, those of more.
+      // Lines of one turn of the event loop are written together; soon after another write, those of several turns.
       const pauseMs = writtenAtMs + GATHER_MS - performance.now();
       if (pauseMs > 0) await new Promise((resolve) => setTimeout(resolve, pauseMs));
       else await new Promise((resolve) => setImmediate(resolve));

@@ -153,7 +153,7 @@ export function gauge(name: string, help: string, value: number): Family {
 
 /** Seconds: a document from memory takes a tenth of a millisecond, a commit some milliseconds. */
 const BOUNDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60];
-/** Any other is shown as one: callers choose the words of a request line. */
+/** All others share one label: a caller may send any word as its method. */
 const METHODS: ReadonlySet<string> = new Set([
   "GET",
   "HEAD",

@@ -183,7 +183,7 @@ export interface WalledCommand {
   readonly cannotRefuse: readonly string[];
 }
 
-/** The same for a guest. */
+/** How to start a guest. */
 export interface GuestCommand extends WalledCommand {
   /** Limits of its tasks: the last argument. */
   readonly limits: TaskLimits;

@@ -222,7 +222,7 @@ function stateOf(job: Job): TrialLook["state"] {
   return isFinal(job.execution) && rests ? "ended" : "under_way";
 }
 
-/** What a task logs is in the info of its job too, and is shown from there. */
+/** Drops the log lines of tasks: the info of the job has them too, and the trial prints that. */
 function withoutTaskLines(log: Log): Log {
   const others = (level: LogLevel): Log["error"] => (message, fields) => {
     if (message !== "task logged") log[level](message, fields);

@@ -45,7 +45,7 @@ export async function* readLines(
 interface LineBuffer {
   /** What the next bytes are read into. */
   readonly buffer: Uint8Array<ArrayBuffer>;
-  /** Takes the first `count` bytes of it. */
+  /** Call after each read: the first `count` bytes of the buffer are new. */
   fill(count: number): void;
   /** The next line of those; undefined when there is only the beginning of one, which is kept. */
   next(): string | undefined;

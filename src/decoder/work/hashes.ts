@@ -11,11 +11,11 @@ import { openByteSource } from "./byte_source.ts";
 export const PACKET = {
   /** A stream begins; one byte: 1 when it is hashed by SHA-512 too, else 0. */
   begin: 1,
-  /** Bytes of it. */
+  /** The next bytes of the stream. */
   bytes: 2,
-  /** It has ended: its digests go out. */
+  /** The stream has ended: the decoder answers its digests. */
   end: 3,
-  /** It is given up. */
+  /** The stream is abandoned; no answer follows. */
   drop: 4,
 } as const;
 /** Bytes of a packet before those of the stream. */

@@ -227,7 +227,7 @@ function pinOf({ integrity }: Artifact): Pin {
   };
 }
 
-/** Whether there is anything to hold an artifact to. */
+/** Whether a pin has nothing that a later build could contradict. */
 function isEmptyPin({ digests, signatures }: Pin): boolean {
   return digests.length === 0 && signatures.length === 0;
 }

@@ -121,7 +121,7 @@ interface AcornScope {
   readonly flags: number;
 }
 
-/** What acorn has and its types leave out; its version is pinned. */
+/** Members of acorn's parser that its published types omit; the version is pinned, so they stay. */
 declare module "acorn" {
   interface Parser {
     enterScope(flags: number): void;
@@ -205,7 +205,7 @@ class TaskParser extends Parser {
   }
 
   private isTaken(scope: ScopeNames, name: string, bindingType: number): boolean {
-    // Declared since the scope was entered, which is open: so in it, or in a block of it.
+    // Declared since the scope was entered and not yet left: so in that scope, or in a block inside it.
     const hasVar = (scope.vars.declared.get(name) ?? 0) > scope.entered;
     switch (bindingType) {
       case BIND_LEXICAL:

@@ -180,7 +180,7 @@ export function decide(at: Standing, event: JobEvent): Decision {
     case "rescue":
       if (!isHeld(state)) return denied(isAtRest(state) ? "finalized" : "not_running");
       if (event.kind === "rescue" && !event.lapsed) return denied("lease_holds");
-      // The runner that gives it back has ended everything of it.
+      // A runner gives a job back only after it has ended all of its work.
       if (state === "stopping") return moved(at, "canceled", "none");
       return moved(at, state === "undoing" ? "undo_queued" : "queued", startsOf(event));
     case "host_lost":

@@ -217,7 +217,7 @@ export async function sweepUnfinished(
   for await (const entry of Deno.readDir(place)) {
     const name = entry.name.replace(/\.(json|new)$/, "");
     if (writing.has(name)) continue;
-    // The age is that of the bytes; the description is written once, before the first of them.
+    // The age counts from the last byte; the description is written once, before the first byte.
     const info = await fileInfo(join(place, name)) ?? await fileInfo(join(place, entry.name));
     const touchedMs = info?.mtime?.getTime() ?? nowMs;
     // Checked again, since a request may have taken the name meanwhile.

@@ -22,7 +22,7 @@ import {
 
 /** Bytes that can be generated repeatedly, always the same. */
 export interface Content {
-  /** How many they are. */
+  /** Bytes in all. */
   readonly size: number;
   chunks(): Iterable<Uint8Array<ArrayBuffer>>;
 }
