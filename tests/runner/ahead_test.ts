@@ -190,7 +190,7 @@ test(
   },
 );
 
-Deno.test("a result refused together with its claim is not written under the next claim", async () => {
+Deno.test("a result that was refused together with its claim is not written under the next claim", async () => {
   const clock = new Clock();
   const store = await openClockedStore(":memory:", clock);
   const claims = withheld(store);

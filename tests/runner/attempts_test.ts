@@ -102,7 +102,7 @@ Deno.test("a failed attempt is recorded at once, and the next one goes on after 
     await second.runner.stop(0);
   }));
 
-Deno.test("the rest of a delay goes by the clock of the store, whatever that of the host says", () =>
+Deno.test("the rest of a delay is measured by the clock of the store, not of the host", () =>
   withStore(async (store, clock) => {
     await store.jobs.create(jobOf(1, { workflow: RETRYING }));
     const first = openClockedRunner(store, clock, RUNNER);
@@ -121,7 +121,7 @@ Deno.test("the rest of a delay goes by the clock of the store, whatever that of 
     assertEquals((await store.jobs.get(JOB))?.execution, "succeeded");
   }));
 
-Deno.test("retries that failed before a restart are not granted again", () =>
+Deno.test("attempts that failed before a restart still count", () =>
   withStore(async (store, clock) => {
     const workflow = workflowOf({ chain: [{ ...taskOf("first"), retry: 1 }] });
     await store.jobs.create(jobOf(1, { workflow }));

@@ -70,7 +70,7 @@ test("a task that was started three times without a result fails as interrupted"
     }
   }));
 
-test("the fallback of an interrupted task runs, but has one start only", (pool) =>
+test("the fallback of an interrupted task runs, but starts only once", (pool) =>
   withFolder(async (folder) => {
     const store = await openClockedStore(`${folder}/store.db`, { now: systemNow() });
     try {
@@ -101,7 +101,7 @@ test("the fallback of an interrupted task runs, but has one start only", (pool) 
     }
   }));
 
-test("a job whose run breaks off in the agent is taken up again, and comes to an end", (pool) =>
+test("a job whose run fails inside the agent is started again, and ends", (pool) =>
   withFolder(async (folder) => {
     const store = await openSqliteStore(`${folder}/store.db`);
     try {

@@ -25,7 +25,7 @@ async function usedBudget() {
   return { budget, other: await budget.reserve("runs", 4 * MIB, "test") };
 }
 
-test("a large job waits for its memory, and a small one does not", async (pool) => {
+test("a large job waits until memory is free, a small one does not", async (pool) => {
   const { budget, other } = await usedBudget();
   await withRunner(pool, { budget, slots: SLOTS }, async ({ post, finished, jobWhen }) => {
     const chain = [{ body: COUNTS }, { body: COUNTS }];
@@ -41,7 +41,7 @@ test("a large job waits for its memory, and a small one does not", async (pool) 
   });
 });
 
-test("a job that grows waits before its next task, and keeps what it has grown to", async (pool) => {
+test("a job that grows waits for memory before its next task, and then keeps it", async (pool) => {
   const { budget, other } = await usedBudget();
   await withRunner(pool, { budget, slots: SLOTS }, async ({ post, finished, jobWhen }) => {
     const grow = `(job, cb) => { job.params.text = "x".repeat(${MIB}); cb(null, "grown"); }`;
@@ -55,7 +55,7 @@ test("a job that grows waits before its next task, and keeps what it has grown t
   });
 });
 
-test("a cancel ends the wait of a job, and its oncancel chain waits in its place", async (pool) => {
+test("a cancel ends the wait of a job for memory, and its oncancel chain waits instead", async (pool) => {
   const { budget, other } = await usedBudget();
   await withRunner(pool, { budget }, async ({ post, jobWhen, store, runner }) => {
     const bare = await post({ chain: [{ body: COUNTS }] }, { params: LARGE });
@@ -75,7 +75,7 @@ test("a cancel ends the wait of a job, and its oncancel chain waits in its place
   assertEquals(budget.used("runs"), 0);
 });
 
-test("an agent that ends gives back a job that waits, whole", async (pool) => {
+test("an agent that stops releases a job that waits for memory, unchanged", async (pool) => {
   const { budget } = await usedBudget();
   const store = await openSqliteStore(":memory:");
   try {

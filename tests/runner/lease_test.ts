@@ -77,7 +77,7 @@ test(
 );
 
 test(
-  "a runner that has nothing to do takes up what another left when its lease is over",
+  "an idle runner takes over the jobs of another one whose lease has ended",
   async (store, clock, open) => {
     await leaseUntil(store, OTHER_RUNNER, instantAfter(T0, LEASE_MS));
     await create(store, jobOf(1));
@@ -95,7 +95,7 @@ test(
 );
 
 test(
-  "the time unheard counts from when a renewal was sent, not from its answer",
+  "the time since the last renewal counts from its sending, not from its answer",
   async (store, clock, open) => {
     const asked = Promise.withResolvers<void>();
     const answered = Promise.withResolvers<void>();
@@ -156,7 +156,7 @@ test(
   },
 );
 
-test("a restarted runner takes up its own jobs at once", async (store, _clock, open) => {
+test("a restarted runner takes over its own jobs at once", async (store, _clock, open) => {
   await leaseUntil(store, RUNNER, instantAfter(T0, LEASE_MS));
   await create(store, jobOf(1));
   await claim(store);
@@ -196,7 +196,7 @@ test("the time that a job has run counts on after a drain", async (store, clock,
 });
 
 test(
-  "a job that was given back without time left is not begun again",
+  "a job that was released with its time used up does not start again",
   async (store, clock, open) => {
     await create(store, jobOf(1, { workflow: workflowOf({ timeout: 10 }) }));
     const first = open();
@@ -239,7 +239,7 @@ test(
 );
 
 test(
-  "a job that is canceled while the runner drains undoes in a time of its own",
+  "a job that is canceled during a drain has the full time for its oncancel chain",
   async (store, clock, open) => {
     const workflow = workflowOf({ timeout: 100, oncancel: [taskOf("undo")] });
     await create(store, jobOf(1, { workflow }));

@@ -9,7 +9,7 @@ import { play } from "./model/player.ts";
 const SEQUENCES = Number(Deno.env.get("ZONEWRIGHT_TEST_SEQUENCES") ?? 500);
 const SEED = Deno.env.get("ZONEWRIGHT_TEST_SEED");
 
-Deno.test(`jobs come to the end that the model foretells, in ${SEQUENCES} sequences of events`, async () => {
+Deno.test(`jobs end as the model predicts, in ${SEQUENCES} sequences of events`, async () => {
   await fc.assert(
     fc.asyncProperty(anySequence, async (sequence) => {
       const store = await openClockedStore();

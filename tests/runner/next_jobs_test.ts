@@ -25,31 +25,34 @@ function orderOf(number: number, fields: Partial<JobOrder> = {}): JobOrder {
 }
 const uuidsOf = (numbers: readonly number[]) => numbers.map((number) => uuidOf<JobUuid>(number));
 
-fleetTest("jobs that were read along begin without another read, for a moment", async ({ one }) => {
-  for (const number of [1, 2, 3, 4, 5]) await create(one, jobOf(number));
-  let nowMs = 0;
-  const next = new NextJobs({ store: one, life: lifeOf(ONE), monotonicMs: () => nowMs });
-  const first = await next.take(2, new Set());
-  assertEquals(first.ready.map(({ uuid }) => uuid), uuidsOf([1, 2]));
-  assertEquals(first.due, { kind: "ready" });
-  nowMs = 40;
-  let second = first;
-  assertEquals(await statementsOf(async () => second = await next.take(2, new Set())), 0);
-  assertEquals(second.ready.map(({ uuid }) => uuid), uuidsOf([3, 4]));
-  // As if it had been read now.
-  const begun = instantAfter(T0, 40);
-  assertEquals(second.ready.map((job) => [job.started_at, job.elapsed_at]), [
-    [begun, begun],
-    [begun, begun],
-  ]);
-  assertEquals(await one.jobs.hold(lifeOf(ONE), second.ready), uuidsOf([3, 4]));
-  await one.jobs.cancel(uuidOf<JobUuid>(5));
-  nowMs = 200;
-  const third = await next.take(4, new Set(uuidsOf([1])));
-  assertEquals(third.ready.map(({ uuid }) => uuid), uuidsOf([2]));
-});
+fleetTest(
+  "jobs that were read ahead start without another read, for a short time",
+  async ({ one }) => {
+    for (const number of [1, 2, 3, 4, 5]) await create(one, jobOf(number));
+    let nowMs = 0;
+    const next = new NextJobs({ store: one, life: lifeOf(ONE), monotonicMs: () => nowMs });
+    const first = await next.take(2, new Set());
+    assertEquals(first.ready.map(({ uuid }) => uuid), uuidsOf([1, 2]));
+    assertEquals(first.due, { kind: "ready" });
+    nowMs = 40;
+    let second = first;
+    assertEquals(await statementsOf(async () => second = await next.take(2, new Set())), 0);
+    assertEquals(second.ready.map(({ uuid }) => uuid), uuidsOf([3, 4]));
+    // As if it had been read now.
+    const begun = instantAfter(T0, 40);
+    assertEquals(second.ready.map((job) => [job.started_at, job.elapsed_at]), [
+      [begun, begun],
+      [begun, begun],
+    ]);
+    assertEquals(await one.jobs.hold(lifeOf(ONE), second.ready), uuidsOf([3, 4]));
+    await one.jobs.cancel(uuidOf<JobUuid>(5));
+    nowMs = 200;
+    const third = await next.take(4, new Set(uuidsOf([1])));
+    assertEquals(third.ready.map(({ uuid }) => uuid), uuidsOf([2]));
+  },
+);
 
-fleetTest("a job that was read along and canceled since is not held", async ({ one }) => {
+fleetTest("a job that was read ahead and canceled since is not claimed", async ({ one }) => {
   for (const number of [1, 2]) await create(one, jobOf(number));
   const next = new NextJobs({ store: one, life: lifeOf(ONE), monotonicMs: () => 0 });
   await next.take(1, new Set());
@@ -60,7 +63,7 @@ fleetTest("a job that was read along and canceled since is not held", async ({ o
   assertEquals((await one.jobs.get(uuidOf<JobUuid>(2)))?.starts, 0);
 });
 
-fleetTest("what was read along and is forgotten is read again", async ({ one }) => {
+fleetTest("a job that was read ahead and dropped is read again", async ({ one }) => {
   for (const number of [1, 2]) await create(one, jobOf(number));
   const next = new NextJobs({ store: one, life: lifeOf(ONE), monotonicMs: () => 0 });
   await next.take(1, new Set());
@@ -113,7 +116,7 @@ fleetTest(
   },
 );
 
-Deno.test("a store of one host is asked each time", async () => {
+Deno.test("with a store of one host every claim reads", async () => {
   const store = await openClockedStore();
   for (const number of [1, 2]) await create(store, jobOf(number));
   const next = new NextJobs({ store, life: lifeOf(RUNNER), monotonicMs: () => 0 });

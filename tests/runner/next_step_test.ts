@@ -40,7 +40,7 @@ Deno.test("a failure and the end of the workflow's time say whether onerror foll
   }
 });
 
-Deno.test("each callback word is an event, which is recorded beside the result", () => {
+Deno.test("each callback word is an event of the job, and the error of its result", () => {
   const job = runningJob({ oncancel: [taskOf("undo")] });
   assertEquals(eventOf(job, signal("queue"), true), { kind: "cb_queue" });
   assertEquals(eventOf(job, signal("wait"), true), { kind: "cb_wait" });
@@ -51,7 +51,7 @@ Deno.test("each callback word is an event, which is recorded beside the result",
   assertEquals(entryOf(signal("wait")), { result: "so far", error: "wait" });
 });
 
-Deno.test("entries say what happened in words", () => {
+Deno.test("the entry of a result has its value, its error, or the timeout", () => {
   assertEquals(entryOf(FAILURE), { result: "", error: "no" });
   assertEquals(entryOf({ kind: "workflow_timeout" }), { result: "", error: "workflow timeout" });
   assertEquals(entryOf(SUCCESS), { result: "OK", error: "" });
@@ -73,7 +73,7 @@ Deno.test("the job object cannot change what is the engine's", () => {
   assertEquals(jobData(left, data), { params: { kept: true }, props: { mine: [1] } });
 });
 
-Deno.test("a job object that was lost, or whose params are no object, leaves the data as it was", () => {
+Deno.test("a lost job object, or one whose params are no object, leaves the data unchanged", () => {
   const data = { params: { a: 1 }, props: { b: 2 } };
   assertEquals(jobData(null, data), data);
   assertEquals(jobData({ params: "gone", b: 3 }, data), { params: { a: 1 }, props: { b: 3 } });
@@ -100,7 +100,7 @@ Deno.test("onerror tasks see the error of the chain unless a task has set its ow
   assertEquals(jobView(job, { params: {}, props: { error: "mine" } }, 1).error, "mine");
 });
 
-Deno.test("jobAfter() is what the store has written", () => {
+Deno.test("jobAfter() equals the job that the store then returns", () => {
   const job = runningJob({ onerror: [taskOf("undo")], starts: 2 });
   const entry = resultOf("first");
   const data = { params: { a: 1 }, props: { b: 2 } };

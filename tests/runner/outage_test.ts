@@ -79,7 +79,7 @@ function losing(
 }
 
 test(
-  "after the answer to a task's end was lost, the end stands once and the next task runs",
+  "a task's end whose answer was lost is recorded once, and the next task runs",
   async (store, _clock, open) => {
     const chain = ["a", "b", "c"].map((name) => taskOf(name));
     await create(store, jobOf(1, { workflow: workflowOf({ chain }) }));
@@ -96,7 +96,7 @@ test(
 );
 
 test(
-  "a job whose claim was answered to nobody is run by the runner that claimed it, once",
+  "a job whose claim lost its answer is run once, by the runner that claimed it",
   async (store, _clock, open) => {
     await create(store, jobOf(1));
     const mine = open(losing(store, "claim", (limit) => limit !== 0), RUNNER, 2);
@@ -145,7 +145,7 @@ test("an outage is tried again and again, and is one line of the log", async (st
 });
 
 test(
-  "target and requested params hold while successors run, whatever a task made of the params",
+  "successors keep target and requested params, even if a task changed the params",
   async (store, _clock, open) => {
     const workflow = workflowOf({ chain: [taskOf("set"), taskOf("again")] });
     await store.workflows.create(workflow);
@@ -171,7 +171,7 @@ test(
 );
 
 test(
-  "a host whose clock is ahead does not take the jobs of one that has just renewed",
+  "a host with a fast clock does not take jobs of one that has just renewed",
   async (store, _clock, open) => {
     await create(store, jobOf(1));
     const mine = open(store);
@@ -231,7 +231,7 @@ function cutOff(store: Store, cut: () => boolean): Store {
 }
 
 test(
-  "a runner that hears nothing of a shared store ends its guest before another takes the job",
+  "a runner that cannot reach a shared store ends its guest before another takes the job",
   async (store, clock, open) => {
     let cut = false;
     await create(store, jobOf(1));
@@ -258,7 +258,7 @@ test(
 );
 
 test(
-  "a job that nobody took while the store was away goes on here, without another start",
+  "a job that no other host took during an outage continues here, without another start",
   async (store, clock, open) => {
     let cut = false;
     await create(store, jobOf(1));
@@ -282,7 +282,7 @@ test(
 );
 
 test(
-  "a job whose last write came through after the store was back goes on here",
+  "a job whose pending write succeeds after an outage continues here",
   async (store, clock, open) => {
     let cut = false;
     let unwritten = true;
@@ -311,7 +311,7 @@ test(
   },
 );
 
-Deno.test("a store that nobody shares may be away for as long as it takes: no task is ended", async () => {
+Deno.test("an outage of a store of one host ends no task, however long it is", async () => {
   const clock = new Clock();
   const store = await openClockedStore(":memory:", clock);
   let cut = false;
@@ -359,7 +359,7 @@ test(
 );
 
 test(
-  "a runner whose life another one has ended stops its guests and takes nothing until it may",
+  "a runner whose life was ended by another stops its guests, and claims nothing until it has begun again",
   async (store, clock, open) => {
     await create(store, jobOf(1));
     const mine = open(store);

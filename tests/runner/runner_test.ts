@@ -42,7 +42,7 @@ test("an empty chain succeeds at once", (pool) =>
     assertEquals([job.execution, job.chain_results], ["succeeded", []]);
   }));
 
-test("a failure ends the chain; onerror sees it, and the job has failed all the same", (pool) =>
+test("a failure ends the chain; onerror sees the error, and the job still fails", (pool) =>
   withRunner(pool, {}, async ({ post, finished }) => {
     const job = await finished(
       await post({

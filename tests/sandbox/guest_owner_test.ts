@@ -148,7 +148,7 @@ Deno.test("a workflow finds its warm guest again, and another one finds the spar
   });
 });
 
-Deno.test("the guest that was idle longest makes place for another workflow", async () => {
+Deno.test("the guest that was idle longest is ended for another workflow", async () => {
   const placesMax = 1 + SPARES + WARM_BESIDE_SLOTS;
   await withPool(async (_run, pool) => {
     const [owners, watched] = watchOwners(pool);
@@ -187,7 +187,7 @@ Deno.test("a pool gives up what it does not keep at rest once nothing has run fo
   }, { renewAfterMs: 300 });
 });
 
-Deno.test("no workflow waits for the idle guests of others, and none is passed over for ever", async () => {
+Deno.test("no workflow waits while guests of others are idle, and none starves", async () => {
   await withPool(async (_run, pool) => {
     const run = (owner: string) => runBody(pool, OK, { owner: ownerNamed(owner) });
     let ended = false;
@@ -215,7 +215,7 @@ Deno.test("a guest refuses to serve a second workflow", async () => {
   });
 });
 
-Deno.test("GuestQueue.serve() passes over only those for whom a guest is on its way", async () => {
+Deno.test("GuestQueue.serve() skips only tasks for which a guest is already starting", async () => {
   const queue = new GuestQueue();
   const { signal } = new AbortController();
   const served: string[] = [];

@@ -34,7 +34,7 @@ async function assertRefused(setting: string, place: GuestUserPlace, why: string
   assertEquals(error.code, "invalid_argument");
 }
 
-Deno.test("findGuestUser() finds nobody by the host's own list of users", async () => {
+Deno.test("findGuestUser() finds the user nobody in the host's list of users", async () => {
   await withPlace(async (place) => {
     assertEquals(await findGuestUser("auto", place), { uid: 65_534, gid: 65_533 });
     const unnamed = { ...place, usersFile: "/nothing/here" };

@@ -29,7 +29,7 @@ async function startKeptAgent(folder: string) {
   return { agent, kept, ended };
 }
 
-Deno.test("what is kept does not outlive an agent that is killed", async () => {
+Deno.test("kept processes do not outlive a killed agent", async () => {
   await withFolder(async (folder) => {
     const { agent, kept, ended } = await startKeptAgent(folder);
     assertEquals([isRunning(kept), isRunning(ended)], [true, false]);
@@ -39,7 +39,7 @@ Deno.test("what is kept does not outlive an agent that is killed", async () => {
   });
 });
 
-Deno.test("what outlives agent and keeper is ended by the next agent, and nothing else", async () => {
+Deno.test("guests that outlive agent and keeper are ended by the next agent, and no other process", async () => {
   await withFolder(async (folder) => {
     const { agent, kept } = await startKeptAgent(folder);
     // Stopped, it cannot end anything before it is killed itself.
@@ -67,7 +67,7 @@ Deno.test("what outlives agent and keeper is ended by the next agent, and nothin
   });
 });
 
-Deno.test("a keeper that was killed is followed by another, which keeps the same", async () => {
+Deno.test("a killed keeper is replaced by another, which keeps the same processes", async () => {
   const before = shells();
   const keeper = await openKeeper(TOOLS, { log: silentLog });
   assert(keeper !== undefined);
@@ -83,7 +83,7 @@ Deno.test("a keeper that was killed is followed by another, which keeps the same
   await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
-Deno.test("a keeper that is closed ends what it still keeps", async () => {
+Deno.test("a closed keeper ends the processes that it still keeps", async () => {
   const keeper = await openKeeper(TOOLS, { log: silentLog });
   assert(keeper !== undefined);
   const child = spawnWalled({ ...SLEEP, keeper });
@@ -92,7 +92,7 @@ Deno.test("a keeper that is closed ends what it still keeps", async () => {
   await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
-Deno.test("there is no keeper where the kernel ends guests, or without a shell", async () => {
+Deno.test("no keeper is started where the kernel ends guests, or without a shell", async () => {
   const place = { log: silentLog };
   assertEquals(await openKeeper({ ...TOOLS, setpriv: "/usr/bin/setpriv" }, place), undefined);
   assertEquals(await openKeeper({}, place), undefined);
@@ -109,7 +109,7 @@ Deno.test("a guest of illumos leads a session of its own", async () => {
   await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
-Deno.test("a process from which the rest cannot be taken is not closed", async () => {
+Deno.test("takeRest() reports why the remaining privileges of a process cannot be taken", async () => {
   const script = (text: string) => ["/bin/sh", "-c", text, "ppriv"];
   assertEquals(await takeRest({}, 4711), undefined);
   assertEquals(await takeRest({ takesRest: script('[ "$1" = 4711 ]') }, 4711), undefined);

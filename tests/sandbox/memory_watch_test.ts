@@ -18,7 +18,7 @@ pid=\${1#/proc/}
 printf 'Pid:\\t%s\\nVmRSS:\\t1048576 kB\\n' "\${pid%/status}"
 `;
 
-Deno.test("a look at memory that outlasts its task ends no other task", async () => {
+Deno.test("a memory check that outlasts its task does not end the next task", async () => {
   await withFolder(async (folder) => {
     const cat = join(folder, "cat");
     await Deno.writeTextFile(cat, SLOW_CAT, { mode: 0o755 });
@@ -51,7 +51,7 @@ for last; do :; done
 printf '%6s %7s\\n' "$last" 1048576
 `;
 
-Deno.test("memory is watched by ps where there is no cat to ask", async () => {
+Deno.test("memory is read by ps where there is no cat", async () => {
   await withFolder(async (folder) => {
     const ps = join(folder, "ps");
     await Deno.writeTextFile(ps, PS, { mode: 0o755 });

@@ -140,7 +140,7 @@ Deno.test("a cancel ends the wait of a call for memory, and nothing of it is per
   }, { budget });
 });
 
-Deno.test("without memory in time a call is refused, and a note stands for a log line", async () => {
+Deno.test("when memory is not free in time, a call is refused, and a log line is replaced by a note", async () => {
   const performed: unknown[] = [];
   const sent: AgentMessage[] = [];
   const guest = {

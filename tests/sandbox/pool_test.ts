@@ -215,7 +215,7 @@ Deno.test("a task can be given up while it waits for a guest", async () => {
   }, { self: hostile("token") });
 });
 
-Deno.test("a guest that breaks the protocol is killed and its task fails in words", async (t) => {
+Deno.test("a guest that breaks the protocol is killed, and its task fails with the reason", async (t) => {
   const ways: Record<string, RegExp> = {
     garbage: /broke the protocol: .*it is not JSON/,
     bytes: /broke the protocol/,

@@ -114,7 +114,7 @@ function takenWhole(line: string): void {
   assertEquals(JSON.stringify(parsed(written)), written);
 }
 
-Deno.test("every message of the protocol is taken as it was written", () => {
+Deno.test("every message of the protocol is parsed as it was written", () => {
   fc.assert(
     fc.property(message, (sent) => {
       const line = JSON.stringify(sent);
@@ -125,7 +125,7 @@ Deno.test("every message of the protocol is taken as it was written", () => {
   );
 });
 
-Deno.test("a message with something else in one place is refused or taken whole", () => {
+Deno.test("a message with one changed value is refused or accepted whole", () => {
   fc.assert(
     fc.property(message, fc.nat(), wrong, (sent, at, instead) => {
       const line = JSON.stringify(sent);
@@ -140,7 +140,7 @@ Deno.test("a message with something else in one place is refused or taken whole"
   );
 });
 
-Deno.test("a message that was cut, doubled or mixed with another is refused or taken whole", () => {
+Deno.test("a message that was cut, doubled or mixed with another is refused or accepted whole", () => {
   fc.assert(
     fc.property(message, message, fc.nat(), fc.nat(), (one, other, from, to) => {
       const [first, second] = [JSON.stringify(one), JSON.stringify(other)];
@@ -154,7 +154,7 @@ Deno.test("a message that was cut, doubled or mixed with another is refused or t
   );
 });
 
-Deno.test("any text at all is refused or taken whole", () => {
+Deno.test("any text is refused or accepted whole", () => {
   const any = fc.oneof(fc.string({ unit: "binary" }), fc.json(), wrong);
   fc.assert(fc.property(any, takenWhole), checked);
 });
@@ -177,7 +177,7 @@ function chunks(bytes: Uint8Array, sizes: readonly number[]): ByteSource & { giv
 
 const sizes = fc.array(fc.integer({ min: 1, max: 150 }), { minLength: 1, maxLength: 8 });
 
-Deno.test("lines of any bytes are given whole, or refused before more than one is held", async () => {
+Deno.test("lines of any bytes are returned whole, or refused before two are in memory", async () => {
   const bytes = fc.oneof(
     fc.uint8Array({ maxLength: 500 }),
     fc.array(message, { maxLength: 4 }).map((all) =>
@@ -235,7 +235,7 @@ function expected(bytes: Uint8Array): [string[], string | undefined] {
   return [lines, bytes.length - from > LINE_BYTES_MAX ? "RangeError" : undefined];
 }
 
-Deno.test("messages in one stream are the messages that were sent, however it is cut", async () => {
+Deno.test("a stream gives the messages that were sent, wherever it is cut", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(message, { maxLength: 6 }), sizes, async (sent, sizes) => {
       const lines = sent.map((one) => JSON.stringify(one));

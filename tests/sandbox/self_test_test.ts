@@ -68,7 +68,7 @@ Deno.test("a guest that kept a permission is never given a task", async (t) => {
   }
 });
 
-Deno.test("testGuest() looks at the process of a guest from outside", async () => {
+Deno.test("testGuest() inspects the process of a guest from outside", async () => {
   const checks = await check(selfOfRun());
   const inside = ["start", ...GUEST_CHECKS];
   const reported = checks.slice(0, inside.length);

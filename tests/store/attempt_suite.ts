@@ -59,7 +59,7 @@ export function attemptTests(test: Test): void {
 }
 
 function recordingTests(test: Test): void {
-  test("a job that begins again with a renewal waits for what is left of its delay", async (store) => {
+  test("renew() reports a job between attempts with the rest of its delay", async (store) => {
     const job = await run(store);
     assert(await store.jobs.recordAttempt(waiting(job, 90)));
     const renewed = await at(store, LATER).jobs.renew(lifeOf(RUNNER), [], 60_000);
@@ -78,7 +78,7 @@ function recordingTests(test: Test): void {
     assertEquals(await store.log.attempts(JOB), [{ phase: "chain", ...failedOf(job, 1) }]);
     assertEquals(after.chain_results, []);
   });
-  test("an attempt leaves what its body set, and the params that were requested stay beside it", async (store) => {
+  test("an attempt keeps what its body set on the job, and the requested params unchanged", async (store) => {
     const job = await run(store);
     const set = { params: { size: 2 }, props: { ...job.props, tries: 1 } };
     assert(await store.jobs.recordAttempt(attemptOf(job, 1, set)));
@@ -101,7 +101,7 @@ function recordingTests(test: Test): void {
     assertFalse(await store.jobs.recordAttempt(attemptOf(job, 1)));
     assertEquals(await numbersOf(store), []);
   });
-  test("of any number of failed attempts of a task the first 5 and the last 20 are kept", async (store) => {
+  test("of the failed attempts of a task, the first 5 and the last 20 are kept", async (store) => {
     const job = await run(store);
     for (let number = 1; number <= 60; number++) {
       assert(await store.jobs.recordAttempt(attemptOf(job, number)));
@@ -125,7 +125,7 @@ function recordingTests(test: Test): void {
 }
 
 function endTests(test: Test): void {
-  test("the end of a task begins a new count, and brings its last failed attempts", async (store) => {
+  test("the end of a task resets the count, and its result has the last failed attempts", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo")] });
     const job = await run(store, jobOf(1, { workflow }));
     assert(await store.jobs.recordAttempt(attemptOf(job, 1)));
@@ -161,7 +161,7 @@ function endTests(test: Test): void {
     const again = await claim(store, LATER, OTHER_RUNNER);
     assertEquals([again.failures, again.starts, again.elapsed_at], [1, 2, LATER]);
   });
-  test("a runner that ends between two attempts has interrupted none, and no start counts", async (store) => {
+  test("a runner that ends between two attempts interrupts neither, and no start is counted", async (store) => {
     const chain = [{ ...taskOf("first"), retry_delay: 60 }];
     const job = await run(store, jobOf(1, { workflow: workflowOf({ chain }) }));
     assert(await store.jobs.recordAttempt(waiting(job, 60)));
@@ -170,7 +170,7 @@ function endTests(test: Test): void {
     const again = await claim(store, T0, OTHER_RUNNER);
     assertEquals([again.retry_at, again.starts, again.failures], [LATER, 1, 1]);
   });
-  test("a clock that is set back makes no wait of an attempt that was under way", async (store) => {
+  test("a clock that is set back adds no delay to an attempt that was running", async (store) => {
     const job = await run(store);
     assert(await store.jobs.recordAttempt(waiting(job, 60)));
     await beginAgain(store, RUNNER, T0);

@@ -46,7 +46,7 @@ export function callbackTests(test: Test): void {
     await store.jobs.recordTask(recordOf(canceling, { kind: "cb_cancel", oncancel: false }));
     assertEquals(await due(store), [canceling.uuid]);
   });
-  test("a canceled job with an oncancel chain owes one callback", async (store) => {
+  test("a canceled job with an oncancel chain has one callback pending", async (store) => {
     await run(store, telling(1, { workflow: workflowOf({ oncancel: [taskOf("undo")] }) }));
     await store.jobs.cancel(JOB);
     const undoing = await present(store);
@@ -55,7 +55,7 @@ export function callbackTests(test: Test): void {
     await store.callbacks.done(JOB);
     assertEquals(await store.callbacks.nextDue(), NONE);
   });
-  test("take() and nextDue() pass over hosts that are named", async (store) => {
+  test("take() and nextDue() skip callbacks to the named hosts", async (store) => {
     await finish(store, await run(store, telling(1)));
     const other = { callback_url: "http://other.example:81/x" };
     await finish(store, await run(store, telling(2, other)));
@@ -65,21 +65,21 @@ export function callbackTests(test: Test): void {
     const taken = await store.callbacks.take(AGAIN_MS, 10, passed);
     assertEquals(taken.map(({ job }) => job.uuid), [uuidOf<JobUuid>(2)]);
   });
-  test("a job without a callback_url owes nothing", async (store) => {
+  test("a job without a callback_url has no callback pending", async (store) => {
     await finish(store, await run(store));
     await create(store, jobOf(2));
     await store.jobs.cancel(uuidOf<JobUuid>(2));
     assertEquals(await store.callbacks.nextDue(), NONE);
     assertEquals(await due(store, AGAIN), []);
   });
-  test("after cb('retry') the successor owes the callback", async (store) => {
+  test("after cb('retry') the callback is pending for the successor", async (store) => {
     const job = await run(store, telling(1));
     await store.jobs.recordTask(recordOf(job, { kind: "cb_retry" }, { successor: telling(2) }));
     assertEquals(await due(store, AGAIN), []);
     await finish(store, await claim(store));
     assertEquals(await due(store, AGAIN), [uuidOf<JobUuid>(2)]);
   });
-  test("a retried job without a successor of its own owes the callback itself", async (store) => {
+  test("a retried job without a successor keeps its own callback pending", async (store) => {
     const last = await run(store, telling(1));
     await store.jobs.recordTask(recordOf(last, { kind: "cb_retry" }));
     assertEquals(await due(store), [JOB]);

@@ -32,7 +32,7 @@ export function cancelTests(test: Test): void {
     assertEquals([after.execution, after.chain_results, after.finished_at], ["canceled", [], T0]);
     assertEquals(after.runner_id, null);
   });
-  test("of concurrent cancels one is made, and the others hear so", async (store) => {
+  test("of concurrent cancels one succeeds, and the others report the job as canceled", async (store) => {
     await run(store);
     const outcomes = await Promise.all([1, 2, 3, 4].map(() => store.jobs.cancel(JOB)));
     assertEquals(kindsOf(outcomes), { changed: 1, made: 3 });
@@ -41,7 +41,7 @@ export function cancelTests(test: Test): void {
       if (outcome.kind !== "not_found") assertEquals(outcome.job, canceled);
     }
   });
-  test("a cancel and a last result that come together: one of them counts", async (store) => {
+  test("of a cancel and a last result at the same time, exactly one counts", async (store) => {
     for (let round = 0; round < 10; round++) {
       const job = await run(store, jobOf(round));
       const end = recordOf(job, { kind: "succeed" });
@@ -96,7 +96,7 @@ export function cancelTests(test: Test): void {
     assertEquals([after.execution, after.runner_id, after.finished_at], ["canceled", null, T0]);
     assertEquals([after.chain_results.length, after.oncancel_results.length], [0, 1]);
   });
-  test("the oncancel chain of a waiting job, or one queued again, becomes due", async (store) => {
+  test("the oncancel chain of a job that waits, or was queued again, becomes claimable", async (store) => {
     const leave = [
       (job: Job) => store.jobs.recordTask(recordOf(job, { kind: "cb_wait" })),
       (job: Job) => store.jobs.release(holdOf(job), 7),
@@ -111,7 +111,7 @@ export function cancelTests(test: Test): void {
       assert(job.phases_ms > 0);
     }
   });
-  test("a job that undoes is given back as any other, and stays canceled", async (store) => {
+  test("a job in its oncancel chain is released like any other, and stays canceled", async (store) => {
     await run(store, undoing());
     await store.jobs.cancel(JOB);
     assert(await store.jobs.release(holdOf(await present(store)), 3));
@@ -126,14 +126,14 @@ export function cancelTests(test: Test): void {
     assert(await store.jobs.abandon(holdOf(again)));
     assertEquals((await claim(store)).starts, 2);
   });
-  test("the time of a chain that a cancel has ended does not count for what undoes it", async (store) => {
+  test("the oncancel chain has its own timeout, without the time of the canceled chain", async (store) => {
     const running = await run(store, undoing());
     await store.jobs.cancel(JOB);
     assert(await store.jobs.release(holdOf(running), 99));
     const released = await present(store);
     assertEquals([released.phase, released.elapsed_ms], ["oncancel", 0]);
   });
-  test("a job that undoes is not canceled, resumed or failed any more", async (store) => {
+  test("a job in its oncancel chain cannot be canceled, resumed or failed", async (store) => {
     await run(store, undoing());
     await store.jobs.cancel(JOB);
     const before = await present(store);
@@ -142,7 +142,7 @@ export function cancelTests(test: Test): void {
     assertEquals((await store.jobs.resume(JOB, resume)).kind, "denied");
     assertEquals(await present(store), before);
   });
-  test("cancel() of a job that never ran leaves nothing to undo", async (store) => {
+  test("cancel() of a job that never ran starts no oncancel chain", async (store) => {
     await create(store, undoing());
     await store.jobs.cancel(JOB);
     assertEquals((await claimJobs(store, RUNNER, 1, T0)).length, 0);

@@ -46,7 +46,7 @@ export function claimTests(test: Test): void {
     assertEquals(await claimJobs(store, RUNNER, 5, instantAfter(later, -1)), []);
     assertEquals((await claim(store, later)).uuid, JOB);
   });
-  test("delayed jobs become ready the longest due first", async (store) => {
+  test("delayed jobs become ready in the order of their due times", async (store) => {
     const dues = [5, 3, 1, 4, 2];
     for (const number of dues) {
       await create(store, jobOf(number, { exec_after: instantAfter(T0, number * 1000) }));
@@ -57,7 +57,7 @@ export function claimTests(test: Test): void {
       assertEquals(job?.uuid, uuidOf<JobUuid>(number));
     }
   });
-  test("claim() notes the first start, and counts all of them", async (store) => {
+  test("claim() records the time of the first start, and counts every start", async (store) => {
     const first = await run(store);
     assertEquals([first.started_at, first.starts], [T0, 1]);
     await store.jobs.abandon(holdOf(first));
@@ -66,7 +66,7 @@ export function claimTests(test: Test): void {
     assertEquals(second.claimable_at, null);
   });
 
-  test("nextDue() reports a ready job, of the first delayed one, and of none", async (store) => {
+  test("nextDue() reports a ready job, else the time of the first delayed one, else none", async (store) => {
     const [soon, later] = [instantAfter(T0, 1000), instantAfter(T0, 2000)];
     assertEquals(await dueOf(store), { kind: "none" });
     await create(store, jobOf(1, { exec_after: later }));
@@ -84,7 +84,7 @@ export function claimTests(test: Test): void {
     assertEquals(await dueOf(store), { kind: "none" });
   });
 
-  test("release() takes the start of its claim back, and keeps the time that has run", async (store) => {
+  test("release() uncounts the start of its claim, and keeps the elapsed time", async (store) => {
     const job = await run(store);
     assertFalse(await store.jobs.release(holdOf(job, OTHER_RUNNER), 7));
     assert(await store.jobs.release(holdOf(job), 7));
@@ -95,7 +95,7 @@ export function claimTests(test: Test): void {
     const again = await claim(store);
     assertEquals([again.starts, again.elapsed_ms], [1, 7]);
   });
-  test("abandon() queues one job of its runner, the start of its claim counted", async (store) => {
+  test("abandon() queues one job of its runner again, and its start stays counted", async (store) => {
     const job = await run(store);
     assertFalse(await store.jobs.abandon({ ...holdOf(job), lease: job.lease + 1 }));
     assert(await store.jobs.abandon(holdOf(job)));
@@ -103,7 +103,7 @@ export function claimTests(test: Test): void {
     assertEquals([abandoned.execution, abandoned.starts, abandoned.runner_id], ["queued", 1, null]);
     assertEquals(await dueOf(store), { kind: "ready" });
   });
-  test("a job is given back once", async (store) => {
+  test("a job is released only once", async (store) => {
     const job = await run(store);
     const given = await Promise.all([
       store.jobs.release(holdOf(job), 1),

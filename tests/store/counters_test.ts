@@ -120,7 +120,7 @@ function randomFrom(seed: number): (limit: number) => number {
 }
 
 for (const seed of [1, 2, 3, 4]) {
-  Deno.test(`sqlite: counters are a recount after commits of random writes, seed ${seed}`, async () => {
+  Deno.test(`sqlite: after random writes the counters equal a recount, seed ${seed}`, async () => {
     const db = new Connection(IN_MEMORY);
     const below = randomFrom(seed);
     const play = new Play(db, below);
@@ -146,7 +146,7 @@ for (const seed of [1, 2, 3, 4]) {
   });
 }
 
-Deno.test("sqlite: a key that keeps a job, and the job whose key is forgotten, are counted", async () => {
+Deno.test("sqlite: jobs with an idempotency key are counted, until the key is forgotten", async () => {
   const db = new Connection(IN_MEMORY);
   try {
     const idempotency = { key: "key", request_sha256: "a" };

@@ -17,7 +17,7 @@ import {
 } from "./store_case.ts";
 
 export function creationTests(test: Test): void {
-  test("a job is answered as it is read", async (store) => {
+  test("create() answers the job as get() reads it", async (store) => {
     const workflow = workflowOf({
       chain: [{ ...taskOf("only"), retry: 2, extra: { b: [1], a: null } }],
       onerror: [taskOf("undo")],
@@ -47,7 +47,7 @@ export function creationTests(test: Test): void {
     assertEquals([locks, callback_url], ["^/t", "http://tell.example/"]);
     assertEquals([execution, phase, job.starts], ["queued", "chain", 0]);
   });
-  test("a job keeps its workflow as it was when it was made", async (store) => {
+  test("a job keeps the workflow of its creation when that changes later", async (store) => {
     await create(store, jobOf(1));
     await create(store, jobOf(2, { workflow: workflowOf({ name: "renamed", chain: [] }) }));
     await create(store, jobOf(3, { workflow: workflowOf({ timeout: 7 }) }));
@@ -56,14 +56,14 @@ export function creationTests(test: Test): void {
     assertEquals([second?.name, second?.chain.length], ["renamed", 0]);
     assertEquals([third?.name, third?.chain.length, third?.timeout], ["sample", 2, 7]);
   });
-  test("a job that begins with results goes on behind them", async (store) => {
+  test("a job that is created with results continues after them", async (store) => {
     const chain_results = [resultOf("first", { result: { disk: 1 } })];
     const job = await create(store, jobOf(1, { chain_results }));
     assertEquals(job.chain_results, chain_results);
     assertEquals((await claim(store)).chain_results, chain_results);
   });
 
-  test("of equal requests for a target one gets a job, key order apart", async (store) => {
+  test("of requests for one target with equal params, whatever their key order, one gets a job", async (store) => {
     const orders: JsonObject[] = [
       { a: 1, b: { c: 2, d: [3, { e: 4, f: 5 }] } },
       { b: { d: [3, { f: 5, e: 4 }], c: 2 }, a: 1 },
@@ -109,7 +109,7 @@ export function creationTests(test: Test): void {
     assertEquals((await store.jobs.create(jobOf(2, { target: "/t" }))).kind, "created");
   });
 
-  test("no more jobs are unfinished than may be, also when they come together", async (store) => {
+  test("the job over the limit of unfinished jobs is refused, even among simultaneous ones", async (store) => {
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, number) => store.jobs.create(jobOf(number), 5)),
     );
@@ -125,7 +125,7 @@ export function creationTests(test: Test): void {
     assertEquals((await present(store)).execution, "succeeded");
     assertEquals((await store.jobs.create(jobOf(2), 1)).kind, "created");
   });
-  test("a machine has one unfinished job, whatever target and params others have", async (store) => {
+  test("a second unfinished job of a machine is refused, whatever its target and params", async (store) => {
     const machine_uuid = uuidOf<MachineUuid>(900);
     const of = (number: number) =>
       jobOf(number, { machine_uuid, target: `/t${number}`, params: { number } });
@@ -146,7 +146,7 @@ export function creationTests(test: Test): void {
     await create(store, of(6));
     assertEquals((await store.jobs.retry(uuid, of(7))).kind, "machine_taken");
   });
-  test("a canceled job has its machine until it has undone what it did", async (store) => {
+  test("a canceled job holds its machine until its oncancel chain has ended", async (store) => {
     const machine_uuid = uuidOf<MachineUuid>(900);
     const workflow = workflowOf({ oncancel: [taskOf("undo")] });
     await run(store, jobOf(1, { machine_uuid, workflow }));
@@ -156,7 +156,7 @@ export function creationTests(test: Test): void {
     await store.jobs.recordTask(recordOf(await present(store), { kind: "succeed" }));
     await create(store, jobOf(2, { machine_uuid }));
   });
-  test("a job that takes the place of another one takes over its machine", async (store) => {
+  test("a successor takes over the machine of its job", async (store) => {
     const machine_uuid = uuidOf<MachineUuid>(900);
     const job = await run(store, jobOf(1, { machine_uuid }));
     const successor = jobOf(2, { machine_uuid });

@@ -44,7 +44,7 @@ async function damage(path: string): Promise<void> {
   await Deno.writeFile(path, bytes);
 }
 
-Deno.test("a backup is the whole database at one moment, below writes that go on", () =>
+Deno.test("a backup is a snapshot of the database, even while it is written to", () =>
   withStore(async (folder, add) => {
     for (let i = 0; i < 20; i++) await add();
     const writing = Promise.all(Array.from({ length: 200 }, add));
@@ -58,7 +58,7 @@ Deno.test("a backup is the whole database at one moment, below writes that go on
     assertEquals(names.filter((name) => name.startsWith("copy.db")), ["copy.db"]);
   }));
 
-Deno.test("a backup never replaces a file, and says what is missing", () =>
+Deno.test("a backup never replaces a file, and names what is missing", () =>
   withStore(async (folder) => {
     const to = join(folder, "copy.db");
     await Deno.writeTextFile(to, "precious");
@@ -72,7 +72,7 @@ Deno.test("a backup never replaces a file, and says what is missing", () =>
     assertEquals(none.code, "not_found");
   }));
 
-Deno.test("a restore puts the backup in place and keeps what stood there", () =>
+Deno.test("a restore installs the backup and keeps the old database", () =>
   withFolder(async (folder) => {
     await withStore(async (from, add) => {
       await add();
@@ -90,7 +90,7 @@ Deno.test("a restore puts the backup in place and keeps what stood there", () =>
     assertEquals((await inspectFile(replaced ?? "")).workflows, 0);
   }));
 
-Deno.test("a restore below a running agent is refused", () =>
+Deno.test("a restore is refused while an agent runs on the folder", () =>
   withFolder(async (folder) => {
     await withStore(async (from) => void await backupState(from, join(folder, "copy.db")));
     const state = await takeStateDir(join(folder, "state"), randomUuid);
@@ -105,7 +105,7 @@ Deno.test("a restore below a running agent is refused", () =>
     }
   }));
 
-Deno.test("what is no sound database of this program is refused, and changes nothing", () =>
+Deno.test("a damaged database, or one of another program, is refused and changes nothing", () =>
   withStore(async (folder, add) => {
     await add();
     const copy = join(folder, "copy.db");
@@ -147,7 +147,7 @@ Deno.test("what is no sound database of this program is refused, and changes not
     assertEquals(await Deno.lstat(state).then(() => true, () => false), false);
   }));
 
-Deno.test("a database that a newer program has written is not opened, and stays as it is", () =>
+Deno.test("the database of a newer program is refused and left unchanged", () =>
   withFolder(async (folder) => {
     const path = join(folder, "zonewright.db");
     await (await openSqliteStore(path)).close();
@@ -168,7 +168,7 @@ Deno.test("a database that a newer program has written is not opened, and stays 
     assertEquals((await Deno.readFile(path)).length, before.length);
   }));
 
-Deno.test("an older database is kept as it was before its schema changes", () =>
+Deno.test("an older database is copied before its schema is changed", () =>
   withFolder(async (folder) => {
     const path = join(folder, "zonewright.db");
     await (await openSqliteStore(path)).close();
@@ -178,7 +178,7 @@ Deno.test("an older database is kept as it was before its schema changes", () =>
     assertEquals(names.filter((name) => name.endsWith(".partial")), []);
   }));
 
-Deno.test("an older database that cannot be kept stays as it is, and no part of a copy is left", () =>
+Deno.test("an older database that cannot be copied is left unchanged, without a partial copy", () =>
   withFolder(async (folder) => {
     const path = join(folder, "zonewright.db");
     await (await openSqliteStore(path)).close();

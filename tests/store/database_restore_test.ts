@@ -113,7 +113,7 @@ async function ruin(path: string): Promise<void> {
 }
 
 for (const when of ["before", "after"] as const) {
-  Deno.test(`a restore over a ruined database, killed ${when} it parts from its log, never mixes the two`, () =>
+  Deno.test(`a restore over a damaged database, killed ${when} its log is moved, never mixes the two`, () =>
     withBoth(async (state, copy) => {
       const path = join(state, "zonewright.db");
       await ruin(path);
@@ -128,7 +128,7 @@ for (const when of ["before", "after"] as const) {
     }));
 }
 
-Deno.test("a restore waits for nobody who has the database open: it is refused, and changes nothing", () =>
+Deno.test("a restore is refused at once, without changes, while another process has the database open", () =>
   withBoth(async (state, copy) => {
     const reader = new Database(join(state, "zonewright.db"));
     try {
@@ -147,7 +147,7 @@ Deno.test("a restore waits for nobody who has the database open: it is refused, 
     assertEquals((await restoreState(copy, state, { now: systemNow })).restored.workflows, NEW);
   }));
 
-Deno.test("a restore into a folder whose database is gone leaves its log to nobody", () =>
+Deno.test("a restore into a folder without a database removes the log of the missing one", () =>
   withBoth(async (state, copy) => {
     await Deno.remove(join(state, "zonewright.db"));
     const { replaced } = await restoreState(copy, state, { now: systemNow });
@@ -156,7 +156,7 @@ Deno.test("a restore into a folder whose database is gone leaves its log to nobo
   }));
 
 Deno.test({
-  name: "what root restores belongs to the user of the agent",
+  name: "files that root restores belong to the user of the agent",
   ignore: Deno.uid() !== 0,
   fn: () =>
     withBoth(async (state, copy) => {

@@ -46,7 +46,7 @@ function made(db: Connection, part: (db: Connection) => unknown): Made[] {
   return statements;
 }
 
-Deno.test("sqlite: no statement of the engine looks at all jobs, and no claim gives many turns", () => {
+Deno.test("sqlite: no statement of the engine scans all jobs, and no claim assigns many turns", () => {
   const db = new Connection(":memory:");
   fill(db);
   const turns = () => db.row<{ jobs: number }>("SELECT count(turn) AS jobs FROM jobs")?.jobs ?? 0;

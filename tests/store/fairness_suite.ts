@@ -40,7 +40,7 @@ async function claimOneByOne(store: Store, count: number, now: Instant = T0) {
 }
 
 export function fairnessTests(test: Test): void {
-  test("a thousand ready jobs of one workflow do not stand before the one of another", async (store) => {
+  test("a thousand ready jobs of one workflow do not delay the single job of another", async (store) => {
     await post(store, A, 1, 1000);
     await post(store, B, 5000, 1);
     const claimed = await claimOneByOne(store, 3);
@@ -82,7 +82,7 @@ export function fairnessTests(test: Test): void {
     const order = (await claimOneByOne(store, 12)).map((job) => job.uuid);
     assertEquals(order, Array.from({ length: 12 }, (_, index) => uuidOf<JobUuid>(index + 1)));
   });
-  test("delayed jobs stand in nobody's way before their time, nor behind all when it has come", async (store) => {
+  test("delayed jobs hold up no other before they are due, and then do not wait behind all others", async (store) => {
     const later = instantAfter(T0, 60_000);
     await post(store, A, 1, 200, { exec_after: later });
     await post(store, B, 1000, 200);
@@ -93,7 +93,7 @@ export function fairnessTests(test: Test): void {
     const share = due.filter((job) => job.workflow_uuid === A.uuid).length;
     assert(share >= 8 && share <= 12, `${share} of 20 claims are of the delayed jobs`);
   });
-  test("a delayed job comes up although its workflow always has ready ones", async (store) => {
+  test("a delayed job is claimed when due, even if its workflow always has ready jobs", async (store) => {
     const later = instantAfter(T0, 1000);
     await create(store, jobOf(9999, { exec_after: later }));
     await post(store, A, 1, 20);
@@ -104,7 +104,7 @@ export function fairnessTests(test: Test): void {
     }
     throw new Error("The delayed job was not claimed in 60 rounds");
   });
-  test("a job that is queued again and again leaves room for others", async (store) => {
+  test("a job that queues itself again and again does not starve others", async (store) => {
     await post(store, A, 1, 1);
     await post(store, B, 100, 10);
     const order = [];
@@ -145,7 +145,7 @@ export function fairnessTests(test: Test): void {
     const claimed = (await claimJobs(store, RUNNER, 9, back)).map((job) => job.uuid);
     assertEquals(claimed.sort(), [1, 2, 3, 4, 5].map((number) => uuidOf<JobUuid>(number)));
   });
-  test("what is posted after the clock was set back is ready too", async (store) => {
+  test("jobs that are created after the clock was set back are ready at once", async (store) => {
     await post(store, A, 1, 5);
     const back = instantAfter(T0, -DAY_MS);
     await post(at(store, back), B, 100, 1);

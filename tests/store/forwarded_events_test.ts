@@ -5,7 +5,7 @@ import { forwardEvents } from "../../src/store/postgres/postgres_store.ts";
 import { until } from "../support/until.ts";
 import { fileOf } from "./media_suite.ts";
 
-Deno.test("events that come while others are written are written after them", async () => {
+Deno.test("events that arrive during a write are written after it", async () => {
   const [local, shared] = await Promise.all([
     openSqliteStore(":memory:"),
     openSqliteStore(":memory:"),

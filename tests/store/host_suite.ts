@@ -99,7 +99,7 @@ export function hostTests(test: Test): void {
     assertEquals((await store.jobs.ready(life, 1, new Set())).jobs.length, 1);
     assertEquals((await store.jobs.claim(life, 1)).jobs.length, 1);
   });
-  test("what a runner took before its host was cordoned is not claimed afterwards", async (store) => {
+  test("a job that a runner has read before its host was cordoned is not claimed afterwards", async (store) => {
     await register(store);
     const life = lifeOf(RUNNER);
     await create(store, jobOf(1));
@@ -111,7 +111,7 @@ export function hostTests(test: Test): void {
     assertEquals(await store.jobs.hold(life, [first, second]), [first.uuid]);
     assertEquals((await present(store, second.uuid)).execution, "queued");
   });
-  test("the jobs of a host are counted by whether they run there or wait for it", async (store) => {
+  test("the running and the waiting jobs of a host are counted separately", async (store) => {
     await register(store);
     // Of the host that runs them, and of the one that they wait for: in this suite they may be two.
     const jobs = async () => {
@@ -137,7 +137,7 @@ export function hostTests(test: Test): void {
     assertEquals((await present(store, uuidOf<JobUuid>(3))).execution, "canceled");
     assertEquals(await jobs(), { running: 1, queued: 1 });
   });
-  test("each change of a host is one event, and what changes nothing is none", async (store) => {
+  test("each change of a host is one event, and a call without a change is none", async (store) => {
     await register(store);
     await register(store);
     await store.hosts.cordon(RUNNER);

@@ -31,7 +31,7 @@ export function idempotencyTests(test: Test): void {
     assertEquals(outcome, { kind: "key_reused", job_uuid: JOB });
     assertEquals(await store.jobs.count({}), 1);
   });
-  test("earlier() gives the outcome of a request, and makes nothing", async (store) => {
+  test("earlier() returns the outcome of a request, and creates nothing", async (store) => {
     assertEquals(await store.jobs.earlier(KEY), undefined);
     await create(store, keyed(1));
     assertEquals(await store.jobs.earlier(KEY), { kind: "repeated", job: { uuid: JOB } });
@@ -40,13 +40,13 @@ export function idempotencyTests(test: Test): void {
     assertEquals(await store.jobs.earlier({ ...KEY, key: "order-2" }), undefined);
     assertEquals(await store.jobs.count({}), 1);
   });
-  test("another key, and no key, make another job", async (store) => {
+  test("the same request with another key, or without one, creates another job", async (store) => {
     await create(store, keyed(1));
     await create(store, jobOf(2, { idempotency: { ...KEY, key: "order-2" } }));
     await create(store, jobOf(3));
     assertEquals(await store.jobs.count({}), 3);
   });
-  test("of requests that are repeated together one makes a job, and all get it", async (store) => {
+  test("of simultaneous requests with one key one creates a job, and all are answered with it", async (store) => {
     const outcomes = await Promise.all(
       Array.from({ length: 20 }, (_, number) => store.jobs.create(keyed(number))),
     );
@@ -55,18 +55,18 @@ export function idempotencyTests(test: Test): void {
     assertEquals(new Set(uuids).size, 1);
     assertEquals(await store.jobs.count({}), 1);
   });
-  test("of two requests that come together under one key one is refused", async (store) => {
+  test("of two different simultaneous requests with one key, one is refused", async (store) => {
     const outcomes = await Promise.all([
       store.jobs.create(keyed(1)),
       store.jobs.create(jobOf(2, { idempotency: OTHER_REQUEST })),
     ]);
     assertEquals(kindsOf(outcomes), { created: 1, key_reused: 1 });
   });
-  test("a repeated request is neither a duplicate nor too many", async (store) => {
+  test("a repeated request is no duplicate, and is answered even at the limit of jobs", async (store) => {
     await create(store, keyed(1, { target: "/t" }));
     assertEquals((await store.jobs.create(keyed(2, { target: "/t" }), 1)).kind, "repeated");
   });
-  test("a request that got no job leaves its key unused", async (store) => {
+  test("a request that was refused leaves its key unused", async (store) => {
     await create(store, jobOf(1, { target: "/t" }));
     assertEquals((await store.jobs.create(keyed(2, { target: "/t" }))).kind, "duplicate");
     assertEquals((await store.jobs.create(keyed(3), 1)).kind, "full");

@@ -10,7 +10,7 @@ import { SYNC, TREE } from "./image_suite.ts";
 
 const COPIES = 60;
 
-Deno.test("documents without rows are found by a search once the store is open", async () => {
+Deno.test("documents of an older version are indexed for search when the store is opened", async () => {
   await withFolder(async (folder) => {
     const path = join(folder, "store.db");
     await (await openSqliteStore(path)).close();
@@ -38,7 +38,7 @@ Deno.test("documents without rows are found by a search once the store is open",
   });
 });
 
-Deno.test("a page is read in the order of the keys, without sorting", async () => {
+Deno.test("a page of images is read in key order, without a sort", async () => {
   await withFolder(async (folder) => {
     const path = join(folder, "store.db");
     const store = await openSqliteStore(path);

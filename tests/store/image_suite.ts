@@ -264,7 +264,7 @@ export function imageTests(test: Test): void {
     await store.index.swap(TREE, [], SYNC);
     assertEquals(await found(store, {}), ALL);
   });
-  test("a document that is no JSON is stored, and adds nothing to what is found", async (store) => {
+  test("a document that is no JSON is stored, but adds no search results", async (store) => {
     const broken = { ...documentOf("distros/zeta/index.json", 0), body: Uint8Array.of(0xff) };
     await store.index.swap([...TREE, broken], [], SYNC);
     assertEquals(await found(store, { distro: "zeta" }), []);

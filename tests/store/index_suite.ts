@@ -38,7 +38,7 @@ export function indexTests(test: Test): void {
     assertEquals(new TextDecoder().decode((await store.index.get("b"))?.body), "2");
     assertEquals((await store.index.lastSync())?.added, 0);
   });
-  test("a large document comes back byte by byte, whatever it is kept as", async (store) => {
+  test("a large document is returned byte for byte, compressed or not", async (store) => {
     const text = JSON.stringify(Array.from({ length: 5000 }, (_, n) => ({ n, text: "\u00e9" })));
     const noise = crypto.getRandomValues(new Uint8Array(4096));
     const documents = [documentOf("text", text), { ...documentOf("noise", ""), body: noise }];
@@ -66,7 +66,7 @@ export function indexTests(test: Test): void {
     assertEquals(await store.index.pins("a", "2"), [pin("2", "x", "3")]);
     assertEquals(await store.index.pins("b", "1"), []);
   });
-  test("a document comes back byte by byte, and one that is not there not at all", async (store) => {
+  test("a document is returned byte for byte, and a missing one as none", async (store) => {
     const body = Uint8Array.from({ length: 256 }, (_, byte) => byte);
     const document = { ...documentOf("bytes", ""), body, etag: 'W/"x"', last_modified: "then" };
     await store.index.swap([document], [], SYNC);

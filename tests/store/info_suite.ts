@@ -21,7 +21,7 @@ export function infoTests(test: Test): void {
     assertEquals(await store.info.list(JOB, 25, 10), []);
     assertEquals(await store.info.list(JOB, 0, 0), []);
   });
-  test("entries that come together are all kept, in one order for every reader", async (store) => {
+  test("simultaneous info entries are all kept, in one order for every reader", async (store) => {
     await create(store, jobOf(1));
     const entries = Array.from({ length: 50 }, (_, n) => ({ n }));
     const kept = await Promise.all(entries.map((entry) => store.info.append(JOB, entry, T0)));
@@ -31,7 +31,7 @@ export function infoTests(test: Test): void {
     const parts = await Promise.all([0, 20, 40].map((after) => store.info.list(JOB, after, 20)));
     assertEquals(parts.flat() as JsonObject[], read);
   });
-  test("a job has no more entries than it may, also when they come together", async (store) => {
+  test("the info entry over the limit is refused, even among simultaneous ones", async (store) => {
     await create(store, jobOf(1));
     await create(store, jobOf(2));
     const outcomes = await Promise.all(
@@ -48,7 +48,7 @@ export function infoTests(test: Test): void {
     assertEquals(await store.info.append(JOB, { after: true }, T0), "appended");
     assertEquals(await store.info.list(JOB), [{ after: true }]);
   });
-  test("an entry comes back as it was, however odd, keys in their order", async (store) => {
+  test("an info entry is returned unchanged, with its keys in order", async (store) => {
     await create(store, jobOf(1));
     const odd = '{"z":1,"__proto__":{"a":1},"":"NUL \\u0000 half \\ud83d","a":[[],{}],"n":1e300}';
     await store.info.append(JOB, JSON.parse(odd), T0);
@@ -57,7 +57,7 @@ export function infoTests(test: Test): void {
       JSON.stringify(JSON.parse(odd)),
     );
   });
-  test("info of an unknown job is neither read nor written, that of a silent one is empty", async (store) => {
+  test("info of an unknown job is refused, that of a job without entries is empty", async (store) => {
     assertEquals(await store.info.append(JOB, { a: 1 }, T0), "not_found");
     assertEquals(await store.info.list(JOB), undefined);
     await create(store, jobOf(1));

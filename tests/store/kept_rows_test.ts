@@ -35,7 +35,7 @@ async function withConnection(run: (db: Connection) => Promise<void> | void): Pr
   }
 }
 
-Deno.test("sqlite: few values of rows are kept, and none that is large", () =>
+Deno.test("sqlite: few row values are cached, and no large one", () =>
   withConnection((db) => {
     let made = 0;
     const keep = (id: number, chars = 1) => {
@@ -48,7 +48,7 @@ Deno.test("sqlite: few values of rows are kept, and none that is large", () =>
     assertEquals([keep(-1, LARGE_CHARS), keep(-1, LARGE_CHARS)], [MANY + 2, MANY + 3]);
   }));
 
-Deno.test("sqlite: a job is made of its workflow as it is, however often it was read before", () =>
+Deno.test("sqlite: a new job has the current workflow, even if an earlier one was cached", () =>
   withConnection(async (db) => {
     const first = workflowOf();
     const { uuid } = first;
@@ -122,7 +122,7 @@ Deno.test("sqlite: the latest life of a runner is the one that began last, unles
     assertEquals(latest(), [true, true], "its lease is over");
   }));
 
-Deno.test("sqlite: the jobs that may be claimed are listed once, and again after an undone commit", () =>
+Deno.test("sqlite: claimable jobs are read once, and again after a commit that was rolled back", () =>
   withConnection(async (db) => {
     const later = instantAfter(T0, 60_000);
     const look = (now = T0) => {
@@ -159,7 +159,7 @@ const LISTED = `SELECT uuid FROM jobs WHERE claimable_at IS NOT NULL
  ORDER BY turn IS NULL, turn, iif(turn IS NULL, claimable_at, NULL), id LIMIT 9`;
 
 for (const seed of [1, 2, 3]) {
-  Deno.test(`sqlite: a job that is made takes its place among those that are listed, seed ${seed}`, () =>
+  Deno.test(`sqlite: a new job is inserted in order among the cached claimable jobs, seed ${seed}`, () =>
     withConnection(async (db) => {
       const random = randomOf(seed);
       const workflows = [71, 72, 73].map((number) => workflowOf({ uuid: uuidOf(number) }));

@@ -3,7 +3,7 @@
 import { assertEquals } from "@std/assert";
 import { KeptTexts } from "../../src/store/postgres/held_jobs.ts";
 
-Deno.test("KeptTexts forgets the texts that were kept first when the next does not fit", () => {
+Deno.test("KeptTexts drops the oldest texts when the next does not fit", () => {
   const kept = new KeptTexts<{ readonly bytes: number }>(10);
   for (const key of ["a", "b", "c"]) kept.put(key, { bytes: 4 });
   assertEquals(["a", "b", "c"].map((key) => kept.get(key)?.text.bytes), [undefined, 4, 4]);

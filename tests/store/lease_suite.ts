@@ -60,7 +60,7 @@ async function assertPowerless(store: Store, held: Job): Promise<void> {
 }
 
 export function leaseTests(test: Test): void {
-  test("a write under an older lease changes nothing, also when its runner has the job again", async (store) => {
+  test("a write under an old claim changes nothing, even if the same runner has claimed the job again", async (store) => {
     const first = await run(store);
     assertEquals(await rescueAt(store, OTHER_RUNNER, T0), 1);
     await assertPowerless(store, first);
@@ -80,7 +80,7 @@ export function leaseTests(test: Test): void {
     await assertPowerless(store, { ...first, lease: second.lease });
     assertEquals((await present(store)).runner_id, OTHER_RUNNER);
   });
-  test("a hold ends with the job, and with each way in which the job leaves its runner", async (store) => {
+  test("a claim ends with the job, and in every way in which the job leaves its runner", async (store) => {
     const ways: ((job: Job) => Promise<unknown>)[] = [
       (job) => finish(store, job),
       (job) => store.jobs.release(holdOf(job), 0),
@@ -97,7 +97,7 @@ export function leaseTests(test: Test): void {
     }
   });
 
-  test("rescue() queues what a runner without a lease left, its starts counted", async (store) => {
+  test("rescue() queues the jobs of a runner whose lease has ended, with their starts counted", async (store) => {
     await create(store, jobOf(1));
     await claim(store, T0, OTHER_RUNNER);
     await run(store, jobOf(2));
@@ -120,7 +120,7 @@ export function leaseTests(test: Test): void {
     assertEquals((await present(store)).execution, "queued");
     assertEquals(await rescuedAt(6000), 0);
   });
-  test("a runner of an earlier life takes up its own jobs at once, and leaves those of others", async (store) => {
+  test("a restarted runner takes over its own jobs at once, and no job of others", async (store) => {
     await leaseUntil(store, RUNNER, MINUTE_LATER);
     await leaseUntil(store, OTHER_RUNNER, MINUTE_LATER);
     await run(store, jobOf(1));
@@ -131,7 +131,7 @@ export function leaseTests(test: Test): void {
     assertEquals((await present(store)).execution, "queued");
     assertEquals((await present(store, uuidOf<JobUuid>(2))).runner_id, OTHER_RUNNER);
   });
-  test("a runner that comes up under the id of one that lives takes nothing from it", async (store) => {
+  test("a second runner with the id of a live one takes none of its jobs", async (store) => {
     const [mine, other] = [lifeOf(RUNNER), lifeOf(RUNNER, 2)];
     assertEquals(await store.jobs.begin(mine, [], 60_000), { kind: "begun", rescued: 0 });
     const job = await run(store);
@@ -146,7 +146,7 @@ export function leaseTests(test: Test): void {
     assertEquals((await store.jobs.claim(other, 1)).jobs, []);
     assertEquals((await store.jobs.claim(mine, 1)).jobs.length, 1);
   });
-  test("when its lease is over, or it has ended, another life begins, and the first one has lost all", async (store) => {
+  test("once a runner's lease is over, or it has ended, a new life may begin, and the old one has lost its jobs", async (store) => {
     const [first, second, third] = [1, 2, 3].map((number) => lifeOf(RUNNER, number)) as [
       RunnerLife,
       RunnerLife,
@@ -164,18 +164,18 @@ export function leaseTests(test: Test): void {
     (store as ClockedStore).clock.now = MINUTE_LATER;
     assertEquals(await store.jobs.begin(third, ended, 60_000), { kind: "begun", rescued: 1 });
   });
-  test("a lease that a clock ahead has given does not keep the next life away for long", async (store) => {
+  test("a lease that was granted by a fast clock does not delay the next life for long", async (store) => {
     (store as ClockedStore).clock.now = instantAfter(T0, 86_400_000);
     await store.jobs.begin(lifeOf(RUNNER), [], 60_000);
     (store as ClockedStore).clock.now = T0;
     assertEquals((await store.jobs.begin(lifeOf(RUNNER, 2), [], 60_000)).kind, "begun");
   });
-  test("a runner does not take its own jobs for left behind while it lives", async (store) => {
+  test("a live runner does not rescue its own jobs", async (store) => {
     await run(store);
     assertEquals(await rescueAt(store, RUNNER, MINUTE_LATER), 0);
     assertEquals((await present(store)).execution, "running");
   });
-  test("of two that rescue together each job counts once", async (store) => {
+  test("of two simultaneous rescues, each job is counted once", async (store) => {
     for (let number = 1; number <= 10; number++) await create(store, jobOf(number));
     await claimJobs(store, THIRD_RUNNER, 10, T0);
     const rescued = await Promise.all([
@@ -185,7 +185,7 @@ export function leaseTests(test: Test): void {
     assertEquals(rescued[0] + rescued[1], 10);
     assertEquals(await store.jobs.count({ execution: "queued" }), 10);
   });
-  test("rescue() leaves alone what nobody holds", async (store) => {
+  test("rescue() does not change jobs without a claim", async (store) => {
     const waiting = await run(store, jobOf(1));
     await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     await finish(store, await run(store, jobOf(2)));

@@ -83,7 +83,7 @@ export function listTests(test: Test): void {
     assertEquals(await found(store, { since: at(5), until: at(5) }), []);
     assertEquals(await found(store, { since: at(5), until: instantAfter(at(5), 1) }), [5]);
   });
-  test("a job must fit every filter that is given", async (store) => {
+  test("a job is listed only if it matches every filter", async (store) => {
     await fill(store);
     assertEquals(await found(store, { execution: "queued", name: "first", target: "/even/0" }), [
       12,
@@ -103,7 +103,7 @@ export function listTests(test: Test): void {
       [8],
     );
   });
-  test("a filter follows a job through its states", async (store) => {
+  test("a filter by state finds a job in each of its states", async (store) => {
     await create(store, jobOf(1));
     const at = async () => {
       const { execution } = await present(store);
@@ -121,14 +121,14 @@ export function listTests(test: Test): void {
     await finish(store, await claim(store));
     assertEquals(await at(), "succeeded");
   });
-  test("a filter by name goes by the name that the job was made under", async (store) => {
+  test("a filter by name matches the workflow's name at the creation of the job", async (store) => {
     await create(store, jobOf(1));
     await create(store, jobOf(2, { workflow: workflowOf({ name: "renamed" }) }));
     assertEquals(await found(store, { name: "sample" }), [1]);
     assertEquals(await found(store, { name: "renamed" }), [2]);
     assertEquals(await found(store, { workflow_uuid: workflowOf().uuid }), [2, 1]);
   });
-  test("a page is a part of the list, with and without a filter", async (store) => {
+  test("limit and offset return that part of the list, with and without a filter", async (store) => {
     await fill(store);
     const page = async (filter: JobFilter, limit: number, offset?: number) => {
       const part = { limit, ...(offset ? { offset } : {}) };
@@ -145,7 +145,7 @@ export function listTests(test: Test): void {
     const offsetOnly = await store.jobs.list({}, { offset: 10 });
     assertEquals(offsetOnly.map(({ job }) => numberOf(job.uuid)), [2, 1]);
   });
-  test("the key of a job shows whether another was made of it", async (store) => {
+  test("a retried job is marked in the list of keys", async (store) => {
     for (const number of [1, 2]) {
       await create(store, jobOf(number));
       await store.jobs.cancel(uuidOf<JobUuid>(number));
@@ -159,7 +159,7 @@ export function listTests(test: Test): void {
     ]);
     assertEquals(await found(store, { execution: "canceled" }), [2, 1]);
   });
-  test("a thousand jobs are read in parts, each once, while others are written and changed", async (store) => {
+  test("a thousand jobs are read in parts, each exactly once, during other writes", async (store) => {
     const numbers = Array.from({ length: 1000 }, (_, index) => index + 1);
     for (const number of numbers) await create(store, jobOf(number));
     const read = await readInParts(store, {}, 64, async (part) => {
@@ -170,7 +170,7 @@ export function listTests(test: Test): void {
     const queued = await readInParts(store, { execution: "queued" }, 100, async () => {});
     assertEquals(queued.length, await store.jobs.count({ execution: "queued" }));
   });
-  test("a list that is read in parts never comes to a job that was made after its first part", async (store) => {
+  test("a list that is read in parts has no job that was created after its first part", async (store) => {
     for (const number of [1, 2, 3]) await create(store, jobOf(number));
     const [newest] = await store.jobs.list({}, { limit: 1 });
     assert(newest !== undefined);

@@ -28,13 +28,13 @@ async function kindFor(store: Store, target: string, number = 90): Promise<strin
 }
 
 export function lockTests(test: Test): void {
-  test("a lock refuses the targets that it matches, anywhere in them, and names its job", async (store) => {
+  test("a lock refuses targets that its pattern matches anywhere, and names its job", async (store) => {
     await create(store, jobOf(1, { locks: "disk[0-9]+" }));
     const refused = await store.jobs.create(jobOf(2, { target: "/pool/disk07/x" }));
     assertEquals(refused, { kind: "locked", job_uuid: JOB });
     assertEquals(await store.jobs.get(uuidOf<JobUuid>(2)), undefined);
   });
-  test("a lock lets other targets pass, other cases, and jobs without a target", async (store) => {
+  test("a lock allows other targets, other letter case, and jobs without a target", async (store) => {
     await create(store, jobOf(1, { locks: "^/disk$" }));
     for (const [index, target] of ["/disk/", "/Disk", " /disk", "/disk\n"].entries()) {
       assertEquals([target, await kindFor(store, target, 10 + index)], [target, "created"]);
@@ -75,7 +75,7 @@ export function lockTests(test: Test): void {
     await store.jobs.cancel(uuidOf<JobUuid>(2));
     assertEquals(await kindFor(store, "/t", 12), "created");
   });
-  test("a lock that cannot be read is refused, and stands in nobody's way", async (store) => {
+  test("a lock with an invalid pattern is refused, and blocks nothing", async (store) => {
     for (const locks of ["(?=x)", "(", "(a)\\1", "a{2000}", "(?:\\pL?){1000}[^a]"]) {
       const error = await assertRejects(
         () => store.jobs.create(jobOf(1, { locks, target: "/own" })),
@@ -109,7 +109,7 @@ export function lockTests(test: Test): void {
     await store.jobs.cancel(JOB);
     assertEquals((await store.jobs.create(one)).kind, "created");
   });
-  test("a lock and a target that come together: the later of them gives way", async (store) => {
+  test("of a lock and a matching target at the same time, the later one is refused", async (store) => {
     for (let round = 0; round < 20; round++) {
       const [locking, targeted] = [
         jobOf(2 * round, { locks: `^/t${round}$` }),
@@ -127,7 +127,7 @@ export function lockTests(test: Test): void {
       assertEquals([first, second], [targeted.uuid, locking.uuid]);
     }
   });
-  test("many locks and targets that come together all get an answer", async (store) => {
+  test("many simultaneous locks and targets are all answered", async (store) => {
     const outcomes = await Promise.all(Array.from({ length: 60 }, (_, number) => {
       const own = number % 2 === 0 ? { locks: `^/t${number}$` } : { target: `/t${number - 1}` };
       return store.jobs.create(jobOf(number, own));

@@ -420,7 +420,7 @@ export function lostAnswerTests(test: Test): void {
       assertEquals(await contentsOf(store), left);
     });
   }
-  test("every method that writes is among those that lose their answer", (store) => {
+  test("every writing method is tested with a lost answer", (store) => {
     const { close: _close, shared: _shared, ...rooms } = store;
     const methods = Object.entries(rooms).flatMap(([room, part]) =>
       // The clock of a test's store has no methods.
@@ -433,7 +433,7 @@ export function lostAnswerTests(test: Test): void {
     assertEquals(methods.filter((name) => !named.has(name)), []);
     return Promise.resolve();
   });
-  test("renew() reports jobs whose claim was answered to nobody, until they are named", async (store) => {
+  test("renew() reports jobs whose claim was never answered, until the runner names them", async (store) => {
     for (const number of [1, 2, 3]) await create(store, jobOf(number));
     const known = (await store.jobs.claim(LIFE, 1)).jobs[0] as Job;
     await store.jobs.claim(LIFE, 1);
@@ -477,7 +477,7 @@ export function lostAnswerTests(test: Test): void {
       admission: "open",
     });
   });
-  test("a resume that is repeated late ends no wait that began since", async (store) => {
+  test("a late repetition of a resume does not end a later wait", async (store) => {
     const waiting = await run(store);
     await store.jobs.recordTask(recordOf(waiting, { kind: "cb_wait" }));
     const resume = (call: string) =>

@@ -26,7 +26,7 @@ async function leftOf(store: Store): Promise<string[]> {
 }
 
 export function machineClaimTests(test: Test): void {
-  test("a machine is the job's that claimed it last", async (store) => {
+  test("a machine belongs to the job that claimed it last", async (store) => {
     for (const number of [1, 2]) await create(store, jobOf(number));
     await take(store, MACHINE, JOB, T0);
     const claim = await store.machineClaims.get(MACHINE);
@@ -68,7 +68,7 @@ export function machineClaimTests(test: Test): void {
     assertEquals(await store.machineClaims.get(MACHINE), undefined);
   });
 
-  test("what is left of a machine is known when its job is no longer kept", async (store) => {
+  test("a leftover is known even after its job was removed", async (store) => {
     const failed = await run(store);
     await take(store, MACHINE, JOB, T0);
     await finish(store, failed, "failed");
@@ -123,7 +123,7 @@ export function machineClaimTests(test: Test): void {
     }]);
   });
 
-  test("left() says how long it is until the next attempt, by the clock of the store", async (store) => {
+  test("left() returns the time until the next attempt, by the clock of the store", async (store) => {
     const job = await run(store);
     await take(store, MACHINE, JOB, T0);
     await finish(store, job, "failed");

@@ -36,7 +36,7 @@ function downloadOf(n: number, packed = "none"): MediaDownload {
 }
 
 export function mediaTests(test: Test): void {
-  test("a kept file is found by either digest of what was downloaded for it", async (store) => {
+  test("a cached file is found by either digest of its download", async (store) => {
     const { media } = store;
     await media.keep(fileOf(1), downloadOf(2, "xz"));
     const found = { ...fileOf(1), download: downloadOf(2, "xz") };
@@ -100,7 +100,7 @@ export function mediaTests(test: Test): void {
     assertEquals(await media.use(hexOf(1), T0, JOB), false);
   });
 
-  test("a file outlives the jobs that have used it", async (store) => {
+  test("a file is kept after the jobs that used it", async (store) => {
     const { media } = store;
     await media.keep(fileOf(1));
     const job = await run(store);

@@ -39,7 +39,7 @@ function withStates(
   }
 }
 
-Deno.test("retention may remove the jobs that the state machine lets go, unless they are kept", () => {
+Deno.test("retention may remove exactly the jobs that the state machine allows, unless they are kept", () => {
   withStates((statesWhere) => {
     const prunable = JOB_STATES.filter((state) =>
       decide({ state, phase: "chain" }, { kind: "prune" }).kind === "move"

@@ -59,7 +59,7 @@ export function orderTests(test: Test): void {
     assertEquals({ ...ordered, uuid: made.uuid, target: "/b" }, made);
   });
 
-  test("a job that was just queued waits for a slot, though its request came before", async (store) => {
+  test("a job that has just been ordered or resumed is shown as waiting for a slot", async (store) => {
     const later = at(store, instantAfter(T0, 1));
     await store.workflows.create(workflowOf());
     const ordered = await later.jobs.order(orderOf(1), RULES);
@@ -76,7 +76,7 @@ export function orderTests(test: Test): void {
     assertEquals(await reasonOf(resumed.text), ["waiting_for_slot", undefined]);
   });
 
-  test("order() is refused as create() is, and makes nothing then", async (store) => {
+  test("order() is refused for the same reasons as create(), and then creates nothing", async (store) => {
     await store.workflows.create(workflowOf());
     const first = orderOf(1, { target: "/a", locks: "^/locked" });
     await store.jobs.order(first, RULES);
@@ -96,14 +96,14 @@ export function orderTests(test: Test): void {
     assertEquals(await store.jobs.count({}), 1);
   });
 
-  test("order() of a workflow without tasks is refused where it has to have some", async (store) => {
+  test("order() of a workflow without tasks is refused where tasks are required", async (store) => {
     await store.workflows.create(workflowOf({ chain: [] }));
     const refused = await store.jobs.order(orderOf(1), { ...RULES, needsTasks: true });
     assertEquals(refused, { kind: "no_tasks" });
     await assertShown(store, await store.jobs.order(orderOf(1), RULES), "created", JOB);
   });
 
-  test("order() reads no workflow that is larger than it may be", async (store) => {
+  test("order() refuses a workflow over the size limit without reading it", async (store) => {
     const workflow = { ...workflowOf(), note: "n".repeat(10_000) };
     await store.workflows.create(workflow);
     const bytes = JSON.stringify(workflow).length;
@@ -118,7 +118,7 @@ export function orderTests(test: Test): void {
     await assertShown(store, await store.jobs.order(orderOf(2), any), "created", job);
   });
 
-  test("order() under a key that was used shows the job of then, whatever became of its workflow", async (store) => {
+  test("order() with a used key returns its job, even if the workflow has changed or is gone", async (store) => {
     const { uuid } = workflowOf();
     await store.workflows.create(workflowOf());
     const outcomes = await Promise.all(
@@ -134,7 +134,7 @@ export function orderTests(test: Test): void {
     assertEquals(await store.jobs.count({}), 1);
   });
 
-  test("order() that is repeated after its answer was lost is answered as the first time", async (store) => {
+  test("order() repeated after a lost answer returns the same answer", async (store) => {
     await store.workflows.create(workflowOf());
     for (const fields of [{ target: "/a" }, { target: "/b", idempotency: KEY }]) {
       const order = orderOf("idempotency" in fields ? 2 : 1, fields);
@@ -143,7 +143,7 @@ export function orderTests(test: Test): void {
     }
     assertEquals(await store.jobs.count({}), 2);
   });
-  test("order() takes the workflow as it is by then, however many jobs were made of it", async (store) => {
+  test("order() uses the current workflow, even after many jobs of it", async (store) => {
     const rules = { ...RULES, unfinishedMax: 20 };
     const chainOf = async (number: number) => {
       const outcome = await store.jobs.order(orderOf(number), rules);
@@ -164,7 +164,7 @@ export function orderTests(test: Test): void {
     await store.workflows.create(named("third"));
     assertEquals(await chainOf(8), "third");
   });
-  test("order() makes a job of a workflow whose earlier jobs were all removed", async (store) => {
+  test("order() creates a job of a workflow whose earlier jobs were all removed", async (store) => {
     await store.workflows.create(workflowOf({}));
     for (const number of [1, 2, 3]) {
       await store.jobs.order(orderOf(number), RULES);

@@ -113,7 +113,7 @@ export function paramsTests(test: Test): void {
     assertEquals(await fits('{"b":[1,{"c":"é"}]}'), [{ b: [1, { c: "é" }] }]);
     assertEquals(await fits("TRUE"), []);
   });
-  test("any key is a key of its own, whatever it looks like", async (store) => {
+  test("a param name with dots, quotes or brackets matches only itself", async (store) => {
     for (const [index, key] of KEYS.entries()) {
       await create(store, jobOf(index + 1, { params: only(key, "here") }));
     }
@@ -140,7 +140,7 @@ export function paramsTests(test: Test): void {
     assertEquals(await found(store, { a: "2" }), []);
     assertEquals((await found(store, {})).length, 3);
   });
-  test("params are those that tasks have left", async (store) => {
+  test("params are matched as the tasks have changed them", async (store) => {
     await create(store, jobOf(1, { params: { a: 1 } }));
     const params = { a: 2, new: [true] };
     await store.jobs.recordTask(recordOf(await claim(store), { kind: "continue" }, { params }));

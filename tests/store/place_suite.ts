@@ -54,7 +54,7 @@ export function placeTests(test: Test): void {
       "created",
     );
   });
-  test("the host that params name does not count when they are compared", async (store) => {
+  test("the host named in params is ignored when params are compared", async (store) => {
     await register(store);
     await create(store, jobOf(1, { target: "/t", params: { a: 1 } }));
     const named = jobOf(2, { target: "/t", params: { a: 1, server_uuid: "gz01" } });
@@ -71,7 +71,7 @@ export function placeTests(test: Test): void {
     assertEquals((await shown(store, job.uuid)).host_state, "cordoned");
     assertEquals((await store.jobs.summary(job.uuid))?.host?.state, "cordoned");
   });
-  test("a job of a workflow for any host is free, and goes to who claims it", async (store) => {
+  test("a job of a workflow for any host ignores the host in its params, and stays free after a host has run it", async (store) => {
     await register(store);
     const life = lifeOf(RUNNER);
     // A host that it names does not bind it.
@@ -103,7 +103,7 @@ export function placeTests(test: Test): void {
     assert(outcome.kind === "created");
     assertEquals(outcome.job.host, host);
   });
-  test("a job that names another host of the time before is made again here all the same", async (store) => {
+  test("where one host has the store, a server_uuid of another inventory refuses no successor and no retry", async (store) => {
     await register(store);
     const params = { server_uuid: "of-some-inventory" };
     await create(store, jobOf(1));

@@ -49,14 +49,14 @@ export function pruneTests(test: Test): void {
     assertEquals(await numbers(store), [4, 5]);
     assertEquals(await store.jobs.prune({ ...KEEP, finished_max: 2 }), 0);
   });
-  test("prune() goes by the end of a job, not by its creation", async (store) => {
+  test("prune() counts age from the end of a job, not from its creation", async (store) => {
     const first = await run(store, jobOf(1));
     await finish(store, await run(store, jobOf(2)), "failed", instantAfter(T0, 1));
     await finish(store, first, "succeeded", instantAfter(T0, 2));
     assertEquals(await store.jobs.prune({ ...KEEP, finished_max: 1 }), 1);
     assertEquals(await numbers(store), [1]);
   });
-  test("prune() removes no more at once than it may", async (store) => {
+  test("prune() removes no more jobs at once than its limit", async (store) => {
     await finished(store, 7);
     const removed = [];
     for (let call = 0; call < 4; call++) {
@@ -73,7 +73,7 @@ export function pruneTests(test: Test): void {
     assertEquals(await at(store, late).jobs.prune({ ...EVERYTHING, age_ms: 0 }), 0);
     assertEquals(await numbers(store), [1, 2, 3]);
   });
-  test("jobs that undo, or owe a callback, stay, and those behind them go all the same", async (store) => {
+  test("prune() keeps jobs with a running oncancel chain or a pending callback, and removes those after them", async (store) => {
     const workflow = workflowOf({ oncancel: [taskOf("undo")] });
     const undoing = await run(store, jobOf(1, { workflow }));
     await store.jobs.cancel(undoing.uuid);
@@ -93,7 +93,7 @@ export function pruneTests(test: Test): void {
     assertEquals(await store.jobs.prune(EVERYTHING), 2);
     assertEquals(await numbers(store), []);
   });
-  test("jobs that stay for a key or a callback push out no newer job", async (store) => {
+  test("jobs that are kept for a key or a callback do not cause a newer job to be removed", async (store) => {
     const idempotencyOf = (n: number) => ({ key: `k${n}`, request_sha256: "a".repeat(64) });
     for (let number = 1; number <= 4; number++) {
       await finish(store, await run(store, jobOf(number, { idempotency: idempotencyOf(number) })));
@@ -129,7 +129,7 @@ export function pruneTests(test: Test): void {
     assertEquals(await store.jobs.prune(one), 1);
     assertEquals((await numbers(store)).length, 1);
   });
-  test("with a job goes all that belongs to it, and only that", async (store) => {
+  test("with a job everything that belongs to it is removed, and nothing else", async (store) => {
     const idempotency = { key: "k", request_sha256: "a".repeat(64) };
     await store.workflows.create(workflowOf());
     const job = await run(store, jobOf(1, { idempotency, target: "/t", locks: "^/t" }));
@@ -186,7 +186,7 @@ export function pruneTests(test: Test): void {
     assertEquals(await store.jobs.pruneInfo(7), 0);
     assertEquals((await store.info.list(uuidOf<JobUuid>(3)))?.length, 5);
   });
-  test("jobs that stay keep their workflow when others of it go", async (store) => {
+  test("remaining jobs keep their workflow when others of it are removed", async (store) => {
     await finished(store, 3);
     await create(store, jobOf(4));
     const kept = await present(store, uuidOf<JobUuid>(4));
@@ -199,7 +199,7 @@ export function pruneTests(test: Test): void {
     await create(store, jobOf(5, { workflow: workflowOf({ chain }) }));
     assertEquals((await claim(store)).chain, chain);
   });
-  test("stats and counts are a recount after a prune, and later", async (store) => {
+  test("after a prune, stats and counts still equal a recount", async (store) => {
     for (let number = 1; number <= 30; number++) {
       const created_at = instantAfter(T0, -number * 7 * 60_000);
       const job = await run(at(store, created_at), jobOf(number));

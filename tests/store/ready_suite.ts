@@ -44,7 +44,7 @@ export function readyTests(test: Test): void {
     assertEquals([jobs[0]?.execution, jobs[0]?.starts, jobs[0]?.lease], ["running", 1, 1]);
     await assertStats(store, T0);
   });
-  test("ready() answers the jobs in the order of claim(), but those that are passed over", async (store) => {
+  test("ready() returns jobs in the order of claim(), without those that are skipped", async (store) => {
     const other = workflowOf({ uuid: uuidOf(70), name: "other" });
     for (const number of [1, 2, 3, 4]) await create(store, jobOf(number));
     await create(store, jobOf(5, { workflow: other }));
@@ -115,7 +115,7 @@ export function readyTests(test: Test): void {
     assertEquals(await hold(store, jobs), []);
     assertEquals((await present(store)).execution, "queued");
   });
-  test("hold() takes up an oncancel chain, but not for who began the chain before it", async (store) => {
+  test("hold() claims an oncancel chain, but not for a runner that had read the job before the cancel", async (store) => {
     const workflow = workflowOf({ oncancel: [taskOf("undo")] });
     await store.jobs.release(holdOf(await run(store, jobOf(1, { workflow }))), 0);
     const before = (await ready(store)).jobs;
@@ -136,7 +136,7 @@ export function readyTests(test: Test): void {
     assertEquals(await Promise.all(starts), [1, 0]);
     assertEquals(await store.jobs.count({ execution: "queued" }), 2);
   });
-  test("a life that has ended is given nothing, whether it begins or claims", async (store) => {
+  test("a life that has ended gets no job from hold() or claim()", async (store) => {
     await create(store, jobOf(1));
     await store.jobs.begin(LIFE, [], 60_000);
     const { jobs } = await ready(store);

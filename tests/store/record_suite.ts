@@ -65,7 +65,7 @@ export function recordTests(test: Test): void {
     assertFalse(await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true }, other)));
     assertEquals(await present(store), between);
   });
-  test("the params that were asked for stay beside those that tasks have made of them", async (store) => {
+  test("the requested params are kept beside those that tasks have changed", async (store) => {
     const job = await run(store, jobOf(1, { target: "/t", params: { a: 1 } }));
     assertEquals(job.requested_params, { a: 1 });
     for (const [position, params] of [{ a: 1 }, { a: 2 }, { b: [] }, { a: 1 }].entries()) {
@@ -91,7 +91,7 @@ export function recordTests(test: Test): void {
     const again = await claim(store);
     assertEquals([again.starts, again.elapsed_ms, again.chain_results.length], [1, 50, 1]);
   });
-  test("the end of a job need not be the end of a task", async (store) => {
+  test("a job can end without the end of a task", async (store) => {
     const job = await run(store);
     const { entry: _entry, ...ended } = recordOf(job, { kind: "fail", onerror: false });
     assert(await store.jobs.recordTask(ended));
@@ -133,7 +133,7 @@ export function recordTests(test: Test): void {
     }
     assertEquals((await present(store)).chain_results.map(({ name }) => name), names);
   });
-  test("results, params and what tasks set come back as they were, however odd", async (store) => {
+  test("results, params and what tasks set are returned unchanged, even unusual values", async (store) => {
     const job = await run(store);
     for (const [position, value] of ODD.entries()) {
       const record = recordOf(job, { kind: "continue" }, {

@@ -52,7 +52,7 @@ export function resumeTests(test: Test): void {
     assertEquals([job.chain_results[0]?.error, job.chain_results[0]?.result], ["disk died", [0]]);
     assertEquals(await dueOf(store), { kind: "none" });
   });
-  test("resume() reports to the last result, in the phase that waits", async (store) => {
+  test("resume() writes into the last result of the phase that waits", async (store) => {
     const workflow = workflowOf({ onerror: [taskOf("undo"), taskOf("more")] });
     const job = await run(store, jobOf(1, { workflow }));
     await store.jobs.recordTask(recordOf(job, { kind: "fail", onerror: true }, {
@@ -71,7 +71,7 @@ export function resumeTests(test: Test): void {
     assertEquals(after.chain_results.map(({ error }) => error), ["no"]);
     assertEquals(after.onerror_results.map(({ result }) => result), ["OK", "done"]);
   });
-  test("what was reported comes back as it was, however odd", async (store) => {
+  test("a reported result is returned unchanged, even an unusual value", async (store) => {
     const odd: JsonValue[] = ["NUL \0 half \ud83d", [], { "": { "$": 1 } }, 1e300, false];
     for (const [index, result] of odd.entries()) {
       await wait(store, index + 1);
@@ -83,7 +83,7 @@ export function resumeTests(test: Test): void {
     }
   });
 
-  test("of resumes that come together one is accepted", async (store) => {
+  test("of simultaneous resumes one is accepted", async (store) => {
     await wait(store);
     const results = ["a", "b", "c"];
     const outcomes = await Promise.all(
@@ -94,7 +94,7 @@ export function resumeTests(test: Test): void {
     const [entry] = (await present(store)).chain_results;
     assertEquals(entry?.result, accepted);
   });
-  test("a resume and a cancel that come together leave the job canceled", async (store) => {
+  test("a simultaneous resume and cancel leave the job canceled", async (store) => {
     for (let round = 1; round <= 10; round++) {
       await wait(store, round);
       const uuid = uuidOf<JobUuid>(round);

@@ -96,7 +96,7 @@ export function retryTests(test: Test): void {
     await store.jobs.recordTask(recordOf(second, { kind: "cb_retry" }));
     assertEquals((await store.jobs.retry(second.uuid, jobOf(3))).kind, "created");
   });
-  test("retry() finds the target taken, locked, or the house full, and changes nothing", async (store) => {
+  test("retry() is refused when the target is taken or locked, or the limit of jobs is reached, and changes nothing", async (store) => {
     await finish(store, await run(store, jobOf(1, { target: "/t" })));
     const before = await present(store);
     await create(store, jobOf(2, { target: "/t" }));

@@ -32,7 +32,7 @@ function withCommits(
   });
 }
 
-Deno.test("sqlite: writes that come together share few commits", () =>
+Deno.test("sqlite: simultaneous writes share few commits", () =>
   withCommits(async (store, commits) => {
     const numbers = Array.from({ length: 200 }, (_, number) => number);
     await Promise.all(numbers.map((number) => store.jobs.create(jobOf(number))));
@@ -65,7 +65,7 @@ Deno.test("sqlite: writes that may wait share a commit, and go along with one th
     assertEquals(commits.slice(1), [["job_claim"], ["job_record", "job_create"]]);
   }));
 
-Deno.test("sqlite: a claim is written with the end of its task, and before what looks at claims", () =>
+Deno.test("sqlite: a claim is written with the end of its task, and before any write that depends on claims", () =>
   withCommits(async (store, commits) => {
     const life = lifeOf(RUNNER);
     await Promise.all([1, 2, 3].map((number) => store.jobs.create(jobOf(number))));
@@ -106,7 +106,7 @@ Deno.test("sqlite: a task whose job was canceled, or whose host was cordoned, un
     assertEquals((await present(store, second.uuid)).execution, "queued");
   }));
 
-Deno.test("sqlite: four dozen writes that may wait are committed, and those that are left when it closes", () =>
+Deno.test("sqlite: 48 delayed writes are committed at once, and the rest when the store closes", () =>
   withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path, { gatherMs: 3_600_000 });
@@ -179,7 +179,7 @@ Deno.test("sqlite: a write is answered, and shown to readers, after its commit",
   });
 });
 
-Deno.test("sqlite: who follows jobs hears of those that may be claimed before they are on the disk", () =>
+Deno.test("sqlite: a runner is notified of a claimable job before its commit is on disk", () =>
   withCommits(async (store, commits) => {
     const heard: number[] = [];
     const unfollow = store.jobs.follow(({ kind }) => {
@@ -223,7 +223,7 @@ Deno.test("sqlite: a write that throws undoes its own part of the shared commit 
   await store.close();
 });
 
-Deno.test("sqlite: after a commit that was undone no job shows a chain of it", async () => {
+Deno.test("sqlite: after a commit that was rolled back no job shows its chain", async () => {
   let failing = false;
   const store = await openSqliteStore(":memory:", {
     committing: (when) => {

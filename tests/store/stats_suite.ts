@@ -60,7 +60,7 @@ export function statsTests(test: Test): void {
     }
   });
   for (const seed of [1, 2, 3]) {
-    test(`stats are a recount after random operations, seed ${seed}`, async (store) => {
+    test(`after random operations stats equal a recount, seed ${seed}`, async (store) => {
       const random = randomFrom(seed);
       const below = (limit: number) => Math.floor(random() * limit);
       let made = 0;

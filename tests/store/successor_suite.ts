@@ -48,7 +48,7 @@ export function successorTests(test: Test): void {
     assertEquals((await present(store)).props, { next_attempt: uuidOf(3) });
     assertEquals(await store.jobs.get(SUCCESSOR), undefined);
   });
-  test("a successor does not pass a lock that was taken meanwhile: there is none, and its job says why", async (store) => {
+  test("a successor whose target was locked meanwhile is not created, and its job names the reason", async (store) => {
     const callback_url = "http://tell.example/";
     const job = await run(store, jobOf(1, { target: "/t", callback_url }));
     await create(store, jobOf(3, { locks: "^/t$" }));
@@ -76,7 +76,7 @@ export function successorTests(test: Test): void {
     assertEquals(await store.jobs.count({}), 1);
     await create(store, jobOf(3, { target: "/t" }));
   });
-  test("a cancel and a retry that come together leave no successor, or one that goes on", async (store) => {
+  test("a simultaneous cancel and retry leave either no successor, or one that runs", async (store) => {
     for (let round = 0; round < 10; round++) {
       const [uuid, next] = [uuidOf<JobUuid>(10 + round), uuidOf<JobUuid>(50 + round)];
       const job = await run(store, jobOf(10 + round));

@@ -149,7 +149,7 @@ function listTests(test: Test): void {
     const { summaries } = await store.jobs.summaries(filter, { limit: 9, after: begun });
     assertEquals(summaries.map(({ uuid }) => Number(uuid.slice(-12))), [6, 3]);
   });
-  test("a list that goes on has no job twice, whatever is made and ends meanwhile", async (store) => {
+  test("a list that is continued has no job twice, even if jobs begin and end meanwhile", async (store) => {
     await fill(store);
     const filter = { searchesParams: false } as const;
     const first = await store.jobs.summaries(filter, { limit: 4 });

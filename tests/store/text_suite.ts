@@ -147,7 +147,7 @@ export function textTests(test: Test): void {
     await assertTexts(store, "node-workflow");
   });
 
-  test("a text is of one piece, whatever is written while it is read", async (store) => {
+  test("a text is consistent, even if the job is changed while it is read", async (store) => {
     const params = { text: "old ".repeat(200_000) };
     const job = await run(store, jobOf(1, { params }));
     const before = JSON.stringify(jobOnWire(job, "document", T0));
@@ -242,7 +242,7 @@ export function textTests(test: Test): void {
     assertEquals(taken, [1, 3, 0]);
   });
 
-  test("a text that nobody reads keeps nothing", async (store) => {
+  test("a text that is closed unread holds no resource of the store", async (store) => {
     const job = await run(store, jobOf(1, { params: { text: "x".repeat(300_000) } }));
     const text = await store.jobs.text(JOB, DOCUMENT);
     assert(text !== undefined);

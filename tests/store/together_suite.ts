@@ -33,7 +33,7 @@ async function together(
 const uuidsOf = (numbers: readonly number[]) => numbers.map((number) => uuidOf<JobUuid>(number));
 
 export function togetherTests(test: Test): void {
-  test("orders that are made together are each made with their own params", async (store) => {
+  test("simultaneous orders are each created with their own params", async (store) => {
     await store.workflows.create(workflowOf());
     const numbers = [1, 2, 3, 4, 5];
     const paramsOf = (number: number) => ({ number, odd: 'a,"b"\\{}\u00e9', none: null });
@@ -47,7 +47,7 @@ export function togetherTests(test: Test): void {
     }
   });
 
-  test("of orders with one key that are made together, one makes a job", async (store) => {
+  test("of simultaneous orders with one key, one creates a job", async (store) => {
     await store.workflows.create(workflowOf());
     const idempotency = { key: "once", request_sha256: "a".repeat(64) };
     const outcomes = await together(store, [
@@ -65,7 +65,7 @@ export function togetherTests(test: Test): void {
     assertEquals(await store.jobs.count({}), 2);
   });
 
-  test("orders that are made together fill the store to its limit, and not beyond", async (store) => {
+  test("simultaneous orders fill the store up to its limit, and not beyond", async (store) => {
     await store.workflows.create(workflowOf());
     await create(store, jobOf(9));
     const orders = [1, 2, 3, 4, 5].map((number) => orderOf(number));
@@ -74,7 +74,7 @@ export function togetherTests(test: Test): void {
     assertEquals(await store.jobs.count({}), 4);
   });
 
-  test("a target is given to one of the orders that are made together", async (store) => {
+  test("of simultaneous orders for one target, one gets it", async (store) => {
     await store.workflows.create(workflowOf());
     const orders = [1, 2, 3].map((number) => orderOf(number, { target: "/one" }));
     const outcomes = await together(store, [...orders, orderOf(4, { target: "/two" })]);

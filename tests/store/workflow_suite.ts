@@ -15,7 +15,7 @@ export function workflowTests(test: Test): void {
     assertEquals(JSON.stringify(found?.workflow), JSON.stringify(workflow));
     assertEquals(found?.builtin, false);
   });
-  test("replace() and remove() tell whether the workflow was there", async (store) => {
+  test("replace() and remove() return whether the workflow existed", async (store) => {
     const workflow = workflowOf();
     assertEquals(await store.workflows.replace(workflow), { kind: "not_found" });
     assertFalse(await store.workflows.remove(workflow.uuid));
@@ -53,7 +53,7 @@ export function workflowTests(test: Test): void {
     assertEquals(await numbers(store, {}, { after }), [2, 5, 4]);
     assertEquals(await numbers(store, {}, { after, limit: 1, offset: 1 }), [5]);
   });
-  test("a list that is read in parts misses no workflow that was made meanwhile", async (store) => {
+  test("a list that is read in parts has every workflow that was created meanwhile", async (store) => {
     for (const number of [1, 2]) await store.workflows.create(workflowNumber(number));
     const after = (await store.workflows.list({})).at(-1)?.place ?? 0;
     assert(await store.workflows.remove(uuidOf<WorkflowUuid>(2)));
@@ -91,7 +91,7 @@ export function workflowTests(test: Test): void {
       assertEquals(await numbers(store, filter, { offset: 1, limit: 1 }), expected.slice(1, 2));
     }
   });
-  test("no more workflows are created than may be, also when they come together", async (store) => {
+  test("the workflow over the limit is refused, even among simultaneous ones", async (store) => {
     const create = (number: number) => store.workflows.create(workflowNumber(number), { max: 4 });
     const outcomes = await Promise.all(Array.from({ length: 10 }, (_, number) => create(number)));
     assertEquals(kindsOf(outcomes), { created: 4, full: 6 });
@@ -107,7 +107,7 @@ export function workflowTests(test: Test): void {
     });
     assertEquals(named, { kind: "name_taken", uuid: uuidOf<WorkflowUuid>(99) });
   });
-  test("of workflows with one uuid that come together, one is created", async (store) => {
+  test("of simultaneous workflows with one uuid, one is created", async (store) => {
     const requests = Array.from(
       { length: 10 },
       (_, number) => store.workflows.create(workflowOf({ name: `sample ${number}` })),
@@ -117,7 +117,7 @@ export function workflowTests(test: Test): void {
       "sample 0",
     ]);
   });
-  test("where names are unique, one of those that come together has it", async (store) => {
+  test("where names must be unique, one of several simultaneous workflows gets the name", async (store) => {
     const unique = { uniqueName: true };
     const outcomes = await Promise.all(
       [1, 2, 3].map((number) => store.workflows.create(workflowNumber(number, "a"), unique)),
