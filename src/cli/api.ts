@@ -3,7 +3,7 @@
 
 import { answerError, METHODS } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
-import { EXIT, type Noun } from "./command/command.ts";
+import type { Noun } from "./command/command.ts";
 import { curlLine } from "./client/client.ts";
 import { readJsonArgument } from "./output/printer.ts";
 
@@ -46,7 +46,7 @@ export const API: Noun = {
       if (args.has("curl")) {
         const text = curlLine(client.address, call, client.credentials);
         text.split("\n").forEach((line) => printer.data(line));
-        return EXIT.ok;
+        return;
       }
       const answer = await client.exchange(call);
       const ok = answer.status >= 200 && answer.status <= 299;
@@ -56,7 +56,6 @@ export const API: Noun = {
         else if (answer.text !== "") terminal.out(answer.text);
       }
       if (!ok) throw answerError(call, answer);
-      return EXIT.ok;
     },
   },
 };

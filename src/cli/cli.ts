@@ -314,7 +314,7 @@ async function runCommand(
     return reportFailure(terminal, error, { name, operands: [], json });
   }
   try {
-    const code = await command.run(call);
+    const code = await command.run(call) ?? EXIT.ok;
     if (code === EXIT.ok) call.printer.end();
     return code;
   } catch (error) {

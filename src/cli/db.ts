@@ -18,6 +18,7 @@ import { numberIn, readObject } from "./client/api_call.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import {
   type Command,
+  type CommandEnd,
   confirmed,
   EXIT,
   type Invocation,
@@ -48,13 +49,9 @@ const BACKUP: Command = {
     const to = resolve(call.terminal.cwd, file);
     const stateDir = await stateDirOf(call);
     const report = await aloneIn(dirname(to), () => backupState(stateDir, to));
-    if (call.printer.json) call.printer.document(report);
-    else {
-      const { schema, jobs, bytes } = report;
-      call.printer.data(`wrote ${to}: schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
-    }
+    const { schema, jobs, bytes } = report;
+    call.printer.result(report, `wrote ${to}: schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
     await noteMoved(call);
-    return EXIT.ok;
   },
 };
 
@@ -81,7 +78,7 @@ const RESTORE: Command = {
     "continue from their first task without a result.",
   ],
   shared: "output",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const from = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
     const { state_dir: { value: stateDir }, dev, failpoint } = await loadConfig(
       configSources(call),
@@ -92,13 +89,10 @@ const RESTORE: Command = {
       now: systemNow,
       ...(watch === undefined ? {} : { watch }),
     });
-    if (call.printer.json) call.printer.document(report);
-    else {
-      const { restored, replaced } = report;
-      call.printer.data(`restored ${restored.path}: ${restored.jobs} jobs`);
-      if (replaced !== null) call.printer.data(`kept     ${replaced}`);
-    }
-    return EXIT.ok;
+    if (call.printer.json) return call.printer.document(report);
+    const { restored, replaced } = report;
+    call.printer.data(`restored ${restored.path}: ${restored.jobs} jobs`);
+    if (replaced !== null) call.printer.data(`kept     ${replaced}`);
   },
 };
 
@@ -162,10 +156,11 @@ const MIGRATE: Command = {
       ...(agent === undefined ? {} : { agent }),
       ...(reader === undefined ? {} : { reader }),
     });
-    if (call.printer.json) call.printer.document(report);
-    else if (report.from === report.to) call.printer.data(`schema ${report.to}: up to date`);
-    else call.printer.data(`schema ${report.from} to ${report.to}`);
-    return EXIT.ok;
+    const { from, to } = report;
+    call.printer.result(
+      report,
+      from === to ? `schema ${to}: up to date` : `schema ${from} to ${to}`,
+    );
   },
 };
 
@@ -197,19 +192,16 @@ const MOVE: Command = {
     const { transferStore } = await import("../agent/transfer.ts");
     const back = call.args.has("back");
     const report = await transferStore(config, back ? "back" : "there");
-    if (call.printer.json) call.printer.document(report);
-    else {
-      const { workflows, jobs, claims, passed } = report;
-      const deed = back ? "moved back" : "moved";
-      call.printer.data(`${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims`);
-      if (passed > 0) call.printer.note(`${passed} were there already`);
-      if (back) {
-        call.printer.note(
-          "The host is still registered there: `zonewright host forget` at another agent ends that",
-        );
-      }
+    if (call.printer.json) return call.printer.document(report);
+    const { workflows, jobs, claims, passed } = report;
+    const deed = back ? "moved back" : "moved";
+    call.printer.data(`${deed} ${workflows} workflows, ${jobs} jobs, ${claims} claims`);
+    if (passed > 0) call.printer.note(`${passed} were there already`);
+    if (back) {
+      call.printer.note(
+        "The host is still registered there: `zonewright host forget` at another agent ends that",
+      );
     }
-    return EXIT.ok;
   },
 };
 
@@ -221,7 +213,7 @@ const PRUNE: Command = {
     YES_FLAG,
   ],
   shared: "agent",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const text = call.args.text("older-than");
     if (text === undefined) {
       throw usageError("--older-than is missing: expected a time such as 30d");
@@ -244,9 +236,7 @@ const PRUNE: Command = {
       removed += numberIn(answer, "removed") ?? 0;
       more = answer.more === true;
     }
-    if (call.printer.json) call.printer.document({ removed });
-    else call.printer.data(`removed ${removed} jobs`);
-    return EXIT.ok;
+    call.printer.result({ removed }, `removed ${removed} jobs`);
   },
 };
 

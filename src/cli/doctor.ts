@@ -11,6 +11,7 @@ import { cannot } from "./command/arguments.ts";
 import { objectsIn, readObject, textIn } from "./client/api_call.ts";
 import {
   asksRunning,
+  type CommandEnd,
   EXIT,
   type ExitCode,
   type Invocation,
@@ -72,7 +73,7 @@ interface ShownFinding extends Pick<Diagnosis, "name" | "detail" | "parts"> {
   readonly fix?: string | undefined;
 }
 
-async function examine(call: Invocation): Promise<ExitCode> {
+async function examine(call: Invocation): Promise<CommandEnd> {
   if (asksRunning(call, ["run"])) return await examineRunning(call);
   const { args, printer, terminal } = call;
   const sources = configSources(call);
@@ -86,9 +87,9 @@ async function examine(call: Invocation): Promise<ExitCode> {
   try {
     const checks = chosenOf(examination.checks, args.texts("run"));
     if (args.has("list")) {
-      if (printer.json) printer.document(checks.map(({ name, about }) => ({ name, about })));
-      else printer.pairs(checks.map(({ name, about }) => [name, about]));
-      return EXIT.ok;
+      return printer.json
+        ? printer.document(checks.map(({ name, about }) => ({ name, about })))
+        : printer.pairs(checks.map(({ name, about }) => [name, about]));
     }
     const width = Math.max(...checks.map(({ name }) => name.length));
     const diagnoses = await diagnose(checks, {

@@ -4,12 +4,20 @@ import { AgentError } from "../domain/error.ts";
 import type { HostState } from "../domain/host.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { pause } from "../runtime/waiting.ts";
-import { type ApiCall, numberIn, readObject, readObjects, textIn } from "./client/api_call.ts";
+import {
+  type ApiCall,
+  numberCell,
+  numberIn,
+  readObject,
+  readObjects,
+  textCell,
+  textIn,
+} from "./client/api_call.ts";
 import { AWAY_MS_MAX } from "./client/events.ts";
-import { announceNamed, namedHost, type NamedThing, shortUuids } from "./client/named.ts";
+import { isSure, namedHost, uuidColumn } from "./client/named.ts";
 import {
   type Command,
-  confirmed,
+  type CommandEnd,
   EXIT,
   type ExitCode,
   type Invocation,
@@ -45,34 +53,18 @@ const LIST: Command = {
   async run({ client, printer }) {
     const sent = await client.send({ method: "GET", path: PATH });
     const hosts = readObjects(sent.body, "the hosts");
-    if (printer.json) {
-      printer.document(hosts);
-      return EXIT.ok;
-    }
-    const uuids = shortUuids(hosts.map((host) => textIn(host, "uuid") ?? ""));
-    printer.table(
-      [
-        { head: "UUID" },
-        { head: "NAME", flexible: true },
-        { head: "STATE", styleOf: stateStyle },
-        { head: "HEARD", right: true },
-        { head: "RUNNING", right: true },
-        { head: "QUEUED", right: true },
-        { head: "SLOTS", right: true },
-        { head: "VERSION", wide: true },
-        { head: "THIS", wide: true },
-      ],
-      hosts.map((host, at) => [
-        uuids[at] ?? "",
-        textIn(host, "name") ?? "-",
-        textIn(host, "state") ?? "-",
-        heardText(host),
-        ...["running", "queued", "slots"].map((name) => String(numberIn(host, name) ?? "-")),
-        textIn(host, "version") ?? "-",
-        host.this_host === true ? "yes" : "-",
-      ]),
-    );
-    return EXIT.ok;
+    if (printer.json) return printer.document(hosts);
+    printer.table([
+      uuidColumn("UUID", hosts),
+      { head: "NAME", flexible: true, cell: textCell("name") },
+      { head: "STATE", styleOf: stateStyle, cell: textCell("state") },
+      { head: "HEARD", right: true, cell: heardText },
+      { head: "RUNNING", right: true, cell: numberCell("running") },
+      { head: "QUEUED", right: true, cell: numberCell("queued") },
+      { head: "SLOTS", right: true, cell: numberCell("slots") },
+      { head: "VERSION", wide: true, cell: textCell("version") },
+      { head: "THIS", wide: true, cell: ({ this_host }) => this_host === true ? "yes" : "-" },
+    ], hosts);
   },
 };
 
@@ -87,10 +79,7 @@ const SHOW: Command = {
     const { uuid } = await namedHost(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `${PATH}/${uuid}` });
     const host = readObject(sent.body, "the host");
-    if (printer.json) {
-      printer.document(host);
-      return EXIT.ok;
-    }
+    if (printer.json) return printer.document(host);
     const words = (name: string, none = "-") =>
       printable(Array.isArray(host[name]) ? host[name].join(", ") || none : none);
     const text = (name: string): [string, string] => [name, printable(textIn(host, name) ?? "-")];
@@ -112,7 +101,6 @@ const SHOW: Command = {
       text("version"),
       ["starts", String(numberIn(host, "generation") ?? "-")],
     ]);
-    return EXIT.ok;
   },
 };
 
@@ -130,7 +118,6 @@ function admission(
       const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
       const sent = await call.client.send(changeCall(uuid, verb));
       showChanged(call, readObject(sent.body, "the host"));
-      return EXIT.ok;
     },
   };
 }
@@ -140,8 +127,7 @@ function changeCall(uuid: string, verb: "cordon" | "uncordon"): ApiCall {
 }
 
 function showChanged({ printer }: Invocation, host: JsonObject): void {
-  if (printer.json) printer.document(host);
-  else printer.data(`${nameOf(host)} ${textIn(host, "state") ?? "-"}`);
+  printer.result(host, `${nameOf(host)} ${textIn(host, "state") ?? "-"}`);
 }
 
 function nameOf(host: JsonObject): string {
@@ -184,7 +170,7 @@ async function drained(
   call: Invocation,
   cordoned: JsonObject,
   untilMs: number,
-): Promise<ExitCode> {
+): Promise<CommandEnd> {
   const { client, terminal, printer } = call;
   const stop = new AbortController();
   const takeBack = terminal.onInterrupt(() => stop.abort());
@@ -214,10 +200,8 @@ async function drained(
     view.close();
     takeBack();
   }
-  if (printer.json) printer.document(host);
-  else printer.data(`${nameOf(host)} drained`);
+  printer.result(host, `${nameOf(host)} drained`);
   printer.next(`host uncordon ${nameOf(host)}`, "let it claim jobs again");
-  return EXIT.ok;
 }
 
 function uncordoned(host: JsonObject): AgentError {
@@ -286,33 +270,20 @@ const FORGET: Command = {
   async run(call) {
     const { args, client, printer } = call;
     const host = await namedHost(call, args.operands[0] ?? "");
-    if (!args.has("curl")) {
-      announceNamed(call, "host", "forget", host);
-      if (!await confirmed(call, forgetText(host))) {
-        printer.note("nothing changed");
-        return EXIT.failure;
-      }
-    }
+    const deed = (thing: string) => `forget ${thing} and fail its jobs`;
+    if (!await isSure(call, "host", "forget", deed, host)) return EXIT.failure;
     const sent = await client.send({ method: "DELETE", path: `${PATH}/${host.uuid}` });
     const answer = readObject(sent.body, "what was given up");
-    if (printer.json) {
-      printer.document(answer);
-      return EXIT.ok;
-    }
+    if (printer.json) return printer.document(answer);
     const failed = numberIn(answer, "failed_jobs") ?? 0;
     const jobs = `${failed} ${failed === 1 ? "job" : "jobs"} failed`;
     printer.data(`${nameOf(readObject(answer.host, "the host"))} forgotten, ${jobs}`);
-    return EXIT.ok;
   },
   hint: ({ code }) =>
     code === "conflict"
       ? "zonewright host list  shows when each host was last heard from"
       : undefined,
 };
-
-function forgetText({ uuid, about }: NamedThing): string {
-  return `forget host ${uuid}${about === undefined ? "" : ` (${about})`} and fail its jobs`;
-}
 
 /** The commands about the hosts of the store. @see docs/scale.md, Hosts */
 export const HOST: Noun = {

@@ -15,7 +15,7 @@ import {
   type ServiceManager,
 } from "../service/manager.ts";
 import { cannot, type Flag, usageError } from "./command/arguments.ts";
-import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
+import type { Invocation, Noun } from "./command/command.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { isDigestValue } from "../domain/digest.ts";
@@ -92,7 +92,7 @@ export const INSTALL: Noun = {
   },
 };
 
-async function install(call: Invocation): Promise<ExitCode> {
+async function install(call: Invocation): Promise<void> {
   const { args, printer, terminal } = call;
   const manager = managerOf(call);
   const user = userOf(call, manager);
@@ -105,7 +105,7 @@ async function install(call: Invocation): Promise<ExitCode> {
   const definition = { manager, ...user, start, runtime };
   if (args.has("print")) {
     terminal.out(definitionText(definition));
-    return EXIT.ok;
+    return;
   }
   if (!selfCommand().compiled) {
     throw new AgentError("conflict", "Cannot install from source: expected the binary, make build");
@@ -113,15 +113,11 @@ async function install(call: Invocation): Promise<ExitCode> {
   const root = rootOf(call);
   const tools = { program: file, ...runnerFor(root) };
   const report = await installService({ ...definition, ...root }, tools);
-  if (printer.json) {
-    printer.document(report);
-    return EXIT.ok;
-  }
+  if (printer.json) return printer.document(report);
   for (const path of report.written) printer.data(`wrote  ${path}`);
   for (const path of report.kept) printer.data(`kept   ${path}`);
   for (const line of report.ran) printer.data(`ran    ${line}`);
   printer.next("doctor", "check that everything it needs is there");
-  return EXIT.ok;
 }
 
 export const UNINSTALL: Noun = {
@@ -137,10 +133,7 @@ export const UNINSTALL: Noun = {
       const manager = managerOf(call);
       const root = rootOf(call);
       const report = await uninstallService({ manager, ...root }, runnerFor(root));
-      if (printer.json) {
-        printer.document(report);
-        return EXIT.ok;
-      }
+      if (printer.json) return printer.document(report);
       for (const line of report.ran) printer.data(`ran      ${line}`);
       for (const path of report.removed) printer.data(`removed  ${path}`);
       for (const path of report.kept) printer.data(`kept     ${path}`);
@@ -150,7 +143,6 @@ export const UNINSTALL: Noun = {
         );
       }
       if (report.removed.length === 0) printer.note(`${SERVICE_NAME[manager]} is not installed`);
-      return EXIT.ok;
     },
   },
 };
@@ -202,7 +194,7 @@ export const UPGRADE: Noun = {
   },
 };
 
-async function upgrade(call: Invocation): Promise<ExitCode> {
+async function upgrade(call: Invocation): Promise<void> {
   const { args, printer, terminal } = call;
   const file = resolve(terminal.cwd, args.operands[0] ?? "");
   const sha256 = await digestOf(call, file);
@@ -226,14 +218,11 @@ async function upgrade(call: Invocation): Promise<ExitCode> {
         ready: () => waitUntilReady(client, wasReady),
       },
     );
-    if (printer.json) printer.document(report);
-    else {
-      for (const line of report.ran) printer.data(`ran    ${line}`);
-      printer.data(`kept   ${report.previous}`);
-      if (report.database !== null) printer.data(`kept   ${report.database}`);
-      printer.data(`ready  zonewright ${report.version}, sha256 ${report.sha256}`);
-    }
-    return EXIT.ok;
+    if (printer.json) return printer.document(report);
+    for (const line of report.ran) printer.data(`ran    ${line}`);
+    printer.data(`kept   ${report.previous}`);
+    if (report.database !== null) printer.data(`kept   ${report.database}`);
+    printer.data(`ready  zonewright ${report.version}, sha256 ${report.sha256}`);
   } finally {
     client.close();
   }

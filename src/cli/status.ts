@@ -2,7 +2,7 @@
 
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { addressText, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
-import { EXIT, type Invocation, type Noun } from "./command/command.ts";
+import type { Invocation, Noun } from "./command/command.ts";
 import { ageText, sizeText } from "./output/printer.ts";
 import { printable } from "./output/terminal.ts";
 
@@ -24,7 +24,6 @@ export const STATUS: Noun = {
       const host = readObject(sent.body, PATH);
       if (call.printer.json) call.printer.document(host);
       else show(call, host);
-      return EXIT.ok;
     },
   },
 };

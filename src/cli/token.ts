@@ -8,7 +8,7 @@ import { isTokenName, type Token, TOKEN_BYTES, tokenScopeOf, tokenText } from ".
 import { type ActAs, asOwnerOf, examineOwnFolder } from "../state_dir/own_file.ts";
 import { changeTokenFile, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
 import { cannot, usageError } from "./command/arguments.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "./command/command.ts";
+import type { Command, Invocation, Noun } from "./command/command.ts";
 import { PLACE_FLAGS, stateDirOf } from "./config/settings.ts";
 
 /** The token file, and the user that reads and changes it. */
@@ -68,9 +68,7 @@ const CREATE: Command = {
       }
       return [...tokens, { name, scope, sha256, created_at }];
     });
-    if (call.printer.json) call.printer.document({ name, scope, created_at, token });
-    else call.printer.data(token);
-    return EXIT.ok;
+    call.printer.result({ name, scope, created_at, token }, token);
   },
 };
 
@@ -87,14 +85,12 @@ const LIST: Command = {
       return readTokenFile(path);
     });
     const shown = tokens.map(({ name, scope, created_at }) => ({ name, scope, created_at }));
-    if (call.printer.json) call.printer.document(shown);
-    else {
-      call.printer.table(
-        [{ head: "NAME" }, { head: "SCOPE" }, { head: "CREATED" }],
-        shown.map(({ name, scope, created_at }) => [name, scope, created_at]),
-      );
-    }
-    return EXIT.ok;
+    if (call.printer.json) return call.printer.document(shown);
+    call.printer.table([
+      { head: "NAME", cell: ({ name }) => name },
+      { head: "SCOPE", cell: ({ scope }) => scope },
+      { head: "CREATED", cell: ({ created_at }) => created_at },
+    ], shown);
   },
 };
 
@@ -111,9 +107,7 @@ const REVOKE: Command = {
       if (left.length < tokens.length) return left;
       throw new AgentError("not_found", `Cannot revoke token ${name}: it does not exist`);
     });
-    if (call.printer.json) call.printer.document({ revoked: name });
-    else call.printer.data(`revoked ${name}`);
-    return EXIT.ok;
+    call.printer.result({ revoked: name }, `revoked ${name}`);
   },
 };
 

@@ -2,7 +2,7 @@
 
 import { addressText } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
-import { EXIT, type Noun } from "./command/command.ts";
+import type { Noun } from "./command/command.ts";
 import { pause } from "../runtime/waiting.ts";
 import type { Terminal } from "./output/terminal.ts";
 
@@ -45,7 +45,6 @@ export const UI: Noun = {
       if (printer.json) printer.document({ url });
       else terminal.out(`${url}\n`);
       if (!args.has("print") && !printer.json) await openInBrowser(url, terminal);
-      return EXIT.ok;
     },
   },
 };

@@ -3,7 +3,7 @@
 import { SCHEMA_VERSION } from "../state_dir/state_dir.ts";
 import { readBuildInfo, runtimeLabel, selfCommand, VERSION } from "../runtime/executable.ts";
 import { runtimeVersion } from "../runtime/other_runtime.ts";
-import { EXIT, type Noun } from "./command/command.ts";
+import type { Noun } from "./command/command.ts";
 
 async function sqliteVersion(): Promise<string> {
   const { Database } = await import("@db/sqlite");
@@ -49,7 +49,6 @@ export const VERSION_NOUN: Noun = {
         const rest = Object.entries(parts).filter(([name]) => name !== "version");
         printer.pairs(rest.map(([name, value]) => [name, String(value)]));
       }
-      return EXIT.ok;
     },
   },
 };

@@ -23,6 +23,7 @@ import {
   withHttpAgent,
 } from "../http/http_agent.ts";
 import { openConsole } from "../http/console_client.ts";
+import { register } from "../store/host_suite.ts";
 import { T0 } from "../support/job.ts";
 import { until, withFolder } from "../support/until.ts";
 import { openScreen, screenFor } from "./screen.ts";
@@ -138,6 +139,15 @@ async function endNextJob(agent: HttpAgent, execution: "succeeded" | "failed"): 
     params,
   );
 }
+
+Deno.test("an action says that its job waits for a cordoned host", () =>
+  withMachine(async (agent) => {
+    await register(agent.store);
+    assertEquals(await screenFor(agent.url).run("host", "cordon", "gz01"), 0);
+    const screen = screenFor(agent.url);
+    assertEquals(await screen.run("machine", "stop", UUID), 0, screen.err());
+    assertStringIncludes(screen.err(), "the job waits for gz01, which is cordoned\n");
+  }));
 
 Deno.test("an action names its job, and with --wait its outcome", () =>
   withMachine(async (agent) => {

@@ -87,6 +87,16 @@ export function textIn(object: JsonObject, key: string): string | undefined {
   return typeof value === "string" ? value : undefined;
 }
 
+/** What a cell of a table says: a member that is a text, or `-`. */
+export function textCell(key: string): (object: JsonObject) => string {
+  return (object) => textIn(object, key) ?? "-";
+}
+
+/** The same of a member that is a number. */
+export function numberCell(key: string): (object: JsonObject) => string {
+  return (object) => String(numberIn(object, key) ?? "-");
+}
+
 /** A member that is a number, or undefined. */
 export function numberIn(object: JsonObject, key: string): number | undefined {
   const value = object[key];

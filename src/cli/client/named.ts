@@ -7,7 +7,7 @@ import { isUuid } from "../../domain/id.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { confirmed, type Invocation, YES_FLAG } from "../command/command.ts";
-import { ageText } from "../output/printer.ts";
+import { ageText, type ItemColumn } from "../output/printer.ts";
 import { numberIn, objectsIn, readObject, readObjects, textIn } from "./api_call.ts";
 import type { Client } from "./client.ts";
 import { resolve } from "@std/path";
@@ -29,6 +29,16 @@ export function shortUuids(uuids: readonly string[]): string[] {
     const short = uuids.map((uuid) => uuid.slice(0, chars));
     if (new Set(short).size === different) return short;
   }
+}
+
+/** A column with unique beginnings of uuids. */
+export function uuidColumn(
+  head: string,
+  items: readonly JsonObject[],
+  key = "uuid",
+): ItemColumn<JsonObject> {
+  const uuids = shortUuids(items.map((item) => textIn(item, key) ?? ""));
+  return { head, cell: (_, at) => uuids[at] ?? "" };
 }
 
 /** What a word on the command line refers to. */
@@ -268,6 +278,24 @@ export function announceNamed(
   );
 }
 
+/**
+ * Whether to do something irreversible to what was named, which it asks unless --yes is given.
+ * @param deedTo the question about it, such as `machine 0f5c… (web-1)`
+ * @throws {AgentError} as announceNamed(), and as confirmed()
+ */
+export async function isSure(
+  call: Invocation,
+  kind: NounOfThings,
+  verb: string,
+  deedTo: (thing: string) => string,
+  named: NamedThing,
+): Promise<boolean> {
+  if (call.args.has("curl")) return true;
+  announceNamed(call, kind, verb, named);
+  const about = named.about === undefined ? "" : ` (${named.about})`;
+  return await confirmed(call, deedTo(`${kind} ${named.uuid}${about}`));
+}
+
 /** Whether to cancel or delete what was named. @throws {AgentError} as announceNamed() */
 export async function isMeant(
   call: Invocation,
@@ -276,9 +304,7 @@ export async function isMeant(
   thing: NamedThing,
 ): Promise<boolean> {
   if (call.args.has("curl") || !announceNamed(call, kind, deed, thing)) return true;
-  if (await confirmed(call, `${deed} ${kind} ${thing.uuid} (${thing.about})`)) return true;
-  call.printer.note("nothing changed");
-  return false;
+  return await confirmed(call, `${deed} ${kind} ${thing.uuid} (${thing.about})`);
 }
 
 // A medium on the command line of `machine create` and `media add`. Its form alone decides which of four things it

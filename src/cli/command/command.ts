@@ -16,6 +16,9 @@ export interface Invocation {
   readonly client: Client;
 }
 
+/** How a command ended: with this exit code, or well where it returns none. */
+export type CommandEnd = ExitCode | void;
+
 /** One command: its lines in the help, and what it does. */
 export interface Command {
   /** One line for the list of commands. */
@@ -37,7 +40,7 @@ export interface Command {
   readonly shared: "agent" | "either" | "output" | "help";
   /** Whether its JSON is one object per line, as for every command with --follow. */
   readonly streams?: true;
-  run(call: Invocation): Promise<ExitCode>;
+  run(call: Invocation): Promise<CommandEnd>;
   /** The hint for an error of this command, where it is about nothing else and its code says too little. */
   hint?(error: AgentError, args: Arguments): string | undefined;
 }
@@ -164,7 +167,9 @@ export async function confirmed(
   }
   printer.ask(`${deed[0]?.toUpperCase()}${deed.slice(1)}? [y/N] `);
   const answer = (await terminal.readLine()).trim().toLowerCase();
-  return answer === "y" || answer === "yes";
+  const isAgreed = answer === "y" || answer === "yes";
+  if (!isAgreed) printer.note("nothing changed");
+  return isAgreed;
 }
 
 // The exit codes, a closed table. Scripts depend on it: no code changes its meaning.

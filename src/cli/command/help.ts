@@ -129,7 +129,6 @@ export function manNoun(nouns: Readonly<Record<string, () => Promise<Noun>>>): N
           Object.entries(nouns).map(async ([name, load]) => [name, await load()] as const),
         );
         terminal.out(manPage(all, VERSION));
-        return EXIT.ok;
       },
     },
   };

@@ -25,7 +25,7 @@ import { aloneIn } from "../../runtime/regular_file.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
+import type { Command, Invocation, Noun } from "../command/command.ts";
 import { CHECK, SHOW } from "./settings.ts";
 
 const VALUES_MAX = 1024;
@@ -57,17 +57,15 @@ const INIT: Command = {
     if (operand === "-") {
       if (printer.json) printer.document({ file: null, text });
       else terminal.out(text);
-      return EXIT.ok;
+      return;
     }
     const path = pathOf(call, operand);
     const replaced = await aloneIn(dirname(path), () => writeFirst(path, text, args.has("force")));
-    if (printer.json) printer.document({ file: path, replaced });
-    else printer.data(`${replaced ? "replaced" : "wrote"} ${path}`);
+    printer.result({ file: path, replaced }, `${replaced ? "replaced" : "wrote"} ${path}`);
     printer.next(
       `config set ${operand === undefined ? "" : `--config ${operand} `}slots 8`,
       "change one",
     );
-    return EXIT.ok;
   },
   hint: ({ code }) =>
     code === "already_exists"
@@ -113,7 +111,6 @@ const SET: Command = {
     if (!call.printer.json && terminal.env[variable] !== undefined) {
       call.printer.note(`${variable} overrides the file here`);
     }
-    return EXIT.ok;
   },
   hint(error) {
     if (error.code === "not_found") return "zonewright config init  writes the file";

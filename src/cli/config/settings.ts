@@ -14,8 +14,7 @@ import { objectsIn, readObject, textIn } from "../client/api_call.ts";
 import {
   asksRunning,
   type Command,
-  EXIT,
-  type ExitCode,
+  type CommandEnd,
   type Invocation,
   RUNNING_NOTE,
 } from "../command/command.ts";
@@ -57,7 +56,7 @@ export const SHOW: Command = {
   flags: [ORIGIN_FLAG, ...configFlags()],
   notes: [RUNNING_NOTE],
   shared: "either",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     if (asksRunning(call, [ORIGIN_FLAG.name])) return await showRunning(call);
     const lines = await linesOf(call);
     showLines(
@@ -69,12 +68,11 @@ export const SHOW: Command = {
         origin: originText(setting.origin),
       })),
     );
-    return EXIT.ok;
   },
 };
 
 /** Prints the settings that the running agent has in force. */
-async function showRunning(call: Invocation): Promise<ExitCode> {
+async function showRunning(call: Invocation): Promise<void> {
   const sent = await call.client.send({ method: "GET", path: "/agent/v1/config" });
   const answer = readObject(sent.body, "the settings");
   showLines(
@@ -90,23 +88,21 @@ async function showRunning(call: Invocation): Promise<ExitCode> {
   if (Array.isArray(waiting) && waiting.length > 0) {
     call.printer.note(`waiting for a restart of the agent: ${waiting.join(", ")}`);
   }
-  return EXIT.ok;
 }
 
 function showLines({ args, printer }: Invocation, lines: readonly ShownLine[]): void {
   const origins = args.has(ORIGIN_FLAG.name);
   if (printer.json) {
-    printer.document(
-      Object.fromEntries(
-        lines.map(({ name, value, origin }) => [name, origins ? { value, origin } : value]),
-      ),
+    const values = lines.map(({ name, value, origin }) =>
+      [name, origins ? { value, origin } : value] as const
     );
-    return;
+    return printer.document(Object.fromEntries(values));
   }
-  printer.table(
-    [{ head: "SETTING" }, { head: "VALUE" }, ...(origins ? [{ head: "ORIGIN" }] : [])],
-    lines.map(({ name, text, origin }) => [name, text, origin]),
-  );
+  printer.table([
+    { head: "SETTING", cell: ({ name }) => name },
+    { head: "VALUE", cell: ({ text }) => text },
+    ...(origins ? [{ head: "ORIGIN", cell: ({ origin }: ShownLine) => origin }] : []),
+  ], lines);
 }
 
 export const CHECK: Command = {
@@ -117,9 +113,10 @@ export const CHECK: Command = {
   async run(call) {
     const lines = await checkedLines(call);
     const set = lines.filter(({ setting }) => setting.origin.kind !== "default").length;
-    if (call.printer.json) call.printer.document({ ok: true, settings: lines.length, set });
-    else call.printer.data(`ok: ${lines.length} settings, ${set} of them not the default`);
-    return EXIT.ok;
+    call.printer.result(
+      { ok: true, settings: lines.length, set },
+      `ok: ${lines.length} settings, ${set} of them not the default`,
+    );
   },
 };
 

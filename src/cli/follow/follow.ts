@@ -91,8 +91,24 @@ function silentView({ printer }: Invocation): FollowView {
   return { showsLog: false, update: () => {}, note: (line) => printer.note(line), close: () => {} };
 }
 
-/** Follows a job with the view and deadline of this call, until Ctrl-C. */
+/** How a job was followed: the exit code for it, and the job if it has ended. */
+interface FollowedJob {
+  readonly code: ExitCode;
+  readonly job?: JobAnswer;
+}
+
+/** Follows a job with the deadline of this call, until Ctrl-C. Prints how it went, unless it succeeded. */
 export async function follow(
+  call: Invocation,
+  job_uuid: string,
+  view: FollowView = viewFor(call, job_uuid),
+): Promise<FollowedJob> {
+  const followed = await untilOver(call, job_uuid, view);
+  const code = followedExit(call, job_uuid, followed);
+  return followed.kind === "ended" ? { code, job: followed.job } : { code };
+}
+
+async function untilOver(
   call: Invocation,
   job_uuid: string,
   view: FollowView,
@@ -206,7 +222,7 @@ function firstAhead({ steps }: JobAnswer, lines: readonly JsonObject[]): JsonObj
  * The exit code for a followed job. Prints the reason of a failure, and how to watch again; the result of a
  * success is left to the command.
  */
-export function followedExit(call: Invocation, job_uuid: string, followed: Followed): ExitCode {
+function followedExit(call: Invocation, job_uuid: string, followed: Followed): ExitCode {
   const again = [
     `zonewright job tail ${job_uuid}  to watch it again`,
     `zonewright job cancel ${job_uuid}  to stop it`,

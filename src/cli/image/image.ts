@@ -2,19 +2,13 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
-import {
-  type Command,
-  EXIT,
-  type ExitCode,
-  type Invocation,
-  type Noun,
-} from "../command/command.ts";
+import { numberIn, objectsIn, readObject, textCell, textIn } from "../client/api_call.ts";
+import type { Command, CommandEnd, Invocation, Noun } from "../command/command.ts";
 import { indexPairs, noteEmptyIndex, problemLines, SYNC } from "./sync.ts";
 import { nearest } from "../../domain/near_word.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { limitOf } from "../job/selection.ts";
-import { type Printer, sizeText } from "../output/printer.ts";
+import { type ItemColumn, type Printer, sizeText } from "../output/printer.ts";
 import type { Client, Sent } from "../client/client.ts";
 import { printable } from "../output/terminal.ts";
 
@@ -102,7 +96,7 @@ const FIND: Command = {
   },
 };
 
-async function findImages(call: Invocation, query: URLSearchParams): Promise<ExitCode> {
+async function findImages(call: Invocation, query: URLSearchParams): Promise<void> {
   const { args, client, printer } = call;
   const limit = limitOf(args) ?? FIND_LIMIT;
   const images: JsonObject[] = [];
@@ -122,40 +116,34 @@ async function findImages(call: Invocation, query: URLSearchParams): Promise<Exi
   const more = count - images.length;
   if (more > 0) printer.note(`${more} more are not shown; see --limit`);
   if (images.length === 0 && !await noteEmptyIndex(call)) await noteNoImages(call, query);
-  return EXIT.ok;
 }
 
-const ARTIFACT_COLUMNS = [
-  { head: "BUILD", flexible: true },
-  { head: "VARIANT", flexible: true },
-  { head: "ARCH" },
-  { head: "FORMAT" },
-  { head: "PACKED", wide: true },
-  { head: "SIZE", right: true },
-] as const;
-
-function artifactCells(build: JsonObject, artifact: JsonObject): string[] {
-  return [
-    textIn(build, "build") ?? "",
-    textIn(artifact, "variant") ?? "-",
-    textIn(artifact, "arch") ?? "-",
-    textIn(artifact, "format") ?? "-",
-    textIn(artifact, "compression") ?? "-",
-    sizeText(numberIn(artifact, "size")),
-  ];
+/** One file of the index, with the build that it is of. */
+interface ShownFile {
+  readonly build: JsonObject;
+  readonly artifact: JsonObject;
 }
+
+const ARTIFACT_COLUMNS: readonly ItemColumn<ShownFile>[] = [
+  { head: "BUILD", flexible: true, cell: ({ build }) => textIn(build, "build") ?? "" },
+  { head: "VARIANT", flexible: true, cell: ({ artifact }) => textCell("variant")(artifact) },
+  { head: "ARCH", cell: ({ artifact }) => textCell("arch")(artifact) },
+  { head: "FORMAT", cell: ({ artifact }) => textCell("format")(artifact) },
+  { head: "PACKED", wide: true, cell: ({ artifact }) => textCell("compression")(artifact) },
+  { head: "SIZE", right: true, cell: ({ artifact }) => sizeText(numberIn(artifact, "size")) },
+];
 
 function imageTable(printer: Printer, images: readonly JsonObject[]): void {
   printer.table(
-    [{ head: "DISTRO" }, { head: "RELEASE" }, ...ARTIFACT_COLUMNS],
-    images.map((image) => {
-      const artifact = isJsonObject(image.artifact) ? image.artifact : {};
-      return [
-        textIn(image, "distro") ?? "",
-        textIn(image, "release") ?? "",
-        ...artifactCells(image, artifact),
-      ];
-    }),
+    [
+      { head: "DISTRO", cell: ({ build }) => textIn(build, "distro") ?? "" },
+      { head: "RELEASE", cell: ({ build }) => textIn(build, "release") ?? "" },
+      ...ARTIFACT_COLUMNS,
+    ],
+    images.map((build) => ({
+      build,
+      artifact: isJsonObject(build.artifact) ? build.artifact : {},
+    })),
   );
 }
 
@@ -236,7 +224,7 @@ const LIST: Command = {
   ],
   flags: FILTER_FLAGS,
   shared: "agent",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const { args, client, printer } = call;
     const wanted = placeOf(args.operands[0]);
     if (hasFilter(args)) {
@@ -249,45 +237,33 @@ const LIST: Command = {
     if (printer.json) printer.document(document);
     else if (wanted.distro === undefined) distroTable(printer, document);
     else if (wanted.release === undefined) releaseTable(printer, document);
-    else fileTable(printer, document);
-    return EXIT.ok;
+    else printer.table(ARTIFACT_COLUMNS, filesOf(document));
   },
 };
 
 function distroTable(printer: Printer, document: JsonObject): void {
-  printer.table(
-    [{ head: "DISTRO" }, { head: "NAME", flexible: true }, { head: "FAMILY" }],
-    objectsIn(document, "distros").map((distro) => [
-      textIn(distro, "id") ?? "",
-      textIn(distro, "name") ?? "-",
-      textIn(distro, "os_family") ?? "-",
-    ]),
-  );
+  printer.table([
+    { head: "DISTRO", cell: textCell("id") },
+    { head: "NAME", flexible: true, cell: textCell("name") },
+    { head: "FAMILY", cell: textCell("os_family") },
+  ], objectsIn(document, "distros"));
 }
 
 function releaseTable(printer: Printer, document: JsonObject): void {
-  printer.table(
-    [
-      { head: "RELEASE" },
-      { head: "TITLE", flexible: true },
-      { head: "ALIASES" },
-      { head: "END OF LIFE" },
-    ],
-    objectsIn(document, "releases").map((release) => [
-      textIn(release, "id") ?? "",
-      textIn(release, "title") ?? "-",
-      Array.isArray(release.aliases) ? release.aliases.join(", ") : "",
-      textIn(release, "eol_date") ?? "-",
-    ]),
-  );
+  printer.table([
+    { head: "RELEASE", cell: textCell("id") },
+    { head: "TITLE", flexible: true, cell: textCell("title") },
+    {
+      head: "ALIASES",
+      cell: ({ aliases }) => Array.isArray(aliases) ? aliases.join(", ") : "",
+    },
+    { head: "END OF LIFE", cell: textCell("eol_date") },
+  ], objectsIn(document, "releases"));
 }
 
-function fileTable(printer: Printer, document: JsonObject): void {
-  printer.table(
-    ARTIFACT_COLUMNS,
-    objectsIn(document, "builds").flatMap((build) =>
-      objectsIn(build, "artifacts").map((artifact) => artifactCells(build, artifact))
-    ),
+function filesOf(document: JsonObject): ShownFile[] {
+  return objectsIn(document, "builds").flatMap((build) =>
+    objectsIn(build, "artifacts").map((artifact) => ({ build, artifact }))
   );
 }
 
@@ -304,19 +280,14 @@ const SHOW: Command = {
     }
     const sent = await read(client, wanted);
     const document = readObject(sent.body, "the release");
-    if (printer.json) printer.document(document);
-    else {
-      const release = textIn(document, "release") ?? wanted.release;
-      printer.data(printable(`${textIn(document, "distro") ?? wanted.distro} ${release}`));
-      for (const build of objectsIn(document, "builds")) {
-        for (const artifact of objectsIn(build, "artifacts")) showFile(printer, build, artifact);
-      }
-    }
-    return EXIT.ok;
+    if (printer.json) return printer.document(document);
+    const release = textIn(document, "release") ?? wanted.release;
+    printer.data(printable(`${textIn(document, "distro") ?? wanted.distro} ${release}`));
+    for (const file of filesOf(document)) showFile(printer, file);
   },
 };
 
-function showFile(printer: Printer, build: JsonObject, artifact: JsonObject): void {
+function showFile(printer: Printer, { build, artifact }: ShownFile): void {
   const integrity = isJsonObject(artifact.integrity) ? artifact.integrity : {};
   const words = ["variant", "arch", "format", "compression"].flatMap((key) =>
     textIn(artifact, key) ?? []
@@ -351,7 +322,6 @@ const STATUS: Command = {
     if (isJsonObject(index.last_sync)) {
       for (const line of problemLines(index.last_sync)) printer.note(`zonewright: ${line}`);
     }
-    return EXIT.ok;
   },
 };
 

@@ -6,7 +6,13 @@ import { pause } from "../../runtime/waiting.ts";
 import { type ApiCall, numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import type { Client, Sent } from "../client/client.ts";
 import { usageError } from "../command/arguments.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import {
+  type Command,
+  type CommandEnd,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+} from "../command/command.ts";
 import { timeoutMsOf } from "../follow/follow.ts";
 import { ageText, cut, sizeText } from "../output/printer.ts";
 import {
@@ -56,7 +62,7 @@ export const SYNC: Command = {
     { name: "timeout", placeholder: "TIME", help: "give up waiting after 90s, 10m, 2h" },
   ],
   shared: "agent",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const { args, client, printer } = call;
     const dryRun = args.has("dry-run");
     const wait = args.has("wait") || dryRun;
@@ -77,7 +83,6 @@ export const SYNC: Command = {
     if (printer.json) printer.document(answer);
     else printer.note("syncing");
     printer.next("image status", "see how it went");
-    return EXIT.ok;
   },
 };
 
@@ -112,8 +117,7 @@ async function poll(client: Client, view: SyncView, signal: AbortSignal): Promis
 /** A sync that read nothing is a failure. Refused documents are listed. */
 function synced(call: Invocation, sync: JsonObject): ExitCode {
   const { printer, terminal } = call;
-  if (printer.json) printer.document(sync);
-  else printer.data(syncText(sync, terminal.nowMs()));
+  printer.result(sync, syncText(sync, terminal.nowMs()));
   return ended(call, sync);
 }
 

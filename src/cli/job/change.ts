@@ -78,21 +78,15 @@ function isBulk({ args }: Invocation): boolean {
 
 /** Changes every job that matches the flags. */
 async function changeJobs(call: Invocation, change: JobsChange): Promise<ExitCode> {
-  const { args, client, printer, terminal } = call;
+  const { args, client, terminal } = call;
   const filter = await filterOf(call, change.verb);
   const limit = limitOf(args);
   checkExecution(filter, change);
-  if (args.has("curl")) {
-    await client.send(batchCall(change, filter, limit));
-    return EXIT.ok;
-  }
+  if (client.prints(batchCall(change, filter, limit))) return EXIT.ok;
   if (!args.has(YES_FLAG.name)) {
     const deed = await deedText(call, change, filter, limit);
-    if (deed !== undefined && !await confirmed(call, deed)) {
-      printer.note("nothing changed");
-      return EXIT.failure;
-    }
     if (deed === undefined) return await show(call, change, filter, NOTHING);
+    if (!await confirmed(call, deed)) return EXIT.failure;
   }
   // A job created in one round may end and match in the next, so only older jobs are selected.
   const until = filter.until ?? new Date(terminal.nowMs()).toISOString();
@@ -346,10 +340,9 @@ export const RESUME: Command = {
   },
 };
 
-async function change(call: Invocation, path: string, body: JsonObject): Promise<ExitCode> {
+async function change(call: Invocation, path: string, body: JsonObject): Promise<void> {
   const sent = await call.client.send({ method: "POST", path, body });
   const job = readJob(sent.body);
   if (call.printer.json) call.printer.document(await changedDocument(call.client, job));
   else call.printer.data(`${job.uuid} ${job.execution}${unconfirmedText(job.raw)}`);
-  return EXIT.ok;
 }

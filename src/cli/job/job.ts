@@ -1,20 +1,20 @@
 // `zonewright job`: showing jobs, and waiting for them. Running and changing them are in files of their own.
 
 import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
-import { type Command, EXIT, type Invocation, type Noun } from "../command/command.ts";
+import type { Command, CommandEnd, Invocation, Noun } from "../command/command.ts";
 import { absentHost, elapsedSeconds, type JobAnswer, readJob, readSecrets } from "./answer.ts";
 import { jobNamed, jobPath } from "../client/named.ts";
 import { CANCEL, RESUME, RETRY } from "./change.ts";
 import { LIST } from "./list.ts";
 import { RUN } from "./run.ts";
 import { failurePairs, type JobWhy, readWhy, WHY } from "./why.ts";
-import { ageText, aheadText, type Column, durationText } from "../output/printer.ts";
+import { ageText, aheadText, durationText, type ItemColumn } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { NO_EXTRA_FIELDS } from "../../domain/job/wire.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { maskedJson } from "../../domain/masking.ts";
-import { follow, followedExit, TIMEOUT_FLAG, viewFor } from "../follow/follow.ts";
+import { follow, TIMEOUT_FLAG } from "../follow/follow.ts";
 import { openJsonView, openPlainView } from "../follow/views.ts";
 import { STATS_WINDOWS } from "../../domain/job/job.ts";
 
@@ -49,7 +49,6 @@ const INFO: Command = {
       after += count;
     } while (count === ENTRIES_MAX);
     if (printer.json) printer.document(all);
-    return EXIT.ok;
   },
 };
 
@@ -69,26 +68,19 @@ const STATS: Command = {
   async run({ client, printer }) {
     const sent = await client.send({ method: "GET", path: "/stats" });
     const stats = readObject(sent.body, "the stats");
-    if (printer.json) {
-      printer.document(stats);
-      return EXIT.ok;
-    }
-    printer.table(
-      [
-        { head: "CREATED" },
-        ...EXECUTIONS.map((name): Column => ({ head: name.toUpperCase(), right: true })),
-      ],
-      STATS_WINDOWS.toReversed().map((window) => {
-        const counters = stats[window];
-        const row = isJsonObject(counters) ? counters : {};
-        return [
-          WINDOW_WORDS[window],
-          ...EXECUTIONS.map((name) => String(numberIn(row, name) ?? 0)),
-        ];
-      }),
-    );
+    if (printer.json) return printer.document(stats);
+    printer.table([
+      { head: "CREATED", cell: (window) => WINDOW_WORDS[window] },
+      ...EXECUTIONS.map((name): ItemColumn<typeof STATS_WINDOWS[number]> => ({
+        head: name.toUpperCase(),
+        right: true,
+        cell: (window) => {
+          const counters = stats[window];
+          return String(isJsonObject(counters) ? numberIn(counters, name) ?? 0 : 0);
+        },
+      })),
+    ], STATS_WINDOWS.toReversed());
     printer.note("each job is counted in one row");
-    return EXIT.ok;
   },
 };
 
@@ -107,12 +99,9 @@ const WAIT: Command = {
     const path = await jobPath(call);
     const sent = await call.client.send({ method: "GET", path });
     const { uuid } = readJob(sent.body);
-    const followed = await follow(call, uuid, viewFor(call, uuid));
-    if (followed.kind === "ended") {
-      if (call.printer.json) call.printer.document(followed.job.raw);
-      else call.printer.data(followed.job.execution);
-    }
-    return followedExit(call, uuid, followed);
+    const { code, job } = await follow(call, uuid);
+    if (job !== undefined) call.printer.result(job.raw, job.execution);
+    return code;
   },
 };
 
@@ -140,9 +129,9 @@ const TAIL: Command = {
     const view = printer.json
       ? openJsonView(uuid, printer.line)
       : openPlainView(printer.data, { calls: true, times: true, note: printer.note });
-    const followed = await follow(call, uuid, view);
-    if (followed.kind === "ended" && printer.json) printer.document(followed.job.raw);
-    return followedExit(call, uuid, followed);
+    const { code, job } = await follow(call, uuid, view);
+    if (job !== undefined && printer.json) printer.document(job.raw);
+    return code;
   },
 };
 
@@ -155,13 +144,12 @@ const GET: Command = {
   ],
   flags: [{ name: "full", help: "the whole document, with nothing masked, as JSON" }],
   shared: "agent",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const { args, client, printer } = call;
     const { uuid } = await jobNamed(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/jobs/${uuid}` });
     if (args.has("full")) {
-      printer.document(sent.body);
-      return EXIT.ok;
+      return printer.document(sent.body);
     }
     const staleAge = sent.headers.get("x-stale") === null ? undefined : sent.headers.get("age");
     const why = staleAge === undefined ? await readWhy(call, uuid) : unreadWhy(sent.body);
@@ -172,7 +160,6 @@ const GET: Command = {
     }
     if (printer.json) printer.document(job.raw);
     else showJob(call, job, why);
-    return EXIT.ok;
   },
 };
 
@@ -215,20 +202,16 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
   ]);
   if (job.steps.length === 0) return;
   printer.data("");
-  printer.table(
-    [
-      { head: "STEP", flexible: true },
-      { head: "STATE" },
-      { head: "TIME", right: true },
-      { head: "RESULT OR ERROR", flexible: true },
-    ],
-    job.steps.map((step) => [
-      step.name,
-      step.state,
-      step.seconds === undefined ? "-" : durationText(step.seconds),
-      step.error ?? step.result ?? "",
-    ]),
-  );
+  printer.table([
+    { head: "STEP", flexible: true, cell: ({ name }) => name },
+    { head: "STATE", cell: ({ state }) => state },
+    {
+      head: "TIME",
+      right: true,
+      cell: ({ seconds }) => seconds === undefined ? "-" : durationText(seconds),
+    },
+    { head: "RESULT OR ERROR", flexible: true, cell: ({ error, result }) => error ?? result ?? "" },
+  ], job.steps);
   if (why.hints.length > 0) printer.data("");
   for (const [line, does] of why.hints) printer.data(`next: zonewright ${line}  ${does}`);
 }

@@ -4,11 +4,17 @@ import { nearest } from "../../domain/near_word.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import { type Arguments, cannot } from "../command/arguments.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import {
+  type Command,
+  type CommandEnd,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+} from "../command/command.ts";
 import { AgentError } from "../../domain/error.ts";
 import { followChanges } from "../follow/news.ts";
 import { pause } from "../../runtime/waiting.ts";
-import { ageText, aheadText, type Column, durationText, timeOfDay } from "../output/printer.ts";
+import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/printer.ts";
 import { canMove, stateStyle } from "../output/terminal.ts";
 import { machineNamed, shortUuids } from "../client/named.ts";
 import { absentHost } from "./answer.ts";
@@ -21,28 +27,24 @@ const PAGE_MAX = 200;
 const PAGES_MAX = 100;
 
 /** What a cell is built from. */
-interface Row {
+interface JobOfRow {
   readonly job: JsonObject;
   readonly uuid: string;
   readonly nowMs: number;
 }
 
-interface JobColumn extends Column {
-  cell(row: Row): string;
-}
-
-function text(key: string): (row: Row) => string {
+function text(key: string): (row: JobOfRow) => string {
   return ({ job }) => textIn(job, key) ?? "-";
 }
 
-function inner(key: string, name: string): (row: Row) => string {
+function inner(key: string, name: string): (row: JobOfRow) => string {
   return ({ job }) => {
     const object = job[key];
     return (isJsonObject(object) ? textIn(object, name) : undefined) ?? "-";
   };
 }
 
-const COLUMNS: Readonly<Record<string, JobColumn>> = {
+const COLUMNS: Readonly<Record<string, ItemColumn<JobOfRow>>> = {
   uuid: { head: "UUID", cell: ({ uuid }) => uuid },
   state: { head: "STATE", styleOf: stateStyle, cell: text("state") },
   name: { head: "NAME", flexible: true, cell: text("name") },
@@ -106,7 +108,7 @@ export const LIST: Command = {
     "takes the beginning of one, at least 4 characters. With --json they are whole.",
   ],
   shared: "agent",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const { args, printer, terminal } = call;
     const columns = columnsOf(args);
     const filter = await filterOf(call);
@@ -126,20 +128,15 @@ export const LIST: Command = {
     if (more === "looked") {
       printer.note("older jobs were not searched: shorten the search by --since");
     }
-    if (jobs.length > 0 || more !== "none" || await noteUnknownWorkflow(call, filter)) {
-      return EXIT.ok;
-    }
-    if (!printer.json) {
-      const filtered = Object.keys(filter).length > 0 || of !== undefined ||
-        args.given.has("search");
-      for (const line of filtered ? NONE_MATCHES : NONE_YET) printer.note(line);
-    }
-    return EXIT.ok;
+    if (jobs.length > 0 || more !== "none" || await noteUnknownWorkflow(call, filter)) return;
+    if (printer.json) return;
+    const filtered = Object.keys(filter).length > 0 || of !== undefined || args.given.has("search");
+    for (const line of filtered ? NONE_MATCHES : NONE_YET) printer.note(line);
   },
 };
 
 /** @throws {AgentError} `invalid_argument` for an unknown column */
-function columnsOf(args: Arguments): readonly JobColumn[] {
+function columnsOf(args: Arguments): readonly ItemColumn<JobOfRow>[] {
   const names = args.text("columns")?.split(",") ?? COLUMNS_SHOWN;
   return names.map((name) => {
     const column = Object.hasOwn(COLUMNS, name) ? COLUMNS[name] : undefined;
@@ -188,14 +185,14 @@ async function readSummaries(
 
 function showTable(
   { printer }: Invocation,
-  columns: readonly JobColumn[],
+  columns: readonly ItemColumn<JobOfRow>[],
   jobs: readonly JsonObject[],
   nowMs: number,
 ): void {
   const uuids = shortUuids(jobs.map((job) => textIn(job, "uuid") ?? ""));
   printer.table(
     columns,
-    jobs.map((job, at) => columns.map(({ cell }) => cell({ job, uuid: uuids[at] ?? "", nowMs }))),
+    jobs.map((job, at) => ({ job, uuid: uuids[at] ?? "", nowMs })),
   );
 }
 
@@ -208,7 +205,7 @@ const CLEAR_SCREEN = "\x1b[H\x1b[2J";
 /** Shows the list as it changes: all of it on a terminal, elsewhere one line per change. */
 async function watchList(
   call: Invocation,
-  columns: readonly JobColumn[],
+  columns: readonly ItemColumn<JobOfRow>[],
   read: () => Promise<FoundJobs>,
 ): Promise<ExitCode> {
   const { client, printer, terminal } = call;
@@ -242,7 +239,7 @@ async function watchList(
 /** The function that shows the list after each read. */
 function changeView(
   call: Invocation,
-  columns: readonly JobColumn[],
+  columns: readonly ItemColumn<JobOfRow>[],
 ): (jobs: readonly JsonObject[]) => void {
   const { printer, terminal } = call;
   if (canMove(terminal) && terminal.outIsTerminal && !printer.json) {

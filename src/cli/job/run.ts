@@ -12,14 +12,7 @@ import {
 import { SERVER_PARAM } from "../../domain/job/job.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
-import {
-  checkTimeout,
-  follow,
-  FOLLOW_FLAGS,
-  followedExit,
-  stays,
-  viewFor,
-} from "../follow/follow.ts";
+import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import {
   changedDocument,
   elapsedSeconds,
@@ -138,10 +131,10 @@ export async function showNewJob(call: Invocation, job: JobAnswer): Promise<Exit
     printer.next(`job tail ${job.uuid}`, "watch it");
     return EXIT.ok;
   }
-  const followed = await follow(call, job.uuid, viewFor(call, job.uuid));
-  if (followed.kind === "ended") showEnd(call, followed.job);
+  const followed = await follow(call, job.uuid);
+  if (followed.job !== undefined) showEnd(call, followed.job);
   else if (!printer.json) printer.data(job.uuid);
-  return followedExit(call, job.uuid, followed);
+  return followed.code;
 }
 
 function showEnd({ printer }: Invocation, job: JobAnswer): void {

@@ -2,10 +2,17 @@
 // next. For a job that has not failed: what it is doing or waiting for.
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import {
+  numberCell,
+  numberIn,
+  objectsIn,
+  readObject,
+  textCell,
+  textIn,
+} from "../client/api_call.ts";
 import { shellQuoted } from "../client/client.ts";
 import { jobNamed } from "../client/named.ts";
-import { type Command, EXIT, type Invocation } from "../command/command.ts";
+import type { Command, Invocation } from "../command/command.ts";
 import { ageText, durationText, timeOfDay } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
 import { secretsIn } from "./answer.ts";
@@ -112,7 +119,6 @@ export const WHY: Command = {
       }));
       printer.document({ ...why.summary, lines, next_commands: hints });
     } else showWhy(call, why, lines);
-    return EXIT.ok;
   },
 };
 
@@ -149,21 +155,17 @@ function showWhy(
   const attempts = objectsIn(summary, "attempts");
   if (attempts.length > 0) {
     printer.data("");
-    printer.table(
-      [
-        { head: "TASK" },
-        { head: "ATTEMPT", right: true },
-        { head: "TIME", right: true },
-        { head: "ERROR", flexible: true },
-      ],
-      attempts.map((attempt) => [
-        textIn(attempt, "task") ?? "-",
-        String(numberIn(attempt, "attempt") ?? "-") +
-        (attempt.fallback === true ? " fallback" : ""),
-        tookText(attempt),
-        textIn(attempt, "message") ?? "-",
-      ]),
-    );
+    printer.table([
+      { head: "TASK", cell: textCell("task") },
+      {
+        head: "ATTEMPT",
+        right: true,
+        cell: (attempt) =>
+          numberCell("attempt")(attempt) + (attempt.fallback === true ? " fallback" : ""),
+      },
+      { head: "TIME", right: true, cell: tookText },
+      { head: "ERROR", flexible: true, cell: textCell("message") },
+    ], attempts);
   }
   if (lines.length > 0) {
     printer.data("");

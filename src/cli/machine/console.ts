@@ -7,7 +7,7 @@ import { isLoopback, PORT_MAX } from "../../domain/ip_address.ts";
 import { numberIn, readObject, textIn } from "../client/api_call.ts";
 import { machineNamed, machinePath } from "../client/named.ts";
 import { cannot, usageError } from "../command/arguments.ts";
-import { type Command, EXIT, type Invocation } from "../command/command.ts";
+import type { Command, Invocation } from "../command/command.ts";
 import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
@@ -61,21 +61,17 @@ export const CONSOLE: Command = {
     const console = readObject(sent.body, "the console");
     if (listen !== undefined) return await relay(call, path, listen);
     const { printer, terminal } = call;
-    if (printer.json) {
-      printer.document(console);
-      return EXIT.ok;
-    }
+    if (printer.json) return printer.document(console);
     const viewer = terminal.outIsTerminal ? await viewerOf(terminal.env) : undefined;
     if (viewer !== undefined) return await relay(call, path, ANY_LOOPBACK_PORT, viewer);
     printer.data(webSocketUrl(call, path) ?? textIn(console, "url") ?? "");
     const [machine = ""] = call.args.operands;
     printer.next(`machine console ${machine} --listen 127.0.0.1:5901`, "vncviewer 127.0.0.1::5901");
-    return EXIT.ok;
   },
 };
 
 /** Requests a ticket and prints the address with it, which is all that a viewer in a browser needs. */
-async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.ok> {
+async function printTicket(call: Invocation, path: string): Promise<void> {
   const { args, client, printer } = call;
   if (args.has("listen")) {
     throw usageError("--ticket and --listen are both given: expected one of them");
@@ -89,12 +85,9 @@ async function printTicket(call: Invocation, path: string): Promise<typeof EXIT.
   const made = readObject(sent.body, "the ticket");
   const ticket = encodeURIComponent(textIn(made, "ticket") ?? "");
   const url = `${webSocketUrl(call, path)}?ticket=${ticket}`;
-  if (printer.json) printer.document({ ...made, url });
-  else {
-    printer.data(url);
-    printer.note(`It works once, until ${printable(textIn(made, "expires_at") ?? "")}`);
-  }
-  return EXIT.ok;
+  if (printer.json) return printer.document({ ...made, url });
+  printer.data(url);
+  printer.note(`It works once, until ${printable(textIn(made, "expires_at") ?? "")}`);
 }
 
 interface Listen {
@@ -127,7 +120,7 @@ async function relay(
   path: string,
   listen: Listen,
   viewer?: string,
-): Promise<typeof EXIT.ok> {
+): Promise<void> {
   const { client, printer, terminal } = call;
   const connected = await client.connected();
   const stop = new AbortController();
@@ -141,15 +134,13 @@ async function relay(
     });
     const host = listen.hostname.includes(":") ? `[${listen.hostname}]` : listen.hostname;
     const place = `${host}:${opened.port}`;
-    if (printer.json) printer.document({ host: listen.hostname, port: opened.port });
-    else printer.data(place);
+    printer.result({ host: listen.hostname, port: opened.port }, place);
     printer.note(`VNC viewers can connect to ${place}; stop with Ctrl-C`);
     if (viewer !== undefined) {
       const address = `${listen.hostname}::${opened.port}`;
       await view(viewer, address, stop.signal).finally(() => stop.abort());
     }
     await opened.done;
-    return EXIT.ok;
   } finally {
     takeBack();
   }
@@ -349,10 +340,7 @@ export const VNC: Command = {
           `Cannot print the password of machine ${uuid}: its console has none`,
         );
       }
-      if (printer.json) printer.document({ password });
-      else printer.data(password);
-    } else if (printer.json) printer.document(info.vnc);
-    else printer.data(vncAddress(vnc));
-    return EXIT.ok;
+      printer.result({ password }, password);
+    } else printer.result(info.vnc, vncAddress(vnc));
   },
 };

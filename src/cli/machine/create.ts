@@ -4,15 +4,14 @@ import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import { printable } from "../output/terminal.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
 import {
-  checkTimeout,
-  follow,
-  FOLLOW_FLAGS,
-  followedExit,
-  stays,
-  viewFor,
-} from "../follow/follow.ts";
+  type Command,
+  type CommandEnd,
+  EXIT,
+  type ExitCode,
+  type Invocation,
+} from "../command/command.ts";
+import { checkTimeout, follow, FOLLOW_FLAGS, stays, viewFor } from "../follow/follow.ts";
 import { failedStep, type JobAnswer, noteAbsent } from "../job/answer.ts";
 import { vncOf, vncText } from "./console.ts";
 import type { MediaRequest } from "../../domain/machine/media.ts";
@@ -269,11 +268,10 @@ export const CREATE: Command = {
     // For programs it is one of the lines: standard error is kept for a single error object.
     const note = printer.json ? view.note : printer.note;
     if (call.args.has("follow")) note(`machine ${uuid}, job ${job_uuid}`);
-    const followed = await follow(call, job_uuid, view);
-    const code = followedExit(call, job_uuid, followed);
+    const { code, job } = await follow(call, job_uuid, view);
     if (code === EXIT.ok) return await showMachine(call, uuid);
-    if (followed.kind === "ended" && printer.json) {
-      printer.document({ uuid, job_uuid, ...endOfJob(followed.job) });
+    if (job !== undefined && printer.json) {
+      printer.document({ uuid, job_uuid, ...endOfJob(job) });
     }
     return code;
   },
@@ -322,12 +320,9 @@ function consoleLine(uuid: string): readonly [string, string] {
   return ["see it", `zonewright machine console ${uuid}`];
 }
 
-async function showMachine({ client, printer }: Invocation, uuid: string): Promise<ExitCode> {
+async function showMachine({ client, printer }: Invocation, uuid: string): Promise<CommandEnd> {
   const machine = readObject(await client.get(`/agent/v1/machines/${uuid}`), "the machine");
-  if (printer.json) {
-    printer.document(machine);
-    return EXIT.ok;
-  }
+  if (printer.json) return printer.document(machine);
   const vnc = vncOf(machine);
   printer.pairs([
     ["machine", uuid],
@@ -337,5 +332,4 @@ async function showMachine({ client, printer }: Invocation, uuid: string): Promi
   if (vnc !== undefined) {
     printer.next(`machine vnc ${uuid} --password`, "what a VNC viewer asks for");
   }
-  return EXIT.ok;
 }

@@ -1,13 +1,12 @@
 // `zonewright machine leftovers`: what failed jobs have left on the host, and dropping what nothing can remove.
 
-import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
-import { announceNamed, leftoverNamed, type NamedThing, shortUuids } from "../client/named.ts";
+import { numberCell, readObject, readObjects, textCell, textIn } from "../client/api_call.ts";
+import { isSure, leftoverNamed, uuidColumn } from "../client/named.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import {
   type Command,
-  confirmed,
+  type CommandEnd,
   EXIT,
-  type ExitCode,
   type Invocation,
   YES_FLAG,
 } from "../command/command.ts";
@@ -51,56 +50,31 @@ export const LEFTOVERS: Command = {
     if (args.has(YES_FLAG.name)) throw cannot("use --yes alone: expected --drop MACHINE with it");
     const sent = await client.send({ method: "GET", path: leftoverPath(call) });
     const left = readObjects(sent.body, "what is left");
-    if (printer.json) {
-      printer.document(left);
-      return EXIT.ok;
-    }
-    const machines = shortUuids(left.map((leftover) => textIn(leftover, "uuid") ?? ""));
-    const jobs = shortUuids(left.map((leftover) => textIn(leftover, "job_uuid") ?? ""));
-    printer.table(
-      [
-        { head: "MACHINE" },
-        { head: "JOB" },
-        { head: "HOST", flexible: true },
-        { head: "TRIES", right: true },
-        { head: "NEXT TRY" },
-        { head: "ERROR", flexible: true },
-      ],
-      left.map((leftover, at) => [
-        machines[at] ?? "",
-        jobs[at] ?? "",
-        textIn(leftover, "host") ?? "-",
-        String(numberIn(leftover, "tries") ?? 0),
-        nextTryText(textIn(leftover, "next_try_at"), terminal.nowMs()),
-        textIn(leftover, "error") ?? "-",
-      ]),
-    );
-    return EXIT.ok;
+    if (printer.json) return printer.document(left);
+    printer.table([
+      uuidColumn("MACHINE", left),
+      uuidColumn("JOB", left, "job_uuid"),
+      { head: "HOST", flexible: true, cell: textCell("host") },
+      { head: "TRIES", right: true, cell: numberCell("tries") },
+      {
+        head: "NEXT TRY",
+        cell: (one) => nextTryText(textIn(one, "next_try_at"), terminal.nowMs()),
+      },
+      { head: "ERROR", flexible: true, cell: textCell("error") },
+    ], left);
   },
 };
 
-async function drop(call: Invocation, word: string): Promise<ExitCode> {
-  const { args, client, printer } = call;
+async function drop(call: Invocation, word: string): Promise<CommandEnd> {
+  const { client, printer } = call;
   const leftover = await leftoverNamed(call, word, leftoverPath(call));
   const { uuid } = leftover;
-  if (!args.has("curl")) {
-    announceNamed(call, "leftover", "drop", leftover);
-    if (!await confirmed(call, dropText(leftover))) {
-      printer.note("nothing changed");
-      return EXIT.failure;
-    }
-  }
+  const deed = (thing: string) => `forget ${thing}, which stays on its host`;
+  if (!await isSure(call, "leftover", "drop", deed, leftover)) return EXIT.failure;
   const sent = await client.send({ method: "DELETE", path: leftoverPath(call, uuid) });
   const answer = readObject(sent.body, "what was dropped");
   if (printer.json) printer.document(answer);
   else printer.note(textIn(answer, "note") ?? `dropped leftover ${uuid}`);
-  return EXIT.ok;
-}
-
-function dropText({ uuid, about }: NamedThing): string {
-  return `forget leftover ${uuid}${
-    about === undefined ? "" : ` (${about})`
-  }, which stays on its host`;
 }
 
 function nextTryText(instant: string | undefined, nowMs: number): string {

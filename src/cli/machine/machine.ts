@@ -1,42 +1,35 @@
 // `zonewright machine`: the machines of the host.
 
 import { isJsonObject, type JsonObject, objectsIn } from "../../domain/json.ts";
+import { BOOT_OPTIONS, STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
 import { MACHINE_REPORT_MS } from "../../domain/machine/shown.ts";
 import { BRANDS } from "../../domain/policy.ts";
-import { numberIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import {
+  numberCell,
+  numberIn,
+  readObject,
+  readObjects,
+  textCell,
+  textIn,
+} from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import {
   type Command,
-  confirmed,
   EXIT,
   type ExitCode,
   type Invocation,
   type Noun,
   YES_FLAG,
 } from "../command/command.ts";
-import {
-  announceNamed,
-  machineNamed,
-  machinePath,
-  type NamedThing,
-  shortUuids,
-} from "../client/named.ts";
+import { isSure, machineNamed, machinePath, uuidColumn } from "../client/named.ts";
 import { CONSOLE, VNC, vncOf, vncText } from "./console.ts";
 import { CREATE } from "./create.ts";
 import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
-import { executionWord } from "../job/answer.ts";
+import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
+import { executionWord, noteAbsent } from "../job/answer.ts";
 import { ageText, sizeText, spanText } from "../output/printer.ts";
 import { printable, stateStyle } from "../output/terminal.ts";
-import {
-  checkTimeout,
-  follow,
-  FOLLOW_FLAGS,
-  followedExit,
-  stays,
-  viewFor,
-} from "../follow/follow.ts";
-import { BOOT_OPTIONS, STOP_SECONDS_MAX } from "../../domain/machine/action.ts";
 
 // `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: actions on an existing machine. Each is
 // a job, which can be left alone, waited for or followed.
@@ -49,8 +42,8 @@ interface Action {
   request(call: Invocation, path: string): { method: string; path: string; body?: JsonObject };
   /** Printed once it is done. */
   readonly done: string;
-  /** The action to confirm first; not given if no confirmation is needed. */
-  readonly deed?: (machine: NamedThing) => string;
+  /** What to confirm first of the named machine; not given if no confirmation is needed. */
+  readonly deed?: (machine: string) => string;
 }
 
 const FORCE: Flag = { name: "force", help: "at once, without asking the guest" };
@@ -78,27 +71,22 @@ async function act(call: Invocation, action: Action): Promise<ExitCode> {
   const { args, client, printer } = call;
   const machine = await machineNamed(call, args.operands[0] ?? "");
   const { uuid } = machine;
-  if (action.deed !== undefined && !args.has("curl")) {
-    announceNamed(call, "machine", "delete", machine);
-    if (!await confirmed(call, action.deed(machine))) {
-      printer.note("nothing changed");
-      return EXIT.failure;
-    }
+  if (action.deed !== undefined && !await isSure(call, "machine", "delete", action.deed, machine)) {
+    return EXIT.failure;
   }
   const sent = await client.send(action.request(call, `/agent/v1/machines/${uuid}`));
   const started = readObject(sent.body, "the job");
   const job_uuid = textIn(started, "job_uuid") ?? "";
+  noteAbsent(printer, started);
   if (!stays(call)) {
     if (printer.json) printer.document(started);
     else printer.pairs([["machine", textIn(started, "uuid") ?? uuid], ["job", job_uuid]]);
     printer.next(`job tail ${job_uuid}`, "watch it");
     return EXIT.ok;
   }
-  const followed = await follow(call, job_uuid, viewFor(call, job_uuid));
-  const code = followedExit(call, job_uuid, followed);
-  if (printer.json && followed.kind === "ended") {
-    const execution = textIn(followed.job.raw, "execution") ?? "";
-    printer.document({ ...started, execution });
+  const { code, job } = await follow(call, job_uuid);
+  if (printer.json && job !== undefined) {
+    printer.document({ ...started, execution: textIn(job.raw, "execution") ?? "" });
   } else if (code === EXIT.ok) printer.data(`${uuid} ${action.done}`);
   return code;
 }
@@ -203,10 +191,7 @@ const DELETE = actionCommand({
   flags: [YES_FLAG],
   request: (_, path) => ({ method: "DELETE", path }),
   done: "deleted",
-  deed: ({ uuid, about }) =>
-    `delete machine ${uuid}${
-      about === undefined ? "" : ` (${about})`
-    } with everything on its disks`,
+  deed: (machine) => `delete ${machine} with everything on its disks`,
 });
 
 const BYTES_PER_MIB = 1024 ** 2;
@@ -251,41 +236,31 @@ const LIST: Command = {
     const machines = readObjects(sent.body, "the machines");
     const state = args.text("state");
     if (machines.length === 0 && state !== undefined) printer.note(await noneIn(state, client));
-    if (printer.json) printer.document(machines);
-    else {
-      const uuids = shortUuids(machines.map((machine) => textIn(machine, "uuid") ?? ""));
-      printer.table(
-        [
-          { head: "UUID" },
-          { head: "ALIAS", flexible: true },
-          { head: "BRAND", wide: true },
-          { head: "STATE", styleOf: stateStyle },
-          { head: "RAM MIB", right: true },
-          { head: "DISKS", right: true, wide: true },
-          // Not flexible: part of an address is useless.
-          { head: "ADDRESS" },
-          { head: "AGE", right: true, wide: true },
-          { head: "HOST", flexible: true, wide: true },
-          { head: "JOB", wide: true },
-        ],
-        machines.map((machine, at) => [
-          uuids[at] ?? "",
-          textIn(machine, "alias") ?? "-",
-          textIn(machine, "brand") ?? "-",
-          stateText(machine),
-          String(numberIn(machine, "ram") ?? "-"),
-          disksText(machine),
-          addressText(machine),
-          ageText(textIn(machine, "created_at"), terminal.nowMs()),
-          textIn(machine, "host") ?? "-",
-          executionWord(textIn(machine, "job_execution") ?? "-"),
-        ]),
-      );
-      if (machines.length === 0 && state === undefined) {
-        for (const line of query.size === 0 ? NONE_YET : NONE_MATCHES) printer.note(line);
-      }
-    }
-    return EXIT.ok;
+    if (printer.json) return printer.document(machines);
+    printer.table([
+      uuidColumn("UUID", machines),
+      { head: "ALIAS", flexible: true, cell: textCell("alias") },
+      { head: "BRAND", wide: true, cell: textCell("brand") },
+      { head: "STATE", styleOf: stateStyle, cell: stateText },
+      { head: "RAM MIB", right: true, cell: numberCell("ram") },
+      { head: "DISKS", right: true, wide: true, cell: disksText },
+      // Not flexible: part of an address is useless.
+      { head: "ADDRESS", cell: addressText },
+      {
+        head: "AGE",
+        right: true,
+        wide: true,
+        cell: (machine) => ageText(textIn(machine, "created_at"), terminal.nowMs()),
+      },
+      { head: "HOST", flexible: true, wide: true, cell: textCell("host") },
+      {
+        head: "JOB",
+        wide: true,
+        cell: (machine) => executionWord(textIn(machine, "job_execution") ?? "-"),
+      },
+    ], machines);
+    if (machines.length > 0 || state !== undefined) return;
+    for (const line of query.size === 0 ? NONE_YET : NONE_MATCHES) printer.note(line);
   },
 };
 
@@ -340,10 +315,7 @@ const GET: Command = {
     const { client, printer } = call;
     const sent = await client.send({ method: "GET", path: await machinePath(call) });
     const machine = readObject(sent.body, "the machine");
-    if (printer.json) {
-      printer.document(machine);
-      return EXIT.ok;
-    }
+    if (printer.json) return printer.document(machine);
     const vnc = vncOf(machine);
     const word = (key: string): [string, string] => [key, printable(textIn(machine, key) ?? "-")];
     printer.pairs([
@@ -360,7 +332,6 @@ const GET: Command = {
       ["medium", printable(textIn(machine, "medium") ?? "-")],
       ["job", jobText(machine)],
     ]);
-    return EXIT.ok;
   },
 };
 

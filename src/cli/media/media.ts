@@ -2,24 +2,25 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import {
+  numberIn,
+  objectsIn,
+  readObject,
+  readObjects,
+  textCell,
+  textIn,
+} from "../client/api_call.ts";
 import { type Arguments, cannot, type Flag, usageError } from "../command/arguments.ts";
 import { CANDIDATES_MAX, SHA512_FLAG, typedDigest, typedMedium } from "../client/named.ts";
 import {
   type Command,
+  type CommandEnd,
   EXIT,
   type ExitCode,
   type Invocation,
   type Noun,
 } from "../command/command.ts";
-import {
-  checkTimeout,
-  follow,
-  FOLLOW_FLAGS,
-  followedExit,
-  stays,
-  viewFor,
-} from "../follow/follow.ts";
+import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import type { JobAnswer } from "../job/answer.ts";
 import { sizeText } from "../output/printer.ts";
 import { printable } from "../output/terminal.ts";
@@ -157,33 +158,30 @@ const LIST: Command = {
   run: list,
 };
 
-async function list({ client, printer }: Invocation): Promise<ExitCode> {
+async function list({ client, printer }: Invocation): Promise<CommandEnd> {
   const sent = await client.send({ method: "GET", path: "/agent/v1/media/library" });
   const library = readObject(sent.body, "the library");
-  if (printer.json) {
-    printer.document(library);
-    return EXIT.ok;
-  }
-  printer.table(
-    [
-      { head: "NAME", flexible: true },
-      { head: "SIZE", right: true },
-      { head: "KIND" },
-      { head: "WHERE", flexible: true },
-      { head: "SHA256" },
-      { head: "CHECK", wide: true },
-      { head: "JOBS", right: true, wide: true },
-    ],
-    objectsIn(library, "files").map((file) => [
-      textIn(file, "name") ?? "-",
-      sizeText(numberIn(file, "size")),
-      `${textIn(file, "kind") ?? "-"}${textIn(file, "problem") === undefined ? "" : "!"}`,
-      textIn(file, "folder") ?? "cache",
-      (textIn(file, "digest") ?? "-").replace(/^sha256:/, "").slice(0, SHORT_CHARS),
-      textIn(file, "level") ?? "-",
-      String(Array.isArray(file.used_by) ? file.used_by.length : 0),
-    ]),
-  );
+  if (printer.json) return printer.document(library);
+  printer.table([
+    { head: "NAME", flexible: true, cell: textCell("name") },
+    { head: "SIZE", right: true, cell: (file) => sizeText(numberIn(file, "size")) },
+    {
+      head: "KIND",
+      cell: (file) => textCell("kind")(file) + (textIn(file, "problem") === undefined ? "" : "!"),
+    },
+    { head: "WHERE", flexible: true, cell: (file) => textIn(file, "folder") ?? "cache" },
+    {
+      head: "SHA256",
+      cell: (file) => textCell("digest")(file).replace(/^sha256:/, "").slice(0, SHORT_CHARS),
+    },
+    { head: "CHECK", wide: true, cell: textCell("level") },
+    {
+      head: "JOBS",
+      right: true,
+      wide: true,
+      cell: ({ used_by }) => String(Array.isArray(used_by) ? used_by.length : 0),
+    },
+  ], objectsIn(library, "files"));
   for (const folder of objectsIn(library, "folders")) {
     const problem = textIn(folder, "problem");
     if (problem !== undefined) printer.note(`${textIn(folder, "path")}: ${problem}`);
@@ -193,7 +191,6 @@ async function list({ client, printer }: Invocation): Promise<ExitCode> {
   const max = numberIn(cache, "bytes_max");
   const bound = max === undefined ? "no bound" : `of ${sizeText(max)}`;
   printer.note(`cache: ${sizeText(numberIn(cache, "bytes"))}, ${bound}`);
-  return EXIT.ok;
 }
 
 /** Hexadecimal digits of a digest in a table; --json shows all of them. */
@@ -223,7 +220,6 @@ const RM: Command = {
       if (!printer.json) printer.note(`removed ${what}: ${textIn(removed, "path") ?? operand}`);
     }
     if (printer.json && !args.has("curl")) printer.document(gone);
-    return EXIT.ok;
   },
 };
 
@@ -299,9 +295,7 @@ async function begin(call: Invocation, path: string, body?: JsonValue): Promise<
   const answer = readObject(sent.body, "the job");
   if (!stays(call)) return { code: EXIT.ok, answer };
   const job_uuid = textIn(answer, "job_uuid") ?? "";
-  const followed = await follow(call, job_uuid, viewFor(call, job_uuid));
-  const code = followedExit(call, job_uuid, followed);
-  return followed.kind === "ended" ? { code, answer, job: followed.job } : { code, answer };
+  return { answer, ...await follow(call, job_uuid) };
 }
 
 /** Starts a job about a medium, and waits or follows as the flags say. */

@@ -15,7 +15,7 @@ import {
   textIn,
 } from "../client/api_call.ts";
 import { cannot } from "../command/arguments.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { type Command, type CommandEnd, EXIT, type Invocation } from "../command/command.ts";
 import { typedDigest } from "../client/named.ts";
 import { sizeText } from "../output/printer.ts";
 import { bar, canMove, CLEAR_LINE, type Terminal } from "../output/terminal.ts";
@@ -61,7 +61,7 @@ export const UPLOAD: Command = {
   run: upload,
 };
 
-async function upload(call: Invocation): Promise<ExitCode> {
+async function upload(call: Invocation): Promise<CommandEnd> {
   const { args, client, printer, terminal } = call;
   const path = resolve(terminal.cwd, args.operands[0] ?? "");
   const name = parseMediaName(args.text("name") ?? basename(path), "name");
@@ -102,11 +102,8 @@ function takenBy({ digest, file }: Extract<UploadStanding, { kind: "there" }>): 
   return `the agent has ${found}; pass --replace to take its place, or --name for another name`;
 }
 
-function show({ printer }: Invocation, file: JsonObject): ExitCode {
-  if (printer.json) {
-    printer.document(file);
-    return EXIT.ok;
-  }
+function show({ printer }: Invocation, file: JsonObject): void {
+  if (printer.json) return printer.document(file);
   const problem = textIn(file, "problem");
   printer.pairs([
     ["file", textIn(file, "path") ?? "-"],
@@ -118,7 +115,6 @@ function show({ printer }: Invocation, file: JsonObject): ExitCode {
     const name = textIn(file, "name") ?? "";
     printer.next(`machine create -f vm.json --iso ${name} --follow`, "boot a machine from it");
   }
-  return EXIT.ok;
 }
 
 async function sizeOf(path: string): Promise<number> {

@@ -34,7 +34,10 @@ export interface Printer {
   marked(mark: Mark, line: string): void;
   /** The JSON document; in a stream, the last line, as `result` of the kind `end`. */
   document(value: unknown): void;
-  table(columns: readonly Column[], rows: readonly (readonly string[])[]): void;
+  /** The JSON document, or one line that says the same to people. */
+  result(document: unknown, line: string): void;
+  /** One row for each item. */
+  table<Item>(columns: readonly ItemColumn<Item>[], items: readonly Item[]): void;
   /** Names and values, one pair per line. */
   pairs(pairs: readonly (readonly [name: string, value: string])[]): void;
   /** One line about what happened, for people; with JSON it is held until end(). */
@@ -58,21 +61,26 @@ interface PrinterOptions {
 export function openPrinter(terminal: Terminal, { json, streams }: PrinterOptions): Printer {
   const line = (value: object) => terminal.out(`${withoutOrders(JSON.stringify(value))}\n`);
   const paint = paintFor(terminal, "out");
-  const data = (line: string) => terminal.out(`${printable(line)}\n`);
+  const data = (line: string) => {
+    terminal.out(`${printable(line)}\n`);
+  };
   const say = (line: string) => terminal.err(`${printable(line)}\n`);
   const held: string[] = [];
+  const document = (value: unknown) => {
+    if (streams) line({ kind: "end", result: value });
+    else terminal.out(`${jsonLines(value)}\n`);
+  };
   return {
     json,
     data,
+    document,
+    result: (value, words) => json ? document(value) : data(words),
     marked({ text, style }, line) {
       terminal.out(`${style === undefined ? text : paint(style, text)}${printable(line)}\n`);
     },
     line,
-    document(value) {
-      if (streams) line({ kind: "end", result: value });
-      else terminal.out(`${jsonLines(value)}\n`);
-    },
-    table(columns, rows) {
+    table(columns, items) {
+      const rows = items.map((item, at) => columns.map(({ cell }) => cell(item, at)));
       const width = terminal.outIsTerminal ? terminal.columns() : undefined;
       const [head, ...lines] = tableLines(columns, rows, width, paint);
       terminal.out(`${paint("bold", head ?? "")}\n`);
@@ -147,7 +155,7 @@ export async function readJsonArgument(text: string, terminal: Terminal): Promis
 // Also the words for ages, durations and sizes in them.
 
 /** One column: its head, and how its cells are laid out. */
-export interface Column {
+interface Column {
   readonly head: string;
   /** May be cut when the window is too narrow. */
   readonly flexible?: true;
@@ -156,6 +164,12 @@ export interface Column {
   readonly wide?: true;
   /** The style of a cell on a terminal. */
   readonly styleOf?: (cell: string) => Style | undefined;
+}
+
+/** A column of a table of things of one kind, with what it says of each. */
+export interface ItemColumn<Item> extends Column {
+  /** @param at the place of the item among the others, from 0 */
+  cell(item: Item, at: number): string;
 }
 
 const GAP = "  ";

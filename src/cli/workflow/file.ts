@@ -11,7 +11,7 @@ import { nearest } from "../../domain/near_word.ts";
 import { readObjects, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { type NamedThing, workflowKnown, workflowsNamed } from "../client/named.ts";
-import { type Command, EXIT, type Invocation } from "../command/command.ts";
+import type { Command, Invocation } from "../command/command.ts";
 
 /** Most files that one command reads. */
 const FILES_MAX = 1000;
@@ -125,6 +125,5 @@ export const TYPES: Command = {
     if (printer.json) printer.document({ file: FILE_NAME, text: WORKFLOW_TYPES });
     // Not escaped: every line of it is ours.
     else terminal.out(WORKFLOW_TYPES);
-    return EXIT.ok;
   },
 };

@@ -6,7 +6,7 @@ import type { Resume } from "../../domain/job/request.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { maskedJson } from "../../domain/masking.ts";
 import type { Trial } from "../../trial/trial.ts";
-import { numberIn, objectsIn, textIn } from "../client/api_call.ts";
+import { numberIn, objectsIn, textCell, textIn } from "../client/api_call.ts";
 import type { FollowView } from "../follow/views.ts";
 import {
   elapsedSeconds,
@@ -22,7 +22,7 @@ import { unreachable } from "../../domain/error.ts";
 import { EXIT, type ExitCode } from "../command/command.ts";
 import { durationText, type Printer } from "../output/printer.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
-import { type Phase, PHASES } from "../../domain/job/state.ts";
+import { PHASES } from "../../domain/job/state.ts";
 
 /** Longest time until the output of a task shows, milliseconds. */
 const LOOK_MS = 100;
@@ -152,39 +152,41 @@ export function showTrial(printer: Printer, end: TrialEnd): void {
     ["state", job.execution],
     ...(seconds === undefined ? [] : [["elapsed", durationText(seconds)] as const]),
   ]);
-  const results = PHASES.flatMap((phase) => resultRows(job, phase));
+  const results = PHASES.flatMap((phase) => objectsIn(job.raw, `${phase}_results`));
   if (results.length > 0) {
     printer.data("");
-    printer.table(
-      [
-        { head: "TASK", flexible: true },
-        { head: "STATE" },
-        { head: "TIME", right: true },
-        { head: "TRIES", right: true },
-        { head: "RESULT", flexible: true },
-      ],
-      results,
-    );
+    printer.table([
+      { head: "TASK", flexible: true, cell: textCell("name") },
+      {
+        head: "STATE",
+        cell: (result) => hasFailed(result) ? "failed" : signalOf(result) ?? "done",
+      },
+      { head: "TIME", right: true, cell: timeText },
+      { head: "TRIES", right: true, cell: (result) => String(numberIn(result, "attempts") ?? 1) },
+      { head: "RESULT", flexible: true, cell: resultText },
+    ], results);
   }
   if (kind !== "interrupted") showMachines(printer, machines);
 }
 
-/** One row for each task that has ended. */
-function resultRows({ raw }: JobAnswer, phase: Phase): string[][] {
-  return objectsIn(raw, `${phase}_results`).map((entry) => {
-    const { error = "", result = null } = entry;
-    const word = SIGNALS.find((one) => one === error);
-    const failed = error !== "" && word === undefined;
-    const started = Date.parse(textIn(entry, "started_at") ?? "");
-    const finished = Date.parse(textIn(entry, "finished_at") ?? "");
-    return [
-      textIn(entry, "name") ?? "",
-      failed ? "failed" : word === undefined ? "done" : String(word),
-      durationText((finished - started) / 1000),
-      String(numberIn(entry, "attempts") ?? 1),
-      failed ? errorText(error) : JSON.stringify(result),
-    ];
-  });
+/** The word with which a task has ended, such as `wait`. */
+function signalOf({ error }: JsonObject): string | undefined {
+  return SIGNALS.find((one) => one === error);
+}
+
+function hasFailed(result: JsonObject): boolean {
+  return (result.error ?? "") !== "" && signalOf(result) === undefined;
+}
+
+function timeText(result: JsonObject): string {
+  const started = Date.parse(textIn(result, "started_at") ?? "");
+  const finished = Date.parse(textIn(result, "finished_at") ?? "");
+  return durationText((finished - started) / 1000);
+}
+
+function resultText(entry: JsonObject): string {
+  const { error = "", result = null } = entry;
+  return hasFailed(entry) ? errorText(error) : JSON.stringify(result);
 }
 
 function errorText(error: JsonValue): string {
@@ -195,22 +197,13 @@ function errorText(error: JsonValue): string {
 function showMachines(printer: Printer, machines: readonly JsonObject[]): void {
   printer.data("");
   if (machines.length === 0) return printer.data("the simulated host has no machines");
-  printer.table(
-    [
-      { head: "MACHINE" },
-      { head: "ALIAS", flexible: true },
-      { head: "BRAND" },
-      { head: "STATE" },
-      { head: "RAM", right: true },
-    ],
-    machines.map((machine) => [
-      textIn(machine, "uuid") ?? "",
-      textIn(machine, "alias") ?? "-",
-      textIn(machine, "brand") ?? "",
-      textIn(machine, "state") ?? "",
-      `${numberIn(machine, "ram") ?? "-"} MiB`,
-    ]),
-  );
+  printer.table([
+    { head: "MACHINE", cell: textCell("uuid") },
+    { head: "ALIAS", flexible: true, cell: textCell("alias") },
+    { head: "BRAND", cell: textCell("brand") },
+    { head: "STATE", cell: textCell("state") },
+    { head: "RAM", right: true, cell: (machine) => `${numberIn(machine, "ram") ?? "-"} MiB` },
+  ], machines);
 }
 
 /** The exit code, as of `job run --wait`. Prints why it is not 0. */

@@ -1,17 +1,25 @@
 // `zonewright workflow`: the workflows that jobs run.
 
 import type { JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, readObjects, textIn } from "../client/api_call.ts";
+import {
+  numberIn,
+  objectsIn,
+  readObject,
+  readObjects,
+  textCell,
+  textIn,
+} from "../client/api_call.ts";
 import { usageError } from "../command/arguments.ts";
 import {
   type Command,
+  type CommandEnd,
   EXIT,
   type ExitCode,
   type Invocation,
   type Noun,
   YES_FLAG,
 } from "../command/command.ts";
-import { isMeant, shortUuids } from "../client/named.ts";
+import { isMeant, uuidColumn } from "../client/named.ts";
 import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
 import { canMove, printable, type Terminal } from "../output/terminal.ts";
 import { fileFlag, readWorkflowFiles, TYPES, workflowNamed, workflowUuid } from "./file.ts";
@@ -38,31 +46,18 @@ const LIST: Command = {
     const path = `/workflows${args.has("all") ? "?builtin=true" : ""}`;
     const sent = await client.send({ method: "GET", path });
     const workflows = readObjects(sent.body, "the workflows");
-    if (printer.json) printer.document(workflows);
-    else {
-      const uuids = shortUuids(workflows.map((workflow) => textIn(workflow, "uuid") ?? ""));
-      printer.table(
-        [
-          { head: "UUID" },
-          { head: "NAME", flexible: true },
-          { head: "TASKS", right: true },
-          { head: "ON ERROR", right: true },
-          { head: "TIMEOUT", right: true },
-        ],
-        workflows.map((workflow, at) => [
-          uuids[at] ?? "",
-          textIn(workflow, "name") ?? "",
-          String(objectsIn(workflow, "chain").length),
-          String(objectsIn(workflow, "onerror").length),
-          timeoutText(workflow),
-        ]),
-      );
-      if (workflows.length === 0) {
-        printer.note("there are no workflows yet");
-        printer.note("hint: zonewright workflow list --all  shows the built-in ones");
-      }
+    if (printer.json) return printer.document(workflows);
+    printer.table([
+      uuidColumn("UUID", workflows),
+      { head: "NAME", flexible: true, cell: textCell("name") },
+      { head: "TASKS", right: true, cell: (one) => String(objectsIn(one, "chain").length) },
+      { head: "ON ERROR", right: true, cell: (one) => String(objectsIn(one, "onerror").length) },
+      { head: "TIMEOUT", right: true, cell: timeoutText },
+    ], workflows);
+    if (workflows.length === 0) {
+      printer.note("there are no workflows yet");
+      printer.note("hint: zonewright workflow list --all  shows the built-in ones");
     }
-    return EXIT.ok;
   },
 };
 
@@ -85,38 +80,32 @@ const GET: Command = {
     const uuid = await workflowUuid(call, args.operands[0] ?? "");
     const sent = await client.send({ method: "GET", path: `/workflows/${uuid}` });
     const workflow = readObject(sent.body, "the workflow");
-    if (printer.json) {
-      printer.document(workflow);
-      return EXIT.ok;
-    }
+    if (printer.json) return printer.document(workflow);
     printer.pairs([
       ["workflow", textIn(workflow, "uuid") ?? ""],
       ["name", printable(textIn(workflow, "name") ?? "")],
       ["timeout", timeoutText(workflow)],
       ["digest", await digestOf(workflow)],
     ]);
-    const rows = PHASES.flatMap((phase) =>
-      objectsIn(workflow, phase).map((task) => [
-        phase,
-        textIn(task, "name") ?? textIn(task, "uuid") ?? "",
-        String(numberIn(task, "retry") ?? 0),
-        timeoutText(task),
-        textIn(task, "fallback") === undefined ? "-" : "yes",
-      ])
+    const tasks = PHASES.flatMap((phase) =>
+      objectsIn(workflow, phase).map((task) => ({ phase, task }))
     );
-    if (rows.length === 0) return EXIT.ok;
+    if (tasks.length === 0) return;
     printer.data("");
-    printer.table(
-      [
-        { head: "CHAIN" },
-        { head: "TASK", flexible: true },
-        { head: "RETRY", right: true },
-        { head: "TIMEOUT", right: true },
-        { head: "FALLBACK" },
-      ],
-      rows,
-    );
-    return EXIT.ok;
+    printer.table([
+      { head: "CHAIN", cell: ({ phase }) => phase },
+      {
+        head: "TASK",
+        flexible: true,
+        cell: ({ task }) => textIn(task, "name") ?? textIn(task, "uuid") ?? "",
+      },
+      { head: "RETRY", right: true, cell: ({ task }) => String(numberIn(task, "retry") ?? 0) },
+      { head: "TIMEOUT", right: true, cell: ({ task }) => timeoutText(task) },
+      {
+        head: "FALLBACK",
+        cell: ({ task }) => textIn(task, "fallback") === undefined ? "-" : "yes",
+      },
+    ], tasks);
   },
 };
 
@@ -138,7 +127,7 @@ const DELETE: Command = {
     "accept.",
   ],
   shared: "agent",
-  async run(call) {
+  async run(call): Promise<CommandEnd> {
     const { args, client, printer } = call;
     const workflow = await workflowNamed(call, args.operands[0] ?? "");
     const { uuid } = workflow;
@@ -146,7 +135,6 @@ const DELETE: Command = {
     await client.send({ method: "DELETE", path: `/workflows/${uuid}` });
     if (printer.json) printer.document({ uuid, deleted: true });
     else printer.note(`deleted workflow ${uuid}`);
-    return EXIT.ok;
   },
 };
 

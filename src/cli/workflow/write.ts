@@ -3,7 +3,7 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { readObject, textIn } from "../client/api_call.ts";
-import { type Command, EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { type Printer, readJsonFile } from "../output/printer.ts";
 import {
   fileFlag,
@@ -23,11 +23,9 @@ async function fileOf(call: Invocation): Promise<JsonObject> {
   return await readJsonFile(file, call.terminal);
 }
 
-function written(call: Invocation, body: unknown): ExitCode {
+function written(call: Invocation, body: unknown): void {
   const workflow = readObject(body, "the workflow");
-  if (call.printer.json) call.printer.document(workflow);
-  else call.printer.data(textIn(workflow, "uuid") ?? "");
-  return EXIT.ok;
+  call.printer.result(workflow, textIn(workflow, "uuid") ?? "");
 }
 
 export const CREATE: Command = {
@@ -71,10 +69,11 @@ export const APPLY: Command = {
     );
     const workflow = readObject(sent.body, "the workflow");
     const applied = uuid === undefined ? "created" : "replaced";
-    if (printer.json) printer.document({ applied, workflow });
-    else printer.data(`${applied} ${textIn(workflow, "uuid") ?? ""} ${name ?? ""}`);
+    printer.result(
+      { applied, workflow },
+      `${applied} ${textIn(workflow, "uuid") ?? ""} ${name ?? ""}`,
+    );
     printer.next(`job run ${name ?? ""} --follow`, "run it");
-    return EXIT.ok;
   },
 };
 
