@@ -32,7 +32,7 @@ import type {
   OrderOutcome,
   RetryOutcome,
 } from "../store/job_store.ts";
-import { earlierJob, jobNotFound, jobRefusal } from "../store/job_orders.ts";
+import { builtinWorkflow, earlierJob, jobNotFound, jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import type { Showing } from "../store/stored_text.ts";
 import { type Claim, historyOf, holderOf, type JobsOnly, otherJob } from "./history.ts";
@@ -44,7 +44,6 @@ import {
   type MediumLookup,
   paramsOf,
 } from "./provision_job.ts";
-import { builtinWorkflow } from "./media_jobs.ts";
 import { ACTION_WORKFLOWS } from "./workflows/machine_life.ts";
 import { PROVISION_MACHINE } from "./workflows/provision_machine.ts";
 import { type Policy, requireOwnMachine } from "../domain/policy.ts";

@@ -1,11 +1,9 @@
 // Jobs that fetch and verify media: fetching a file takes longer than a request may.
 
-import { AgentError } from "../domain/error.ts";
 import type { JobUuid, NewUuid, WorkflowUuid } from "../domain/id.ts";
 import type { NewJob } from "../domain/job/job.ts";
-import type { Workflow } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
-import { jobRefusal } from "../store/job_orders.ts";
+import { builtinWorkflow, jobRefusal } from "../store/job_orders.ts";
 import type { Store } from "../store/store.ts";
 import { HOUR_SECONDS } from "../domain/instant.ts";
 
@@ -39,17 +37,6 @@ export async function startMediaJob(
   if (outcome.kind === "duplicate") return outcome.job_uuid;
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
   return outcome.job.uuid;
-}
-
-/** The stored copy of a built-in workflow. @throws {AgentError} `not_found` when the store has none */
-export async function builtinWorkflow(
-  uuid: WorkflowUuid,
-  { workflows }: Pick<Store, "workflows">,
-): Promise<Workflow> {
-  const stored = await workflows.get(uuid);
-  if (stored !== undefined) return stored.workflow;
-  const message = `Cannot start the job: its built-in workflow ${uuid} is missing`;
-  throw new AgentError("not_found", message);
 }
 
 // The built-in workflow that fetches a medium into the cache, or verifies a cached one again. Its task

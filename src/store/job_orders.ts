@@ -2,8 +2,9 @@
 // the modules that answer callers throw.
 
 import { AgentError, invalidArgument, type NamedRefusal, unreachable } from "../domain/error.ts";
-import type { JobUuid } from "../domain/id.ts";
+import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import { type Idempotency, IDEMPOTENCY_KEY, SERVER_PARAM } from "../domain/job/job.ts";
+import type { Workflow } from "../domain/job/workflow.ts";
 import type { RequestMemory } from "../domain/memory_budget.ts";
 import type {
   CreateJobOutcome,
@@ -14,6 +15,7 @@ import type {
   OrderRules,
 } from "./job_store.ts";
 import { noHost } from "./host_store.ts";
+import type { Store } from "./store.ts";
 
 /** Size of a workflow, bytes, from which its job's creation reserves memory. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
@@ -35,6 +37,17 @@ export async function orderJob(
   const { bytes } = first;
   await memory.reserve("jobs", WORKFLOW_BYTE_WEIGHT * bytes, "create a job");
   return await jobs.order(order, { ...rules, workflowBytesMax: bytes });
+}
+
+/** The stored copy of a built-in workflow. @throws {AgentError} `not_found` when the store has none */
+export async function builtinWorkflow(
+  uuid: WorkflowUuid,
+  { workflows }: Pick<Store, "workflows">,
+): Promise<Workflow> {
+  const stored = await workflows.get(uuid);
+  if (stored !== undefined) return stored.workflow;
+  const message = `Cannot start the job: its built-in workflow ${uuid} is missing`;
+  throw new AgentError("not_found", message);
 }
 
 /** An order that was carried out, by this call or an earlier one. */
