@@ -127,7 +127,7 @@ Deno.test("the rules find an execution after the recorded one", () => {
   assert(brokenExecutions(job, began("first1", "second1", "first1"), SLOW, 3).length > 0);
 });
 
-Deno.test("the rules find more executions than there were lives of the agent", () => {
+Deno.test("the rules detect more executions than the agent had starts", () => {
   const job = jobOf("running", [FIRST]);
   assert(brokenExecutions(job, began("first0", "first1"), SLOW, 1).length > 0);
 });

@@ -170,7 +170,7 @@ Deno.test("the deadline ends a piece of work with the code that the caller chose
   }
 });
 
-Deno.test("a cancel kills the decoder at once, wherever its work stands", async () => {
+Deno.test("a cancel kills the decoder at once, at any stage of its work", async () => {
   await withDecoders(async (decoders) => {
     const cancel = new AbortController();
     const work = decoders.ask("task_sources", {}, SOURCES, { ...WHAT, signal: cancel.signal });
@@ -282,7 +282,7 @@ Deno.test("the number of decoders stays within its limit, and all work is done",
   });
 });
 
-Deno.test("streams leave a place for short work", async () => {
+Deno.test("streams leave one decoder free for short work", async () => {
   await withDecoders(async (decoders) => {
     const held = Promise.withResolvers<void>();
     const input = async function* () {
@@ -303,7 +303,7 @@ Deno.test("streams leave a place for short work", async () => {
   });
 });
 
-Deno.test("hashes always have a place, however long streams last", async () => {
+Deno.test("hashes get a decoder even while long streams have all others", async () => {
   await withDecoders(async (decoders) => {
     const held = Promise.withResolvers<void>();
     const input = async function* () {
@@ -326,7 +326,7 @@ Deno.test("hashes always have a place, however long streams last", async () => {
   });
 });
 
-Deno.test("work that goes ahead gets the next place, and is never refused", async () => {
+Deno.test("priority work gets the next free decoder, and is never refused", async () => {
   const queue = new WorkQueue(decodersMax());
   const what = "read a source";
   const underWay = await Promise.all(

@@ -38,7 +38,7 @@ Deno.test("of many open files some are named, but never in a suggested command",
     assertEquals(fix, "zonewright doctor --run state --fix");
   }));
 
-Deno.test("somebody else's folder is not closed, even if configured as the state folder", () =>
+Deno.test("a folder with foreign files keeps its mode, even if configured as the state folder", () =>
   withFolder(async (folder) => {
     await Deno.writeTextFile(join(folder, "passwd"), "");
     await Deno.chmod(folder, 0o755);

@@ -26,7 +26,7 @@ Deno.test("an agent that stops has no time for its caller, who is not canceled",
   assertEquals(readErrorBody(503, { error_code: "aborted" }).code, "overloaded");
 });
 
-Deno.test("a status, and the word of document 2's software, are enough of an error", () => {
+Deno.test("an error body needs only a status and node-workflow's code", () => {
   assertEquals(readErrorBody(404, {}).code, "not_found");
   assertEquals(readErrorBody(409, {}).code, "conflict");
   assertEquals(readErrorBody(409, { code: "InvalidArgument" }).code, "invalid_argument");

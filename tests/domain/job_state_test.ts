@@ -135,7 +135,7 @@ Deno.test("denialOf() agrees with decide() in every phase", () => {
   }
 });
 
-Deno.test("the onerror chain ends a job as failed, whatever its own result", () => {
+Deno.test("the onerror chain ends a job as failed, even if the chain itself succeeds", () => {
   const at = heldIn("onerror");
   for (const name of ["succeed", "fail", "fail, onerror"] as const) {
     assertEquals(wordOf(at, EVENTS[name]), "failed");
@@ -196,7 +196,7 @@ const anyEvents = fc.array(fc.constantFrom(...Object.keys(EVENTS) as EventName[]
   maxLength: 60,
 });
 
-Deno.test("whatever happens, a job ends once, and keeps its execution from then on", () => {
+Deno.test("after any sequence of events, a job ends once, and then keeps its execution", () => {
   fc.assert(fc.property(anyEvents, (names) => {
     const moves = movesOf(names);
     assert(moves.filter(({ move }) => move.ends).length <= 1);
@@ -208,7 +208,7 @@ Deno.test("whatever happens, a job ends once, and keeps its execution from then 
   }));
 });
 
-Deno.test("whatever has happened, a job is in its oncancel phase when it undoes, and only then runs it", () => {
+Deno.test("after any sequence of events, a job runs its oncancel chain exactly when it is in that phase", () => {
   fc.assert(fc.property(anyEvents, (names) => {
     for (const { move: { to, phase } } of movesOf(names)) {
       const undoes = isFinal(executionOf(to)) && !isAtRest(to);

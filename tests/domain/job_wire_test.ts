@@ -11,7 +11,7 @@ import {
 } from "../../src/domain/job/wire.ts";
 import { RUNNER, storedJob, T0, taskOf } from "../support/job.ts";
 
-Deno.test("executionOnWire() says success and failure unless node-workflow's words are requested", () => {
+Deno.test("executionOnWire() returns success and failure, or node-workflow's words on request", () => {
   for (const execution of EXECUTIONS) {
     const words = { succeeded: "success", failed: "failure" };
     const word = execution === "succeeded" || execution === "failed" ? words[execution] : execution;

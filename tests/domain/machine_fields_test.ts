@@ -106,7 +106,7 @@ for (const [index, [field, changes]] of INCORRECT.entries()) {
   });
 }
 
-Deno.test("an address belongs to one nic, which may give it twice, whatever its network", () => {
+Deno.test("an address of two nics is refused, a repeated one of a single nic is accepted", () => {
   const address = { ip: "192.0.2.7", netmask: "255.255.255.0", ips: ["192.0.2.7/24"] };
   const given = [{ ...nic, ip: "dhcp" }, { ...nic, ip: "dhcp" }, { ...nic, ips: ["addrconf"] }];
   parseMachineRequest(request({ nics: [{ ...nic, ...address }, ...given] }), DEFAULT_POLICY);

@@ -116,7 +116,7 @@ Deno.test("create with autoboot fails when the machine does not start", async ()
   });
 });
 
-Deno.test("validate and whole calls fail when a fault says so", async () => {
+Deno.test("validate, and entire calls, fail while their fault is switched on", async () => {
   await withHost(async (host) => {
     await fault(host, "validate_refuses", "1");
     const refused = await host.vmadm(["validate", "create"], CREATE);
@@ -171,7 +171,7 @@ Deno.test("a start fails, times out, or loses its hypervisor, and the machine st
   });
 });
 
-Deno.test("stop of a stopping machine does nothing and says so", async () => {
+Deno.test("stop of a stopping machine does nothing and prints that", async () => {
   await withHost(async (host) => {
     await host.create(payload());
     await host.vmadm(["boot", UUID]);

@@ -69,7 +69,7 @@ async function codeOf(run: () => Promise<unknown>): Promise<[ErrorCode | "none",
   }
 }
 
-Deno.test("a call that is killed, aborts or is refused its place fails by name", async () => {
+Deno.test("a call that is killed, aborts or is refused by vmadm fails with its cause", async () => {
   await withHost(async ({ vmadm, simulate }) => {
     await vmadm.create(PAYLOAD);
     await vmadm.boot(UUID, {});

@@ -201,7 +201,7 @@ Deno.test("an upper-case uuid reaches vmadm in lower case", async () => {
   });
 });
 
-Deno.test("a stop that is cut off by its deadline says so, and the next call gets the machine", async () => {
+Deno.test("a stop that exceeds its deadline fails with timeout, and the next call gets the machine", async () => {
   await withFakeVmadm(async (fake) => {
     const vmadm = openVmadm(fake.transport, { stop: 300 });
     await fake.answer("stop", "exec sleep 600");

@@ -27,7 +27,7 @@ Deno.test("requests over the limit are answered with 503 and Retry-After until o
   }, { limits, routes: [slow] });
 });
 
-Deno.test("refused and failed requests release their place", async () => {
+Deno.test("refused and failed requests free their slot", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, requestsMax: 1 };
   await withHttpAgent(async (agent) => {
     for (const path of ["/nothing", "/jobs/x", "/jobs?x=1"]) await agent.call("GET", path);

@@ -126,7 +126,7 @@ Deno.test("a list counts as an active request until it was read to its end", asy
   await store.close();
 });
 
-Deno.test("HEAD of a long list gets its headers from the first page, and keeps no place", async () => {
+Deno.test("HEAD of a long list gets its headers from the first page, and frees its slot", async () => {
   const { store, reads } = await watchedStore();
   await withApp(async (app) => {
     await fillWithJobs(store, 100);
@@ -140,7 +140,7 @@ Deno.test("HEAD of a long list gets its headers from the first page, and keeps n
   await store.close();
 });
 
-Deno.test("a caller who leaves ends the reading, and releases its place", async () => {
+Deno.test("a caller who leaves ends the reading, and frees its slot", async () => {
   const { store, reads } = await watchedStore();
   await withHttpAgent(async (agent) => {
     // More than the buffers of a connection hold.
@@ -237,7 +237,7 @@ function endlessApp(stallMs: number): Hono<HttpEnv> {
   return app;
 }
 
-Deno.test("a caller who accepts nothing for too long is cut off, and releases its place", async () => {
+Deno.test("a caller who accepts nothing for too long is disconnected, and frees its slot", async () => {
   const app = endlessApp(20);
   const tcp = { hostname: "127.0.0.1", port: 0 };
   const server = await listen(app, { tcp, socketPath: null, log: silentLog });

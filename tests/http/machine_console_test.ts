@@ -121,7 +121,7 @@ Deno.test("a console of an absent or stopped machine, or of another protocol, is
   });
 });
 
-Deno.test("a request that is half a WebSocket answers 400 and keeps no place", async () => {
+Deno.test("a request with only half of an upgrade answers 400 and frees its slot", async () => {
   const limits = { ...DEFAULT_HTTP_LIMITS, consolesMax: 1 };
   await withHttpAgent(async (agent) => {
     const halves = [

@@ -156,7 +156,7 @@ Deno.test("a browser opens a console with a ticket alone, once", async () => {
   });
 });
 
-Deno.test("used, expired, another machine's and forged tickets are refused by the same words", async () => {
+Deno.test("used, expired, forged and another machine's tickets are refused with the same message", async () => {
   await withTickets(async (agent) => {
     const words = new Set<string>();
     const refuse = async (query: string, uuid?: string) =>

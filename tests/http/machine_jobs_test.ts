@@ -73,7 +73,7 @@ Deno.test("without the built-in workflow a request for a machine answers 404", a
   });
 });
 
-Deno.test("an equal request for the same uuid is answered with the job that there is", async () => {
+Deno.test("an equal request for the same uuid is answered with the existing job", async () => {
   await withMachines(async (agent) => {
     const body = { ...REQUEST, uuid: MACHINE };
     const first = await start(agent, body);

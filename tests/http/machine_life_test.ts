@@ -115,7 +115,7 @@ eachProgram(
 );
 
 eachProgram(
-  "a stop and a delete wait for a machine that somebody else is stopping",
+  "stop and delete wait for a machine that is already being stopped outside the agent",
   (program) =>
     withMachineAgent(program, async (agent) => {
       await agent.make(UUID);
@@ -132,7 +132,7 @@ eachProgram(
 );
 
 eachProgram(
-  "what a host refuses fails the job with its cause and leaves the machine as it is",
+  "a refusal of the host fails the job with its cause and leaves the machine unchanged",
   (program) =>
     withMachineAgent(program, async (agent) => {
       await agent.make(UUID);

@@ -21,7 +21,7 @@ async function digestsOf(agent: UploadAgent): Promise<unknown[][]> {
   return (await listOf(agent)).files.map(({ name, digest }) => [name, digest]);
 }
 
-Deno.test("every copy of the same bytes shows their digest, whichever of them goes", () =>
+Deno.test("every copy of the same bytes shows their digest, whichever copy is removed", () =>
   withUploads(async (agent) => {
     for (const name of ["a.iso", "b.iso", "c.iso"]) {
       assertEquals((await agent.put(name, BYTES)).status, 201);
@@ -45,7 +45,7 @@ Deno.test("every copy of the same bytes shows their digest, whichever of them go
     assertEquals([await agent.store.media.list(), await agent.store.media.copies()], [[], []]);
   }));
 
-Deno.test("bytes that the cache has too are known by their copy once they leave the cache", () =>
+Deno.test("a file that leaves the cache is still known by its copy in a folder", () =>
   withUploads(async (agent) => {
     const { text } = await agent.put("a.iso", BYTES);
     const sha256 = String(JSON.parse(text).digest).slice("sha256:".length);
@@ -58,7 +58,7 @@ Deno.test("bytes that the cache has too are known by their copy once they leave 
     assertEquals(await digestsOf(agent), [["a.iso", `sha256:${sha256}`]]);
   }));
 
-Deno.test("a name that only the cache has is removed, and one that it has twice wants a digest", () =>
+Deno.test("a name is removed if only one file in the cache has it; of two, the digest is required", () =>
   withUploads(async (agent) => {
     const file = {
       name: "cached.iso",
@@ -107,7 +107,7 @@ Deno.test("a file that a job is still reading is neither replaced nor removed, a
     assertEquals((await agent.call("DELETE", `${LIBRARY}/a.iso`)).status, 200);
   }));
 
-Deno.test("one folder in several spellings is listed once, and the upload folder stays one", async () => {
+Deno.test("a media folder configured in several spellings is listed once, and so is the upload folder", async () => {
   const spellings = (here: string) => [
     join(here, "media", "/"),
     `${here}/uploads/../media`,
@@ -140,7 +140,7 @@ Deno.test("one folder in several spellings is listed once, and the upload folder
   );
 });
 
-Deno.test("an upload that goes on while old ones are swept is whole or has to begin again", () =>
+Deno.test("an upload that continues while old ones are removed is complete, or has to start again", () =>
   withUploads(async (agent) => {
     const place = join(agent.uploads, UNFINISHED_FOLDER);
     const half = BYTES.length / 2;
@@ -170,7 +170,7 @@ Deno.test("an upload that goes on while old ones are swept is whole or has to be
     assert(ends.has(201) || ends.has(409));
   }));
 
-Deno.test("callers that send a byte now and then lose their places, and what has come is kept", () =>
+Deno.test("callers that send a byte now and then lose their slots, and the received bytes are kept", () =>
   withUploads(async (agent) => {
     const timers: ReturnType<typeof setInterval>[] = [];
     const trickle = (name: string) => {

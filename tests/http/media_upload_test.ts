@@ -37,7 +37,7 @@ async function filesOf(agent: UploadAgent): Promise<unknown[]> {
   return (body as { files: unknown[] }).files;
 }
 
-Deno.test("a whole upload is verified by either digest field, listed, and readable by all", async () => {
+Deno.test("a complete upload is verified by either digest field, listed, and readable by all", async () => {
   await withUploads(async (agent) => {
     const sha512 = await base64Of(BYTES, "SHA-512");
     const rows: [string, Record<string, string>][] = [
@@ -82,7 +82,7 @@ Deno.test("a wrong digest discards the file, an unreadable or unknown one is ref
   });
 });
 
-Deno.test("parts are taken in order; a wrong place is 409 with the right one", async () => {
+Deno.test("parts are accepted in order; a wrong offset answers 409 with the right one", async () => {
   await withUploads(async (agent) => {
     const { put } = agent;
     const first = await put("a.iso", BYTES.subarray(0, 40_000), rangeOf(0, 40_000));
@@ -103,7 +103,7 @@ Deno.test("parts are taken in order; a wrong place is 409 with the right one", a
   });
 });
 
-Deno.test("the bytes of an interrupted body are kept, and its upload can be continued or ended", async () => {
+Deno.test("the bytes of an interrupted upload are kept, and it can be continued or removed", async () => {
   await withUploads(async (agent) => {
     const open = openBody(BYTES.subarray(0, 70_000));
     const broken = agent.put("a.iso", open.body, rangeOf(0, 100_000)).catch(() => undefined);
@@ -166,7 +166,7 @@ Deno.test("an upload that stalls is given up, and one that is too large is refus
   }, { uploadBytesMax: 0 });
 });
 
-Deno.test("a name that is taken is refused; replace=true takes the place of an unused upload", async () => {
+Deno.test("a name that is in use is refused; replace=true replaces an unused upload", async () => {
   await withUploads(async (agent) => {
     const first = JSON.parse((await agent.put("a.iso", BYTES)).text);
     const taken = await agent.put("a.iso", isoBytes(50_000));
@@ -264,7 +264,7 @@ Deno.test("forms and packed bodies are refused with the type that is expected", 
   });
 });
 
-Deno.test("an unfinished upload is removed by request, and by itself after a day", async () => {
+Deno.test("an unfinished upload is removed on request, and after a day", async () => {
   await withUploads(async (agent) => {
     for (const name of ["a.iso", "b.iso"]) {
       await agent.put(name, BYTES.subarray(0, 10), rangeOf(0, 10));
@@ -280,7 +280,7 @@ Deno.test("an unfinished upload is removed by request, and by itself after a day
   });
 });
 
-Deno.test("an empty body makes no file, and takes the place of none", async () => {
+Deno.test("an empty body creates no file, and replaces none", async () => {
   await withUploads(async (agent) => {
     assertEquals((await agent.put("a.iso", BYTES)).status, 201);
     for (const name of ["a.iso?replace=true", "b.iso"]) {
@@ -293,7 +293,7 @@ Deno.test("an empty body makes no file, and takes the place of none", async () =
   });
 });
 
-Deno.test("a file whose bytes a job uses stays, also when they came once more by another name", async () => {
+Deno.test("a file in use by a job is kept, even if another name has the same bytes", async () => {
   await withUploads(async (agent) => {
     const first = JSON.parse((await agent.put("a.iso", BYTES)).text);
     const job = await jobIn(agent, "queued");
@@ -341,7 +341,7 @@ Deno.test("an upload is kept and found beside more files than are listed", async
   });
 });
 
-Deno.test("an upload whose record fails leaves nothing that a request could write into", async () => {
+Deno.test("an upload whose record cannot be written keeps the whole file in place", async () => {
   await withUploads(async (agent) => {
     const { media } = agent.store;
     const keep = media.keep;

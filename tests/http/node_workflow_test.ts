@@ -61,7 +61,7 @@ Deno.test("a new workflow has its uuid, its chains, their digests and what else 
   }, COMPAT);
 });
 
-Deno.test("a changed workflow has digests of its own, whatever is sent back of the old ones", async () => {
+Deno.test("a changed workflow has new digests, even if the old ones are sent back", async () => {
   await withHttpAgent(async (agent) => {
     const made = objectOf(await agent.call("POST", "/workflows", SENT));
     const longer = { ...made, chain: [...(made.chain as JsonObject[]), { ...TASK, name: "more" }] };
@@ -76,7 +76,7 @@ Deno.test("a changed workflow has digests of its own, whatever is sent back of t
   }, COMPAT);
 });
 
-Deno.test("by the document a workflow has no digests", async () => {
+Deno.test("without compat a workflow has no digests", async () => {
   await withHttpAgent(async (agent) => {
     const made = objectOf(await agent.call("POST", "/workflows", SENT));
     assertEquals([made.chain_md5, made.onerror_md5], [undefined, undefined]);
@@ -141,7 +141,7 @@ Deno.test("node-workflow: an absent workflow or job answers ResourceNotFound, wo
   }, COMPAT);
 });
 
-Deno.test("a list of jobs by a word that is no execution answers ConflictError", async () => {
+Deno.test("a list of jobs by an unknown execution answers ConflictError", async () => {
   await withHttpAgent(async (agent) => {
     assertEquals((await agent.call("GET", "/jobs")).body, []);
     assertEquals((await agent.call("GET", "/jobs?execution=queued")).body, []);
@@ -183,7 +183,7 @@ Deno.test("a new job is queued, with its params under their name and as fields o
   }, COMPAT);
 });
 
-Deno.test("by the document params are no fields of the job", async () => {
+Deno.test("without compat params are not fields of the job", async () => {
   await withHttpAgent(async (agent) => {
     const job = await queuedJob(agent, { workflow: await newWorkflow(agent), vm_uuid: "0f5c" });
     assertEquals([job.vm_uuid, job.params], [undefined, { vm_uuid: "0f5c" }]);
@@ -225,7 +225,7 @@ Deno.test("a job takes info as it is sent, and shows it", async () => {
   }, COMPAT);
 });
 
-Deno.test("a canceled job says so, and is not resumed, whatever the body says", async () => {
+Deno.test("a canceled job answers as canceled, and cannot be resumed with any body", async () => {
   await withHttpAgent(async (agent) => {
     const { uuid } = await queuedJob(agent, { workflow: await newWorkflow(agent, SENT) });
     const canceled = await agent.call("POST", `/jobs/${uuid}/cancel`, {});

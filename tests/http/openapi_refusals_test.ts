@@ -57,7 +57,7 @@ function queryOf({ parameters }: Operation, changes: Record<string, string> = {}
   return `?${new URLSearchParams({ ...values, ...changes })}`;
 }
 
-Deno.test("a path whose uuid or name stands for nothing answers 404 as described", async () => {
+Deno.test("a path with an unknown uuid or name answers 404 as described", async () => {
   await withAgent(async (agent) => {
     // An upload makes what its name stands for.
     const named = REAL.filter(({ id, path }) => path.includes("{") && id !== "media_upload");
@@ -249,7 +249,7 @@ Deno.test("every operation answers 403 to a foreign page and 503 to overload as 
   }, { limits: { ...DEFAULT_HTTP_LIMITS, requestsMax: 0 } });
 });
 
-Deno.test("every operation answers 500 to a defect as described, without its words", async () => {
+Deno.test("every operation answers 500 to a defect as described, without its message", async () => {
   await withAgent(async (agent) => {
     await agent.store.close();
     const one = operation("job_list");

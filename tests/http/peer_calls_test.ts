@@ -125,7 +125,7 @@ Deno.test("a call by another key, or by the key of another host, is refused", as
   });
 });
 
-Deno.test("a call that was sent before is refused", async () => {
+Deno.test("a repeated call is refused", async () => {
   await withScene(async ({ send, key }) => {
     const hosts = [hostOf(1, { generation: 4 }), hostOf(2)] as const;
     const headers = await headersOf(key, hosts, SHOW);
@@ -137,7 +137,7 @@ Deno.test("a call that was sent before is refused", async () => {
   });
 });
 
-Deno.test("a call that was sent before is refused, also when the clock of the store has gone back", async () => {
+Deno.test("a repeated call is refused, even after the clock of the store was set back", async () => {
   await withScene(async ({ send, call, key, directory }) => {
     const hosts = [hostOf(1, { generation: 4 }), hostOf(2)] as const;
     const headers = await headersOf(key, hosts, SHOW);
@@ -151,7 +151,7 @@ Deno.test("a call that was sent before is refused, also when the clock of the st
   });
 });
 
-Deno.test("calls beyond those that can be remembered are refused as overload, and none is taken twice", async () => {
+Deno.test("when no more calls can be remembered they are refused as overload, and none is accepted twice", async () => {
   const key = await newKey();
   const hosts = [hostOf(1, { public_key: key.publicKey }), hostOf(2)] as const;
   const directory = openDirectory([...hosts]);

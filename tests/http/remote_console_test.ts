@@ -123,7 +123,7 @@ Deno.test("a peer whose 101 does not accept the WebSocket key is refused", async
   await assertOpensNot(sends(other, GREETING), "host_refused", "it does not open a WebSocket");
 });
 
-Deno.test("why an agent opens no console is shown, whatever length it promises", async () => {
+Deno.test("the reason why a peer opens no console is shown, unless its content-length is invalid", async () => {
   const error = JSON.stringify({ code: "Conflict", error_code: "conflict", message: "No console" });
   const said = (length: string, body: string) =>
     `HTTP/1.1 409 Conflict\r\ncontent-length: ${length}\r\n\r\n${body}`;

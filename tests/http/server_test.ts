@@ -62,7 +62,7 @@ Deno.test("listen() makes a socket that only its owner may open, and leaves the 
   });
 });
 
-Deno.test("listen() replaces a socket that nobody answers on", async () => {
+Deno.test("listen() replaces a socket file without a listener", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/agent.sock`;
     // A process that is killed leaves its socket file behind.
@@ -144,7 +144,7 @@ Deno.test("shutdown() accepts no more requests and lets running ones end", async
   await stopped;
 });
 
-Deno.test("shutdown() does not wait for ever for a caller that never ends its request", async () => {
+Deno.test("shutdown() cuts off a caller that never ends its request", async () => {
   const app: App = { fetch: () => new Response("early") };
   const server = await listen(app, { tcp: LOCAL, socketPath: null, log: silentLog });
   const port = server.port ?? 0;

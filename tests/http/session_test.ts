@@ -42,7 +42,7 @@ Deno.test("a session's cookie is for this site and port only, and no script can 
   });
 });
 
-Deno.test("a session reads by its cookie, and changes only with its text besides", async () => {
+Deno.test("a session reads with its cookie alone, and changes only with its text as well", async () => {
   await withTokens(async (agent, entries) => {
     const { headers, csrf } = await signIn(agent, ADMIN);
     assertEquals((await agent.call("GET", "/jobs", undefined, headers)).status, 200);
@@ -64,7 +64,7 @@ Deno.test("a session reads by its cookie, and changes only with its text besides
   });
 });
 
-Deno.test("the session of a read token changes nothing, and can be ended", async () => {
+Deno.test("the session of a read token cannot change anything, and can be ended", async () => {
   await withTokens(async (agent) => {
     const { headers, csrf } = await signIn(agent, READ);
     const all = { ...headers, "x-csrf-token": csrf };
@@ -79,7 +79,7 @@ Deno.test("the session of a read token changes nothing, and can be ended", async
   });
 });
 
-Deno.test("a session is not begun with an unknown token, and none is needed to ask", async () => {
+Deno.test("signing in with an unknown token is refused, and asking for the session needs none", async () => {
   await withTokens(async (agent) => {
     for (const token of [UNKNOWN, "hunter2"]) {
       const refused = await agent.call("POST", SESSION, { token });
@@ -108,7 +108,7 @@ Deno.test("without tokens a caller is known, and needs no session", async () => 
   }, { required: false });
 });
 
-Deno.test("a token that is sent counts before a session, and forgives no wrong one", async () => {
+Deno.test("a sent token takes precedence over a session, and a wrong one is refused", async () => {
   await withTokens(async (agent) => {
     const { headers } = await signIn(agent, ADMIN);
     const both = (token: string) => ({ ...headers, ...bearer(token) });

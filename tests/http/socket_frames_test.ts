@@ -29,7 +29,7 @@ function readAll(bytes: Uint8Array, pieceBytes: number): [number, string][] {
   return found;
 }
 
-Deno.test("frames are read as they were sent, whatever pieces they come in", () => {
+Deno.test("frames are read as sent, in pieces of any size", () => {
   const long = "x".repeat(300);
   const sent = joined([
     clientFrame(OPCODE.binary, text("begin ")),
@@ -49,7 +49,7 @@ Deno.test("frames are read as they were sent, whatever pieces they come in", () 
   }
 });
 
-Deno.test("a part is handed on before its frame is whole, so that nothing is gathered", () => {
+Deno.test("part of a frame is passed on before the frame is complete, so memory stays bounded", () => {
   const read = openFrameReader();
   const head = clientFrame(OPCODE.binary, new Uint8Array(0), { length: 1n << 40n, last: false });
   const parts = Array.from(read(joined([head, new Uint8Array(1000)])), ({ bytes }) => bytes.length);
@@ -81,7 +81,7 @@ Deno.test("what a client must not send is refused with the code of its mistake",
   }
 });
 
-Deno.test("frames of a server have the length of what they carry, and reasons are cut", () => {
+Deno.test("frames of the server state the length of their content, and long close reasons are cut", () => {
   assertEquals([...frameBytes(OPCODE.ping, new Uint8Array(0))], [0x89, 0]);
   assertEquals([...frameBytes(OPCODE.binary, new Uint8Array(125))].slice(0, 3), [0x82, 125, 0]);
   assertEquals([...frameBytes(OPCODE.binary, new Uint8Array(126))].slice(0, 4), [

@@ -203,7 +203,7 @@ eachProgram(
 );
 
 eachProgram(
-  "an agent that is asked to stop says so to its consoles, and ends in time",
+  "an agent that stops closes its consoles with the reason, and ends in time",
   async (program) => {
     await withConsole(untilClosed, async ({ port }) => {
       const ends: Promise<{ code: number; reason: string }>[] = [];

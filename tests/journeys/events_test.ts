@@ -295,7 +295,7 @@ Deno.test("a leftover is reported when it is found, when it is dropped, and when
     await of(removed, "leftover_removed");
   }));
 
-Deno.test("a wall that does not stand is reported once it is seen", () =>
+Deno.test("a missing wall is reported once it is detected", () =>
   withAgent(async (agent) => {
     const walls = await until("the walls", async () => {
       const { body } = await agent.get("/agent/v1/host");

@@ -154,7 +154,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a free job touches no host, and goes to another one when its agent stands still",
+  "a free job cannot call the host, and moves to another agent when its own is suspended",
   () =>
     withFleet(async ({ one, other }) => {
       const touching = {
@@ -227,7 +227,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a second agent with the uuid of a host that lives ends with clear words",
+  "a second agent with the uuid of a live host ends with a clear error",
   () =>
     withFleet(async ({ server, one, start, store }) => {
       const [host] = (await store.hosts.list()).filter(({ uuid }) => one.log().includes(uuid));

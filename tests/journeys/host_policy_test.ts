@@ -121,7 +121,7 @@ const HELD = {
 };
 
 postgresTest(
-  "a job whose caller the policy does not list fails where it arrives all the same",
+  "a job of a caller that the policy does not list fails on the host that it reaches",
   () =>
     withHosts(
       async ({ one, db }) => {
@@ -143,7 +143,7 @@ postgresTest(
 );
 
 postgresTest(
-  "lists that SIGHUP brings hold for orders at any agent, and for the next task of a job that runs",
+  "lists that SIGHUP reloads apply to orders at any agent, and to the next task of a running job",
   () =>
     withFolder(async (folder) => {
       const config = `${folder}/gz02.toml`;
@@ -173,7 +173,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a job that a task repeats stays under the policy of its host, whatever its workflow has become",
+  "a job that cb('retry') repeats stays under the policy of its host, even if its workflow has changed",
   async () => {
     const entry = `held@${await tasksDigest({ onerror: [], oncancel: [], ...HELD })}`;
     await withHosts(async ({ one }) => {

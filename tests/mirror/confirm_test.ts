@@ -59,7 +59,7 @@ async function withVendor(
   });
 }
 
-Deno.test("listedHashes() reads gnu, bsd and bare, and passes over what is none", () => {
+Deno.test("listedHashes() reads gnu, bsd and bare lines, and skips all others", () => {
   const hex = "a".repeat(64);
   const upper = hex.toUpperCase();
   const rows: [string, string, string[]][] = [
@@ -130,7 +130,7 @@ Deno.test("download() of what is in the cache is checked further without another
   });
 });
 
-Deno.test("download() refuses a file of which the vendor says something else, whatever is allowed", async () => {
+Deno.test("download() refuses a file that contradicts the vendor's document, whatever is allowed", async () => {
   await withVendor(async (test) => {
     const { mirror, server } = test;
     const text = `${"0".repeat(64)}  disk.raw\n`;

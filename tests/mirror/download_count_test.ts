@@ -21,7 +21,7 @@ Deno.test("a download is counted once, and a file that is kept not at all", asyn
   }, { received: count.received });
 });
 
-Deno.test("a download that is refused in the end has brought its bytes all the same", async () => {
+Deno.test("the bytes of a download that is finally refused are counted", async () => {
   const count = counted();
   await withMirror(async ({ mirror, server }) => {
     server.files.set(PATH, { body: patterned(300_000, 6) });
@@ -31,7 +31,7 @@ Deno.test("a download that is refused in the end has brought its bytes all the s
   }, { received: count.received });
 });
 
-Deno.test("what came before a cut is counted, and what follows it only once", async () => {
+Deno.test("bytes before and after a cut connection are counted once each", async () => {
   const count = counted();
   await withMirror(async ({ mirror, server }) => {
     server.files.set(PATH, { body: ISO, etag: '"one"' });

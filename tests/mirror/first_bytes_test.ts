@@ -36,7 +36,7 @@ function stall(server: TestMirror["server"], path: string, body: Uint8Array, aft
 
 const QCOW2 = beginningWith("QFI\xfb\x00\x00\x00\x03");
 
-Deno.test("a download is refused by its first bytes, in the words of the whole file", async () => {
+Deno.test("a download is refused by its first bytes with the same error as the whole file", async () => {
   const rows: [string, Uint8Array][] = [
     ["a.img", QCOW2],
     ["a.raw", beginningWith("KDMV\x01")],
@@ -97,7 +97,7 @@ Deno.test("a download that goes on is refused by the bytes of the earlier try", 
   }
 });
 
-Deno.test("a refusal ends the share of one caller; another takes the file as it is", async () => {
+Deno.test("a refusal by format ends the download for one caller, and another still gets the file", async () => {
   await withMirror(async ({ mirror, server }) => {
     let more: ReadableStreamDefaultController<Uint8Array> | undefined;
     server.files.set("a.img", { body: QCOW2 });
@@ -129,7 +129,7 @@ Deno.test("a refusal ends the share of one caller; another takes the file as it 
   });
 });
 
-Deno.test("bytes without a mark are refused at the last location only, a known format at each", async () => {
+Deno.test("an unknown format is refused only at the last location, a known wrong one at each", async () => {
   await withMirror(async ({ mirror, server }) => {
     const iso = isoBytes(SIZE);
     const located = async (first: Uint8Array): Promise<FoundArtifact> => {

@@ -37,7 +37,7 @@ Deno.test("hashInto() hashes a file of several parts and says how far it is", as
   );
 });
 
-Deno.test("hashers that take turns hash each its own file, in one decoder", async () => {
+Deno.test("interleaved hashers each hash their own file, in one decoder", async () => {
   await withHashing(async (hashing) => {
     const files = [BYTES, BYTES.subarray(0, 300_000), new Uint8Array()];
     const hashers = files.map(() => hashing.open());
@@ -61,7 +61,7 @@ Deno.test("hashers that take turns hash each its own file, in one decoder", asyn
   });
 });
 
-Deno.test("a hasher whose decoder was killed says so, and the next one has another", async () => {
+Deno.test("a hasher whose decoder was killed fails with the reason, and the next one has a new decoder", async () => {
   await withHashing(async (hashing, pids) => {
     const hasher = hashing.open();
     await hasher.update(BYTES);

@@ -45,7 +45,7 @@ Deno.test("a disk image that begins as another format is refused by the format's
   });
 });
 
-Deno.test("an .iso without CD001 at its place is refused, and says what it is instead", async () => {
+Deno.test("an .iso without CD001 is refused, and the error names its real format", async () => {
   await withFolder(async (folder) => {
     const path = join(folder, "a.iso");
     const misplaced = isoBytes(HEAD_BYTES).subarray(1);
@@ -75,7 +75,7 @@ Deno.test("an ISO without a boot record is taken with a warning, one with a reco
   assertEquals(warningOf("a.iso", bootable), undefined);
 });
 
-Deno.test("a raw disk has no mark, and an ISO made for USB sticks may be named as one", () => {
+Deno.test("a raw disk of any content is accepted, and so is an ISO for USB sticks with the name of a disk", () => {
   const raw = { kind: "raw", boot_record: null, problem: null };
   assertEquals(lookAt("a.img", textBytes("\xeb\x63\x90")), raw);
   assertEquals(lookAt("a.img", new Uint8Array(1)), raw);

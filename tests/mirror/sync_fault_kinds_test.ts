@@ -145,7 +145,7 @@ Deno.test("sync() stops asking an upstream that requests a long pause, and says 
   });
 });
 
-Deno.test("sync() takes a 304 that nobody asked for as a fault", async () => {
+Deno.test("sync() treats a 304 to an unconditional request as a fault", async () => {
   await withMirror(async ({ mirror, server, store }) => {
     server.faults.set(BASALT, Array(9).fill({ kind: "status", status: 304 }));
     const sync = await mirror.sync();

@@ -54,7 +54,7 @@ Deno.test("sync() keeps a document of all images that is followed by a broken on
   });
 });
 
-Deno.test("an alias file that the upstream does not have is not found here either", async () => {
+Deno.test("an alias file that the upstream lacks answers not found here too", async () => {
   await withMirror(async ({ mirror, store, server }) => {
     server.files.delete(LTS);
     assertEquals((await mirror.sync()).outcome, "complete");

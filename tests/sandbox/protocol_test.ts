@@ -27,7 +27,7 @@ const SOURCE_CHARS_MAX = 16 * 1024 * 1024;
 /** Characters of a source as a JSON text: each may be written as an escape. */
 const ESCAPED = 6;
 
-Deno.test("readAgentLine() reads what agentLine() has written, whatever the texts", () => {
+Deno.test("readAgentLine() reads any text that agentLine() has written", () => {
   const text = fc.string({ unit: "binary" });
   const json = fc.json();
   const run = fc.record({

@@ -39,7 +39,7 @@ for (const start of [true, false]) {
   );
 }
 
-Deno.test("the manifest of what runs on Node names the Node, whatever its path holds", () => {
+Deno.test("the manifest of a program on Node names that Node, with any characters in its path", () => {
   const runtime = ["/opt/tools/bin/node", "--no-warnings", "/a b/50%/it's <\"&>"];
   const text = definitionText({ manager: "smf", start: true, runtime });
   const [, exec = ""] = /name="start" exec="([^"]*)"/.exec(text) ?? [];

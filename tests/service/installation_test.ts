@@ -140,7 +140,7 @@ Deno.test("an agent whose unit is gone, but which runs, is stopped", () =>
   }));
 
 for (const manager of SERVICE_MANAGERS) {
-  Deno.test(`a definition for ${manager} that somebody else has made is neither replaced nor removed`, () =>
+  Deno.test(`a foreign definition for ${manager} is neither replaced nor removed`, () =>
     withProgram(async (program, root) => {
       const { binary, definition } = SERVICE_PATHS[manager];
       const { run, asked } = manager === "smf" ? smf(root) : systemd(root);

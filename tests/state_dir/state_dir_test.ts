@@ -18,7 +18,7 @@ Deno.test("takeStateDir() keeps the runner's name over restarts", async () => {
   });
 });
 
-Deno.test("a copy of a state folder is the place of another runner, which knows no earlier life", async () => {
+Deno.test("a copy of a state folder gets a new runner id, without earlier lives", async () => {
   await withFolder(async (folder) => {
     const [original, copy] = [`${folder}/original`, `${folder}/copy`];
     const first = await takeStateDir(original, randomUuid);

@@ -115,7 +115,7 @@ browserTest(
 );
 
 browserTest(
-  "a sync shows how far it is",
+  "a running sync shows its progress",
   async (browser) => {
     await using server = openIndexServer(await fixtureFiles());
     const silent = Array.from({ length: 100 }, () => ({ kind: "silent" }) as const);
@@ -198,7 +198,7 @@ browserTest(
 );
 
 browserTest(
-  "the tabs of jobs follow the filter, and all that match can be selected",
+  "the tabs of the job list follow the filter, and all matching jobs can be selected",
   (browser) =>
     withAgent(browser, async (agent) => {
       await fill(agent);

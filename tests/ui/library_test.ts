@@ -166,7 +166,7 @@ browserTest(
 );
 
 browserTest(
-  "what another caller uploads is seen while it comes, and stays when it is there",
+  "an upload of another caller is shown with its progress, and stays when complete",
   (browser) =>
     withLibrary(browser, async (agent) => {
       const { page } = await browser.open(`${agent.url}/ui/library`);

@@ -43,7 +43,7 @@ const LOADED =
   "performance.getEntriesByType('resource').some(({ name }) => name.includes('/screen-'))";
 
 browserTest(
-  "a machine is seen from its creation to its end, and its screen is typed on",
+  "a machine is shown from its creation to its end, and its screen takes keys",
   (browser) =>
     withMachine(browser, async (agent) => {
       const { page } = await browser.open(`${agent.url}/ui/machines`);

@@ -155,7 +155,7 @@ browserTest(
 );
 
 browserTest(
-  "refusals stand at their fields, and go when these are right",
+  "refusals are shown at their fields, and disappear once these are valid",
   (browser) =>
     withHost(browser, async (agent) => {
       const { page } = await browser.open(`${agent.url}/ui/new?path=${ISO}`, {
@@ -217,7 +217,7 @@ browserTest(
 );
 
 browserTest(
-  "a machine that cannot be made is said so, and its request is there again",
+  "a machine that cannot be made shows the reason, and the form has its request again",
   (browser) =>
     withHost(browser, async (agent) => {
       await agent.simulate("fault", "start_failure", "9");

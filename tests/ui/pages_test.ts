@@ -69,7 +69,7 @@ browserTest(
 );
 
 browserTest(
-  "what is copied is whole, and does the same from a terminal",
+  "a copied command is complete, and does the same in a terminal",
   (browser) =>
     withAgent(browser, async (agent) => {
       const failed = await newJob(agent, FAILING);

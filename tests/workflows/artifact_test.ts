@@ -47,7 +47,7 @@ Deno.test("a machine boots from an artifact of the index, and its download is re
   });
 });
 
-Deno.test("the image of a disk among the artifacts is booted as a disk, whatever was asked", async () => {
+Deno.test("a disk image among the artifacts is booted as a disk, whatever boot was requested", async () => {
   await withIndex(async ({ host, provision }) => {
     const media = { artifact: { ...SAMPLE, format: "raw", variant: "disk" } };
     const job = await provision({ ...paramsFor(host, UUID), media, boot: "cd" });

@@ -178,7 +178,7 @@ Deno.test("every task and the undo may run twice", async () => {
   });
 });
 
-Deno.test("create_machine goes by what is there when the answer of vmadm is lost", async () => {
+Deno.test("create_machine checks for the machine when the answer of vmadm is lost", async () => {
   await withProvisioning(async ({ host, provision }) => {
     const job = await provision(paramsFor(host, UUID), {
       before: async (name) => {
