@@ -307,6 +307,10 @@ async function newKeyText(): Promise<string> {
 async function keyOf(text: string): Promise<HostKey> {
   const [d = "", x = ""] = text.trim().split(".");
   const key = { kty: "OKP", crv: KEY_ALGORITHM, d, x };
-  const privateKey = await crypto.subtle.importKey("jwk", key, KEY_ALGORITHM, false, ["sign"]);
-  return { privateKey, publicKey: x };
+  const imported = (extractable: boolean) =>
+    crypto.subtle.importKey("jwk", key, KEY_ALGORITHM, extractable, ["sign"]);
+  // The import does not compare the public part with the private one; other agents would refuse every call.
+  const { x: derived } = await crypto.subtle.exportKey("jwk", await imported(true));
+  if (derived !== x) throw new TypeError("The public part is not that of the private one");
+  return { privateKey: await imported(false), publicKey: x };
 }

@@ -1,7 +1,13 @@
-import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
-import { takeStateDir } from "../../src/state_dir/state_dir.ts";
+import {
+  openHostKey,
+  requireJobsHere,
+  takeStateDir,
+  type TransferMark,
+  writeTransferMark,
+} from "../../src/state_dir/state_dir.ts";
 import { changeTokenFile, tokenFilePath } from "../../src/state_dir/token_file.ts";
 import { withFolder } from "../support/until.ts";
 
@@ -90,5 +96,63 @@ Deno.test("takeStateDir() takes a folder in which tokens were made before its fi
     await Deno.chmod(folder, 0o755);
     (await takeStateDir(folder, randomUuid)).release();
     assertEquals(((await Deno.stat(folder)).mode ?? 0) & 0o777, 0o700);
+  });
+});
+
+Deno.test("openHostKey() keeps the key of a host over restarts, in a file that others cannot read", async () => {
+  await withFolder(async (folder) => {
+    const first = await openHostKey(folder);
+    assertEquals((await openHostKey(folder)).publicKey, first.publicKey);
+    assertEquals(((await Deno.stat(`${folder}/host.key`)).mode ?? 0) & 0o777, 0o600);
+  });
+});
+
+Deno.test("openHostKey() refuses a file that others can read, or that holds no key, and does not change it", async () => {
+  await withFolder(async (folder) => {
+    const path = `${folder}/host.key`;
+    await openHostKey(folder);
+    const text = await Deno.readTextFile(path);
+    const refused = async (content: string, mode: number) => {
+      await Deno.writeTextFile(path, content);
+      await Deno.chmod(path, mode);
+      const error = await assertRejects(() => openHostKey(folder), AgentError);
+      assertEquals(await Deno.readTextFile(path), content);
+      return error;
+    };
+    assertEquals((await refused(text, 0o640)).code, "forbidden");
+    for (
+      const content of ["", text.slice(0, 20), text.slice(0, -4), `${text.slice(0, -3)}\u00e9`]
+    ) {
+      const error = await refused(content, 0o600);
+      assertEquals([content, error.code], [content, "invalid_argument"]);
+      assertStringIncludes(error.message, "it holds no key");
+    }
+  });
+});
+
+Deno.test("requireJobsHere() allows a start only with the database to which all jobs were moved", async () => {
+  const [url, host] = ["postgres://db.example.com/one", randomUuid()];
+  await withFolder(async (folder) => {
+    const start = (shared?: string) => requireJobsHere(folder, host, shared);
+    await start();
+    await start(url);
+    await writeTransferMark(folder, { word: "moved", url, host });
+    await start(url);
+    const refused: [mark: TransferMark, shared: string | undefined, words: string][] = [
+      [{ word: "moved", url, host }, undefined, `were moved to ${url}`],
+      [{ word: "moved", url, host }, `${url}2`, `were moved to ${url}`],
+      [{ word: "moving", url, host }, url, "continue with `zonewright db move`"],
+      [{ word: "returning", url, host }, undefined, "continue with `zonewright db move --back`"],
+      [{ word: "moved", url, host: randomUuid() }, url, "this folder is a copy"],
+    ];
+    for (const [mark, shared, words] of refused) {
+      await writeTransferMark(folder, mark);
+      const error = await assertRejects(() => start(shared), AgentError);
+      assertEquals(error.code, "conflict");
+      assertStringIncludes(error.message, words);
+    }
+    await Deno.writeTextFile(`${folder}/store.moved`, "mov");
+    const torn = await assertRejects(() => start(url), AgentError);
+    assertStringIncludes(torn.message, "it does not record a move");
   });
 });
