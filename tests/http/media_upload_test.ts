@@ -244,7 +244,7 @@ Deno.test("hostile names touch nothing, and links in the upload folder are neith
   });
 });
 
-Deno.test("forms and packed bodies are refused with the type that is expected", async () => {
+Deno.test("forms, packed bodies and ranges that contradict themselves or the body are refused", async () => {
   await withUploads(async (agent) => {
     const form = new FormData();
     form.set("file", new Blob([BYTES]));
@@ -257,10 +257,28 @@ Deno.test("forms and packed bodies are refused with the type that is expected", 
     ) {
       assertEquals((await agent.put("a.iso", body, headers)).status, 415);
     }
-    for (const range of ["bytes 5-4/10", "bytes 0-9/5", "bytes 0-9/*", "0-9/10", "bytes 0-9/0"]) {
+    const ranges = ["bytes 5-4/10", "bytes 0-9/5", "bytes 0-9/*", "0-9/10", "bytes 0-9/0"];
+    // The last one has another length than the body.
+    for (const range of [...ranges, "bytes 0-4/10"]) {
       const refused = await agent.put("a.iso", "0123456789", { "content-range": range });
       assertEquals([range, refused.status], [range, 409]);
+      assertEquals(await agent.offset("a.iso"), null);
     }
+  });
+});
+
+Deno.test("beside 64 unfinished uploads no other one begins, but each of them continues", async () => {
+  await withUploads(async (agent) => {
+    const half = BYTES.length / 2;
+    const begin = (number: number) =>
+      agent.put(`${number}.iso`, BYTES.subarray(0, half), rangeOf(0, half));
+    for (let number = 0; number < 64; number++) assertEquals((await begin(number)).status, 202);
+    const refused = await begin(64);
+    assertEquals([refused.status, refused.headers.get("retry-after")], [503, "60"], refused.text);
+    assertStringIncludes(refused.text, "64 unfinished uploads are kept");
+    const rest = rangeOf(half, BYTES.length);
+    assertEquals((await agent.put("0.iso", BYTES.subarray(half), rest)).status, 201);
+    assertEquals((await begin(64)).status, 202);
   });
 });
 
