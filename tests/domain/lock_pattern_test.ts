@@ -51,6 +51,13 @@ Deno.test("an invalid pattern, or one that is not linear, is refused by its fiel
   }
 });
 
+Deno.test("a pattern of 512 steps is accepted, a longer one is refused as too large", async () => {
+  // Each repetition is one step; the beginning and the end take two more.
+  assertEquals((await parseLockPattern("a{510}")).matches("a".repeat(510)), true);
+  const error = await assertRejects(() => parseLockPattern("a{511}"), AgentError);
+  assertEquals(error.errors.map(({ field, code }) => [field, code]), [["locks", "TooLarge"]]);
+});
+
 Deno.test("a pattern that backtracking engines never finish is matched at once", async () => {
   const target = "a".repeat(50_000);
   for (const pattern of ["(a*)*b", "(a|a)*b", "(a+)+$b", "^(([a-z])+.)+[A-Z]([a-z])+$"]) {

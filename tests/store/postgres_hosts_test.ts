@@ -1,6 +1,7 @@
 // Several hosts in one shared database: which of them live, and what becomes of one that is given up.
 
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
 import type {
   HostUuid,
   JobUuid,
@@ -10,6 +11,8 @@ import type {
 } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import type { Job } from "../../src/domain/job/job.ts";
+import { dropLeftover } from "../../src/machines/leftovers.ts";
+import { silentLog } from "../../src/metrics/log.ts";
 import type { SharedDatabase } from "../../src/store/postgres/connection.ts";
 import type { JobNotice } from "../../src/store/host_store.ts";
 import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
@@ -404,6 +407,31 @@ fleetTest(
     await one.machineClaims.release(uuid, failed.uuid);
     assertEquals(await one.machineClaims.get(uuid), undefined);
     assertEquals((await other.machineClaims.get(uuid))?.job_uuid, made.uuid);
+  },
+);
+
+fleetTest(
+  "a leftover that two hosts have is dropped only for the host that is named",
+  async ({ one, other }) => {
+    await registerBoth({ one, other });
+    const uuid = uuidOf<MachineUuid>(70);
+    const machine = { target: `/machines/${uuid}`, machine_uuid: uuid, params: { uuid } };
+    for (const [index, [store, host]] of ([[one, ONE], [other, OTHER]] as const).entries()) {
+      const params = { uuid, server_uuid: host };
+      const job = await runOn(store, host, jobOf(index + 1, { ...machine, params }));
+      await store.machineClaims.take({ uuid, host: "simulated", job_uuid: job.uuid });
+      const failed = { kind: "fail", onerror: false } as const;
+      await store.jobs.recordTask(recordOf(job, failed, { runner_id: host }));
+    }
+    const drop = (host_uuid?: HostUuid) =>
+      dropLeftover({ uuid, host_uuid }, { store: one, log: silentLog });
+    const refused = await assertRejects(() => drop(), AgentError);
+    assertEquals(refused.code, "conflict");
+    assertStringIncludes(refused.message, "2 hosts have one, expected `host`");
+    assertEquals((await drop(OTHER)).host_uuid, OTHER);
+    assertEquals((await one.machineClaims.left({ uuid })).map((left) => left.host_uuid), [ONE]);
+    assertEquals((await drop()).host_uuid, ONE);
+    assertEquals((await assertRejects(() => drop(), AgentError)).code, "not_found");
   },
 );
 
