@@ -24,19 +24,21 @@ export function isOneOf(column: string, words: readonly string[]): string {
 
 /** Whether a job is unfinished, for CHECKs. */
 export const IS_UNFINISHED = isOneOf("execution", UNFINISHED);
-/** What every row of `jobs` is, as CHECKs: the states of domain/job/state.ts, and columns that go together. */
-export const JOB_CHECKS = `CHECK ((params_sha256 IS NULL) = (target IS NULL)),
-    CHECK ((callback_host IS NULL) = (callback_url IS NULL)),
-    CHECK (turn IS NULL OR claimable_at IS NOT NULL),
-    CHECK ((elapsed_at IS NULL) = (runner_id IS NULL)),
-    CHECK (failures > 0 OR retry_at IS NULL),
-    CHECK (execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)),
-    CHECK (execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)),
-    CHECK (execution <> 'running' OR started_at IS NOT NULL),
-    CHECK (execution <> 'succeeded' OR phase = 'chain'),
-    CHECK (execution = 'queued' OR execution = 'running' OR execution = 'canceled'
-      OR (claimable_at IS NULL AND runner_id IS NULL)),
-    CHECK ((finished_at IS NULL) = ${IS_UNFINISHED})`;
+/** What is true of every row of `jobs`: the states of domain/job/state.ts, and columns that go together. */
+export const JOB_RULES: readonly string[] = [
+  "(params_sha256 IS NULL) = (target IS NULL)",
+  "(callback_host IS NULL) = (callback_url IS NULL)",
+  "turn IS NULL OR claimable_at IS NOT NULL",
+  "(elapsed_at IS NULL) = (runner_id IS NULL)",
+  "failures > 0 OR retry_at IS NULL",
+  "execution <> 'queued' OR (claimable_at IS NOT NULL AND runner_id IS NULL)",
+  "execution <> 'running' OR (claimable_at IS NULL AND runner_id IS NOT NULL)",
+  "execution <> 'running' OR started_at IS NOT NULL",
+  "execution <> 'succeeded' OR phase = 'chain'",
+  `execution = 'queued' OR execution = 'running' OR execution = 'canceled'
+      OR (claimable_at IS NULL AND runner_id IS NULL)`,
+  `(finished_at IS NULL) = ${IS_UNFINISHED}`,
+];
 /** What every line of `job_log` is: an entry of the info, or a failed attempt of a task. */
 export const LOG_CHECKS = `CHECK ((position IS NULL) = (phase IS NOT NULL)),
     CHECK ((phase IS NULL) = (task IS NULL)),

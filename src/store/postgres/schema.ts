@@ -5,8 +5,43 @@
 // Instants and JSON are texts, compared byte by byte, as the agent writes them.
 
 import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
-import { COUNTED, HOLDS_TARGET, JOB_CHECKS, LOG_CHECKS, REMOVABLE } from "../columns.ts";
-import { EVENT_TABLES, oneOf, TEXT } from "./event_tables.ts";
+import { COUNTED, HOLDS_TARGET, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../columns.ts";
+import { EVENT_TABLES, oneOf, ruleFunction, TEXT } from "./event_tables.ts";
+
+/** The columns that have rules, with their types. */
+const RULED = {
+  execution: "TEXT",
+  phase: "TEXT",
+  undoable: "BOOLEAN",
+  claimable_at: "TEXT",
+  turn: "BIGINT",
+  target: "TEXT",
+  params_sha256: "TEXT",
+  callback_url: "TEXT",
+  callback_host: "TEXT",
+  started_at: "TEXT",
+  finished_at: "TEXT",
+  elapsed_ms: "BIGINT",
+  phases_ms: "BIGINT",
+  elapsed_at: "TEXT",
+  failures: "BIGINT",
+  retry_at: "TEXT",
+  runner_id: "TEXT",
+  lease: "BIGINT",
+  starts: "BIGINT",
+  kept: "BIGINT",
+  idempotency_key: "TEXT",
+  request_sha256: "TEXT",
+} as const;
+const RULES_OF_JOBS = [
+  oneOf("execution", EXECUTIONS),
+  oneOf("phase", PHASES),
+  "least(elapsed_ms, phases_ms, failures, lease, starts, kept) >= 0",
+  ...JOB_RULES,
+  "(request_sha256 IS NULL) = (idempotency_key IS NULL)",
+  "phase <> 'oncancel' OR undoable",
+  "execution <> 'canceled' OR phase = 'oncancel' OR claimable_at IS NULL",
+];
 
 const JOB_TABLES = `
   CREATE TABLE workflows (
@@ -33,6 +68,7 @@ const JOB_TABLES = `
   );
   CREATE INDEX definitions_name ON definitions (name);
 
+  ${ruleFunction("job_is_ruled", RULED, RULES_OF_JOBS)}
   CREATE TABLE jobs (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid ${TEXT} NOT NULL UNIQUE,
@@ -42,8 +78,8 @@ const JOB_TABLES = `
     host ${TEXT},
     workflow_uuid ${TEXT} NOT NULL,
     definition_id BIGINT NOT NULL REFERENCES definitions (id),
-    execution ${TEXT} NOT NULL CHECK (${oneOf("execution", EXECUTIONS)}),
-    phase ${TEXT} NOT NULL CHECK (${oneOf("phase", PHASES)}),
+    execution ${TEXT} NOT NULL,
+    phase ${TEXT} NOT NULL,
     undoable BOOLEAN NOT NULL,
     exec_after ${TEXT} NOT NULL,
     claimable_at ${TEXT},
@@ -56,28 +92,25 @@ const JOB_TABLES = `
     created_at ${TEXT} NOT NULL,
     started_at ${TEXT},
     finished_at ${TEXT},
-    elapsed_ms BIGINT NOT NULL CHECK (elapsed_ms >= 0),
-    phases_ms BIGINT NOT NULL CHECK (phases_ms >= 0),
+    elapsed_ms BIGINT NOT NULL,
+    phases_ms BIGINT NOT NULL,
     elapsed_at ${TEXT},
-    failures BIGINT NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    failures BIGINT NOT NULL DEFAULT 0,
     retry_at ${TEXT},
     error ${TEXT},
     runner_id ${TEXT},
-    lease BIGINT NOT NULL CHECK (lease >= 0),
-    starts BIGINT NOT NULL CHECK (starts >= 0),
+    lease BIGINT NOT NULL,
+    starts BIGINT NOT NULL,
     machine_uuid ${TEXT},
     -- Why retention must not remove it: its key, its callback.
-    kept BIGINT NOT NULL DEFAULT 0 CHECK (kept >= 0),
+    kept BIGINT NOT NULL DEFAULT 0,
     -- Of the request that made it, for a day. In a table of its own it would cost as much as half the job.
     idempotency_key ${TEXT},
     request_sha256 ${TEXT},
     params ${TEXT} NOT NULL,
     props ${TEXT} NOT NULL,
     requested_params ${TEXT},
-    ${JOB_CHECKS},
-    CHECK ((request_sha256 IS NULL) = (idempotency_key IS NULL)),
-    CHECK (phase <> 'oncancel' OR undoable),
-    CHECK (execution <> 'canceled' OR phase = 'oncancel' OR claimable_at IS NULL)
+    CONSTRAINT jobs_ruled CHECK (job_is_ruled(${Object.keys(RULED).join(", ")}))
   );
   CREATE UNIQUE INDEX jobs_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
   CREATE INDEX jobs_keyed ON jobs (created_at) WHERE idempotency_key IS NOT NULL;

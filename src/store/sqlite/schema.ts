@@ -6,7 +6,7 @@ import { COUNTER_TABLES } from "./counters.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, isOneOf, JOB_CHECKS, LOG_CHECKS, REMOVABLE } from "../columns.ts";
+import { FINISHED, HOLDS_TARGET, isOneOf, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../columns.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
@@ -87,7 +87,7 @@ const JOB_TABLES = `
     props TEXT NOT NULL,
     -- The params as they were asked for, once tasks have changed them; null while they have not.
     requested_params TEXT,
-    ${JOB_CHECKS},
+    ${JOB_RULES.map((rule) => `CHECK (${rule})`).join(",\n    ")},
     CHECK (phase <> 'oncancel' OR undoable = 1),
     CHECK (execution <> 'canceled' OR phase = 'oncancel'
       OR (claimable_at IS NULL AND runner_id IS NULL))
