@@ -181,7 +181,7 @@ export class SharedDatabase {
     try {
       for (;;) {
         if (!this.#open) throw closed();
-        const client = this.#idle.pop() ?? await this.#connect(deadlineMs);
+        const client = this.#idle.pop() ?? await this.#connect(deadlineMs, "reading");
         const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
         try {
           const { tx } = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
@@ -257,7 +257,9 @@ export class SharedDatabase {
   /** @returns whether they are committed, and answered */
   async #commit(batch: readonly QueuedWrite[]): Promise<boolean> {
     try {
+      const beganMs = performance.now();
       await this.#transaction(Math.min(...batch.map((one) => one.deadlineMs)), batch);
+      this.#pending.committed(batch.length, performance.now() - beganMs);
       for (const { resolve, value } of batch) resolve(value);
       return true;
     } catch {
@@ -271,7 +273,9 @@ export class SharedDatabase {
     for (;;) {
       try {
         if (performance.now() >= write.deadlineMs) throw new Broken("it was not sent in time");
+        const beganMs = performance.now();
         await this.#transaction(write.deadlineMs, [write]);
+        this.#pending.committed(1, performance.now() - beganMs);
         return write.resolve(write.value);
       } catch (error) {
         const late = performance.now() >= write.deadlineMs;
@@ -291,7 +295,7 @@ export class SharedDatabase {
   /** Runs writes in one transaction. @throws {Broken} when its connection broke; its commit may have happened */
   async #transaction(deadlineMs: number, batch: readonly QueuedWrite[]): Promise<void> {
     if (this.#writer === undefined || this.#writer.broken) {
-      this.#writer = await this.#connect(deadlineMs);
+      this.#writer = await this.#connect(deadlineMs, "writing");
     }
     const client = this.#writer;
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
@@ -371,8 +375,8 @@ export class SharedDatabase {
     return away(error);
   }
 
-  async #connect(deadlineMs: number): Promise<WorkingSession> {
-    const open = (leftMs: number) => openWorkingSession(this.#options, leftMs);
+  async #connect(deadlineMs: number, use: "reading" | "writing"): Promise<WorkingSession> {
+    const open = (leftMs: number) => openWorkingSession(this.#options, leftMs, use);
     const session = await this.#opened(deadlineMs, open);
     // It may be one of another database, which took the name of the lost one.
     this.#kept.clear();

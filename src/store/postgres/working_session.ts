@@ -25,6 +25,11 @@ const STALE = new Set(["0A000", "26000", "42P05"]);
  */
 const PLANNING = { enable_seqscan: "off", jit: "off" } as const;
 /**
+ * What is written goes by keys, however many of them: the server is not to make a plan for each number. What is listed
+ * may need another plan for other values.
+ */
+const WRITING = { plan_cache_mode: "force_generic_plan" } as const;
+/**
  * Milliseconds for which the first plans are kept, and the longest: each time for twice as long, since what matters is
  * how many times larger a table has become.
  */
@@ -40,16 +45,18 @@ export interface WorkingSession extends ServerSession {
   commit(notices: readonly string[], quiet: boolean): Promise<void>;
 }
 
-/** Opens a session that runs transactions; as openSession(). */
+/** Opens a session that runs transactions; as openSession(). @param use what most of them do */
 export async function openWorkingSession(
   server: ServerOptions,
   leftMs: number,
+  use: "reading" | "writing",
 ): Promise<WorkingSession> {
   const session = await openSession(server, leftMs);
   try {
     const timer = setTimeout(() => session.destroy(), leftMs);
     // A pooler gives a number of its own.
-    const settings = Object.entries({ ...limitsOf(server), ...PLANNING });
+    const planning = { ...PLANNING, ...(use === "writing" ? WRITING : {}) };
+    const settings = Object.entries({ ...limitsOf(server), ...planning });
     const found = await session.query(
       `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS own (name, value)
         WHERE pg_backend_pid() = $3`,
@@ -81,10 +88,7 @@ function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
       const results = await session.script(`BEGIN ${mode}; ${limits}; ${look}`);
       return results.at(-1) ?? { rows: [], rowCount: 0 };
     },
-    commit: async (notices, quiet) => {
-      for (const notice of notices) await session.query(TELL, [notice]);
-      await session.script(endOf(notices, quiet));
-    },
+    commit: (notices, quiet) => endWith(session, notices, quiet),
   });
 }
 
@@ -124,17 +128,10 @@ function direct(session: ServerSession): WorkingSession {
       const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(look)] as const;
       return (await Promise.all(sent))[2];
     },
-    commit: async (notices, quiet) => {
-      // One that is refused turns the commit into a rollback, and is what the caller hears of.
-      await Promise.all([
-        ...notices.map((notice) => query(TELL, [notice])),
-        session.script(endOf(notices, quiet)),
-      ]);
-    },
+    commit: (notices, quiet) => endWith(session, notices, quiet),
   });
 }
 
-const TELL = `SELECT pg_notify('${CHANNEL}', $1)`;
 /** Where commits without a notice take turns, among the advisory locks of the database. */
 const COMMITTING = 8_780_006;
 
@@ -142,11 +139,17 @@ const COMMITTING = 8_780_006;
  * Statements that end a transaction. The server ends one commit with a notice at a time: while one waits for a standby,
  * no session of another piles up. A lock has the same effect where nobody needs to hear.
  */
-function endOf(notices: readonly string[], quiet: boolean): string {
-  if (notices.length > 0) return "COMMIT";
-  return quiet
-    ? `SELECT pg_advisory_xact_lock(${COMMITTING}); COMMIT`
-    : `NOTIFY ${CHANNEL}; COMMIT`;
+async function endWith(
+  session: ServerSession,
+  notices: readonly string[],
+  quiet: boolean,
+): Promise<void> {
+  // Words are letters of agents and uuids of rows.
+  const told = notices.map((notice) =>
+    `pg_notify('${CHANNEL}', '${notice.replaceAll("'", "''")}')`
+  );
+  const silent = quiet ? `pg_advisory_xact_lock(${COMMITTING})` : `pg_notify('${CHANNEL}', '')`;
+  await session.script(`SELECT ${told.length > 0 ? told.join(", ") : silent}; COMMIT`);
 }
 
 function withCalls(

@@ -11,6 +11,8 @@ export const TOGETHER_BYTES = 1024 * 1024;
  * writes in it.
  */
 const GATHER_MS = 50;
+/** With so many writes a commit does not wait for callers that have just been answered. */
+const CROWD = 16;
 
 /** A write that may run with others of its kind. */
 export interface GroupedWrite {
@@ -27,8 +29,11 @@ export class WaitingWrites<Write extends GroupedWrite> {
   readonly #writes: Write[] = [];
   /** Whether one of them is not to wait for others. */
   #prompt = false;
-  /** Ends the wait of patient ones. */
+  /** Ends the wait for others. */
   #gathered: (() => void) | undefined;
+  /** Writers that were here at the latest commit, and until when they are expected back, by performance.now(). */
+  #expected = 0;
+  #expectedUntilMs = 0;
 
   get length(): number {
     return this.#writes.length;
@@ -36,26 +41,49 @@ export class WaitingWrites<Write extends GroupedWrite> {
 
   add(write: Write): void {
     this.#writes.push(write);
-    if (write.pace !== "patient" || this.#writes.length >= GATHERED_MIN) this.hurry();
+    const begins = !this.#prompt &&
+      (write.pace !== "patient" || this.#writes.length >= GATHERED_MIN);
+    if (begins) this.#prompt = true;
+    if (begins || this.#isCrowd()) this.#gathered?.();
   }
 
   /** Has nothing wait for others. */
   hurry(): void {
     this.#prompt = this.#writes.length > 0;
+    this.#expected = 0;
     this.#gathered?.();
+  }
+
+  /**
+   * Some writes are committed, and about to be answered. Many callers write again as soon as they are answered: if the
+   * first one did not wait for the others, each would have a commit of its own where several agents share a server. They
+   * have as long for it as the commit took.
+   * @param ms that it took
+   */
+  committed(writes: number, ms: number): void {
+    this.#expected = Math.min(writes + this.#writes.length, CROWD);
+    this.#expectedUntilMs = performance.now() + ms;
   }
 
   /** Takes the writes of the next transaction, once enough have gathered. */
   async next(): Promise<Write[]> {
-    if (!this.#prompt) await this.#gather();
+    if (!this.#prompt) await this.#gather(GATHER_MS);
+    const leftMs = this.#expectedUntilMs - performance.now();
+    if (this.#prompt && !this.#isCrowd() && leftMs > 0) await this.#gather(leftMs);
     const batch = this.#writes.splice(0, WRITES_AT_ONCE);
     this.#prompt = this.#writes.length > 0;
     return batch;
   }
 
-  async #gather(): Promise<void> {
+  /** Whether all are here that are expected, or one that shares no statements with others. */
+  #isCrowd(): boolean {
+    return this.#writes.length >= this.#expected ||
+      this.#writes.some(({ kind }) => kind === undefined);
+  }
+
+  async #gather(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const late = setTimeout(resolve, GATHER_MS);
+    const late = setTimeout(resolve, ms);
     this.#gathered = resolve;
     await promise;
     clearTimeout(late);
