@@ -4,6 +4,7 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
+import type { CreateJobOutcome } from "../../src/store/job_store.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { failLostJobs, failUnwritten } from "../../src/store/postgres/job/lost.ts";
@@ -26,11 +27,11 @@ const GONE = instantAfter(T0, LEASE + 1000);
 const PAUSED = 77;
 const PAUSE = `(SELECT pg_advisory_xact_lock(${PAUSED})) IS NOT NULL`;
 
-/** Waits until a session of the database waits for a lock. */
-async function untilBlocked(db: SharedDatabase): Promise<void> {
+/** Waits until so many sessions of the database wait for a lock. */
+async function untilBlocked(db: SharedDatabase, sessions = 1): Promise<void> {
   const sql = `SELECT 1 AS found FROM pg_stat_activity
-    WHERE datname = current_database() AND wait_event_type = 'Lock'`;
-  await until("a session to wait", () => db.read((tx) => tx.row(sql)));
+    WHERE datname = current_database() AND wait_event_type = 'Lock' HAVING count(*) >= $1`;
+  await until("a session to wait", () => db.read((tx) => tx.row(sql, sessions)));
 }
 
 fleetTest(
@@ -144,5 +145,25 @@ fleetTest(
     assertEquals((await one.machineClaims.get(machine.uuid))?.job_uuid, job.uuid);
     assertEquals((await present(other)).execution, "running");
     assert(await other.jobs.recordTask(record));
+  },
+);
+
+fleetTest(
+  "two agents that get one request with a key and a target at the same time make one job of it",
+  async ({ one, other, db }) => {
+    const idempotency = { key: "key", request_sha256: "a" };
+    const request = { target: "/target", idempotency };
+    let asked: Promise<CreateJobOutcome[]> | undefined;
+    await db.write(async (tx) => {
+      // Both have looked for the key, and neither has written.
+      await tx.run("LOCK TABLE jobs IN SHARE MODE");
+      asked ??= Promise.all([
+        one.jobs.create(jobOf(1, request)),
+        other.jobs.create(jobOf(2, request)),
+      ]);
+      await untilBlocked(db, 2);
+    });
+    const kinds = (await asked)?.map(({ kind }) => kind);
+    assertEquals(kinds?.toSorted(), ["created", "repeated"]);
   },
 );

@@ -14,7 +14,7 @@ export function oneOf(column: string, words: readonly string[]): string {
 
 /**
  * A function that says whether rules are kept, for the CHECK of a table. Written out there, the server would read all of
- * them anew for each statement, which takes as long as to insert some rows.
+ * them again for each statement, which takes as long as to insert some rows.
  * @param columns that the rules are about, with their types
  */
 export function ruleFunction(

@@ -145,11 +145,11 @@ async function endWith(
   quiet: boolean,
 ): Promise<void> {
   // Words are letters of agents and uuids of rows.
-  const told = notices.map((notice) =>
+  const notify = notices.map((notice) =>
     `pg_notify('${CHANNEL}', '${notice.replaceAll("'", "''")}')`
   );
   const silent = quiet ? `pg_advisory_xact_lock(${COMMITTING})` : `pg_notify('${CHANNEL}', '')`;
-  await session.script(`SELECT ${told.length > 0 ? told.join(", ") : silent}; COMMIT`);
+  await session.script(`SELECT ${notify.length > 0 ? notify.join(", ") : silent}; COMMIT`);
 }
 
 function withCalls(
