@@ -1,5 +1,6 @@
-import { assertEquals } from "@std/assert";
-import { openFailpoint } from "../../src/runtime/failpoint.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { openFailpoint, watchForDeath } from "../../src/runtime/failpoint.ts";
 
 /** At which moments of a series of commits the process would have died. */
 function deaths(count: number, when: "before" | "after", commits: string[][]): string[] {
@@ -26,6 +27,13 @@ Deno.test("a failpoint kills before the commit that holds the n-th write of its 
   assertEquals(deaths(5, "before", COMMITS), []);
 });
 
-Deno.test("a failpoint kills after that commit when it says so", () => {
+Deno.test("a failpoint with the word after kills after that commit", () => {
   assertEquals(deaths(3, "after", COMMITS), ["after 2"]);
+});
+
+Deno.test("watchForDeath() refuses a failpoint outside of development, and watches nothing without one", () => {
+  const failpoint = { write: "job_record", count: 1, when: "after" } as const;
+  const error = assertThrows(() => watchForDeath(failpoint, { dev: false }), AgentError);
+  assertEquals(error.code, "invalid_argument");
+  assertEquals(watchForDeath(null, { dev: true }), undefined);
 });
