@@ -7,9 +7,9 @@ import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
+import { Lease } from "./lease.ts";
 import { NextJobs } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
-import { Standstill } from "./standstill.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
 /** Milliseconds to wait after a claim that failed, or that found a job ready and got none. */
@@ -23,14 +23,6 @@ const UNWRITTEN_MAX = 64;
  */
 const CREATING_MANY = 8;
 const CREATING_MS = 50;
-/**
- * Share of a lease after which it is renewed: two more renewals may fail. An idle runner looks for expired leases of
- * others at the same interval.
- */
-const RENEW_SHARE = 1 / 3;
-/** Share of a lease after which guests end if it was not renewed in a shared store: before others take the jobs. */
-const UNHEARD_SHARE = 2 / 3;
-
 /** What every job of a runner shares, and how many run at once. */
 interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id"> {
   readonly life: RunnerLife;
@@ -72,24 +64,23 @@ export class Runner {
   #begun = false;
   /** Whether a claim may have succeeded although its answer was lost; the next renewal reports that. */
   #unsure = false;
-  /** Monotonic milliseconds at which the latest successful renewal was sent. */
-  #renewedAtMs = Number.NEGATIVE_INFINITY;
   /** Monotonic milliseconds of the latest look for expired leases of others. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
-  #unheard: ReturnType<typeof setTimeout> | undefined;
   readonly #next: NextJobs;
-  readonly #standstill: Standstill;
-  readonly #renewMs: number;
-  readonly #unheardMs: number;
+  readonly #lease: Lease;
   #admission: Admission;
 
   constructor(options: RunnerOptions) {
     this.#options = options;
     this.#admission = options.admission ?? "open";
     this.#next = new NextJobs(options);
-    this.#standstill = new Standstill({ ...options, stood: () => this.#stood() });
-    this.#renewMs = options.leaseMs * RENEW_SHARE;
-    this.#unheardMs = options.leaseMs * UNHEARD_SHARE;
+    this.#lease = new Lease({
+      ...options,
+      shared: options.store.shared,
+      stopping: this.#stopping.signal,
+      stood: () => this.#stood(),
+      unheard: () => this.#endUnheard(),
+    });
   }
 
   /** What its host may claim, by the latest answer of the store. */
@@ -105,7 +96,7 @@ export class Runner {
   async start(): Promise<void> {
     // A life that could not begin asks what its host may claim before it claims.
     this.#unsure = await whileThere(this.#begin()) === undefined;
-    if (this.#options.store.shared) this.#standstill.start();
+    this.#lease.start();
     this.#loop = this.#claimUntilStopped();
   }
 
@@ -144,8 +135,8 @@ export class Runner {
     this.#stopAll("drain");
     const timer = setTimeout(() => this.#stopAll("shutdown"), drainMs);
     await Promise.all(Array.from(this.#running.values(), (job) => job.done));
-    for (const one of [timer, this.#unheard]) clearTimeout(one);
-    this.#standstill.stop();
+    clearTimeout(timer);
+    this.#lease.stop();
   }
 
   /**
@@ -155,16 +146,15 @@ export class Runner {
    */
   async mayAct(free: boolean): Promise<void> {
     if (!this.#options.store.shared) return;
-    this.#standstill.look();
-    await this.#standstill.asked();
-    if (!free || this.#unheardInMs() > 0) return;
+    this.#lease.look();
+    await this.#lease.asked();
+    if (!free || !this.#lease.isUnheard) return;
     this.#endUnheard();
     throw new AgentError("aborted", "Cannot act for the job: the database does not answer");
   }
 
   #stood(): void {
     this.#options.log.warn("process stood still: the lease is renewed first");
-    this.#renewedAtMs = Number.NEGATIVE_INFINITY;
     this.#endUnheard();
     this.#notifier.notify();
   }
@@ -173,9 +163,9 @@ export class Runner {
     const { signal } = this.#stopping;
     let [isFailing, waitMs] = [false, 0];
     while (!signal.aborted) {
-      const asked = this.#standstill.asking();
+      const asked = this.#lease.asking();
       try {
-        waitMs = Math.min(await this.#claim(), this.#renewMs);
+        waitMs = Math.min(await this.#claim(), this.#lease.renewMs);
         isFailing = false;
       } catch (error) {
         if (!isFailing) this.#options.log.error("jobs not claimed", { error });
@@ -205,7 +195,7 @@ export class Runner {
     if (!this.#begun || free <= 0) return LOOK_MS_MAX;
     const refusedMs = this.#refusedUntilMs - this.#options.monotonicMs();
     if (refusedMs > 0) return refusedMs;
-    if (this.#isRenewalDue()) {
+    if (this.#lease.isRenewalDue) {
       // An idle runner renews its lease only when there is something to claim under it.
       const { due } = await jobs.claim(life, 0);
       if (due.kind !== "ready") return waitFor(due);
@@ -277,14 +267,14 @@ export class Runner {
       return Math.min(left_ms, LOOK_MS_MAX);
     }
     this.#begun = true;
-    this.#renewed(atMs);
+    this.#lease.renewed(atMs);
     if (outcome.rescued > 0) log.warn("jobs rescued", { jobs: outcome.rescued });
     return 0;
   }
 
   /** Renews the lease when due, and acts on what the store reports about the jobs. */
   async #keepLease(): Promise<void> {
-    if (!this.#isRenewalDue() && !this.#unsure) return;
+    if (!this.#lease.isRenewalDue && !this.#unsure) return;
     const { store, life, monotonicMs, log } = this.#options;
     const atMs = monotonicMs();
     const held = Array.from(this.#running.values(), (job) => job.hold());
@@ -294,7 +284,7 @@ export class Runner {
       this.#begun = false;
       return this.#stopAll("lost");
     }
-    this.#renewed(atMs);
+    this.#lease.renewed(atMs);
     this.#unsure = false;
     this.#admit(outcome.admission);
     for (const uuid of outcome.canceled) this.#running.get(uuid)?.stop("canceled");
@@ -320,29 +310,13 @@ export class Runner {
     }
   }
 
-  #isRenewalDue(): boolean {
-    return this.#options.monotonicMs() >= this.#renewedAtMs + this.#renewMs;
-  }
-
-  /** Counts from when the call was sent: the lease cannot end sooner than that plus its length. */
-  #renewed(atMs: number): void {
-    this.#renewedAtMs = atMs;
-    clearTimeout(this.#unheard);
-    if (!this.#options.store.shared || this.#stopping.signal.aborted) return;
-    this.#unheard = setTimeout(() => this.#endUnheard(), Math.max(this.#unheardInMs(), 0));
-  }
-
-  #unheardInMs(): number {
-    return this.#renewedAtMs + this.#unheardMs - this.#options.monotonicMs();
-  }
-
   /**
    * Ends the guests of free jobs when the store has been silent too long: other hosts may take the jobs. The next
    * renewal reports those that nobody took; their tasks run again without counting another start.
    */
   #endUnheard(): void {
-    const { store, log } = this.#options;
-    if (!store.shared || this.#unheardInMs() > 0) return;
+    const { log } = this.#options;
+    if (!this.#lease.isUnheard) return;
     const free = [...this.#running.values()].filter((job) => job.free && !job.lost);
     if (free.length === 0) return;
     log.error("tasks ended: the store does not answer", { jobs: free.length });
@@ -358,7 +332,7 @@ export class Runner {
   /** Takes over jobs of others whose leases have expired, when due. */
   async #rescue(): Promise<void> {
     const { store, life, monotonicMs } = this.#options;
-    if (monotonicMs() < this.#rescuedAtMs + this.#renewMs) return;
+    if (monotonicMs() < this.#rescuedAtMs + this.#lease.renewMs) return;
     const rescued = await store.jobs.rescue(life.runner_id);
     this.#rescuedAtMs = monotonicMs();
     if (rescued > 0) this.#options.log.warn("jobs rescued", { jobs: rescued });
