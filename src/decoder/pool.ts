@@ -161,7 +161,9 @@ class DecoderPool implements Decoders {
 
   warm(): void {
     this.#fill().catch((error) => {
-      if (!this.#closed) this.#place.log.error("decoder not started", { error });
+      // Work took the decoder while it started, and was canceled.
+      const canceled = error instanceof DecoderLost && error.end.words === CANCELED;
+      if (!this.#closed && !canceled) this.#place.log.error("decoder not started", { error });
     });
   }
 

@@ -8,7 +8,8 @@ import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decod
 import { WAITING_MAX, WorkQueue } from "../../src/decoder/queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
-import { silentLog } from "../../src/metrics/log.ts";
+import { systemNow } from "../../src/domain/instant.ts";
+import { openLog, silentLog } from "../../src/metrics/log.ts";
 import { openHashing } from "../../src/mirror/media/hash.ts";
 import { decodersMax } from "../../src/sandbox/guest_command.ts";
 import { eachProgram } from "../support/each_program.ts";
@@ -185,6 +186,27 @@ Deno.test("a cancel kills the decoder at once, at any stage of its work", async 
     });
     assertEquals((await failure(given))[0], "aborted");
   }, { self: hostile("loops") });
+});
+
+Deno.test("a cancel of work that waits for a decoder to start is no error in the log", async () => {
+  const lines: string[] = [];
+  const write = (line: string) => void lines.push(line);
+  const log = openLog({ level: "error", format: "json", write, now: systemNow });
+  await withDecoders(async (decoders) => {
+    decoders.warm();
+    await until("the decoder that is started ahead", () => decoders.pids().length > 0);
+    const cancel = new AbortController();
+    const work = decoders.ask("task_sources", {}, SOURCES, { ...WHAT, signal: cancel.signal });
+    work.catch(() => {});
+    const [started = 0] = decoders.pids();
+    // What is asked has taken it by the second look.
+    let looks = 0;
+    await until("the work to wait for it", () => looks++ > 0);
+    cancel.abort();
+    assertEquals((await failure(work))[0], "aborted");
+    assertEquals(decoders.pids().includes(started), false);
+  }, { log, self: hostile("loops") });
+  assertEquals(lines, []);
 });
 
 Deno.test("a cancel ends the wait for input that never comes", async () => {

@@ -3,7 +3,8 @@
 import { assertEquals, assertNotEquals, assertRejects, assertThrows } from "@std/assert";
 import { SAMPLE_ISO } from "../../src/simulator/outside/sample_file.ts";
 import { startSampleUpstream } from "../../src/simulator/outside/upstream.ts";
-import { silentLog } from "../../src/metrics/log.ts";
+import { systemNow } from "../../src/domain/instant.ts";
+import { openLog, silentLog } from "../../src/metrics/log.ts";
 import { until, withFolder } from "../support/until.ts";
 
 const MIB = 1 << 20;
@@ -92,6 +93,22 @@ Deno.test(
     });
   },
 );
+
+Deno.test("close() while the first request waits for the files is no error in the log", async () => {
+  await withFolder(async (cacheDir) => {
+    const lines: string[] = [];
+    const write = (line: string) => void lines.push(line);
+    const log = openLog({ level: "error", format: "json", write, now: systemNow });
+    const upstream = startSampleUpstream({ cacheDir, log, isoBytes: 64 * MIB });
+    const port = Number(new URL(upstream.url).port);
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    const request = `GET /${SAMPLE_ISO} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
+    await connection.write(new TextEncoder().encode(request));
+    await until("the medium to be begun", () => [...Deno.readDirSync(cacheDir)].length > 0);
+    await upstream.close();
+    assertEquals(lines, []);
+  });
+});
 
 Deno.test("the sample upstream closes when its signal is aborted", NOTHING_OPEN, async () => {
   await withFolder(async (cacheDir) => {

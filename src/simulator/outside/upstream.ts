@@ -108,7 +108,10 @@ function listen(
     signal,
     onListen: () => {}, // it would print the address
     onError: (error) => {
-      log.error("sample upstream failed to answer", { error: messageOf(error) });
+      // Once it closes, nobody waits for an answer.
+      if (!signal.aborted) {
+        log.error("sample upstream failed to answer", { error: messageOf(error) });
+      }
       return new Response("Internal error\n", { status: 500 });
     },
   }, async (request) => answer(request, (await opened()).resources));
