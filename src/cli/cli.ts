@@ -50,7 +50,7 @@ export const NOUNS: Readonly<Record<string, () => Promise<Noun>>> = {
   install: async () => (await import("./install.ts")).INSTALL,
   upgrade: async () => (await import("./install.ts")).UPGRADE,
   uninstall: async () => (await import("./install.ts")).UNINSTALL,
-  completion: async () => (await import("./command/completion.ts")).COMPLETION,
+  completion: async () => (await import("./command/completion_scripts.ts")).COMPLETION,
   man: async () => (await import("./command/help.ts")).manNoun(NOUNS),
   version: async () => (await import("./version.ts")).VERSION_NOUN,
 };

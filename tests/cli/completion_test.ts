@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
-import { COMPLETION_SCRIPTS } from "../../src/cli/command/completion.ts";
+import { COMPLETION_SCRIPTS } from "../../src/cli/command/completion_scripts.ts";
 import { newJob, withHttpAgent } from "../http/http_agent.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";
@@ -84,6 +84,32 @@ programTest(
       assertEquals(await offered(["job", "list", "--workflow", name.slice(0, 2)], agent.url), [
         name,
       ]);
+    }),
+);
+
+programTest(
+  "bash",
+  "what bash completes is one word that it reads as text, whatever somebody has called it",
+  () =>
+    withHttpAgent(async (agent) => {
+      const named = async (name: string) => {
+        const chain = [{ body: "function (job, cb) { cb(); }" }];
+        assertEquals((await agent.call("POST", "/workflows", { name, chain })).status, 201);
+      };
+      for (let n = 0; n < 100; n++) await named(`many ${n}`);
+      const evil = "evil; touch '$HOME' `id` & \"x\"";
+      for (const name of [evil, evil, "evil\n:files", ":files"]) await named(name);
+      const inBash = async (...typed: string[]) => {
+        const words = await offered(["job", "run", ...typed], agent.url);
+        const args = ["-c", `printf '%s\\n' ${words.join(" ")}`];
+        const { stdout } = await new Deno.Command("bash", { args }).output();
+        return new TextDecoder().decode(stdout).trimEnd().split("\n");
+      };
+      assertEquals(await inBash("evil"), [evil]);
+      assertEquals(await offered(["job", "run", '"evil'], agent.url), []);
+      assertEquals(await offered(["job", "run", "'evil"], agent.url), []);
+      assertEquals(await offered(["job", "run", '"many 99'], agent.url), ["many 99"]);
+      assertEquals((await offered(["job", "run", ""], agent.url)).length, 100);
     }),
 );
 
