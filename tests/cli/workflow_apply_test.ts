@@ -24,6 +24,22 @@ Deno.test("workflow apply creates a workflow, then replaces it, and says which o
     assertEquals([applied, workflow.uuid, workflow.timeout], ["replaced", uuid, 90]);
   }));
 
+Deno.test("the next command after create and apply can be copied, whatever the name", () =>
+  withHttpAgent(async (agent) => {
+    const input = JSON.stringify({ ...FILE, name: "it's $(id); two words" });
+    for (const verb of ["create", "apply"]) {
+      const { code, err } = await said(agent, ["workflow", verb, "-f", "-"], {
+        input,
+        isTerminal: true,
+      });
+      assertEquals(code, 0);
+      assertStringIncludes(
+        err(),
+        String.raw`zonewright job run 'it'\''s $(id); two words' --follow  (run it)`,
+      );
+    }
+  }));
+
 Deno.test("workflow apply replaces none of several with one name, and exits 6", () =>
   withHttpAgent(async (agent) => {
     const uuids = [await newWorkflow(agent, FILE), await newWorkflow(agent, FILE)];

@@ -24,6 +24,7 @@ import { nearest } from "../../domain/near_word.ts";
 import { aloneIn } from "../../runtime/regular_file.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
+import { shellQuoted } from "../client/client.ts";
 import { cannot, type Flag } from "../command/arguments.ts";
 import type { Command, Invocation, Noun } from "../command/command.ts";
 import { CHECK, SHOW } from "./settings.ts";
@@ -63,7 +64,7 @@ const INIT: Command = {
     const replaced = await aloneIn(dirname(path), () => writeFirst(path, text, args.has("force")));
     printer.result({ file: path, replaced }, `${replaced ? "replaced" : "wrote"} ${path}`);
     printer.next(
-      `config set ${operand === undefined ? "" : `--config ${operand} `}slots 8`,
+      `config set ${operand === undefined ? "" : `--config ${shellQuoted(operand)} `}slots 8`,
       "change one",
     );
   },

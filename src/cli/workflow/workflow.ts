@@ -9,6 +9,7 @@ import {
   textCell,
   textIn,
 } from "../client/api_call.ts";
+import { shellQuoted } from "../client/client.ts";
 import { usageError } from "../command/arguments.ts";
 import {
   type Command,
@@ -194,7 +195,7 @@ const TRY: Command = {
     const code = await tryWorkflow(call, checked.workflow);
     const file = call.args.text("file") ?? "-";
     if (code === EXIT.ok && file !== "-") {
-      call.printer.next(`workflow create -f ${file}`, "store it");
+      call.printer.next(`workflow create -f ${shellQuoted(file)}`, "store it");
     }
     return code;
   },

@@ -3,6 +3,7 @@
 
 import type { JsonObject } from "../../domain/json.ts";
 import { readObject, textIn } from "../client/api_call.ts";
+import { shellQuoted } from "../client/client.ts";
 import { type Command, EXIT, type Invocation } from "../command/command.ts";
 import { type Printer, readJsonFile } from "../output/printer.ts";
 import {
@@ -37,7 +38,7 @@ export const CREATE: Command = {
     const body = await fileOf(call);
     const sent = await call.client.send({ method: "POST", path: "/workflows", body });
     const code = written(call, sent.body);
-    call.printer.next(`job run ${textIn(body, "name") ?? ""} --follow`, "run it");
+    call.printer.next(`job run ${shellQuoted(textIn(body, "name") ?? "")} --follow`, "run it");
     return code;
   },
 };
@@ -73,7 +74,7 @@ export const APPLY: Command = {
       { applied, workflow },
       `${applied} ${textIn(workflow, "uuid") ?? ""} ${name ?? ""}`,
     );
-    printer.next(`job run ${name ?? ""} --follow`, "run it");
+    printer.next(`job run ${shellQuoted(name ?? "")} --follow`, "run it");
   },
 };
 
@@ -130,7 +131,7 @@ export const VALIDATE: Command = {
     } else for (const one of checked) showChecked(printer, one);
     const [path] = [...args.texts("file"), ...args.operands];
     if (ok && files.length === 1 && path !== undefined && path !== "-") {
-      printer.next(`workflow try -f ${path}`, "run it on a simulated host");
+      printer.next(`workflow try -f ${shellQuoted(path)}`, "run it on a simulated host");
     }
     return ok ? EXIT.ok : EXIT.usage;
   },
