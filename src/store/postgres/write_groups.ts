@@ -44,7 +44,8 @@ export class WaitingWrites<Write extends GroupedWrite> {
     const begins = !this.#prompt &&
       (write.pace !== "patient" || this.#writes.length >= GATHERED_MIN);
     if (begins) this.#prompt = true;
-    if (begins || this.#isCrowd()) this.#gathered?.();
+    // Patient ones wait for their time, however many were expected.
+    if (begins || (this.#prompt && this.#isCrowd())) this.#gathered?.();
   }
 
   /** Has nothing wait for others. */
