@@ -79,7 +79,7 @@ const RESTORE: Command = {
   ],
   shared: "output",
   async run(call): Promise<CommandEnd> {
-    const from = resolve(call.terminal.cwd, call.args.operands[0] ?? "");
+    const from = resolve(call.terminal.cwd, call.args.operand);
     const { state_dir: { value: stateDir }, dev, failpoint } = await loadConfig(
       configSources(call),
     );

@@ -20,7 +20,6 @@ import {
 } from "./command/command.ts";
 import { configFlags, configSources } from "./config/settings.ts";
 import type { Printer } from "./output/printer.ts";
-import { printable } from "./output/terminal.ts";
 import type { JsonObject } from "../domain/json.ts";
 
 /** Outcomes that are printed in other words. */
@@ -118,7 +117,7 @@ async function tryOnSmartos(
   });
   const path = resolve(terminal.cwd, file);
   await Deno.writeTextFile(path, text, { mode: 0o600 });
-  printer.data(printable(path));
+  printer.data(path);
   return failed === 0 ? EXIT.ok : EXIT.failure;
 }
 
@@ -138,13 +137,13 @@ async function examineRunning(call: Invocation): Promise<ExitCode> {
     const width = Math.max(0, ...chosen.map(({ name }) => name.length));
     for (const { raw } of chosen) showFinding(printer, findingOf(raw), width);
     const at = textIn(answer, "examined_at");
-    if (at !== undefined) printer.note(printable(`examined at ${at} by the running agent`));
+    if (at !== undefined) printer.note(`examined at ${at} by the running agent`);
   }
   return chosen.some(({ raw }) => raw.outcome === "fail") ? EXIT.failure : EXIT.ok;
 }
 
 function findingOf(raw: JsonObject): ShownFinding {
-  const text = (object: JsonObject, key: string) => printable(textIn(object, key) ?? "-");
+  const text = (object: JsonObject, key: string) => textIn(object, key) ?? "-";
   return {
     name: text(raw, "name"),
     outcome: text(raw, "outcome"),

@@ -6,6 +6,7 @@ import type { JsonObject } from "../domain/json.ts";
 import { pause } from "../runtime/waiting.ts";
 import {
   type ApiCall,
+  isPassing,
   numberCell,
   numberIn,
   readObject,
@@ -76,13 +77,13 @@ const SHOW: Command = {
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
-    const { uuid } = await namedHost(call, args.operands[0] ?? "");
+    const { uuid } = await namedHost(call, args.operand);
     const sent = await client.send({ method: "GET", path: `${PATH}/${uuid}` });
     const host = readObject(sent.body, "the host");
     if (printer.json) return printer.document(host);
     const words = (name: string, none = "-") =>
-      printable(Array.isArray(host[name]) ? host[name].join(", ") || none : none);
-    const text = (name: string): [string, string] => [name, printable(textIn(host, name) ?? "-")];
+      Array.isArray(host[name]) ? host[name].join(", ") || none : none;
+    const text = (name: string): [string, string] => [name, textIn(host, name) ?? "-"];
     const count = (name: string): [string, string] => [name, String(numberIn(host, name) ?? "-")];
     printer.pairs([
       text("uuid"),
@@ -115,7 +116,7 @@ function admission(
     flags: [],
     shared: "agent",
     async run(call) {
-      const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
+      const { uuid } = await namedHost(call, call.args.operand);
       const sent = await call.client.send(changeCall(uuid, verb));
       showChanged(call, readObject(sent.body, "the host"));
     },
@@ -159,7 +160,7 @@ const DRAIN: Command = {
   shared: "agent",
   async run(call) {
     const untilMs = call.terminal.nowMs() + (timeoutMsOf(call) ?? Number.POSITIVE_INFINITY);
-    const { uuid } = await namedHost(call, call.args.operands[0] ?? "");
+    const { uuid } = await namedHost(call, call.args.operand);
     const sent = await call.client.send(changeCall(uuid, "cordon"));
     return await drained(call, readObject(sent.body, "the host"), untilMs);
   },
@@ -191,9 +192,7 @@ async function drained(
         host = readObject(await client.get(`${PATH}/${textIn(host, "uuid")}`), "the host");
         answeredMs = terminal.nowMs();
       } catch (error) {
-        const passing = error instanceof AgentError &&
-          (error.code === "unreachable" || error.code === "overloaded");
-        if (!passing || terminal.nowMs() - answeredMs > AWAY_MS_MAX) throw error;
+        if (!isPassing(error) || terminal.nowMs() - answeredMs > AWAY_MS_MAX) throw error;
       }
     }
   } finally {
@@ -269,7 +268,7 @@ const FORGET: Command = {
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
-    const host = await namedHost(call, args.operands[0] ?? "");
+    const host = await namedHost(call, args.operand);
     const deed = (thing: string) => `forget ${thing} and fail its jobs`;
     if (!await isSure(call, "host", "forget", deed, host)) return EXIT.failure;
     const sent = await client.send({ method: "DELETE", path: `${PATH}/${host.uuid}` });

@@ -196,7 +196,7 @@ export const UPGRADE: Noun = {
 
 async function upgrade(call: Invocation): Promise<void> {
   const { args, printer, terminal } = call;
-  const file = resolve(terminal.cwd, args.operands[0] ?? "");
+  const file = resolve(terminal.cwd, args.operand);
   const sha256 = await digestOf(call, file);
   const manager = await installedManager();
   const { config: path } = SERVICE_PATHS[manager];

@@ -4,7 +4,6 @@ import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import { addressText, numberIn, objectsIn, readObject, textIn } from "./client/api_call.ts";
 import type { Invocation, Noun } from "./command/command.ts";
 import { ageText, sizeText } from "./output/printer.ts";
-import { printable } from "./output/terminal.ts";
 
 const PATH = "/agent/v1/host";
 
@@ -33,7 +32,7 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
     const hint = textIn(warning, "hint") ?? "";
     const mark = { text: "warning:", style: "yellow" } as const;
     printer.marked(mark, ` ${textIn(warning, "message") ?? "-"}`);
-    printer.data(`         ${printable(hint)}`);
+    printer.data(`         ${hint}`);
   }
   const slots = within(host, "slots");
   // Not known while a database is away that the agent has not read before.
@@ -49,17 +48,15 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
   printer.pairs([
     [
       "agent",
-      printable(
-        `${addressText(client.address)}, version ${textIn(host, "version") ?? "-"}, ` +
-          `pid ${numberIn(host, "pid") ?? "-"}`,
-      ),
+      `${addressText(client.address)}, version ${textIn(host, "version") ?? "-"}, ` +
+      `pid ${numberIn(host, "pid") ?? "-"}`,
     ],
-    ["host", printable(`${textIn(host, "name") ?? "-"} (${textIn(host, "mode") ?? "-"})`)],
+    ["host", `${textIn(host, "name") ?? "-"} (${textIn(host, "mode") ?? "-"})`],
     ["slots", `${numberIn(slots, "busy") ?? 0} of ${numberIn(slots, "total") ?? 0} in use`],
     ["jobs", jobs === undefined ? "unknown" : unfinished],
     ["failed in 24 h", jobs === undefined ? "unknown" : String(numberIn(jobs, "failed_24h") ?? 0)],
     ["machines", machines === undefined ? "unknown" : String(numberIn(machines, "total") ?? 0)],
-    ["index", printable(textIn(index, "upstream") ?? "no upstream")],
+    ["index", textIn(index, "upstream") ?? "no upstream"],
     ["index age", age],
     [
       "cache",
@@ -67,9 +64,9 @@ function show({ client, printer, terminal }: Invocation, host: JsonObject): void
     ],
     [
       "disk",
-      disk === undefined ? "unknown" : printable(
-        `${sizeText(numberIn(disk, "free_bytes"))} free below ${textIn(disk, "folder") ?? "-"}`,
-      ),
+      disk === undefined
+        ? "unknown"
+        : `${sizeText(numberIn(disk, "free_bytes"))} free below ${textIn(disk, "folder") ?? "-"}`,
     ],
     ["leftovers", String(numberIn(host, "leftovers") ?? "unknown")],
   ]);

@@ -64,7 +64,10 @@ const CREATE: Command = {
     const created_at = systemNow();
     await changeTokens(call, (tokens) => {
       if (tokens.some((one) => one.name === name)) {
-        throw new AgentError("already_exists", `Cannot create token ${name}: it already exists`);
+        throw new AgentError(
+          "already_exists",
+          `Cannot create token ${name}: it already exists: expected a new name`,
+        );
       }
       return [...tokens, { name, scope, sha256, created_at }];
     });

@@ -114,7 +114,7 @@ Deno.test("job list refuses invalid times, limits and params", () =>
       [["--failed", "--state", "failed"], "--failed and --execution are both given"],
       [["--today", "--since", "1h"], "--today and --since are both given"],
       [["--state", "failed,done"], 'Cannot filter by execution "done": expected one of succeeded'],
-      [["--columns", "uuid,nam"], 'Cannot show the column "nam": did you mean "name"?'],
+      [["--columns", "uuid,nam"], 'ended,workflow: did you mean "name"?'],
       [["-p", 'a"b=1'], "is not a filter of jobs"],
       [["--execution", "a", "--state", "b"], "--execution is given twice"],
     ];

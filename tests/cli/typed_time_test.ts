@@ -55,7 +55,7 @@ Deno.test("an invalid time is refused with what was found and what is expected",
   }
   assertStringIncludes(
     said(typedPast, "2026-11-22T18:30", "--since"),
-    "it names no time zone: 2026-11-22T18:30Z is UTC",
+    "it names no time zone (2026-11-22T18:30Z is UTC)",
   );
   for (const text of ["today", "+", "+10", "+10x", "soon", "+999999999999d"]) {
     assertStringIncludes(said(typedFuture, text), "expected a time from now such as +90s");

@@ -86,7 +86,7 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
           {
             field: "timeout",
             code: "Invalid",
-            message: "timeout must be an integer from 1 to 2592000",
+            message: "timeout must be an integer from 1 to 2592000, found 0",
           },
           {
             field: "onEror",

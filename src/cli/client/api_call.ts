@@ -1,7 +1,7 @@
 // One call of the HTTP interface as a value: client.ts sends it, or prints it for curl.
 
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
-import { AgentError, ERROR_CODES } from "../../domain/error.ts";
+import { AgentError, ERROR_CODES, type ErrorCode } from "../../domain/error.ts";
 import { readErrorBody } from "../../domain/error_body.ts";
 
 /** Methods that `zonewright api` may send. */
@@ -111,6 +111,14 @@ export function objectsIn(object: JsonObject, key: string): JsonObject[] {
 
 /** The status with which a proxy in front of the agent refuses too many requests. */
 const TOO_MANY_REQUESTS = 429;
+
+/** Codes of failures that may soon be over: something is away, or has no room. */
+const PASSING: readonly ErrorCode[] = ["host_away", "overloaded", "unreachable"];
+
+/** Whether the same call may succeed a little later. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof AgentError && PASSING.includes(error.code);
+}
 
 /** The error for an answer other than 2xx. */
 export function answerError(call: ApiCall, answer: ApiAnswer): AgentError {

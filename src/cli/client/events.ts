@@ -6,7 +6,7 @@ import { type Description, parse } from "../../domain/description/description.ts
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
-import { answerError, urlOf } from "./api_call.ts";
+import { answerError, isPassing, urlOf } from "./api_call.ts";
 import type { Client } from "./client.ts";
 
 /** Milliseconds between a lost stream and the next try. */
@@ -68,9 +68,7 @@ export async function* events(
       }
     } catch (error) {
       if (signal.aborted) return;
-      const passing = !(error instanceof AgentError) ||
-        error.code === "unreachable" || error.code === "overloaded";
-      if (!passing) throw error;
+      if (error instanceof AgentError && !isPassing(error)) throw error;
       broken = error;
     }
     if (nowMs() - aliveMs > AWAY_MS_MAX) {

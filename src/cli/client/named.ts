@@ -72,13 +72,13 @@ export async function jobNamed(call: Invocation, word: string): Promise<NamedThi
 
 /** `/jobs/` and the job that the first operand names. @throws {AgentError} as jobNamed() */
 export async function jobPath(call: Invocation): Promise<string> {
-  const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+  const { uuid } = await jobNamed(call, call.args.operand);
   return `/jobs/${uuid}`;
 }
 
 /** `/agent/v1/machines/` and the machine that the first operand names. @throws as machineNamed() */
 export async function machinePath(call: Invocation): Promise<string> {
-  const { uuid } = await machineNamed(call, call.args.operands[0] ?? "");
+  const { uuid } = await machineNamed(call, call.args.operand);
   return `/agent/v1/machines/${uuid}`;
 }
 
@@ -89,14 +89,10 @@ export async function machinePath(call: Invocation): Promise<string> {
 export async function machineNamed(call: Invocation, word: string): Promise<NamedThing> {
   const whole = wholeUuid(word);
   if (whole !== undefined) return whole;
-  const folded = word.toLowerCase();
   const machines = readObjects(await call.client.get("/agent/v1/machines"), "the machines");
   const named = machines.filter((machine) => textIn(machine, "alias") === word);
   if (named.length > 0) return onlyOne(call, "machine", word, named, "alias");
-  const begun = isBeginning(folded)
-    ? machines.filter((machine) => textIn(machine, "uuid")?.startsWith(folded))
-    : [];
-  return onlyOne(call, "machine", word, begun);
+  return onlyOne(call, "machine", word, begunBy(word, machines));
 }
 
 /**
@@ -107,16 +103,12 @@ export async function machineNamed(call: Invocation, word: string): Promise<Name
 export async function namedHost(call: Invocation, word: string): Promise<NamedThing> {
   const whole = wholeUuid(word);
   if (whole !== undefined) return whole;
-  const folded = word.toLowerCase();
   const hosts = readObjects(await call.client.get("/agent/v1/hosts"), "the hosts");
   const called = hosts.filter((host) => textIn(host, "name") === word);
   const kept = called.filter((host) => host.forgotten !== true);
   const named = kept.length > 0 ? kept : called;
   if (named.length > 0) return onlyOne(call, "host", word, named, "name");
-  const begun = isBeginning(folded)
-    ? hosts.filter((host) => textIn(host, "uuid")?.startsWith(folded))
-    : [];
-  return onlyOne(call, "host", word, begun);
+  return onlyOne(call, "host", word, begunBy(word, hosts));
 }
 
 /**
@@ -131,11 +123,9 @@ export async function leftoverNamed(
 ): Promise<NamedThing> {
   const whole = wholeUuid(word);
   if (whole !== undefined) return whole;
-  const folded = word.toLowerCase();
-  if (!isBeginning(folded)) throw unknown("leftover", word);
+  if (!isBeginning(word.toLowerCase())) throw unknown("leftover", word);
   const left = readObjects(await call.client.get(path), "what is left");
-  const begun = left.filter((leftover) => textIn(leftover, "uuid")?.startsWith(folded));
-  return onlyOne(call, "leftover", word, begun);
+  return onlyOne(call, "leftover", word, begunBy(word, left));
 }
 
 /**
@@ -183,6 +173,13 @@ async function begunWorkflow(
   const query = new URLSearchParams({ uuid: folded, limit: String(CANDIDATES_MAX) });
   const found = readObjects(await call.client.get(`/workflows?${query}`), "the workflows");
   return found.length === 0 ? undefined : onlyOne(call, "workflow", word, found);
+}
+
+/** The things whose uuid begins with a word; none if it is no beginning of a uuid. */
+function begunBy(word: string, things: readonly JsonObject[]): JsonObject[] {
+  const folded = word.toLowerCase();
+  if (!isBeginning(folded)) return [];
+  return things.filter((thing) => textIn(thing, "uuid")?.startsWith(folded));
 }
 
 function isBeginning(word: string): boolean {

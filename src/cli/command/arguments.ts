@@ -26,6 +26,8 @@ export interface Flag {
 /** The words of one command line. */
 export interface Arguments {
   readonly operands: readonly string[];
+  /** The first operand; empty when there is none. */
+  readonly operand: string;
   /** Value of a flag, or undefined. */
   text(flag: string): string | undefined;
   /** Values of a flag that may be given several times. */
@@ -70,6 +72,7 @@ export function parseArguments(words: readonly string[], flags: readonly Flag[])
   }
   return {
     operands,
+    operand: operands[0] ?? "",
     given,
     text: (flag) => given.get(flag)?.[0],
     texts: (flag) => given.get(flag) ?? [],
@@ -219,5 +222,5 @@ function instantAt(ms: number): Instant | undefined {
 
 /** Says so if a date and time lacks nothing but its zone. */
 function withoutZone(text: string): string {
-  return instantOf(`${text}Z`) === undefined ? "" : `: it names no time zone: ${text}Z is UTC`;
+  return instantOf(`${text}Z`) === undefined ? "" : `: it names no time zone (${text}Z is UTC)`;
 }

@@ -3,14 +3,14 @@
 // continues without a watcher.
 
 import { durationSeconds } from "../../domain/instant.ts";
-import { AgentError } from "../../domain/error.ts";
+import {} from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { AWAY_MS_MAX } from "../client/events.ts";
 import { cannot, type Flag, usageError } from "../command/arguments.ts";
 import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, FOLLOW_FLAG, type Invocation } from "../command/command.ts";
-import { textIn } from "../client/api_call.ts";
+import { isPassing, textIn } from "../client/api_call.ts";
 import { reportOutcome } from "../command/failure.ts";
 import { followNews, type JobNews } from "./news.ts";
 import { type FollowView, openJsonView, openLiveView, openPlainView } from "./views.ts";
@@ -88,7 +88,7 @@ export function viewFor(call: Invocation, job_uuid: string): FollowView {
 }
 
 function silentView({ printer }: Invocation): FollowView {
-  return { showsLog: false, update: () => {}, note: (line) => printer.note(line), close: () => {} };
+  return { showsLog: false, update: () => {}, note: printer.note, close: () => {} };
 }
 
 /** How a job was followed: the exit code for it, and the job if it has ended. */
@@ -167,9 +167,7 @@ async function watch(
         else await pause(GATHER_MS, signal);
       } catch (error) {
         if (signal.aborted) return { kind: "interrupted" };
-        const passing = error instanceof AgentError &&
-          (error.code === "unreachable" || error.code === "overloaded");
-        if (!passing || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
+        if (!isPassing(error) || nowMs() - answeredMs > AWAY_MS_MAX) throw error;
         await pause(RETRY_LOOK_MS, signal);
         news.readAgain();
       }

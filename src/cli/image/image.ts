@@ -10,7 +10,6 @@ import { type Arguments, cannot, type Flag, usageError } from "../command/argume
 import { limitOf } from "../job/selection.ts";
 import { type ItemColumn, type Printer, sizeText } from "../output/printer.ts";
 import type { Client, Sent } from "../client/client.ts";
-import { printable } from "../output/terminal.ts";
 
 // `zonewright image find`: a search over every artifact of the index. `image list` with filters is the same
 // search, limited to what it names.
@@ -282,7 +281,7 @@ const SHOW: Command = {
     const document = readObject(sent.body, "the release");
     if (printer.json) return printer.document(document);
     const release = textIn(document, "release") ?? wanted.release;
-    printer.data(printable(`${textIn(document, "distro") ?? wanted.distro} ${release}`));
+    printer.data(`${textIn(document, "distro") ?? wanted.distro} ${release}`);
     for (const file of filesOf(document)) showFile(printer, file);
   },
 };
@@ -294,16 +293,16 @@ function showFile(printer: Printer, { build, artifact }: ShownFile): void {
   );
   printer.data("");
   printer.pairs([
-    ["build", printable(textIn(build, "build") ?? "-")],
-    ["file", printable(words.join(" "))],
+    ["build", textIn(build, "build") ?? "-"],
+    ["file", words.join(" ")],
     ["size", sizeText(numberIn(artifact, "size"))],
     ...objectsIn(artifact, "locations").map((location) =>
-      [textIn(location, "kind") ?? "url", printable(textIn(location, "url") ?? "-")] as const
+      [textIn(location, "kind") ?? "url", textIn(location, "url") ?? "-"] as const
     ),
     ...objectsIn(integrity, "digests").map((digest) =>
       [
-        printable(textIn(digest, "algorithm") ?? "-"),
-        printable(textIn(digest, "value") ?? "-"),
+        textIn(digest, "algorithm") ?? "-",
+        textIn(digest, "value") ?? "-",
       ] as const
     ),
   ]);

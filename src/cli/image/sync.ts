@@ -66,7 +66,9 @@ export const SYNC: Command = {
     const { args, client, printer } = call;
     const dryRun = args.has("dry-run");
     const wait = args.has("wait") || dryRun;
-    if (args.has("timeout") && !wait) throw usageError("--timeout ends --wait: expected it too");
+    if (args.has("timeout") && !wait) {
+      throw usageError("--timeout ends --wait: expected --wait with it");
+    }
     const sync: ApiCall = {
       method: "POST",
       path: "/agent/v1/index/sync",
@@ -226,7 +228,7 @@ export function indexPairs(index: JsonObject, nowMs: number): Pair[] {
   const upstream = textIn(index, "upstream");
   const sync = isJsonObject(index.last_sync) ? index.last_sync : undefined;
   return [
-    ["index", upstream === undefined ? "no upstream" : printable(upstream)],
+    ["index", upstream ?? "no upstream"],
     ["documents", String(numberIn(index, "documents") ?? 0)],
     ["age", ageText(textIn(index, "compared_at"), nowMs)],
     ["last sync", sync === undefined ? "never" : syncText(sync, nowMs)],
@@ -249,12 +251,12 @@ function progressText({ progress }: JsonObject): string {
   const documents = `${numberIn(progress, "documents") ?? 0} of ${
     numberIn(progress, "total") ?? 0
   }`;
-  return printable(`${textIn(progress, "phase") ?? "now"}, ${documents}`);
+  return `${textIn(progress, "phase") ?? "now"}, ${documents}`;
 }
 
 /** One line for each document that was refused or not reached. */
 export function problemLines(sync: JsonObject): string[] {
-  return objectsIn(sync, "problems").map((problem) => printable(problemLine(problem)));
+  return objectsIn(sync, "problems").map(problemLine);
 }
 
 /** `v1/distros/a/index.json $.id: must be "a" as in its path, found b; the previous one stays`. */

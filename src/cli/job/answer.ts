@@ -8,7 +8,6 @@ import { maskedJson } from "../../domain/masking.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import type { Client } from "../client/client.ts";
 import { durationText, type Printer } from "../output/printer.ts";
-import { printable } from "../output/terminal.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { type Phase, PHASES } from "../../domain/job/state.ts";
 
@@ -33,7 +32,7 @@ type StepState = "pending" | "running" | "waiting" | "done" | "failed";
 export function absentHost(job: JsonObject): string | undefined {
   const state = textIn(job, "host_state");
   if (state === undefined || state === "connected") return undefined;
-  return `${printable(textIn(job, "host") ?? "its host")}, which is ${state}`;
+  return `${textIn(job, "host") ?? "its host"}, which is ${state}`;
 }
 
 /** Says of a job that was just ordered that it waits for its host. */

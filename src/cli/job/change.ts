@@ -259,7 +259,7 @@ const RETRY_JOBS: JobsChange = {
 async function retryJob(call: Invocation): Promise<ExitCode> {
   const from = call.args.text("from");
   const body = from === undefined ? {} : { from: /^\d{1,9}$/.test(from) ? Number(from) : from };
-  const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+  const { uuid } = await jobNamed(call, call.args.operand);
   const path = `/agent/v1/jobs/${uuid}/retry`;
   const sent = await call.client.send({ method: "POST", path, body });
   return await showNewJob(call, readJob(sent.body));
@@ -284,7 +284,7 @@ export const CANCEL: Command = {
   shared: "agent",
   async run(call) {
     if (isBulk(call)) return await changeJobs(call, CANCEL_JOBS);
-    const job = await jobNamed(call, call.args.operands[0] ?? "");
+    const job = await jobNamed(call, call.args.operand);
     if (!await isMeant(call, "job", "cancel", job)) return EXIT.failure;
     return await change(call, `/jobs/${job.uuid}/cancel`, {});
   },

@@ -9,7 +9,6 @@ import { LIST } from "./list.ts";
 import { RUN } from "./run.ts";
 import { failurePairs, type JobWhy, readWhy, WHY } from "./why.ts";
 import { ageText, aheadText, durationText, type ItemColumn } from "../output/printer.ts";
-import { printable } from "../output/terminal.ts";
 import { EXECUTIONS } from "../../domain/job/state.ts";
 import { NO_EXTRA_FIELDS } from "../../domain/job/wire.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
@@ -32,7 +31,7 @@ const INFO: Command = {
   async run(call) {
     const { client, printer } = call;
     const all: JsonObject[] = [];
-    const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+    const { uuid } = await jobNamed(call, call.args.operand);
     const curl = call.args.has("curl");
     const secrets = curl ? undefined : await readSecrets(client, uuid);
     let after = 0;
@@ -121,7 +120,7 @@ const TAIL: Command = {
   shared: "agent",
   streams: true,
   async run(call) {
-    const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+    const { uuid } = await jobNamed(call, call.args.operand);
     // Fails where there is no agent or no such job; what follows would wait for it.
     await call.client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}/log` });
     const { printer } = call;
@@ -146,7 +145,7 @@ const GET: Command = {
   shared: "agent",
   async run(call): Promise<CommandEnd> {
     const { args, client, printer } = call;
-    const { uuid } = await jobNamed(call, args.operands[0] ?? "");
+    const { uuid } = await jobNamed(call, args.operand);
     const sent = await client.send({ method: "GET", path: `/jobs/${uuid}` });
     if (args.has("full")) {
       return printer.document(sent.body);
@@ -176,7 +175,7 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
   const nowMs = terminal.nowMs();
   const word = (key: string): [string, string][] => {
     const text = textIn(job.raw, key);
-    return text === undefined ? [] : [[key, printable(text)]];
+    return text === undefined ? [] : [[key, text]];
   };
   const instant = (key: string): [string, string][] => {
     const text = textIn(job.raw, key);
@@ -184,7 +183,7 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
   };
   printer.pairs([
     ["job", job.uuid],
-    ["workflow", `${printable(job.name)} (${textIn(job.raw, "workflow_uuid") ?? "-"})`],
+    ["workflow", `${job.name} (${textIn(job.raw, "workflow_uuid") ?? "-"})`],
     ["state", job.execution],
     ...hostPairs(job),
     ...waitPairs(job, nowMs),
@@ -193,7 +192,7 @@ function showJob({ printer, terminal }: Invocation, job: JobAnswer, why: JobWhy)
     ...word("locks"),
     ...word("callback_url"),
     ...word("ordered_by"),
-    ["params", printable(JSON.stringify(job.raw.params ?? {}))],
+    ["params", JSON.stringify(job.raw.params ?? {})],
     ...attemptPairs(job),
     ...instant("created_at"),
     ...instant("started_at"),
@@ -223,7 +222,7 @@ function hostPairs({ raw }: JobAnswer): Pairs {
   const host = textIn(raw, "host");
   if (host === undefined) return [];
   const unconfirmed = raw.stop_confirmed === false ? "; it has not confirmed the stop" : "";
-  return [["host", `${absentHost(raw) ?? printable(host)}${unconfirmed}`]];
+  return [["host", `${absentHost(raw) ?? host}${unconfirmed}`]];
 }
 
 /** Why a job is not running now, and when it continues. */

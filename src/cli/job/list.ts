@@ -2,7 +2,7 @@
 
 import { nearest } from "../../domain/near_word.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
+import { isPassing, numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
 import { type Arguments, cannot } from "../command/arguments.ts";
 import {
   type Command,
@@ -11,7 +11,7 @@ import {
   type ExitCode,
   type Invocation,
 } from "../command/command.ts";
-import { AgentError } from "../../domain/error.ts";
+import {} from "../../domain/error.ts";
 import { followChanges } from "../follow/news.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/printer.ts";
@@ -143,8 +143,8 @@ function columnsOf(args: Arguments): readonly ItemColumn<JobOfRow>[] {
     if (column !== undefined) return column;
     const known = Object.keys(COLUMNS);
     throw cannot(
-      `show the column ${JSON.stringify(name)}${nearest(name, known)}: expected some of ` +
-        known.join(","),
+      `show the column ${JSON.stringify(name)}: expected some of ${known.join(",")}` +
+        nearest(name, known),
     );
   });
 }
@@ -218,7 +218,7 @@ async function watchList(
   const changes = followChanges(client, { kind: "job" }, {
     signal,
     nowMs: terminal.nowMs,
-    note: (line) => printer.note(line),
+    note: printer.note,
   });
   try {
     // Ends with Ctrl-C, or when the agent stays away.
@@ -269,9 +269,7 @@ async function readOrAgain(
   try {
     return (await read()).jobs;
   } catch (error) {
-    const passing = error instanceof AgentError &&
-      (error.code === "unreachable" || error.code === "overloaded");
-    if (!passing) throw error;
+    if (!isPassing(error)) throw error;
     changes.again();
     return undefined;
   }

@@ -68,7 +68,7 @@ export const RUN: Command = {
     checkTimeout(call);
     const fields = requestFields(call);
     const headers = idempotencyHeaders(args);
-    const workflow = await workflowToRun(call, args.operands[0] ?? "");
+    const workflow = await workflowToRun(call, args.operand);
     const body = { ...fields, workflow };
     const sent = await client.send({ method: "POST", path: "/jobs", body, headers });
     const job = readJob(sent.body);

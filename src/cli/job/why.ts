@@ -14,7 +14,6 @@ import { shellQuoted } from "../client/client.ts";
 import { jobNamed } from "../client/named.ts";
 import type { Command, Invocation } from "../command/command.ts";
 import { ageText, durationText, timeOfDay } from "../output/printer.ts";
-import { printable } from "../output/terminal.ts";
 import { secretsIn } from "./answer.ts";
 import { doingText } from "./list.ts";
 
@@ -49,8 +48,8 @@ export function failurePairs({ summary }: JobWhy): readonly (readonly [string, s
   const task = isJsonObject(summary.task) ? textIn(summary.task, "name") : undefined;
   const error = textIn(summary, "error");
   return [
-    ...(error === undefined || task === undefined ? [] : [["task", printable(task)] as const]),
-    ...(error === undefined ? [] : [["error", printable(error)] as const]),
+    ...(error === undefined || task === undefined ? [] : [["task", task] as const]),
+    ...(error === undefined ? [] : [["error", error] as const]),
   ];
 }
 
@@ -107,7 +106,7 @@ export const WHY: Command = {
   shared: "agent",
   async run(call) {
     const { client, printer } = call;
-    const { uuid } = await jobNamed(call, call.args.operands[0] ?? "");
+    const { uuid } = await jobNamed(call, call.args.operand);
     const sent = await client.send({ method: "GET", path: `/agent/v1/jobs/${uuid}` });
     const why = whyOf(readObject(sent.body, "the job"));
     const path = `/agent/v1/jobs/${uuid}/log?last=${LINES_READ}`;
@@ -146,9 +145,9 @@ function showWhy(
   const duration = numberIn(summary, "duration");
   printer.pairs([
     ["job", textIn(summary, "uuid") ?? ""],
-    ["workflow", printable(textIn(summary, "name") ?? "-")],
+    ["workflow", textIn(summary, "name") ?? "-"],
     ["state", textIn(summary, "state") ?? "-"],
-    ...(failed.length > 0 ? failed : [["task", printable(doingText(summary, nowMs))] as const]),
+    ...(failed.length > 0 ? failed : [["task", doingText(summary, nowMs)] as const]),
     ["created", `${ageText(textIn(summary, "created_at"), nowMs)} ago`],
     ...(duration === undefined ? [] : [["duration", durationText(duration)] as const]),
   ]);

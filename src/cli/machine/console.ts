@@ -8,7 +8,6 @@ import { numberIn, readObject, textIn } from "../client/api_call.ts";
 import { machineNamed, machinePath } from "../client/named.ts";
 import { cannot, usageError } from "../command/arguments.ts";
 import type { Command, Invocation } from "../command/command.ts";
-import { printable } from "../output/terminal.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 
 /** VNC viewers that accept `HOST::PORT`. */
@@ -87,7 +86,7 @@ async function printTicket(call: Invocation, path: string): Promise<void> {
   const url = `${webSocketUrl(call, path)}?ticket=${ticket}`;
   if (printer.json) return printer.document({ ...made, url });
   printer.data(url);
-  printer.note(`It works once, until ${printable(textIn(made, "expires_at") ?? "")}`);
+  printer.note(`It works once, until ${textIn(made, "expires_at") ?? ""}`);
 }
 
 interface Listen {
@@ -130,7 +129,7 @@ async function relay(
       url: webSocketUrl(call, path) ?? `ws://localhost${path}`,
       ...connected,
       signal: stop.signal,
-      note: (line) => printer.note(printable(line)),
+      note: printer.note,
     });
     const host = listen.hostname.includes(":") ? `[${listen.hostname}]` : listen.hostname;
     const place = `${host}:${opened.port}`;
@@ -302,7 +301,7 @@ export function vncOf(machine: JsonObject): Vnc | undefined {
 
 /** `10.99.99.7:45465`, as VNC viewers accept it. */
 function vncAddress({ host, port }: Vnc): string {
-  return printable(host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`);
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
 /** The address, and the display if it is known. */
@@ -322,7 +321,7 @@ export const VNC: Command = {
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
-    const { uuid } = await machineNamed(call, args.operands[0] ?? "");
+    const { uuid } = await machineNamed(call, args.operand);
     const sent = await client.send({ method: "GET", path: `/agent/v1/machines/${uuid}/vnc` });
     const info = readObject(sent.body, "the console");
     const vnc = vncOf(info);

@@ -3,7 +3,6 @@
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { BRANDS } from "../../domain/policy.ts";
 import { numberIn, objectsIn, readObject, textIn } from "../client/api_call.ts";
-import { printable } from "../output/terminal.ts";
 import {
   type Command,
   type CommandEnd,
@@ -290,20 +289,20 @@ function showDryRun({ printer }: Invocation, checked: JsonObject): ExitCode {
   const size = numberIn(medium, "size");
   const ram = numberIn(machine, "ram");
   printer.pairs([
-    ["machine", printable(textIn(machine, "alias") ?? textIn(checked, "uuid") ?? "unnamed")],
-    ["brand", printable(textIn(machine, "brand") ?? "-")],
+    ["machine", textIn(machine, "alias") ?? textIn(checked, "uuid") ?? "unnamed"],
+    ["brand", textIn(machine, "brand") ?? "-"],
     ["ram", ram === undefined ? "as vmadm chooses" : `${ram} MiB`],
-    ["medium", printable(textIn(medium, "name") ?? "unknown")],
+    ["medium", textIn(medium, "name") ?? "unknown"],
     ["size", sizeText(size)],
-    ["boot", printable(textIn(checked, "boot") ?? "-")],
+    ["boot", textIn(checked, "boot") ?? "-"],
     ["result", possible ? "would be made; nothing was made" : "would be refused"],
   ]);
   for (const problem of objectsIn(checked, "problems")) {
-    printer.data(printable(`problem: ${textIn(problem, "message") ?? ""}`));
+    printer.data(`problem: ${textIn(problem, "message") ?? ""}`);
   }
   const { unchecked } = checked;
   for (const words of Array.isArray(unchecked) ? unchecked : []) {
-    printer.note(printable(String(words)));
+    printer.note(String(words));
   }
   return code;
 }

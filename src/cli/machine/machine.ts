@@ -29,7 +29,7 @@ import { HOST_FLAG, LEFTOVERS } from "./leftovers.ts";
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import { executionWord, noteAbsent } from "../job/answer.ts";
 import { ageText, sizeText, spanText } from "../output/printer.ts";
-import { printable, stateStyle } from "../output/terminal.ts";
+import { stateStyle } from "../output/terminal.ts";
 
 // `zonewright machine boot`, `stop`, `reboot`, `eject` and `delete`: actions on an existing machine. Each is
 // a job, which can be left alone, waited for or followed.
@@ -69,7 +69,7 @@ function actionCommand(action: Action): Command {
 async function act(call: Invocation, action: Action): Promise<ExitCode> {
   checkTimeout(call);
   const { args, client, printer } = call;
-  const machine = await machineNamed(call, args.operands[0] ?? "");
+  const machine = await machineNamed(call, args.operand);
   const { uuid } = machine;
   if (action.deed !== undefined && !await isSure(call, "machine", "delete", action.deed, machine)) {
     return EXIT.failure;
@@ -317,19 +317,19 @@ const GET: Command = {
     const machine = readObject(sent.body, "the machine");
     if (printer.json) return printer.document(machine);
     const vnc = vncOf(machine);
-    const word = (key: string): [string, string] => [key, printable(textIn(machine, key) ?? "-")];
+    const word = (key: string): [string, string] => [key, textIn(machine, key) ?? "-"];
     printer.pairs([
       ["machine", textIn(machine, "uuid") ?? "-"],
       word("alias"),
       word("brand"),
       word("state"),
       ["disks", disksText(machine)],
-      ["addresses", printable(addressesOf(objectsIn(machine.nics)).join(", ") || "-")],
+      ["addresses", addressesOf(objectsIn(machine.nics)).join(", ") || "-"],
       ["created", textIn(machine, "created_at") ?? "-"],
       ["vnc", vnc === undefined ? "-" : vncText(vnc)],
       ["console", textIn(machine, "console") ?? "-"],
       ["media", mediaText(machine)],
-      ["medium", printable(textIn(machine, "medium") ?? "-")],
+      ["medium", textIn(machine, "medium") ?? "-"],
       ["job", jobText(machine)],
     ]);
   },
@@ -338,12 +338,12 @@ const GET: Command = {
 function jobText(machine: JsonObject): string {
   const uuid = textIn(machine, "job_uuid");
   const execution = executionWord(textIn(machine, "job_execution") ?? "");
-  return uuid === undefined ? "-" : printable(`${uuid} ${execution}`);
+  return uuid === undefined ? "-" : `${uuid} ${execution}`;
 }
 
 function mediaText({ media }: JsonObject): string {
   if (!isJsonObject(media)) return "-";
-  return printable(textIn(media, "path") ?? textIn(media, "url") ?? JSON.stringify(media));
+  return textIn(media, "path") ?? textIn(media, "url") ?? JSON.stringify(media);
 }
 
 /** The commands about machines. @see document 3 */

@@ -23,7 +23,6 @@ import {
 import { checkTimeout, follow, FOLLOW_FLAGS, stays } from "../follow/follow.ts";
 import type { JobAnswer } from "../job/answer.ts";
 import { sizeText } from "../output/printer.ts";
-import { printable } from "../output/terminal.ts";
 import { CHECK_LEVELS } from "../../domain/digest.ts";
 import { MEDIA_COMPRESSIONS, mediaKind } from "../../domain/machine/media.ts";
 import { UPLOAD } from "./upload.ts";
@@ -260,7 +259,11 @@ async function fullPath(client: Invocation["client"], digest: string): Promise<s
   const fitting = files.filter((file) => textIn(file, "digest")?.startsWith(`sha256:${hex}`));
   const [only, ...others] = fitting;
   if (others.length > 0) throw severalDigests(digest, fitting);
-  return pathOf(textIn(only ?? {}, "digest") ?? digest);
+  if (only !== undefined) return pathOf(textIn(only, "digest") ?? digest);
+  const message = `Cannot find medium ${
+    JSON.stringify(digest)
+  }: no file has a digest that begins so`;
+  throw new AgentError("not_found", message, { about: { kind: "medium" } });
 }
 
 function severalDigests(digest: string, files: readonly JsonObject[]): AgentError {
@@ -320,7 +323,7 @@ async function showMedium({ client, printer }: Invocation, job: JobAnswer): Prom
   const medium = readObject(await client.get(pathOf(sha256)), "the medium");
   printer.pairs([
     ["digest", textIn(medium, "digest") ?? "-"],
-    ["file", printable(textIn(medium, "path") ?? "-")],
+    ["file", textIn(medium, "path") ?? "-"],
     ["size", sizeText(numberIn(medium, "size"))],
     ["check", textIn(medium, "level") ?? "-"],
   ]);

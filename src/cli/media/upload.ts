@@ -63,7 +63,7 @@ export const UPLOAD: Command = {
 
 async function upload(call: Invocation): Promise<CommandEnd> {
   const { args, client, printer, terminal } = call;
-  const path = resolve(terminal.cwd, args.operands[0] ?? "");
+  const path = resolve(terminal.cwd, args.operand);
   const name = parseMediaName(args.text("name") ?? basename(path), "name");
   const size = await sizeOf(path);
   const query = args.has("replace") ? "?replace=true" : "";
@@ -124,7 +124,10 @@ async function sizeOf(path: string): Promise<number> {
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
     const message = `Cannot read ${path}: ${missing ? "it does not exist" : systemReason(error)}`;
-    throw new AgentError(missing ? "not_found" : "invalid_argument", message, { cause: error });
+    throw new AgentError(missing ? "not_found" : "invalid_argument", message, {
+      cause: error,
+      about: { kind: "file", name: path },
+    });
   }
   if (info.isFile && info.size > 0) return info.size;
   const found = info.isFile ? "empty" : "not a regular file";

@@ -103,7 +103,8 @@ function withoutUuids(workflow: JsonObject): string {
 async function refuseUnknown(client: Client, name: string): Promise<never> {
   const all = readObjects(await client.get("/workflows?builtin=true"), "the workflows");
   const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
-  const message = `Cannot find workflow ${JSON.stringify(name)}${nearest(name, names)}`;
+  const why = nearest(name, names) || ": none has that name, or a uuid that begins so";
+  const message = `Cannot find workflow ${JSON.stringify(name)}${why}`;
   throw new AgentError("not_found", message, { about: { kind: "workflow" } });
 }
 

@@ -22,7 +22,7 @@ import {
 } from "../command/command.ts";
 import { isMeant, uuidColumn } from "../client/named.ts";
 import { durationText, parseJsonText, readJsonFile } from "../output/printer.ts";
-import { canMove, printable, type Terminal } from "../output/terminal.ts";
+import { canMove, type Terminal } from "../output/terminal.ts";
 import { fileFlag, readWorkflowFiles, TYPES, workflowNamed, workflowUuid } from "./file.ts";
 import { APPLY, CREATE, findingLines, UPDATE, VALIDATE } from "./write.ts";
 import { resolve } from "@std/path";
@@ -78,13 +78,13 @@ const GET: Command = {
   shared: "agent",
   async run(call) {
     const { args, client, printer } = call;
-    const uuid = await workflowUuid(call, args.operands[0] ?? "");
+    const uuid = await workflowUuid(call, args.operand);
     const sent = await client.send({ method: "GET", path: `/workflows/${uuid}` });
     const workflow = readObject(sent.body, "the workflow");
     if (printer.json) return printer.document(workflow);
     printer.pairs([
       ["workflow", textIn(workflow, "uuid") ?? ""],
-      ["name", printable(textIn(workflow, "name") ?? "")],
+      ["name", textIn(workflow, "name") ?? ""],
       ["timeout", timeoutText(workflow)],
       ["digest", await digestOf(workflow)],
     ]);
@@ -130,7 +130,7 @@ const DELETE: Command = {
   shared: "agent",
   async run(call): Promise<CommandEnd> {
     const { args, client, printer } = call;
-    const workflow = await workflowNamed(call, args.operands[0] ?? "");
+    const workflow = await workflowNamed(call, args.operand);
     const { uuid } = workflow;
     if (!await isMeant(call, "workflow", "delete", workflow)) return EXIT.failure;
     await client.send({ method: "DELETE", path: `/workflows/${uuid}` });

@@ -95,7 +95,7 @@ export const UPDATE: Command = {
   shared: "agent",
   async run(call) {
     const body = await fileOf(call);
-    const uuid = await workflowUuid(call, call.args.operands[0] ?? "");
+    const uuid = await workflowUuid(call, call.args.operand);
     const sent = await call.client.send({ method: "PUT", path: `/workflows/${uuid}`, body });
     return written(call, sent.body);
   },
