@@ -192,6 +192,7 @@ async function createFarFile(session: RemoteSession, path: string): Promise<Host
 /** The error of a failed write. The protocol has no code for a full disk, so the free space decides. */
 async function fullOr(ask: SftpCall, path: string, cause: unknown): Promise<unknown> {
   const folder = path.slice(0, path.lastIndexOf("/")) || "/";
+  // Where that is unknown, the failed write is its own reason.
   const free = await freeBytesOf(ask, folder).catch(() => FULL_BYTES);
   if (free >= FULL_BYTES) return cause;
   const message = `Cannot write ${JSON.stringify(path)} on the host: ${free} bytes are free there`;

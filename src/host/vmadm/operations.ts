@@ -220,6 +220,7 @@ export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid
  * @throws {AgentError} `host` when something stays
  */
 export async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
+  // vmadm has reported success, and without an answer of zfs nothing contradicts it.
   const left = await datasetsOf(transport, uuid).catch(() => []);
   try {
     await destroyDatasets(transport, left);

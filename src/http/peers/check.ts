@@ -3,7 +3,7 @@
 // proof is worth.
 
 import { sha256Hex } from "../../domain/digest.ts";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, isAway } from "../../domain/error.ts";
 import { type Instant, instantAfter, msBetween } from "../../domain/instant.ts";
 import type { HostUuid } from "../../domain/id.ts";
 import {
@@ -173,8 +173,8 @@ async function mayCall(uuid: HostUuid, book: PeerBook): Promise<boolean> {
   try {
     const { hosts } = await book.read(HOSTS_KEPT_MS);
     return hosts.some((host) => host.uuid === uuid && !host.forgotten);
-  } catch {
-    return true;
+  } catch (error) {
+    return isAway(error);
   }
 }
 

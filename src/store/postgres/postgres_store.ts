@@ -303,6 +303,7 @@ export function forwardEvents(
         await writeNext();
       }
     } catch {
+      // The events stay in the local file, and are written with the next look.
       behind = true;
     } finally {
       running = undefined;
