@@ -278,7 +278,10 @@ export async function sharedServer(
   { store, store_notices, store_password_file, store_ca_file, store_deadline }: Config,
 ): Promise<ServerOptions> {
   if (store.value.kind !== "postgres") {
-    throw invalidArgument("store", "Cannot use the store: expected a store postgres://");
+    throw invalidArgument(
+      "store",
+      "Cannot use the store: it is a file of this host: expected a store postgres://",
+    );
   }
   const password = store_password_file.value;
   const noticesUrl = store_notices.value;

@@ -2,7 +2,13 @@
 
 import { parseDigest } from "../domain/digest.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import {
+  canonicalJson,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  kindOf,
+} from "../domain/json.ts";
 import {
   type ArtifactRef,
   type MediaChecks,
@@ -168,7 +174,9 @@ export function openFoundMedia(): FoundMedia {
     },
     claim(job, value) {
       if (!isJsonObject(value) || typeof value.path !== "string") {
-        const message = "Cannot place the medium: expected an object that media.find() returned";
+        const message =
+          `Cannot place the medium: it is ${kindOf(value)}: expected an object that ` +
+          "media.find() returned";
         throw invalidArgument("medium", message);
       }
       const entries = [...jobs.get(job)?.values() ?? []];

@@ -4,7 +4,7 @@
 
 import { AgentError, type ErrorCode, invalidArgument, isAway } from "../domain/error.ts";
 import { type Instant, msBetween, type Now } from "../domain/instant.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../domain/json.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Store } from "../store/store.ts";
 import { forgedName } from "../domain/job/job.ts";
@@ -47,7 +47,8 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
     deadlineMs: INFO_DEADLINE_MS,
     async perform(call, [entry]) {
       if (!isJsonObject(entry)) {
-        throw invalidArgument("info", "Cannot append to the job's info: expected an object");
+        const found = `it is ${kindOf(entry)}: expected an object`;
+        throw invalidArgument("info", `Cannot append to the job's info: ${found}`);
       }
       const forged = forgedName(entry);
       if (forged !== undefined) {
@@ -180,7 +181,8 @@ function logAt(log: Log, level: TaskLogLevel, charsMax: number): Capability {
     async perform({ job_uuid, task_name, noteNow, drop }, [first, given]) {
       const fields = given ?? {};
       if (!isJsonObject(fields)) {
-        throw invalidArgument("fields", "Cannot log: expected the fields to be an object");
+        const found = `its fields are ${kindOf(given)}: expected an object`;
+        throw invalidArgument("fields", `Cannot log: ${found}`);
       }
       const message = masked(textOf(first, charsMax));
       // A body that logs its job's params logs the passwords in them too.

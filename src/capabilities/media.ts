@@ -2,7 +2,13 @@
 
 import { parseDigest } from "../domain/digest.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
-import { canonicalJson, isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import {
+  canonicalJson,
+  isJsonObject,
+  type JsonObject,
+  type JsonValue,
+  kindOf,
+} from "../domain/json.ts";
 import { type MediaRequest, parseMediaName, parseMediaRequest } from "../domain/machine/media.ts";
 import { type Policy, quotaToRaise } from "../domain/policy.ts";
 import type { Transport } from "../host/transport.ts";
@@ -87,7 +93,7 @@ function parseFind(value: JsonValue | undefined): { any: boolean; media: MediaRe
   if (typeof any_format !== "boolean") {
     throw invalidArgument(
       "media.any_format",
-      "Cannot find the medium: expected any_format to be true or false",
+      `Cannot find the medium: any_format is ${kindOf(any_format)}: expected true or false`,
     );
   }
   return {

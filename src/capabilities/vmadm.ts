@@ -5,7 +5,7 @@ import { object } from "../domain/description/object.ts";
 import { parse } from "../domain/description/description.ts";
 import { flag, integer, oneOf, positive } from "../domain/description/value.ts";
 import { type MachineUuid, parseUuid } from "../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../domain/json.ts";
 import { machineNotFound, stopOptions } from "../domain/machine/action.ts";
 import { parseMachinePayload } from "../domain/machine/machine.ts";
 import {
@@ -337,7 +337,8 @@ function parseBootArguments(value: JsonValue | undefined): BootArguments {
  */
 export function parseZoneFile(value: JsonValue | undefined, field: string): string {
   if (typeof value !== "string") {
-    throw invalidArgument(field, `Cannot read ${field}: expected the path of a medium in the zone`);
+    const found = `it is ${kindOf(value)}: expected the path of a medium in the zone`;
+    throw invalidArgument(field, `Cannot read ${field}: ${found}`);
   }
   return parseMediaName(value.startsWith("/") ? value.slice(1) : value, field);
 }

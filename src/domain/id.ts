@@ -2,6 +2,7 @@
 // bare string never travels as an id.
 
 import { AgentError, invalidArgument } from "./error.ts";
+import { kindOf } from "./json.ts";
 
 declare const brand: unique symbol;
 type Id<Name extends string> = string & { readonly [brand]: Name };
@@ -29,6 +30,13 @@ export function isUuid(text: unknown): text is string {
   return typeof text === "string" && UUID.test(text);
 }
 
+/** Characters of a wrong uuid that its error repeats. */
+const SHOWN_CHARS = 64;
+
+function shown(text: string): string {
+  return JSON.stringify(text.slice(0, SHOWN_CHARS));
+}
+
 /**
  * The uuid of a path parameter, folded to lower case. A text that is not a uuid cannot name anything,
  * so it is answered as a missing resource.
@@ -40,8 +48,7 @@ export function parsePathUuid<T extends WorkflowUuid | JobUuid | MachineUuid>(
 ): T {
   const folded = text.toLowerCase();
   if (!isUuid(folded)) {
-    const shown = JSON.stringify(text.slice(0, 64));
-    throw new AgentError("not_found", `Cannot find ${noun} ${shown}: expected a uuid`);
+    throw new AgentError("not_found", `Cannot find ${noun} ${shown(text)}: expected a uuid`);
   }
   return folded as T;
 }
@@ -59,7 +66,8 @@ export function parseUuid<T extends WorkflowUuid | TaskUuid | JobUuid | MachineU
   }
   const folded = typeof value === "string" ? value.toLowerCase() : value;
   if (!isUuid(folded)) {
-    throw invalidArgument(field, `Cannot read ${field}: expected a uuid`);
+    const found = typeof value === "string" ? shown(value) : kindOf(value);
+    throw invalidArgument(field, `Cannot read ${field}: it is ${found}: expected a uuid`);
   }
   return folded as T;
 }

@@ -19,6 +19,23 @@ export function objectsIn(value: JsonValue | undefined): JsonObject[] {
   return Array.isArray(value) ? value.filter(isJsonObject) : [];
 }
 
+/** What a value is, as errors say it of one that is not taken: `a list`. */
+export function kindOf(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "a list";
+  switch (typeof value) {
+    case "string":
+      return "a text";
+    case "number":
+      return "a number";
+    case "boolean":
+      return "true or false";
+    default:
+      return "an object";
+  }
+}
+
 /**
  * The text of a JSON value with sorted keys at every level: equal values have equal texts, in whatever order
  * their keys were sent.

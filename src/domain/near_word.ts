@@ -22,7 +22,7 @@ export function nearest(word: string, known: readonly string[]): string {
 /** The known word that was probably meant; undefined when none is similar. */
 export function nearWord(word: string, known: readonly string[]): string | undefined {
   if (known.length === 0 || word.length === 0) return undefined;
-  const near = closestString(word, known);
+  const near = closestString(word, known, { compareFn: differences });
   const head = commonHead(known);
   const start = word.startsWith(head) ? head.length : 0;
   const typed = word.slice(start).toLowerCase();

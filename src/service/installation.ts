@@ -98,7 +98,7 @@ async function install(
   const written: string[] = [];
   const kept: string[] = [];
   if (user !== undefined && run !== undefined) await runAll(run, knownUserCommands(user));
-  await allowed(paths.binary, async () => {
+  await allowed(at(paths.binary), async () => {
     await allBelow(root, paths);
     await hasOwnDefinition(at(paths.definition));
     await copyProgram(program, at(paths.binary))
@@ -135,7 +135,7 @@ async function uninstall(
 ): Promise<RemovalReport> {
   const paths = SERVICE_PATHS[manager];
   const at = (path: string) => root === undefined ? path : join(root, path);
-  const { hasDefinition, isThere } = await allowed(paths.definition, async () => {
+  const { hasDefinition, isThere } = await allowed(at(paths.definition), async () => {
     await allBelow(root, paths);
     const hasDefinition = await hasOwnDefinition(at(paths.definition));
     return { hasDefinition, isThere: hasDefinition || await exists(at(paths.binary)) };
@@ -144,7 +144,7 @@ async function uninstall(
     ? { known: null, stopped: [] }
     : await stopKnown(run, manager, hasDefinition);
   const removed: string[] = [];
-  await allowed(paths.binary, async () => {
+  await allowed(at(paths.binary), async () => {
     const whole = [paths.definition, paths.binary];
     const unfinished = [...whole, paths.config].map((path) => `${path}${UNFINISHED}`);
     const ofUpgrades = [PREVIOUS, VERIFIED].map((end) => `${paths.binary}${end}`);

@@ -40,7 +40,7 @@ function saidOf(brand: MachineBrand, name: string, value: JsonValue): string | u
 /** Words of a refusal as a bound; settings by their own names. */
 function bound(words: string | undefined): string {
   return (words ?? "").replace(/^must (?:be |hold |have )?/, "")
-    .replace(/ \(setting policy\.(\w+)\)/, " (`$1`)").replace(/: did you mean .*$/, "")
+    .replace(/ \(setting policy\.(\w+)\)/, " (`$1`)").replace(/: did you mean .*$|, found .*$/, "")
     .replaceAll("|", "\\|");
 }
 

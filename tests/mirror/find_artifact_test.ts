@@ -31,7 +31,7 @@ Deno.test("findArtifact() answers an absent or ambiguous reference with the choi
       [{ release: "dev" }, "not_found", "the choices are latest, 24.2, lts, 24.0"],
       [{ build: "1" }, "not_found", "the choices are 20261015.1, 20260901"],
       [{ variant: "big" }, "not_found", "server/x86_64/qcow2, server/aarch64/qcow2"],
-      [{ format: "vmdk" }, "not_found", "default variant x86_64 vmdk"],
+      [{ format: "vmdk" }, "not_found", "default variant, x86_64, vmdk"],
       [{ release: "lts" }, "invalid_argument", "server/x86_64/raw, server/x86_64/qcow2"],
     ];
     for (const [ref, code, words] of cases) {

@@ -49,7 +49,7 @@ Deno.test("an installation that cannot be written says what could not be", () =>
     await Deno.writeTextFile(program, "x");
     const request = { manager: "systemd", root: folder, start: true } as const;
     const error = await assertRejects(() => installService(request, { program }), AgentError);
-    assertStringIncludes(error.message, "Cannot change /usr/local/bin/zonewright");
+    assertStringIncludes(error.message, `Cannot change ${folder}/usr/local/bin/zonewright`);
     assertEquals(await Deno.readTextFile(join(folder, "usr")), "");
   }));
 

@@ -111,7 +111,11 @@ Deno.test("a damaged database, or one of another program, is refused and changes
     const copy = join(folder, "copy.db");
     const state = join(folder, "state");
     const refusals: [string, () => Promise<void>, RegExp][] = [
-      ["text", () => Deno.writeTextFile(copy, "no database ".repeat(1000)), /not a database/],
+      [
+        "text",
+        () => Deno.writeTextFile(copy, "no database ".repeat(1000)),
+        /it is no database of SQLite/,
+      ],
       [
         "foreign",
         () => {

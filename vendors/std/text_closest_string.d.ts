@@ -2,5 +2,5 @@
 export declare function closestString(
   givenWord: string,
   possibleWords: readonly string[],
-  options?: { caseSensitive?: boolean },
+  options?: { caseSensitive?: boolean; compareFn?: (one: string, other: string) => number },
 ): string;

@@ -66,7 +66,8 @@ export function webAddress(
   const checked = unless(texts, "address", (value) => {
     const url = URL.canParse(value) ? new URL(value) : undefined;
     if (url === undefined || !["https:", "http:"].includes(url.protocol)) {
-      return "must be an http or https address";
+      const found = url === undefined ? "" : `, found ${url.protocol}//`;
+      return `must be an http or https address${found}`;
     }
     if (url.username !== "" || url.password !== "") return "must not hold a user name or password";
     return problem(url);

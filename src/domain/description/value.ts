@@ -1,12 +1,31 @@
 // Descriptions of values: numbers, texts, choices, lists. Limits are arguments, so that a check and its schema
 // both have the limits of this agent.
 
+import { holdsSecrets, isSecretName } from "../masking.ts";
 import { nearest } from "../near_word.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../json.ts";
 import { type Description, openFindings, type UnstatedRule } from "./description.ts";
 
 /** Longest text that is compared with known words, characters. */
 const WORD_CHARS_MAX = 64;
+
+/** Whether a part of a path may hold a secret, which no error repeats. */
+function isSecret(part: string): boolean {
+  return isSecretName(part) || holdsSecrets(part);
+}
+
+/** Characters of a wrong value that its error repeats. */
+const FOUND_CHARS_MAX = 32;
+
+/** `, found -1`: a short value, or what kind of value another one is; empty for a number that was rounded. */
+function foundText(value: unknown): string {
+  // No method of a task's object is called.
+  const isPlain = value === null || ["string", "number", "boolean"].includes(typeof value);
+  if (!isPlain) return `, found ${kindOf(value)}`;
+  if (Math.abs(Number(value)) > Number.MAX_SAFE_INTEGER) return "";
+  const text = JSON.stringify(value);
+  return `, found ${text.length > FOUND_CHARS_MAX ? "a long text" : text}`;
+}
 
 /** A description with a test function. `code` distinguishes a value that is too large from other mistakes. */
 function tested<T>(
@@ -19,7 +38,9 @@ function tested<T>(
     words,
     read(value, field, findings) {
       if (fits(value)) return value;
-      findings.add(field, "Invalid", `must be ${words}`);
+      // Words for a single value already say why.
+      const isShown = !Object.hasOwn(schema, "const") && !field.split(/[.[\]]+/).some(isSecret);
+      findings.add(field, "Invalid", `must be ${words}${isShown ? foundText(value) : ""}`);
       return undefined;
     },
     schema: () => schema,
@@ -50,8 +71,13 @@ export function integer(min: number, max: number, chosen: ChosenBy = {}): Descri
       if (whole && value >= min && value <= max) return value;
       const isLarge = whole && value > max;
       const below = whole && chosen.below !== undefined ? `: ${chosen.below}` : "";
-      const why = isLarge ? chosenBy(chosen) : below;
-      findings.add(field, isLarge ? "TooLarge" : "Invalid", `must be ${words}${why}`);
+      const why = isLarge ? chosenBy(chosen) : "";
+      const found = foundText(value);
+      findings.add(
+        field,
+        isLarge ? "TooLarge" : "Invalid",
+        `must be ${words}${why}${found}${below}`,
+      );
       return undefined;
     },
     schema: () => ({ type: "integer", minimum: min, maximum: max }),

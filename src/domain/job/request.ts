@@ -189,6 +189,10 @@ function compile(engine: typeof RE2JS, text: string): RE2JS {
   try {
     return engine.compile(text);
   } catch (error) {
-    throw invalidArgument("locks", `Cannot read locks as a pattern: ${messageOf(error)}`);
+    const why = messageOf(error).replace(/^error parsing regexp: /, "");
+    throw invalidArgument(
+      "locks",
+      `Cannot use locks ${JSON.stringify(text)}: it is no RE2 pattern: ${why}`,
+    );
   }
 }

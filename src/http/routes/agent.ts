@@ -45,7 +45,7 @@ export function callerRoutes(): Hono<HttpEnv> {
     if (caller === undefined) {
       throw new AgentError(
         "unauthorized",
-        "Cannot identify the caller: expected a token or a session",
+        "Cannot identify the caller: it sent neither a token nor a session",
       );
     }
     c.header("cache-control", "no-store");

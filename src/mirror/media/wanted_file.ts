@@ -290,9 +290,12 @@ function selectArtifact(build: Build, ref: ArtifactRef, label: string): Artifact
     : unnamed;
   const [only] = chosen;
   if (only !== undefined && chosen.length === 1) return only;
-  const wanted = [ref.variant ?? "default variant", arch, ref.format ?? "any format"].join(" ");
-  if (only === undefined) throw noneOf(`${wanted} of ${label}`, build.artifacts.map(choice));
-  const message = `Cannot choose an artifact of ${label}: ${wanted} matches ` +
+  const variant = ref.variant === undefined ? "default variant" : `variant ${ref.variant}`;
+  const wanted = [variant, arch, ref.format ?? "any format"].join(", ");
+  if (only === undefined) {
+    throw noneOf(`a file (${wanted}) of ${label}`, build.artifacts.map(choice));
+  }
+  const message = `Cannot choose a file of ${label}: ${wanted} matches ` +
     chosen.slice(0, CHOICES_MAX).map(choice).join(", ");
   const field = chosen.every((one) => one.variant === only.variant) ? "format" : "variant";
   throw invalidArgument(field, message);

@@ -257,6 +257,10 @@ function ownWords(cause: unknown): string {
   if (/^(?:Connection terminated|timeout expired)/.test(said)) {
     return "the server did not answer in time, or hung up";
   }
+  const [, refusing] = /^connect ECONNREFUSED (.+)$/.exec(said) ?? [];
+  if (refusing !== undefined) return `no server listens at ${refusing}`;
+  const [, unknown] = /^getaddrinfo \w+ (.+)$/.exec(said) ?? [];
+  if (unknown !== undefined) return `no address is known for ${unknown}`;
   // The driver names the call alone: connect ENOENT /run/postgresql/.s.PGSQL.5432
   const [, socket] = /^connect ENOENT (.+)$/.exec(said) ?? [];
   return socket === undefined ? said : `no server listens on the socket ${socket}`;

@@ -192,8 +192,15 @@ function openedForCopy(from: string): Database {
     return db;
   } catch (error) {
     db.close();
-    throw new AgentError("conflict", `Cannot read ${from}: ${messageOf(error)}`, { cause: error });
+    throw unreadable(from, error);
   }
+}
+
+/** SQLite's words for a file of something else say nothing of what was expected. */
+function unreadable(path: string, error: unknown): AgentError {
+  const words = messageOf(error);
+  const why = words === "file is not a database" ? "it is no database of SQLite" : words;
+  return new AgentError("conflict", `Cannot read ${path}: ${why}`, { cause: error });
 }
 
 async function copyPagesOf(db: Database, to: string): Promise<void> {
@@ -218,7 +225,7 @@ function reading<T>(path: string, read: (db: Database) => T): T {
     return read(db);
   } catch (error) {
     if (error instanceof AgentError) throw error;
-    throw new AgentError("conflict", `Cannot read ${path}: ${messageOf(error)}`, { cause: error });
+    throw unreadable(path, error);
   } finally {
     db?.close();
   }
@@ -260,10 +267,14 @@ async function statOf(path: string): Promise<Deno.FileInfo> {
     return await Deno.stat(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory) {
-      throw new AgentError("not_found", `Cannot read ${path}: there is no database`);
+      throw new AgentError(
+        "not_found",
+        `Cannot read ${path}: it does not exist: expected a database`,
+      );
     }
     if (!(error instanceof Deno.errors.PermissionDenied)) throw error;
-    const message = `Cannot read ${path}: expected root, or the user of the agent`;
+    const message =
+      `Cannot read ${path}: permission denied: expected root, or the user of the agent`;
     throw new AgentError("forbidden", message, { cause: error });
   }
 }

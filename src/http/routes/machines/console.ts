@@ -139,7 +139,9 @@ function refuseOtherProtocol(offered: string | undefined): void {
   const words = offered?.split(",").map((word) => word.trim());
   if (words === undefined || words.includes(PROTOCOL)) return;
   const field = "Sec-WebSocket-Protocol";
-  const message = `Cannot open the console: expected the subprotocol ${PROTOCOL}, or none`;
+  const message =
+    `Cannot open the console: the subprotocol ${PROTOCOL} is not among those offered: ` +
+    "expected it, or none";
   throw new AgentError("invalid_argument", message, {
     errors: [{ field, code: "Invalid", message }],
   });
