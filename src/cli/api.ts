@@ -4,7 +4,6 @@
 import { answerError, METHODS } from "./client/api_call.ts";
 import { cannot } from "./command/arguments.ts";
 import type { Noun } from "./command/command.ts";
-import { curlLine } from "./client/client.ts";
 import { readJsonArgument } from "./output/printer.ts";
 
 /** The whole interface for scripts. */
@@ -43,11 +42,7 @@ export const API: Noun = {
         path,
         ...(data === undefined ? {} : { body: await readJsonArgument(data, terminal) }),
       };
-      if (args.has("curl")) {
-        const text = curlLine(client.address, call, client.credentials);
-        text.split("\n").forEach((line) => printer.data(line));
-        return;
-      }
+      if (client.prints(call)) return;
       const answer = await client.exchange(call);
       const ok = answer.status >= 200 && answer.status <= 299;
       // With --json an error is one object on standard error and nothing else, as for every command.

@@ -222,11 +222,7 @@ const PRUNE: Command = {
     if (seconds === undefined) {
       throw cannot(`use --older-than ${JSON.stringify(text)}: expected a time such as 30d or 12h`);
     }
-    if (
-      !call.args.has("curl") && !await confirmed(call, `remove jobs that ended over ${text} ago`)
-    ) {
-      return EXIT.failure;
-    }
+    if (!await confirmed(call, `remove jobs that ended over ${text} ago`)) return EXIT.failure;
     const path = "/agent/v1/jobs/prune";
     const body = { older_than_seconds: seconds };
     let removed = 0;

@@ -27,7 +27,6 @@ export class CallPrinted extends Error {}
 /** The agent as a command sees it: one call, one answer. */
 export interface Client {
   readonly address: AgentAddress;
-  readonly credentials: Credentials;
   /** The header with the token, if there is one, and the HTTP client, for a WebSocket. */
   connected(): Promise<{ headers: Record<string, string>; http: Deno.HttpClient | undefined }>;
   /**
@@ -108,7 +107,6 @@ export function openClient({ address, credentials = {}, printCurl }: ClientOptio
   };
   return {
     address,
-    credentials,
     connected: () => connection.get(),
     exchange,
     async get(path, signal) {

@@ -161,7 +161,8 @@ export async function confirmed(
   { args, terminal, printer }: Invocation,
   deed: string,
 ): Promise<boolean> {
-  if (args.has(YES_FLAG.name)) return true;
+  // Nothing changes where the call is only printed.
+  if (args.has(YES_FLAG.name) || args.has("curl")) return true;
   if (!terminal.inIsTerminal || !terminal.errIsTerminal) {
     throw cannot(`${deed}: there is no terminal to ask on: expected --yes`);
   }
