@@ -165,6 +165,8 @@ export async function replaceOwnFile(path: string, text: string): Promise<void> 
     using folder = await Deno.open(dirname(path));
     await folder.sync();
   } catch (error) {
+    // On a full disk it would take the room that is left.
+    await Deno.remove(unfinished).catch(() => {});
     throw stateFolderError(dirname(path), error);
   }
 }

@@ -104,6 +104,14 @@ Deno.test({
     }),
 });
 
+Deno.test("a file that cannot be replaced leaves nothing under its unfinished name", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "tokens.json");
+    await Deno.mkdir(join(path, "in the way"), { recursive: true });
+    await assertRejects(() => replaceOwnFile(path, "whole\n"), AgentError);
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["tokens.json"]);
+  }));
+
 Deno.test("a file is replaced as a whole, whatever a kill has left under its unfinished name", () =>
   withFolder(async (folder) => {
     const path = join(folder, "runner_id");
