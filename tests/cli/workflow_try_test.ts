@@ -87,7 +87,12 @@ Deno.test("workflow try exits as job run --wait does", async () => {
   assertEquals(failed.code, 5);
   assertStringIncludes(failed.err(), 'zonewright: The job failed in t: oh (task "t", line 2)\n');
   assertMatch(failed.out(), /\nt +failed .* oh \(task "t", line 2\)\nundo +done .* "undone"\n/);
-  assertEquals((await tried(one("(job, cb) => cb('cancel')"))).code, 7);
+  const canceled = await tried(one("(job, cb) => cb('cancel')"), ["--json"]);
+  assertEquals(canceled.code, 7);
+  const { code, message, exit_code } = JSON.parse(
+    canceled.err().trimEnd().split("\n").at(-1) ?? "",
+  );
+  assertEquals([code, message, exit_code], ["canceled", "The job was canceled", 7]);
   assertEquals((await tried(one("(job, cb) => cb('retry')"))).code, 5);
   const late = await tried(one("async (job, cb) => { await sleep(60000); cb(); }"), [
     "--timeout",

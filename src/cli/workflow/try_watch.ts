@@ -19,7 +19,8 @@ import {
   type Step,
 } from "../job/answer.ts";
 import { unreachable } from "../../domain/error.ts";
-import { EXIT, type ExitCode } from "../command/command.ts";
+import { EXIT, type ExitCode, type Invocation } from "../command/command.ts";
+import { reportOutcome } from "../command/failure.ts";
 import { durationText, type Printer } from "../output/printer.ts";
 import { SIGNALS } from "../../wall/protocol.ts";
 import { PHASES } from "../../domain/job/state.ts";
@@ -207,23 +208,32 @@ function showMachines(printer: Printer, machines: readonly JsonObject[]): void {
 }
 
 /** The exit code, as of `job run --wait`. Prints why it is not 0. */
-export function trialExit({ note }: Printer, { kind, job }: TrialEnd): ExitCode {
+export function trialExit(call: Invocation, { kind, job }: TrialEnd): ExitCode {
   switch (kind) {
     case "ended":
-      return endedExit(job, note);
+      return endedExit(call, job);
     case "waiting":
-      note("The job waits: POST /jobs/:job_uuid/resume or zonewright job resume continues it");
-      note(`hint: --resume-with '{"result": "OK"}'  to try the tasks after it`);
+      call.printer.note(
+        "The job waits: POST /jobs/:job_uuid/resume or zonewright job resume continues it",
+      );
+      call.printer.note(`hint: --resume-with '{"result": "OK"}'  to try the tasks after it`);
       return EXIT.ok;
     case "timeout":
-      note("zonewright: Gave up the trial: the job has not ended in time");
-      return EXIT.timeout;
+      return badEnd(call, "timeout", "Gave up the trial: the job has not ended in time");
     case "interrupted":
-      note("zonewright: Gave up the trial: it was interrupted");
-      return EXIT.interrupted;
+      return badEnd(call, "interrupted", "Gave up the trial: it was interrupted");
     default:
       return unreachable(kind);
   }
+}
+
+function badEnd(
+  { terminal, printer }: Invocation,
+  code: keyof typeof EXIT,
+  message: string,
+): ExitCode {
+  const hints = ["zonewright workflow validate FILE  names likely mistakes"];
+  return reportOutcome(terminal, code, { message, hints, json: printer.json });
 }
 
 /** The limit that ended a step; empty if it ended by itself. */
@@ -233,25 +243,24 @@ function limitText({ name, error }: Step, { raw }: JobAnswer): string {
   return `: the chain did not end within ${numberIn(raw, "timeout")} s`;
 }
 
-function endedExit(job: JobAnswer, note: Printer["note"]): ExitCode {
+function endedExit(call: Invocation, job: JobAnswer): ExitCode {
   const end = endOf(job);
   switch (end) {
     case "success":
     case undefined:
       return EXIT.ok;
     case "canceled":
-      note("zonewright: The job was canceled");
-      return EXIT.canceled;
-    case "retried":
-      note("zonewright: The job asked to be created again, which only an agent does");
-      return EXIT.job_failed;
+      return badEnd(call, "canceled", "The job was canceled");
+    case "retried": {
+      const message = "The job asked to be created again, which only an agent does";
+      return badEnd(call, "job_failed", message);
+    }
     case "failure": {
       const step = failedStep(job);
       const place = step === undefined
         ? ""
         : ` in ${step.name}: ${step.error}${limitText(step, job)}`;
-      note(`zonewright: The job failed${place}`);
-      return EXIT.job_failed;
+      return badEnd(call, "job_failed", `The job failed${place}`);
     }
     default:
       return unreachable(end);

@@ -241,7 +241,7 @@ async function tryWorkflow(call: Invocation, workflow: Workflow): Promise<ExitCo
     stop.close();
   }
   showTrial(call.printer, end);
-  return trialExit(call.printer, end);
+  return trialExit(call, end);
 }
 
 function readResume(text: string): Resume {
