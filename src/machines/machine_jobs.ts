@@ -216,9 +216,11 @@ async function isElsewhere(
 
 /**
  * Writes a job for its machine. If a job of another request gets in between the check and the write, the store
- * refuses it, and the check is repeated.
+ * refuses it, and the check is repeated: the store compares target and params only, but the job that it found may
+ * be of another workflow. A delete has the params of a reboot.
+ * @throws {AgentError} see jobRefusal()
  */
-async function placed<Outcome extends { readonly kind: string }>(
+async function placed<Outcome extends CreateJobOutcome | RetryOutcome>(
   claims: () => Promise<Claim>,
   write: (job: JobFields) => Promise<Outcome>,
 ): Promise<Outcome | Extract<Claim, { kind: "duplicate" }>> {
@@ -226,7 +228,8 @@ async function placed<Outcome extends { readonly kind: string }>(
     const claim = await claims();
     if (claim.kind === "duplicate") return claim;
     const outcome = await write(claim.job);
-    if (outcome.kind !== "machine_taken" || look === LOOKS_MAX) return outcome;
+    if (outcome.kind !== "machine_taken" && outcome.kind !== "duplicate") return outcome;
+    if (look === LOOKS_MAX) throw jobRefusal(outcome);
   }
 }
 
