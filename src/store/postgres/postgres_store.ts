@@ -1,7 +1,7 @@
 // The store of many agents in one PostgreSQL database: workflows, jobs and what belongs to them, events, and claims of
 // machines. The index, its images, the media and their measures stay in a file of each host.
 
-import { messageOf, whileThere } from "../../domain/error.ts";
+import { isAway, messageOf, whileThere } from "../../domain/error.ts";
 import type { OwnEvent } from "../../domain/event.ts";
 import { msBetween } from "../../domain/instant.ts";
 import type { Job } from "../../domain/job/job.ts";
@@ -85,7 +85,11 @@ export async function openPostgresStore(
     fail: (hold, error) => db.write((tx) => failUnwritten(tx, hold, error)),
     claimsOf: (jobs) => db.read((tx) => selectClaimsOf(tx, jobs)),
   });
-  const forwarding = forwardEvents(local.events, shared.events);
+  const forwarding = forwardEvents(
+    local.events,
+    shared.events,
+    (error) => options.log.error("events not forwarded", { error: messageOf(error) }),
+  );
   // What cannot be delivered is tried again with the next look.
   const unfollow = db.follow(() => void journal.delivered().catch(() => {}));
   return {
@@ -275,16 +279,19 @@ function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
 
 /**
  * Writes the events of this host's own file, about its media and its index, into the database.
+ * @param failed called for the first of several failures in a row that are not a database that is away
  * @returns what ends that
  */
 export function forwardEvents(
   local: Pick<EventStore, "bounds" | "after" | "follow">,
   shared: Pick<EventStore, "append" | "follow">,
+  failed: (error: unknown) => void,
 ): { stop(): Promise<void> } {
   let seq: number | undefined;
   let running: Promise<void> | undefined;
   /** Whether there may be events that are not written. */
   let behind = true;
+  let isFailing = false;
   const writeNext = async () => {
     seq ??= (await local.bounds()).last;
     const page = await local.after(seq, EVENTS_AT_ONCE, { kind: ["media", "index"] });
@@ -302,9 +309,12 @@ export function forwardEvents(
         behind = false;
         await writeNext();
       }
-    } catch {
+      isFailing = false;
+    } catch (error) {
       // The events stay in the local file, and are written with the next look.
       behind = true;
+      if (!isFailing && !isAway(error)) failed(error);
+      isFailing ||= !isAway(error);
     } finally {
       running = undefined;
     }
