@@ -34,7 +34,11 @@ export async function startMediaJob(
     params: { media },
     ...by,
   }, unfinishedJobsMax);
-  if (outcome.kind === "duplicate") return outcome.job_uuid;
+  if (outcome.kind === "duplicate") {
+    // The store compares target and params only: a job of a caller's own workflow may have the same.
+    const equal = await store.jobs.get(outcome.job_uuid);
+    if (equal?.workflow_uuid === workflow.uuid) return equal.uuid;
+  }
   if (outcome.kind !== "created" && outcome.kind !== "repeated") throw jobRefusal(outcome);
   return outcome.job.uuid;
 }

@@ -9,6 +9,7 @@ import {
   type HttpAgent,
   jobIn,
   listOf,
+  newWorkflow,
   objectOf,
   withHttpAgent,
 } from "./http_agent.ts";
@@ -71,6 +72,18 @@ Deno.test("POST /agent/v1/media joins the unfinished job of an equal request", a
     await agent.call("POST", `/jobs/${objectOf(one).job_uuid}/cancel`, {});
     const three = await agent.call("POST", "/agent/v1/media", URL_WISH);
     assert(objectOf(three).job_uuid !== objectOf(one).job_uuid);
+  });
+});
+
+Deno.test("POST /agent/v1/media joins no job of another workflow with equal target and params", async () => {
+  await withMedia(async (agent) => {
+    const workflow = await newWorkflow(agent);
+    const job = { workflow, target: "/media", media: URL_WISH };
+    const other = objectOf(await agent.call("POST", "/jobs", job));
+    const refused = await agent.call("POST", "/agent/v1/media", URL_WISH);
+    assertStringIncludes(assertRefused(refused, 409, "ConflictError"), String(other.uuid));
+    await agent.call("POST", `/jobs/${other.uuid}/cancel`, {});
+    assertEquals((await agent.call("POST", "/agent/v1/media", URL_WISH)).status, 202);
   });
 });
 
