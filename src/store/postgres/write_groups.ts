@@ -8,7 +8,7 @@ const WRITES_AT_ONCE = 100;
 export const TOGETHER_BYTES = 1024 * 1024;
 /**
  * How long patient writes wait for others, milliseconds: a commit costs agent and server as much as some ten of the
- * writes in it.
+ * writes in it. No write waits longer for any.
  */
 const GATHER_MS = 50;
 /** With so many writes a commit does not wait for callers that have just been answered. */
@@ -58,12 +58,13 @@ export class WaitingWrites<Write extends GroupedWrite> {
   /**
    * Some writes are committed, and about to be answered. Many callers write again as soon as they are answered: if the
    * first one did not wait for the others, each would have a commit of its own where several agents share a server. They
-   * have as long for it as the commit took.
+   * have as long for it as the commit took; one that a lock or a standby has held up says nothing about how soon they are
+   * back.
    * @param ms that it took
    */
   committed(writes: number, ms: number): void {
     this.#expected = Math.min(writes + this.#writes.length, CROWD);
-    this.#expectedUntilMs = performance.now() + ms;
+    this.#expectedUntilMs = performance.now() + Math.min(ms, GATHER_MS);
   }
 
   /** Takes the writes of the next transaction, once enough have gathered. */

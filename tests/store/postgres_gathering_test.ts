@@ -1,0 +1,17 @@
+// Which writes of an agent wait for others, before they go to the server of a database that hosts share.
+
+import { assertEquals } from "@std/assert";
+import { WaitingWrites } from "../../src/store/postgres/write_groups.ts";
+import { withDeadline } from "../support/until.ts";
+
+const KIND = {};
+const WRITE = { kind: KIND, bytes: () => 1 };
+
+Deno.test("no write waits for as long as a commit that was held up", async () => {
+  const writes = new WaitingWrites<typeof WRITE>();
+  // Sixteen were answered after an hour, such as the wait for a standby.
+  writes.committed(16, 3_600_000);
+  writes.add(WRITE);
+  const taken = await withDeadline(writes.next(), 60_000, () => "the write to be taken");
+  assertEquals(taken, [WRITE]);
+});
