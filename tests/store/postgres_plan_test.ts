@@ -8,8 +8,10 @@ import type { SharedDatabase, Transaction } from "../../src/store/postgres/conne
 import { claimJobs, readyJobs } from "../../src/store/postgres/job/claims.ts";
 import { recordTasks } from "../../src/store/postgres/job/changes.ts";
 import { holdJobs } from "../../src/store/postgres/job/run_writes.ts";
-import { makeJobs, type Placing } from "../../src/store/postgres/job/making.ts";
+import { makeJobs, type Placing, usedKeys } from "../../src/store/postgres/job/making.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
+import { insertJobs } from "../../src/store/postgres/job/jobs.ts";
+import { prune, pruneKeys } from "../../src/store/postgres/job/retention.ts";
 import { queueFor } from "../../src/store/postgres/job/queue.ts";
 import { readyWhereNeeded } from "../../src/store/postgres/job/turns.ts";
 import type { BoundValue } from "../../src/store/postgres/server.ts";
@@ -61,11 +63,31 @@ async function fill(db: SharedDatabase): Promise<void> {
   await db.write((tx) => tx.script("ANALYZE"));
 }
 
+/** The lines of a plan for a statement. */
+type Explain = (tx: Transaction, sql: string, values: readonly BoundValue[]) => Promise<PlanLine[]>;
+
+interface PlanLine {
+  readonly "QUERY PLAN": string;
+}
+
+/** The plan for the values of the call. */
+const planNow = (how = "EXPLAIN"): Explain => (tx, sql, values) =>
+  tx.rows<PlanLine>(`${how} ${sql}`, ...values);
+
+/** The plan that a session which writes keeps, whatever the values. */
+const planKept: Explain = async (tx, sql, values) => {
+  await tx.script(`PREPARE kept_plan AS ${sql}`);
+  const taken = values.length === 0 ? "" : `(${values.map(() => "NULL").join(", ")})`;
+  const plan = await tx.rows<PlanLine>(`EXPLAIN EXECUTE kept_plan${taken}`);
+  await tx.script("DEALLOCATE kept_plan");
+  return plan;
+};
+
 /** Runs a part of the engine. @returns the plans of its statements */
 async function plansOf(
   db: SharedDatabase,
   part: (tx: Transaction) => Promise<unknown>,
-  explain = "EXPLAIN",
+  explain = planNow(),
 ): Promise<string[]> {
   const made: { sql: string; values: readonly BoundValue[] }[] = [];
   const plans: string[] = [];
@@ -82,7 +104,7 @@ async function plansOf(
     });
     await part(noted);
     for (const { sql, values } of made) {
-      const plan = await tx.rows<{ "QUERY PLAN": string }>(`${explain} ${sql}`, ...values);
+      const plan = await explain(tx, sql, values);
       plans.push([sql, ...plan.map((row) => row["QUERY PLAN"])].join("\n"));
     }
   });
@@ -133,11 +155,60 @@ fleetTest("a claim looks at few of the workflows that have delayed jobs", async 
     await copies(tx, 1, 300, { workflow_uuid: "gen_random_uuid()::text" });
     await tx.script("ANALYZE jobs");
   });
-  const plans = await plansOf(db, (tx) => readyWhereNeeded(tx, ONE), "EXPLAIN ANALYZE");
+  const plans = await plansOf(db, (tx) => readyWhereNeeded(tx, ONE), planNow("EXPLAIN ANALYZE"));
   for (const plan of plans) assert(loopsOf(plan) < 100, plan);
   // One of the last is due, and gets its turn all the same.
   await db.write((tx) => copies(tx, 1, 1, { workflow_uuid: "'f'", claimable_at: `'${SOON}'` }));
   await db.write((tx) => readyWhereNeeded(tx, ONE));
   const due = "SELECT workflow_uuid FROM jobs WHERE turn IS NOT NULL";
   assertEquals(await db.read((tx) => tx.rows(due)), [{ workflow_uuid: "f" }]);
+});
+
+fleetTest("a key is looked for by its index, also while no job has one", async ({ one, db }) => {
+  await create(one, jobOf(1, { target: "/t" }));
+  await fill(db);
+  const same = jobOf(2, {
+    target: "/t",
+    idempotency: { key: "k", request_sha256: "a".repeat(64) },
+  });
+  const row = "SELECT params_sha256 AS digest FROM jobs WHERE target = $1";
+  const held = await db.read((tx) => tx.row<{ digest: string }>(row, "/t"));
+  const paramsSha256 = held?.digest ?? null;
+  const parts: Record<string, (tx: Transaction) => Promise<unknown>> = {
+    used: (tx) => usedKeys(tx, ["a", "b"]),
+    holder: (tx) => insertJobs(tx, [{ job: same, hosts: { own: ONE }, paramsSha256 }]),
+  };
+  for (const [name, part] of Object.entries(parts)) {
+    for (const explain of [planNow(), planKept]) {
+      const plans = (await plansOf(db, part, explain)).filter((plan) =>
+        /idempotency_key =/.test(plan)
+      );
+      assertEquals(plans.length, 1, name);
+      for (const plan of plans) assert(/Index Cond: \(idempotency_key = /.test(plan), plan);
+    }
+  }
+});
+
+fleetTest("retention reads the jobs that it takes, by a kept plan too", async ({ one, db }) => {
+  await create(one, jobOf(1));
+  await fill(db);
+  await db.write((tx) =>
+    tx.script(
+      `UPDATE jobs SET kept = 1, idempotency_key = uuid, request_sha256 = '${"a".repeat(64)}'
+                WHERE turn IS NOT NULL; ANALYZE jobs`,
+    )
+  );
+  const parts: Record<string, (tx: Transaction) => Promise<unknown>> = {
+    prune: (tx) => prune(tx, { age_ms: 1_000, finished_max: 10, limit: 5 }),
+    keys: (tx) => pruneKeys(tx, 5),
+  };
+  for (const [name, part] of Object.entries(parts)) {
+    for (const explain of [planNow(), planKept]) {
+      const plans = (await plansOf(db, part, explain)).filter((plan) =>
+        /created_at|finished_at,/.test(plan)
+      );
+      assert(plans.length > 0, name);
+      for (const plan of plans) assert(!/Hash|Merge|Bitmap Heap Scan on jobs/.test(plan), plan);
+    }
+  }
 });

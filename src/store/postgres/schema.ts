@@ -113,7 +113,8 @@ const JOB_TABLES = `
     CONSTRAINT jobs_ruled CHECK (job_is_ruled(${Object.keys(RULED).join(", ")}))
   );
   CREATE UNIQUE INDEX jobs_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
-  CREATE INDEX jobs_keyed ON jobs (created_at) WHERE idempotency_key IS NOT NULL;
+  -- By the other column: one key would else be looked for among those of a whole day.
+  CREATE INDEX jobs_keyed ON jobs (created_at) WHERE request_sha256 IS NOT NULL;
   CREATE INDEX jobs_definition ON jobs (definition_id, id);
   CREATE INDEX jobs_ready ON jobs (queue, turn, id) WHERE turn IS NOT NULL;
   CREATE INDEX jobs_ready_of_workflow ON jobs (queue, workflow_uuid, turn) WHERE turn IS NOT NULL;

@@ -266,11 +266,12 @@ async function holderOf(
   { target, machine_uuid = null, idempotency }: NewJob,
   paramsSha256: string | null,
 ): Promise<InsertOutcome> {
+  // Each by its own index, whatever the server has counted.
   const row = await tx.row<{ uuid: JobUuid; equal: boolean; repeated: boolean }>(
-    `SELECT uuid, coalesce(target = $1 AND params_sha256 = $2, false) AS equal,
-            coalesce(idempotency_key = $4, false) AS repeated FROM jobs
-      WHERE ((target = $1 AND params_sha256 = $2) OR machine_uuid = $3) AND ${HOLDS_TARGET}
-         OR idempotency_key = $4
+    `SELECT uuid, false AS equal, true AS repeated FROM jobs WHERE idempotency_key = $4
+     UNION ALL SELECT uuid, true, false FROM jobs
+      WHERE target = $1 AND params_sha256 = $2 AND ${HOLDS_TARGET}
+     UNION ALL SELECT uuid, false, false FROM jobs WHERE machine_uuid = $3 AND ${HOLDS_TARGET}
       ORDER BY repeated DESC, equal DESC LIMIT 1`,
     target,
     paramsSha256,

@@ -9,6 +9,9 @@ import { keepEnds } from "../machine_claims.ts";
 import { REMOVABLE } from "../../columns.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 
+// The rows to remove are looked for first, as an ARRAY: a kept plan does not know how few they are, and would read all
+// that there are for IN.
+
 /** Where agents take turns in removing jobs, among the advisory locks of the database. */
 const REMOVING = 8_780_005;
 
@@ -21,8 +24,8 @@ export async function pruneInfo(tx: Transaction, entries: number): Promise<numbe
   const ids = removed.map(({ job_id }) => job_id);
   if (ids.length === 0) return 0;
   const gone = await tx.run(
-    `DELETE FROM job_log WHERE seq IN (
-       SELECT seq FROM job_log WHERE job_id = ANY($1::bigint[]) ORDER BY job_id, seq LIMIT $2)`,
+    `DELETE FROM job_log WHERE seq = ANY(ARRAY(
+       SELECT seq FROM job_log WHERE job_id = ANY($1::bigint[]) ORDER BY job_id, seq LIMIT $2))`,
     ids,
     entries,
   );
@@ -41,9 +44,10 @@ export async function pruneInfo(tx: Transaction, entries: number): Promise<numbe
  */
 export async function pruneKeys(tx: Transaction, limit: number): Promise<number> {
   return await tx.run(
-    `UPDATE jobs SET idempotency_key = NULL, request_sha256 = NULL, kept = kept - 1 WHERE id IN (
-       SELECT id FROM jobs WHERE idempotency_key IS NOT NULL AND created_at < $1
-        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED)`,
+    `UPDATE jobs SET idempotency_key = NULL, request_sha256 = NULL, kept = kept - 1
+      WHERE id = ANY(ARRAY(
+       SELECT id FROM jobs WHERE request_sha256 IS NOT NULL AND created_at < $1
+        ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
     instantAfter(tx.now, -IDEMPOTENCY_MS),
     limit,
   );
@@ -82,11 +86,11 @@ async function jobsToGo(
   const excess = Math.min(await excessOf(tx, finished_max), limit);
   const rows = await tx.rows<{ id: number }>(
     // Both start with the oldest, so the longer list contains the other.
-    `SELECT id FROM jobs WHERE id IN (
+    `SELECT id FROM jobs WHERE id = ANY(ARRAY(
        (SELECT id FROM jobs WHERE ${REMOVABLE} ORDER BY finished_at, id LIMIT $1)
        UNION ALL
        (SELECT id FROM jobs WHERE ${REMOVABLE} AND finished_at <= $2
-         ORDER BY finished_at, id LIMIT $3))
+         ORDER BY finished_at, id LIMIT $3)))
         AND ${REMOVABLE}
       ORDER BY id FOR UPDATE SKIP LOCKED`,
     excess,
