@@ -104,6 +104,21 @@ Deno.test("a hint depends on what the error is about, never on its message", () 
   assertMatch(hintFor(prose, { name: "job list", operands: [] }), /^try again in 1 s; /);
 });
 
+Deno.test("what an error is about is one word of the next command, whatever an agent has answered", () => {
+  const name = "x; echo $(id)";
+  const hints = (["job", "scheme", "signer"] as const).map((kind) => {
+    const error = (about: ErrorSubject) => new AgentError("conflict", "Cannot do it", { about });
+    const hint = hintFor(error({ kind, name }), { name: "job retry", operands: [UUID] });
+    const unnamed = hintFor(error({ kind }), { name: "job retry", operands: [UUID] });
+    return [hint, unnamed];
+  });
+  assertEquals(hints, [
+    ["zonewright job get 'x; echo $(id)'  shows it", "zonewright job list  shows the jobs"],
+    ["zonewright job retry --url 'x; echo $(id)'", "zonewright job retry --help"],
+    ["zonewright job retry --url 'x; echo $(id)' --ca FILE", "zonewright job retry --help"],
+  ]);
+});
+
 Deno.test("the command line decides nothing by the words of an agent's message", async () => {
   const reading = /\b[mM]essage\)?\.(?:includes|startsWith|endsWith|match)\(["'`/]/;
   const found = (await sources("src/cli")).flatMap(({ path, text }) =>

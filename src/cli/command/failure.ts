@@ -165,27 +165,20 @@ const SHOWN_BY: Readonly<Partial<Record<SubjectKind, readonly NextCommand[]>>> =
   workflow: [LISTED_BY.workflow],
 };
 
-/** The hint of an error about something, whatever the command. */
+/** The hint of an error about something, whatever the command. The name may be anything that an agent has answered. */
 function aboutHint(
   { kind, name: subject }: ErrorSubject,
   { name, operands }: CommandLine,
 ): string | undefined {
-  switch (kind) {
-    case "database":
-      return databaseHint(name);
-    case "scheme":
-      return `zonewright ${name} --url ${subject}`;
-    case "signer":
-      return `zonewright ${name} --url ${subject} --ca FILE`;
-    case "file":
-    case "server":
-      return helpOf(name);
-    default:
-      // Without a name, several are meant.
-      return kind === "job" && subject !== undefined
-        ? `zonewright job get ${subject}  shows it`
-        : firstOther([name, ...operands].join(" "), SHOWN_BY[kind] ?? []) ?? helpOf(name);
+  const named = subject === undefined ? undefined : shellQuoted(subject);
+  if (kind === "database") return databaseHint(name);
+  // Without a name, several are meant.
+  if (named !== undefined && kind === "job") return `zonewright job get ${named}  shows it`;
+  if (named !== undefined && kind === "scheme") return `zonewright ${name} --url ${named}`;
+  if (named !== undefined && kind === "signer") {
+    return `zonewright ${name} --url ${named} --ca FILE`;
   }
+  return firstOther([name, ...operands].join(" "), SHOWN_BY[kind] ?? []) ?? helpOf(name);
 }
 
 function databaseHint(name: string): string {
