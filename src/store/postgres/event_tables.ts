@@ -94,6 +94,8 @@ export const EVENT_TABLES = `
     body ${TEXT},
     CONSTRAINT events_ruled CHECK (event_is_ruled(${Object.keys(RULED).join(", ")}))
   );
+  -- It has no primary key, and a server that publishes its tables would refuse to change a row of it.
+  ALTER TABLE events REPLICA IDENTITY FULL;
   -- One without a number would be written into it twice.
   CREATE UNIQUE INDEX events_seq ON events (seq) WHERE seq IS NOT NULL;
   CREATE UNIQUE INDEX events_unnumbered ON events (draft) WHERE seq IS NULL;
