@@ -266,7 +266,7 @@ export interface Job {
   readonly runner_id: RunnerId | null;
   /** How often the job was claimed. Names a claim: a runner may write about the job only under its own. */
   readonly lease: number;
-  /** Claims of the current task that ended without a result; see STARTS_MAX in run_job.ts. */
+  /** Claims of the current task without a recorded result, that of its runner included; see STARTS_MAX in run_job.ts. */
   readonly starts: number;
 }
 
