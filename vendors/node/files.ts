@@ -13,7 +13,8 @@ const later = fs.promises;
 const PIECE_BYTES = 64 * 1024;
 /** Milliseconds between two tries to take a lock. */
 const LOCK_RETRY_MS = 3;
-const SQLITE_BUSY = 5;
+/** What SQLite says of a database that another process has locked, and of one whose file is gone. */
+const NOT_NOW: readonly unknown[] = [5, 1802];
 
 /** Deno.SeekMode. */
 export const SeekMode = { Start: 0, Current: 1, End: 2 } as const;
@@ -55,7 +56,7 @@ export class FsFile {
   readonly #appends: boolean;
   #descriptor: number | undefined;
   #at = 0;
-  #lock: DatabaseSync | undefined;
+  #unlock: (() => void) | undefined;
 
   constructor(descriptor: number, name: string, appends: boolean) {
     this.#descriptor = descriptor;
@@ -134,18 +135,33 @@ export class FsFile {
     await called<void>((done) => fs.ftruncate(this.#open, size, (error) => done(error)));
   }
 
-  /** Node has no flock(2): a database beside the file is locked, which its process cannot leave locked. */
+  /**
+   * Node has no flock(2): a database beside the file is locked, which its process cannot leave locked. That of a
+   * folder is in the folder. It is gone again once the lock is.
+   */
   async lock(): Promise<void> {
     const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
-    this.#lock = new DatabaseSync(`${this.#path}.held`);
-    while (!tookLock(this.#lock)) {
-      await new Promise<void>((resolve) => void setTimeout(resolve, LOCK_RETRY_MS));
-    }
+    const name = `${this.#path}${(await this.stat()).isDirectory ? "/" : ""}.held`;
+    // Open until the end: closing it would end the locks that this process has on it.
+    const file = fs.openSync(name, "a", 0o600);
+    const lock = new DatabaseSync(name);
+    const there = () =>
+      fs.statSync(name, { throwIfNoEntry: false })?.ino === fs.fstatSync(file).ino;
+    while (there() && !tookLock(lock)) await new Promise((go) => setTimeout(go, LOCK_RETRY_MS));
+    this.#unlock = () => {
+      if (there()) fs.rmSync(name);
+      lock.close();
+      fs.closeSync(file);
+    };
+    if (there()) return;
+    // What is gone was somebody else's lock: whoever comes now makes another.
+    this.#unlock();
+    await this.lock();
   }
 
   close(): void {
     const open = this.#open;
-    this.#lock?.close();
+    this.#unlock?.();
     this.#descriptor = undefined;
     asDeno(() => fs.closeSync(open));
   }
@@ -175,7 +191,8 @@ function tookLock(database: DatabaseSync): boolean {
     database.exec("BEGIN EXCLUSIVE");
     return true;
   } catch (error) {
-    if (error instanceof Error && "errcode" in error && error.errcode === SQLITE_BUSY) return false;
+    // Whatever was thrown, only an error of SQLite has such a code.
+    if (NOT_NOW.includes((error as { errcode?: unknown }).errcode)) return false;
     throw error;
   }
 }

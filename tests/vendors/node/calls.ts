@@ -96,6 +96,16 @@ const OPEN_FILES: Readonly<Record<string, Call>> = {
     await withFile({ write: true }, (file) => file.lock(true));
     await withFile({ write: true }, (file) => file.lock(true));
   },
+  "a lock of a folder leaves nothing beside it": async () => {
+    Deno.mkdirSync(at("of-locks/one"), { recursive: true });
+    for (let taken = 0; taken < 2; taken++) {
+      using folder = await Deno.open(at("of-locks/one"));
+      await folder.lock(true);
+    }
+    return [at("of-locks"), at("of-locks/one")].map((one) =>
+      Array.from(Deno.readDirSync(one), ({ name }) => name)
+    );
+  },
   "open missing": () => Deno.open(at("none")),
   "read when closed": async () => {
     const file = await Deno.open(at("f"));
