@@ -108,3 +108,40 @@ fleetTest(
     assertEquals(await claimed(other, OTHER), [1, 2, 4, 3, 5]);
   },
 );
+
+fleetTest(
+  "two agents that get orders with the same keys at the same time make one job for each key",
+  async ({ one, other }) => {
+    await one.workflows.create(workflowOf());
+    const made = new Map<string, Set<string>>();
+    for (const round of [1, 2, 3, 4, 5]) {
+      // Of each key two requests, each of which both agents get, in another order.
+      const orders = Array.from({ length: 16 }, (_, at) => {
+        const request_sha256 = (at < 8 ? "a" : "b").repeat(64);
+        const key = `key ${round} ${at % 8}`;
+        return orderOf(20 * round + at, {
+          target: `/${key}`,
+          idempotency: { key, request_sha256 },
+        });
+      });
+      const asked = [
+        ...orders.map((order) => ({ store: one, order })),
+        ...orders.toReversed().map((order) => ({ store: other, order })),
+      ];
+      await Promise.all(asked.map(async ({ store, order }) => {
+        const outcome = await store.jobs.order(order, RULES);
+        const { key, request_sha256 } = order.idempotency ?? { key: "", request_sha256: "" };
+        const of = made.get(key) ?? new Set();
+        made.set(key, of);
+        if (outcome.kind === "created" || outcome.kind === "repeated") {
+          of.add(`${outcome.job.uuid} of ${request_sha256[0]}`);
+        } else {
+          assert(outcome.kind === "key_reused", outcome.kind);
+          of.add(`${outcome.job_uuid} of ${request_sha256[0] === "a" ? "b" : "a"}`);
+        }
+      }));
+    }
+    assertEquals([...made.values()].map(({ size }) => size), Array(40).fill(1));
+    assertEquals(await one.jobs.count({}), 40);
+  },
+);
