@@ -1,6 +1,8 @@
 // Files of this machine: opens one for reading without following a link or waiting for a FIFO, checks by its
 // handle what was opened, takes a missing one for nothing, and lets one process at a time change those of a folder.
 
+import { AgentError } from "../domain/error.ts";
+
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
 /** Bytes per read: large enough to be fast, small enough to abort at once. */
@@ -105,17 +107,35 @@ export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined>
 
 // Two commands that change the same files at once would each undo what the other did.
 
+/** How long another process may have a folder, milliseconds: an upgrade takes less. */
+const HELD_MS_MAX = 120_000;
+
 /**
  * Runs a function while no other process does so for this folder: the second one waits. A process that is
  * killed holds nothing. Not reentrant.
+ * @param mostMs how long to wait; the process is to end after that, since its wait cannot be called off
+ * @throws {AgentError} `conflict` when another process has the folder for longer: flock(1) may have begun this one
  */
-export async function aloneIn<T>(folder: string, run: () => Promise<T>): Promise<T> {
+export async function aloneIn<T>(
+  folder: string,
+  run: () => Promise<T>,
+  mostMs = HELD_MS_MAX,
+): Promise<T> {
   // A folder that only its owner may read, or whose file system has no locks, is changed as before.
   const held = await Deno.open(folder).catch(() => undefined);
+  let timer: ReturnType<typeof setTimeout> | undefined;
   try {
-    await held?.lock(true).catch(() => {});
+    const late = new Promise<"late">((resolve) => {
+      timer = setTimeout(() => resolve("late"), mostMs);
+    });
+    const locked = held?.lock(true).catch(() => {});
+    if (await Promise.race([locked, late]) === "late") {
+      const message = `Cannot change files in ${folder}: another process has locked the folder`;
+      throw new AgentError("conflict", message, { about: { kind: "file", name: folder } });
+    }
     return await run();
   } finally {
+    clearTimeout(timer);
     held?.close();
   }
 }

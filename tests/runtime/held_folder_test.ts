@@ -1,0 +1,24 @@
+// Commands that change the files of one folder, one at a time.
+
+import { assertEquals, assertRejects } from "@std/assert";
+import { AgentError } from "../../src/domain/error.ts";
+import { aloneIn } from "../../src/runtime/regular_file.ts";
+import { withFolder } from "../support/until.ts";
+
+Deno.test("a command does not wait for ever for a folder that another process has locked", () =>
+  withFolder(async (folder) => {
+    // As flock(1) has it, which may have begun the command.
+    const other = await Deno.open(folder);
+    await other.lock(true);
+    const error = await assertRejects(
+      () => aloneIn(folder, () => Promise.resolve(), 0),
+      AgentError,
+    );
+    assertEquals([error.code, error.message], [
+      "conflict",
+      `Cannot change files in ${folder}: another process has locked the folder`,
+    ]);
+    const waiting = aloneIn(folder, () => Promise.resolve("done"));
+    other.close();
+    assertEquals(await waiting, "done");
+  }));
