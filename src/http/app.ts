@@ -31,7 +31,7 @@ import { leftoverRoutes } from "./routes/machines/leftovers.ts";
 import { machineRoutes } from "./routes/machines/machines.ts";
 import { mediaRoutes } from "./routes/media/media.ts";
 import { mediaLibraryRoutes } from "./routes/media/library.ts";
-import { uiRoutes } from "./routes/ui.ts";
+import { PAGE_HEADERS, uiRoutes } from "./routes/ui.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** The methods that routes use; HEAD is answered wherever GET is. */
@@ -103,7 +103,7 @@ function noRoute(app: Hono<HttpEnv>, c: Context<HttpEnv>): Response {
   const allowed = allowedMethods(app, path);
   const shown = JSON.stringify(path.slice(0, PATH_CHARS_MAX));
   if (allowed.length === 0) {
-    const message = `Cannot find ${shown}: no such path, see /openapi.json`;
+    const message = `Cannot find ${shown}: no such path, see /docs or /openapi.json`;
     return refused(c, new AgentError("not_found", message));
   }
   const allow = allowed.join(", ");
@@ -130,11 +130,12 @@ function allowedMethods(app: Hono<HttpEnv>, path: string): string[] {
     .flatMap((method) => method === "GET" ? ["GET", "HEAD"] : [method]);
 }
 
-// GET /openapi.json: the OpenAPI document of the whole agent. It is built on the first request, so that it
-// costs nothing at start-up.
+// GET /openapi.json: the OpenAPI document of the whole agent, and GET /docs: the same for people. Both are built
+// on the first request, so that they cost nothing at start-up.
 
 /** The path of the document. `/v1/openapi.json` is another one, which describes the image index alone. */
 const PATH = "/openapi.json";
+const PAGE_PATH = "/docs";
 
 /** The properties of an agent that its document shows. */
 type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
@@ -144,27 +145,56 @@ type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
 /** The routes of the description of this agent. @see OpenAPI Specification 3.1.0 */
 function openapiRoutes(agent: DescribedAgent): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
-  let shown: { bounds: string; document: Promise<ServedDocument> } | undefined;
-  app.get(PATH, async (c) => {
-    // The policy changes when the configuration is read again.
-    const bounds = JSON.stringify(agent.machines.policy);
-    if (shown?.bounds !== bounds) shown = { bounds, document: load(agent) };
-    return await answerDocument(c.req.raw.headers, await shown.document);
-  });
+  for (const [path, load] of [[PATH, loadDocument], [PAGE_PATH, loadPage]] as const) {
+    let shown: { bounds: string; document: Promise<ServedDocument> } | undefined;
+    app.get(path, async (c) => {
+      // The policy changes when the configuration is read again.
+      const bounds = JSON.stringify(agent.machines.policy);
+      if (shown?.bounds !== bounds) shown = { bounds, document: load(agent) };
+      return await answerDocument(c.req.raw.headers, await shown.document);
+    });
+  }
   return app;
 }
 
-/** Its `Last-Modified` is the time of this request, the first under its policy. */
-async function load({ now, limits, machines }: DescribedAgent): Promise<ServedDocument> {
+async function loadDocument(agent: DescribedAgent): Promise<ServedDocument> {
   const { openapiDocument } = await import("./openapi/document.ts");
-  const document = openapiDocument({ limits, policy: machines.policy });
-  const body = new TextEncoder().encode(`${JSON.stringify(document, null, 2)}\n`);
-  return serve({
-    path: PATH,
-    body,
-    sha256: await sha256Hex(body),
-    etag: null,
-    last_modified: null,
-    fetched_at: now(),
+  const text = JSON.stringify(openapiDocument(boundsOf(agent)), null, 2);
+  return await served(agent, PATH, `${text}\n`);
+}
+
+async function loadPage(agent: DescribedAgent): Promise<ServedDocument> {
+  const { openapiPage, PAGE_STYLE } = await import("./openapi/page.ts");
+  const style = new Uint8Array(await crypto.subtle.digest("SHA-256", utf8(PAGE_STYLE)));
+  const policy =
+    `default-src 'none'; img-src data:; style-src 'sha256-${
+      btoa(String.fromCharCode(...style))
+    }'; ` +
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+  return await served(agent, PAGE_PATH, await openapiPage(boundsOf(agent)), {
+    ...PAGE_HEADERS,
+    "content-security-policy": policy,
+    "content-type": "text/html; charset=utf-8",
   });
+}
+
+function boundsOf({ limits, machines: { policy } }: DescribedAgent) {
+  return { limits, policy };
+}
+
+/** Its `Last-Modified` is the time of this request, the first under its policy. */
+async function served(
+  { now }: DescribedAgent,
+  path: string,
+  text: string,
+  headers?: Readonly<Record<string, string>>,
+): Promise<ServedDocument> {
+  const body = utf8(text);
+  const sha256 = await sha256Hex(body);
+  const document = { path, body, sha256, etag: null, last_modified: null, fetched_at: now() };
+  return serve(document, undefined, headers);
+}
+
+function utf8(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
 }

@@ -43,8 +43,8 @@ async function routesOfApp(): Promise<string[]> {
         closing: new AbortController().signal,
       });
       for (const { method, path } of app.routes) {
-        // Middleware is registered for all methods, and the console has pages for people.
-        if (method !== "ALL" && !/^\/(?:ui\b|$)/.test(path)) {
+        // Middleware is registered for all methods; the console and the description have pages for people.
+        if (method !== "ALL" && !/^\/(?:ui\b|docs$|$)/.test(path)) {
           found.push(`${method} ${path.replaceAll(/:(\w+)(?:\{[^}]*\})?/g, "{$1}")}`);
         }
       }

@@ -56,17 +56,23 @@ export interface ServedDocument {
 /**
  * Prepares a document for serving; it is compressed on the first request.
  * @param memory accounts for the memory that it takes
+ * @param own headers of each answer that are not the same for all documents
  */
 export function serve(
   document: IndexDocument,
   memory?: DocumentMemory,
+  own: Readonly<Record<string, string>> = {},
 ): ServedDocument {
   const { body, sha256 } = document;
   const upstreamMs = Date.parse(document.last_modified ?? "");
   const ms = Number.isNaN(upstreamMs) ? Date.parse(document.fetched_at) : upstreamMs;
   const lastModifiedMs = Math.floor(ms / 1000) * 1000;
   const etags = { identity: `"${sha256}"`, gzip: `"${sha256}-gzip"`, br: `"${sha256}-br"` };
-  const validated = (encoding: Encoding) => validators(etags[encoding], lastModifiedMs);
+  const validated = (encoding: Encoding) => {
+    const headers = validators(etags[encoding], lastModifiedMs);
+    for (const [name, value] of Object.entries(own)) headers.set(name, value);
+    return headers;
+  };
   const contents = openContents(body, validated, memory);
   const answers = new Map<Encoding, Response>();
   const unmodified = new Map<Encoding, Response>();
@@ -112,7 +118,7 @@ function openContents(
   const make = async (encoding: Encoding): Promise<DocumentContent> => {
     const content = encoding === "identity" ? body : await compress(body, encoding);
     const headers = validated(encoding);
-    headers.set("content-type", "application/json");
+    if (!headers.has("content-type")) headers.set("content-type", "application/json");
     headers.set("content-length", String(content.byteLength));
     if (encoding !== "identity") {
       headers.set("content-encoding", encoding);

@@ -42,14 +42,15 @@ const CONTENT_POLICY = [
   "require-trusted-types-for 'script'",
   "trusted-types 'none'",
 ].join("; ");
-const PAGE_HEADERS: Readonly<Record<string, string>> = {
-  "content-security-policy": CONTENT_POLICY,
+/** Headers of every page: no other site may show it, or learn from where a caller came. */
+export const PAGE_HEADERS: Readonly<Record<string, string>> = {
   "cross-origin-opener-policy": "same-origin",
   "cross-origin-resource-policy": "same-origin",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
   "x-frame-options": "DENY",
 };
+const CONSOLE_HEADERS = { "content-security-policy": CONTENT_POLICY, ...PAGE_HEADERS };
 
 /** The page for each of its paths, and its files. */
 export function uiRoutes(): Hono<HttpEnv> {
@@ -118,7 +119,7 @@ programs, and in the command zonewright.</noscript></body>
 
 /** The page is small and names its files by their content, so browsers fetch it each time. */
 function pageHeaders(): Record<string, string> {
-  return { ...PAGE_HEADERS, "cache-control": "no-cache" };
+  return { ...CONSOLE_HEADERS, "cache-control": "no-cache" };
 }
 
 async function fileAnswer(c: Context<HttpEnv>, { files }: LoadedUi): Promise<Response> {
@@ -131,7 +132,7 @@ async function fileAnswer(c: Context<HttpEnv>, { files }: LoadedUi): Promise<Res
   }
   const encoding = preferredEncoding(c.req.header("accept-encoding") ?? null, false);
   const headers = new Headers({
-    ...PAGE_HEADERS,
+    ...CONSOLE_HEADERS,
     "cache-control": `public, max-age=${YEAR_SECONDS}, immutable, no-transform`,
     "content-type": file.type,
     vary: "accept-encoding",
