@@ -9,7 +9,7 @@ import { eachProgram } from "../support/each_program.ts";
 
 const FLAGS = ["--ram-mib-max", "512", "--allow-nic-tag", "external"];
 const MACHINE: JsonObject = { brand: "kvm", ram: 1024 };
-const SETTING = "must be an integer from 1 to 512 (setting policy.ram_mib_max)";
+const SETTING = "must be an integer from 1 to 512 (setting policy.ram_mib_max), found 1024";
 
 const BODY = `async function make(job, cb) {
   const uuid = job.uuid;
