@@ -62,7 +62,7 @@ export type FoundHost =
 
 /** Outcome of forgetting a host. */
 export type ForgetOutcome =
-  /** `failed_jobs`: how many of its jobs this call has failed as `host_lost`. */
+  /** `failed_jobs`: how many of its jobs have failed as `host_lost`. */
   | { readonly kind: "forgotten"; readonly host: ListedHost; readonly failed_jobs: number }
   /** Its agent was heard within its lease; nothing was written. */
   | { readonly kind: "heard"; readonly host: ListedHost }

@@ -4,6 +4,7 @@
 import { assert, assertEquals, assertFalse } from "@std/assert";
 import type { JobUuid, MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
+import type { ForgetOutcome } from "../../src/store/host_store.ts";
 import type { CreateJobOutcome } from "../../src/store/job_store.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
@@ -48,7 +49,26 @@ fleetTest(
       await untilBlocked(db);
       return failed;
     });
-    assertEquals([first, await second], [{ found: 1, failed: 1 }, 0]);
+    assertEquals([first, await second], [1, 0]);
+    assertEquals((await present(other)).execution, "failed");
+  },
+);
+
+fleetTest(
+  "a host that is forgotten counts the jobs that another agent fails first",
+  async ({ one, other, db }) => {
+    await register(one, lifeOf(ONE));
+    await create(one, jobOf(1));
+    let forgetting: Promise<ForgetOutcome> | undefined;
+    await db.write(async (tx) => {
+      await tx.rows("SELECT id FROM jobs FOR UPDATE");
+      forgetting ??= at(other, GONE).hosts.forget(ONE);
+      await untilBlocked(db);
+      await failLostJobs(tx, DEAD);
+    });
+    const outcome = await forgetting;
+    assert(outcome?.kind === "forgotten");
+    assertEquals(outcome.failed_jobs, 1);
     assertEquals((await present(other)).execution, "failed");
   },
 );

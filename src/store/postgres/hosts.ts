@@ -31,7 +31,7 @@ import { insertEvent } from "./events.ts";
 import { hostWord } from "./notices.ts";
 import { Changed } from "./server.ts";
 import { isText, Values } from "./statements.ts";
-import { failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
+import { countLostJobs, failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
 import { noteOutage, noteReturn } from "./job/leases.ts";
 import { ownerOf } from "./job/owner.ts";
 
@@ -59,14 +59,11 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
     forget: async (uuid) => {
       const outcome = await db.write((tx) => forget(tx, uuid));
       if (outcome.kind !== "forgotten") return outcome;
-      let failed_jobs = 0;
       // Ends with the jobs of the host: it gets no new one.
       for (let found = LOST_AT_ONCE; found === LOST_AT_ONCE;) {
-        const lost = await db.write((tx) => failLostJobs(tx, own));
-        failed_jobs += lost.failed;
-        found = lost.found;
+        found = await db.write((tx) => failLostJobs(tx, own));
       }
-      return { ...outcome, failed_jobs };
+      return outcome;
     },
   };
 }
@@ -187,7 +184,8 @@ async function forget(tx: Transaction, uuid: HostUuid): Promise<ForgetOutcome> {
   }
   const to = { cordoned: found.cordoned, forgotten: true };
   const host = await change(tx, found, to, "forgotten");
-  return { kind: "forgotten", host, failed_jobs: 0 };
+  // Counted here, since other agents may fail some of them first.
+  return { kind: "forgotten", host, failed_jobs: await countLostJobs(tx, uuid) };
 }
 
 async function change(

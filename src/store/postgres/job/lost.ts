@@ -2,6 +2,7 @@
 // waits long; should an agent end meanwhile, the next look of any agent fails the rest. And those whose runner has left
 // something that the database does not take.
 
+import type { HostUuid } from "../../../domain/id.ts";
 import { type Instant, notBefore } from "../../../domain/instant.ts";
 import { errorLine, HOST_LOST, type Job, phaseOf } from "../../../domain/job/job.ts";
 import { isAtRest, moveOf } from "../../../domain/job/state.ts";
@@ -17,28 +18,36 @@ import { Changed } from "../server.ts";
 /** Jobs of forgotten hosts that fail in one write. */
 export const LOST_AT_ONCE = 100;
 
-/** How many jobs of forgotten hosts were found, and failed: another agent may have failed some of them first. */
-interface LostJobs {
-  readonly found: number;
-  readonly failed: number;
-}
-
-/** Fails jobs that only forgotten hosts could run. @param own calls back for them */
-export async function failLostJobs(tx: Transaction, own: string): Promise<LostJobs> {
-  const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
-  // A forgotten host acts on nothing, and sends nothing for itself.
-  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) {
-    return { found: 0, failed: 0 };
-  }
-  const rows = await tx.rows<SharedStateRow>(
-    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (
-       SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
+/** Jobs of the hosts `$1` that have not ended and are not at rest, as a query of their ids. */
+const LOST = `SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
        UNION ALL
        SELECT id FROM jobs WHERE queue = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
        UNION ALL
        SELECT id FROM jobs WHERE queue = ANY($1) AND runner_id = ANY($1)
        UNION ALL
-       SELECT id FROM jobs WHERE queue = ANY($1) AND execution = 'waiting')
+       SELECT id FROM jobs WHERE queue = ANY($1) AND execution = 'waiting'`;
+
+/** How many jobs fail when a host is forgotten. A canceled one stays canceled. */
+export async function countLostJobs(tx: Transaction, host: HostUuid): Promise<number> {
+  const row = await tx.row<{ jobs: number }>(
+    `SELECT count(*)::bigint AS jobs FROM jobs
+      WHERE id IN (${LOST}) AND execution <> 'canceled'`,
+    [host],
+  );
+  return row?.jobs ?? 0;
+}
+
+/**
+ * Fails jobs that only forgotten hosts could run. Any agent does this whenever it looks after its lease.
+ * @param own calls back for them
+ * @returns how many were found: with LOST_AT_ONCE there may be more
+ */
+export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
+  const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
+  // A forgotten host acts on nothing, and sends nothing for itself.
+  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) return 0;
+  const rows = await tx.rows<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (${LOST})
       ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
     hosts.map(({ uuid }) => uuid),
   );
@@ -50,9 +59,7 @@ export async function failLostJobs(tx: Transaction, own: string): Promise<LostJo
     own,
     hosts.map(({ uuid }) => uuid),
   );
-  // A canceled one stays canceled.
-  const failed = lost.filter(({ execution }) => execution !== "canceled").length;
-  return { found: rows.length, failed };
+  return rows.length;
 }
 
 async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {
