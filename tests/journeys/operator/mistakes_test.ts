@@ -46,7 +46,7 @@ const JOBS: readonly Mistake[] = [
   ["job list --since 2026-11-22T18:30", 2, "it names no time zone", "zonewright job list --help"],
   ["job list --since 1h --until 2h", 2, "expected --until to be the later", "job list --help"],
   ["job list --since -2h", 2, "a time ago such as 2h or 7d", "zonewright job list --help"],
-  ["job list --columns uid", 2, 'did you mean "uuid"?: expected some of', "job list --help"],
+  ["job list --columns uid", 2, 'workflow: did you mean "uuid"?', "job list --help"],
   ["job list --param zone", 2, "expected K=V, or K:=JSON", "zonewright job list --help"],
   [`job get ${NOBODY}`, 4, NOBODY, "zonewright job list"],
   ["job get nonsense", 4, "nonsense", "zonewright job list"],
