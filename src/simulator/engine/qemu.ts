@@ -300,6 +300,8 @@ class Qmp {
 
   async #execute(command: string, args: JsonObject): Promise<void> {
     const answer = Promise.withResolvers<void>();
+    // An emulator that ends now refuses the command as well: nobody waits for an answer to one that was not sent.
+    answer.promise.catch(() => {});
     if (this.#lost) throw ended();
     this.#answer = answer;
     const text = JSON.stringify({ execute: command, arguments: args });
