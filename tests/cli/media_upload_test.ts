@@ -7,7 +7,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { type HttpAgent, libraryOf, withHttpAgent } from "../http/http_agent.ts";
 import { isoBytes } from "../support/medium.ts";
-import { withFolder } from "../support/until.ts";
+import { until, withFolder } from "../support/until.ts";
 import { said } from "./screen.ts";
 
 const BYTES = isoBytes(1_000_000);
@@ -72,6 +72,44 @@ Deno.test("media upload exits 6 for the name of another file, unless --replace i
     assertEquals(await Deno.readFile(join(uploads, "a.iso")), BYTES);
   }));
 
+Deno.test("media upload says at once why the agent refuses a file, in the words of the command line", () =>
+  withFile(async (agent, uploads, file) => {
+    const large = isoBytes(48 * 1024 * 1024);
+    await Deno.writeFile(file, large);
+    await leave(uploads, large.subarray(0, 1_000), large.length);
+    await Deno.writeFile(join(uploads, "a.iso"), isoBytes(50_000));
+    const refused = await said(agent, ["media", "upload", file]);
+    assertEquals(refused.code, 6);
+    assertStringIncludes(refused.err(), "--replace in the command line");
+    assertEquals(refused.err().includes("trying again"), false, refused.err());
+  }));
+
+Deno.test("media upload leaves the upload of another file alone while that is under way", () =>
+  withFile(async (agent, uploads, file) => {
+    let end = () => {};
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start(controller) {
+        controller.enqueue(BYTES.subarray(0, 1_000));
+        end = () => {
+          controller.enqueue(BYTES.subarray(1_000, 2_000));
+          controller.close();
+        };
+      },
+    });
+    const headers = { "content-range": "bytes 0-1999/2000" };
+    const address = `${agent.url}/agent/v1/media/library/a.iso`;
+    const first = fetch(address, { method: "PUT", body, headers });
+    const unfinished = join(uploads, UNFINISHED_FOLDER, "a.iso");
+    const size = () => Deno.stat(unfinished).then((info) => info.size, () => 0);
+    await until("1000 bytes", async () => await size() === 1_000);
+    const second = await said(agent, ["media", "upload", file]);
+    assertEquals([second.code, await size()], [6, 1_000], second.err());
+    assertEquals(second.err().includes("trying again"), false, second.err());
+    end();
+    const answer = await first;
+    assertEquals(answer.status, 201, await answer.text());
+  }));
+
 Deno.test("media upload names the operator's folder that has a file of the name, and not --replace", () =>
   withFolder(async (folder) => {
     const operators = join(folder, "media");
@@ -95,6 +133,11 @@ Deno.test("media upload refuses a wrong digest, a wrong name, and anything but a
     const wrong = await said(agent, ["media", "upload", file, "--sha256", "0".repeat(64)]);
     assertEquals(wrong.code, 1);
     assertStringIncludes(wrong.err(), "its bytes were discarded");
+    for (const hex of ["abc", "z".repeat(64)]) {
+      const unread = await said(agent, ["media", "upload", file, "--sha256", hex]);
+      assertEquals(unread.code, 2);
+      assertStringIncludes(unread.err(), hex === "abc" ? "found 3 of them" : 'found "z"');
+    }
     for (const words of [[file, "--name", "../x.iso"], [file, "--name", "x.txt"], ["/"]]) {
       assertEquals([words, (await said(agent, ["media", "upload", ...words])).code], [words, 2]);
     }

@@ -355,9 +355,9 @@ export function typedDigest(args: Arguments): string | undefined {
   const hex = (args.text(name) ?? "").toLowerCase();
   const digits = name === "sha256" ? 64 : 128;
   if (hex.length === digits && /^[0-9a-f]*$/.test(hex)) return `${name}:${hex}`;
-  throw cannot(
-    `use this --${name}: found ${hex.length} characters: expected ${digits} hexadecimal digits`,
-  );
+  const other = /[^0-9a-f]/.exec(hex)?.[0];
+  const found = other === undefined ? `${hex.length} of them` : JSON.stringify(other);
+  throw cannot(`use this --${name}: found ${found}: expected ${digits} hexadecimal digits`);
 }
 
 const CHOICES = ["variant", "arch", "format"] as const;

@@ -176,7 +176,7 @@ async function sendAll(
     let offset = standing.kind === "unfinished" ? standing.offset : 0;
     if (standing.kind === "unfinished" && !standing.ours) {
       printer.note(`the unfinished upload of ${file.name} was of another file: starting again`);
-      await client.exchange({ method: "DELETE", path: `${path}?unfinished=true` });
+      await forget(call, `${path}?unfinished=true`);
       offset = 0;
     } else if (offset > 0) {
       printer.note(`${sizeText(offset)} of ${sizeText(file.size)} already uploaded: resuming`);
@@ -198,6 +198,13 @@ async function sendAll(
   }
 }
 
+/** Removes an unfinished upload. @throws {AgentError} `conflict` while another request writes it */
+async function forget({ client }: Invocation, path: string): Promise<void> {
+  const call: ApiCall = { method: "DELETE", path };
+  const answer = await client.exchange(call);
+  if (answer.status >= 300 && answer.status !== 404) throw answerError(call, answer);
+}
+
 type Tried =
   | { readonly kind: "answered"; readonly answer: ApiAnswer }
   | { readonly kind: "failed"; readonly error: AgentError; readonly passing: boolean };
@@ -208,26 +215,35 @@ async function sendFrom(
   { path: from, size, sha256 }: LocalFile,
   offset: number,
 ): Promise<Tried> {
-  const range = offset === size ? `bytes */${size}` : `bytes ${offset}-${size - 1}/${size}`;
-  const call: ApiCall = {
+  const call = (range: string): ApiCall => ({
     method: "PUT",
     path,
-    headers: { ...digestHeader(sha256), "content-range": range },
-    stream: partsOf(from, offset, progressOf(terminal, "uploading", size)),
+    headers: { ...digestHeader(sha256), "content-range": `bytes ${range}/${size}` },
     deadlineMs: REQUEST_MS_MAX,
-  };
+  });
+  // Asked without a byte first: while a body is being sent, a refusal breaks the connection, and its reason is
+  // lost. Bytes that have all arrived are complete with this call.
+  const asking = { ...call("*"), stream: new Blob().stream() };
   try {
-    const answer = await client.exchange(call);
-    clearProgress(terminal);
-    if (answer.status < 300) return { kind: "answered", answer };
-    // The offset is wrong, or the agent has not given up on an earlier request yet.
-    const passing = answer.headers.has("upload-offset") || answer.headers.has("retry-after");
-    return { kind: "failed", error: answerError(call, answer), passing };
+    const asked = await client.exchange(asking);
+    if (asked.headers.get("upload-offset") !== String(offset)) return triedOf(asking, asked);
+    const stream = partsOf(from, offset, progressOf(terminal, "uploading", size));
+    const sending = { ...call(`${offset}-${size - 1}`), stream };
+    const answer = await client.exchange(sending);
+    return triedOf(sending, answer);
   } catch (error) {
-    clearProgress(terminal);
     if (!(error instanceof AgentError) || error.code !== "unreachable") throw error;
     return { kind: "failed", error, passing: true };
+  } finally {
+    clearProgress(terminal);
   }
+}
+
+function triedOf(call: ApiCall, answer: ApiAnswer): Tried {
+  if (answer.status < 300) return { kind: "answered", answer };
+  // The offset is wrong, or the agent has not given up on an earlier request yet.
+  const passing = answer.headers.has("upload-offset") || answer.headers.has("retry-after");
+  return { kind: "failed", error: answerError(call, answer), passing };
 }
 
 function digestHeader(sha256: string): Record<string, string> {

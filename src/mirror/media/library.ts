@@ -185,8 +185,8 @@ async function requireFree(
   }
   if (!replace) {
     const message =
-      `Cannot upload ${name}: there is a file of this name; set replace=true to take ` +
-      "its place";
+      `Cannot upload ${name}: there is a file of this name: pass replace=true, or --replace ` +
+      "in the command line, to take its place";
     throw new AgentError("conflict", message);
   }
   await requireUnused(deps, path, `replace ${name}`);

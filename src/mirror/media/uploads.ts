@@ -245,12 +245,13 @@ async function receivePart(
   const { name, range } = part;
   const { folder, freeBytes } = deps;
   const before = await findUnfinished(place, name);
-  if (range !== null) requireNext(name, range, before);
-  const offset = range?.from ?? 0;
+  const offset = range === null ? 0 : before?.offset ?? 0;
   const total = range?.total ?? part.length;
-  const digests = digestsOf(part, range === null ? undefined : before);
+  // The offset last: a caller who asks for it then knows that nothing else is in the way.
   if (before === undefined) await requirePlace(place, name);
   await requireRoom(freeBytes, folder, (total ?? 0) - offset, `upload ${name}`);
+  if (range !== null) requireNext(name, range, before);
+  const digests = digestsOf(part, range === null ? undefined : before);
   if (offset === 0) await removeFile(join(place, name));
   await describeUnfinished(place, name, { total, digests });
   const { size, hashes } = await write(deps, join(place, name), part, offset, digests)
