@@ -48,7 +48,7 @@ const BACKUP: Command = {
     }
     const to = resolve(call.terminal.cwd, file);
     const stateDir = await stateDirOf(call);
-    const report = await aloneIn(dirname(to), () => backupState(stateDir, to));
+    const report = await aloneIn(dirname(to), () => backupState(stateDir, to), call.printer);
     const { schema, jobs, bytes } = report;
     call.printer.result(report, `wrote ${to}: schema ${schema}, ${jobs} jobs, ${bytes} bytes`);
     await noteMoved(call);

@@ -111,7 +111,7 @@ async function install(call: Invocation): Promise<void> {
     throw new AgentError("conflict", "Cannot install from source: expected the binary, make build");
   }
   const root = rootOf(call);
-  const tools = { program: file, ...runnerFor(root) };
+  const tools = { program: file, ...runnerFor(root), note: printer.note };
   const report = await installService({ ...definition, ...root }, tools);
   if (printer.json) return printer.document(report);
   for (const path of report.written) printer.data(`wrote  ${path}`);
@@ -132,7 +132,10 @@ export const UNINSTALL: Noun = {
       const { printer } = call;
       const manager = managerOf(call);
       const root = rootOf(call);
-      const report = await uninstallService({ manager, ...root }, runnerFor(root));
+      const report = await uninstallService({ manager, ...root }, {
+        ...runnerFor(root),
+        note: printer.note,
+      });
       if (printer.json) return printer.document(report);
       for (const line of report.ran) printer.data(`ran      ${line}`);
       for (const path of report.removed) printer.data(`removed  ${path}`);
@@ -216,6 +219,7 @@ async function upgrade(call: Invocation): Promise<void> {
         runtime: installableSelf().runtime,
         now: systemNow,
         ready: () => waitUntilReady(client, wasReady),
+        note: printer.note,
       },
     );
     if (printer.json) return printer.document(report);

@@ -24,7 +24,7 @@ async function changeTokens(
   change: (tokens: readonly Token[]) => readonly Token[],
 ): Promise<void> {
   const { path, asOwner } = await tokenFileOf(call);
-  await asOwner(() => changeTokenFile(path, change));
+  await asOwner(() => changeTokenFile(path, change, call.printer.note));
 }
 
 const NAME_FORM = "expected letters, digits, dots, dashes or underscores, at most 64";

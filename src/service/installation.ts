@@ -41,6 +41,8 @@ interface InstallTools {
   readonly program: string;
   /** Runs commands of the service manager; without it none is run, as for images and packages. */
   readonly run?: Run;
+  /** Takes a line about waiting for another command. */
+  readonly note?: (line: string) => void;
 }
 
 /** What was done: one line each. */
@@ -85,7 +87,7 @@ export async function installService(
   request: InstallRequest,
   tools: InstallTools,
 ): Promise<InstallReport> {
-  return await aloneWithFiles(request, () => install(request, tools));
+  return await aloneWithFiles(request, () => install(request, tools), tools.note);
 }
 
 async function install(
@@ -124,9 +126,9 @@ async function install(
  */
 export async function uninstallService(
   request: Pick<InstallRequest, "manager" | "root">,
-  tools: Pick<InstallTools, "run">,
+  tools: Omit<InstallTools, "program">,
 ): Promise<RemovalReport> {
-  return await aloneWithFiles(request, () => uninstall(request, tools));
+  return await aloneWithFiles(request, () => uninstall(request, tools), tools.note);
 }
 
 async function uninstall(

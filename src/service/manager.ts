@@ -57,12 +57,14 @@ export function ownCommands(user: string, { config }: ServicePaths): string[][] 
 /**
  * Changes the files of an installed agent, one command at a time.
  * @param root they are below it
+ * @param note takes a line about waiting for another command
  */
 export async function aloneWithFiles<T>(
   { manager, root = "/" }: { readonly manager: ServiceManager; readonly root?: string },
   run: () => Promise<T>,
+  note?: (line: string) => void,
 ): Promise<T> {
-  return await aloneIn(dirname(join(root, SERVICE_PATHS[manager].binary)), run);
+  return await aloneIn(dirname(join(root, SERVICE_PATHS[manager].binary)), run, { note });
 }
 
 /** Makes the service known to its manager, and starts it now and at every boot, or neither. */

@@ -55,6 +55,8 @@ export interface UpgradeTools {
   readonly now: Now;
   /** Waits until the new agent is ready. @throws {AgentError} when that takes too long */
   readonly ready: () => Promise<void>;
+  /** Takes a line about waiting for another command. */
+  readonly note?: (line: string) => void;
 }
 
 interface UpgradeReport {
@@ -96,7 +98,7 @@ export async function upgradeService(
   request: UpgradeRequest,
   tools: UpgradeTools,
 ): Promise<UpgradeReport> {
-  return await aloneWithFiles(request, () => upgrade(request, tools));
+  return await aloneWithFiles(request, () => upgrade(request, tools), tools.note);
 }
 
 async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<UpgradeReport> {

@@ -42,17 +42,19 @@ function parsed(path: string, text: string): unknown {
 
 /**
  * Changes the tokens, one command at a time.
+ * @param note takes a line about waiting for another command
  * @throws {AgentError} `not_found` without the folder; as examineOwnFolder()
  */
 export async function changeTokenFile(
   path: string,
   change: (tokens: readonly Token[]) => readonly Token[],
+  note?: (line: string) => void,
 ): Promise<void> {
   const folder = dirname(path);
   examineOwnFolder(folder);
   await aloneIn(folder, async () => {
     await replaceOwnFile(path, tokensText(change(await readTokenFile(path))));
-  });
+  }, { note });
 }
 
 /**

@@ -11,14 +11,16 @@ Deno.test("a command does not wait for ever for a folder that another process ha
     const other = await Deno.open(folder);
     await other.lock(true);
     const error = await assertRejects(
-      () => aloneIn(folder, () => Promise.resolve(), 0),
+      () => aloneIn(folder, () => Promise.resolve(), { mostMs: 0 }),
       AgentError,
     );
     assertEquals([error.code, error.message], [
       "conflict",
-      `Cannot change files in ${folder}: another process has locked the folder`,
+      `Cannot change files in ${folder}: process ${Deno.pid} has locked it`,
     ]);
-    const waiting = aloneIn(folder, () => Promise.resolve("done"));
+    const noted = Promise.withResolvers<string>();
+    const waiting = aloneIn(folder, () => Promise.resolve("done"), { note: noted.resolve });
+    assertEquals(await noted.promise, `waiting until process ${Deno.pid} is done with ${folder}`);
     other.close();
     assertEquals(await waiting, "done");
   }));

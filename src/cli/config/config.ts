@@ -61,7 +61,11 @@ const INIT: Command = {
       return;
     }
     const path = pathOf(call, operand);
-    const replaced = await aloneIn(dirname(path), () => writeFirst(path, text, args.has("force")));
+    const replaced = await aloneIn(
+      dirname(path),
+      () => writeFirst(path, text, args.has("force")),
+      printer,
+    );
     printer.result({ file: path, replaced }, `${replaced ? "replaced" : "wrote"} ${path}`);
     printer.next(
       `config set ${operand === undefined ? "" : `--config ${shellQuoted(operand)} `}slots 8`,
@@ -106,7 +110,7 @@ const SET: Command = {
     const path = await Deno.realPath(pathOf(call, args.text("config"))).catch(() =>
       pathOf(call, args.text("config"))
     );
-    const change = await aloneIn(dirname(path), () => writeSetting(call, path));
+    const change = await aloneIn(dirname(path), () => writeSetting(call, path), call.printer);
     report(call, change);
     const variable = variableOf(change.row.key);
     if (!call.printer.json && terminal.env[variable] !== undefined) {
