@@ -70,7 +70,7 @@ export interface RunningAgent {
   /** Settles when the agent has stopped; rejects at once when it cannot continue. */
   readonly done: Promise<void>;
   /** Applies a changed configuration, as far as possible without a restart. */
-  reload(config: Config): Promise<ReloadReport>;
+  reload(read: () => Promise<Config>): Promise<ReloadReport>;
   /** Stops in order: no new work, running tasks finish, then everything closes. */
   stop(reason: string): Promise<void>;
 }
@@ -123,9 +123,8 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
     assembled.agent = agent;
     const { urls, refresh, emit } = agent;
     await emit("started", `version ${VERSION}`);
-    const reloadAll = async (next: Config) => {
-      const report = await reload(next);
-      await refresh(next);
+    const reloadAll = async (read: () => Promise<Config>) => {
+      const report = await reload(read, refresh);
       await emit("settings_reloaded", report.applied.join(", "));
       return report;
     };

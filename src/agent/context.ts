@@ -4,6 +4,7 @@ import type { Config, ReloadedSetting, Setting } from "../config/settings.ts";
 import { type LimitValues, limitValues } from "../config/limits.ts";
 import type { Decoders } from "../decoder/pool.ts";
 import type { SourceChecks } from "../decoder/source_checks.ts";
+import { messageOf } from "../domain/error.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import type { NewUuid } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
@@ -98,16 +99,31 @@ export interface ReloadReport {
   readonly applied: readonly SettingName[];
   /** Changed settings that keep their old value until a restart. */
   readonly waiting: readonly SettingName[];
+  readonly log_level: Config["log_level"]["value"];
 }
 
 /** Applies a new configuration to parts that can change at runtime. */
 export interface Reloads {
   /** Registers the settings that a part follows. */
   follow(names: readonly ReloadedSetting[], apply: (config: Config) => void | Promise<void>): void;
-  /** Applies all changes; an error of one part is thrown after the other parts had theirs. */
-  reload(next: Config): Promise<ReloadReport>;
-  /** The values in effect, and the names of settings whose new value waits for a restart. */
-  inForce(): { readonly config: Config; readonly waiting: readonly SettingName[] };
+  /**
+   * Reads the configuration and applies all changes; an error of one part is thrown after the other parts had
+   * theirs.
+   * @param refresh what is read again even if no setting has changed
+   */
+  reload(
+    read: () => Promise<Config>,
+    refresh: (next: Config) => Promise<void>,
+  ): Promise<ReloadReport>;
+  /**
+   * The values in effect, the names of settings whose new value waits for a restart, and why the last reload
+   * failed.
+   */
+  inForce(): {
+    readonly config: Config;
+    readonly waiting: readonly SettingName[];
+    readonly problem: string | null;
+  };
 }
 
 /** @param first the configuration that the parts were started with */
@@ -119,22 +135,35 @@ export function openReloads(first: Config): Reloads {
   /** The values in effect: a waiting setting keeps its old one. */
   let present: Config = first;
   let waiting: readonly SettingName[] = [];
+  let problem: string | null = null;
+  const applyAll = async (next: Config) => {
+    const changed = changedSettings(present, next);
+    const applied = changed.filter((name) => parts.some((part) => part.names.includes(name)));
+    const failures: unknown[] = [];
+    for (const { names, apply } of parts) {
+      if (!names.some((name) => changed.includes(name))) continue;
+      await Promise.resolve(apply(next)).catch((error: unknown) => failures.push(error));
+    }
+    const taken = Object.fromEntries(applied.map((name) => [name, next[name]]));
+    present = { ...present, ...taken };
+    waiting = changed.filter((name) => !applied.includes(name));
+    if (failures.length > 0) throw failures[0];
+    return { applied, waiting, log_level: next.log_level.value };
+  };
   return {
-    inForce: () => ({ config: present, waiting }),
+    inForce: () => ({ config: present, waiting, problem }),
     follow: (names, apply) => parts.push({ names, apply }),
-    async reload(next) {
-      const changed = changedSettings(present, next);
-      const applied = changed.filter((name) => parts.some((part) => part.names.includes(name)));
-      const failures: unknown[] = [];
-      for (const { names, apply } of parts) {
-        if (!names.some((name) => changed.includes(name))) continue;
-        await Promise.resolve(apply(next)).catch((error: unknown) => failures.push(error));
+    async reload(read, refresh) {
+      try {
+        const next = await read();
+        const report = await applyAll(next);
+        await refresh(next);
+        problem = null;
+        return report;
+      } catch (error) {
+        problem = messageOf(error);
+        throw error;
       }
-      const taken = Object.fromEntries(applied.map((name) => [name, next[name]]));
-      present = { ...present, ...taken };
-      waiting = changed.filter((name) => !applied.includes(name));
-      if (failures.length > 0) throw failures[0];
-      return { applied, waiting };
     },
   };
 }

@@ -99,6 +99,7 @@ export function watchRoutes(
       }),
       cacheBytesMax: config.cache_max.value || null,
       settingsWaiting: () => inForce().waiting,
+      settingsProblem: () => inForce().problem,
       readings,
     }),
   ];
@@ -224,7 +225,7 @@ function openSelfDescription(
       deadlineMs: DOCTOR_DEADLINE_MS,
       signal,
     });
-    const diagnoses = diagnosesIn(result.stdout);
+    const diagnoses = diagnosesIn(result.stdout) ?? unreadConfig(result.stderr);
     if (diagnoses !== undefined) return diagnoses;
     const message =
       `Cannot run the doctor: "zonewright doctor --json" ${describeResult(result)}, ` +
@@ -242,16 +243,33 @@ function openSelfDescription(
   };
 }
 
-/** It exits 1 when something is broken, and has printed its findings. */
-function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
-  let printed: unknown;
+/** A JSON text; undefined for any other, which an error then shows. */
+function parsed(text: string): unknown {
   try {
-    printed = JSON.parse(stdout);
+    return JSON.parse(text);
   } catch {
-    // The error then shows what the doctor printed.
     return undefined;
   }
+}
+
+/** It exits 1 when something is broken, and has printed its findings. */
+function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
+  const printed = parsed(stdout);
   return Array.isArray(printed) && printed.every(isDiagnosis) ? printed : undefined;
+}
+
+/** The one finding of a doctor who could not read the configuration: the file has changed since the agent read it. */
+function unreadConfig(stderr: string): readonly ShownDiagnosis[] | undefined {
+  const found = parsed(stderr);
+  if (!isJsonObject(found) || typeof found.message !== "string") return undefined;
+  if (found.code !== "invalid_argument" && found.code !== "not_found") return undefined;
+  return [{
+    name: "config",
+    outcome: "fail",
+    detail: `${found.message}; the agent runs with the settings that it read before`,
+    fix: "zonewright config check",
+    repaired: false,
+  }];
 }
 
 function isDiagnosis(value: unknown): value is ShownDiagnosis {

@@ -126,9 +126,9 @@ function reloadOnHangup(
   const readAgain = async () => {
     try {
       const agent = await started;
-      const next = await loadConfig(configSources(call));
-      const { applied, waiting } = await agent.reload(next);
-      logging.level = next.log_level.value;
+      const read = () => loadConfig(configSources(call));
+      const { applied, waiting, log_level } = await agent.reload(read);
+      logging.level = log_level;
       log.info("configuration read again", {
         applied: applied.join(" "),
         restart_needed: waiting.join(" "),

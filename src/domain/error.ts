@@ -107,6 +107,8 @@ export const SUBJECT_KINDS = [
   "leftover",
   "machine",
   "medium",
+  /** Where standard output of a command goes. */
+  "output",
   /** The scheme of an address; its name is the address with the one that is spoken there. */
   "scheme",
   /** A server that is no agent. */

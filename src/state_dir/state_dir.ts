@@ -47,8 +47,16 @@ export async function inspectState(stateDir: string): Promise<DatabaseReport> {
   });
 }
 
-/** Inspects any database file, such as a backup. @throws {AgentError} as inspectDatabase() */
-export const inspectFile: (path: string) => Promise<DatabaseReport> = inspectDatabase;
+/**
+ * Inspects any database file that a caller names, such as a backup.
+ * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is no database of this program
+ */
+export async function inspectFile(path: string): Promise<DatabaseReport> {
+  return await inspectDatabase(path).catch((cause) => {
+    if (!(cause instanceof AgentError) || cause.code !== "conflict") throw cause;
+    throw new AgentError("invalid_argument", cause.message, { cause });
+  });
+}
 
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;

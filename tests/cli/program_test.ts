@@ -85,6 +85,7 @@ Deno.test({
     const err = new TextDecoder().decode(stderr);
     assertEquals(code, 1);
     assertStringIncludes(err, "zonewright: Cannot write to standard output: No space left");
+    assertStringIncludes(err, "hint: send standard output to a file or pipe");
   },
 });
 

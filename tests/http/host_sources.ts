@@ -55,6 +55,7 @@ export function hostSources(store: Store, changes: Partial<HostSources> = {}): H
     index: () => ({ upstream: "https://index.example.com", interval_seconds: 60 }),
     cacheBytesMax: 1024 ** 3,
     settingsWaiting: () => [],
+    settingsProblem: () => null,
     readiness: () => Promise.resolve({ ready: true, checks: {} }),
     readings: READINGS,
     ...changes,

@@ -89,6 +89,7 @@ Deno.test("each problem is a separate warning", async () => {
   const check = (status: "warn" | "failed") => ({ status, detail: "old" });
   const changes: Partial<HostSources> = {
     settingsWaiting: () => ["slots", "listen"],
+    settingsProblem: () => "Cannot read a.toml",
     readiness: () =>
       Promise.resolve({
         ready: false,
@@ -111,6 +112,7 @@ Deno.test("each problem is a separate warning", async () => {
       "admission",
       "pool_low",
       "walls_open",
+      "settings_not_reloaded",
       "settings_waiting",
     ]);
     const warnings = shown.warnings as JsonObject[];
@@ -119,6 +121,7 @@ Deno.test("each problem is a separate warning", async () => {
     assertEquals(messages.slice(3), [
       "the pool zones has 1 GiB free, expected 10",
       "1 of the 2 walls around tasks does not stand: network (shared)",
+      "the settings were not reloaded, and the earlier ones apply: Cannot read a.toml",
       "changed settings wait for a restart: slots, listen",
     ]);
   });

@@ -61,6 +61,24 @@ eachProgram(
         assertEquals(changed.settings_waiting, ["slots"]);
         const words = (changed.warnings as JsonObject[]).map(({ message }) => message).join("\n");
         assertStringIncludes(words, "changed settings wait for a restart: slots");
+
+        await Deno.writeTextFile(config, "slots = [[\n");
+        agent.signal("SIGHUP");
+        const unread = await until("the broken file", async () => {
+          const { warnings } = await pageOf(agent);
+          return (warnings as JsonObject[]).find(({ code }) => code === "settings_not_reloaded");
+        });
+        assertStringIncludes(String(unread?.message), `${config}:2:1`);
+        const { checks } = (await agent.get("/agent/v1/doctor")).body;
+        const [found, ...others] = checks as JsonObject[];
+        assertEquals([found?.name, found?.outcome, others], ["config", "fail", []]);
+        assertStringIncludes(String(found?.detail), `${config}:2:1`);
+        await Deno.writeTextFile(config, "slots = 5\n");
+        agent.signal("SIGHUP");
+        await until("the mended file", async () => {
+          const { warnings } = await pageOf(agent);
+          return !JSON.stringify(warnings).includes("settings_not_reloaded");
+        });
       } finally {
         await agent.stop();
       }

@@ -124,7 +124,7 @@ Deno.test("a damaged database, or one of another program, is refused and changes
           db.close();
           return Promise.resolve();
         },
-        /has schema 1 and 0 of the tables "jobs" and "workflows", a zonewright database has schema 1/,
+        /it is no database of zonewright: it has schema 1 and 0 of the tables "jobs" and "workflows"/,
       ],
       ["newer", async () => {
         await backupState(folder, copy);

@@ -172,6 +172,7 @@ function aboutHint(
 ): string | undefined {
   const named = subject === undefined ? undefined : shellQuoted(subject);
   if (kind === "database") return databaseHint(name);
+  if (kind === "output") return "send standard output to a file or pipe that can be written";
   // Without a name, several are meant.
   if (named !== undefined && kind === "job") return `zonewright job get ${named}  shows it`;
   if (named !== undefined && kind === "scheme") return `zonewright ${name} --url ${named}`;

@@ -167,7 +167,7 @@ async function sendAll(
   file: LocalFile,
   found: UploadStanding,
 ): Promise<ApiAnswer> {
-  const { client, printer } = call;
+  const { printer } = call;
   let standing = found;
   let furthest = -1;
   let tries = 0;

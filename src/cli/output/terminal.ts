@@ -56,7 +56,7 @@ function writeOut(text: string): void {
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) throw error;
     const message = `Cannot write to standard output: ${messageOf(error)}`;
-    throw new AgentError("internal", message, { cause: error });
+    throw new AgentError("internal", message, { cause: error, about: { kind: "output" } });
   }
 }
 

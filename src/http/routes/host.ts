@@ -169,6 +169,8 @@ export interface HostSources extends Pick<HttpContext, "store" | "now"> {
   readonly cacheBytesMax: number | null;
   /** Names of settings whose new value takes effect at the next restart. */
   readonly settingsWaiting: () => readonly string[];
+  /** Why the last reload of the settings failed; null if it did not. */
+  readonly settingsProblem: () => string | null;
   readonly readiness: () => Promise<ReadinessReport>;
   readonly readings: {
     readonly system: () => Promise<KeptReading<HostHardware>>;
@@ -236,7 +238,7 @@ async function pageOf(sources: HostSources, kept: KeptRead<Stored>): Promise<Hos
       ...readinessWarnings(readiness, facts.name),
       ...readingWarnings(read),
       ...leftoverWarnings(leftovers ?? 0),
-      ...settingWarnings(waiting),
+      ...settingWarnings(waiting, sources.settingsProblem()),
     ],
     slots: { ...sources.slots() },
     jobs,
@@ -371,8 +373,13 @@ function leftoverWarnings(count: number): Warning[] {
   return [warning("leftovers", message, "zonewright machine leftovers")];
 }
 
-function settingWarnings(waiting: readonly string[]): Warning[] {
-  if (waiting.length === 0) return [];
+function settingWarnings(waiting: readonly string[], problem: string | null): Warning[] {
+  const unread = problem === null ? [] : [warning(
+    "settings_not_reloaded",
+    `the settings were not reloaded, and the earlier ones apply: ${problem}`,
+    "zonewright config check",
+  )];
+  if (waiting.length === 0) return unread;
   const message = `changed settings wait for a restart: ${waiting.join(", ")}`;
-  return [warning("settings_waiting", message, "restart the agent")];
+  return [...unread, warning("settings_waiting", message, "restart the agent")];
 }

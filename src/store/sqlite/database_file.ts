@@ -241,7 +241,7 @@ function schemaOf(db: Database, path: string): number {
       Number(ours?.n ?? 0)
     } of the tables "jobs" and "workflows"`;
     const message =
-      `Cannot use ${path}: it has ${found}, a zonewright database has schema 1 or later and both`;
+      `Cannot use ${path}: it is no database of zonewright: it has ${found}, expected schema 1 or later and both`;
     throw new AgentError("conflict", message);
   }
   const problem = versionProblem(schema);
