@@ -30,9 +30,20 @@ export async function startPrinting(
   return { agent, ids: text.trim().split(" ").map(Number) };
 }
 
+/** Processor time of the agent's own process, in ticks. @see proc_pid_stat(5) */
+export async function cpuOfAgent(stateDir: string): Promise<number> {
+  const stat = await Deno.readTextFile(`/proc/${await agentPidOf(stateDir)}/stat`);
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+  return Number(fields[11]) + Number(fields[12]);
+}
+
+async function agentPidOf(stateDir: string): Promise<string> {
+  return (await Deno.readTextFile(join(stateDir, "agent.pid"))).trim();
+}
+
 /** Processor time of the agent's children, in ticks, by process. @see proc_pid_stat(5) */
 export async function cpuOfChildren(stateDir: string): Promise<Map<number, number>> {
-  const agentPid = (await Deno.readTextFile(join(stateDir, "agent.pid"))).trim();
+  const agentPid = await agentPidOf(stateDir);
   const found = new Map<number, number>();
   for await (const { name } of Deno.readDir("/proc")) {
     if (!/^\d+$/.test(name)) continue;

@@ -8,20 +8,18 @@ import type { Page } from "playwright-core";
 import { FAILING, newJob, newToken, WAITING, withAgent } from "./agent.ts";
 import { browserTest } from "./browser.ts";
 
-const LINES = 30;
-/** Logs a line now and then, and how many there were at the end. */
+/** Lines after which the job waits, the last of which ends it. */
+const STOPS = [4, 9, 15, 30];
+/** Logs some lines, waits to be resumed, and logs the next. */
 const TALKING = {
   name: "talking",
-  chain: [{
-    name: "talk",
-    body: `async (job, cb) => {
-  for (let line = 1; line <= ${LINES}; line++) {
-    log.info('line ' + line);
-    await sleep(150);
-  }
-  cb(null, 'said');
+  chain: STOPS.map((stop, at) => ({
+    name: `to_${stop}`,
+    body: `(job, cb) => {
+  for (let line = ${(STOPS[at - 1] ?? 0) + 1}; line <= ${stop}; line++) log.info('line ' + line);
+  cb(${at < STOPS.length - 1 ? "'wait'" : ""});
 }`,
-  }],
+  })),
 };
 
 /** A way to an agent that can be cut. */
@@ -79,15 +77,17 @@ browserTest(
           tolerated: /net::ERR_/,
         });
         const log = page.getByRole("log");
-        for (const line of [3, 9, 15]) {
-          await log.getByText(`line ${line}`, { exact: true }).waitFor();
+        for (const stop of STOPS.slice(0, -1)) {
+          await log.getByText(`line ${stop}`, { exact: true }).waitFor();
+          await agent.job(job, "waiting");
           relay.cut();
+          assertEquals((await agent.post(`/jobs/${job}/resume`)).status, 200);
         }
         await page.locator("h1 .state-succeeded").waitFor();
-        await log.getByText(`line ${LINES}`, { exact: true }).waitFor();
+        await log.getByText(`line ${STOPS.at(-1)}`, { exact: true }).waitFor();
         const lines = await log.locator(".log-text").allInnerTexts();
         const said = lines.map((line) => line.trim()).filter((line) => line.startsWith("line "));
-        assertEquals(said, Array.from({ length: LINES }, (_, at) => `line ${at + 1}`));
+        assertEquals(said, Array.from({ length: STOPS.at(-1) ?? 0 }, (_, at) => `line ${at + 1}`));
       } finally {
         await browser.closePages();
         await relay.close();
