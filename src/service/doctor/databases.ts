@@ -145,10 +145,10 @@ const reached: Conclude = ({ version, proven, near }) => {
   };
 };
 
-const clock: Conclude = ({ aheadMs, wayMs }) => {
+const clock: Conclude = ({ aheadMs, roundTripMs }) => {
   const seconds = Math.round(Math.abs(aheadMs) / 100) / 10;
   const detail = `the host is ${seconds} s ${aheadMs < 0 ? "behind" : "ahead of"} the database`;
-  if (Math.abs(aheadMs) - wayMs / 2 <= CLOCK_SECONDS_MAX * 1000) return ok(detail);
+  if (Math.abs(aheadMs) - roundTripMs / 2 <= CLOCK_SECONDS_MAX * 1000) return ok(detail);
   return { outcome: "warn", detail, fix: "keep both clocks set by NTP" };
 };
 

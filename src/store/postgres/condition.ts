@@ -1,44 +1,39 @@
-// In what condition a shared database is, for its operators: read by one session, which changes nothing.
+// The condition of a shared database, for its operators. One session reads it and changes nothing.
 
 import type { Now } from "../../domain/instant.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import { otherSchemaOf, requireUsable, VERSION_OF_TABLES } from "./migrations.ts";
-import {
-  away,
-  isEncrypted,
-  openSession,
-  type ServerOptions,
-  type ServerSession,
-} from "./server.ts";
+import { databaseAway } from "./errors.ts";
+import { isEncrypted, openSession, type ServerOptions, type ServerSession } from "./server.ts";
 
-/** What a database says of itself. */
+/** What a database reports about itself. */
 export interface SharedCondition {
-  /** Of its tables. */
+  /** Version of the schema. */
   readonly version: number;
-  /** Milliseconds that the clock of this host is ahead of the server's; the way there and back counts half. */
+  /** Milliseconds by which this host's clock is ahead of the server's, corrected by half the round trip. */
   readonly aheadMs: number;
-  /** Milliseconds of that way: the clocks may differ by as much without a sign of it. */
-  readonly wayMs: number;
-  /** Whether the server had to prove its name. */
+  /** Duration of the round trip, milliseconds; a smaller difference of the clocks cannot be measured. */
+  readonly roundTripMs: number;
+  /** Whether the server had to prove its name by TLS. */
   readonly proven: boolean;
-  /** Whether this host is, for the server, on its own machine. */
+  /** Whether the server sees the connection come from its own machine. */
   readonly near: boolean;
   /** The settings `synchronous_commit`, `fsync` and `synchronous_standby_names`, for the role of the agent. */
   readonly commit: string;
   readonly fsync: string;
   readonly synchronousStandbys: string;
-  /** Standbys that receive what is written. */
+  /** Standbys that stream from the server. */
   readonly standbys: number;
-  /** The transaction that began first, of all sessions that the role may see, in seconds; null when there is none. */
+  /** The oldest open transaction of all that the role may see, with its age in seconds; null when there is none. */
   readonly oldest: {
     readonly seconds: number;
     readonly pid: number;
     readonly role: string;
     readonly state: string;
   } | null;
-  /** Sessions of other roles, of which this one sees nothing. */
+  /** Sessions of other roles, whose details this role may not see. */
   readonly hidden: number;
-  /** Tables with their rows and with those that are dead and not yet cleared away, most dead ones first. */
+  /** Tables with their live rows and the dead ones that VACUUM has not removed yet, most dead rows first. */
   readonly tables: readonly {
     readonly name: string;
     readonly live: number;
@@ -56,7 +51,7 @@ export async function readCondition(
   now: Now,
 ): Promise<SharedCondition> {
   const session = await openSession(server, server.deadlineMs).catch((error: unknown) => {
-    throw away(error);
+    throw databaseAway(error);
   });
   const timer = setTimeout(() => session.destroy(), server.deadlineMs);
   try {
@@ -71,7 +66,7 @@ export async function readCondition(
       tables: await tables(session),
     };
   } catch (error) {
-    throw otherSchemaOf(error) ?? (session.broken ? away(error) : error);
+    throw otherSchemaOf(error) ?? (session.broken ? databaseAway(error) : error);
   } finally {
     clearTimeout(timer);
     session.destroy();
@@ -81,11 +76,11 @@ export async function readCondition(
 async function clocks(
   session: ServerSession,
   now: Now,
-): Promise<{ aheadMs: number; wayMs: number }> {
+): Promise<{ aheadMs: number; roundTripMs: number }> {
   const before = Date.parse(now());
   const { rows: [row] } = await session.query(`SELECT ${SERVER_NOW} AS now`);
   const after = Date.parse(now());
-  return { aheadMs: (before + after) / 2 - Date.parse(row?.now), wayMs: after - before };
+  return { aheadMs: (before + after) / 2 - Date.parse(row?.now), roundTripMs: after - before };
 }
 
 async function settings(
@@ -105,7 +100,7 @@ async function settings(
 async function transactions(
   session: ServerSession,
 ): Promise<Pick<SharedCondition, "oldest" | "hidden">> {
-  // Prepared transactions have no session, and are seen by everybody.
+  // Prepared transactions have no session, but every role sees them.
   const { rows: [oldest] } = await session.query(
     `SELECT extract(epoch FROM clock_timestamp() - began)::float8 AS seconds, pid, role, state FROM (
        SELECT xact_start AS began, pid, usename::text AS role, state FROM pg_stat_activity

@@ -1,10 +1,11 @@
-// The sessions of one agent with its PostgreSQL server: one that writes, a few that read, and one that
-// listens. Writes that gather while a transaction runs share the next one. Every call of the store may be
-// repeated, so a write whose connection broke is run again on a new one, also when its commit may have
-// happened; it is then given what its first run answered. No call waits beyond its deadline: the socket of a server that
-// does not answer is destroyed.
+// The sessions of one agent with its PostgreSQL server: one that writes, a few that read, and one that listens for
+// notices. Writes that arrive while a transaction runs share the next one (group commit).
 //
-// Nothing but LISTEN needs a session of its own, so that a pooler in transaction mode may stand between.
+// Every call of the store may be repeated. So a write whose connection broke is run again on a new connection, even if
+// its commit may have succeeded; the second run is given what the first one returned. No call outlasts its deadline:
+// when the server does not answer, the socket is destroyed.
+//
+// Only LISTEN needs a session of its own, so the other sessions may go through a pooler in transaction mode.
 
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
@@ -15,62 +16,59 @@ import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { type Follower, Listening, noticesOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, WaitingWrites } from "./write_groups.ts";
 import {
-  away,
-  type BoundValue,
-  Broken,
-  closed,
-  isMeeting,
-  named,
-  openedBy,
-  openSession,
+  callersError,
+  ConnectionBroken,
+  databaseAway,
+  isRetryable,
   overloaded,
-  type ServerOptions,
-  ServerReach,
+  storeClosed,
   wrongSetting,
-} from "./server.ts";
+} from "./errors.ts";
+import { ServerReach } from "./reach.ts";
+import { type BoundValue, openSession, openWithRetries, type ServerOptions } from "./server.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import { openWorkingSession, type WorkingSession } from "./working_session.ts";
 
-/** How often a write is repeated that met another agent's, and milliseconds between. */
-const MEETINGS_MAX = 20;
-const MEETING_PAUSE_MS = 5;
+/** How often a write is run again after a conflict with another agent's, and the milliseconds between two runs. */
+const CONFLICT_RETRIES_MAX = 20;
+const CONFLICT_PAUSE_MS = 5;
 
-/** What a transaction begins with; `database` is another one in restored tables, and after each start of a server. */
-const LOOK = `SELECT ${SERVER_NOW} AS now, version,
+/** The first statement of each transaction. `database` differs after a restore and after each start of a server. */
+const FIRST_STATEMENT = `SELECT ${SERVER_NOW} AS now, version,
   pg_postmaster_start_time()::text || tableoid AS database FROM schema_version`;
 
 /** What the statements of one transaction run on. */
 export interface Transaction {
-  /** The time of the store, the same throughout the transaction. */
+  /** The store's time, the same throughout the transaction. */
   readonly now: Instant;
-  /** The first row of a statement. */
+  /** Returns the first row of a statement. */
   row<T extends object>(sql: string, ...values: readonly BoundValue[]): Promise<T | undefined>;
   rows<T extends object>(sql: string, ...values: readonly BoundValue[]): Promise<T[]>;
-  /** Runs a statement without result rows. @returns the number of changed rows */
+  /** Runs a statement that returns no rows. @returns the number of changed rows */
   run(sql: string, ...values: readonly BoundValue[]): Promise<number>;
-  /** Says a word to every agent, once the transaction is committed. @param here whether to this one too */
+  /** Notifies every agent after the commit. @param here whether to notify the followers in this agent too */
   tell(word: string, here?: boolean): void;
   /** Runs several statements, which take no values. */
   script(sql: string): Promise<void>;
   /**
-   * A value of rows that never change, cached unless it is large.
-   * @param make returns the value and its approximate size in characters
+   * Returns a value that is derived from rows that never change; it is cached unless it is large.
+   * @param make reads the value, and returns it with its approximate size in characters
    */
   kept<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T>;
 }
 
-/** What can be asked before the start of a transaction is answered: its time and its tables are not known yet. */
+/** A transaction whose BEGIN is not answered yet: neither the store's time nor the schema version is known. */
 export type Asking = Pick<Transaction, "row" | "rows">;
 
-/** Writes of one kind that share their statements. Each may run more than once, alone or with others. */
+/** A kind of write whose items share their statements. Each item may run more than once, alone or with others. */
 export interface WriteKind<Item, Value, Asked = void> {
-  /** Whether they run where the first of them stands, ahead of what was queued since. */
+  /** Whether the group runs at the place of its earliest write, ahead of writes that were queued later. */
   readonly first?: boolean;
   /** Approximate bytes that an item adds to the statements. */
   readonly bytesOf: (item: Item) => number;
-  /** Reads what they begin with; it is sent with the start of the transaction where nothing runs before them. */
+  /** Reads what run() needs; that of the first group is sent together with BEGIN, which saves a round trip. */
   readonly ask?: (tx: Asking, items: readonly Item[]) => Promise<Asked>;
-  /** @returns the value of each item, in their order */
+  /** @returns the value of each item, in the order of the items */
   readonly run: (
     tx: Transaction,
     items: readonly Item[],
@@ -79,9 +77,7 @@ export interface WriteKind<Item, Value, Asked = void> {
 }
 
 interface QueuedWrite extends GroupedWrite {
-  /** Reads what all of its kind begin with. */
   readonly ask: (tx: Asking, writes: readonly QueuedWrite[]) => Promise<unknown>;
-  /** Runs this one, or all of its kind. @returns the value of each */
   readonly run: (
     tx: Transaction,
     writes: readonly QueuedWrite[],
@@ -91,21 +87,21 @@ interface QueuedWrite extends GroupedWrite {
   readonly quiet?: boolean;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
-  /** Milliseconds, as performance.now() counts them. */
+  /** Time of performance.now() at which the write fails. */
   readonly deadlineMs: number;
-  /** How often it met another agent's. */
-  meetings: number;
-  /** What it returned in the latest transaction. */
+  /** How often it was run again after a conflict with another agent's write. */
+  conflicts: number;
+  /** What run() returned in the latest transaction. */
   value?: unknown;
-  /** What it returned in a transaction whose commit was not answered. */
+  /** What run() returned in a transaction whose commit got no answer. */
   earlier?: unknown;
 }
 
-type NewWrite = Omit<QueuedWrite, "resolve" | "reject" | "deadlineMs" | "meetings">;
+type NewWrite = Omit<QueuedWrite, "resolve" | "reject" | "deadlineMs" | "conflicts">;
 
 const NOTHING = () => Promise.resolve();
 
-/** All sessions of one agent. */
+/** All sessions of one agent with its server. */
 export class SharedDatabase {
   readonly #options: ServerOptions;
   readonly #kept = new KeptValues();
@@ -124,7 +120,7 @@ export class SharedDatabase {
       options.deadlineMs,
       (deadlineMs, noticed) => {
         const listening = { ...options, url: options.noticesUrl ?? options.url };
-        // Of what this agent has written it knows.
+        // This agent's own commits call its followers directly, so their notices are ignored.
         const heard = (word: string, pid: number) => pid === this.#writer?.ownPid || noticed(word);
         return this.#opened(deadlineMs, (leftMs) => openSession(listening, leftMs, heard));
       },
@@ -134,30 +130,30 @@ export class SharedDatabase {
   }
 
   /**
-   * Queues a write for the next transaction; it may run more than once.
-   * @param run is given what it returned before in a transaction that may have been committed
-   * @param quiet whether no other agent needs to hear of it unless it says a word
-   * @returns its result, once it is durable
+   * Queues a write for the next transaction; `run` may be called more than once.
+   * @param run receives the value of its earlier run, if that one's transaction may have been committed
+   * @param quiet skips the notice of the commit, unless run() sends one: no other agent needs to look
+   * @returns the value of `run`, once it is durable
    * @throws {AgentError} `overloaded` when the server does not answer in time or too many writes are pending;
    * `storage_full`; `aborted` when the store is closed
    */
   async write<T>(run: (tx: Transaction, earlier?: T) => Promise<T>, quiet = false): Promise<T> {
     return await this.#queue<T>({
       ask: NOTHING,
-      // It is given what it has returned itself: the type is T.
+      // `earlier` is what this very function returned, so it is a T.
       run: async (tx, [write]) => [await run(tx, write?.earlier as T | undefined)],
       quiet,
       bytes: () => 0,
     });
   }
 
-  /** The same for one of a kind, all of which share statements. @param pace whether it may wait for more */
+  /** As write(), for an item whose kind shares statements. @param pace whether it may wait for others */
   async writeTogether<Item, Value, Asked>(
     kind: WriteKind<Item, Value, Asked>,
     item: Item,
     pace?: Pace,
   ) {
-    // All of a kind have items of one type, and are given what they have asked.
+    // All items of one kind have the same type, and run() receives what ask() of the same kind returned.
     const itemsOf = (all: readonly QueuedWrite[]) => all.map((one) => one.item as Item);
     const run: QueuedWrite["run"] = (tx, all, asked) => kind.run(tx, itemsOf(all), asked as Asked);
     const ask: QueuedWrite["ask"] = async (tx, all) => await kind.ask?.(tx, itemsOf(all));
@@ -165,7 +161,7 @@ export class SharedDatabase {
     return await this.#queue<Value>({ ask, run, kind, item, bytes, ...(pace && { pace }) });
   }
 
-  /** Commits what waits for others. */
+  /** Commits the waiting writes without waiting for more. */
   hurry(): void {
     this.#pending.hurry();
   }
@@ -180,20 +176,20 @@ export class SharedDatabase {
     await this.#places.take(deadlineMs);
     try {
       for (;;) {
-        if (!this.#open) throw closed();
+        if (!this.#open) throw storeClosed();
         const client = this.#idle.pop() ?? await this.#connect(deadlineMs, "reading");
         const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
         try {
           const { tx } = await this.#begin(client, "ISOLATION LEVEL REPEATABLE READ READ ONLY");
           const value = await run(tx);
-          // Nothing waits for the end of what wrote nothing.
+          // A read-only transaction has nothing to lose, so its END is not awaited.
           client.script("END").catch(() => client.destroy());
           this.reach.heard();
           return value;
         } catch (error) {
           if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
-          // One that an outage broke while it was idle says nothing about the server now.
-          if (!client.broken) throw named(error);
+          // A session that broke while it was idle does not show that the server is away: read again on another.
+          if (!client.broken) throw callersError(error);
           if (performance.now() >= deadlineMs) throw this.#missed(error);
         } finally {
           clearTimeout(timer);
@@ -206,15 +202,12 @@ export class SharedDatabase {
     }
   }
 
-  /**
-   * Calls back after commits of any agent; a call stands for one commit or many, and comes every few seconds
-   * without one. @returns ends that
-   */
+  /** Calls back after commits of any agent, once for one or many, and every few seconds. @returns ends that */
   follow(committed: Follower): () => void {
     return this.#listening.follow(committed);
   }
 
-  /** Ends the pending writes and the sessions. */
+  /** Finishes the pending writes and closes the sessions. */
   async close(): Promise<void> {
     if (!this.#open) return;
     this.#open = false;
@@ -226,7 +219,7 @@ export class SharedDatabase {
   }
 
   async #queue<T>(write: NewWrite): Promise<T> {
-    if (!this.#open) throw closed();
+    if (!this.#open) throw storeClosed();
     this.reach.require();
     if (this.#pending.length >= PENDING_WRITES_MAX) {
       const words = `${PENDING_WRITES_MAX} writes are pending, the maximum`;
@@ -234,18 +227,18 @@ export class SharedDatabase {
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
     const deadlineMs = performance.now() + this.#options.deadlineMs;
-    this.#pending.add({ ...write, meetings: 0, resolve, reject, deadlineMs });
+    this.#pending.add({ ...write, conflicts: 0, resolve, reject, deadlineMs });
     this.#rounds ??= this.#runRounds();
-    // The promise is settled with what `run` returned, and that is what it is given: the type is T.
+    // The promise is resolved with what `run` returned, so it is a T.
     return await (promise as Promise<T>);
   }
 
   async #runRounds(): Promise<void> {
-    // Writes of the same turn of the event loop share a transaction.
+    // Lets the other writes of this turn of the event loop join the transaction.
     await Promise.resolve();
     while (this.#pending.length > 0) {
       const batch = await this.#pending.next();
-      // One that fails takes the others with it: then each runs by itself.
+      // A write that fails rolls back the others too. Then each of them is committed alone.
       if (batch.length > 1 && await this.#commit(batch)) continue;
       for (const [at, write] of batch.entries()) {
         await this.#commitOne(write, at < batch.length - 1);
@@ -254,7 +247,7 @@ export class SharedDatabase {
     this.#rounds = undefined;
   }
 
-  /** @returns whether they are committed, and answered */
+  /** @returns whether the writes are committed, and their callers answered */
   async #commit(batch: readonly QueuedWrite[]): Promise<boolean> {
     try {
       const beganMs = performance.now();
@@ -267,32 +260,34 @@ export class SharedDatabase {
     }
   }
 
-  /** @param leads whether others of its batch come after it */
+  /** @param leads whether other writes of its batch come after it */
   async #commitOne(write: QueuedWrite, leads: boolean): Promise<void> {
-    // Ends with an answer, at the deadline, or in the queue.
+    // Returns once the write is answered or queued again; its deadline bounds the number of runs.
     for (;;) {
       try {
-        if (performance.now() >= write.deadlineMs) throw new Broken("it was not sent in time");
+        if (performance.now() >= write.deadlineMs) {
+          throw new ConnectionBroken("it was not sent in time");
+        }
         const beganMs = performance.now();
         await this.#transaction(write.deadlineMs, [write]);
         this.#pending.committed(1, performance.now() - beganMs);
         return write.resolve(write.value);
       } catch (error) {
         const late = performance.now() >= write.deadlineMs;
-        if (isMeeting(error) && write.meetings < MEETINGS_MAX && !late) {
-          write.meetings += 1;
-          // Others go first: this one may wait for a lock again.
+        if (isRetryable(error) && write.conflicts < CONFLICT_RETRIES_MAX && !late) {
+          write.conflicts += 1;
+          // Other writes go first, because this one may have to wait for the same lock again.
           if (leads || this.#pending.length > 0) return this.#pending.add(write);
-          await new Promise((resolve) => setTimeout(resolve, MEETING_PAUSE_MS));
+          await new Promise((resolve) => setTimeout(resolve, CONFLICT_PAUSE_MS));
           continue;
         }
-        if (!(error instanceof Broken)) return write.reject(named(error));
+        if (!(error instanceof ConnectionBroken)) return write.reject(callersError(error));
         if (late) return write.reject(this.#missed(error));
       }
     }
   }
 
-  /** Runs writes in one transaction. @throws {Broken} when its connection broke; its commit may have happened */
+  /** Runs writes in one transaction. @throws {ConnectionBroken} when it may or may not have been committed */
   async #transaction(deadlineMs: number, batch: readonly QueuedWrite[]): Promise<void> {
     if (this.#writer === undefined || this.#writer.broken) {
       this.#writer = await this.#connect(deadlineMs, "writing");
@@ -319,10 +314,10 @@ export class SharedDatabase {
       if (!quiet) queueMicrotask(() => this.#listening.committed(here));
     } catch (error) {
       this.#kept.clear();
-      // What broke may have been the answer to the commit.
+      // The answer to the commit may be what was lost.
       if (committing && client.broken) { for (const write of batch) write.earlier = write.value; }
       if (!client.broken) await client.query("ROLLBACK").catch(() => client.destroy());
-      throw client.broken ? new Broken(messageOf(error)) : error;
+      throw client.broken ? new ConnectionBroken(messageOf(error)) : error;
     } finally {
       clearTimeout(timer);
     }
@@ -340,7 +335,7 @@ export class SharedDatabase {
       (await rows<T>(sql, ...values))[0];
     const starting = this.#start(client, mode);
     const asked = ask({ row, rows });
-    // Where the start failed, that is the reason.
+    // If BEGIN fails, its error is the one to report, and it is thrown below.
     asked?.catch(() => {});
     const started = await starting;
     const now = this.#options.now?.() ?? started;
@@ -356,10 +351,10 @@ export class SharedDatabase {
     return { tx, asked };
   }
 
-  /** Runs the start of a transaction on tables that this program can use. @returns the server's time */
+  /** Begins a transaction after checking the schema version. @returns the server's time */
   async #start(client: WorkingSession, mode: string): Promise<Instant> {
     try {
-      const row = (await client.begin(mode, LOOK)).rows[0];
+      const row = (await client.begin(mode, FIRST_STATEMENT)).rows[0];
       requireUsable(row?.version ?? 0);
       this.#kept.of(row?.database);
       return row?.now;
@@ -372,13 +367,13 @@ export class SharedDatabase {
 
   #missed(error: unknown): AgentError {
     if (this.#open) this.reach.missed();
-    return away(error);
+    return databaseAway(error);
   }
 
   async #connect(deadlineMs: number, use: "reading" | "writing"): Promise<WorkingSession> {
     const open = (leftMs: number) => openWorkingSession(this.#options, leftMs, use);
     const session = await this.#opened(deadlineMs, open);
-    // It may be one of another database, which took the name of the lost one.
+    // The new session may belong to another database that took over the address: a restored one, or a standby.
     this.#kept.clear();
     return session;
   }
@@ -387,12 +382,12 @@ export class SharedDatabase {
     deadlineMs: number,
     open: (leftMs: number) => Promise<Session>,
   ): Promise<Session> {
-    // One that has never let the agent in is not about to.
+    // A server that has never accepted this agent's login will not accept a retry either.
     const isRefused = (error: unknown) => !this.#kept.known && wrongSetting(error) !== undefined;
     try {
-      return await openedBy(deadlineMs, open, (error) => this.#open && !isRefused(error));
+      return await openWithRetries(deadlineMs, open, (error) => this.#open && !isRefused(error));
     } catch (error) {
-      throw isRefused(error) ? away(error) : this.#missed(error);
+      throw isRefused(error) ? databaseAway(error) : this.#missed(error);
     }
   }
 }

@@ -1,4 +1,5 @@
-// The jobs that this host runs, as it knows them: it can go on with them, and show them, while the database is away.
+// The jobs that this host runs, as far as it knows them, so that it can continue and show them while the database is
+// away.
 
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
 import { type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
@@ -8,16 +9,16 @@ import { valueWeight } from "../../domain/json.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
 import type { MachineClaim } from "../machine_store.ts";
 
-/** Bytes of a job that is known here; of a larger one only its claim is, or it would take the memory of running jobs. */
+/** Bytes of a job that is kept as a whole. Of a larger job only the claim is kept, to save memory for running jobs. */
 const KNOWN_BYTES_MAX = 512 * 1024;
 
 interface HeldJob {
   readonly lease: number;
-  /** Whether any host may run it: another one may have it already, so that nothing of it waits in the journal. */
+  /** Whether no host is bound to the job. Another host may already run it, so its writes bypass the journal. */
   readonly free: boolean;
-  /** Undefined for a large one. */
+  /** Undefined for a job that is too large. */
   readonly job: Job | undefined;
-  /** Whether it has left its runner, and the journal has yet to say so. */
+  /** Whether the runner has released the job, although the journal has not delivered that yet. */
   readonly left: boolean;
 }
 
@@ -26,27 +27,27 @@ export class HeldJobs {
   readonly #jobs = new Map<JobUuid, HeldJob>();
   /** The claims of these jobs on machines; null for one that was given up. */
   readonly #machines = new Map<MachineUuid, MachineClaim | null>();
-  /** Jobs whose claims could not be read. */
+  /** Jobs whose claims on machines could not be read. */
   readonly #unread = new Set<JobUuid>();
 
-  /** The runner has the job. */
+  /** Notes that the runner holds the job. */
   took(job: Job): void {
     this.#put(job, false);
   }
 
-  /** Whether the claim of a bound job stands, as far as this host knows. */
+  /** Whether this claim of a bound job still holds, as far as this host knows. */
   holds({ job_uuid, lease }: Hold): boolean {
     const held = this.#jobs.get(job_uuid);
     return held?.lease === lease && !held.left && !held.free;
   }
 
-  /** Whether the runner has the job, and no other can have it. */
+  /** Whether the runner holds the job and no other runner can. */
   has(uuid: JobUuid): boolean {
     const held = this.#jobs.get(uuid);
     return held !== undefined && !held.left && !held.free;
   }
 
-  /** The claim under which the runner has a job that no other can have. */
+  /** The lease under which the runner holds a bound job. */
   leaseOf(uuid: JobUuid): number | undefined {
     return this.has(uuid) ? this.#jobs.get(uuid)?.lease : undefined;
   }
@@ -55,7 +56,7 @@ export class HeldJobs {
     return this.#jobs.get(uuid)?.job;
   }
 
-  /** A task has ended. @param waits whether the journal has yet to say so */
+  /** Notes the end of a task. @param waits whether the journal has not delivered it yet */
   recorded(record: TaskRecord, now: Instant, waits: boolean): void {
     const { job_uuid, phase, event, lease } = record;
     const move = afterTask(heldIn(phase), event);
@@ -77,7 +78,7 @@ export class HeldJobs {
     }, left);
   }
 
-  /** An attempt has failed, and another follows. */
+  /** Notes a failed attempt of a task that will be repeated. */
   attempted(record: AttemptRecord, now: Instant): void {
     const { job_uuid, lease, params, props, failures, elapsed_ms, attempt } = record;
     const held = this.#jobs.get(job_uuid);
@@ -87,7 +88,7 @@ export class HeldJobs {
     this.#put({ ...held.job, ...failed }, held.left);
   }
 
-  /** The runner has the job no more under this claim, which may be older than that under which it has it now. */
+  /** Notes that the runner has lost this claim. It may meanwhile hold the job under a newer one, which stays. */
   lost({ job_uuid, lease }: Pick<Hold, "job_uuid" | "lease">): void {
     const held = this.#jobs.get(job_uuid);
     if (held === undefined || held.lease > lease) return;
@@ -98,7 +99,7 @@ export class HeldJobs {
     }
   }
 
-  /** Nothing waits in the journal any more. */
+  /** Forgets released jobs and claims, once the journal is empty. */
   settled(): void {
     for (const [job_uuid, { left, lease }] of this.#jobs) if (left) this.lost({ job_uuid, lease });
     this.#forgetReleased();
@@ -115,28 +116,28 @@ export class HeldJobs {
     this.#machines.set(machine, claim);
   }
 
-  /** A job has given its claim on a machine up. @param waits whether the journal has yet to say so */
+  /** Notes that a job gave up its claim on a machine. @param waits whether the journal has not delivered it yet */
   released(machine: MachineUuid, job: JobUuid, waits: boolean): void {
     const claim = this.#machines.get(machine);
     if (claim !== undefined && claim?.job_uuid !== job) return;
-    // A read of its claims may be under way, which began before this.
+    // While a read of the job's claims may be running, null keeps the read from adding this claim again.
     if (waits || this.#unread.has(job)) this.#machines.set(machine, null);
     else this.#machines.delete(machine);
   }
 
-  /** The claim of one of these jobs on a machine; undefined when none is known. */
+  /** The claim on a machine; null when it was given up, undefined when none is known. */
   claimOn(machine: MachineUuid): MachineClaim | null | undefined {
     return this.#machines.get(machine);
   }
 
-  /** The claims of these jobs could not be read. */
+  /** Notes that the claims of these jobs could not be read. */
   claimsUnread(uuids: readonly JobUuid[]): void {
     for (const uuid of uuids) if (this.#jobs.has(uuid)) this.#unread.add(uuid);
   }
 
   /**
-   * The claims of these jobs were read; what was claimed or given up since is known better here.
-   * @param waits whether the journal has yet to say what was given up
+   * Adds the claims that were read; a claim that was taken or given up since then is left as it is.
+   * @param waits whether the journal has not delivered yet what was given up
    */
   claimsRead(uuids: readonly JobUuid[], claims: readonly MachineClaim[], waits: boolean): void {
     for (const claim of claims) {
@@ -146,12 +147,12 @@ export class HeldJobs {
     if (!waits && this.#unread.size === 0) this.#forgetReleased();
   }
 
-  /** The jobs whose claims could not be read. */
+  /** Jobs whose claims must be read again. */
   get unread(): readonly JobUuid[] {
     return [...this.#unread];
   }
 
-  /** Whether a machine without a known claim has none of these jobs. */
+  /** Whether a machine without a known claim is certainly not claimed by these jobs. */
   get claimsKnown(): boolean {
     return this.#unread.size === 0;
   }
@@ -165,15 +166,15 @@ export class HeldJobs {
   }
 }
 
-// Answers about other jobs: those that this agent gave lately.
+// Texts of other jobs, from the answers that this agent gave lately.
 
-/** The texts of jobs that were shown lately, the latest last. */
+/** A bounded cache of the texts of jobs shown lately, the latest last. */
 export class KeptTexts<Text extends { readonly bytes: number }> {
   readonly #bytesMax: number;
   readonly #texts = new Map<string, { readonly text: Text; readonly atMs: number }>();
   #bytes = 0;
 
-  /** @param bytesMax bytes of all of them together; the oldest go first */
+  /** @param bytesMax bytes of all texts together; the oldest are dropped first */
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
   }
@@ -189,7 +190,7 @@ export class KeptTexts<Text extends { readonly bytes: number }> {
     }
   }
 
-  /** The text, and how old it is. */
+  /** The text and its age. */
   get(key: string): { readonly text: Text; readonly ageMs: number } | undefined {
     const kept = this.#texts.get(key);
     return kept === undefined

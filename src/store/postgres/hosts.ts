@@ -29,7 +29,7 @@ import type {
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 import { hostWord } from "./notices.ts";
-import { Changed } from "./server.ts";
+import { RowChanged } from "./errors.ts";
 import { isText, Values } from "./statements.ts";
 import { countLostJobs, failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
 import { noteOutage, noteReturn } from "./job/leases.ts";
@@ -157,7 +157,9 @@ async function register(
     JSON.stringify(facts.allow_caller),
   );
   const row = written === 1 ? await lockHost(tx, uuid) : undefined;
-  if (row === undefined) throw new Changed(`Cannot register host ${uuid}: it has just been`);
+  if (row === undefined) {
+    throw new RowChanged(`Cannot register host ${uuid}: another agent has just registered it`);
+  }
   if (found === undefined) await insertEvent(tx, hostEvent(row.uuid, "registered", row.name));
   else if (found.away) await noteReturn(tx, row);
   return { kind: "registered", host: listed(row, tx.now) };

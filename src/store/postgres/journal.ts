@@ -1,11 +1,12 @@
-// How jobs go on while the database is away. What their runner would have written is synced to the file of this host
-// before the job goes on, and written into the database, in its order, when that answers again. Until the journal is
-// empty every write of a runner joins it, and nothing is claimed: so no task is taken for one that has not run.
+// Keeps jobs running while the database is away. Each write of a runner is synced to a file of this host before the job
+// continues, and replayed in order once the database answers. Until the journal is empty, every write of a runner joins
+// it and nothing is claimed. So no job is claimed whose row does not yet show a task that has run.
 //
-//   runner ──▶ database              while it answers and nothing waits
-//   runner ──▶ journal ──▶ database  otherwise
+//     runner ──▶ database              while it answers and the journal is empty
+//     runner ──▶ journal ──▶ database  otherwise
 //
-// Each write still names its claim. Where a job was canceled meanwhile the database refuses it, and the host undoes.
+// Each write still names its claim. If the job was canceled meanwhile, the database refuses the write, and the host
+// runs the oncancel chain.
 
 import { AgentError, isAway, messageOf, unreachable } from "../../domain/error.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
@@ -16,9 +17,9 @@ import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
 import type { MachineClaim } from "../machine_store.ts";
 import type { JournalRow, JournalStore, Store } from "../store.ts";
 import type { UnwrittenHold } from "./job/lost.ts";
-import { isBadData } from "./server.ts";
+import { isBadData } from "./errors.ts";
 
-/** A write of a runner, as the journal keeps it. */
+/** A write of a runner, as the journal stores it. */
 export type JournalEntry =
   | { readonly op: "task"; readonly record: TaskRecord }
   | { readonly op: "attempt"; readonly record: AttemptRecord }
@@ -35,7 +36,7 @@ export type JournalEntry =
 
 type ClaimedMachine = Pick<MachineClaim, "uuid" | "host" | "job_uuid">;
 
-/** An entry of a job's info, and the call that appends it once. */
+/** An info entry of a job, and the id of the call, by which it is appended only once. */
 interface JournaledNote {
   readonly job_uuid: JobUuid;
   readonly entry: JsonObject;
@@ -45,19 +46,22 @@ interface JournaledNote {
   readonly call: string;
 }
 
-/** The part of the journal that notes may fill: a task that notes much must not stop the results of others. */
+/**
+ * Info entries may fill the journal's size divided by this: a task that logs a lot must not block the results of
+ * others.
+ */
 const NOTES_SHARE = 2;
 
-/** Where the journal is kept, and where it is delivered. */
+/** Where the journal is stored, and where it is delivered. */
 interface JournalOptions {
   readonly rows: JournalStore;
   readonly shared: Pick<Store, "jobs" | "info" | "machineClaims">;
   readonly bytesMax: number;
-  /** Called when the database refused a write, since the job is not this runner's any more, or has failed. */
+  /** Called when the database refused a write because this runner no longer holds the job, or the job has failed. */
   readonly refused: (job: JobUuid) => void;
-  /** Fails the task that a job is at. @returns whether the runner still had the job */
+  /** Fails the current task of a job. @returns whether the runner still held the job */
   readonly fail: (hold: UnwrittenHold, error: string) => Promise<boolean>;
-  /** Called when nothing waits any more. */
+  /** Called when the journal is empty again. */
   readonly emptied: () => void;
   readonly log: Log;
 }
@@ -65,14 +69,14 @@ interface JournalOptions {
 /** The journal of one host. */
 export class Journal {
   readonly #options: JournalOptions;
-  /** Entries that wait, those included that are being synced. */
+  /** Entries that are not delivered, including those that are still being synced. */
   #waiting: number;
   #bytes: number;
   readonly #appending = new Set<Promise<void>>();
-  /** Rows that are delivered, and could not be removed yet: a full disk refuses that too. */
+  /** Rows that are delivered but not removed yet, because a full disk refuses removals too. */
   readonly #delivered = new Set<number>();
   #delivering: Promise<void> | undefined;
-  /** Why an entry is not taken although the database answers. */
+  /** Why the database rejects an entry although it answers. */
   #untaken: string | undefined;
 
   private constructor(options: JournalOptions, size: { rows: number; bytes: number }) {
@@ -81,21 +85,21 @@ export class Journal {
     this.#bytes = size.bytes;
   }
 
-  /** Opens it with what an earlier agent has left. */
+  /** Opens the journal with the entries that an earlier agent left. */
   static async open(options: JournalOptions): Promise<Journal> {
     const size = await options.rows.size();
     if (size.rows > 0) options.log.warn("journal to be delivered", size);
     return new Journal(options, size);
   }
 
-  /** Whether entries wait for the database. */
+  /** Whether any entry is not delivered. */
   get waits(): boolean {
     return this.#waiting > 0;
   }
 
   /**
-   * Writes into the database, or into the journal while that is away.
-   * @param done what the database answers to a write that it takes
+   * Writes to the database, or to the journal while the database is away or the journal is not empty.
+   * @param done the value that the database returns for a write that it accepts
    * @throws {AgentError} `storage_full` when the journal or its disk is full
    */
   async write<T>(entry: JournalEntry, write: () => Promise<T>, done: T): Promise<T> {
@@ -111,8 +115,8 @@ export class Journal {
   }
 
   /**
-   * Delivers what waits.
-   * @throws {AgentError} `overloaded` when the database is away; what is left stays in the journal
+   * Delivers all entries.
+   * @throws {AgentError} `overloaded` when the database is away; undelivered entries stay in the journal
    */
   async delivered(): Promise<void> {
     if (!this.waits) return;
@@ -120,8 +124,8 @@ export class Journal {
   }
 
   /**
-   * Delivers what waits, if it can be.
-   * @returns the jobs whose entries the database does not take although it answers
+   * Delivers as many entries as possible.
+   * @returns the jobs with entries that the database rejects although it answers
    * @throws {AgentError} `overloaded` when the database is away
    */
   async undelivered(): Promise<readonly JobUuid[]> {
@@ -134,14 +138,14 @@ export class Journal {
     }
   }
 
-  /** @throws {AgentError} `internal` while the database does not take an entry although it answers */
+  /** @throws {AgentError} `internal` while the database rejects an entry although it answers */
   requireTaken(): void {
     if (this.#untaken === undefined) return;
     const words = `the database does not take an entry of the journal: ${this.#untaken}`;
     throw new AgentError("internal", `Cannot claim jobs: ${words}`);
   }
 
-  /** Settles when nothing is being delivered. */
+  /** Settles when no delivery is running. */
   async ended(): Promise<void> {
     await this.#delivering?.catch(() => {});
   }
@@ -151,8 +155,8 @@ export class Journal {
     const text = JSON.stringify(entry);
     const bytes = new TextEncoder().encode(text).length;
     if (this.#bytes + bytes > (entry.op === "note" ? bytesMax / NOTES_SHARE : bytesMax)) {
-      const words = `the database is away, and the journal has ${this.#bytes} of ${bytesMax} bytes`;
-      throw new AgentError("storage_full", `Cannot go on: ${words}`);
+      const words = `it has ${this.#bytes} of ${bytesMax} bytes, and the database is away`;
+      throw new AgentError("storage_full", `Cannot write to the journal: ${words}`);
     }
     this.#count(1, bytes);
     const appending = rows.append(jobOf(entry), text);
@@ -177,7 +181,7 @@ export class Journal {
     let total = 0;
     while (this.waits) {
       const page = await rows.first();
-      // What is being synced has no row yet.
+      // Entries that are still being synced have no row yet.
       if (page.length === 0) await Promise.allSettled(this.#appending);
       else total += await this.#deliverPage(page);
     }
@@ -186,7 +190,10 @@ export class Journal {
     emptied();
   }
 
-  /** Each job's in their order; those of several jobs share transactions. @returns how many */
+  /**
+   * Delivers a job's entries in order, and those of several jobs in parallel, so that they share transactions. @returns
+   * the number of entries
+   */
   async #deliverPage(page: readonly JournalRow[]): Promise<number> {
     const jobs = Map.groupBy(page, ({ job_uuid }) => job_uuid);
     const ends = await Promise.allSettled(Array.from(jobs.values(), async (ofJob) => {
@@ -207,7 +214,7 @@ export class Journal {
 
   async #deliverRow({ job_uuid, entry: text }: JournalRow): Promise<void> {
     const { refused } = this.#options;
-    // The text was made by this class from an entry.
+    // This class made the text from an entry.
     const entry = JSON.parse(text) as JournalEntry;
     try {
       if (await this.#isTaken(entry)) return;
@@ -218,7 +225,7 @@ export class Journal {
     }
   }
 
-  /** @returns whether the job goes on as the entry says */
+  /** @returns whether the job continues as the entry says */
   async #isTaken(entry: JournalEntry): Promise<boolean> {
     const { shared, log } = this.#options;
     try {
@@ -232,9 +239,9 @@ export class Journal {
   }
 
   /**
-   * Fails a job whose write the database can never take: repeating it would hold up the job, and all behind it.
-   * @returns whether the job goes on without the write
-   * @throws the error itself when another try may succeed
+   * Fails a job if the database can never accept its write: retrying would block the job and all entries behind it.
+   * @returns whether the job continues without the write
+   * @throws the error itself when a retry may succeed
    */
   async failed(entry: JournalEntry, error: unknown): Promise<boolean> {
     if (!isBadData(error)) throw error;
@@ -246,7 +253,7 @@ export class Journal {
     return false;
   }
 
-  /** Says once why an entry waits. */
+  /** Logs a rejection once, and keeps its reason for the readiness check. */
   #noteUntaken(job_uuid: JobUuid, { op }: JournalEntry, error: unknown): void {
     const why = messageOf(error);
     if (why !== this.#untaken) {
@@ -257,8 +264,8 @@ export class Journal {
 }
 
 /**
- * What a job has done in vain when its entry can never be written, so that it must fail. A note is only missing then, and
- * a claim that was given up is looked at as a leftover.
+ * The write whose loss must fail its job, as errors name it. The loss of an info entry or of a given-up claim fails
+ * nothing: the machine of such a claim is handled as a leftover.
  */
 function unwrittenOf(
   entry: JournalEntry,
@@ -270,9 +277,10 @@ function unwrittenOf(
       return { hold: entry.record, what: "an attempt of the task" };
     case "release":
     case "abandon":
-      return { hold: entry.hold, what: "that the agent has left the task" };
+      return { hold: entry.hold, what: "the release of the job" };
     case "claim": {
-      // What was made may be there, and nobody would know whose it is. A canceled job undoes it by itself.
+      // The machine may exist, and without the claim nobody would know which job made it. A canceled job undoes its
+      // work anyway, so only the chain fails.
       const { machine: { job_uuid, uuid }, lease } = entry;
       return { hold: { job_uuid, lease, phase: "chain" }, what: `the claim on machine ${uuid}` };
     }
@@ -299,7 +307,7 @@ function jobOf(entry: JournalEntry): JobUuid {
   }
 }
 
-/** Makes the write. @returns whether the claim that it names still held */
+/** Repeats a write on the database. @returns whether the claim that it names still held */
 async function carryOut(
   { jobs, info, machineClaims }: JournalOptions["shared"],
   entry: JournalEntry,

@@ -1,22 +1,15 @@
-// The schema of a shared database: its versions, who changes it, and what each role may do with it. An agent only
-// compares versions; `zonewright db migrate` alone changes tables, one process at a time.
+// The versions of a shared database's schema. Agents only compare versions; `zonewright db migrate` changes tables, and
+// only one process does so at a time.
 //
-// A step may only add to what the version before it uses: agents of that version go on beside those of the new one,
-// and a column or table that nobody uses any more is removed one version later.
+// A step may only add to what the version before it uses, because agents of that version keep running beside newer
+// ones. A column or table that is no longer used is removed one version later.
 
 import { AgentError } from "../../domain/error.ts";
 import { latestOf, type SchemaSteps } from "../sqlite/migrations.ts";
 import { grantRoles, type StoreRoles } from "./roles.ts";
 import { SCHEMA } from "./schema.ts";
-import {
-  away,
-  isMeeting,
-  named,
-  openSession,
-  type ServerOptions,
-  type ServerSession,
-  stateOf,
-} from "./server.ts";
+import { callersError, databaseAway, isRetryable, sqlStateOf } from "./errors.ts";
+import { openSession, type ServerOptions, type ServerSession } from "./server.ts";
 
 /** The steps of this program. */
 export const SHARED_STEPS: SchemaSteps = { first: 1, steps: [SCHEMA] };
@@ -24,17 +17,20 @@ export const SHARED_STEPS: SchemaSteps = { first: 1, steps: [SCHEMA] };
 /** The version of the tables that this program makes. */
 const SCHEMA_VERSION = latestOf(SHARED_STEPS);
 
-/** The versions of the tables that an agent of this program can use: its own, and the next, which only adds to it. */
+/** The schema versions that this program's agents can use: its own, and the next, which only adds to it. */
 export const USABLE = { oldest: SCHEMA_VERSION, newest: SCHEMA_VERSION + 1 } as const;
 
-/** SQL for the version of the tables. */
+/** SQL for the schema version. */
 export const VERSION_OF_TABLES = "(SELECT version FROM schema_version)";
 
-/** Where migrations take turns, among the advisory locks of the database. */
-const MIGRATING = 8_780_000;
-/** Milliseconds that a migration waits for a table before it lets agents pass: those behind it wait as well. */
+/** The advisory lock on which migrations take turns. */
+const MIGRATION_LOCK = 8_780_000;
+/**
+ * Milliseconds that a migration waits for a table lock. Agents queue behind that lock request, so it gives up to let
+ * them pass.
+ */
 const TABLE_WAIT_MS = 1_000;
-/** How often it tries to have the tables. */
+/** How often it tries to lock the tables. */
 const TRIES_MAX = 30;
 
 /** The versions before and after a migration. */
@@ -45,10 +41,10 @@ export interface Migrated {
 }
 
 /**
- * Brings the schema of a database up to date and grants what roles may do with it, in one transaction.
- * @param roles those that may use the tables; none is made
- * @throws {AgentError} `other_schema` when a newer program has made it; `conflict` when a role may do more than it
- * should, or another migration runs; `overloaded` when the server does not answer
+ * Migrates the schema of a database and grants the privileges of roles, in one transaction.
+ * @param roles the roles that may use the tables; they must exist
+ * @throws {AgentError} `other_schema` when a newer program has migrated it; `conflict` when a role has more privileges
+ * than allowed, or another migration runs; `overloaded` when the server does not answer
  */
 export async function migrateSharedDatabase(
   server: ServerOptions,
@@ -56,16 +52,16 @@ export async function migrateSharedDatabase(
   schema: SchemaSteps = SHARED_STEPS,
 ): Promise<Migrated> {
   const session = await openSession(server, server.deadlineMs).catch((error: unknown) => {
-    throw away(error);
+    throw databaseAway(error);
   });
   try {
     for (let tries = 1;; tries++) {
       try {
         return await migrateOnce(session, server.deadlineMs, roles, schema);
       } catch (error) {
-        if (session.broken) throw away(error);
+        if (session.broken) throw databaseAway(error);
         await session.query("ROLLBACK");
-        if (!isMeeting(error) || tries >= TRIES_MAX) throw named(error);
+        if (!isRetryable(error) || tries >= TRIES_MAX) throw callersError(error);
       }
     }
   } finally {
@@ -80,8 +76,8 @@ async function migrateOnce(
   schema: SchemaSteps,
 ): Promise<Migrated> {
   await session.script(`BEGIN; SET LOCAL lock_timeout = ${turnMs}`);
-  await session.query(`SELECT pg_advisory_xact_lock(${MIGRATING})`).catch((error: unknown) => {
-    if (!isMeeting(error)) throw error;
+  await session.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`).catch((error: unknown) => {
+    if (!isRetryable(error)) throw error;
     const words = "another migration runs";
     throw new AgentError("conflict", `Cannot migrate the database: ${words}`, { cause: error });
   });
@@ -101,20 +97,20 @@ async function migrateOnce(
 }
 
 /**
- * Compares the version of the tables with those that this program can use.
+ * Refuses a schema version that this program cannot use.
  * @throws {AgentError} `other_schema`
  */
 export function requireUsable(version: number): void {
   if (version < USABLE.oldest || version > USABLE.newest) throw otherSchema(version);
 }
 
-/** The error for tables of another version, also for none; undefined when it is of another kind. */
+/** The error for a schema of another version or for missing tables; undefined for any other error. */
 export function otherSchemaOf(error: unknown): AgentError | undefined {
-  if (stateOf(error) === UNDEFINED_TABLE) return otherSchema(0);
+  if (sqlStateOf(error) === UNDEFINED_TABLE) return otherSchema(0);
   return error instanceof AgentError && error.code === "other_schema" ? error : undefined;
 }
 
-/** State of PostgreSQL's error for a table that is not there. */
+/** SQLSTATE for a table that does not exist. */
 const UNDEFINED_TABLE = "42P01";
 
 function otherSchema(version: number): AgentError {
@@ -129,7 +125,7 @@ function otherSchema(version: number): AgentError {
   );
 }
 
-/** The version of the tables; 0 when there are none. */
+/** The schema version; 0 when there are no tables. */
 async function versionOf(session: ServerSession): Promise<number> {
   const there = await session.query("SELECT to_regclass('schema_version') IS NOT NULL AS there");
   if (there.rows[0]?.there !== true) return 0;

@@ -1,19 +1,20 @@
-// What agents learn of each other's jobs, with the commit that changed them: single words, in notices of the server.
+// What agents learn of each other's jobs: words such as "job X was canceled", which the server delivers in notices of
+// the commit that made the change. One notice holds several words, separated by blanks.
 
 import type { JobUuid } from "../../domain/id.ts";
 import type { JobNotice } from "../host_store.ts";
 import type { ServerSession } from "./server.ts";
 
-/** Characters of words in one notice; the server takes 8,000 bytes. */
+/** Characters of words in one notice; the server accepts 8,000 bytes. */
 const NOTICE_CHARS_MAX = 4_000;
 
-/** The first letter of each word. */
+/** The first letter of a word is its kind; an id follows. */
 const LETTERS = { queued: "q", canceled: "c", changed: "e", host: "h" } as const;
 
-/** Nothing but that there is an event. */
+/** Reports only that an event was committed. */
 export const EVENT_WORD = "";
 
-/** A job became ready. @param host the one that may run it */
+/** A job became ready. @param host the only one that may run it */
 export function queuedWord(host: string): string {
   return `${LETTERS.queued}${host}`;
 }
@@ -23,7 +24,7 @@ export function canceledWord(job: JobUuid): string {
   return `${LETTERS.canceled}${job}`;
 }
 
-/** A job has ended, or waits. */
+/** A job has ended, or is waiting. */
 export function changedWord(job: JobUuid): string {
   return `${LETTERS.changed}${job}`;
 }
@@ -33,9 +34,9 @@ export function hostWord(host: string): string {
   return `${LETTERS.host}${host}`;
 }
 
-/** What a word says to an agent. @param hosts whose jobs it runs */
+/** Translates a word for an agent. @param hosts the hosts whose jobs the agent runs */
 export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
-  // Words come from agents alone: the uuid is that of a row.
+  // Only agents send words, so the rest is the uuid of a row.
   const rest = word.slice(1) as JobUuid;
   switch (word[0]) {
     case LETTERS.queued:
@@ -47,12 +48,12 @@ export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
     case LETTERS.host:
       return hosts.includes(rest) ? [{ kind: "host" }] : [];
     default:
-      // That of a newer agent.
+      // A newer agent may send words that this one does not know.
       return [];
   }
 }
 
-/** Words as notices that the server takes. */
+/** Packs words into notices that the server accepts. */
 export function noticesOf(words: Iterable<string>): string[] {
   const notices: string[] = [];
   for (const word of words) {
@@ -68,22 +69,22 @@ function wordsOf(notice: string): string[] {
   return notice.split(" ").filter((word) => word !== "");
 }
 
-// The session that listens: it hears at once what any agent has committed. Without it, followers look every few
+// The session that listens learns of every agent's commits as they happen. Without it, followers look every few
 // seconds.
 
-/** Called after commits, with the words that were said with them. */
+/** Called after commits, with the words that were sent with them. */
 export type Follower = (words: readonly string[]) => void;
 
-/** Milliseconds between two looks without a notice of the server, and before it is asked again. */
+/** Milliseconds between two looks without a notice, and before the listening session is opened or checked again. */
 const POLL_MS = 5_000;
-/** The channel on which agents learn that something was committed. */
+/** The channel of the notices. */
 export const CHANNEL = "zonewright";
 
 type ListeningSession = Pick<ServerSession, "script" | "destroy" | "broken">;
-/** Opens a session that hears notices, by a deadline of performance.now(). */
+/** Opens a session that receives notices, until a time of performance.now(). */
 type Connect = (deadlineMs: number, noticed: (notice: string) => void) => Promise<ListeningSession>;
 
-/** Who follows the commits of all agents. */
+/** The followers of the commits of all agents, and the session that listens for them. */
 export class Listening {
   readonly #deadlineMs: number;
   readonly #connect: Connect;
@@ -92,13 +93,13 @@ export class Listening {
   #poll: ReturnType<typeof setInterval> | undefined;
   #open = true;
 
-  /** @param deadlineMs of each question */
+  /** @param deadlineMs milliseconds for the server to answer */
   constructor(deadlineMs: number, connect: Connect) {
     this.#deadlineMs = deadlineMs;
     this.#connect = connect;
   }
 
-  /** Calls back after commits, and every few seconds without one. @returns ends that */
+  /** Calls back after commits, and every few seconds without one. @returns a function that ends it */
   follow(committed: Follower): () => void {
     this.#followers.add(committed);
     this.#poll ??= setInterval(() => this.look(), POLL_MS);
@@ -106,13 +107,13 @@ export class Listening {
     return () => this.#followers.delete(committed);
   }
 
-  /** Has everyone look now. */
+  /** Makes all followers look now. */
   look(): void {
     void this.#listen();
     this.#called([]);
   }
 
-  /** Calls everyone for a commit of this agent. */
+  /** Calls all followers after a commit of this agent. */
   committed(words: readonly string[]): void {
     this.#called(words);
   }
@@ -124,18 +125,18 @@ export class Listening {
   }
 
   #called(words: readonly string[]): void {
-    // Followers read, and a closed store refuses that.
+    // Followers read from the store, which refuses that once it is closed.
     if (!this.#open) return;
     for (const call of this.#followers) call(words);
   }
 
-  /** Opens the session, unless there is one. */
+  /** Opens the session, or checks the one that is open. */
   async #listen(): Promise<void> {
     if (this.#followers.size === 0 || !this.#open) return;
     const standing = this.#listener;
-    // Said again, it shows whether the server still answers.
+    // Repeating LISTEN shows whether the server still answers.
     if (standing !== undefined && !standing.broken) return await this.#listenOn(standing);
-    // Holds the place while it connects.
+    // A placeholder, so that no second session is opened while this one connects.
     const none = () => new Promise<never>(() => {});
     this.#listener = { broken: false, script: none, destroy: () => {} };
     try {
@@ -146,10 +147,10 @@ export class Listening {
       this.#listener = client;
       if (!this.#open) return client.destroy();
       await this.#listenOn(client);
-      // What was committed before it listened.
+      // Something may have been committed before the session listened.
       this.#called([]);
     } catch {
-      // It is tried again with the next look.
+      // The next look tries again.
       this.#listener = undefined;
     }
   }

@@ -1,5 +1,5 @@
-// The store of an agent whose database may be away: bound jobs go on by the journal, and reads of jobs that this host
-// runs, or has shown lately, are answered from memory.
+// The store of an agent whose database may be away. Meanwhile bound jobs continue on the journal, and reads of jobs
+// that this host runs, or has shown lately, are answered from memory.
 
 import { isAway } from "../../domain/error.ts";
 import type { JobUuid, RunnerId } from "../../domain/id.ts";
@@ -17,14 +17,14 @@ import { Journal, type JournalEntry } from "./journal.ts";
 import type { UnwrittenHold } from "./job/lost.ts";
 import { textOfJob } from "./job/texts.ts";
 
-/** Memory for the jobs shown lately, bytes. */
+/** Memory for the texts of jobs shown lately, bytes. */
 const KEPT_BYTES_MAX = 16 * 1024 * 1024;
 
-/** What an outage is lived through with. */
+/** What the store needs to get through an outage. */
 export interface OutageOptions {
-  /** The journal in the file of this host. */
+  /** The journal's rows, in a file of this host. */
   readonly rows: JournalStore;
-  /** What the journal may take of the disk. */
+  /** Bytes that the journal may take on the disk. */
   readonly journalBytesMax: number;
   readonly now?: Now;
   readonly log: Log;
@@ -33,19 +33,19 @@ export interface OutageOptions {
 interface OutageParts extends OutageOptions {
   /** Milliseconds since the database last answered. */
   readonly silentMs: () => number;
-  /** As JobStore.begin(), but these jobs stay as they are. */
+  /** As JobStore.begin(), but the `kept` jobs are not released. */
   readonly begin: (
     ...call: [...Parameters<JobStore["begin"]>, kept: readonly JobUuid[]]
   ) => Promise<BeginOutcome>;
-  /** Fails the task that a job of this host is at. @returns whether the host still had the job */
+  /** Fails the current task of a job of this host. @returns whether the host still held the job */
   readonly fail: (hold: UnwrittenHold, error: string) => Promise<boolean>;
-  /** Reads the claims of jobs on machines. */
+  /** Reads the claims of these jobs on machines. */
   readonly claimsOf: (jobs: readonly JobUuid[]) => Promise<MachineClaim[]>;
 }
 
 /**
  * Wraps the shared store of one host.
- * @returns the store, and the journal, to be delivered once the database answers again
+ * @returns the store, and the journal, which must be delivered once the database answers again
  */
 export async function openOutage(
   shared: Store,
@@ -103,7 +103,7 @@ class Outage {
   readonly #parts: OutageParts;
   readonly #now: Now;
   #runner: RunnerId | undefined;
-  /** Jobs of an earlier life, which end as interrupted once what that life did for them is written. */
+  /** Jobs of an earlier life whose journal entries are not delivered yet; afterwards they count as interrupted. */
   readonly #interrupted = new Set<JobUuid>();
 
   constructor(shared: Store, journal: Journal, held: HeldJobs, parts: OutageParts) {
@@ -115,7 +115,7 @@ class Outage {
     this.#now = parts.now ?? systemNow;
   }
 
-  /** Calls that show jobs, or tell of those that this host runs. */
+  /** Calls that return jobs, from which this class learns the state of those that the host runs. */
   reads(): Pick<JobStore, "get" | "text" | "order" | "cancel" | "resume"> {
     const { jobs } = this.#shared;
     return {
@@ -152,8 +152,8 @@ class Outage {
   }
 
   /**
-   * Nothing is claimed before the journal is delivered. The lease is renewed all the same when the database answers
-   * and does not take an entry: the host lives.
+   * Nothing is claimed before the journal is delivered. The lease is renewed even when the database answers but rejects
+   * an entry, because the host is alive.
    */
   claims(): Pick<JobStore, "begin" | "renew" | "claim" | "ready" | "hold"> {
     const { jobs } = this.#shared;
@@ -199,7 +199,7 @@ class Outage {
     };
   }
 
-  /** What a runner writes about the jobs that it has. */
+  /** The writes of a runner about the jobs that it holds. */
   records(): Pick<JobStore, "recordTask" | "recordAttempt" | "release" | "abandon"> {
     const { jobs } = this.#shared;
     return {
@@ -231,7 +231,7 @@ class Outage {
     };
   }
 
-  /** Notes of tasks; those of callers need the database. */
+  /** Info entries of tasks go through the journal; those of callers need the database. */
   append(): InfoStore["append"] {
     const { info } = this.#shared;
     return async (job_uuid, entry, at, entriesMax, attempt, call = crypto.randomUUID()) => {
@@ -243,7 +243,7 @@ class Outage {
     };
   }
 
-  /** The claims of the jobs that this host runs are known here. */
+  /** Calls about the claims of jobs on machines. This host knows the claims of the jobs that it runs. */
   machineClaims(): Pick<MachineClaimStore, "take" | "get" | "release"> {
     const { machineClaims } = this.#shared;
     const held = this.#held;
@@ -280,7 +280,7 @@ class Outage {
     };
   }
 
-  /** Gives back the jobs that an earlier life was running, their starts counted. @returns the others */
+  /** Releases jobs that an earlier life was running; their starts stay counted. @returns the other jobs */
   async #uninterrupted(jobs: readonly Job[]): Promise<readonly Job[]> {
     const interrupted = jobs.filter(({ uuid }) => this.#interrupted.has(uuid));
     for (const { uuid, lease, phase, runner_id } of interrupted) {
@@ -291,7 +291,7 @@ class Outage {
     return jobs.filter((job) => !interrupted.includes(job));
   }
 
-  /** A write about a claim, by the journal where it must be. @returns whether the runner still has the job */
+  /** Writes about a claim, into the journal if the database is away. @returns whether the runner still holds the job */
   async #write(
     hold: Hold,
     entry: JournalEntry,
@@ -303,7 +303,10 @@ class Outage {
     );
   }
 
-  /** Makes a write; fails its job when the database can never take it. @returns whether the runner still has the job */
+  /**
+   * Makes a write, and fails its job if the database can never accept it.
+   * @returns whether the runner still holds the job
+   */
   async #written(entry: JournalEntry, write: () => Promise<boolean>): Promise<boolean> {
     try {
       return await write();
@@ -312,13 +315,13 @@ class Outage {
     }
   }
 
-  /** Jobs of this host's runner. One that it has had before may have claimed machines. */
+  /** Notes jobs that this host's runner now holds. A job that was claimed before may have claimed machines. */
   async #took(jobs: readonly Job[]): Promise<void> {
     for (const job of jobs) this.#held.took(job);
     await this.#readClaims(jobs.filter(({ lease }) => lease > 1).map(({ uuid }) => uuid));
   }
 
-  /** Reads which machines these jobs have claimed; later, if the database is away. */
+  /** Reads which machines these jobs have claimed; if the database is away, renew() tries again. */
   async #readClaims(jobs: readonly JobUuid[]): Promise<void> {
     if (jobs.length === 0) return;
     try {
@@ -330,12 +333,12 @@ class Outage {
     }
   }
 
-  /** One that was canceled: its runner goes on to undo it, or has left it. */
+  /** Learns from a read job that it was canceled: then the runner has lost it, or runs its oncancel chain. */
   #seen(job: Job): void {
     const { uuid, runner_id, phase, lease } = job;
     if (runner_id === null) {
       const known = this.#held.get(uuid);
-      // A read that began before a claim says less than the claim.
+      // lost() compares leases: a read that began before the claim has an older one, and changes nothing.
       if (known !== undefined && !this.#journal.waits) this.#held.lost({ job_uuid: uuid, lease });
       return;
     }
@@ -343,7 +346,7 @@ class Outage {
     if (!this.#held.has(uuid) || this.#held.get(uuid)?.phase !== phase) this.#held.took(job);
   }
 
-  /** Keeps a text that is of one piece; large ones are read in parts, once. */
+  /** Keeps a text that is in memory as a whole; a large one is read in parts, only once. */
   #shown<T extends StoredText | undefined>(
     uuid: JobUuid,
     showing: Showing | undefined,
@@ -364,10 +367,10 @@ class Outage {
   }
 }
 
-/** Until the journal is delivered. */
+/** The answer while the journal is not delivered. */
 const NOTHING: Claimed = { jobs: [], due: { kind: "none" } };
 
-/** Secrets are left out of a text in another way when each job is a text of its own. */
+/** A job's key. Secrets are cut out differently when each job is a text of its own (`apart`). */
 function keyOf(uuid: JobUuid, showing: Showing | undefined): string {
   return `${uuid} ${showing?.apart === true}`;
 }

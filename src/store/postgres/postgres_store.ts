@@ -15,7 +15,8 @@ import type { MediaStore } from "../local_store.ts";
 import type { InfoStore, LocalStore, Store } from "../store.ts";
 import { SharedDatabase } from "./connection.ts";
 import { openHosts, openMachineReports } from "./hosts.ts";
-import { isUnanswered, type ServerOptions } from "./server.ts";
+import { isUnanswered } from "./errors.ts";
+import type { ServerOptions } from "./server.ts";
 import { numberEvents, openEvents } from "./events.ts";
 import {
   infoTexts,

@@ -1,38 +1,38 @@
-// What the roles of a shared database may do. The owner of the tables migrates them; agents read and write rows;
-// readers read. Nobody but the owner changes a table, also not those of a later version.
+// What the roles of a shared database may do. The owner of the tables migrates them, agents read and write rows, and
+// readers read rows. Only the owner may change a table, including tables of later versions.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
 import type { ServerSession } from "./server.ts";
 
-/** The roles that may use the tables beside their owner. */
+/** The roles besides the owner that may use the tables. */
 export interface StoreRoles {
   readonly agent?: string;
   readonly reader?: string;
 }
 
-/** Bytes of a name in PostgreSQL; a longer one would be cut off. */
+/** Bytes of a name in PostgreSQL, which would truncate a longer one. */
 const NAME_MAX = 63;
 
 /**
- * A name as an identifier of SQL, quoted.
- * @throws {AgentError} `invalid_argument` for one that is not a plain name, or that stands for everybody
+ * Quotes a name as an SQL identifier.
+ * @throws {AgentError} `invalid_argument` for a name with other characters, or one that means every role
  */
 function quotedName(name: string): string {
   const isPlain = /^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name) && name.length <= NAME_MAX;
-  // Both are keywords where a role is expected, also in quotes.
+  // Both are keywords in the place of a role, even when they are quoted.
   if (isPlain && !["public", "none"].includes(name)) return `"${name}"`;
   const wanted =
     `expected at most ${NAME_MAX} letters, digits, _, . and -, and neither public nor none`;
   throw invalidArgument("role", `Cannot use the role ${JSON.stringify(name)}: ${wanted}`);
 }
 
-/** What each of the roles may do with the rows of a table. */
+/** What each role may do with the rows of a table. */
 const ROWS = { agent: "SELECT, INSERT, UPDATE, DELETE", reader: "SELECT" } as const;
 
 /**
- * Grants each role what it may do, and nothing else, in the transaction of a session: with the tables that are there,
- * and with those of later migrations of the same owner.
- * @throws {AgentError} `conflict` for a role that may change tables whatever is granted; `invalid_argument`
+ * Grants each role its privileges and revokes all others, within the session's transaction. The grants cover the
+ * existing tables and those that later migrations of the same owner create.
+ * @throws {AgentError} `conflict` for a role that may change tables regardless of grants; `invalid_argument`
  */
 export async function grantRoles(session: ServerSession, roles: StoreRoles): Promise<void> {
   for (const kind of ["agent", "reader"] as const) {
@@ -74,7 +74,7 @@ async function requireRole(session: ServerSession, name: string): Promise<void> 
   );
 }
 
-/** Refuses a role that may change tables by what it is. */
+/** Refuses a role that may change tables by its attributes or memberships. */
 async function requireNoMore(session: ServerSession, name: string): Promise<void> {
   const { rows: [found] } = await session.query(
     `SELECT rolsuper, pg_has_role($1, current_user, 'MEMBER') AS owns,
@@ -92,6 +92,6 @@ async function requireNoMore(session: ServerSession, name: string): Promise<void
   if (why === undefined) return;
   throw new AgentError(
     "conflict",
-    `Cannot grant to the role ${name}: ${why}, expected one that may change rows alone`,
+    `Cannot grant to the role ${name}: ${why}, expected a role that may only change rows`,
   );
 }

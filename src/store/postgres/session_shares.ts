@@ -1,30 +1,30 @@
-// What the sessions of one agent share: places to read, and values of rows that never change.
+// What the sessions of one agent share: the places for readers, and a cache of rows that never change.
 
 import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
-import { away } from "./server.ts";
+import { databaseAway } from "./errors.ts";
 
-/** Sessions that read at the same time. */
-const READERS = 3;
+/** Sessions that may read at the same time. */
+const READERS_MAX = 3;
 
-/** Who reads, and who waits for that. */
+/** The places for readers, and the readers that wait for one. */
 export class ReaderPlaces {
   readonly #waiting: (() => void)[] = [];
   #reading = 0;
 
-  /** Waits for a place until a deadline of performance.now(). @throws {AgentError} `overloaded` */
+  /** Waits for a place until a time of performance.now(). @throws {AgentError} `overloaded` */
   async take(deadlineMs: number): Promise<void> {
-    while (this.#reading >= READERS) {
+    while (this.#reading >= READERS_MAX) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       this.#waiting.push(resolve);
       const timer = setTimeout(
-        () => reject(away(new Error("every session is busy"))),
+        () => reject(databaseAway(new Error("every session is busy"))),
         deadlineMs - performance.now(),
       );
       try {
         await promise;
       } finally {
         clearTimeout(timer);
-        // One that has given up is not to be woken in place of another.
+        // A reader that gave up must not be woken in place of another.
         const at = this.#waiting.indexOf(resolve);
         if (at >= 0) this.#waiting.splice(at, 1);
       }
@@ -38,18 +38,18 @@ export class ReaderPlaces {
   }
 }
 
-/** Values of rows that never change, which an agent reads once. */
+/** A cache of values that are derived from rows that never change. */
 export class KeptValues {
   readonly #values = new Map<string, unknown>();
-  /** Of which database they are: a restored one, or a standby that took over, may give ids again. */
+  /** The database that the values were read from: a restored one, or a standby, may use the same ids for other rows. */
   #database: string | undefined;
 
-  /** Whether a database was ever read. */
+  /** Whether any database has been read yet. */
   get known(): boolean {
     return this.#database !== undefined;
   }
 
-  /** Those of any other database are forgotten. */
+  /** Forgets the values of any other database. */
   of(database: string | undefined): void {
     if (database !== this.#database) this.clear();
     this.#database = database;
@@ -59,10 +59,10 @@ export class KeptValues {
     this.#values.clear();
   }
 
-  /** As kept() of a transaction. */
+  /** As Transaction.kept(). */
   async keep<T>(key: string, make: () => Promise<{ value: T; chars: number }>): Promise<T> {
     const found = this.#values.get(key);
-    // Each key stands for values of one type.
+    // Each key always stands for values of the same type.
     if (found !== undefined) return found as T;
     const { value, chars } = await make();
     if (chars > KEPT_CHARS_MAX) return value;

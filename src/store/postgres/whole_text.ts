@@ -1,24 +1,25 @@
-// Texts that were read whole. A transaction that a slow caller kept open would keep the server from tidying up, so a
-// large text waits in memory for its reader: it stays of one piece, whatever is written meanwhile.
+// Texts that are read completely before they are sent. A transaction kept open by a slow caller would keep VACUUM from
+// removing dead rows, so a large text waits in memory for its reader. It also stays consistent, whatever is written
+// meanwhile.
 
 import { AgentError } from "../../domain/error.ts";
 import { type LazyPart, PART_BYTES, readText, type StoredText } from "../stored_text.ts";
 
-/** Bytes of large texts that are being sent at the same time; one is sent whatever its size. */
+/** Bytes of large texts that may be sent at the same time; a single text may be larger. */
 const HELD_BYTES_MAX = 64 * 1024 * 1024;
-/** There is one memory, whatever number of stores. */
+/** Module state, since all stores of a process share its memory. */
 let heldBytes = 0;
 
 const encoder = new TextEncoder();
 
-/** A text, which may be large. */
+/** Makes a stored text; a large one is counted while it is being sent. */
 export function wholeText(text: string, secrets: string | null = null): StoredText {
   const bytes = encoder.encode(text);
   if (bytes.length <= PART_BYTES) return readText(bytes, secrets);
   return { parts: [keptPart(bytes)], bytes: bytes.length, secrets };
 }
 
-/** Counted from its first part on: one that nobody begins to read is forgotten soon. */
+/** The part is counted from its first read: a text that nobody begins to read is soon garbage-collected. */
 function keptPart(whole: Uint8Array): LazyPart {
   const { length } = whole;
   let kept: Uint8Array | undefined = whole;
@@ -34,7 +35,7 @@ function keptPart(whole: Uint8Array): LazyPart {
   };
   return {
     bytes: length,
-    // Rejects instead of throwing, as a part does that is read from a file.
+    // The promise rejects instead of throwing, as for a part that is read from a file.
     read: (from, bytes) =>
       new Promise((resolve) => {
         if (kept === undefined) {

@@ -14,7 +14,7 @@ import type {
 } from "../store.ts";
 import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../stored_text.ts";
 import type { Asking, SharedDatabase, Transaction } from "./connection.ts";
-import { Changed } from "./server.ts";
+import { RowChanged } from "./errors.ts";
 import { wholeText } from "./whole_text.ts";
 import { beginsWith, isText, Values, whereOf } from "./statements.ts";
 
@@ -185,7 +185,7 @@ const SHA256 = "encode(sha256(convert_to(body, 'UTF8')), 'hex')";
 /**
  * The workflow of a new job, unless it is too large. A text that was parsed before is not sent again: the same
  * object stands for it.
- * @throws {Changed} when it is replaced meanwhile
+ * @throws {RowChanged} when it is replaced meanwhile
  */
 export async function workflowToRun(
   tx: Transaction,
@@ -231,7 +231,9 @@ export async function runnableOf(
       uuid,
       sha256,
     );
-    if (found === undefined) throw new Changed(`Workflow ${uuid} was replaced while it was read`);
+    if (found === undefined) {
+      throw new RowChanged(`Workflow ${uuid} was replaced while it was read`);
+    }
     // The text was made by this store from a workflow.
     return { value: JSON.parse(found.body) as Workflow, chars: bytes };
   });

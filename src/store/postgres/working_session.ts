@@ -1,51 +1,57 @@
-// A session that runs transactions. Straight to the server it keeps the plans of the statements that come again, and
-// sends what needs no answer first without waiting: to plan a statement costs the server more than to run it. Behind
-// a pooler in transaction mode, no prepared statement and no setting may outlive its transaction.
+// A session that runs transactions. Connected directly to the server, it prepares statements that are repeated, because
+// planning a statement costs the server more than running it, and pipelines what needs no answer first. Behind a pooler
+// in transaction mode, prepared statements and settings must not outlive their transaction.
 
-import type { BoundValue, ServerOptions, ServerSession } from "./server.ts";
-import { openSession, type SessionResult, stateOf } from "./server.ts";
+import { sqlStateOf } from "./errors.ts";
+import {
+  type BoundValue,
+  openSession,
+  type ServerOptions,
+  type ServerSession,
+  type SessionResult,
+} from "./server.ts";
 import { CHANNEL } from "./notices.ts";
 
-/** How often a statement comes before its plan is kept. */
+/** How often a statement runs before it is prepared. */
 const SEEN_BEFORE = 3;
-/** Plans that a session keeps, and statements that it counts. */
+/** Prepared statements of a session, and statements that it counts. */
 const PLANS_MAX = 200;
 const COUNTED_MAX = 1_000;
-/** The part of the deadline after which a write stops waiting for a lock, so that those behind it have theirs. */
+/** The lock timeout is the deadline divided by this, so that the writes queued behind still get their turn. */
 const LOCK_SHARE = 5;
 /**
- * States of errors after which a session cannot use its plans: the tables were changed, or it is no session of its
- * own after all.
+ * SQLSTATEs after which a session cannot use its prepared statements: the tables were changed, or a pooler stands
+ * between after all.
  * @see the table of error codes in PostgreSQL's manual
  */
-const STALE = new Set(["0A000", "26000", "42P05"]);
+const STALE_PLAN = new Set(["0A000", "26000", "42P05"]);
 /**
- * A kept plan was made when a table may have been empty: it must go by an index all the same. A statement that no index
- * serves must not be compiled for that.
+ * A plan may have been made while a table was empty, and must use an index nevertheless. Without jit, a statement that
+ * no index serves is not compiled because of the cost that enable_seqscan=off adds.
  */
 const PLANNING = { enable_seqscan: "off", jit: "off" } as const;
 /**
- * What is written goes by keys, however many of them: the server is not to make a plan for each number. What is listed
- * may need another plan for other values.
+ * Writes find rows by key whatever their number, so they use the generic plan instead of a custom plan for each number
+ * of keys. Reads may need another plan for other values.
  */
 const WRITING = { plan_cache_mode: "force_generic_plan" } as const;
 /**
- * Milliseconds for which the first plans are kept, and the longest: each time for twice as long, since what matters is
- * how many times larger a table has become.
+ * Milliseconds before the first plans are discarded, and the maximum: the time doubles with each discard, because a
+ * plan goes stale with the factor by which a table has grown.
  */
 const PLANS_MS = { first: 1_000, longest: 60_000 };
 
-/** A session that runs one transaction after the other. */
+/** A session that runs one transaction after another. */
 export interface WorkingSession extends ServerSession {
-  /** The process of the server that serves it alone; undefined behind a pooler. */
+  /** The backend that serves this session alone; undefined behind a pooler. */
   readonly ownPid: number | undefined;
-  /** Begins a transaction. @returns what a first statement, without values, finds in it */
-  begin(mode: string, look: string): Promise<SessionResult>;
-  /** Commits, and notifies every agent unless it is to be quiet. */
+  /** Begins a transaction. @returns the result of its first statement, which takes no values */
+  begin(mode: string, first: string): Promise<SessionResult>;
+  /** Commits, and notifies every agent unless `quiet`. */
   commit(notices: readonly string[], quiet: boolean): Promise<void>;
 }
 
-/** Opens a session that runs transactions; as openSession(). @param use what most of them do */
+/** Opens a session that runs transactions, as openSession() does. @param use what most of them do */
 export async function openWorkingSession(
   server: ServerOptions,
   leftMs: number,
@@ -54,7 +60,7 @@ export async function openWorkingSession(
   const session = await openSession(server, leftMs);
   try {
     const timer = setTimeout(() => session.destroy(), leftMs);
-    // A pooler gives a number of its own.
+    // A pooler reports a process id of its own, which is not that of the backend: then no setting is made.
     const planning = { ...PLANNING, ...(use === "writing" ? WRITING : {}) };
     const settings = Object.entries({ ...limitsOf(server), ...planning });
     const found = await session.query(
@@ -69,7 +75,7 @@ export async function openWorkingSession(
   }
 }
 
-/** A server that hears no more of its agent ends what it does for it, and lets go of what it locked. */
+/** Limits after which a server that no longer hears from the agent ends its statements and releases its locks. */
 function limitsOf({ deadlineMs }: ServerOptions) {
   return {
     statement_timeout: deadlineMs,
@@ -84,8 +90,8 @@ function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
   return withCalls(session, {
     ownPid: undefined,
     query: session.query,
-    begin: async (mode, look) => {
-      const results = await session.script(`BEGIN ${mode}; ${limits}; ${look}`);
+    begin: async (mode, first) => {
+      const results = await session.script(`BEGIN ${mode}; ${limits}; ${first}`);
       return results.at(-1) ?? { rows: [], rowCount: 0 };
     },
     commit: (notices, quiet) => endWith(session, notices, quiet),
@@ -117,38 +123,41 @@ function direct(session: ServerSession): WorkingSession {
     try {
       return await session.query(sql, values, nameOf(sql));
     } catch (error) {
-      if (STALE.has(stateOf(error) ?? "")) session.destroy();
+      if (STALE_PLAN.has(sqlStateOf(error) ?? "")) session.destroy();
       throw error;
     }
   };
   return withCalls(session, {
     ownPid: session.pid ?? undefined,
     query,
-    begin: async (mode, look) => {
-      const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(look)] as const;
+    begin: async (mode, first) => {
+      const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(first)] as const;
       return (await Promise.all(sent))[2];
     },
     commit: (notices, quiet) => endWith(session, notices, quiet),
   });
 }
 
-/** Where commits without a notice take turns, among the advisory locks of the database. */
-const COMMITTING = 8_780_006;
+/** The advisory lock on which commits without a notice take turns. */
+const QUIET_COMMIT_LOCK = 8_780_006;
 
 /**
- * Statements that end a transaction. The server ends one commit with a notice at a time: while one waits for a standby,
- * no session of another piles up. A lock has the same effect where nobody needs to hear.
+ * Sends the notices and commits. The server runs commits with a notice one at a time: while one waits for a standby, the
+ * sessions of other agents wait for their turn instead of piling up behind the standby. Commits without a notice take an
+ * advisory lock for the same effect.
  */
 async function endWith(
   session: ServerSession,
   notices: readonly string[],
   quiet: boolean,
 ): Promise<void> {
-  // Words are letters of agents and uuids of rows.
+  // Notices consist of letters and uuids that agents have made.
   const notify = notices.map((notice) =>
     `pg_notify('${CHANNEL}', '${notice.replaceAll("'", "''")}')`
   );
-  const silent = quiet ? `pg_advisory_xact_lock(${COMMITTING})` : `pg_notify('${CHANNEL}', '')`;
+  const silent = quiet
+    ? `pg_advisory_xact_lock(${QUIET_COMMIT_LOCK})`
+    : `pg_notify('${CHANNEL}', '')`;
   await session.script(`SELECT ${notify.length > 0 ? notify.join(", ") : silent}; COMMIT`);
 }
 

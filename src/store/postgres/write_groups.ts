@@ -1,37 +1,39 @@
-// Which writes share a transaction, and which of them run together in it, so that each statement is about all of them.
+// Which writes share a transaction, and which of them share statements in it.
 
 import { GATHERED_MIN, type Pace } from "../sqlite/group_commit.ts";
 
-/** Writes in one transaction: it holds the locks of their rows. */
-const WRITES_AT_ONCE = 100;
-/** Bytes of writes that run together; a single one may be larger. */
+/** Writes in one transaction, which locks their rows until it commits. */
+const WRITES_MAX = 100;
+/** Bytes of writes that share statements; a single write may be larger. */
 export const TOGETHER_BYTES = 1024 * 1024;
 /**
- * How long patient writes wait for others, milliseconds: a commit costs agent and server as much as some ten of the
- * writes in it. No write waits longer for any.
+ * How long patient writes wait for others, milliseconds. A commit costs agent and server about as much as ten of the
+ * writes in it. No wait for other writes is longer.
  */
 const GATHER_MS = 50;
-/** With so many writes a commit does not wait for callers that have just been answered. */
+/** With this many writes, a commit does not wait for callers that were just answered. */
 const CROWD = 16;
 
-/** A write that may run with others of its kind. */
+/** A write that may share its statements with others of its kind. */
 export interface GroupedWrite {
-  /** None unless given: it runs by itself. `first`: those of the kind stand where the first of them stood. */
+  /**
+   * Undefined for a write that shares no statements. With `first`, the group runs at the place of its earliest write.
+   */
   readonly kind?: { readonly first?: boolean };
-  /** Approximate bytes that it adds to the statements. */
+  /** Approximate bytes that the write adds to the statements. */
   readonly bytes: () => number;
-  /** Whether it may wait some milliseconds for others; not unless given. */
+  /** Whether the write may wait some milliseconds for others; not unless given. */
   readonly pace?: Pace;
 }
 
-/** Writes that wait for their transaction. */
+/** The queue of writes that wait for their transaction. */
 export class WaitingWrites<Write extends GroupedWrite> {
   readonly #writes: Write[] = [];
-  /** Whether one of them is not to wait for others. */
+  /** Whether one of them must not wait for others. */
   #prompt = false;
-  /** Ends the wait for others. */
+  /** Ends the current wait for more writes. */
   #gathered: (() => void) | undefined;
-  /** Writers that were here at the latest commit, and until when they are expected back, by performance.now(). */
+  /** How many writers are expected to write again after the latest commit, and until when, by performance.now(). */
   #expected = 0;
   #expectedUntilMs = 0;
 
@@ -44,11 +46,11 @@ export class WaitingWrites<Write extends GroupedWrite> {
     const begins = !this.#prompt &&
       (write.pace !== "patient" || this.#writes.length >= GATHERED_MIN);
     if (begins) this.#prompt = true;
-    // Patient ones wait for their time, however many were expected.
+    // Patient writes wait their full time, even when all expected writers are here.
     if (begins || (this.#prompt && this.#isCrowd())) this.#gathered?.();
   }
 
-  /** Has nothing wait for others. */
+  /** Commits the waiting writes without waiting for more. */
   hurry(): void {
     this.#prompt = this.#writes.length > 0;
     this.#expected = 0;
@@ -56,11 +58,11 @@ export class WaitingWrites<Write extends GroupedWrite> {
   }
 
   /**
-   * Some writes are committed, and about to be answered. Many callers write again as soon as they are answered: if the
-   * first one did not wait for the others, each would have a commit of its own where several agents share a server. They
-   * have as long for it as the commit took; one that a lock or a standby has held up says nothing about how soon they are
-   * back.
-   * @param ms that it took
+   * Notes a commit whose callers are about to be answered. Many callers write again as soon as they are answered, so
+   * the next transaction waits for them: otherwise the first one back would get a commit of its own, and so would each
+   * of the others where several agents share a server. The wait is as long as the commit took and at most GATHER_MS,
+   * since a commit that a lock or a standby has held up says nothing about how soon callers return.
+   * @param ms duration of the commit
    */
   committed(writes: number, ms: number): void {
     this.#expected = Math.min(writes + this.#writes.length, CROWD);
@@ -72,12 +74,12 @@ export class WaitingWrites<Write extends GroupedWrite> {
     if (!this.#prompt) await this.#gather(GATHER_MS);
     const leftMs = this.#expectedUntilMs - performance.now();
     if (this.#prompt && !this.#isCrowd() && leftMs > 0) await this.#gather(leftMs);
-    const batch = this.#writes.splice(0, WRITES_AT_ONCE);
+    const batch = this.#writes.splice(0, WRITES_MAX);
     this.#prompt = this.#writes.length > 0;
     return batch;
   }
 
-  /** Whether all are here that are expected, or one that shares no statements with others. */
+  /** Whether there is nothing more to wait for: all expected writes are here, or one of them shares no statements. */
   #isCrowd(): boolean {
     return this.#writes.length >= this.#expected ||
       this.#writes.some(({ kind }) => kind === undefined);
@@ -94,8 +96,8 @@ export class WaitingWrites<Write extends GroupedWrite> {
 }
 
 /**
- * Writes by kind. Those of a kind stand where the last of them stood, unless it says otherwise: what was queued before
- * any of them has run then.
+ * Groups writes by kind. A group runs at the place of its latest write, or of its earliest one with `first`: whatever
+ * was queued before any write of the group has then run.
  */
 export function groupsOf<Write extends GroupedWrite>(batch: readonly Write[]): Write[][] {
   const groups = new Map<object, Write[]>();
@@ -105,7 +107,7 @@ export function groupsOf<Write extends GroupedWrite>(batch: readonly Write[]): W
     if (write.kind?.first !== true) groups.delete(key);
     const bytes = group.reduce((sum, one) => sum + one.bytes(), write.bytes());
     if (group.length > 0 && bytes > TOGETHER_BYTES) {
-      // It is full, and the next one stands behind it.
+      // The group is full. The next one of this kind runs after it.
       groups.delete(key);
       groups.set(group, group);
       groups.set(key, [write]);

@@ -8,7 +8,7 @@ import type { JsonObject, JsonValue } from "../../../domain/json.ts";
 import type { Workflow } from "../../../domain/job/workflow.ts";
 import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
-import { Changed } from "../server.ts";
+import { RowChanged } from "../errors.ts";
 import { queuedWord } from "../notices.ts";
 import { type JobQueue, type PlaceHosts, queueFor } from "./queue.ts";
 import {
@@ -35,7 +35,7 @@ export interface InsertedJob {
 /**
  * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
  * repeated after a lost answer returns the job of the first call, as it is now.
- * @throws {Changed} when the job that prevented it has just ended
+ * @throws {RowChanged} when the job that prevented it has just ended
  */
 export async function insertJob(tx: Transaction, inserted: InsertedJob): Promise<InsertOutcome> {
   const outcome = (await insertJobs(tx, [inserted])).get(inserted.job.uuid);
@@ -279,16 +279,16 @@ async function holderOf(
     idempotency?.key ?? null,
   );
   if (row?.repeated === true) {
-    throw new Changed(`Job ${row.uuid} was just made by the same request`);
+    throw new RowChanged(`Job ${row.uuid} was just made by the same request`);
   }
-  if (row === undefined) throw new Changed(`Cannot name the job that holds target ${target}`);
+  if (row === undefined) throw new RowChanged(`Cannot name the job that holds target ${target}`);
   const { uuid: job_uuid, equal } = row;
   return { kind: equal ? "duplicate" : "machine_taken", job_uuid };
 }
 
 /**
  * Writes a field of the engine into a finished job that has no next attempt.
- * @throws {Changed} when the job changed after it was read
+ * @throws {RowChanged} when the job changed after it was read
  */
 async function writeProp(
   tx: Transaction,
@@ -302,7 +302,7 @@ async function writeProp(
   );
   const props = row === undefined ? undefined : JSON.parse(row.props) as JsonObject;
   if (props === undefined || "next_attempt" in props) {
-    throw new Changed(`Cannot write ${name} into job ${id}: it changed after it was read`);
+    throw new RowChanged(`Cannot write ${name} into job ${id}: it changed after it was read`);
   }
   const text = JSON.stringify({ ...props, [name]: value });
   await tx.run("UPDATE jobs SET props = $2 WHERE id = $1", id, text);

@@ -13,7 +13,7 @@ import type { Transaction } from "../connection.ts";
 import { insertCallback } from "./callbacks.ts";
 import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResults, selectJob, updateWaitingResult } from "./rows.ts";
-import { Changed } from "../server.ts";
+import { RowChanged } from "../errors.ts";
 
 /** Jobs of forgotten hosts that fail in one write. */
 export const LOST_AT_ONCE = 100;
@@ -110,7 +110,7 @@ async function insertLostResult(
   outcome: { readonly result: string; readonly error: string; readonly finished_at: Instant },
 ): Promise<Job> {
   const job = await selectJob(tx, uuid);
-  if (job === undefined) throw new Changed(`Cannot fail job ${uuid}: it is missing`);
+  if (job === undefined) throw new RowChanged(`Cannot fail job ${uuid}: it is missing`);
   const { tasks, results } = phaseOf(job);
   const task = tasks[results.length];
   // The phase was complete, but its end not yet recorded.

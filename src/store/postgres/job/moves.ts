@@ -10,7 +10,7 @@ import {
   startsAfter,
 } from "../../../domain/job/state.ts";
 import type { Transaction } from "../connection.ts";
-import { Changed } from "../server.ts";
+import { RowChanged } from "../errors.ts";
 import { standingOf, type StateRow } from "../../rules.ts";
 import { changedWord, queuedWord } from "../notices.ts";
 import { nextTurn } from "./turns.ts";
@@ -38,7 +38,7 @@ export function lockState(tx: Transaction, uuid: JobUuid): Promise<SharedStateRo
  * Writes the move of a job; one that becomes claimable gets its turn.
  * @param elapsed_ms milliseconds the phase has run, when they have changed
  * @param error why a task failed with this move; the first error of a job stays
- * @throws {Changed} when the job changed after it was read
+ * @throws {RowChanged} when the job changed after it was read
  */
 export async function writeMove(
   tx: Transaction,
@@ -80,7 +80,7 @@ export async function writeMove(
     error,
   );
   if (written !== 1) {
-    throw new Changed(`Cannot move job ${row.uuid}: it changed after it was read`);
+    throw new RowChanged(`Cannot move job ${row.uuid}: it changed after it was read`);
   }
   noteMove(tx, row, move);
   // The request that has canceled it waits for that.

@@ -9,7 +9,7 @@ import type { Execution, Phase } from "../../../domain/job/state.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import type { Transaction } from "../connection.ts";
-import { Changed } from "../server.ts";
+import { RowChanged } from "../errors.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
@@ -147,7 +147,7 @@ const digests = new WeakMap<Workflow, string>();
 
 /**
  * The definition for a new job of a workflow: that of an earlier job, or a new one.
- * @throws {Changed} when another agent has just removed it
+ * @throws {RowChanged} when another agent has just removed it
  */
 export async function definitionFor(tx: Transaction, workflow: Workflow): Promise<number> {
   const { uuid } = workflow;
@@ -181,7 +181,7 @@ async function definitionOfDigest(
   // Another agent has just written it.
   const id = row?.id ?? await selectDefinition(tx, uuid, sha256);
   if (id === undefined) {
-    throw new Changed(`Cannot write a definition of ${uuid}: the database returned no row`);
+    throw new RowChanged(`Cannot write a definition of ${uuid}: the database returned no row`);
   }
   return id;
 }

@@ -6,7 +6,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import type { Pace } from "../../sqlite/group_commit.ts";
 import type { JobStore, RunnerLife, TaskRecord } from "../../job_store.ts";
 import type { SharedDatabase, Transaction, WriteKind } from "../connection.ts";
-import { isBadData } from "../server.ts";
+import { isBadData } from "../errors.ts";
 import { type ByLife, type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { TOGETHER_BYTES } from "../write_groups.ts";
 import { bytesOfEnd, type EndedTask, moveAfter, recordTasks } from "./changes.ts";
