@@ -67,14 +67,14 @@ export class NextJobs {
   /**
    * Takes jobs for up to `limit` slots.
    * @param passedOver jobs of this host whose claims are being written
-   * @param running jobs that have started and not ended
+   * @param isRunning whether a job has started and not ended
    */
   async take(
     limit: number,
     passedOver: ReadonlySet<JobUuid>,
-    running: Pick<ReadonlySet<JobUuid>, "has"> = passedOver,
+    isRunning: (uuid: JobUuid) => boolean = (uuid) => passedOver.has(uuid),
   ): Promise<NextTaken> {
-    const found = await this.#ready(limit, passedOver, running);
+    const found = await this.#ready(limit, passedOver, isRunning);
     const claimed = await this.#takeFree(found, limit);
     const ready = found.jobs.slice(0, limit - claimed.length);
     const uuids = new Set(ready.map(({ uuid }) => uuid));
@@ -117,11 +117,11 @@ export class NextJobs {
   async #ready(
     limit: number,
     passedOver: ReadonlySet<JobUuid>,
-    running: Pick<ReadonlySet<JobUuid>, "has">,
+    isRunning: (uuid: JobUuid) => boolean,
   ): Promise<Claimed> {
     const { store: { jobs, shared }, life, monotonicMs } = this.#options;
     const nowMs = monotonicMs();
-    this.#ahead = this.#ahead.filter(({ made, job: { uuid } }) => !made || !running.has(uuid));
+    this.#ahead = this.#ahead.filter(({ made, job: { uuid } }) => !made || !isRunning(uuid));
     if (this.#ahead.some(({ atMs }) => nowMs - atMs > AHEAD_MS)) this.forget();
     const known = this.#ahead.slice(0, limit);
     if (known.length > 0) {

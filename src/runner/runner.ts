@@ -43,7 +43,8 @@ interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #notifier = new Notifier();
-  readonly #running = new Map<JobUuid, RunningJob>();
+  /** Not a Map: its old tables would hold jobs that have ended, until a collection of the whole heap. */
+  readonly #running: RunningJob[] = [];
   /** Running jobs whose last write is under way: their slots count as free. */
   readonly #leaving = new Set<JobUuid>();
   /** Running jobs whose claims are being written. */
@@ -89,7 +90,7 @@ export class Runner {
   }
 
   get busy(): number {
-    return this.#running.size;
+    return this.#running.length;
   }
 
   /** Takes over what an earlier life left, then starts claiming. While a shared store is away, both wait. */
@@ -121,7 +122,7 @@ export class Runner {
 
   /** Kills the guest of a canceled job, if it runs here. */
   cancelRunning(uuid: JobUuid): void {
-    this.#running.get(uuid)?.stop("canceled");
+    this.#find(uuid)?.stop("canceled");
     this.#notifier.notify();
   }
 
@@ -134,7 +135,7 @@ export class Runner {
     await this.#loop;
     this.#stopAll("drain");
     const timer = setTimeout(() => this.#stopAll("shutdown"), drainMs);
-    await Promise.all(Array.from(this.#running.values(), (job) => job.done));
+    await Promise.all(this.#running.map((job) => job.done));
     clearTimeout(timer);
     this.#lease.stop();
   }
@@ -189,9 +190,9 @@ export class Runner {
       if (waitMs > 0) return waitMs;
     }
     // In a shared store, even an idle host shows that it is alive.
-    const holds = this.#running.size > 0 || this.#unsure || this.#options.store.shared;
+    const holds = this.#running.length > 0 || this.#unsure || this.#options.store.shared;
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
-    const free = slots - this.#running.size + Math.min(this.#leaving.size, UNWRITTEN_MAX);
+    const free = slots - this.#running.length + Math.min(this.#leaving.size, UNWRITTEN_MAX);
     if (!this.#begun || free <= 0) return LOOK_MS_MAX;
     const refusedMs = this.#refusedUntilMs - this.#options.monotonicMs();
     if (refusedMs > 0) return refusedMs;
@@ -221,7 +222,11 @@ export class Runner {
       for (const job of claimed.jobs) this.#run(job);
       return claimed;
     }
-    const { claimed, ready, due } = await this.#next.take(limit, this.#claiming, this.#running);
+    const { claimed, ready, due } = await this.#next.take(
+      limit,
+      this.#claiming,
+      (uuid) => this.#find(uuid) !== undefined,
+    );
     for (const job of claimed) this.#run(job);
     if (ready.length > 0) this.#runAhead(ready);
     return { jobs: [...claimed, ...ready], due };
@@ -251,7 +256,7 @@ export class Runner {
     }
     for (const { uuid } of begun) {
       this.#claiming.delete(uuid);
-      if (!held.has(uuid)) this.#running.get(uuid)?.stop("lost");
+      if (!held.has(uuid)) this.#find(uuid)?.stop("lost");
     }
     return held;
   }
@@ -277,7 +282,7 @@ export class Runner {
     if (!this.#lease.isRenewalDue && !this.#unsure) return;
     const { store, life, monotonicMs, log } = this.#options;
     const atMs = monotonicMs();
-    const held = Array.from(this.#running.values(), (job) => job.hold());
+    const held = this.#running.map((job) => job.hold());
     const outcome = await store.jobs.renew(life, held, this.#options.leaseMs);
     if (outcome.kind === "superseded") {
       log.error("jobs lost to another agent of this runner id", { ...life });
@@ -287,8 +292,8 @@ export class Runner {
     this.#lease.renewed(atMs);
     this.#unsure = false;
     this.#admit(outcome.admission);
-    for (const uuid of outcome.canceled) this.#running.get(uuid)?.stop("canceled");
-    for (const uuid of outcome.lost) this.#running.get(uuid)?.stop("lost");
+    for (const uuid of outcome.canceled) this.#find(uuid)?.stop("canceled");
+    for (const uuid of outcome.lost) this.#find(uuid)?.stop("lost");
     if (outcome.unknown.length > 0) this.#next.forget();
     for (const job of outcome.unknown) this.#run(job);
   }
@@ -317,7 +322,7 @@ export class Runner {
   #endUnheard(): void {
     const { log } = this.#options;
     if (!this.#lease.isUnheard) return;
-    const free = [...this.#running.values()].filter((job) => job.free && !job.lost);
+    const free = this.#running.filter((job) => job.free && !job.lost);
     if (free.length === 0) return;
     log.error("tasks ended: the store does not answer", { jobs: free.length });
     this.#unsure = true;
@@ -326,7 +331,7 @@ export class Runner {
 
   #stopAll(reason: StopReason): void {
     this.#next.forget();
-    for (const job of this.#running.values()) job.stop(reason);
+    for (const job of this.#running) job.stop(reason);
   }
 
   /** Takes over jobs of others whose leases have expired, when due. */
@@ -347,15 +352,22 @@ export class Runner {
     }, claim);
     // Keep no reference to the job itself: a large one frees its memory while it waits.
     const { uuid } = running;
-    this.#running.set(uuid, running);
+    const before = this.#find(uuid);
+    if (before === undefined) this.#running.push(running);
+    else this.#running[this.#running.indexOf(before)] = running;
     void running.done.then(() => {
       this.#leaving.delete(uuid);
       // A job that came back at once, as after cb('queue'), may already run here again.
-      if (this.#running.get(uuid) === running) this.#running.delete(uuid);
+      const at = this.#running.indexOf(running);
+      if (at !== -1) this.#running.splice(at, 1);
       // A renewal sent while its guest was ending still counted it as running.
       if (running.lost) this.#unsure = true;
       this.#notifier.notify();
     });
+  }
+
+  #find(uuid: JobUuid): RunningJob | undefined {
+    return this.#running.find((job) => job.uuid === uuid);
   }
 
   /** The notification triggers a claim, which is queued before the store begins its next commit. */

@@ -218,9 +218,15 @@ interface DueCall {
   /** Milliseconds, as performance.now() counts them. */
   readonly atMs: number;
   readonly run: () => void;
+  /** Its place in the list; -1 once it is off it. */
+  place: number;
 }
 
-const waiting = new Set<DueCall>();
+/**
+ * In no order. A Set would leave its old tables behind: each holds the next one and what was in it, here whole
+ * requests and jobs, until a collection of the whole heap.
+ */
+const waiting: DueCall[] = [];
 let timer: ReturnType<typeof setTimeout> | undefined;
 /** When the timer fires: never later than the first deadline. */
 let timerAtMs = Number.POSITIVE_INFINITY;
@@ -230,13 +236,26 @@ let timerAtMs = Number.POSITIVE_INFINITY;
  * @returns calls it off
  */
 export function callAfter(ms: number, run: () => void): () => void {
-  const deadline = { atMs: performance.now() + ms, run };
-  waiting.add(deadline);
+  const deadline = { atMs: performance.now() + ms, run, place: waiting.length };
+  waiting.push(deadline);
   if (deadline.atMs < timerAtMs) arm(deadline.atMs, ms);
   return () => {
     // With nothing to wait for, the process may end.
-    if (waiting.delete(deadline) && waiting.size === 0) disarm();
+    if (leave(deadline) && waiting.length === 0) disarm();
   };
+}
+
+/** The last of the list takes its place. @returns whether it was waiting */
+function leave(deadline: DueCall): boolean {
+  const { place } = deadline;
+  if (place < 0) return false;
+  deadline.place = -1;
+  const last = waiting.pop();
+  if (last !== undefined && last !== deadline) {
+    waiting[place] = last;
+    last.place = place;
+  }
+  return true;
 }
 
 function arm(atMs: number, ms: number): void {
@@ -254,12 +273,12 @@ function disarm(): void {
 function callDue(): void {
   disarm();
   const nowMs = performance.now();
-  const due = [...waiting].filter(({ atMs }) => atMs <= nowMs).sort((a, b) => a.atMs - b.atMs);
+  const due = waiting.filter(({ atMs }) => atMs <= nowMs).sort((a, b) => a.atMs - b.atMs);
   try {
     // One of them may call off another.
-    for (const deadline of due) if (waiting.delete(deadline)) deadline.run();
+    for (const deadline of due) if (leave(deadline)) deadline.run();
   } finally {
-    const nextMs = Math.min(...Array.from(waiting, ({ atMs }) => atMs));
+    const nextMs = Math.min(...waiting.map(({ atMs }) => atMs));
     if (nextMs < timerAtMs) arm(nextMs, Math.max(Math.ceil(nextMs - nowMs), 0));
   }
 }

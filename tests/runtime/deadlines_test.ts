@@ -48,6 +48,17 @@ Deno.test("a canceled deadline never fires, also when canceled by one of the sam
   assertEquals(calls, ["stays", "after it"]);
 });
 
+Deno.test("a deadline that is called off twice takes no other with it", async () => {
+  const { calls, note, all } = noted(2);
+  const callOff = callAfter(1, note("called off"));
+  callAfter(5, note("second"));
+  callAfter(1, note("first"));
+  callOff();
+  callOff();
+  await all;
+  assertEquals(calls, ["first", "second"]);
+});
+
 Deno.test("a deadline set by a deadline fires too, and with none set no timer is left", async () => {
   const { calls, note, all } = noted(2);
   callAfter(1, () => {
