@@ -14,6 +14,7 @@ import {
 import type { TaskEvent } from "../domain/job/state.ts";
 import { NOT_TAKEN } from "../domain/job/taking.ts";
 import { type JobData, jobData, jobView } from "./job_view.ts";
+import type { JobStops } from "./running_job.ts";
 import type { AttemptRecord } from "../store/job_store.ts";
 import type { JsonValue } from "../domain/json.ts";
 import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
@@ -97,8 +98,8 @@ export interface AttemptDeps {
   /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
-  /** Aborted when no further attempt may start here. */
-  readonly drain: AbortSignal;
+  /** Stopped when no further attempt may start here. */
+  readonly drain: JobStops["drain"];
 }
 
 /** How a task ended, and what its executions left in the job. */
@@ -161,9 +162,9 @@ async function waitForAttempt(
   { leftMs, signal, drain }: AttemptDeps,
 ): Promise<"due" | "aborted" | "left" | "workflow_timeout"> {
   const left = leftMs();
-  if (waitMs > 0) await pause(Math.min(waitMs, left), AbortSignal.any([signal, drain]));
+  if (waitMs > 0) await pause(Math.min(waitMs, left), AbortSignal.any([signal, drain.signal]));
   if (signal.aborted) return "aborted";
-  if (drain.aborted) return "left";
+  if (drain.stopped) return "left";
   return waitMs >= left || leftMs() <= 0 ? "workflow_timeout" : "due";
 }
 

@@ -30,7 +30,7 @@ import {
   successorOf,
 } from "./next_step.ts";
 import type { JsonValue } from "../domain/json.ts";
-import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
+import { type ClaimUnderWay, type JobDeps, JobStops, type RunningJob } from "./running_job.ts";
 
 /** Starts of a task without a recorded result, after which it fails: it may be what kills the agent. */
 const STARTS_MAX = 3;
@@ -43,38 +43,20 @@ const WRITE_AGAIN_LONGEST_MS = 2_000;
  * @param claim the claim, while it is being written: until it stands, tasks compute but cannot act
  */
 export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJob {
-  const stops: Stops = {
-    canceled: new AbortController(),
-    drain: new AbortController(),
-    shutdown: new AbortController(),
-    lost: new AbortController(),
-    task: new AbortController(),
-    undo: new AbortController(),
-  };
+  const stops = new JobStops();
   const run = new JobRun(job, deps, stops, claim);
   const done = run.run().catch((error: unknown) => run.abandon(error));
-  const stop = (reason: StopReason) => {
-    stops[reason].abort();
-    if (reason !== "drain") stops.task.abort();
-    if (reason === "shutdown" || reason === "lost") stops.undo.abort();
-  };
   return {
     uuid: job.uuid,
     free: isFree(job.props),
     get lost() {
-      return stops.lost.signal.aborted;
+      return stops.lost.stopped;
     },
     hold: () => run.hold(),
-    stop,
+    stop: (reason) => stops.stop(reason),
     done,
   };
 }
-
-/**
- * Signals that stop a job, by reason. `task` fires with every reason but `drain`; `undo`, for tasks of the oncancel
- * chain, with `shutdown` and `lost`. AbortSignal.any() would do the same, at some 25 us per task.
- */
-type Stops = Readonly<Record<StopReason | "task" | "undo", AbortController>>;
 
 /** Whether a job continues here, has left, or was stopped before this step wrote anything. */
 type Went = "goes_on" | "left" | "stopped";
@@ -83,13 +65,13 @@ class JobRun {
   #job: Job;
   #data: JobData;
   readonly #deps: JobDeps;
-  readonly #stops: Stops;
+  readonly #stops: JobStops;
   readonly #memory: JobMemory;
   #claim: ClaimUnderWay | undefined;
   /** Monotonic milliseconds at which the current phase would have begun had it never been interrupted. */
   #phaseBeganMs: number;
 
-  constructor(job: Job, deps: JobDeps, stops: Stops, claim: ClaimUnderWay | undefined) {
+  constructor(job: Job, deps: JobDeps, stops: JobStops, claim: ClaimUnderWay | undefined) {
     this.#job = job;
     this.#data = { params: job.params, props: job.props };
     this.#deps = deps;
@@ -106,8 +88,8 @@ class JobRun {
       // An interrupted task may be what kills the agent, so each of its starts must be on record before it runs.
       if (this.#job.starts > 1) await this.#claimed();
       for (;;) {
-        if (this.#stops.lost.signal.aborted) return;
-        if (this.#stops.drain.signal.aborted) return await this.#release();
+        if (this.#stops.lost.stopped) return;
+        if (this.#stops.drain.stopped) return await this.#release();
         const wanted = this.#memory.take(this.#job, this.#data);
         const went = wanted === 0 ? await this.#step() : await this.#waitForMemory(wanted);
         if (went === "stopped" && !(await this.#takeUpCancel())) return;
@@ -139,7 +121,7 @@ class JobRun {
       await this.#memory.wait(bytes, AbortSignal.any([drain.signal, this.#signal()]));
     } catch (error) {
       // The loop in run() gives the job back.
-      if (drain.signal.aborted) return "goes_on";
+      if (drain.stopped) return "goes_on";
       if (this.#signal().aborted) return await this.#stopped();
       throw error;
     } finally {
@@ -148,7 +130,7 @@ class JobRun {
     }
     if (!(await this.#claimed())) return "stopped";
     const job = await this.#insist(() => store.jobs.get(this.#job.uuid), "job not read", isAway);
-    if (this.#stops.shutdown.signal.aborted) return await this.#stopped();
+    if (this.#stops.shutdown.stopped) return await this.#stopped();
     if (job === undefined || !this.#isStillOurs(job) || job.phase !== this.#job.phase) {
       return "stopped";
     }
@@ -214,7 +196,7 @@ class JobRun {
       leftMs: () => this.#job.timeout * 1000 - this.#elapsedMs(),
       retryCountsFirst: this.#deps.retryCountsFirst,
       signal: this.#signal(),
-      drain: this.#stops.drain.signal,
+      drain: this.#stops.drain,
     };
     if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
     const end = { kind: "failure", error: INTERRUPTED } as const;
@@ -265,8 +247,8 @@ class JobRun {
   }
 
   async #stopped(): Promise<"left" | "stopped"> {
-    if (this.#stops.lost.signal.aborted) return "left";
-    if (!this.#stops.shutdown.signal.aborted) return "stopped";
+    if (this.#stops.lost.stopped) return "left";
+    if (!this.#stops.shutdown.stopped) return "stopped";
     await this.#release();
     return "left";
   }
@@ -365,10 +347,13 @@ class JobRun {
   /** Repeats a call while `so` holds for its error; logs each message once. @returns undefined when the agent stops */
   async #insist<T>(call: () => Promise<T>, failure: string, so = (_error: unknown) => true) {
     let said: string | undefined;
+    const { shutdown } = this.#stops;
     return await untilDone(call, {
       firstMs: WRITE_AGAIN_FIRST_MS,
       longestMs: WRITE_AGAIN_LONGEST_MS,
-      signal: this.#stops.shutdown.signal,
+      get signal() {
+        return shutdown.signal;
+      },
       onFailure: (error) => {
         if (!so(error)) throw error;
         const fields = { job_uuid: this.#job.uuid, error };

@@ -17,6 +17,49 @@ import type { Store } from "../store/store.ts";
  */
 export type StopReason = "canceled" | "drain" | "shutdown" | "lost";
 
+/**
+ * Whether to stop. Its signal is made only when code waits for it: most jobs end without one, and a controller takes
+ * ten times the memory.
+ */
+class Stop {
+  #stopped = false;
+  #controller: AbortController | undefined;
+
+  get stopped(): boolean {
+    return this.#stopped;
+  }
+
+  get signal(): AbortSignal {
+    const controller = this.#controller ??= new AbortController();
+    if (this.#stopped) controller.abort();
+    return controller.signal;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#controller?.abort();
+  }
+}
+
+/**
+ * What stops a job, by reason. `task` fires with every reason but `drain`; `undo`, for tasks of the oncancel chain, with
+ * `shutdown` and `lost`. AbortSignal.any() would do the same, at some 25 us per task.
+ */
+export class JobStops {
+  readonly canceled = new Stop();
+  readonly drain = new Stop();
+  readonly shutdown = new Stop();
+  readonly lost = new Stop();
+  readonly task = new Stop();
+  readonly undo = new Stop();
+
+  stop(reason: StopReason): void {
+    this[reason].stop();
+    if (reason !== "drain") this.task.stop();
+    if (reason === "shutdown" || reason === "lost") this.undo.stop();
+  }
+}
+
 /** What it takes to run a job. */
 export interface JobDeps {
   readonly store: Store;
