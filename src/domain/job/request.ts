@@ -35,32 +35,38 @@ export interface JobLimits {
   readonly callbackHosts: readonly string[];
 }
 
+/** The fields of the body that no limit changes: made once, since to make them costs more than to read a body. */
+const WORKFLOW = about("The workflow's uuid.", uuidOf<WorkflowUuid>());
+const EXEC_AFTER = about(
+  "ISO 8601: a date (midnight UTC), or a date and time with its offset.",
+  instant,
+);
+const LOCKS = about(
+  "A regular expression (RE2). While the job is unfinished, no job is accepted whose " +
+    "target matches.",
+  wholeText(1, LOCKS_CHARS_MAX),
+);
+const CALLBACK_URL = about(
+  "Called when the job is finished. Its host must be listed in the setting " +
+    "`callback_host`.",
+  webAddress(
+    wholeText(1, CALLBACK_CHARS_MAX),
+    ({ hash }) => hash === "" ? undefined : "must not have a fragment",
+  ),
+);
+
 /** The body of POST /jobs: every key besides its own fields becomes a parameter. */
 export function jobRequest({ targetCharsMax }: Pick<JobLimits, "targetCharsMax">) {
   return object({
-    workflow: about("The workflow's uuid.", uuidOf<WorkflowUuid>()),
-    exec_after: about(
-      "ISO 8601: a date (midnight UTC), or a date and time with its offset.",
-      instant,
-    ),
+    workflow: WORKFLOW,
+    exec_after: EXEC_AFTER,
     target: about(
       "What the job acts on. A second unfinished job with the same target and equal params " +
         "is refused.",
       wholeText(1, targetCharsMax),
     ),
-    locks: about(
-      "A regular expression (RE2). While the job is unfinished, no job is accepted whose " +
-        "target matches.",
-      wholeText(1, LOCKS_CHARS_MAX),
-    ),
-    callback_url: about(
-      "Called when the job is finished. Its host must be listed in the setting " +
-        "`callback_host`.",
-      webAddress(
-        wholeText(1, CALLBACK_CHARS_MAX),
-        ({ hash }) => hash === "" ? undefined : "must not have a fragment",
-      ),
-    ),
+    locks: LOCKS,
+    callback_url: CALLBACK_URL,
   }, { required: ["workflow"], others: "kept" });
 }
 
