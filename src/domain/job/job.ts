@@ -320,15 +320,14 @@ export const IDEMPOTENCY_REPLAYED = "idempotency-replayed";
 /**
  * The key and digest by which a repeated request is recognized. A caller that does not know whether its request
  * arrived sends it again with the same key, and gets the job of the first one.
- * @param key the value of the header; undefined without it
+ * @param key the value of the header
  * @param request the request as a value; the order of its keys does not count
  * @throws {AgentError} `invalid_argument` naming the header
  */
 export async function idempotencyOf(
-  key: string | undefined,
+  key: string,
   request: JsonValue,
-): Promise<Idempotency | undefined> {
-  if (key === undefined) return undefined;
+): Promise<Idempotency> {
   if (!IDEMPOTENCY_KEY_TEXT.test(key)) {
     const message =
       `Cannot read ${IDEMPOTENCY_KEY}: expected 1 to 255 visible ASCII characters, without blanks`;

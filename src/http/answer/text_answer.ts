@@ -84,13 +84,27 @@ export async function answerPieces(
   }
 }
 
+/** How one text is answered. */
+interface TextOptions extends Omit<AnswerOptions, "bytes" | "small"> {
+  readonly shown: Shown;
+  /** Headers of the answer; those set on the context before may be lost. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
 /** Answers with one text, as the caller may see it. Its parts are closed in any case. */
 export async function answerText(
   c: Context<HttpEnv>,
   text: StoredText,
-  options: Omit<AnswerOptions, "bytes" | "small"> & { readonly shown: Shown },
+  options: TextOptions,
 ): Promise<Response> {
+  const whole = options.shown === textBytes ? bytesAtHand(text) : undefined;
+  if (whole !== undefined) {
+    // Not by the context: it keeps headers in an object, which the runtime sorts and reads again.
+    const headers = { ...options.headers, "content-type": "application/json" };
+    return new Response(whole, { status: options.status ?? 200, headers });
+  }
   const length = options.shown === textBytes ? { bytes: text.bytes } : {};
+  for (const [name, value] of Object.entries(options.headers ?? {})) c.header(name, value);
   nameAge(c, text.staleMs);
   const small = text.bytes <= SMALL_ANSWER_BYTES;
   try {
@@ -100,6 +114,13 @@ export async function answerText(
     closeText(text);
     throw error;
   }
+}
+
+/** The bytes of a current text of one piece that is in memory; undefined for others, which are read in pieces. */
+function bytesAtHand({ parts, bytes, staleMs }: StoredText): Uint8Array<ArrayBuffer> | undefined {
+  if (bytes > PIECE_BYTES || staleMs !== undefined) return undefined;
+  const read = parts.filter((part) => part instanceof Uint8Array);
+  return read.length === parts.length ? joined(read, bytes) : undefined;
 }
 
 /** Marks an answer as what is known while the database is away. */
@@ -300,27 +321,28 @@ interface JobAnswered {
   /** What it was read with: where its secrets are apart, they are masked. */
   readonly showing: Showing;
   readonly status?: ContentfulStatusCode;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** Sends a stored job as it is read, in parts. */
 export function answerJob(
   c: Context<HttpEnv>,
-  { text, showing, status = 200 }: JobAnswered,
+  { text, showing, ...answered }: JobAnswered,
   { log, budget }: Pick<HttpContext, "log" | "budget">,
 ): Promise<Response> {
-  return answerText(c, text, { log, budget, shown: showing.apart ? maskedJob : textBytes, status });
+  const shown = showing.apart ? maskedJob : textBytes;
+  return answerText(c, text, { log, budget, shown, ...answered });
 }
 
 /**
  * Puts the uuid of the resource into the header `request-id`, where clients of node-workflow expect it,
  * unless the client sent an id.
  */
-export function nameAnswer(
-  c: Context<HttpEnv>,
+export function answerNames(
   uuid: WorkflowUuid | JobUuid,
   wording: Wording,
-): void {
-  if (CONVENTIONS[wording].namesAnswers) c.header("request-id", uuid);
+): Readonly<Record<string, string>> {
+  return CONVENTIONS[wording].namesAnswers ? { "request-id": uuid } : {};
 }
 
 const maskedJob: Shown = (text) => maskedBytes(text, "job");

@@ -1,7 +1,7 @@
 // Which requests are forwarded to another agent: those that only the host of the machine can answer, and those about
 // media of a host that the query names.
 
-import type { Context, MiddlewareHandler } from "hono";
+import type { Context, MiddlewareHandler, Next } from "hono";
 import { about, anyText } from "../../domain/description/value.ts";
 import { AgentError, invalidArgument, isAway } from "../../domain/error.ts";
 import { SERVER_PARAM } from "../../domain/job/job.ts";
@@ -35,14 +35,24 @@ type ForwardingContext = Pick<HttpContext, "peers" | "store" | "limits" | "machi
 
 /** Forwards requests about machines and media of other hosts. */
 export function forwarding(context: ForwardingContext): MiddlewareHandler<HttpEnv> {
-  return async (c, next) => {
-    const { path, method } = c.req;
-    const host = OF_MEDIA.test(path) && method !== "PUT" && c.req.url.includes("?")
-      ? await hostOfMedia(c, context)
-      : await hostOfMachine(c, context);
-    if (host === undefined) return await next();
-    return await forwardTo(c, host, context);
+  return (c, next) => {
+    const { path } = c.req;
+    // Most requests are about neither, and need no promise here.
+    return OF_MEDIA.test(path) || OF_MACHINE.test(path) ? forwarded(c, next, context) : next();
   };
+}
+
+async function forwarded(
+  c: Context<HttpEnv>,
+  next: Next,
+  context: ForwardingContext,
+): Promise<Response | void> {
+  const { path, method } = c.req;
+  const host = OF_MEDIA.test(path) && method !== "PUT" && c.req.url.includes("?")
+    ? await hostOfMedia(c, context)
+    : await hostOfMachine(c, context);
+  if (host === undefined) return await next();
+  return await forwardTo(c, host, context);
 }
 
 async function hostOfMachine(

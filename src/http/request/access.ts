@@ -47,17 +47,19 @@ export function admitted(
   const logFailure = openFailureLog(access, log);
   return async (c, next) => {
     const remote = c.env?.remote;
-    const call = await peers?.check(c.req.raw).catch((error: unknown) => {
-      if (error instanceof AgentError) logFailure(remote, error.message);
-      throw error;
-    });
+    const call = peers === undefined
+      ? undefined
+      : await peers.check(c.req.raw).catch((error: unknown) => {
+        if (error instanceof AgentError) logFailure(remote, error.message);
+        throw error;
+      });
     if (call !== undefined) {
       await acceptCall(c, call, limits);
       return await next();
     }
     const shown = BEARER.exec(c.req.header("authorization")?.trim() ?? "");
     const ticket = shownTicket(c.req.raw, c.req.path);
-    const session = shown === null
+    const session = shown === null && c.req.raw.headers.has("cookie")
       ? await sessions.of(c.req.raw, c.env?.secure ?? false)
       : undefined;
     if (shown !== null) {

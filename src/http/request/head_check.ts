@@ -119,11 +119,11 @@ export function openHeadCheck({ limits, allowedHosts }: HeadRules): HeadCheck {
 /** Refuses requests by their heads, before anything else of them is read. */
 export function headChecked(rules: HeadRules): MiddlewareHandler<HttpEnv> {
   const check = openHeadCheck(rules);
-  return async (c, next) => {
+  return (c, next) => {
     // Hono leaves `env` out when the application is called without one.
     const refusal = check(readHead(c.req.raw.headers), c.req.raw, c.env);
     if (refusal !== undefined) throw refusal;
-    await next();
+    return next();
   };
 }
 

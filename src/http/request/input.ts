@@ -55,13 +55,13 @@ export const UPLOAD_PATH = "/agent/v1/media/library/:name";
  * site can send that type only after a CORS preflight, which the agent never grants (document 2, sentence 6).
  * Unknown paths and methods pass, and get their 404 or 405.
  */
-export const jsonOnly: MiddlewareHandler<HttpEnv> = async (c, next) => {
+export const jsonOnly: MiddlewareHandler<HttpEnv> = (c, next) => {
   const { method } = c.req;
   const carriesBody = method === "POST" || method === "PUT" || method === "PATCH";
   if (carriesBody && matchedRoutes(c).some(takesJson)) {
     refuseOtherType(c.req.raw.headers);
   }
-  await next();
+  return next();
 };
 
 function takesJson({ method, path }: { readonly method: string; readonly path: string }): boolean {
@@ -180,14 +180,17 @@ export function isLarge({ req }: Context): boolean {
 }
 
 /** Reads a body whose declared length is within the limit. */
-async function readDeclared(request: Request, secondsMax: number): Promise<Uint8Array> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const callOff = callAfter(secondsMax * 1000, () => reject(lateBody(secondsMax)));
-  try {
-    return await Promise.race([request.bytes().catch(brokeOff), late]);
-  } finally {
-    callOff();
-  }
+function readDeclared(request: Request, secondsMax: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const callOff = callAfter(secondsMax * 1000, () => reject(lateBody(secondsMax)));
+    request.bytes().then((bytes) => {
+      callOff();
+      resolve(bytes);
+    }, (error) => {
+      callOff();
+      reject(cutOff(error));
+    });
+  });
 }
 
 interface Reading {
@@ -243,12 +246,12 @@ async function readPart(
   try {
     return await reader.read();
   } catch (error) {
-    return brokeOff(error);
+    throw cutOff(error);
   }
 }
 
-function brokeOff(error: unknown): never {
-  throw new AgentError("malformed", "Cannot read the body: it was cut off", { cause: error });
+function cutOff(error: unknown): AgentError {
+  return new AgentError("malformed", "Cannot read the body: it was cut off", { cause: error });
 }
 
 function lateBody(secondsMax: number): AgentError {
@@ -292,9 +295,9 @@ export async function askedBy(
   asked: JsonValue,
   context: Parameters<typeof orderedBy>[1],
 ): Promise<Pick<JobFields, "idempotency" | "ordered_by">> {
-  const idempotency = await idempotencyOf(c.req.header(IDEMPOTENCY_KEY), asked);
   const by = orderedBy(c.get("caller"), context);
-  return idempotency === undefined ? by : { ...by, idempotency };
+  const key = c.req.header(IDEMPOTENCY_KEY);
+  return key === undefined ? by : { ...by, idempotency: await idempotencyOf(key, asked) };
 }
 
 /** The agent's own routes that have a query, by method and path. */
@@ -318,13 +321,13 @@ const WITH_QUERY: ReadonlySet<string> = new Set([
  * Refuses any query on the agent's own routes that have none, so that a misspelled or misplaced switch is
  * never ignored. @throws {AgentError} `invalid_argument`
  */
-export const strictQuery: MiddlewareHandler<HttpEnv> = async (c, next) => {
+export const strictQuery: MiddlewareHandler<HttpEnv> = (c, next) => {
   if (c.req.url.includes("?") && c.req.path.startsWith("/agent/v1/")) {
     const route = matchedRoutes(c).find(({ method }) => method !== "ALL");
     const method = c.req.method === "HEAD" ? "GET" : c.req.method;
     if (route !== undefined && !WITH_QUERY.has(`${method} ${route.path}`)) readQuery(c.req.url, {});
   }
-  await next();
+  return next();
 };
 
 /** Reads texts by name, as textsOf() returns them. @throws {AgentError} `invalid_argument` */

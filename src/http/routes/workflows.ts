@@ -33,7 +33,7 @@ import {
   wholeBody,
 } from "../request/input.ts";
 import { listResponse, type NextPage } from "../answer/json_list.ts";
-import { answerText, nameAnswer, shownTo } from "../answer/text_answer.ts";
+import { answerNames, answerText, shownTo } from "../answer/text_answer.ts";
 import { PHASES } from "../../domain/job/state.ts";
 
 type WorkflowsContext = Pick<
@@ -108,9 +108,8 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
     uniqueName,
   });
   if (outcome.kind !== "created") throw creationRefusal(outcome, uuid, max);
-  c.header("location", `/workflows/${uuid}`);
-  nameAnswer(c, uuid, context.wording);
-  return await answerWorkflow(c, workflow, 201, context);
+  const headers = { location: `/workflows/${uuid}`, ...answerNames(uuid, context.wording) };
+  return await answerWorkflow(c, { workflow, status: 201, headers }, context);
 }
 
 export const WORKFLOW_READ = objectOf(
@@ -193,8 +192,8 @@ async function getWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Prom
   const uuid = workflowUuidOf(c);
   const text = await context.store.workflows.text(uuid, "shown");
   if (text === undefined) throw notFound(uuid);
-  nameAnswer(c, uuid, context.wording);
-  return await answerText(c, text, { ...context, shown: shownTo(c, "other") });
+  const headers = answerNames(uuid, context.wording);
+  return await answerText(c, text, { ...context, shown: shownTo(c, "other"), headers });
 }
 
 async function replaceWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {
@@ -205,21 +204,26 @@ async function replaceWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): 
   const outcome = await context.store.workflows.replace(workflow, { uniqueName });
   if (outcome.kind === "name_taken") throw secondName(outcome.uuid);
   if (outcome.kind === "not_found") throw notFound(uuid);
-  if (putLocation) c.header("location", `/workflows/${uuid}`);
-  return await answerWorkflow(c, workflow, putStatus, context);
+  const headers = putLocation ? { location: `/workflows/${uuid}` } : {};
+  return await answerWorkflow(c, { workflow, status: putStatus, headers }, context);
+}
+
+interface WrittenWorkflow {
+  readonly workflow: Workflow;
+  readonly status: 200 | 201;
+  readonly headers: Record<string, string>;
 }
 
 /** The workflow as written; a large one is read again while it is sent. */
 async function answerWorkflow(
   c: Context<HttpEnv>,
-  workflow: Workflow,
-  status: 200 | 201,
+  { workflow, status, headers }: WrittenWorkflow,
   context: WorkflowsContext,
 ): Promise<Response> {
-  if (!isLarge(c)) return c.json(workflow, status);
+  if (!isLarge(c)) return c.json(workflow, status, headers);
   const text = await context.store.workflows.text(workflow.uuid, "stored");
   if (text === undefined) throw notFound(workflow.uuid);
-  return await answerText(c, text, { ...context, shown: shownTo(c, "other"), status });
+  return await answerText(c, text, { ...context, shown: shownTo(c, "other"), status, headers });
 }
 
 async function removeWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): Promise<Response> {

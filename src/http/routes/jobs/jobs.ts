@@ -32,7 +32,7 @@ import {
   wholeBody,
 } from "../../request/input.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
-import { answerJob, nameAnswer, shownTo } from "../../answer/text_answer.ts";
+import { answerJob, answerNames, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets, showingTo } from "../../request/caller.ts";
 import type { Showing } from "../../../store/stored_text.ts";
 import type { Store } from "../../../store/store.ts";
@@ -103,18 +103,20 @@ async function postJob(
     ? await machineJobs.create(order, showing)
     : await orderJob(order, rules, store.jobs, c.get("memory"));
   const { kind, job, text } = carriedOut(outcome, order);
-  if (kind === "repeated") c.header(IDEMPOTENCY_REPLAYED, "true");
-  c.header("location", `/jobs/${job.uuid}`);
-  nameAnswer(c, job.uuid, wording);
-  return await answerJob(c, { text, showing, status: 201 }, context);
+  const headers = {
+    ...(kind === "repeated" ? { [IDEMPOTENCY_REPLAYED]: "true" } : {}),
+    location: `/jobs/${job.uuid}`,
+    ...answerNames(job.uuid, wording),
+  };
+  return await answerJob(c, { text, showing, status: 201, headers }, context);
 }
 
 async function getJob(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {
   const uuid = jobUuidOf(c);
   const showing = showingTo(c.get("caller"), context);
   const text = await jobText(uuid, showing, context);
-  nameAnswer(c, uuid, context.wording);
-  return await answerJob(c, { text, showing }, context);
+  const headers = answerNames(uuid, context.wording);
+  return await answerJob(c, { text, showing, headers }, context);
 }
 
 async function postCancel(c: Context<HttpEnv>, context: JobsContext): Promise<Response> {

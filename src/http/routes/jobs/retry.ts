@@ -48,10 +48,13 @@ async function postRetry(
   const body = await readJson(c, smallBody(context.limits));
   const { from } = parse(retryRequest, body, "", "retry");
   const made = await retryJob(uuid, { from, caller: c.get("caller") }, context, machineJobs);
-  c.header("location", `/jobs/${made}`);
   const showing = showingTo(c.get("caller"), context);
   const text = await jobText(made, showing, context);
-  return await answerJob(c, { text, showing, status: 201 }, context);
+  return await answerJob(
+    c,
+    { text, showing, status: 201, headers: { location: `/jobs/${made}` } },
+    context,
+  );
 }
 
 /** The body of a retry. */
