@@ -1,21 +1,21 @@
-// The table of events, and the triggers that insert an event in the transaction of the change it reports. An event
-// gets its number after the commit, so that a reader who has read up to a number misses none.
+// The table of events, and the triggers that insert an event in the transaction of the change that it reports. An event
+// gets its number after its commit, so a reader that has read up to a number has missed no earlier event.
 
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
 
-/** A text that is compared byte by byte. */
+/** The type of a text that is compared byte by byte. */
 export const TEXT = `TEXT COLLATE "C"`;
 
-/** Whether a column has one of some words, which must not contain quotes. */
+/** A condition that a column has one of these words, which must not contain quotes. */
 export function oneOf(column: string, words: readonly string[]): string {
   return `${column} IN (${words.map((word) => `'${word}'`).join(", ")})`;
 }
 
 /**
- * A function that says whether rules are kept, for the CHECK of a table. Written out there, the server would read all of
- * them again for each statement, which takes as long as to insert some rows.
- * @param columns that the rules are about, with their types
+ * A function that checks the rules of a row, for the table's CHECK constraint. Rules written into the constraint itself
+ * would be parsed again for each statement, which takes as long as inserting some rows.
+ * @param columns the columns that the rules use, with their types
  */
 export function ruleFunction(
   name: string,
@@ -30,20 +30,20 @@ export function ruleFunction(
   END $$;`;
 }
 
-/** SQL for the server's time as an instant. */
+/** SQL for the server's time, in the format of an instant. */
 export const SERVER_NOW =
   `to_char(clock_timestamp() AT TIME ZONE 'utc', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`;
 
 const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS NOT NULL";
 const OF_JOB = "job_id IS NOT NULL AND line IS NULL AND body IS NULL";
-/** Where the events are numbered, among the advisory locks of the database. */
-const NUMBERING = 8_780_001;
+/** The advisory lock on which the numbering of events takes turns. */
+const NUMBERING_LOCK = 8_780_001;
 
-/** When a job moved, by its row. */
+/** SQL for the time at which a job changed, from its row. */
 const MOVED_AT =
   `coalesce(became.elapsed_at, became.claimable_at, became.finished_at, ${SERVER_NOW})`;
 
-/** The columns of events that have rules, with their types. */
+/** The columns of an event that the rules use, with their types. */
 const RULED = {
   kind: "TEXT",
   job_id: "BIGINT",
@@ -74,13 +74,13 @@ const RULES_OF_EVENTS = [
   "octet_length(body) <= 2048",
 ];
 
-/** The table, its numbers and its triggers. */
+/** The table of events, with the function that numbers them and the triggers that insert them. */
 export const EVENT_TABLES = `
   ${ruleFunction("event_is_ruled", RULED, RULES_OF_EVENTS)}
   CREATE TABLE events (
-    -- The order in which they were written.
+    -- Order of insertion.
     draft BIGINT GENERATED ALWAYS AS IDENTITY,
-    -- The order in which they are read: given after the commit, by number_events().
+    -- Order of reading, set by number_events() after the commit.
     seq BIGINT,
     kind ${TEXT} NOT NULL,
     at ${TEXT} NOT NULL,
@@ -94,9 +94,9 @@ export const EVENT_TABLES = `
     body ${TEXT},
     CONSTRAINT events_ruled CHECK (event_is_ruled(${Object.keys(RULED).join(", ")}))
   );
-  -- It has no primary key, and a server that publishes its tables would refuse to change a row of it.
+  -- The table has no primary key, so logical replication needs another identity to update its rows.
   ALTER TABLE events REPLICA IDENTITY FULL;
-  -- One without a number would be written into it twice.
+  -- Partial, because a full index would get two entries of each event: one without its number, one with it.
   CREATE UNIQUE INDEX events_seq ON events (seq) WHERE seq IS NOT NULL;
   CREATE UNIQUE INDEX events_unnumbered ON events (draft) WHERE seq IS NULL;
   CREATE INDEX events_job ON events (job_id, seq) WHERE job_id IS NOT NULL;
@@ -104,14 +104,14 @@ export const EVENT_TABLES = `
   CREATE TABLE event_numbers (one BOOLEAN PRIMARY KEY CHECK (one), last BIGINT NOT NULL);
   INSERT INTO event_numbers VALUES (true, 0);
 
-  -- Gives numbers to the events that are committed. One agent at a time: an event that commits while this runs
-  -- gets a higher number than all that can be read.
+  -- Numbers the committed events, in one agent at a time. An event that commits while this runs gets a higher number
+  -- than any that can be read by then.
   CREATE FUNCTION number_events(most BIGINT, kept BIGINT) RETURNS BIGINT LANGUAGE plpgsql AS $$
   DECLARE
     given BIGINT;
     newest BIGINT;
   BEGIN
-    PERFORM pg_advisory_xact_lock(${NUMBERING});
+    PERFORM pg_advisory_xact_lock(${NUMBERING_LOCK});
     SELECT last INTO newest FROM event_numbers;
     WITH new AS (
       SELECT draft, row_number() OVER (ORDER BY draft) AS place FROM (
@@ -126,7 +126,7 @@ export const EVENT_TABLES = `
     RETURN given;
   END $$;
 
-  -- The events of all jobs of a statement are written by one: a trigger for each row took longer than the row.
+  -- One statement inserts the events of all jobs of a statement: a trigger per row took longer than the row itself.
   CREATE FUNCTION jobs_came() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO events (kind, at, job_id, change, state)
@@ -145,9 +145,9 @@ export const EVENT_TABLES = `
   CREATE TRIGGER jobs_went AFTER DELETE ON jobs REFERENCING OLD TABLE AS went
     FOR EACH STATEMENT EXECUTE FUNCTION jobs_went();
 
-  -- Every statement on jobs moves them through their states, but those that change only what keeps a job, that note a
-  -- failed attempt, that name the next attempt of one that has ended, or that give a turn. A job that is claimed and
-  -- ended by one change has begun too.
+  -- Every update of jobs changes their state, except those that only change what keeps a job, note a failed attempt,
+  -- name the next attempt of a finished job, or assign a turn. A job that one update claims and ends reports its start
+  -- too.
   CREATE FUNCTION jobs_moved() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO events (kind, at, job_id, change, state, phase, ended, next_phase)
@@ -195,7 +195,8 @@ export const EVENT_TABLES = `
   CREATE TRIGGER job_attempted AFTER UPDATE OF failures ON jobs
     FOR EACH ROW WHEN (NEW.failures > OLD.failures) EXECUTE FUNCTION job_attempted();
 
-  -- What a runner holds is changed together with its execution.
+  -- Only finished jobs: while a runner holds a job, its props change together with its execution, which has its own
+  -- event.
   CREATE FUNCTION job_updated() RETURNS trigger LANGUAGE plpgsql AS $$
   BEGIN
     INSERT INTO events (kind, at, job_id, change, state)

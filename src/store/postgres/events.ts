@@ -1,4 +1,4 @@
-// Reads events. Those that were committed since the last look are numbered first: by these numbers readers go on.
+// Reads events. Events committed since the last read are numbered first, because readers continue by number.
 
 import type { EventKind, OwnEvent } from "../../domain/event.ts";
 import type { JobUuid, MachineUuid } from "../../domain/id.ts";
@@ -32,7 +32,7 @@ import { fieldOf } from "./statements.ts";
 /** Events that one transaction numbers. */
 const NUMBERED_AT_ONCE = 10_000;
 
-/** The part of the store about events. */
+/** Opens the part of the store about events. */
 export function openEvents(db: SharedDatabase): EventStore {
   return {
     append: (event) => db.write((tx) => insertEvent(tx, event)),
@@ -43,14 +43,14 @@ export function openEvents(db: SharedDatabase): EventStore {
   };
 }
 
-/** Adds an event. @throws {Error} when the payload exceeds its limit */
+/** Inserts an event. @throws {Error} when the payload exceeds its limit */
 export async function insertEvent(tx: Transaction, { kind, payload }: OwnEvent): Promise<void> {
   const sql = "INSERT INTO events (kind, at, body) VALUES ($1, $2, $3)";
   await tx.run(sql, kind, tx.now, JSON.stringify(payload));
   tx.tell(EVENT_WORD);
 }
 
-/** Reads when every committed event has its number. Where all have, nothing is written, and no follower called. */
+/** Reads after numbering all committed events. If none lacks a number, nothing is written and no follower is called. */
 async function readNumbered<T>(
   db: SharedDatabase,
   read: (tx: Transaction) => Promise<T>,
@@ -63,12 +63,12 @@ async function readNumbered<T>(
   return await db.read(read);
 }
 
-/** Numbers the events that nobody has read, so that the oldest go all the same. */
+/** Numbers the events even if nobody reads them, so that the oldest ones are removed. */
 export async function numberEvents(db: SharedDatabase): Promise<void> {
   if (await db.read(hasDrafts)) await numberDrafts(db);
 }
 
-/** Numbers the events that are committed, and removes the oldest beyond those that are kept. */
+/** Numbers the committed events, and removes the oldest ones beyond the number that is kept. */
 async function numberDrafts(db: SharedDatabase): Promise<void> {
   for (let given = NUMBERED_AT_ONCE; given >= NUMBERED_AT_ONCE;) {
     given = await db.write(async (tx) => {
@@ -87,7 +87,7 @@ async function hasDrafts(tx: Transaction): Promise<boolean> {
   return (await tx.row<{ found: boolean }>(sql))?.found === true;
 }
 
-/** The oldest and newest kept event. */
+/** The numbers of the oldest and the newest event. */
 async function selectEventBounds(tx: Transaction): Promise<EventBounds> {
   const row = await tx.row<{ first: number | null; last: number | null }>(
     "SELECT (SELECT min(seq) FROM events) AS first, (SELECT max(seq) FROM events) AS last",
@@ -95,7 +95,7 @@ async function selectEventBounds(tx: Transaction): Promise<EventBounds> {
   return { first: row?.first ?? 0, last: row?.last ?? 0 };
 }
 
-/** A page of events, with what they show of jobs as those are now. */
+/** A page of events, with the current state of their jobs. */
 async function selectEvents(
   tx: Transaction,
   after: number,
@@ -146,7 +146,7 @@ async function rowsAfter(
   return { rows, upTo };
 }
 
-/** The next events of some jobs. Each look goes along an index and ends after the limit. */
+/** The next events of some jobs. Each job's scan follows an index and stops at the limit. */
 async function rowsOfJobs(
   tx: Transaction,
   after: number,
@@ -163,7 +163,7 @@ async function rowsOfJobs(
            ORDER BY seq LIMIT $2) AS events
          WHERE jobs.uuid = ANY($3::text[]))
        UNION ALL
-       -- The row of a removed job is gone, and no other event of it is shown.
+       -- A removed job has no row, and only its removal is shown.
        (SELECT ${columns} FROM events
          WHERE kind = 'removed_job' AND seq > $1
            AND body IN (SELECT json_build_object('job_uuid', gone.uuid)::text
@@ -177,7 +177,7 @@ async function rowsOfJobs(
   );
 }
 
-/** The lines of a page, as far as they fit it. */
+/** The log lines of a page, as many as fit. */
 async function selectLines(tx: Transaction, rows: readonly EventRow[]): Promise<PageLines> {
   const found = await tx.rows<EventLineRow & { readonly bytes: number }>(
     `SELECT seq, phase, attempt, created_at, bytes, CASE WHEN bytes <= ${EVENT_LINE_BYTES_MAX}
@@ -201,7 +201,7 @@ async function selectLines(tx: Transaction, rows: readonly EventRow[]): Promise<
     const isLarge = size > EVENT_LINE_BYTES_MAX;
     if (bytes > EVENT_PAGE_BYTES || row.entry === null && !isLarge) return { bySeq, fit: at };
     if (!isLarge) bytes += size;
-    // The text was made by this store from an object.
+    // This store made the text from an object.
     const entry = row.entry === null ? null : JSON.parse(row.entry) as JsonObject;
     bySeq.set(line, entry === null ? null : { ...row, entry });
   }

@@ -1,4 +1,4 @@
-// The hosts of a shared store and what they report of their machines, as rows.
+// The rows of hosts in a shared store, and of the machines that they report.
 
 import { hostEvent } from "../../domain/event.ts";
 import { isHeard, type RegisteredHost } from "../../domain/host.ts";
@@ -38,16 +38,16 @@ import { ownerOf } from "./job/owner.ts";
 const COLUMNS = `uuid, incarnation, name, version, capabilities, slots, brands, address, public_key,
   allow_workflow, allow_caller, generation, seen_at, lease_ms, cordoned, forgotten, away`;
 
-/** A row of COLUMNS. */
+/** A row of COLUMNS; lists are still JSON texts. */
 interface HostRow extends Omit<RegisteredHost, HostList>, Readonly<Record<HostList, string>> {
   readonly incarnation: string;
   readonly away: boolean;
 }
 
-/** Columns of lists of words, as JSON. */
+/** Columns that contain a list of words as JSON. */
 type HostList = "capabilities" | "brands" | keyof Taking;
 
-/** The part of the store about hosts. @param own the host of this agent, which sends what a lost one cannot */
+/** Opens the part of the store about hosts. @param own this agent's host, which sends the callbacks of a lost host */
 export function openHosts(db: SharedDatabase, own: string): HostStore {
   return {
     register: (registration) => db.write((tx) => register(tx, registration)),
@@ -59,7 +59,7 @@ export function openHosts(db: SharedDatabase, own: string): HostStore {
     forget: async (uuid) => {
       const outcome = await db.write((tx) => forget(tx, uuid));
       if (outcome.kind !== "forgotten") return outcome;
-      // Ends with the jobs of the host: it gets no new one.
+      // The loop ends with the jobs of the host, since a forgotten host gets no new ones.
       for (let found = LOST_AT_ONCE; found === LOST_AT_ONCE;) {
         found = await db.write((tx) => failLostJobs(tx, own));
       }
@@ -72,7 +72,7 @@ function listed(
   { incarnation: _, away: _away, ...row }: HostRow,
   now: Instant,
 ): ListedHost {
-  // The texts were made by this store from lists of words.
+  // This store made the texts from lists of words.
   const words = (name: HostList) => JSON.parse(row[name]) as string[];
   return listedHost({
     ...row,
@@ -105,9 +105,9 @@ async function countHostJobs(tx: Transaction): Promise<ReadonlyMap<HostUuid, Hos
   return new Map(rows.map(({ host, ...jobs }) => [host, jobs]));
 }
 
-/** The host of a uuid or a name. */
+/** Finds a host by uuid or name. */
 export async function findHost(tx: Transaction, name: string): Promise<FoundHost> {
-  // No stored text has NUL, and the server takes none.
+  // The server accepts no NUL in a text, so no stored name contains one.
   if (name.includes("\0")) return { kind: "not_found" };
   const rows = await tx.rows<HostRow>(
     `SELECT ${COLUMNS} FROM hosts WHERE uuid = $1 OR name = $2 ORDER BY uuid`,
@@ -117,7 +117,7 @@ export async function findHost(tx: Transaction, name: string): Promise<FoundHost
   return hostNamed(rows.map((row) => listed(row, tx.now)), name);
 }
 
-/** The host, which no other agent changes before the transaction ends. */
+/** Locks the row of a host until the end of the transaction. */
 function lockHost(tx: Transaction, uuid: HostUuid): Promise<HostRow | undefined> {
   return tx.row<HostRow>(`SELECT ${COLUMNS} FROM hosts WHERE uuid = $1 FOR UPDATE`, uuid);
 }
@@ -173,7 +173,7 @@ async function admit(
   const found = await lockHost(tx, uuid);
   if (found === undefined) return undefined;
   const cordoned = admission === "cordoned";
-  // A cordon alone does not admit a forgotten host.
+  // Cordoning a forgotten host does not readmit it.
   const to = { cordoned, forgotten: cordoned && found.forgotten };
   return await change(tx, found, to, cordoned ? "cordoned" : "uncordoned");
 }
@@ -186,7 +186,7 @@ async function forget(tx: Transaction, uuid: HostUuid): Promise<ForgetOutcome> {
   }
   const to = { cordoned: found.cordoned, forgotten: true };
   const host = await change(tx, found, to, "forgotten");
-  // Counted here, since other agents may fail some of them first.
+  // Counted in this transaction, because other agents may fail some of these jobs before this one does.
   return { kind: "forgotten", host, failed_jobs: await countLostJobs(tx, uuid) };
 }
 
@@ -208,9 +208,9 @@ async function change(
   return listed({ ...row, ...to }, tx.now);
 }
 
-// What hosts report of their machines, as rows.
+// The machines that hosts report.
 
-/** The part of the store about reported machines. @param own the host of this agent */
+/** Opens the part of the store about reported machines. @param own the host of this agent */
 export function openMachineReports(db: SharedDatabase, own: string): MachineReportStore {
   return {
     report: (report) => db.write((tx) => writeReport(tx, own, report)),
@@ -286,13 +286,13 @@ async function selectReported(
   );
   const machines = rows.map(({ machine, ...row }) => ({
     ...row,
-    // The text was made by an agent from an object.
+    // An agent made the text from an object.
     machine: JSON.parse(machine) as JsonObject,
   }));
   return { now: tx.now, machines, count: counted?.machines ?? 0 };
 }
 
-/** A machine as a row. */
+/** A row of a reported machine. */
 interface ReportedRow {
   readonly host: HostUuid;
   readonly name: string;

@@ -1,4 +1,4 @@
-// Claims of jobs on machines, as rows.
+// The rows of jobs' claims on machines.
 
 import type { JobUuid, MachineUuid, RunnerId } from "../../domain/id.ts";
 import { type Instant, instantAfter } from "../../domain/instant.ts";
@@ -21,9 +21,9 @@ const LEFTOVER_COLUMNS =
   `${COLUMNS}, coalesce(j.execution, c.execution) AS execution, c.workflow_uuid`;
 
 /**
- * The part of the store about claims.
+ * Opens the part of the store about claims on machines.
  * @param own the host of this agent
- * @param lives in whose name this agent writes
+ * @param lives the lives in whose name this agent writes
  */
 export function openMachineClaims(
   db: SharedDatabase,
@@ -46,14 +46,16 @@ export function openMachineClaims(
 }
 
 /**
- * Whether a host may still say what a job has claimed: it was not forgotten, and the job was not claimed again since. One
- * that has failed meanwhile leaves the machine as a leftover. @param lease, owner parameters of the statement
+ * A condition that a host may still write about the machines of a job: the host was not forgotten, and the job was not
+ * claimed again. If the job has failed meanwhile, the machine becomes a leftover.
+ * @param lease placeholder of the statement
+ * @param owner placeholder of the statement
  */
 const mayTell = (lease: string, owner: string): string =>
   `(${lease}::bigint IS NULL OR (lease = ${lease} AND NOT EXISTS (
      SELECT 1 FROM hosts WHERE hosts.uuid = ${owner} AND forgotten)))`;
 
-/** Who says so. */
+/** The claim on a job under which a host writes. */
 interface Teller extends ByLife {
   readonly lease: number | undefined;
 }
@@ -63,7 +65,7 @@ async function upsertClaim(
   { uuid, host, job_uuid }: Pick<MachineClaim, "uuid" | "host" | "job_uuid">,
   { owner, lease, life }: Teller & { readonly owner: string },
 ): Promise<boolean> {
-  // Locked, so that retention of another agent does not remove the job before it knows of the claim.
+  // FOR KEY SHARE locks the job, so that another agent's retention cannot remove it before it sees the claim.
   const written = await tx.run(
     `INSERT INTO machine_claims (uuid, host, owner, job_uuid, workflow_uuid, claimed_at)
      SELECT $1, $2, $5, uuid, workflow_uuid, $4 FROM jobs
@@ -101,7 +103,7 @@ async function selectClaim(
   return await tx.row<MachineClaim>(sql, uuid, own);
 }
 
-/** The claims of these jobs. */
+/** Reads the claims of these jobs. */
 export function selectClaimsOf(tx: Transaction, jobs: readonly JobUuid[]): Promise<MachineClaim[]> {
   return tx.rows<MachineClaim>(
     `SELECT ${COLUMNS} FROM machine_claims c WHERE c.job_uuid = ANY($1)`,
@@ -109,7 +111,7 @@ export function selectClaimsOf(tx: Transaction, jobs: readonly JobUuid[]): Promi
   );
 }
 
-/** Removes a claim, with an event if it had become a leftover. `owner` null: of whatever host */
+/** Deletes a claim, with an event if it had become a leftover. @param owner null for the claim of any host */
 async function deleteClaim(
   tx: Transaction,
   { uuid, job, owner, lease, life }: Partial<Teller> & {
@@ -133,7 +135,7 @@ async function deleteClaim(
     life ?? null,
   );
   if (gone === undefined) return;
-  // A leftover that no check has found was never reported.
+  // A leftover that no check has found was never reported as one.
   if (change === "leftover_removed" && gone.next_try_at === null) return;
   const payload = { change, machine_uuid: uuid, job_uuid: job };
   await insertEvent(tx, { kind: "own_machine", payload });

@@ -1,4 +1,4 @@
-// The store of many agents in one PostgreSQL database: workflows, jobs and what belongs to them, events, and claims of
+// The store of many agents in one PostgreSQL database: workflows, jobs with what belongs to them, events, and claims on
 // machines. The index, its images, the media and their measures stay in a file of each host.
 
 import { isAway, messageOf, whileThere } from "../../domain/error.ts";
@@ -48,11 +48,11 @@ import { openOutage, type OutageOptions } from "./outage.ts";
 import type { Lives } from "./statements.ts";
 import { openWorkflows } from "./workflows.ts";
 
-/** The database, whose jobs are run, and how long this host goes on without it. */
+/** The database, the jobs that this host runs, and how it gets through an outage. */
 interface SharedStoreOptions extends ServerOptions, Omit<OutageOptions, "rows"> {
   /** The uuid of this host. */
   readonly host: string;
-  /** Which jobs the host runs; all unless given. */
+  /** The jobs that the host runs; all unless given. */
   readonly taken?: TakenJobs;
 }
 
@@ -67,7 +67,7 @@ export async function openPostgresStore(
 ): Promise<Store> {
   const db = new SharedDatabase(options);
   try {
-    // Looks at the version of the tables, as every transaction does.
+    // Every transaction checks the schema version.
     await db.read(() => Promise.resolve());
   } catch (error) {
     if (!isUnanswered(error)) {
@@ -91,7 +91,7 @@ export async function openPostgresStore(
     shared.events,
     (error) => options.log.error("events not forwarded", { error: messageOf(error) }),
   );
-  // What cannot be delivered is tried again with the next look.
+  // A failed delivery is repeated with the next notice or poll.
   const unfollow = db.follow(() => void journal.delivered().catch(() => {}));
   return {
     ...store,
@@ -104,7 +104,7 @@ export async function openPostgresStore(
   };
 }
 
-/** The store of the database, with what is kept in the file of the host. */
+/** The parts of the store that are in the database, and those in the file of the host. */
 function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
   const { own: host, lives } = hosts;
   return {
@@ -120,7 +120,7 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
     index: local.index,
     images: local.images,
     media: mediaStore(local.media, db),
-    // The uuid of a host is the id of its runner.
+    // The uuid of a host is also the id of its runner.
     machineClaims: openMachineClaims(db, host as RunnerId, lives),
     machineHistories: openMachineHistories(db),
     machineReports: openMachineReports(db, host),
@@ -147,12 +147,12 @@ function sharedStore(db: SharedDatabase, local: Store, hosts: OwnPlace): Store {
   };
 }
 
-/** This host, and which jobs it runs. */
+/** This host, and the jobs that it runs. */
 interface OwnPlace extends Pick<PlaceHosts, "own" | "taken"> {
   readonly lives: Lives;
 }
 
-/** Begins a life, whose agent makes its writes in its name from now on. */
+/** Begins a life of the runner. This agent's writes are made in its name from then on. */
 async function beginIn(
   db: SharedDatabase,
   lives: Lives,
@@ -164,7 +164,7 @@ async function beginIn(
   return outcome;
 }
 
-/** Whether the host takes free jobs: others may run one that it would have to fail. */
+/** Whether the host claims free jobs: with a policy it leaves them to hosts that may run each of them. */
 function takesFree({ taken }: OwnPlace): boolean {
   return taken === undefined || takesAll(taken.taking);
 }
@@ -174,7 +174,7 @@ function queuesOf(hosts: OwnPlace): readonly string[] {
   return takesFree(hosts) ? [hosts.own, ANY_HOST] : [hosts.own];
 }
 
-/** Passes on what words, and this agent itself, say of jobs. */
+/** Passes on notices about jobs, from other agents and from this one. */
 function openNotices(db: SharedDatabase, queues: readonly string[]) {
   const followers = new Set<(notice: JobNotice) => void>();
   const noticed = (notice: JobNotice) => followers.forEach((call) => call(notice));
@@ -186,12 +186,12 @@ function openNotices(db: SharedDatabase, queues: readonly string[]) {
   return { noticed, follow };
 }
 
-/** What the runner of this host hears of a job that was made for it. */
+/** The notice for this host's own runner about a new job. */
 function noticeOfNew(job: Job | undefined, host: string): JobNotice {
   if (job === undefined) return { kind: "queued" };
   const { created_at: now, exec_after } = job;
   if (exec_after > now) return { kind: "delayed", ms: msBetween(now, exec_after) };
-  // The uuid of a host is the id of its runner.
+  // The uuid of a host is also the id of its runner.
   return { kind: "queued", made: claimedRow(job, host as RunnerId, now) };
 }
 
@@ -239,7 +239,7 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
         const outcome = await cancelJob(tx, host, uuid, showing);
         return outcome.kind === "made" && earlier?.kind === "changed" ? earlier : outcome;
       }),
-    // Named here where the caller does not: the transaction may run again after its commit was not answered.
+    // The transaction may run again after its commit got no answer, so it needs the id of the call.
     resume: (uuid, resume, showing, call = crypto.randomUUID()) =>
       db.write((tx) => resumeJob(tx, uuid, resume, showing, call)),
     stats: () => db.read(selectStats),
@@ -254,13 +254,13 @@ function jobStore(db: SharedDatabase, hosts: OwnPlace): JobStore {
   };
 }
 
-/** The media of this host, whose users are jobs of the database. */
+/** The media of this host, whose users are jobs in the database. */
 function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
   const settle = async () => {
     const using = await local.usingJobs();
     if (using.length === 0) return;
     const unfinished = await whileThere(db.read((tx) => selectUnfinished(tx, using)));
-    // Without the database all of them count as unfinished.
+    // While the database is away, all of these jobs count as unfinished.
     if (unfinished === undefined) return;
     const ended = using.filter((uuid) => !unfinished.has(uuid));
     if (ended.length > 0) await local.ended(ended);
@@ -279,9 +279,9 @@ function mediaStore(local: MediaStore, db: SharedDatabase): MediaStore {
 }
 
 /**
- * Writes the events of this host's own file, about its media and its index, into the database.
- * @param failed called for the first of several failures in a row that are not a database that is away
- * @returns what ends that
+ * Copies the events of this host's own file, about its media and its index, into the database.
+ * @param failed called for the first of several failures in a row, except while the database is away
+ * @returns a function that ends it
  */
 export function forwardEvents(
   local: Pick<EventStore, "bounds" | "after" | "follow">,
@@ -290,7 +290,7 @@ export function forwardEvents(
 ): { stop(): Promise<void> } {
   let seq: number | undefined;
   let running: Promise<void> | undefined;
-  /** Whether there may be events that are not written. */
+  /** Whether some events may not be copied yet. */
   let behind = true;
   let isFailing = false;
   const writeNext = async () => {
@@ -305,14 +305,14 @@ export function forwardEvents(
   };
   const forward = async () => {
     try {
-      // Others may come while one is written.
+      // More events may be written while one is being copied.
       while (behind) {
         behind = false;
         await writeNext();
       }
       isFailing = false;
     } catch (error) {
-      // The events stay in the local file, and are written with the next look.
+      // The events stay in the local file, and the next notice or poll copies them.
       behind = true;
       if (!isFailing && !isAway(error)) failed(error);
       isFailing ||= !isAway(error);
@@ -325,7 +325,7 @@ export function forwardEvents(
     running ??= forward();
   };
   look();
-  // What could not be written is tried again after the next commit.
+  // Tries again after the next commit if anything is left.
   const ends = [local.follow(look), shared.follow(() => behind && look())];
   return {
     async stop() {
@@ -335,11 +335,11 @@ export function forwardEvents(
   };
 }
 
-/** Events that are forwarded in one go. */
+/** Events that one page of the local file contains. */
 const EVENTS_AT_ONCE = 100;
 
 function ownEvent({ kind, payload }: Extract<OwnEvent, { kind: "media" | "index" }>): OwnEvent {
-  // Each kind has the payload of its kind.
+  // The payload always belongs to the kind.
   return { kind, payload } as OwnEvent;
 }
 

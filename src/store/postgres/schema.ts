@@ -1,14 +1,14 @@
-// The tables of a store that many agents share. They are those of sqlite/schema.ts with three differences: a job
-// has a host, counters are rows that add up instead of rows that every agent writes, and an event gets its number
-// after its commit, so that a reader who has read up to a number misses none.
+// The tables of a store that many agents share. They are those of sqlite/schema.ts with three differences. A job has a
+// host. A counter is the sum of rows that are only inserted, because agents that update the same row wait for each
+// other. An event gets its number after its commit, so a reader that has read up to a number has missed none.
 //
-// Instants and JSON are texts, compared byte by byte, as the agent writes them.
+// Instants and JSON are texts, compared byte by byte, exactly as the agent writes them.
 
 import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
 import { COUNTED, HOLDS_TARGET, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../columns.ts";
 import { EVENT_TABLES, oneOf, ruleFunction, TEXT } from "./event_tables.ts";
 
-/** The columns that have rules, with their types. */
+/** The columns of a job that the rules use, with their types. */
 const RULED = {
   execution: "TEXT",
   phase: "TEXT",
@@ -58,7 +58,7 @@ const JOB_TABLES = `
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     workflow_uuid ${TEXT} NOT NULL,
     name ${TEXT} NOT NULL,
-    -- SHA-256 of all that follows and of the name: equal definitions share a row.
+    -- SHA-256 of the name and of all columns below: equal definitions share a row.
     sha256 ${TEXT} NOT NULL,
     chain ${TEXT} NOT NULL,
     onerror ${TEXT} NOT NULL,
@@ -72,9 +72,9 @@ const JOB_TABLES = `
   CREATE TABLE jobs (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     uuid ${TEXT} NOT NULL UNIQUE,
-    -- The uuid of the host that alone may run the job, or the word for any host.
+    -- The uuid of the only host that may run the job, or the word for any host.
     queue ${TEXT} NOT NULL,
-    -- The host that runs the job or has run it; null for a free job that none has taken.
+    -- The host that runs the job or has run it; null for a free job that no host has claimed.
     host ${TEXT},
     workflow_uuid ${TEXT} NOT NULL,
     definition_id BIGINT NOT NULL REFERENCES definitions (id),
@@ -102,9 +102,9 @@ const JOB_TABLES = `
     lease BIGINT NOT NULL,
     starts BIGINT NOT NULL,
     machine_uuid ${TEXT},
-    -- Why retention must not remove it: its key, its callback.
+    -- How many things keep retention from removing the job: its idempotency key, its callback.
     kept BIGINT NOT NULL DEFAULT 0,
-    -- Of the request that made it, for a day. In a table of its own it would cost as much as half the job.
+    -- Of the request that created the job, for a day. A separate table would cost half as much as the job itself.
     idempotency_key ${TEXT},
     request_sha256 ${TEXT},
     params ${TEXT} NOT NULL,
@@ -113,7 +113,7 @@ const JOB_TABLES = `
     CONSTRAINT jobs_ruled CHECK (job_is_ruled(${Object.keys(RULED).join(", ")}))
   );
   CREATE UNIQUE INDEX jobs_key ON jobs (idempotency_key) WHERE idempotency_key IS NOT NULL;
-  -- By the other column: one key would else be looked for among those of a whole day.
+  -- Conditional on request_sha256, so that the planner does not use this index to look up a single key.
   CREATE INDEX jobs_keyed ON jobs (created_at) WHERE request_sha256 IS NOT NULL;
   CREATE INDEX jobs_definition ON jobs (definition_id, id);
   CREATE INDEX jobs_ready ON jobs (queue, turn, id) WHERE turn IS NOT NULL;
@@ -169,10 +169,10 @@ const JOB_TABLES = `
     leased_until ${TEXT} NOT NULL
   );
 
-  -- Each agent with the host that it manages. Its uuid is the id of its runner.
+  -- The agents, each with the host that it manages. A host's uuid is the id of its runner.
   CREATE TABLE hosts (
     uuid ${TEXT} PRIMARY KEY,
-    -- The life of the runner that has registered; an earlier one registers no more while this one is heard.
+    -- The life that has registered; while it is heard, no earlier life can register.
     incarnation ${TEXT} NOT NULL,
     name ${TEXT} NOT NULL,
     version ${TEXT} NOT NULL,
@@ -181,7 +181,7 @@ const JOB_TABLES = `
     brands ${TEXT} NOT NULL,
     address ${TEXT},
     public_key ${TEXT},
-    -- What its policy lets it run.
+    -- What its policy allows it to run.
     allow_workflow ${TEXT} NOT NULL,
     allow_caller ${TEXT} NOT NULL,
     generation BIGINT NOT NULL CHECK (generation > 0),
@@ -189,17 +189,17 @@ const JOB_TABLES = `
     lease_ms BIGINT NOT NULL CHECK (lease_ms > 0),
     cordoned BOOLEAN NOT NULL DEFAULT false,
     forgotten BOOLEAN NOT NULL DEFAULT false,
-    -- Whether an event says that it is away.
+    -- Whether an event has reported it as away.
     away BOOLEAN NOT NULL DEFAULT false
   );
 
-  -- What hosts last reported of their machines. One row of a host says when, so that machines that stay as they are
-  -- are not written again.
+  -- The machines that hosts last reported. The time of the report is a row of its own per host, so that unchanged
+  -- machines are not written again.
   CREATE TABLE machine_reports (host ${TEXT} PRIMARY KEY, reported_at ${TEXT} NOT NULL);
   CREATE TABLE reported_machines (
     host ${TEXT} NOT NULL,
     uuid ${TEXT} NOT NULL,
-    -- What lists are filtered by.
+    -- Columns that lists are filtered by.
     state ${TEXT},
     brand ${TEXT},
     alias ${TEXT},
@@ -208,13 +208,13 @@ const JOB_TABLES = `
   );
   CREATE INDEX reported_machines_uuid ON reported_machines (uuid);
 
-  -- When the database was last heard again after nobody had reached it for a while.
+  -- When the database was last reached again after no agent had reached it for a while.
   CREATE TABLE outages (one BOOLEAN PRIMARY KEY CHECK (one), back_at ${TEXT} NOT NULL);
 
   CREATE TABLE callbacks (
     job_id BIGINT PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
     host ${TEXT} NOT NULL,
-    -- Who calls back: the host of its job, or any.
+    -- Which host calls back: that of the job, or any.
     owner ${TEXT} NOT NULL,
     due_at ${TEXT} NOT NULL,
     attempts BIGINT NOT NULL CHECK (attempts >= 0)
@@ -224,7 +224,7 @@ const JOB_TABLES = `
   CREATE TABLE machine_claims (
     uuid ${TEXT} NOT NULL,
     host ${TEXT} NOT NULL,
-    -- The uuid of the host whose agent has claimed it.
+    -- The uuid of the host whose agent made the claim.
     owner ${TEXT} NOT NULL,
     job_uuid ${TEXT} NOT NULL,
     workflow_uuid ${TEXT} NOT NULL,
@@ -253,20 +253,20 @@ const JOB_TABLES = `
     FOR EACH ROW EXECUTE FUNCTION kept_changed();
 `;
 
-/** Characters of an instant to its minute. */
+/** Characters of an instant up to its minute. */
 export const MINUTE_CHARS = 16;
 
-/** What the counters know of a job. */
+/** The columns of a job that the counters depend on. */
 const COUNTED_BY = "created_at, finished_at, execution";
 
 /**
- * Counters of jobs. Each change adds rows, which agents sum up, and fold now and then: agents that change the same
- * row would wait for each other.
+ * Counters of jobs. Each change inserts rows, which agents sum up and fold from time to time: agents that update the
+ * same row would wait for each other.
  */
 const COUNT_TABLES = `
   CREATE TABLE job_counts (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- The minute in which the jobs were made; empty for all that are older than any window.
+    -- The minute in which the jobs were created; empty for all that are older than any window.
     minute ${TEXT} NOT NULL,
     ${COUNTED.map((column) => `${column} BIGINT NOT NULL DEFAULT 0`).join(",\n    ")}
   );
@@ -289,7 +289,7 @@ const COUNT_TABLES = `
 }
 `;
 
-/** Counts what a statement has changed, in as few rows as its jobs have minutes and hours. */
+/** A trigger that counts the jobs of a statement, in one row for each minute and hour. */
 function countTrigger(event: string, tables: readonly string[], changed: string): string {
   const name = `jobs_counted_${event.toLowerCase()}`;
   const sumOf = (column: string) => {
@@ -318,5 +318,5 @@ const VERSION_TABLE = `
   INSERT INTO schema_version VALUES (true, 0);
 `;
 
-/** Creates the tables in an empty database; a migration writes their version. */
+/** Creates the tables in an empty database; the migration writes their version. */
 export const SCHEMA = `${VERSION_TABLE}${JOB_TABLES}${COUNT_TABLES}${EVENT_TABLES}`;

@@ -1,5 +1,5 @@
-// Moves what a host's own database holds into a shared one, and back. Both go in batches, each one transaction, and
-// both may be cut off and begun again: what is there already is passed over.
+// Moves the contents of a host's own database into a shared one, and back. Both work in batches of one transaction
+// each, and may be interrupted and started again: rows that exist are skipped.
 
 import { AgentError } from "../../domain/error.ts";
 import type { WorkflowUuid } from "../../domain/id.ts";
@@ -17,25 +17,26 @@ import type { BoundValue, ServerOptions } from "./server.ts";
 
 /** Jobs in one transaction. */
 const JOBS_AT_ONCE = 50;
-/** Milliseconds for one transaction, since a job may be large. */
+/** Deadline of one transaction, milliseconds; a single job may be large. */
 const BATCH_MS = 60_000;
 
-/** What a move has done. */
+/** What a move has copied or removed. */
 export interface TransferReport {
   readonly workflows: number;
   readonly jobs: number;
-  /** Claims of machines. */
+  /** Claims on machines. */
   readonly claims: number;
-  /** Of these, what was in its place before, such as after a move that was cut off. */
+  /** How many of these were already in place, for example after an interrupted move. */
   readonly passed: number;
 }
 
 /**
- * Copies workflows, jobs with all that belongs to them, and claims of machines into a shared database. The jobs are
+ * Copies workflows, jobs with all that belongs to them, and claims on machines into a shared database. The jobs are
  * bound to the host.
  * @param host the uuid of the host
  * @param begun called before the first write
- * @throws {AgentError} `conflict` for a job that cannot be beside one of another host; `overloaded`; `other_schema`
+ * @throws {AgentError} `conflict` for a job whose target another host's unfinished job has; `overloaded`;
+ * `other_schema`
  */
 export async function transferToShared(
   server: ServerOptions,
@@ -71,9 +72,9 @@ export async function transferToShared(
 }
 
 /**
- * Removes what was moved, so that the host's own database is the only one again.
+ * Removes the moved rows, so that the host's own database is the only one again.
  * @param begun called before the first write
- * @throws {AgentError} `conflict` when the host has new jobs here, or one that was moved has gone on
+ * @throws {AgentError} `conflict` when the host has new jobs in the shared database, or a moved job has continued there
  */
 export async function transferBack(
   server: ServerOptions,
@@ -101,7 +102,7 @@ export async function transferBack(
         host,
       )
     );
-    // What other agents have accepted for the host meanwhile.
+    // Other agents may have accepted jobs for the host meanwhile.
     await requireUnchanged(db, host, to);
     const whole = { workflows: 0, jobs, claims: claims.length };
     return { ...whole, passed: jobs + claims.length - removed };
@@ -109,7 +110,7 @@ export async function transferBack(
 }
 
 /**
- * Whether a host is one of a shared database, so that another address of it leads to the jobs that were moved.
+ * Whether a host is known to a shared database: then this address leads to the database that the jobs were moved to.
  * @throws {AgentError} `overloaded`; `other_schema`
  */
 export async function knowsHost(server: ServerOptions, host: string): Promise<boolean> {
@@ -120,7 +121,7 @@ export async function knowsHost(server: ServerOptions, host: string): Promise<bo
   );
 }
 
-/** @throws {AgentError} `conflict` for a forgotten host, whose jobs would fail as they come */
+/** @throws {AgentError} `conflict` for a forgotten host, whose jobs would fail as soon as they are inserted */
 async function requireAdmitted(db: SharedDatabase, host: string): Promise<void> {
   const sql = "SELECT 1 AS found FROM hosts WHERE uuid = $1 AND forgotten";
   if (await db.read((tx) => tx.row(sql, host)) === undefined) return;
@@ -141,7 +142,7 @@ async function withDatabase<T>(
   }
 }
 
-/** The columns of each table that the caller must or may give. */
+/** The columns of each table that an insert may set. */
 type SharedColumns = ReadonlyMap<string, readonly string[]>;
 
 async function columnsOf(tx: Transaction): Promise<SharedColumns> {
@@ -152,10 +153,10 @@ async function columnsOf(tx: Transaction): Promise<SharedColumns> {
   return new Map(found.map(({ table, names }) => [table, names.split(" ")]));
 }
 
-/** Inserts a row unless there is one of its key. @returns how many were inserted */
+/** Inserts a row unless its key exists. @returns the number of inserted rows */
 type Insert = (tx: Transaction, table: string, row: TransferRow, key: string) => Promise<number>;
 
-/** @param added what the shared tables have besides, wherever a row has it not */
+/** @param added values for columns that only the shared tables have; a row's own value has precedence */
 function inserter(columns: SharedColumns, added: TransferRow): Insert {
   return async (tx, table, row, key) => {
     const whole: TransferRow = { ...added, ...row };
@@ -179,12 +180,12 @@ async function insertJobs(
 ): Promise<number> {
   const made: number[] = [];
   for (const job of batch) made.push(...await insertJob(tx, host, job, insert));
-  // They have happened elsewhere, and long ago: nobody waits for them.
+  // The moved jobs' events are of the past, and no reader waits for them.
   await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", made);
   return made.length;
 }
 
-/** @returns its id, or nothing when it is there already */
+/** @returns the id of the job, or nothing if it exists already */
 async function insertJob(
   tx: Transaction,
   host: string,
@@ -193,7 +194,7 @@ async function insertJob(
 ): Promise<number[]> {
   const { uuid, row, definition } = job;
   const definition_id = await definitionFor(tx, workflowOf(definition));
-  // What keeps it is counted as it is inserted.
+  // Triggers count what keeps the job as it is inserted.
   const moved = { ...row, definition_id, kept: 0 };
   await requireAlone(tx, row);
   const made = await insert(tx, "jobs", moved, "uuid");
@@ -212,7 +213,7 @@ async function insertJob(
   for (const line of job.lines) await insert(tx, "job_log", { ...line, job_id }, "seq");
   for (const part of job.callbacks) await insert(tx, "callbacks", { ...part, job_id }, "job_id");
   for (const key of job.keys) {
-    // Another host may have used it.
+    // Another host may have used the same key.
     await tx.run(
       `UPDATE jobs SET idempotency_key = $2, request_sha256 = $3, kept = kept + 1
         WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE idempotency_key = $2)`,
@@ -224,9 +225,9 @@ async function insertJob(
   return [job_id];
 }
 
-/** Refuses a job beside an equal one of another host, in words. */
+/** Refuses a job whose target an unfinished job of another host has, with an error that names that job. */
 async function requireAlone(tx: Transaction, row: TransferRow): Promise<void> {
-  // One that is canceled has its target until its oncancel chain is done.
+  // A canceled job holds its target until its oncancel chain has ended.
   const isUndoing = row.execution === "canceled" &&
     (row.runner_id !== null || row.claimable_at !== null);
   if (row.finished_at !== null && !isUndoing) return;
@@ -245,7 +246,7 @@ async function requireAlone(tx: Transaction, row: TransferRow): Promise<void> {
   );
 }
 
-/** The part of a workflow that a definition keeps; its texts were made by this store. */
+/** The workflow that a definition was made from. This store made the texts. */
 function workflowOf(definition: TransferRow): Workflow {
   const tasks = (name: string) => JSON.parse(String(definition[name])) as Task[];
   return {
@@ -258,7 +259,7 @@ function workflowOf(definition: TransferRow): Workflow {
   };
 }
 
-/** Looks at every job that the host has in the shared database. */
+/** Compares every job of the host in the shared database with the host's own database. */
 async function requireUnchanged(db: SharedDatabase, host: string, to: TransferRows): Promise<void> {
   if (to.undelivered() > 0) {
     const words = "the journal has results of an outage: start the agent once to deliver them";
@@ -281,7 +282,7 @@ async function requireUnchanged(db: SharedDatabase, host: string, to: TransferRo
   }
 }
 
-/** How a job stands in the shared database. */
+/** A job's state in the shared database, as a text to compare. */
 interface StandingJob {
   readonly id: number;
   readonly uuid: string;
@@ -308,12 +309,12 @@ async function deleteJobs(
     batch.map(({ uuid }) => uuid),
     host,
   );
-  // A caller may have canceled one through another agent since all were looked at.
+  // A caller may have canceled a job through another agent since the comparison.
   for (const row of rows) requireStanding(row, to);
   const ids = rows.map(({ id }) => id);
   await tx.run("DELETE FROM jobs WHERE id = ANY($1::bigint[])", ids);
   await tx.run("DELETE FROM job_log WHERE job_id = ANY($1::bigint[])", ids);
-  // They are where they were.
+  // The jobs still exist in the host's own database, so their removal here is no event.
   await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", ids);
   await deleteUnusedDefinitions(tx, rows.map(({ definition_id }) => definition_id));
   return ids.length;

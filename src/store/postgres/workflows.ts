@@ -1,4 +1,4 @@
-// Workflows as rows.
+// The rows of workflows.
 
 import type { WorkflowUuid } from "../../domain/id.ts";
 import type { Instant } from "../../domain/instant.ts";
@@ -18,10 +18,10 @@ import { RowChanged } from "./errors.ts";
 import { wholeText } from "./whole_text.ts";
 import { beginsWith, isText, Values, whereOf } from "./statements.ts";
 
-/** Where agents take turns in creating and renaming, among the advisory locks of the database. */
-const NAMING = 8_780_003;
+/** The advisory lock on which agents take turns to create and rename workflows. */
+const WORKFLOW_LOCK = 8_780_003;
 
-/** The part of the store about workflows. */
+/** Opens the part of the store about workflows. */
 export function openWorkflows(db: SharedDatabase): WorkflowStore {
   return {
     create: (workflow, rules = {}) =>
@@ -46,9 +46,9 @@ export function openWorkflows(db: SharedDatabase): WorkflowStore {
   };
 }
 
-/** Only then it is known how many there are, and which names they have. */
+/** Takes the lock; without it, another agent could change the number of workflows or their names meanwhile. */
 async function takeTurn(tx: Transaction): Promise<void> {
-  await tx.run(`SELECT pg_advisory_xact_lock(${NAMING})`);
+  await tx.run(`SELECT pg_advisory_xact_lock(${WORKFLOW_LOCK})`);
 }
 
 async function insertWorkflow(
@@ -76,7 +76,7 @@ async function insertWorkflow(
   return holder === undefined ? { kind: "full" } : { kind: "name_taken", uuid: holder };
 }
 
-/** Whether a workflow is stored as it is. */
+/** Whether exactly this workflow is stored. */
 async function isStored(tx: Transaction, workflow: Workflow): Promise<boolean> {
   const row = await tx.row(
     "SELECT 1 AS found FROM workflows WHERE uuid = $1 AND body = $2",
@@ -86,7 +86,7 @@ async function isStored(tx: Transaction, workflow: Workflow): Promise<boolean> {
   return row !== undefined;
 }
 
-/** Writes a built-in workflow, replacing that of another version of the agent. */
+/** Writes a built-in workflow over that of another version of the agent. */
 async function putBuiltinWorkflow(tx: Transaction, workflow: Workflow): Promise<void> {
   await tx.run(
     `INSERT INTO workflows (uuid, name, body, builtin, created_at) VALUES ($1, $2, $3, true, $4)
@@ -99,7 +99,7 @@ async function putBuiltinWorkflow(tx: Transaction, workflow: Workflow): Promise<
   );
 }
 
-/** Replaces a workflow, unless it is built in. */
+/** Replaces a workflow unless it is built in. */
 async function updateWorkflow(
   tx: Transaction,
   workflow: Workflow,
@@ -125,12 +125,12 @@ async function updateWorkflow(
   return holder === undefined ? { kind: "not_found" } : { kind: "name_taken", uuid: holder };
 }
 
-/** Leaves built-in workflows alone. @returns whether a workflow was removed */
+/** Deletes a workflow unless it is built in. @returns whether it was deleted */
 async function deleteWorkflow(tx: Transaction, uuid: WorkflowUuid): Promise<boolean> {
   return await tx.run("DELETE FROM workflows WHERE uuid = $1 AND NOT builtin", uuid) > 0;
 }
 
-/** Another workflow of the same name. */
+/** Finds another workflow with the same name. */
 async function otherOfName(
   tx: Transaction,
   { name, uuid }: Workflow,
@@ -143,7 +143,7 @@ async function otherOfName(
   return row?.uuid;
 }
 
-/** A workflow as it is stored. */
+/** The columns from which a workflow is read. */
 interface WorkflowBody {
   readonly body: string;
   readonly builtin: boolean;
@@ -151,11 +151,11 @@ interface WorkflowBody {
 }
 
 function storedWorkflow({ body, builtin, created_at }: WorkflowBody): StoredWorkflow {
-  // The text was made by this store from a workflow.
+  // This store made the text from a workflow.
   return { workflow: JSON.parse(body) as Workflow, builtin, created_at };
 }
 
-/** The workflow with its tasks, built-in ones too; undefined when it is missing. */
+/** Reads a workflow with its tasks, built-in ones too. */
 async function selectWorkflow(
   tx: Transaction,
   uuid: WorkflowUuid,
@@ -167,25 +167,25 @@ async function selectWorkflow(
   return row === undefined ? undefined : storedWorkflow(row);
 }
 
-/** Bytes of the JSON text of a workflow. */
+/** The bytes of a workflow's JSON text. */
 async function workflowBytes(tx: Transaction, uuid: WorkflowUuid): Promise<number | undefined> {
   const sql = "SELECT octet_length(body) AS bytes FROM workflows WHERE uuid = $1";
   return (await tx.row<{ bytes: number }>(sql, uuid))?.bytes;
 }
 
-/** The workflow for a new job, unless it is missing or too large. */
+/** The workflow of a new job, or why it cannot run. */
 export type RunnableWorkflow =
   | { readonly kind: "found"; readonly workflow: Workflow; readonly bytes: number }
   | { readonly kind: "large"; readonly bytes: number }
   | { readonly kind: "missing" };
 
-/** SQL for what distinguishes a text of a workflow from every other. */
+/** SQL for the digest of a workflow's text, which identifies its contents. */
 const SHA256 = "encode(sha256(convert_to(body, 'UTF8')), 'hex')";
 
 /**
- * The workflow of a new job, unless it is too large. A text that was parsed before is not sent again: the same
- * object stands for it.
- * @throws {RowChanged} when it is replaced meanwhile
+ * Reads the workflow of a new job unless it is too large. A text with a known digest is not sent again: its parsed
+ * workflow is cached.
+ * @throws {RowChanged} when the workflow was replaced meanwhile
  */
 export async function workflowToRun(
   tx: Transaction,
@@ -195,13 +195,13 @@ export async function workflowToRun(
   return await runnableOf(tx, uuid, await askWorkflow(tx, uuid, bytesMax));
 }
 
-/** How a workflow is now: its bytes, and its digest unless it has too many of them. */
+/** The bytes of a workflow, and its digest unless it is too large. */
 export interface AskedWorkflow {
   readonly bytes: number;
   readonly sha256: string | null;
 }
 
-/** The first part of workflowToRun(), which needs no transaction that has begun. */
+/** The first half of workflowToRun(), which can be sent together with BEGIN. */
 export async function askWorkflow(
   tx: Asking,
   uuid: WorkflowUuid,
@@ -216,7 +216,7 @@ export async function askWorkflow(
   );
 }
 
-/** The second part. */
+/** The second half of workflowToRun(). */
 export async function runnableOf(
   tx: Transaction,
   uuid: WorkflowUuid,
@@ -234,7 +234,7 @@ export async function runnableOf(
     if (found === undefined) {
       throw new RowChanged(`Workflow ${uuid} was replaced while it was read`);
     }
-    // The text was made by this store from a workflow.
+    // This store made the text from a workflow.
     return { value: JSON.parse(found.body) as Workflow, chars: bytes };
   });
   return { kind: "found", workflow, bytes };
@@ -254,7 +254,7 @@ async function selectWorkflows(
   return rows.map((row) => ({ ...storedWorkflow(row), place: row.id }));
 }
 
-/** A workflow as stored, or as GET shows it, with `wf_uuid` appended. */
+/** The text of a workflow as it is stored, or as GET shows it, with `wf_uuid` appended. */
 async function workflowText(
   tx: Transaction,
   uuid: WorkflowUuid,
@@ -268,7 +268,7 @@ async function workflowText(
   return wholeText(as === "stored" ? row.body : `${row.body.slice(0, -1)},"wf_uuid":"${uuid}"}`);
 }
 
-/** The next workflows of a list, in order of creation: as many as fit a part. */
+/** The next workflows of a list in order of creation, as many as fit a part. */
 async function workflowTexts(
   tx: Transaction,
   filter: WorkflowFilter,
@@ -293,7 +293,7 @@ async function workflowTexts(
   };
 }
 
-/** How many workflows match a filter. */
+/** Counts the workflows that match a filter. */
 async function countWorkflows(tx: Transaction, filter: WorkflowFilter): Promise<number> {
   const values = new Values();
   const row = await tx.row<{ workflows: number }>(

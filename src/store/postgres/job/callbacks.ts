@@ -1,5 +1,5 @@
-// Callbacks of finished jobs that are still pending. The row is written with the end of the job, and names the host
-// that calls back.
+// Pending callbacks of finished jobs. A callback's row is inserted in the transaction that ends the job, and names the
+// host that calls back.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
@@ -9,7 +9,7 @@ import type { CallbackStore, DueCallback } from "../../store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
 import { jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 
-/** The part of the store about callbacks. @param owners the host of this agent, and the word for any */
+/** Opens the part of the store about callbacks. @param owners this agent's host, and the word for any host */
 export function openCallbacks(db: SharedDatabase, owners: readonly string[]): CallbackStore {
   return {
     take: (againMs, limit, passedOver = []) =>
@@ -20,7 +20,7 @@ export function openCallbacks(db: SharedDatabase, owners: readonly string[]): Ca
   };
 }
 
-/** The job has ended: its callback is due, when it has one. */
+/** Inserts the callback of a job that has ended, if it has one. */
 export async function insertCallback(
   tx: Transaction,
   { id, callback_host }: { readonly id: number; readonly callback_host: string | null },
@@ -36,7 +36,7 @@ export async function insertCallback(
   );
 }
 
-/** Takes the due callbacks and postpones each. */
+/** Takes the due callbacks, each of which becomes due again after `againMs`. */
 async function takeCallbacks(
   tx: Transaction,
   owners: readonly string[],
@@ -71,7 +71,7 @@ async function takeCallbacks(
   });
 }
 
-/** When the first callback is due. */
+/** Reads when the first callback is due. */
 async function selectNextCallback(
   tx: Transaction,
   owners: readonly string[],
@@ -87,7 +87,7 @@ async function selectNextCallback(
 
 const OF_JOB = "owner = ANY($1) AND job_id = (SELECT id FROM jobs WHERE uuid = $2)";
 
-/** Removes a callback that was delivered or abandoned. */
+/** Deletes a callback that was delivered or abandoned. */
 async function deleteCallback(
   tx: Transaction,
   owners: readonly string[],

@@ -1,5 +1,5 @@
-// Changes of claimed jobs, and those that callers ask for. domain/job/state.ts decides each event; every write
-// about a claimed job is conditional on its claim, so a runner that has lost the job changes nothing.
+// Changes of claimed jobs, and changes that callers request. domain/job/state.ts decides each event. Every write about
+// a claimed job names its claim, so a runner that has lost the job changes nothing.
 
 import { unreachable } from "../../../domain/error.ts";
 import type { JobUuid } from "../../../domain/id.ts";
@@ -48,7 +48,7 @@ import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 /** What is known of the job that replaces another, and which jobs the host runs. */
 type PlacedSuccessor = ReadySuccessor & Pick<PlaceHosts, "taken">;
 
-/** Records the end of a task and the next state of the job, unless the runner has lost the job. */
+/** Records the end of a task and the job's next state, unless the runner has lost the job. */
 export async function recordTask(
   tx: Transaction,
   record: TaskRecord & ByLife,
@@ -65,11 +65,16 @@ export function bytesOfEnd({ params, props, entry }: TaskRecord): number {
 
 /** The end of a task. */
 export interface EndedTask extends TaskRecord, ByLife {
-  /** When the job first began, if its claim is written with the end; see run_writes.ts. */
+  /** When the job was first started, if one statement writes its claim and its end; see run_writes.ts. */
   readonly began?: Instant | null;
 }
 
-/** @param records one of a job at most @param ready of the one that has a successor */
+/**
+ * Records ends of tasks.
+ * @param records at most one of each job
+ * @param ready for the one record that has a successor
+ * @returns whether the runner still held each job
+ */
 export async function recordTasks(
   tx: Transaction,
   records: readonly EndedTask[],
@@ -105,14 +110,14 @@ export async function recordTasks(
   return recorded;
 }
 
-/** Where the end of a task takes its job. */
+/** The state into which the end of a task moves its job. */
 export function moveAfter({ phase, event }: TaskRecord): Move {
   return moveOf(heldIn(phase), event);
 }
 
 /**
  * Creates the job that replaces one that ended as retried, and may take over its target.
- * @returns whether the callback moves to that job: not when there is none, or when it has another requester
+ * @returns whether the callback passes on to the new job: not without one, nor to an existing job of another requester
  */
 async function goesOnAs(
   tx: Transaction,
@@ -120,9 +125,9 @@ async function goesOnAs(
   successor: NewJob,
   { lock, paramsSha256, runner, taken }: PlacedSuccessor & { readonly runner: string },
 ): Promise<boolean> {
-  // The workflow of a free job may have lost its placement: the host that ran the job gets the next one.
+  // The workflow of a free job may no longer be free: then its next attempt goes to the host that ran the job.
   const own = queue === ANY_HOST ? runner : queue;
-  // A lock accepted in the meantime guarantees that no new job gets the target.
+  // A lock that was accepted meanwhile guarantees that no new job gets the target.
   const outcome = lock.kind === "locked"
     ? lock
     : await insertJob(tx, { job: successor, hosts: { own, before: queue, taken }, paramsSha256 });
@@ -152,8 +157,8 @@ function noHostText({ host, reason }: NoHost): string {
 }
 
 /**
- * Whether an earlier call, whose answer was lost, wrote the same record: the claim is still the latest, the
- * task has its entry, and the job is in the recorded state or a later one.
+ * Whether an earlier call wrote the same record and its answer was lost: the claim is still the latest, the task has
+ * its entry, and the job is in the recorded state or a later one.
  */
 async function isRecorded(tx: Transaction, record: TaskRecord): Promise<boolean> {
   const move = moveAfter(record);
@@ -192,7 +197,7 @@ const TASK_TYPES: ColumnTypes<ReturnType<typeof endOf>> = {
   error: "text",
 };
 
-/** What the end of a task writes. */
+/** The values that the end of a task writes. */
 function endOf(record: EndedTask) {
   const at = heldIn(record.phase);
   const move = moveAfter(record);
@@ -212,11 +217,11 @@ function endOf(record: EndedTask) {
     held: isHeld(move.to),
     claimable: isClaimable(move.to),
     ends: move.ends,
-    // The end of a task sets the count; the previous value is not known here.
+    // The end of a task resets the number of starts, so the previous value does not matter.
     starts: startsAfter(move, 0),
     params: JSON.stringify(record.params),
     props: JSON.stringify(record.props),
-    // The next phase starts with its full time.
+    // The next phase begins with its full time.
     elapsed_ms: leavesPhase ? 0 : elapsedMs,
     ended_ms: leavesPhase ? elapsedMs : 0,
     error: record.event.kind === "fail" && record.entry !== undefined
@@ -225,7 +230,7 @@ function endOf(record: EndedTask) {
   };
 }
 
-/** @returns the rows of the jobs that their runner still had; one job has one record at most */
+/** Writes ends of tasks, at most one of each job. @returns the rows of the jobs that their runner still held */
 async function writeTasks(
   tx: Transaction,
   records: readonly EndedTask[],
@@ -261,18 +266,18 @@ async function writeTasks(
   return new Map(rows.map(({ uuid, ...row }) => [uuid, row]));
 }
 
-/** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */
+/** Makes a claimed job claimable again and counts its start, unless the claim no longer holds. */
 export async function abandonJob(tx: Transaction, hold: Hold & ByLife): Promise<boolean> {
   const row = await lockHeld(tx, hold);
   if (row === undefined) return false;
   const standing = standingOf(row);
-  // Its task was canceled, and counts as no attempt.
+  // The task of a stopping job was canceled, so it does not count as an attempt.
   if (standing.state !== "stopping") await insertInterrupted(tx, row.id);
   await writeMove(tx, row, moveOf(standing, { kind: "abandon" }));
   return true;
 }
 
-/** The same for a job whose current task has not failed: its start is not counted. */
+/** As abandonJob(), for a job whose current task has not failed: its start is not counted. */
 export async function releaseJob(
   tx: Transaction,
   hold: Hold & ByLife,
@@ -280,13 +285,13 @@ export async function releaseJob(
 ): Promise<boolean> {
   const row = await lockHeld(tx, hold);
   if (row === undefined) return false;
-  // After a cancel, the new phase has not run yet.
+  // After a cancel the job is in another phase, which has not run yet.
   const ran = row.phase === hold.phase ? elapsedMs : null;
   await writeMove(tx, row, moveOf(standingOf(row), { kind: "release" }), ran);
   return true;
 }
 
-/** The job while the claim holds; a cancel may have changed its phase. */
+/** Locks a job if the claim still holds; a cancel may have changed its phase. */
 function lockHeld(
   tx: Transaction,
   { job_uuid, runner_id, lease, life = null }: Hold & { readonly life?: string | null | undefined },
@@ -303,7 +308,7 @@ function lockHeld(
 
 /**
  * Cancels an unfinished job; its runner, or the next one, continues with the oncancel chain.
- * @param own the runner of this agent, which stops the task at once
+ * @param own the runner of this agent, which aborts the task immediately
  */
 export function cancelJob(
   tx: Transaction,
@@ -320,8 +325,8 @@ export function cancelJob(
 }
 
 /**
- * Records the result of the waiting task, and queues the job again or fails it. A repeated call with the
- * same id does not end a later wait.
+ * Records the result of the waiting task, and queues the job again or fails it. A call that is repeated with the same
+ * id does not end a later wait.
  */
 export async function resumeJob(
   tx: Transaction,
@@ -352,8 +357,8 @@ export async function resumeJob(
 }
 
 /**
- * Applies an event requested by a caller, or returns why it is denied.
- * @param also further writes about the job as read; returns the error of a failed task
+ * Applies an event that a caller requests, or returns why it is denied.
+ * @param also further writes about the job as it was read; returns the error of a failed task
  */
 async function change(
   tx: Transaction,
@@ -369,7 +374,7 @@ async function change(
   if (decision.kind !== "move") {
     return { ...decision, job: { uuid, execution: row.execution } };
   }
-  // From now on its runner can write nothing about the interrupted task.
+  // From here on the runner can write nothing about the interrupted task.
   const ran = ranMs(row, tx.now);
   const error = await also(row);
   await writeMove(tx, row, decision, ran, error);
@@ -380,7 +385,7 @@ async function change(
   return await changedOf(tx, held ? { ...changed, held } : changed, showing);
 }
 
-/** The outcome of a change: the job as it is now, and its text if requested. */
+/** The outcome of a change: the job's new state, and its text if requested. */
 async function changedOf(
   tx: Transaction,
   job: ChangedJob,

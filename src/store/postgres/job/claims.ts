@@ -1,5 +1,5 @@
-// Claims: a runner takes the jobs of its host whose turn it is. One that another agent is
-// writing about is skipped.
+// Claims jobs for the runner of a host, in the order of their turns. A job whose row another agent has locked is
+// skipped.
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -15,7 +15,7 @@ import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.t
 import { readyDelayedJobs } from "./turns.ts";
 import type { ReadyRow } from "../../columns.ts";
 
-/** Claims the next jobs: as many as fit the byte limit, and at least one. */
+/** Claims the next jobs, as many as fit the byte limit and at least one. */
 export async function claimJobs(
   tx: Transaction,
   queues: readonly string[],
@@ -25,7 +25,7 @@ export async function claimJobs(
   if (!await mayClaim(tx, life)) return { jobs: [], due: { kind: "none" } };
   await readyDelayedJobs(tx, queues);
   const ready: (ReadyRow & { readonly bytes: number })[] = [];
-  // By itself each queue is in the order of its index.
+  // One statement per queue, so that each follows the order of the index.
   for (const queue of queues) {
     ready.push(
       ...await tx.rows<ReadyRow & { readonly bytes: number }>(
@@ -41,14 +41,14 @@ export async function claimJobs(
   const fit = ready.slice(0, fitting(ready, 0, CLAIM_BYTES));
   const rows = await updateClaimed(tx, fit, life.runner_id);
   const jobs = await jobsFromRows(tx, rows);
-  // A runner whose slots are full claims again when one is free.
+  // A runner that got as many jobs as it asked for has no free slot, and claims again when one is free.
   return {
     jobs,
     due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, queues, life),
   };
 }
 
-/** Uses new leases, so that a previous holder can write nothing more about its job. */
+/** Claims under new leases, so that a previous holder can no longer write about its job. */
 async function updateClaimed(
   tx: Transaction,
   ready: readonly ReadyRow[],
@@ -74,7 +74,7 @@ async function updateClaimed(
   return ready.flatMap(({ id }) => byId.get(id) ?? []);
 }
 
-/** Whether the runner's life is still the latest; if so, no later one begins before the transaction ends. */
+/** Whether this is the runner's latest life. FOR SHARE keeps a later one from beginning before the transaction ends. */
 async function lifeLasts(tx: Transaction, life: RunnerLife): Promise<boolean> {
   const row = await tx.row<{ incarnation: string }>(
     "SELECT incarnation FROM runners WHERE runner_id = $1 FOR SHARE",
@@ -83,7 +83,7 @@ async function lifeLasts(tx: Transaction, life: RunnerLife): Promise<boolean> {
   return row === undefined || row.incarnation === life.incarnation;
 }
 
-/** Whether the host of a runner claims nothing at present. */
+/** Whether the host of a runner must not claim, because it is cordoned or forgotten. */
 async function isClosed(tx: Transaction, { runner_id }: RunnerLife): Promise<boolean> {
   return await tx.row(
     "SELECT 1 AS found FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)",
@@ -91,7 +91,9 @@ async function isClosed(tx: Transaction, { runner_id }: RunnerLife): Promise<boo
   ) !== undefined;
 }
 
-/** Whether a runner may claim. If so, its host is neither cordoned nor forgotten before the transaction ends. */
+/**
+ * Whether a runner may claim. Row locks keep its life and its host's admission unchanged until the transaction ends.
+ */
 export async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boolean> {
   const [lasts, host] = await Promise.all([
     lifeLasts(tx, life),
@@ -104,7 +106,7 @@ export async function mayClaim(tx: Transaction, life: RunnerLife): Promise<boole
 }
 
 /**
- * The jobs of one host that claimJobs() would take, as it would return them; nothing is written.
+ * The jobs of one host that claimJobs() would claim, as it would return them. Nothing is written.
  * @param passedOver jobs to skip because their claim is being written
  * @param takesFree whether free jobs count
  */
@@ -130,7 +132,7 @@ export async function readyJobs(
   const rows = await tx.rows<
     SharedJobRow & { readonly bytes: number; readonly turn: number | null }
   >(
-    // A part for each index: none has both those with a turn and those that have just become due.
+    // One part per index: no index contains both the jobs with a turn and those that have just become due.
     `SELECT * FROM (
        (SELECT ${SHARED_COLUMNS}, turn, ${BYTES} AS bytes FROM jobs
          WHERE queue = $1 AND turn IS NOT NULL AND NOT uuid = ANY($3)
@@ -163,7 +165,7 @@ export async function readyJobs(
   return { jobs, due, free };
 }
 
-/** A job, or its row, as a claim leaves it. */
+/** A job, or its row, as a claim changes it. */
 export function claimedRow<Row extends ClaimedFields>(
   row: Row,
   runner_id: RunnerId,
@@ -194,7 +196,7 @@ type ClaimedFields = Pick<
   | "elapsed_at"
 >;
 
-/** Whether a job of these queues is ready for the runner, or when the first one will be. */
+/** Whether a job of these queues is ready for the runner, and otherwise when the first one will be. */
 export async function selectNextDue(
   tx: Transaction,
   queues: readonly string[],

@@ -1,5 +1,5 @@
-// Counts of jobs by time and execution: the sums of what each change has added. Only the minute in which a span of time
-// begins is counted job by job, and the running jobs, which the sums have among the queued ones.
+// Counts of jobs by time and execution, as sums of the rows that each change has inserted. Only two things are counted
+// job by job: the minute in which a window begins, and the running jobs, which the sums contain as queued.
 
 import { HOUR_MS, type Instant, instantAfter } from "../../../domain/instant.ts";
 import {
@@ -20,14 +20,14 @@ type CountSums = Readonly<Record<typeof COUNTED[number], number>>;
 
 const COLUMNS = COUNTED.join(", ");
 const SUMS = COUNTED.map((column) => `coalesce(sum(${column}), 0)::bigint AS ${column}`).join(", ");
-/** 1 for a job that is counted in the column, else 0. */
+/** 1 for a job that the column counts, else 0. */
 const ONES = COUNTED.map((column) =>
   column === "queued"
     ? "(execution IN ('queued', 'running'))::int::bigint"
     : `(execution = '${column}')::int::bigint`
 ).join(", ");
 
-/** The jobs that were made since then. */
+/** Counts the jobs created since then. */
 async function countsSince(tx: Transaction, since: Instant): Promise<Counts> {
   const row = await tx.row<CountSums>(
     `SELECT ${SUMS} FROM (
@@ -40,13 +40,13 @@ async function countsSince(tx: Transaction, since: Instant): Promise<Counts> {
   return await withRunning(tx, row, since);
 }
 
-/** The jobs of the whole table, by execution. */
+/** Counts all jobs by execution. */
 export async function countsOfAll(tx: Transaction): Promise<Counts> {
   const row = await tx.row<CountSums>(`SELECT ${SUMS} FROM job_counts`);
   return await withRunning(tx, row, "");
 }
 
-/** How many jobs of the whole table have not ended, which limits new ones. */
+/** Counts all unfinished jobs, whose number is limited. */
 export async function countUnfinished(tx: Asking): Promise<number> {
   const row = await tx.row<{ jobs: number }>(
     "SELECT coalesce(sum(queued + waiting), 0)::bigint AS jobs FROM job_counts",
@@ -54,20 +54,23 @@ export async function countUnfinished(tx: Asking): Promise<number> {
   return row?.jobs ?? 0;
 }
 
-/** How long a count of unfinished jobs is used again, milliseconds. */
+/** Milliseconds for which a count of unfinished jobs is used again. */
 const RECENT_MS = 1_000;
-/** Fewer free places than these, or than half of them: then each commit counts. */
+/** With fewer free places than this, or than half of the limit, each commit counts again. */
 const PLACES_MIN = 10_000;
 
-/** The count of unfinished jobs, which an agent need not read for each commit while the limit is far. */
+/** A recent count of unfinished jobs, so that an agent need not count for each commit while the limit is far. */
 export class RecentCount {
   #counted = 0;
   /** By performance.now(). */
   #countedAtMs = -RECENT_MS;
-  /** What this agent may have made since. */
+  /** Jobs that this agent may have created since the count. */
   #made = 0;
 
-  /** @param jobs that are to be made @param most the limit */
+  /**
+   * @param jobs number of jobs to be created
+   * @param most the limit
+   */
   async count(tx: Asking, jobs: number, most: number): Promise<number> {
     const free = most - this.#counted - this.#made - jobs;
     const isFar = free > Math.max(PLACES_MIN, most / 2);
@@ -97,27 +100,27 @@ async function withRunning(
   return { ...row, running, queued: row.queued - running };
 }
 
-/** Where agents take turns in folding, among the advisory locks of the database. */
-const FOLDING = 8_780_004;
-/** No window of the stats begins earlier. */
+/** The advisory lock that keeps two agents from folding at the same time. */
+const FOLD_LOCK = 8_780_004;
+/** No window of the stats begins earlier than this. */
 const MINUTES_KEPT_MS = 48 * HOUR_MS;
-/** Rows among which equal ones are looked for, and those that are folded at once. */
+/** Rows that are searched for equal keys, and rows that are folded in one transaction. */
 const LOOKED_AT_MAX = 100_000;
 const FOLDED_MAX = 10_000;
 
 /**
- * Adds up what changes have added, so that there is one row for a minute, and one for all minutes that are older
- * than any window. One agent at a time; another finds nothing to do.
+ * Folds the rows of the counters into one per minute, and one for all minutes older than any window. If another agent
+ * is folding, there is nothing to do.
  */
 export async function foldCounts(db: SharedDatabase): Promise<void> {
-  // A few new rows are left for the next time.
+  // Stops when only a few rows were left, which the next call folds.
   while (await db.write(foldSome) > FOLDED_MAX / 2);
 }
 
-/** @returns how many rows became fewer */
+/** @returns by how many the number of rows has decreased */
 async function foldSome(tx: Transaction): Promise<number> {
   const turn = await tx.row<{ mine: boolean }>(
-    `SELECT pg_try_advisory_xact_lock(${FOLDING}) AS mine`,
+    `SELECT pg_try_advisory_xact_lock(${FOLD_LOCK}) AS mine`,
   );
   if (turn?.mine !== true) return 0;
   const old = instantAfter(tx.now, -MINUTES_KEPT_MS).slice(0, MINUTE_CHARS);
@@ -126,7 +129,7 @@ async function foldSome(tx: Transaction): Promise<number> {
   return jobs + await fold(tx, "finished_counts", ["hour", "execution"], ["jobs"], []);
 }
 
-/** Rows that others add meanwhile are not seen, and stay. */
+/** Folds the rows that this snapshot contains; rows inserted meanwhile stay. */
 async function fold(
   tx: Transaction,
   table: "job_counts" | "finished_counts",
@@ -157,7 +160,7 @@ async function fold(
   return row?.fewer ?? 0;
 }
 
-/** The jobs by time of creation and execution. */
+/** Counts the jobs by time of creation and execution. */
 export async function selectStats(tx: Transaction): Promise<JobStats> {
   const [hour, twoHours, day] = windowStarts(tx.now);
   return statsFrom(await countsOfAll(tx), [
@@ -167,7 +170,7 @@ export async function selectStats(tx: Transaction): Promise<JobStats> {
   ]);
 }
 
-/** How jobs ended, per hour since then, oldest first; hours without jobs are left out. */
+/** Counts how jobs ended, per hour since then, oldest first, without hours that have none. */
 export async function selectFinished(tx: Transaction, since: Instant): Promise<HourOfJobs[]> {
   const rows = await tx.rows<HourCount>(
     `SELECT hour, execution, sum(jobs)::bigint AS jobs FROM finished_counts WHERE hour >= left($1, 13)
@@ -188,7 +191,7 @@ export async function selectOldestReady(
          (SELECT claimable_at FROM jobs WHERE jobs.queue = own.queue AND turn IS NOT NULL
            ORDER BY turn, id LIMIT ${TURNS_MAX})
          UNION ALL
-         -- Their time has come, but no runner has looked yet.
+         -- Jobs that have become due but have no turn yet, because no runner has looked since.
          (SELECT claimable_at FROM jobs
            WHERE jobs.queue = own.queue AND claimable_at <= $2 AND turn IS NULL
            ORDER BY claimable_at, id LIMIT 1)) AS ready`,

@@ -1,5 +1,5 @@
-// Creates jobs: of a caller, of a stored workflow, or in place of another. One transaction checks for a repeated
-// request and makes the job, or the jobs of all that asked meanwhile.
+// Creates jobs: for a caller, for a stored workflow, or in place of another job. One transaction checks for a repeated
+// request and creates the job, together with those of all requests that arrived meanwhile.
 
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import type { Job, JobFields, NewJob } from "../../../domain/job/job.ts";
@@ -54,10 +54,11 @@ import type { Lives } from "../statements.ts";
 import type { JobCreation } from "../../columns.ts";
 
 /**
- * The methods of the store that create jobs.
- * @param hosts the uuid of this host, and what it takes
+ * Opens the methods of the store that create jobs.
+ * @param hosts the uuid of this host, and which jobs it runs
  * @param end records the end of a task without a successor
- * @param handOver called with each job of an order that this host alone may run, and without one when it may have missed one
+ * @param handOver called with each ordered job that only this host may run, and without a job when it may have missed
+ * one
  */
 export function openJobCreation(
   db: SharedDatabase,
@@ -103,7 +104,7 @@ export function openJobCreation(
         rules.unfinishedMax,
         (ready) => db.writeTogether(orders, { ...prepared, ready }),
       );
-      // Without one, a transaction whose commit was not answered has made it.
+      // A created outcome without its job comes from a commit that got no answer: then the job may be this host's.
       if (made === undefined ? outcome.kind === "created" : made.host === hosts.own) handOver(made);
       return outcome;
     },
@@ -126,7 +127,7 @@ async function createJob(
   return madeOf(await makeJobs(tx, [placing]), uuid);
 }
 
-/** An order, and what was prepared for its job. */
+/** An order with what was prepared for its job. */
 interface PreparedOrder extends Omit<Placing, "job"> {
   readonly order: JobOrder;
   readonly rules: OrderRules;
@@ -137,16 +138,16 @@ interface OrderPlacing extends Placing {
   readonly rules: OrderRules;
 }
 
-/** An outcome with the job that it has made. */
+/** An outcome with the job that was created. */
 type Made<Outcome> = Outcome & { readonly made?: Job };
 
-/** What orders begin with. */
+/** What is read for all orders together with BEGIN. */
 interface AskedOrders {
   readonly used: UsedKeys;
   readonly unfinished: number;
-  /** The workflow of the first: most orders of a commit are of one. */
+  /** The workflow of the first order: most orders of a commit name the same one. */
   readonly workflow: AskedWorkflow | undefined;
-  /** The host of the agent, which most of their jobs have. */
+  /** This agent's host, which most of the jobs are for. */
   readonly hosts: readonly AskedHost[];
 }
 
@@ -167,7 +168,7 @@ async function askOrders(
   return { used, unfinished, workflow, hosts };
 }
 
-/** Orders that share their statements. */
+/** The kind of write for orders, which share their statements. */
 const ordersOf = (
   { own }: Pick<PlaceHosts, "own">,
   recent = new RecentCount(),
@@ -209,10 +210,10 @@ const ordersOf = (
   },
 });
 
-/** Bytes of workflows that are in memory at the same time; one may be larger. */
+/** Bytes of workflows in memory at the same time; a single one may be larger. */
 const WORKFLOWS_BYTES = 1024 * 1024;
 
-/** What is known of the workflows of some orders. */
+/** The workflows of some orders that are already read. */
 type RunnableWorkflows = Map<WorkflowUuid, RunnableWorkflow>;
 
 function bytesOfAll(workflows: RunnableWorkflows): number {
@@ -221,7 +222,7 @@ function bytesOfAll(workflows: RunnableWorkflows): number {
   return bytes;
 }
 
-/** The answer to a repeated request; its workflow may have been deleted since. */
+/** The answer to a repeated request, whose workflow may have been deleted since. */
 async function earlierOrder(
   tx: Transaction,
   { idempotency, uuid }: JobFields,
@@ -234,14 +235,14 @@ async function earlierOrder(
   return { kind, job: earlier.job, text: await shownJob(tx, earlier.job.uuid, showing) };
 }
 
-/** Why no job can be made of a workflow; undefined when one can. */
+/** Why no job can be created from a workflow; undefined when one can. */
 function refusalOf(found: RunnableWorkflow, { needsTasks }: OrderRules): OrderOutcome | undefined {
   if (found.kind === "large") return { kind: "large_workflow", bytes: found.bytes };
   if (found.kind === "missing") return { kind: "no_workflow" };
   return needsTasks && found.workflow.chain.length === 0 ? { kind: "no_tasks" } : undefined;
 }
 
-/** A repeated call finds its job even when the workflow was changed or deleted. */
+/** Returns the job of a repeated call, which exists even if its workflow was changed or deleted since. */
 async function unlessMade(
   tx: Transaction,
   { uuid }: JobFields,
@@ -252,7 +253,7 @@ async function unlessMade(
   return text === undefined ? refusal : { kind: "created", job: { uuid }, text };
 }
 
-/** Makes the jobs of orders. @param outcomes gets the outcome of each */
+/** Creates the jobs of orders. @param outcomes receives the outcome of each */
 async function placeOrders(
   tx: Transaction,
   accepted: readonly OrderPlacing[],
@@ -284,7 +285,7 @@ async function shownJob(tx: Transaction, uuid: JobUuid, showing: Showing): Promi
   return text;
 }
 
-/** Retries a finished job, once, on its host; the two jobs refer to each other. */
+/** Retries a finished job on its host. A job can be retried once; the two jobs refer to each other. */
 async function retryJob(
   tx: Transaction,
   uuid: JobUuid,
@@ -315,9 +316,9 @@ async function retryJob(
   return outcome;
 }
 
-/** The uuid of the next attempt, or whatever a task has set there. */
+/** The uuid of the next attempt, or whatever a task has written into that field. */
 async function nextAttemptOf(tx: Transaction, id: number) {
   const row = await tx.row<{ props: string }>("SELECT props FROM jobs WHERE id = $1", id);
-  // The text was made by this store from an object.
+  // This store made the text from an object.
   return (JSON.parse(row?.props ?? "{}") as JsonObject).next_attempt;
 }

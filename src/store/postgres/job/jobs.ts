@@ -22,20 +22,20 @@ import {
 import { nextTurns } from "./turns.ts";
 import { HOLDS_TARGET, type InsertOutcome } from "../../columns.ts";
 
-/** What insertJobs() takes. */
+/** A job for insertJobs(). */
 export interface InsertedJob {
   readonly job: NewJob;
-  /** Those that take it where its params name none. */
+  /** The hosts to choose from if the params name none. */
   readonly hosts: PlaceHosts;
   readonly paramsSha256: string | null;
-  /** Whether the agent hands it to its own runner, if that is the one. */
+  /** Whether the agent hands the job to its own runner, which then needs no notice. */
   readonly handedOver?: boolean;
 }
 
 /**
- * Inserts a queued job, unless an unfinished one has the same target and params, or the machine. A call
- * repeated after a lost answer returns the job of the first call, as it is now.
- * @throws {RowChanged} when the job that prevented it has just ended
+ * Inserts a queued job, unless an unfinished one has the same target and params, or the same machine. A call that is
+ * repeated after a lost answer returns the job of the first call in its current state.
+ * @throws {RowChanged} when the job that prevented the insert has just ended
  */
 export async function insertJob(tx: Transaction, inserted: InsertedJob): Promise<InsertOutcome> {
   const outcome = (await insertJobs(tx, [inserted])).get(inserted.job.uuid);
@@ -43,7 +43,7 @@ export async function insertJob(tx: Transaction, inserted: InsertedJob): Promise
   return outcome;
 }
 
-/** The same for several jobs, in their order. @returns the outcome of each */
+/** As insertJob(), for several jobs in order. @returns the outcome of each */
 export async function insertJobs(
   tx: Transaction,
   jobs: readonly InsertedJob[],
@@ -125,14 +125,14 @@ function newRow(
     machine_uuid: job.machine_uuid ?? null,
     kept: Number(job.idempotency !== undefined),
     queue,
-    // The queue is named after it: see queueFor().
+    // queueFor() returns the uuid of the host.
     host: host as HostUuid | null,
     idempotency_key: job.idempotency?.key ?? null,
     request_sha256: job.idempotency?.request_sha256 ?? null,
   };
 }
 
-/** Columns that every new job has alike. */
+/** Columns that have the same value in every new job. */
 const NEW_ALIKE = {
   execution: executionOf(CREATED.state),
   phase: CREATED.phase,
@@ -142,7 +142,7 @@ const NEW_ALIKE = {
   starts: 0,
 } as const;
 
-/** What a new row holds: nothing else writes into it, so that it need not be read. */
+/** The row of a new job, made from what was inserted instead of being read back. */
 function writtenRow(row: ReturnType<typeof newRow>, id: number, now: Instant): SharedJobRow {
   const { undoable: _undoable, turn: _turn, params_sha256: _digest, ...shown } = row;
   const { callback_host: _callback, kept: _kept, queue: _queue, ...more } = shown;
@@ -166,10 +166,10 @@ const ALIKE_VALUES = Object.values(NEW_ALIKE).map((value) =>
   typeof value === "number" ? value : `'${value}'`
 ).join(", ");
 
-/** The columns that any of the rows has a value for, and their names. */
+/** The columns for which any row has a value, with their names. */
 function typesOf(rows: readonly ReturnType<typeof newRow>[]) {
   const used = Object.entries(NEW_TYPES).filter(([name]) =>
-    // Object.entries() forgets that these are the names of the type.
+    // Object.entries() loses the names' type.
     rows.some((row) => row[name as keyof typeof row] !== null)
   );
   return [
@@ -205,7 +205,7 @@ async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promis
   const rows = placed.map((one) =>
     newRow(one, definitions.get(one.job.workflow) ?? 0, dueAt(one), turnOf.get(one) ?? null)
   );
-  // Most jobs have no target, locks or callback: each list of values costs as much as those in it.
+  // Most jobs have no target, locks or callback, and an array parameter of nulls costs as much as one of values.
   const [types, names] = typesOf(rows);
   const found = await tx.rows<{ id: number; uuid: JobUuid }>(
     `INSERT INTO jobs (${names}, claimable_at, created_at, ${Object.keys(NEW_ALIKE).join(", ")})
@@ -226,7 +226,7 @@ async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promis
   });
 }
 
-/** The jobs of new rows; those that begin with results of an earlier one get them. */
+/** The jobs of new rows. A job that begins with results of an earlier one gets copies of them. */
 async function insertedJobs(
   tx: Transaction,
   placed: readonly PlacedJob[],
@@ -245,7 +245,7 @@ async function insertedJobs(
   return begun.length > 0 ? await jobsFromRows(tx, rows) : await jobsOf(tx, rows, []);
 }
 
-/** The job of an earlier call of the same request, whose answer was lost. */
+/** The job that an earlier call of the same request created, if its answer was lost. */
 export async function writtenBefore(
   tx: Transaction,
   uuid: JobUuid,
@@ -254,19 +254,19 @@ export async function writtenBefore(
   return job === undefined ? undefined : { kind: "created", job };
 }
 
-/** Whether the host of a queue was forgotten, which prevented the insert. */
+/** The outcome of an insert that failed because the host of the queue is forgotten; undefined for another host. */
 async function forgottenOf(tx: Transaction, queue: string): Promise<InsertOutcome | undefined> {
   const row = await tx.row("SELECT 1 AS found FROM hosts WHERE uuid = $1 AND forgotten", queue);
   return row === undefined ? undefined : { kind: "no_host", host: queue, reason: "forgotten" };
 }
 
-/** The unfinished job that prevented the insert. */
+/** The outcome of an insert that an unfinished job prevented. */
 async function holderOf(
   tx: Transaction,
   { target, machine_uuid = null, idempotency }: NewJob,
   paramsSha256: string | null,
 ): Promise<InsertOutcome> {
-  // Each by its own index, whatever the server has counted.
+  // A part per column, so that each uses its own index whatever the planner's statistics say.
   const row = await tx.row<{ uuid: JobUuid; equal: boolean; repeated: boolean }>(
     `SELECT uuid, false AS equal, true AS repeated FROM jobs WHERE idempotency_key = $4
      UNION ALL SELECT uuid, true, false FROM jobs
@@ -309,14 +309,14 @@ async function writeProp(
 }
 
 /**
- * Links a finished job to the next attempt: its successor, or the unfinished job with the same target and
- * params. Can be done once.
+ * Links a finished job to its next attempt, once: to its successor, or to the unfinished job with the same target and
+ * params.
  */
 export function nameNextAttempt(tx: Transaction, id: number, next: JobUuid): Promise<void> {
   return writeProp(tx, id, "next_attempt", next);
 }
 
-/** Why a finished job has no next attempt although it asked for one. */
+/** Notes why a finished job that asked for a next attempt has none. */
 export function nameRefusedAttempt(tx: Transaction, id: number, reason: string): Promise<void> {
   return writeProp(tx, id, "next_attempt_refused", reason);
 }

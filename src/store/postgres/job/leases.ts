@@ -1,5 +1,5 @@
-// Leases: until when the jobs of a runner are its own although nothing is heard of it. A job of a host is queued
-// again by that host alone, however long it is away. Signs of life of hosts come with renewals.
+// Leases: how long a runner keeps its jobs without a heartbeat. A bound job is only queued again by its own host,
+// however long that is away. A renewal is also the heartbeat of the host.
 
 import { hostEvent } from "../../../domain/event.ts";
 import { admissionOf, type RegisteredHost } from "../../../domain/host.ts";
@@ -20,7 +20,7 @@ import type { LeaseRow } from "../../columns.ts";
 
 /**
  * Gives the lease to a life of a runner, and queues the jobs of its earlier lives again.
- * @param kept jobs that stay as they are: what an earlier life did for them is not written yet
+ * @param kept jobs to leave alone, because writes of an earlier life about them are not delivered yet
  */
 export async function beginLife(
   tx: Transaction,
@@ -33,11 +33,11 @@ export async function beginLife(
   const mine = lease?.incarnation === life.incarnation;
   if (lease !== undefined && !mine && !earlier.includes(lease.incarnation)) {
     const left_ms = msBetween(tx.now, lease.leased_until);
-    // A lease beyond the maximum was written while the clock was ahead.
+    // A lease longer than the maximum was written while the clock was ahead.
     if (left_ms > 0 && left_ms <= leaseMs) return { kind: "held", left_ms };
   }
   await upsertLease(tx, life, leaseMs);
-  // A call repeated after a lost answer must not take away what this life has claimed since.
+  // A call that is repeated after a lost answer must not release jobs that this life has claimed since.
   if (mine) return { kind: "begun", rescued: 0 };
   const own = await lockOwn(tx, life.runner_id);
   return {
@@ -46,7 +46,7 @@ export async function beginLife(
   };
 }
 
-/** Extends the lease of a runner, and compares the claims it reports with the stored ones. */
+/** Renews the lease of a runner, and compares the claims that it reports with the rows. */
 export async function renewLease(
   tx: Transaction,
   life: RunnerLife,
@@ -58,7 +58,7 @@ export async function renewLease(
   await noteOutage(tx);
   const sign = await writeSign(tx, life);
   if (sign.admission === "forgotten") {
-    // Its own jobs are about to fail, and others take the free ones.
+    // A forgotten host: its bound jobs are about to fail, and other hosts take the free ones.
     await upsertLease(tx, life, 0);
     const lost = held.map(({ job_uuid }) => job_uuid);
     return { kind: "renewed", lost, canceled: [], unknown: [], ...sign };
@@ -86,7 +86,10 @@ export async function renewLease(
   return { kind: "renewed", lost, canceled, unknown, ...sign };
 }
 
-/** Whole jobs that begin again now, as many as fit; the others follow with the next renewal. */
+/**
+ * The jobs that a runner holds without knowing, as many as fit; the others follow with the next renewal. Their tasks
+ * start now.
+ */
 async function selectUnknown(tx: Transaction, rows: readonly SharedStateRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
   const found = await tx.rows<SharedJobRow & { readonly bytes: number }>(
@@ -115,7 +118,7 @@ async function upsertLease(tx: Transaction, life: RunnerLife, leaseMs: number): 
   );
 }
 
-/** The jobs of a runner, in the order of their creation. */
+/** Locks the jobs of a runner, in order of creation. */
 function lockOwn(tx: Transaction, runner: RunnerId): Promise<SharedStateRow[]> {
   return tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE runner_id = $1 ORDER BY id FOR UPDATE`,
@@ -136,7 +139,7 @@ async function selectExecutions(
 }
 
 /**
- * Queues the jobs of other runners without a valid lease again, and fails what forgotten hosts have left.
+ * Queues the jobs of other runners whose lease has ended, and fails the jobs of forgotten hosts.
  * @returns how many jobs are queued
  */
 export async function rescueJobs(
@@ -161,8 +164,8 @@ export async function rescueJobs(
 }
 
 /**
- * Those whose runners have no lease now that the rows are locked: what another agent has rescued while they were
- * looked for may be claimed again.
+ * Filters the jobs whose runners have no lease, now that the rows are locked: another agent may have rescued a job
+ * before the lock, and its next claim has a lease.
  */
 async function withoutLease(
   tx: Transaction,
@@ -178,8 +181,8 @@ async function withoutLease(
 }
 
 /**
- * Queues jobs again in the order of their creation, the starts of those counted that had begun an attempt.
- * @returns how many
+ * Queues jobs again in order of creation. If an attempt had begun, the job's start is counted.
+ * @returns the number of jobs
  */
 async function queueAgain(tx: Transaction, held: readonly SharedStateRow[]): Promise<number> {
   for (const row of held) {
@@ -190,14 +193,14 @@ async function queueAgain(tx: Transaction, held: readonly SharedStateRow[]): Pro
   return held.length;
 }
 
-/** The part of a lease without a sign of life of any host after which the database counts as away meanwhile. */
+/** If no host was heard for this part of the lease, the database counts as having been away meanwhile. */
 const OUTAGE_SHARE = 1 / 2;
 
-/** What is known of the last outage of the database. */
+/** The heartbeats of all hosts, and the last outage of the database. */
 interface HeardHosts {
-  /** The last sign of life of any host; null when none has registered. */
+  /** The last heartbeat of any host; null when none has registered. */
   readonly heard_at: Instant | null;
-  /** The longest lease of a host. */
+  /** The longest lease of any host. */
   readonly lease_ms: number;
   readonly back_at: Instant | null;
 }
@@ -217,7 +220,10 @@ function wasAway({ heard_at, lease_ms }: HeardHosts, now: Instant): boolean {
   return heard_at !== null && msBetween(heard_at, now) >= lease_ms * OUTAGE_SHARE;
 }
 
-/** Notes when the database came back, if nobody has reached it for a while. Call it before a sign of life. */
+/**
+ * Notes when the database came back, if no host has reached it for a while. Must be called before a heartbeat is
+ * written.
+ */
 export async function noteOutage(tx: Transaction): Promise<void> {
   if (!wasAway(await heardHosts(tx), tx.now)) return;
   await tx.run(
@@ -228,8 +234,8 @@ export async function noteOutage(tx: Transaction): Promise<void> {
 }
 
 /**
- * Whether a lease that is over has ended. After an outage of the database, each runner has one lease time to
- * renew: nobody could while it was away.
+ * Whether leases that have expired count as ended. After an outage of the database each runner has one lease period to
+ * renew, which was impossible during the outage.
  */
 async function doLeasesEnd(tx: Transaction): Promise<boolean> {
   const heard = await heardHosts(tx);
@@ -237,10 +243,10 @@ async function doLeasesEnd(tx: Transaction): Promise<boolean> {
   return heard.back_at === null || msBetween(heard.back_at, tx.now) >= heard.lease_ms;
 }
 
-/** What a host hears with its sign of life. */
+/** What a host learns from its heartbeat. */
 type Sign = Pick<Extract<RenewOutcome, { kind: "renewed" }>, "admission" | "unregistered">;
 
-/** Writes a sign of life of a host, which may claim everything when it has not registered. */
+/** Writes the heartbeat of a host. A host that has not registered may claim. */
 async function writeSign(tx: Transaction, { runner_id, incarnation }: RunnerLife): Promise<Sign> {
   const row = await tx.row<SignedHost>(
     `UPDATE hosts SET seen_at = $2, away = false
@@ -261,7 +267,7 @@ type SignedHost = Pick<RegisteredHost, "uuid" | "name" | "cordoned" | "forgotten
   readonly was_away: boolean;
 };
 
-/** Says that a host is heard again. */
+/** Inserts the event that a host is heard again. */
 export async function noteReturn(
   tx: Transaction,
   { uuid, name }: Pick<RegisteredHost, "uuid" | "name">,
@@ -269,7 +275,7 @@ export async function noteReturn(
   await insertEvent(tx, hostEvent(uuid, "returned", name));
 }
 
-/** Says once of each host that it is away. */
+/** Inserts the event that a host is away, once per absence. */
 async function noteAbsences(tx: Transaction): Promise<void> {
   const hosts = await tx.rows<Pick<RegisteredHost, "uuid" | "name">>(
     `UPDATE hosts SET away = true

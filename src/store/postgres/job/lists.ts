@@ -14,10 +14,10 @@ import { fieldNamed, fieldOf, isText, readable, Values, whereOf } from "../state
 import { countsOfAll } from "./counts.ts";
 import { jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 
-/** Jobs whose results are read at once. */
+/** Jobs whose results are read by one statement. */
 const READ_AT_ONCE = 100;
 
-/** The matching jobs, newest first. */
+/** Lists the matching jobs, newest first. */
 export async function listJobs(
   tx: Transaction,
   filter: JobFilter,
@@ -28,13 +28,13 @@ export async function listJobs(
   for (let at = 0; at < rows.length; at += READ_AT_ONCE) {
     const part = rows.slice(at, at + READ_AT_ONCE);
     const jobs = await jobsFromRows(tx, part);
-    // A job for each row, in their order.
+    // There is a job for each row, in the same order.
     part.forEach(({ id }, index) => listed.push({ job: jobs[index] as Job, place: id }));
   }
   return listed;
 }
 
-/** The same without the jobs' contents. */
+/** As listJobs(), without the contents of the jobs. */
 export async function listKeys(
   tx: Transaction,
   filter: JobFilter,
@@ -61,7 +61,7 @@ export async function selectJobsOfTarget(
   return listed.map(({ job }) => job);
 }
 
-/** How many jobs match, by the counters where the filter allows it. */
+/** Counts the matching jobs, with the counters if the filter allows it. */
 export async function countJobs(tx: Transaction, filter: JobFilter): Promise<number> {
   const { execution, ...others } = filter;
   if (Object.values(others).every((value) => value === undefined)) {
@@ -78,7 +78,7 @@ export async function countJobs(tx: Transaction, filter: JobFilter): Promise<num
   return row?.jobs ?? 0;
 }
 
-/** Whether one of the newest jobs has a param of this name. */
+/** Whether one of the newest jobs has a param with this name. */
 export async function hasParam(tx: Transaction, name: string): Promise<boolean> {
   const values = new Values();
   const field = fieldNamed("params", name, values);
@@ -91,7 +91,7 @@ export async function hasParam(tx: Transaction, name: string): Promise<boolean> 
   return row?.found === true;
 }
 
-/** The rows of a page, newest first, with the columns asked for. */
+/** Reads columns of a page of jobs, newest first. */
 export async function listRows<Row extends object>(
   tx: Transaction,
   columns: string,
@@ -109,7 +109,7 @@ export async function listRows<Row extends object>(
   );
 }
 
-/** The conditions of the keys that are given; each value is added to those of the statement. */
+/** The conditions of a filter; their values are added to those of the statement. */
 export function conditionsOf(filter: JobFilter, values: Values): string[] {
   const { execution, target, name, workflow_uuid, host, since, until, params = {} } = filter;
   const ofDefinition = (column: string, text: string) =>
@@ -128,10 +128,10 @@ export function conditionsOf(filter: JobFilter, values: Values): string[] {
   return conditions;
 }
 
-/** Compares the JSON of the value: strings have quotes there, other values are as sent. */
+/** Compares with the JSON of the value: a string has quotes in it, any other value is as it was sent. */
 function paramCondition(key: string, value: string, values: Values): string {
   const text = JSON.stringify(value);
-  // What begins with a quote is the JSON of a text, never of anything else.
+  // A value that begins with a quote can only match a string.
   const wanted = [text, value.startsWith('"') ? text : value].map(readable);
   const field = fieldNamed("params", key, values);
   return `coalesce(${field} = ANY(${values.add(wanted)}::text[]), false)`;

@@ -1,4 +1,4 @@
-// The log of a job: entries of its info and failed attempts, as sqlite/job/log.ts keeps them.
+// The log of a job: its info entries and its failed attempts, stored as in sqlite/job/log.ts.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { executionOf, heldIn, type Phase, PHASES } from "../../../domain/job/state.ts";
@@ -24,7 +24,7 @@ import { definitionOf, secretNamesOf } from "./rows.ts";
 import type { BrokenOff } from "../../columns.ts";
 import { attemptText, interruptedAttempt } from "../../rules.ts";
 
-/** A job whose log is read, with the names of its secrets as a JSON list. */
+/** The id of a job whose log is read, with the names of its secrets as a JSON list. */
 async function selectJobOfLog(
   tx: Transaction,
   uuid: JobUuid,
@@ -36,7 +36,7 @@ async function selectJobOfLog(
   return row === undefined ? undefined : { id: row.id, secrets: secretsFrom(row.secrets) };
 }
 
-/** A page of lines, oldest first; undefined when there is no such job. */
+/** A page of lines, oldest first; undefined when the job does not exist. */
 export async function selectLog(
   tx: Transaction,
   uuid: JobUuid,
@@ -64,12 +64,12 @@ export async function selectLog(
   return {
     lines: lines.map(lineFromRow),
     more: fit.length < found.length,
-    // Made by this store from a list of names.
+    // This store made the text from a list of names.
     secrets: job.secrets === null ? [] : JSON.parse(job.secrets) as string[],
   };
 }
 
-/** The failed attempts of a job by phase and task; none when the job is missing. */
+/** The failed attempts of a job by phase and task; none when the job does not exist. */
 export async function selectAttempts(tx: Transaction, uuid: JobUuid): Promise<JobAttempt[]> {
   const attempts: JobAttempt[] = [];
   for (const phase of PHASES) {
@@ -88,8 +88,8 @@ export async function selectAttempts(tx: Transaction, uuid: JobUuid): Promise<Jo
 // The info of jobs: append-only lists of objects.
 
 /**
- * Appends an entry, unless the job has reached its limit. The row of the job is locked, so that entries of one job
- * are committed in their order.
+ * Appends an entry, unless the job has reached its limit. The job's row is locked, so that entries of one job commit in
+ * their order.
  */
 export async function insertInfo(
   tx: Transaction,
@@ -122,14 +122,14 @@ export async function insertInfo(
   return appended > 0 || await isAppended(tx, job.id, call) ? "appended" : "full";
 }
 
-/** Whether an earlier call with this id, whose answer was lost, appended its entry. */
+/** Whether an earlier call with this id appended the entry and its answer was lost. */
 async function isAppended(tx: Transaction, job: number, call: string | null): Promise<boolean> {
   if (call === null) return false;
   const sql = "SELECT 1 AS found FROM job_log WHERE job_id = $1 AND call_id = $2";
   return await tx.row(sql, job, call) !== undefined;
 }
 
-/** Oldest first; undefined when there is no such job. */
+/** Info entries, oldest first; undefined when the job does not exist. */
 export async function selectInfo(
   tx: Transaction,
   uuid: JobUuid,
@@ -144,11 +144,11 @@ export async function selectInfo(
     after,
     limit ?? null,
   );
-  // The text was made by this store from an object.
+  // This store made the text from an object.
   return rows.map(({ entry }) => JSON.parse(entry) as JsonObject);
 }
 
-/** The next part of the same list; undefined when there is no such job. */
+/** The next part of the same list as texts; undefined when the job does not exist. */
 export async function infoTexts(
   tx: Transaction,
   uuid: JobUuid,
@@ -182,12 +182,13 @@ export async function infoTexts(
   return { texts: [text], entries: fit.length, place, last };
 }
 
-// Failed attempts of tasks: lines of the log that are not in the info. Only the first and the last attempts of each
-// task are kept, so that a task may fail any number of times.
+// Failed attempts of tasks are lines of the log that do not appear in the info. Only the first and the last ones of
+// each task are kept, so a task may fail any number of times.
 
 /**
- * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
- * record again has no effect. @returns whether the claim held
+ * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same record twice has
+ * no effect.
+ * @returns whether the claim held
  */
 export async function recordAttempt(
   tx: Transaction,
@@ -232,7 +233,7 @@ async function isRecorded(
   return row !== undefined;
 }
 
-/** Adds an attempt to the log of its job, and drops an older one beyond the limit. */
+/** Adds an attempt to the log of its job, and removes an older one beyond the limit. */
 export async function insertAttempt(
   tx: Transaction,
   id: number,
@@ -253,7 +254,7 @@ export async function insertAttempt(
   await deleteMiddleAttempt(tx, id, phase, attempt);
 }
 
-/** Keeps the first and the last attempts of a task: each new one displaces one in the middle. */
+/** Removes the attempt that is now between the first and the last ones to keep. */
 async function deleteMiddleAttempt(
   tx: Transaction,
   id: number,
@@ -272,7 +273,7 @@ async function deleteMiddleAttempt(
 }
 
 /**
- * Records the attempt that was cut off with the runner of a held job, if any.
+ * Records the attempt that was interrupted with the runner of a held job, if any.
  * @returns false when the job was waiting for its next attempt
  */
 export async function insertInterrupted(tx: Transaction, id: number): Promise<boolean> {
@@ -285,7 +286,7 @@ export async function insertInterrupted(tx: Transaction, id: number): Promise<bo
   );
   if (row === undefined) return true;
   const task = (await definitionOf(tx, row.definition_id))[row.phase][row.index];
-  // The phase was complete, but its end not yet recorded.
+  // The phase was complete, but its end was not recorded yet.
   if (task === undefined) return true;
   const attempt = interruptedAttempt(row, task, tx.now);
   if (attempt === undefined) return false;

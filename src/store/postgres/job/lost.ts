@@ -1,6 +1,6 @@
-// Jobs that fail without an end of their task. Those of hosts that were given up: some at a time, so that no other write
-// waits long; should an agent end meanwhile, the next look of any agent fails the rest. And those whose runner has left
-// something that the database does not take.
+// Jobs that fail although no runner has ended their task. Jobs of forgotten hosts fail in batches, so that no other
+// write has to wait long; if the agent ends meanwhile, another one fails the rest. The other case is a job with a write
+// that the database can never accept.
 
 import type { HostUuid } from "../../../domain/id.ts";
 import { type Instant, notBefore } from "../../../domain/instant.ts";
@@ -15,10 +15,10 @@ import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts
 import { insertResults, selectJob, updateWaitingResult } from "./rows.ts";
 import { RowChanged } from "../errors.ts";
 
-/** Jobs of forgotten hosts that fail in one write. */
+/** Jobs of forgotten hosts that fail in one transaction. */
 export const LOST_AT_ONCE = 100;
 
-/** Jobs of the hosts `$1` that have not ended and are not at rest, as a query of their ids. */
+/** A query for the ids of the hosts' (`$1`) jobs that are neither finished nor at rest. */
 const LOST = `SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
        UNION ALL
        SELECT id FROM jobs WHERE queue = ANY($1) AND claimable_at IS NOT NULL AND turn IS NULL
@@ -27,7 +27,7 @@ const LOST = `SELECT id FROM jobs WHERE queue = ANY($1) AND turn IS NOT NULL
        UNION ALL
        SELECT id FROM jobs WHERE queue = ANY($1) AND execution = 'waiting'`;
 
-/** How many jobs fail when a host is forgotten. A canceled one stays canceled. */
+/** Counts the jobs that fail because a host is forgotten. A canceled job stays canceled. */
 export async function countLostJobs(tx: Transaction, host: HostUuid): Promise<number> {
   const row = await tx.row<{ jobs: number }>(
     `SELECT count(*)::bigint AS jobs FROM jobs
@@ -38,20 +38,20 @@ export async function countLostJobs(tx: Transaction, host: HostUuid): Promise<nu
 }
 
 /**
- * Fails jobs that only forgotten hosts could run. Any agent does this whenever it looks after its lease.
- * @param own calls back for them
- * @returns how many were found: with LOST_AT_ONCE there may be more
+ * Fails jobs that only forgotten hosts could run. Every agent does this each time it renews its lease.
+ * @param own the host that sends their callbacks
+ * @returns the number of jobs found; if it is LOST_AT_ONCE, there may be more
  */
 export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
   const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
-  // A forgotten host acts on nothing, and sends nothing for itself.
+  // A forgotten host neither acts nor sends callbacks.
   if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) return 0;
   const rows = await tx.rows<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (${LOST})
       ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
     hosts.map(({ uuid }) => uuid),
   );
-  // Locked, a row is as it is now, which may be after it was found.
+  // FOR UPDATE returns the row as it is once it is locked, which may differ from what the query found.
   const lost = rows.filter((row) => !isAtRest(standingOf(row).state));
   for (const row of lost) await failLost(tx, row, own);
   await tx.run(
@@ -73,13 +73,13 @@ async function failLost(tx: Transaction, row: SharedStateRow, own: string): Prom
   if (move.ends) await insertCallback(tx, row, own);
 }
 
-/** A job that a runner has, and its claim as far as that is known. */
+/** A job that a runner holds, and as much of its claim as is known. */
 export type UnwrittenHold = Pick<Hold, "job_uuid"> & Partial<Hold>;
 
 /**
- * Fails the present task of a job, whose end, attempt or claim cannot be written: all that goes in here always fits.
+ * Fails the current task of a job whose end, attempt or claim cannot be written. The values written instead always fit.
  * @param error what could not be written, and why
- * @returns whether the runner still had the job
+ * @returns whether the runner still held the job
  */
 export async function failUnwritten(
   tx: Transaction,
@@ -94,7 +94,7 @@ export async function failUnwritten(
     lease ?? null,
     phase ?? null,
   );
-  // A job that was canceled meanwhile has nothing more to fail: its runner only gives it back.
+  // The runner of a job that was canceled meanwhile only releases it, so there is nothing to fail.
   if (row === undefined || standingOf(row).state === "stopping") return false;
   const job = await insertLostResult(tx, row, { result: "", error, finished_at: tx.now });
   const move = moveOf(standingOf(row), { kind: "fail", onerror: job.onerror.length > 0 });
@@ -103,7 +103,7 @@ export async function failUnwritten(
   return true;
 }
 
-/** The entry of the task that a job is at, whether a runner had begun it or not. @returns the job before */
+/** Writes the result of a job's current task, even if no runner has begun it. @returns the job before */
 async function insertLostResult(
   tx: Transaction,
   { id, uuid, phase }: SharedStateRow,
@@ -113,7 +113,7 @@ async function insertLostResult(
   if (job === undefined) throw new RowChanged(`Cannot fail job ${uuid}: it is missing`);
   const { tasks, results } = phaseOf(job);
   const task = tasks[results.length];
-  // The phase was complete, but its end not yet recorded.
+  // The phase was complete, but its end was not recorded yet.
   if (task === undefined) return job;
   const started_at = job.elapsed_at ?? tx.now;
   const entry = {

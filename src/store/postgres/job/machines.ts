@@ -1,4 +1,4 @@
-// The jobs of machines in lists, as rows.
+// The rows of jobs that appear in lists of machines.
 
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
@@ -18,7 +18,7 @@ import type { SharedDatabase, Transaction } from "../connection.ts";
 import { HOLDS_TARGET } from "../../columns.ts";
 import { isText, jsonOf, Values } from "../statements.ts";
 
-/** SQL for a property of the machine that a job is to make. `read` is the JSON of its params */
+/** SQL for a property of the machine that a job creates; `read` is the JSON of the job's params. */
 const asked = (name: string) => `read -> 'machine' -> '${name}'`;
 const ASKED = `json_build_object('media', read -> 'media', 'machine', json_build_object(${
   ASKED_PROPERTIES.map((name) => `'${name}', ${asked(name)}`).join(", ")
@@ -26,7 +26,7 @@ const ASKED = `json_build_object('media', read -> 'media', 'machine', json_build
 const READ = `LATERAL (SELECT ${jsonOf("params")} AS read) AS parsed`;
 const HOST_NAME = "(SELECT name FROM hosts WHERE hosts.uuid = jobs.host)";
 
-/** The part of the store about histories of machines. */
+/** Opens the part of the store about histories of machines. */
 export function openMachineHistories(db: SharedDatabase): MachineHistoryStore {
   return {
     of: (targets, workflows) => db.read((tx) => selectHistories(tx, targets, workflows)),

@@ -1,5 +1,5 @@
-// Makes jobs. One transaction checks the limits and locks on the targets, and writes the rows.
-// What two agents must not judge at the same time, they judge one after the other.
+// Creates jobs. One transaction checks the limits and the locks on targets, and inserts the rows. An advisory lock
+// keeps two agents from checking conflicting locks and targets at the same time.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
@@ -19,21 +19,21 @@ import { countUnfinished } from "./counts.ts";
 import { type InsertedJob, insertJobs, writtenBefore } from "./jobs.ts";
 import type { PlaceHosts } from "./queue.ts";
 
-/** Where locks and targets are judged, among the advisory locks of the database. */
-const JUDGING = 8_780_002;
+/** The advisory lock under which locks and targets are checked. */
+const TARGET_LOCK = 8_780_002;
 
-/** A job to make, and what was prepared for it. */
+/** A job to create, with what was prepared for it. */
 export interface Placing {
   readonly job: NewJob;
   readonly hosts: PlaceHosts;
   readonly ready: PreparedWrite;
-  /** As insertJobs() takes it. */
+  /** As in InsertedJob. */
   readonly handedOver?: boolean;
 }
 
 /**
- * Makes jobs that no earlier request with their key has made.
- * @param known how many jobs are unfinished, where that is read already
+ * Creates jobs, or finds those that an earlier run of the same calls created.
+ * @param known the number of unfinished jobs, if it has been read already
  * @returns the outcome of each
  */
 export async function makeJobs(
@@ -50,7 +50,7 @@ export async function makeJobs(
   return outcomes;
 }
 
-/** Makes jobs that the limits and locks allow; as makeJobs(). */
+/** Creates the jobs that limits and locks allow; parameters as in makeJobs(). */
 export async function placeJobs(
   tx: Transaction,
   placings: readonly Placing[],
@@ -63,7 +63,7 @@ export async function placeJobs(
   const mayCross = ({ job, ready }: Placing) =>
     after > ready.unfinishedMax || typeof job.locks === "string";
   if (areMany && placings.some(mayCross)) {
-    // Each sees the locks of those before it, and what they have added.
+    // One job at a time, so that each sees the locks and counts of those before it.
     for (const one of placings) {
       for (const [uuid, outcome] of await placeJobs(tx, [one])) outcomes.set(uuid, outcome);
     }
@@ -84,28 +84,31 @@ export async function placeJobs(
   return outcomes;
 }
 
-/** The locks that new jobs are judged by. Of a new lock and new targets, one is written and seen before the other. */
+/**
+ * Reads the locks that new jobs are checked against. A job with a lock takes the advisory lock exclusively, a job with
+ * a target takes it shared: whichever commits second sees the other.
+ */
 export async function lockJudged(tx: Transaction, jobs: readonly NewJob[]): Promise<HeldLock[]> {
   const locks = jobs.some((job) => typeof job.locks === "string");
   if (!locks && jobs.every(({ target }) => target === null)) return [];
-  await tx.run(`SELECT pg_advisory_xact_lock${locks ? "" : "_shared"}(${JUDGING})`);
+  await tx.run(`SELECT pg_advisory_xact_lock${locks ? "" : "_shared"}(${TARGET_LOCK})`);
   return await selectLocks(tx);
 }
 
-/** The outcome for one of the jobs. @throws {Error} when it was none of them */
+/** The outcome for one of the jobs. @throws {Error} when there is none */
 export function madeOf<Outcome>(outcomes: ReadonlyMap<JobUuid, Outcome>, uuid: JobUuid): Outcome {
   const outcome = outcomes.get(uuid);
   if (outcome === undefined) throw new Error(`Cannot make job ${uuid}: it has no outcome`);
   return outcome;
 }
 
-/** What was asked for with a key, and the job that was made. */
+/** The request and the job of each used idempotency key. */
 export type UsedKeys = ReadonlyMap<
   string,
   { readonly request_sha256: string; readonly uuid: JobUuid }
 >;
 
-/** What was asked for with some keys. */
+/** Reads which of these keys are used. */
 export async function usedKeys(tx: Asking, keys: readonly string[]): Promise<UsedKeys> {
   if (keys.length === 0) return new Map();
   const rows = await tx.rows<{ key: string; request_sha256: string; uuid: JobUuid }>(
@@ -116,7 +119,7 @@ export async function usedKeys(tx: Asking, keys: readonly string[]): Promise<Use
   return new Map(rows.map(({ key, ...used }) => [key, used]));
 }
 
-/** The same where it is read already. */
+/** The outcome of an earlier request with a key, from what usedKeys() returned. */
 export function earlierOf(
   used: UsedKeys,
   { key, request_sha256 }: Idempotency,
@@ -127,7 +130,7 @@ export function earlierOf(
   return { kind: "repeated", job: { uuid: found.uuid } };
 }
 
-/** Outcome of an earlier request with the key. */
+/** The outcome of an earlier request with a key; undefined without one. */
 export async function earlierJob(
   tx: Transaction,
   idempotency: Idempotency,

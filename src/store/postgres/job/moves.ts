@@ -1,4 +1,4 @@
-// The state of a job as columns, locked for a decision of domain/job/state.ts and written as decided.
+// The columns of a job's state: locked for a decision of domain/job/state.ts, and written as decided.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, msBetween } from "../../../domain/instant.ts";
@@ -20,13 +20,13 @@ export const STATE_COLUMNS =
   `id, uuid, queue, workflow_uuid, execution, phase, undoable, claimable_at,
   started_at, elapsed_ms, elapsed_at, runner_id, lease, starts, callback_host`;
 
-/** A job before a decision, and its queue. */
+/** A job before a decision, with its queue. */
 export interface SharedStateRow extends Omit<StateRow, "undoable"> {
   readonly queue: string;
   readonly undoable: boolean;
 }
 
-/** Reads what a decision needs, and keeps other agents from changing it; undefined when the job is missing. */
+/** Locks the state of a job for a decision; undefined when the job does not exist. */
 export function lockState(tx: Transaction, uuid: JobUuid): Promise<SharedStateRow | undefined> {
   return tx.row<SharedStateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = $1 FOR UPDATE`,
@@ -35,9 +35,9 @@ export function lockState(tx: Transaction, uuid: JobUuid): Promise<SharedStateRo
 }
 
 /**
- * Writes the move of a job; one that becomes claimable gets its turn.
- * @param elapsed_ms milliseconds the phase has run, when they have changed
- * @param error why a task failed with this move; the first error of a job stays
+ * Writes the move of a job. A job that becomes claimable gets its turn.
+ * @param elapsed_ms milliseconds that the phase has run, if they have changed
+ * @param error why a task failed with this move; a job keeps its first error
  * @throws {RowChanged} when the job changed after it was read
  */
 export async function writeMove(
@@ -83,11 +83,11 @@ export async function writeMove(
     throw new RowChanged(`Cannot move job ${row.uuid}: it changed after it was read`);
   }
   noteMove(tx, row, move);
-  // The request that has canceled it waits for that.
+  // The request that canceled the job waits until it has stopped.
   if (standingOf(row).state === "stopping") tx.tell(changedWord(row.uuid));
 }
 
-/** Milliseconds that the phase of a held job has run; null for one that nobody holds. */
+/** Milliseconds that the phase of a held job has run; null if no runner holds it. */
 export function ranMs(
   { elapsed_at, elapsed_ms }: Pick<SharedStateRow, "elapsed_at" | "elapsed_ms">,
   now: Instant,
@@ -95,7 +95,7 @@ export function ranMs(
   return elapsed_at === null ? null : elapsed_ms + Math.max(msBetween(elapsed_at, now), 0);
 }
 
-/** Notifies other agents of a move: those that may claim the job, and those that wait for it. */
+/** Notifies other agents of a move: those that may claim the job, and those with requests that wait for it. */
 export function noteMove(
   tx: Transaction,
   { uuid, queue }: Pick<SharedStateRow, "uuid" | "queue">,

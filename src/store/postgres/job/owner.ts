@@ -1,4 +1,4 @@
-// Which host has a machine: jobs on it go there, and so do requests about it.
+// Finds the host of a machine, to which jobs on it and requests about it are sent.
 
 import type { HostUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -7,13 +7,14 @@ import { DELETE_WORKFLOW } from "../../../domain/machine/action.ts";
 import { CLAIMS_WITH_JOBS, HOLDS_TARGET, IS_LEFT } from "../../columns.ts";
 import type { Transaction } from "../connection.ts";
 
-/** Whether the host in a column is none that was forgotten. */
+/** A condition that the host in a row is not forgotten. */
 const KNOWN = "NOT EXISTS (SELECT 1 FROM hosts WHERE hosts.uuid = found.host AND forgotten)";
 
 /**
- * The host that has a machine: whose job has claimed it or acts on it, else the one that the latest of two says, the last
- * report that shows it or the last job on it that succeeded. After its deletion no host has it, but one that has parts
- * of it left. Of several that report it, the host of this agent comes before the others.
+ * The host of a machine. That is the host whose job has claimed it or acts on it; else the one named by whichever is
+ * newer, the last report that lists the machine or the last successful job on it; else a host with leftovers of it.
+ * After its deletion it has no host, except one with leftovers. If several hosts report it, this agent's host comes
+ * first.
  */
 export async function ownerOf(
   tx: Transaction,

@@ -1,4 +1,4 @@
-// Where a new job goes: into the queue of the one host that may run it, or into that of the free jobs.
+// Chooses the queue of a new job: that of the only host that may run it, or that of free jobs.
 
 import { isFree, type NewJob, placeOf, propsOf } from "../../../domain/job/job.ts";
 import { refusalOf, type TakenJobs, takesAll, type Taking } from "../../../domain/job/taking.ts";
@@ -8,24 +8,24 @@ import type { Transaction } from "../connection.ts";
 import { findHost } from "../hosts.ts";
 import { ownerOf } from "./owner.ts";
 
-/** Hosts that take a job which names none and has no machine. */
+/** The hosts to choose from for a job that names neither a host nor a machine. */
 export interface PlaceHosts {
-  /** The host of the agent that accepts it. */
+  /** The host of the agent that accepts the job. */
   readonly own: string;
   /** The queue of the job that it repeats. */
   readonly before?: string;
-  /** What that agent knows of its policy and of its own workflows. */
+  /** That agent's policy and its own workflows. */
   readonly taken?: TakenJobs | undefined;
 }
 
-/** The queue of a job, and the host that alone may run it; null for a free job. */
+/** The queue of a job, and the only host that may run it; null for a free job. */
 export interface JobQueue {
   readonly kind: "queue";
   readonly queue: string;
   readonly host: string | null;
 }
 
-/** The queue of a new job, or why no host can or may run it. */
+/** Chooses the queue of a new job, or says why no host can or may run it. */
 export async function queueFor(
   tx: Transaction,
   job: NewJob,
@@ -44,13 +44,13 @@ export async function queueFor(
   return { kind: "no_host", host: server, reason: { words } };
 }
 
-/** What a host has registered of its policy. It judges again before it runs a job. */
+/** The part of a host's policy that it has registered. The host itself checks again before it runs a job. */
 async function takingOf(tx: Transaction, host: string): Promise<Taking | undefined> {
   const row = await tx.row<Readonly<Record<keyof Taking, string>>>(
     "SELECT allow_workflow, allow_caller FROM hosts WHERE uuid = $1",
     host,
   );
-  // The texts were made by this store from lists of words.
+  // This store made the texts from lists of words.
   return row && {
     allow_workflow: JSON.parse(row.allow_workflow) as string[],
     allow_caller: JSON.parse(row.allow_caller) as string[],
@@ -81,7 +81,7 @@ async function queueOfHost(tx: Transaction, name: string): Promise<JobQueue | No
   return { kind: "queue", queue: uuid, host: uuid };
 }
 
-/** Whether the queue of an earlier job is that of a host that may still run jobs. */
+/** Whether the queue of an earlier job belongs to a host that is not forgotten. */
 async function isUsable(tx: Transaction, queue: string | undefined): Promise<boolean> {
   if (queue === undefined || queue === ANY_HOST) return false;
   return await tx.row(

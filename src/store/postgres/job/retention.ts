@@ -1,5 +1,5 @@
-// Removes finished jobs that are too old or too many, with their results and callbacks, and afterwards their
-// info and unreferenced definitions. Agents take turns: what one removes, the next one need not look at.
+// Removes finished jobs that are too old or too many, with their results and callbacks, and afterwards their info and
+// unreferenced definitions. Only one agent does so at a time.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import { IDEMPOTENCY_MS } from "../../rules.ts";
@@ -9,13 +9,13 @@ import { keepEnds } from "../machine_claims.ts";
 import { REMOVABLE } from "../../columns.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 
-// The rows to remove are looked for first, as an ARRAY: a kept plan does not know how few they are, and would read all
-// that there are for IN.
+// The rows to remove are selected first, as an ARRAY: a generic plan does not know how few they are, and would read the
+// whole table for IN.
 
-/** Where agents take turns in removing jobs, among the advisory locks of the database. */
-const REMOVING = 8_780_005;
+/** The advisory lock that keeps two agents from removing jobs at the same time. */
+const RETENTION_LOCK = 8_780_005;
 
-/** Removes info of removed jobs, in bounded writes. @returns the number of entries */
+/** Removes the info of removed jobs, in bounded writes. @returns the number of entries */
 export async function pruneInfo(tx: Transaction, entries: number): Promise<number> {
   const removed = await tx.rows<{ job_id: number }>(
     "SELECT job_id FROM removed_jobs ORDER BY job_id LIMIT $1 FOR UPDATE SKIP LOCKED",
@@ -39,8 +39,8 @@ export async function pruneInfo(tx: Transaction, entries: number): Promise<numbe
 }
 
 /**
- * Forgets up to a number of expired idempotency keys, so that their jobs may be removed.
- * @returns how many keys
+ * Forgets up to `limit` expired idempotency keys, so that their jobs can be removed.
+ * @returns the number of keys
  */
 export async function pruneKeys(tx: Transaction, limit: number): Promise<number> {
   return await tx.run(
@@ -53,10 +53,10 @@ export async function pruneKeys(tx: Transaction, limit: number): Promise<number>
   );
 }
 
-/** Removes the jobs that may be removed. @returns how many */
+/** Removes jobs that are due for removal. @returns the number of jobs */
 export async function prune(tx: Transaction, retention: Retention): Promise<number> {
   const turn = await tx.row<{ mine: boolean }>(
-    `SELECT pg_try_advisory_xact_lock(${REMOVING}) AS mine`,
+    `SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}) AS mine`,
   );
   if (turn?.mine !== true) return 0;
   const jobs = await jobsToGo(tx, retention);
@@ -77,7 +77,7 @@ export async function prune(tx: Transaction, retention: Retention): Promise<numb
   return removed.length;
 }
 
-/** The oldest of the jobs that are too old, and of those beyond the limit; others wait for what is done with them. */
+/** The oldest of the jobs that are too old or beyond the limit. A job that another agent has locked is skipped. */
 async function jobsToGo(
   tx: Transaction,
   { age_ms, finished_max, limit }: Retention,
@@ -85,7 +85,7 @@ async function jobsToGo(
   const until: Instant | null = age_ms === null ? null : instantAfter(tx.now, -age_ms);
   const excess = Math.min(await excessOf(tx, finished_max), limit);
   const rows = await tx.rows<{ id: number }>(
-    // Both start with the oldest, so the longer list contains the other.
+    // Both lists start with the oldest job, so the longer one contains the other.
     `SELECT id FROM jobs WHERE id = ANY(ARRAY(
        (SELECT id FROM jobs WHERE ${REMOVABLE} ORDER BY finished_at, id LIMIT $1)
        UNION ALL
@@ -101,8 +101,8 @@ async function jobsToGo(
 }
 
 /**
- * Removable jobs beyond the limit. Other jobs do not count: otherwise a newer job would be removed for each one
- * kept for its idempotency key.
+ * The number of removable jobs beyond the limit. Other jobs do not count: otherwise each job kept for its idempotency
+ * key would make a newer job go.
  */
 async function excessOf(tx: Transaction, finishedMax: number): Promise<number> {
   const row = await tx.row<{ jobs: number }>(
@@ -111,7 +111,10 @@ async function excessOf(tx: Transaction, finishedMax: number): Promise<number> {
   return Math.max((row?.jobs ?? 0) - finishedMax, 0);
 }
 
-/** Locked first: a new job may be about to use one, and its row is seen only by a later statement. */
+/**
+ * Deletes definitions that no job uses, after locking them: a new job may be about to use one, and only a later
+ * statement sees its row.
+ */
 async function deleteDefinitions(tx: Transaction, ids: ReadonlySet<number>): Promise<void> {
   const rows = await tx.rows<{ id: number }>(
     "SELECT id FROM definitions WHERE id = ANY($1::bigint[]) ORDER BY id FOR UPDATE SKIP LOCKED",
@@ -120,7 +123,7 @@ async function deleteDefinitions(tx: Transaction, ids: ReadonlySet<number>): Pro
   await deleteUnusedDefinitions(tx, rows.map(({ id }) => id));
 }
 
-/** Forgets the leases of runners that have ended and hold nothing. */
+/** Removes the leases of runners that have ended and hold no job. */
 async function deleteGoneRunners(tx: Transaction): Promise<void> {
   await tx.run(
     `DELETE FROM runners

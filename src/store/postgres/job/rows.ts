@@ -13,7 +13,7 @@ import { RowChanged } from "../errors.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
 
-/** The columns of a job of a shared store. */
+/** The columns of a job in a shared store. */
 export const SHARED_COLUMNS = `${JOB_COLUMNS}, host`;
 
 /** A row of SHARED_COLUMNS. */
@@ -21,21 +21,21 @@ export interface SharedJobRow extends JobRow {
   readonly host: HostUuid | null;
 }
 
-/** A column with what is shown of the host of a job. @param jobs what the statement calls the table of jobs */
+/** A column with the facts that answers show of a job's host. @param jobs the alias of the table of jobs */
 export const hostOf = (jobs: string): string =>
   `(SELECT json_build_object('uuid', uuid, 'name', name, 'seen_at', seen_at,
   'lease_ms', lease_ms, 'cordoned', cordoned, 'forgotten', forgotten)::text
     FROM hosts WHERE hosts.uuid = ${jobs}.host) AS host_facts`;
 
-/** A row with that column; null for a job without a registered host. */
+/** A row with that column, which is null for a job without a registered host. */
 export interface HostOfJob {
   readonly host_facts: string | null;
 }
 
-/** What answers show of it. */
+/** Makes what answers show of a job's host. */
 export function hostOfJob({ host_facts }: HostOfJob, now: Instant): JobHost | undefined {
   if (host_facts === null) return undefined;
-  // The text was made by hostOf().
+  // hostOf() made the text.
   const host = JSON.parse(host_facts) as RegisteredHost;
   return { uuid: host.uuid, name: host.name, state: hostState(host, now) };
 }
@@ -48,13 +48,13 @@ export const BYTES =
      FROM definitions WHERE definitions.id = definition_id) +
   coalesce((SELECT sum(octet_length(entry)) FROM task_results WHERE job_id = jobs.id), 0))::bigint`;
 
-/** Parses rows into jobs, in their order; the results of all are read at once. */
+/** Parses rows into jobs, in their order. One statement reads the results of all. */
 export async function jobsFromRows(tx: Transaction, rows: readonly SharedJobRow[]): Promise<Job[]> {
   if (rows.length === 0) return [];
   return await jobsOf(tx, rows, await selectResults(tx, rows.map(({ id }) => id)));
 }
 
-/** The same where their results are known. */
+/** As jobsFromRows(), for results that are read already. */
 export async function jobsOf(
   tx: Transaction,
   rows: readonly SharedJobRow[],
@@ -64,7 +64,7 @@ export async function jobsOf(
   for (const { id, definition_id, ...columns } of rows) {
     const resultsOf = (phase: Phase) =>
       results.filter((one) => one.job_id === id && one.phase === phase).map(({ entry }) => entry);
-    // Texts of JSON columns were made by this store from values of these types.
+    // This store made the texts of JSON columns from values of these types.
     const params = JSON.parse(columns.params) as JsonObject;
     jobs.push({
       ...columns,
@@ -82,7 +82,7 @@ export async function jobsOf(
   return jobs;
 }
 
-/** The whole job; undefined when it is missing. */
+/** Reads a whole job; undefined when it does not exist. */
 export async function selectJob(tx: Transaction, uuid: JobUuid): Promise<Job | undefined> {
   const rows = await tx.rows<SharedJobRow>(
     `SELECT ${SHARED_COLUMNS} FROM jobs WHERE uuid = $1`,
@@ -91,7 +91,7 @@ export async function selectJob(tx: Transaction, uuid: JobUuid): Promise<Job | u
   return (await jobsFromRows(tx, rows))[0];
 }
 
-/** Reads one column, whatever the job holds; undefined when the job is missing. */
+/** Reads one column, so that the size of the job does not matter; undefined when the job does not exist. */
 export async function selectExecution(
   tx: Transaction,
   uuid: JobUuid,
@@ -103,7 +103,7 @@ export async function selectExecution(
   return row?.execution;
 }
 
-/** Which of these jobs have not ended. */
+/** Finds out which of these jobs have not ended. */
 export async function selectUnfinished(
   tx: Transaction,
   uuids: readonly JobUuid[],
@@ -115,7 +115,7 @@ export async function selectUnfinished(
   return new Set(rows.map(({ uuid }) => uuid));
 }
 
-/** The definition of a job. Rows never change, and ids are not used again in one database. */
+/** The definition of a job. It is cached, because its row never changes and a database never reuses an id. */
 export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition> {
   return tx.kept(`definition ${id}`, async () => {
     const row = await tx.row<{
@@ -127,7 +127,7 @@ export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition
     }>("SELECT name, chain, onerror, oncancel, timeout FROM definitions WHERE id = $1", id);
     if (row === undefined) throw new Error(`Cannot read definition ${id}: its row is missing`);
     const { name, chain, onerror, oncancel, timeout } = row;
-    // The texts were made by this store from tasks.
+    // This store made the texts from tasks.
     const tasks = (text: string) => JSON.parse(text) as Task[];
     return {
       value: {
@@ -142,7 +142,7 @@ export function definitionOf(tx: Transaction, id: number): Promise<JobDefinition
   });
 }
 
-/** The digests of workflows that the store keeps in memory. */
+/** The digests of workflows that are in memory. */
 const digests = new WeakMap<Workflow, string>();
 
 /**
@@ -153,7 +153,8 @@ export async function definitionFor(tx: Transaction, workflow: Workflow): Promis
   const { uuid } = workflow;
   const sha256 = digests.get(workflow) ?? await digestOf(workflow);
   digests.set(workflow, sha256);
-  // One that retention of another agent removes meanwhile fails the insert of its job, after which it is read again.
+  // If another agent's retention removes a cached definition, the insert of its job fails; that clears the cache, and
+  // the next run reads the definition again.
   return await tx.kept(
     `definition of ${uuid} ${sha256}`,
     async () => ({ value: await definitionOfDigest(tx, workflow, sha256), chars: 0 }),
@@ -178,7 +179,7 @@ async function definitionOfDigest(
     ...textsOf(workflow),
     timeoutOf(workflow),
   );
-  // Another agent has just written it.
+  // Another agent has just inserted it.
   const id = row?.id ?? await selectDefinition(tx, uuid, sha256);
   if (id === undefined) {
     throw new RowChanged(`Cannot write a definition of ${uuid}: the database returned no row`);
@@ -195,7 +196,7 @@ async function digestOf(workflow: Workflow): Promise<string> {
   return await sha256Hex(new TextEncoder().encode(JSON.stringify(whole)));
 }
 
-/** Locked, so that retention of another agent does not remove it before its new job is written. */
+/** FOR KEY SHARE keeps another agent's retention from removing the definition before the new job is inserted. */
 async function selectDefinition(
   tx: Transaction,
   workflow: WorkflowUuid,
@@ -209,7 +210,7 @@ async function selectDefinition(
   return row?.id;
 }
 
-/** Removes those definitions that no job uses any more. */
+/** Removes those of these definitions that no job uses any more. */
 export async function deleteUnusedDefinitions(
   tx: Transaction,
   ids: readonly number[],
@@ -221,7 +222,7 @@ export async function deleteUnusedDefinitions(
   );
 }
 
-/** The secret names of a job's workflow, as of the job's creation. */
+/** The secret names of a job's workflow at the time of the job's creation. */
 export async function secretNamesOf(tx: Transaction, id: number): Promise<ReadonlySet<string>> {
   const row = await tx.row<{ props: string }>("SELECT props FROM jobs WHERE id = $1", id);
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
@@ -239,11 +240,11 @@ async function selectResults(tx: Transaction, ids: readonly number[]): Promise<R
       ORDER BY job_id, phase, position`,
     ids,
   );
-  // The text was made by this store from a result.
+  // This store made the text from a result.
   return rows.map((row) => ({ ...row, entry: JSON.parse(row.entry) as TaskResult }));
 }
 
-/** A result, and its place: the phase has `position` results before it. */
+/** A result and its position, which is the number of results before it in its phase. */
 interface PlacedResult {
   readonly id: number;
   readonly phase: Phase;
@@ -273,7 +274,7 @@ export async function insertResults(
   );
 }
 
-/** Whether this is the result at a position. */
+/** Whether exactly this result is at a position. */
 export async function isEntry(
   tx: Transaction,
   id: number,
@@ -292,7 +293,7 @@ export async function isEntry(
   return row !== undefined;
 }
 
-/** Whether a call with this id has ended a wait of the job. */
+/** Whether the call with this id has ended a wait of the job. */
 export async function isResumedBy(tx: Transaction, id: number, call: string): Promise<boolean> {
   const row = await tx.row(
     "SELECT 1 AS found FROM task_results WHERE job_id = $1 AND resumed_by = $2",
@@ -303,7 +304,7 @@ export async function isResumedBy(tx: Transaction, id: number, call: string): Pr
 }
 
 /**
- * Writes the result of the task that put its job into waiting.
+ * Writes the result of the task for which a job waits.
  * @throws {Error} when the task has no entry
  */
 export async function updateWaitingResult(

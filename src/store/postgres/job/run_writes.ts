@@ -1,5 +1,5 @@
-// What a runner writes most: claims of jobs that have begun before, and ends of their tasks. One that ends before its
-// claim is written is claimed and ended by one change of its row: each costs as much as the other.
+// The most frequent writes of a runner: claims of jobs that it has started already, and ends of their tasks. If a job
+// ends before its claim is written, one update of its row does both, at half the cost.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
@@ -13,13 +13,13 @@ import { bytesOfEnd, type EndedTask, moveAfter, recordTasks } from "./changes.ts
 import { mayClaim } from "./claims.ts";
 import { readyWhereNeeded } from "./turns.ts";
 
-/** Ends that wait for others until they are written: with so many no slot waits for them. */
+/** With this many ends waiting for others, they are written: more slots must not wait for them. */
 const ENDS_GATHERED = 24;
 
-/** Jobs that a life of the runner has begun, and ends of tasks. */
+/** The claim of jobs that a life of the runner has started, and ends of tasks. */
 interface RunnerWrite {
   readonly claim?: BegunJobs;
-  /** Of those jobs, or the only one. */
+  /** Ends of tasks of the claimed jobs; without a claim, the end of one task. */
   readonly ends: Map<JobUuid, TaskRecord & ByLife>;
 }
 
@@ -28,9 +28,9 @@ interface BegunJobs {
   readonly jobs: readonly Job[];
 }
 
-/** What a transaction made of them. */
+/** The result of a transaction. */
 interface WrittenRun {
-  /** The jobs whose claims stand. */
+  /** The jobs whose claims hold. */
   readonly held: readonly JobUuid[];
   /** Whether each end was recorded. */
   readonly ended: ReadonlyMap<JobUuid, boolean>;
@@ -42,16 +42,16 @@ interface UnwrittenClaim {
   readonly written: Promise<WrittenRun>;
 }
 
-/** Claims of jobs that have begun, and ends of tasks. */
+/** The writes that this file opens. */
 export interface RunWrites extends Pick<JobStore, "hold"> {
   end(record: TaskRecord & ByLife, pace: Pace): Promise<boolean>;
 }
 
-/** Writes the claims and ends of the jobs of a host. */
+/** Opens the writes of claims and ends for the jobs of a host. */
 export function openRunWrites(db: SharedDatabase, host: string): RunWrites {
   const waiting = new Map<JobUuid, UnwrittenClaim>();
   let gathered = 0;
-  // No end is added any more.
+  // From now on no end can be added to this write.
   const leave = (write: RunnerWrite) => {
     for (const { uuid } of write.claim?.jobs ?? []) {
       if (waiting.get(uuid)?.write === write) waiting.delete(uuid);
@@ -88,7 +88,7 @@ export function openRunWrites(db: SharedDatabase, host: string): RunWrites {
   };
 }
 
-/** Writes a claim, without the ends if the server can never take one of these. */
+/** Writes a claim. If the server can never accept one of the ends, the claim is written without them. */
 async function writeClaim(
   db: SharedDatabase,
   kind: WriteKind<RunnerWrite, WrittenRun>,
@@ -102,7 +102,7 @@ async function writeClaim(
   }
 }
 
-/** Whether a record ends its job, and says all that has happened to it since it began. */
+/** Whether a record ends its job, and contains everything that happened to the job since it was started. */
 function saysAll({ claim, ends }: RunnerWrite, record: TaskRecord & ByLife): boolean {
   const job = claim?.jobs.find(({ uuid }) => uuid === record.job_uuid);
   if (job?.machine_uuid !== null || job.phase !== record.phase || job.lease !== record.lease) {
@@ -118,9 +118,9 @@ function bytesOf(ends: Iterable<TaskRecord>): number {
 }
 
 /**
- * Claims and ends that share their statements. An end may stand behind other writes: none of them is the runner's
- * about that job, which waits for each.
- * @param writes called with each before it is first written
+ * The kind of write for claims and ends, which share their statements. Writing a group earlier than some other writes
+ * is safe, because a runner awaits each write about a job before it makes the next one.
+ * @param writes called with each write before its first run
  */
 function runsOf(
   host: string,
@@ -138,7 +138,7 @@ function runsOf(
   };
 }
 
-/** All of them, in one part unless lives differ, or a job has two ends: a statement changes a row once. */
+/** Splits the writes where one statement cannot change all rows: when lives differ, or a job has two ends. */
 function partsOf(all: readonly RunnerWrite[]): readonly (readonly RunnerWrite[])[] {
   const lives = new Set(all.flatMap(({ claim }) => claim?.life.incarnation ?? []));
   const ended = all.flatMap(({ ends }) => [...ends.keys()]);
@@ -176,8 +176,8 @@ async function endTasks(tx: Transaction, ends: readonly EndedTask[]) {
 }
 
 /**
- * Claims the jobs that readyJobs() returned, except any that has changed since.
- * @param ends of these jobs and of others
+ * Claims the jobs that readyJobs() returned, except those that have changed since.
+ * @param ends ends of tasks, of these jobs and of others
  */
 export async function holdJobs(
   tx: Transaction,
@@ -189,7 +189,7 @@ export async function holdJobs(
   const may = await mayClaim(tx, life);
   const isWhole = ({ began = null }: EndedTask) => began !== null;
   const whole = new Set(ends.filter(isWhole).map(({ job_uuid }) => job_uuid));
-  // Sent one after the other, without waiting. Jobs that have ended are claimed by their ends.
+  // Both statements are pipelined. A job that has ended is claimed by the update that ends it.
   const [claimed, ended] = await Promise.all([
     may ? updateHeld(tx, life, jobs.filter(({ uuid }) => !whole.has(uuid))) : [],
     endTasks(tx, ends.filter((one) => may || !isWhole(one))),
@@ -197,7 +197,7 @@ export async function holdJobs(
   const held = new Set(claimed);
   for (const uuid of whole) if (ended.get(uuid) === true) held.add(uuid);
   const others = jobs.filter(({ uuid }) => !held.has(uuid));
-  // Those that an earlier call, whose answer was lost, has claimed.
+  // Adds jobs that an earlier call claimed before its answer was lost.
   for (const uuid of await selectHeld(tx, life, others)) held.add(uuid);
   await readyWhereNeeded(tx, host);
   return { held, ended };
@@ -243,7 +243,7 @@ async function selectHeld(
 ): Promise<JobUuid[]> {
   if (jobs.length === 0) return [];
   const rows = await tx.rows<{ uuid: JobUuid }>(
-    // A later life has the same id, and may have made the same claims.
+    // A later life has the same runner id, and may have made claims with the same lease numbers.
     `SELECT uuid FROM jobs JOIN unnest($1::text[], $2::bigint[]) AS new (uuid, lease)
       USING (uuid, lease) WHERE runner_id = $3 AND NOT EXISTS (
         SELECT 1 FROM runners WHERE runners.runner_id = $3 AND incarnation <> $4)`,

@@ -1,6 +1,7 @@
-// Lists of job summaries, newest first, and how many jobs they hold. What an index answers selects the jobs that are
-// looked at, up to a number of jobs and bytes; the params and texts that none answers are searched in those. Beyond
-// that the page ends early, and the next one continues after the last examined job; a count says whether it was all.
+// Lists of job summaries, newest first, and the number of jobs in them. Conditions that an index can answer select the
+// jobs to examine, up to a number of jobs and bytes; params and texts, which no index covers, are searched in those. At
+// that limit the page ends early, and the next page continues after the last examined job; a count reports whether it
+// examined all jobs.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
@@ -39,10 +40,10 @@ import type { JobHost } from "../../../domain/host.ts";
 import { definitionOf, hostOf, type HostOfJob, hostOfJob } from "./rows.ts";
 import type { JobDefinition } from "../../columns.ts";
 
-/** Bytes of params that one page is searched in. */
+/** Bytes of params that are searched for one page. */
 const SEARCHED_BYTES_MAX = 32 * 1024 * 1024;
 
-/** A page of summaries, and where the next one begins. */
+/** A page of summaries, and where the next page begins. */
 export async function listSummaries(
   tx: Transaction,
   filter: SummaryFilter,
@@ -57,14 +58,14 @@ export async function listSummaries(
     ...values.all,
   );
   const page = found.slice(0, limit);
-  // When the page is full, the next page examines the jobs after the last one again.
+  // A full page ends with its last job, and the next page examines the jobs after it again.
   const end = found.length > limit ? page.at(-1) : await endOf(tx, filter, order, after);
   const summaries = await summariesById(tx, page.map(({ id }) => id));
   const next = end === undefined ? {} : { next: { order, at: end.at, id: end.id } };
   return { summaries: [...summaries.values()], ...next };
 }
 
-/** Counts the jobs that fit. */
+/** Counts the matching jobs by execution. */
 export async function countSummaries(
   tx: Transaction,
   filter: SummaryFilter,
@@ -81,7 +82,7 @@ export async function countSummaries(
   return { counts, whole: await endOf(tx, filter, order, undefined) === undefined };
 }
 
-/** One job; undefined when it is missing. */
+/** Reads one summary; undefined when the job does not exist. */
 export async function selectSummary(
   tx: Transaction,
   uuid: JobUuid,
@@ -90,14 +91,14 @@ export async function selectSummary(
   return row === undefined ? undefined : (await summariesById(tx, [row.id])).get(row.id);
 }
 
-/** A job that was found, and its time in the order of the list. */
+/** A job that was found, with its time in the order of the list. */
 interface FoundRow {
   readonly id: number;
-  /** Empty in the order by creation. */
+  /** Empty in the order of creation. */
   readonly at: string;
 }
 
-/** The last job that a page examines; undefined when it examines all that are left. */
+/** The last job that a page examines; undefined when it examines all remaining jobs. */
 async function endOf(
   tx: Transaction,
   filter: SummaryFilter,
@@ -120,16 +121,16 @@ function orderOf({ uuid, target, machine, since, until, finished_since }: Summar
   return since === undefined && until === undefined ? "id" : "created";
 }
 
-/** The columns of each order; that by creation is the order of places. */
+/** The column of each order; the order of creation is that of ids. */
 const TIMES = { id: undefined, created: "created_at", finished: "finished_at" } as const;
 
-/** The statements that read a list. */
+/** Pieces of the statements that read a list. */
 interface SummaryWalk {
-  /** The jobs that a page examines. */
+  /** Selects the jobs that a page examines. */
   readonly looked: string;
-  /** What each of them is examined for; its values are added to those of the statement. */
+  /** The conditions that each of them must meet; their values are added to those of the statement. */
   readonly checks: () => string;
-  /** The same jobs and one more, with whether each is examined. */
+  /** Selects the same jobs and the one after them, with whether each is examined. */
   readonly beyond: string;
 }
 
@@ -146,7 +147,7 @@ async function walkOf(
   const at = time ?? "''";
   const sorted = time === undefined ? "id DESC" : `${time} DESC, id DESC`;
   const isHeavy = params !== undefined || search !== undefined && searchesParams;
-  // Of a large text the size is known without it.
+  // octet_length() knows the size of a large text without reading it.
   const bytes = isHeavy ? "octet_length(params)::bigint" : "0::bigint";
   const walked = `SELECT id, ${at} AS at, definition_id, target, error, params, execution,
       row_number() OVER walk AS place, sum(${bytes}) OVER walk - ${bytes} AS before
@@ -160,7 +161,7 @@ async function walkOf(
   };
 }
 
-/** The conditions that indexes or columns of fixed size answer, and the place where the page begins. */
+/** Conditions that indexes or short columns answer, and the position where the page begins. */
 async function laneOf(
   tx: Transaction,
   filter: SummaryFilter,
@@ -189,7 +190,7 @@ async function laneOf(
   return conditions.length === 0 ? "true" : conditions.join(" AND ");
 }
 
-/** With few definitions, the server knows by their ids how many jobs there are of them. */
+/** Names the definitions by id if there are few, because the planner then knows how many jobs they have. */
 async function ofDefinitions(
   tx: Transaction,
   { name, workflow_uuid }: SummaryFilter,
@@ -210,14 +211,14 @@ async function ofDefinitions(
   return [`definition_id = ANY(${values.add(found.map(({ id }) => id))}::bigint[])`];
 }
 
-/** What is looked for in texts: values of params, and the search. */
+/** Conditions that search in texts: values of params, and the search text. */
 function checksOf({ params, search, searchesParams }: SummaryFilter, values: Values): string {
   const checks = params === undefined ? [] : conditionsOf({ params }, values);
   if (search !== undefined) checks.push(searchCondition(folded(search), searchesParams, values));
   return checks.length === 0 ? "true" : checks.join(" AND ");
 }
 
-/** ASCII in any case, as a text of this collation folds; in params strings as JSON escapes them. */
+/** Searches ASCII text in any case, as this collation folds it; strings in params appear as JSON escapes them. */
 function searchCondition(text: string, searchesParams: boolean, values: Values): string {
   const found = (place: string, value: string) =>
     value.includes("\0")
@@ -232,13 +233,13 @@ function searchCondition(text: string, searchesParams: boolean, values: Values):
   return `(${places.join(" OR ")})`;
 }
 
-/** A row, with the params of the first job of its machine. */
+/** A row, with the params of the first job on its machine. */
 type SelectedRow = Omit<SummaryRow, "alias"> & HostOfJob & { readonly first_params: string | null };
 
 const SMALL_PARAMS = (row: string) =>
   `CASE WHEN octet_length(${row}.params) <= ${SUMMARY_PARAMS_BYTES_MAX} THEN ${row}.params END`;
 
-// One summary: columns of the job and a few related values. Every related lookup reads one row, or up to a named
+// One summary: columns of the job, and a few related values. Each related lookup reads one row, or rows up to a named
 // limit.
 
 const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.phase,
@@ -256,7 +257,7 @@ const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.
     SELECT ${SMALL_PARAMS("p")} FROM jobs AS p WHERE p.target = j.target ORDER BY p.id LIMIT 1
   ) END AS first_params`;
 
-/** Summaries of these jobs by id, in their order; those that are missing are left out. Ids must be distinct. */
+/** Reads the summaries of these distinct ids, in their order, without jobs that do not exist. */
 export async function summariesById(
   tx: Transaction,
   ids: readonly number[],
@@ -304,7 +305,7 @@ function readRow({ first_params, host_facts: _, ...row }: SelectedRow): SummaryR
   };
 }
 
-/** The name of the machine that a job makes, by its params. */
+/** The alias in the params of a job that creates a machine. */
 function aliasIn(params: string | null): string | undefined {
   if (params === null || !params.includes('"alias"')) return undefined;
   const { machine } = JSON.parse(params) as JsonObject;
@@ -314,11 +315,11 @@ function aliasIn(params: string | null): string | undefined {
 
 /** The uuid in the JSON of a field. */
 function uuidFrom(json: string | null): JobUuid | null {
-  // The field was made by this store from a uuid.
+  // This store made the field from a uuid.
   return json === null ? null : JSON.parse(json) as JobUuid | null;
 }
 
-/** The latest progress reports of the present tasks of jobs, if recent. */
+/** The latest progress reports of the jobs' current tasks, if they are among the newest lines. */
 async function selectProgress(
   tx: Transaction,
   tasks: readonly { readonly id: number; readonly task: string }[],
@@ -338,6 +339,6 @@ async function selectProgress(
     tasks.map(({ id }) => id),
     tasks.map(({ task }) => readable(JSON.stringify(task))),
   );
-  // The text was made by this store from an object.
+  // This store made the text from an object.
   return new Map(rows.map(({ id, progress }) => [id, JSON.parse(progress) as JsonObject]));
 }

@@ -26,7 +26,7 @@ import {
   type SharedJobRow,
 } from "./rows.ts";
 
-/** One job; undefined when it is missing. */
+/** The text of one job; undefined when it does not exist. */
 export async function jobText(
   tx: Transaction,
   uuid: JobUuid,
@@ -36,17 +36,17 @@ export async function jobText(
   return shown === undefined ? undefined : textOfJob(shown, byClockOf(tx, showing));
 }
 
-/** The same by the clock of the database, from which the instants of its jobs are. */
+/** Uses the clock of the database, which is that of the jobs' instants. */
 export function byClockOf({ now }: Transaction, showing: Showing): Showing {
   return { ...showing, now };
 }
 
-/** What is shown of a host of jobs, by its uuid. */
+/** What answers show of a host, with its uuid. */
 export interface AskedHost extends HostOfJob {
   readonly host: string;
 }
 
-/** What is shown of hosts. */
+/** Reads what answers show of hosts. */
 export async function askHosts(tx: Asking, hosts: readonly string[]): Promise<AskedHost[]> {
   if (hosts.length === 0) return [];
   return await tx.rows<AskedHost>(
@@ -55,7 +55,7 @@ export async function askHosts(tx: Asking, hosts: readonly string[]): Promise<As
   );
 }
 
-/** The hosts of jobs that were just made. @param known those that are read already */
+/** The hosts of jobs that were just created. @param known hosts that are read already */
 export async function hostsOfJobs(
   tx: Transaction,
   jobs: readonly Job[],
@@ -67,13 +67,13 @@ export async function hostsOfJobs(
   return new Map(rows.map((row) => [row.host, hostOfJob(row, tx.now)]));
 }
 
-/** Approximate bytes of a job; undefined when it is missing. */
+/** Approximate bytes of a job; undefined when it does not exist. */
 export async function jobBytes(tx: Transaction, uuid: JobUuid): Promise<number | undefined> {
   const sql = `SELECT ${BYTES} AS bytes FROM jobs WHERE uuid = $1`;
   return (await tx.row<{ bytes: number }>(sql, uuid))?.bytes;
 }
 
-/** The next jobs of a list, newest first: as many as fit a part, or a single larger one. */
+/** The next jobs of a list, newest first, as many as fit a part, or a single larger one. */
 export async function jobTexts(
   tx: Transaction,
   filter: JobFilter,
@@ -96,13 +96,13 @@ export async function jobTexts(
   };
 }
 
-/** A job, and the host of it. */
+/** A job and its host. */
 interface ShownJob {
   readonly job: Job;
   readonly host: JobHost | undefined;
 }
 
-/** The jobs that fit a condition, newest first, with their hosts. @param value the only one of the condition */
+/** The jobs that meet a condition, newest first, with their hosts. @param value the only value of the condition */
 async function selectShown(
   tx: Transaction,
   condition: string,
@@ -122,14 +122,14 @@ function textsOf(jobs: readonly ShownJob[], showing: Showing): StoredText[] {
   return [wholeText(jobs.map((job) => jsonOfJob(job, showing)).join(","))];
 }
 
-/** A job as it is shown. */
+/** The JSON of a job as answers show it, with the names of its secrets. */
 export function textOfJob(shown: ShownJob, showing: Showing): StoredText {
   const { secret_params } = shown.job.props;
   const secrets = secret_params === undefined ? null : JSON.stringify(secret_params);
   return wholeText(jsonOfJob(shown, showing), secrets);
 }
 
-/** Masking finds params by their member, so masked jobs show them nowhere else. */
+/** The params come last if secrets are to be masked, because masking finds them by the name of their member. */
 function jsonOfJob({ job, host }: ShownJob, { wording, now, apart }: Showing): string {
   if (!apart) return JSON.stringify(jobOnWire(job, wording, now, host));
   const wire = jobOnWire({ ...job, params: {} }, wording, now, host);

@@ -1,6 +1,6 @@
-// Turns: the order in which the ready jobs of one queue are claimed, fair between workflows. How they are given is
-// described in sqlite/job/turns.ts. Agents that give turns at the same time may give one twice: then the older job is
-// claimed first.
+// Turns: the order in which the ready jobs of a queue are claimed, fair between workflows. sqlite/job/turns.ts
+// describes how they are assigned. Two agents may assign the same turn at the same time; then the older job is claimed
+// first.
 
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import { READY_MAX } from "../../rules.ts";
@@ -15,7 +15,7 @@ interface ReadyJob {
 
 const READY_TYPES: ColumnTypes<ReadyJob> = { queue: "text", workflow_uuid: "text" };
 
-/** The turn of a job of this workflow that becomes ready now. */
+/** The turn of a job that becomes ready now. */
 export async function nextTurn(
   tx: Transaction,
   queue: string,
@@ -25,7 +25,7 @@ export async function nextTurn(
   return turn;
 }
 
-/** The turns of jobs that become ready now, one after the other. */
+/** The turns of jobs that become ready now, one after another. */
 export async function nextTurns(tx: Transaction, ready: readonly ReadyJob[]): Promise<number[]> {
   if (ready.length === 0) return [];
   const keyOf = ({ queue, workflow_uuid }: ReadyJob) => `${queue} ${workflow_uuid}`;
@@ -55,9 +55,9 @@ export async function nextTurns(tx: Transaction, ready: readonly ReadyJob[]): Pr
   });
 }
 
-/** Gives turns to the delayed jobs of some queues that have become due, longest overdue first. */
+/** Assigns turns to the delayed jobs of these queues that have become due, longest overdue first. */
 export async function readyDelayedJobs(tx: Transaction, queues: readonly string[]): Promise<void> {
-  // By itself each queue is in the order of its index.
+  // One statement per queue, so that each follows the order of the index.
   for (const queue of queues) {
     const due = await tx.rows<{ id: number; workflow_uuid: WorkflowUuid }>(
       `SELECT id, workflow_uuid FROM jobs
@@ -70,16 +70,17 @@ export async function readyDelayedJobs(tx: Transaction, queues: readonly string[
   }
 }
 
-/** Workflows with delayed jobs among which those with due ones are counted, before each claim that is written. */
+/** Workflows with delayed jobs that are examined for due ones, each time that claims are written. */
 const WORKFLOWS_LOOKED_AT = 32;
 
 /**
- * The same for one queue, unless its jobs are claimed in a fair order without: a turn costs as much as a claim. Where
- * jobs of many workflows are delayed, those that are due get turns without a look at all.
+ * As readyDelayedJobs() for one queue, but only if jobs without turns would be claimed in an unfair order: assigning a
+ * turn costs as much as a claim. If more workflows have delayed jobs than are examined, turns are assigned without
+ * further checks.
  */
 export async function readyWhereNeeded(tx: Transaction, queue: string): Promise<void> {
   const delayed = "queue = $1 AND claimable_at IS NOT NULL AND turn IS NULL";
-  // Goes from workflow to workflow along the index. With turns in the queue, those without come last.
+  // A loose index scan from workflow to workflow. If any job in the queue has a turn, jobs without one would come last.
   const row = await tx.row<{ needed: boolean }>(
     `WITH RECURSIVE delayed AS (
        (SELECT workflow_uuid, 1 AS place FROM jobs WHERE ${delayed} ORDER BY workflow_uuid LIMIT 1)
@@ -112,8 +113,8 @@ interface GivenTurn {
 const TURN_TYPES: ColumnTypes<GivenTurn> = { id: "bigint", turn: "bigint" };
 
 /**
- * Gives claimable jobs their turns, in their order.
- * @throws {Error} when one is not claimable, or has a turn already
+ * Assigns turns to claimable jobs, in the given order.
+ * @throws {Error} when a job is not claimable, or already has a turn
  */
 export async function giveTurns(
   tx: Transaction,
