@@ -212,16 +212,15 @@ async function upgrade(call: Invocation): Promise<void> {
   const client = openClient({ address: addressOf(config) });
   try {
     const wasReady = await isReady(client);
-    const report = await upgradeService(
-      { file, sha256, manager, stateDir: config.state_dir.value },
-      {
-        run: runCommand,
-        runtime: installableSelf().runtime,
-        now: systemNow,
-        ready: () => waitUntilReady(client, wasReady),
-        note: printer.note,
-      },
-    );
+    const tools = {
+      run: runCommand,
+      runtime: installableSelf().runtime,
+      now: systemNow,
+      ready: () => waitUntilReady(client, wasReady),
+      note: printer.note,
+    };
+    const request = { file, sha256, manager, stateDir: config.state_dir.value };
+    const report = await toItsEnd(printer.note, () => upgradeService(request, tools));
     if (printer.json) return printer.document(report);
     for (const line of report.ran) printer.data(`ran    ${line}`);
     printer.data(`kept   ${report.previous}`);
@@ -229,6 +228,26 @@ async function upgrade(call: Invocation): Promise<void> {
     printer.data(`ready  zonewright ${report.version}, sha256 ${report.sha256}`);
   } finally {
     client.close();
+  }
+}
+
+/** Signals that would leave the service stopped; the loss of a terminal is one. */
+const HELD_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** Runs a function that no signal but SIGKILL interrupts. @param note takes a line at the first */
+async function toItsEnd<T>(note: (line: string) => void, run: () => Promise<T>): Promise<T> {
+  let noted = false;
+  const hold = () => {
+    if (!noted) {
+      note("the upgrade is not interrupted, or the service would stay stopped: wait for its end");
+    }
+    noted = true;
+  };
+  for (const signal of HELD_SIGNALS) Deno.addSignalListener(signal, hold);
+  try {
+    return await run();
+  } finally {
+    for (const signal of HELD_SIGNALS) Deno.removeSignalListener(signal, hold);
   }
 }
 

@@ -110,11 +110,17 @@ async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<Up
     const version = await versionOf(verified, request.file, tools);
     const previous = `${binary}${PREVIOUS}`;
     await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
-    const ran = await stop(manager, tools.run);
-    const database = await keepDatabase(stateDir, tools.now).catch(async (error) => {
+    const stoppable = await requireOwn(manager, tools.run);
+    const ran: string[] = [];
+    let database: string | null;
+    try {
+      if (stoppable) ran.push(...await runAll(tools.run, pauseCommands(manager)));
+      database = await keepDatabase(stateDir, tools.now);
+    } catch (error) {
+      // A stop that was interrupted may still take place.
       await resumeService(tools.run, manager);
       throw error;
-    });
+    }
     try {
       await Deno.rename(verified, binary);
       ran.push(...await resumeService(tools.run, manager));
@@ -172,14 +178,15 @@ async function versionOf(
   throw new AgentError("conflict", message);
 }
 
-async function stop(manager: ServiceManager, run: Run): Promise<string[]> {
+/** @returns whether there is a service to stop @throws {AgentError} `conflict` for somebody else's */
+async function requireOwn(manager: ServiceManager, run: Run): Promise<boolean> {
   const known = await askKnown(run, manager);
   if (known.kind === "foreign") {
     const message = `Cannot upgrade ${SERVICE_NAME[manager]}: it comes from ${known.definition}: ` +
       "expected a service that zonewright install wrote";
     throw new AgentError("conflict", message);
   }
-  return known.kind === "service" && known.running ? await runAll(run, pauseCommands(manager)) : [];
+  return known.kind === "service" && known.running;
 }
 
 /** Copies the database of a stopped service. @returns the path of the copy; null without a database */

@@ -145,6 +145,18 @@ Deno.test("an upgrade that cannot go back either says where the old parts are", 
     assertStringIncludes(message, "zonewright.previous and the database ");
   }));
 
+Deno.test("an agent whose stop is interrupted is started again, and nothing has changed", () =>
+  withInstalled(async ({ request, tools, asked, binary }) => {
+    const run: Run = async (name, args, options) => {
+      const result = await tools.run(name, args, options);
+      return args[0] === "stop" ? { ...result, code: 130, signal: "SIGINT" } : result;
+    };
+    const error = await assertRejects(() => upgradeService(request, { ...tools, run }), AgentError);
+    assertEquals(error.code, "host");
+    assertEquals(asked.at(-1), "systemctl restart zonewright.service");
+    assertEquals(await Deno.readTextFile(binary), programOf("1"));
+  }));
+
 Deno.test("a file with another digest, or that is no zonewright, changes nothing", () =>
   withInstalled(async ({ request, tools, asked, binary }) => {
     const refused = async (changed: Partial<UpgradeRequest>, code: ErrorCode, why: string) => {
@@ -229,6 +241,28 @@ Deno.test({
         await shell(`zonewright workflow list --socket ${SOCKET}`),
         "kept",
       );
+      await shell("systemctl stop zonewright");
+    }),
+});
+
+Deno.test({
+  name: "under systemd an upgrade that loses its terminal goes on to its end " +
+    "[needs root, systemd, dist/zonewright]",
+  ignore: binary === undefined || !mayRunSystemd(),
+  fn: () =>
+    withSystemd(dirname(program), async (shell) => {
+      await install(shell);
+      await shell(
+        "printf '[Service]\\nExecStopPost=+/bin/sh -c \"kill -HUP $$(cat /etc/zonewright/upgrade)\"\\n' " +
+          "> /etc/systemd/system/zonewright.service.d/hangup.conf; systemctl daemon-reload",
+      );
+      await shell(`cp ${PROGRAM_DIR}/${basename(program)} /tmp/new`);
+      const said = await shell(
+        "sh -c 'echo $$ > /etc/zonewright/upgrade; exec zonewright upgrade /tmp/new --unverified' 2>&1 || echo exit $?",
+      );
+      assertStringIncludes(said, "the upgrade is not interrupted");
+      assertStringIncludes(said, "ready  zonewright ");
+      assertEquals((await shell("systemctl is-active zonewright")).trim(), "active");
       await shell("systemctl stop zonewright");
     }),
 });
