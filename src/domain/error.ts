@@ -237,23 +237,32 @@ export async function whileThere<T>(call: Promise<T>): Promise<T | undefined> {
  */
 export function systemCode(error: unknown): ErrorCode | undefined {
   if (error instanceof AgentError || !(error instanceof Error)) return undefined;
-  if (error.name === "PermissionDenied") return "forbidden";
+  if (error.name === "PermissionDenied" || error.name === NOT_CAPABLE) return "forbidden";
   if (isNoSpace(error)) return "storage_full";
   if (error.name === "NotFound") return "not_found";
   return SYSTEM_NUMBER.test(error.message) ? "conflict" : undefined;
 }
+
+/** The runtime opens few files of /dev, /proc and /sys for a program that lacks any permission. */
+const NOT_CAPABLE = "NotCapable";
 
 /** The number that the runtime appends to an error of the operating system. */
 const SYSTEM_NUMBER = / \(os error \d+\)/;
 
 /** The message of a system error without its number: `permission denied: open '/x'`. */
 export function systemWords(error: unknown): string {
-  const words = messageOf(error).replace(SYSTEM_NUMBER, "");
+  const words = wordsOf(error).replace(SYSTEM_NUMBER, "");
   return words.slice(0, 1).toLowerCase() + words.slice(1);
 }
 
 /** The same without the call: `permission denied`, `is a directory`. */
 export function systemReason(error: unknown): string {
-  const [reason = ""] = messageOf(error).split(" (os error ", 1);
+  const [reason = ""] = wordsOf(error).split(" (os error ", 1);
   return reason.slice(0, 1).toLowerCase() + reason.slice(1);
+}
+
+/** The message of the system; what the runtime refuses has one that only its builders understand. */
+function wordsOf(error: unknown): string {
+  const refused = error instanceof Error && error.name === NOT_CAPABLE;
+  return refused ? "this program may not open it" : messageOf(error);
 }

@@ -37,6 +37,13 @@ async function validate(
   });
 }
 
+Deno.test("a file of the name /dev/stdin is standard input, as - is", async () => {
+  for (const name of ["-", "/dev/stdin"]) {
+    const { code, err } = await validate({}, [name], JSON.stringify(HELLO));
+    assertEquals([name, code], [name, 0], err());
+  }
+});
+
 Deno.test("workflow validate says ok for a file that an agent would accept", async () => {
   const { code, out, err } = await validate({ "hello.json": HELLO }, ["-f", "hello.json"]);
   assertEquals([code, out(), err()], [0, 'hello.json: ok: workflow "hello" with 1 task\n', ""]);

@@ -126,7 +126,8 @@ export async function readJsonFile(path: string, terminal: Terminal): Promise<Js
 
 /** The text of a file that was named; `-` is standard input. @throws {AgentError} as above */
 export async function readText(path: string, terminal: Terminal): Promise<string> {
-  if (path === "-") return await terminal.readIn();
+  // The runtime opens few files of /dev by their names.
+  if (path === "-" || path === "/dev/stdin") return await terminal.readIn();
   try {
     return await Deno.readTextFile(resolve(terminal.cwd, path));
   } catch (error) {
