@@ -48,6 +48,18 @@ Deno.test("a socket has the mode and the group that were asked for, and nothing 
   }
 });
 
+Deno.test("a socket to which nobody could connect is refused", () =>
+  withFolder(async (folder) => {
+    const socketPath = `${folder}/${"s".repeat(107 - folder.length)}`;
+    const options = { tcp: null, socketPath, socketRights: { mode: 0o600 }, log: silentLog };
+    const error = await assertRejects(() => listen(APP, options), AgentError);
+    assertEquals([error.code, error.message], [
+      "conflict",
+      `Cannot listen on ${socketPath}: its path has 108 bytes: expected at most 107`,
+    ]);
+    assertEquals([...Deno.readDirSync(folder)], []);
+  }));
+
 Deno.test("a link in the way of a socket is not followed", async () => {
   await withFolder(async (folder) => {
     const target = `${folder}/target`;

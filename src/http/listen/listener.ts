@@ -166,6 +166,8 @@ export const OWNER_ONLY: SocketRights = { mode: 0o600 };
 /** Removes all rights of group and others while the socket file is made. */
 const OWNER_ONLY_UMASK = 0o177;
 const GROUP_FILE = "/etc/group";
+/** Bytes of a path that a caller can connect to. @see unix(7) */
+const SOCKET_PATH_BYTES_MAX = 107;
 
 /**
  * Binds a unix socket, replacing the file of a killed agent.
@@ -178,11 +180,17 @@ export async function bindSocket<T>(
   bind: (path: string) => T,
   unbind: (bound: T) => unknown,
 ): Promise<T> {
+  const bytes = new TextEncoder().encode(path).length;
+  // It can be bound, under a shorter name, and nobody could connect.
+  if (bytes > SOCKET_PATH_BYTES_MAX) {
+    const found = `its path has ${bytes} bytes: expected at most ${SOCKET_PATH_BYTES_MAX}`;
+    throw cannotBind(path, found);
+  }
   await refuseTaken(path);
   let folder: string | undefined;
   let bound: T | undefined;
   try {
-    // makeTempDir() uses mode 0700. A short name, since a socket's path has at most 107 bytes.
+    // makeTempDir() uses mode 0700. Its name is short, since the limit holds for what is bound too.
     folder = await Deno.makeTempDir({ dir: dirname(path), prefix: ".zw" });
     const made = join(folder, "s");
     const before = Deno.umask(OWNER_ONLY_UMASK);
