@@ -27,7 +27,7 @@ const ROOMS: Record<string, readonly string[]> = {
   state_dir: ["domain", "runtime", "store"],
   config: ["domain", "runtime", "wall/task_limits.ts"],
   // What both sides of the wall load: messages, framing, limits, and what the runtime refuses.
-  wall: ["domain/json.ts", "runtime/other_runtime.ts"],
+  wall: ["domain/json.ts", "runtime/node.ts"],
   // The other side of the wall.
   guest: ["wall"],
   sandbox: ["domain", "runtime", "metrics", "wall"],
@@ -91,7 +91,7 @@ const ROOMS: Record<string, readonly string[]> = {
 };
 const GUEST_FILES = /^src\/guest\//;
 /** The other side of a decoder's pipes: nothing of the agent is loaded there. */
-const DECODER_FILES = /^src\/decoder\/(decoder|message|work\/\w+)\.ts$/;
+const DECODER_FILES = /^src\/decoder\/(decoder|decoder_message|work\/\w+)\.ts$/;
 const DECODER_IMPORTS = /^(domain|decoder|wall)(\/\w+)+\.ts$/;
 
 const BANNED: readonly {

@@ -6,7 +6,7 @@ import { AgentError } from "../domain/error.ts";
 import { isLoopback } from "../domain/ip_address.ts";
 import type { Token } from "../domain/token.ts";
 import type { Access } from "../http/request/caller.ts";
-import type { AuditTrail } from "../http/context.ts";
+import type { AuditTrail } from "../http/request/caller.ts";
 import { openAuditFile } from "../http/request/audit.ts";
 import type { ListenOptions, Server } from "../http/listen/server.ts";
 import {
@@ -18,7 +18,7 @@ import {
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { openTokenBook, readTokenFile, tokenFilePath } from "../state_dir/token_file.ts";
-import type { AgentContext } from "./context.ts";
+import type { SharedParts } from "./shared_parts.ts";
 
 /** Access rules for the application and the server. */
 interface AgentAccess {
@@ -37,7 +37,7 @@ interface AgentAccess {
  *   unusable certificate, group or audit file
  */
 export async function openAccess(
-  context: AgentContext,
+  context: SharedParts,
   stateDir: string,
   { audit: counts }: Pick<Meters, "audit">,
 ): Promise<AgentAccess> {
@@ -130,7 +130,7 @@ async function refuseUnknownCallers(
 /** The tokens; none, with a log line, while their file is damaged or readable by others. */
 function readableTokens(
   path: string,
-  { log }: Pick<AgentContext, "log">,
+  { log }: Pick<SharedParts, "log">,
 ): () => Promise<readonly Token[]> {
   const book = openTokenBook(path, () => performance.now());
   let logged: unknown;

@@ -21,7 +21,7 @@ import {
   syncRegularly,
 } from "./mirror.ts";
 import { takeStateDir } from "../state_dir/state_dir.ts";
-import { watchRoutes } from "./overview.ts";
+import { watchRoutes } from "./host_readings.ts";
 import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
 import { AgentError, messageOf, unreachable } from "../domain/error.ts";
@@ -38,7 +38,7 @@ import { countedFastPath } from "../http/routes/monitoring.ts";
 import { listen } from "../http/listen/server.ts";
 import type { Log } from "../metrics/log.ts";
 import { Notifiers } from "../runtime/waiting.ts";
-import type { MachineAccess } from "../http/context.ts";
+import type { MachineAccess } from "../http/machine_access.ts";
 import { type Meters, openMeters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { openLeftovers } from "../machines/leftovers.ts";
@@ -47,15 +47,13 @@ import { openRetention } from "../runner/retention.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import {
-  type AgentContext,
   agentLimits,
-  type BareContext,
   closeAll,
   type Closer,
-  openReloads,
-  type ReloadReport,
-  type Reloads,
-} from "./context.ts";
+  type EarlyParts,
+  type SharedParts,
+} from "./shared_parts.ts";
+import { openReloads, type ReloadReport, type Reloads } from "./settings_in_force.ts";
 import { PROVISION_MACHINE } from "../machines/workflows/provision_machine.ts";
 
 /** Time for running tasks to end by themselves when the agent stops, milliseconds. */
@@ -159,7 +157,7 @@ interface Assembled {
 }
 
 async function assemble(
-  started: BareContext,
+  started: EarlyParts,
   inForce: Reloads["inForce"],
   broken: (error: unknown) => void,
 ): Promise<Assembled> {
@@ -290,7 +288,7 @@ function openMachineAccess(
 }
 
 /** Opens the transport, after warning of what the host lacks. */
-async function openHost(context: AgentContext, path: string): Promise<Transport> {
+async function openHost(context: SharedParts, path: string): Promise<Transport> {
   await warnOfMissing(context);
   await chooseSimulatedEngine(context, path);
   return openTransport(context, path);
@@ -298,7 +296,7 @@ async function openHost(context: AgentContext, path: string): Promise<Transport>
 
 /** Starts removing what failed jobs left on the host. */
 function removeLeftovers(
-  { log, opened }: AgentContext,
+  { log, opened }: SharedParts,
   store: Store,
   host: Vmadm,
   hostName: string,
@@ -314,7 +312,7 @@ function removeLeftovers(
  * Starts background work once the agent listens: a warm decoder, the removal of old jobs, and regular syncs of
  * the index at the configured interval.
  */
-function beginBackground(context: AgentContext, store: Store, mirror: Mirror): void {
+function beginBackground(context: SharedParts, store: Store, mirror: Mirror): void {
   const { config, log, opened, follow, decoders } = context;
   decoders.warm();
   let keepSeconds = config.keep_finished.value;

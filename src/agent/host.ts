@@ -12,20 +12,20 @@ import { describeResult } from "../host/program_output.ts";
 import { sshTransport } from "../host/ssh/transport.ts";
 import { localTransport, simulatedTransport, type Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { ConsoleStream, MachineReader } from "../http/context.ts";
+import type { ConsoleStream, MachineReader } from "../http/machine_access.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { FREE_BYTES_MIN, type FreeBytes } from "../mirror/media/disk.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
 import { absent } from "../runtime/regular_file.ts";
 import type { EventStore } from "../store/event_store.ts";
-import type { AgentContext, BareContext, Emit } from "./context.ts";
+import type { EarlyParts, Emit, SharedParts } from "./shared_parts.ts";
 import { BYTES_PER_MB } from "./monitoring.ts";
 
 /**
  * Warns of configured files that the host lacks. The agent starts anyway: they may be added later, and jobs that need
  * one fail with its name.
  */
-export async function warnOfMissing({ config, log }: BareContext): Promise<void> {
+export async function warnOfMissing({ config, log }: EarlyParts): Promise<void> {
   if (config.host.value.kind === "local") {
     const vmadm = config.vmadm.value;
     if (!await isThere(vmadm)) log.warn("vmadm is missing: no machine can be made", { vmadm });
@@ -61,7 +61,7 @@ export function hostName(host: HostSetting): string {
  * Opens the transport to the host. @throws {AgentError} `invalid_argument` for an unusable folder
  */
 export function openTransport(
-  { config, self, opened, log }: BareContext,
+  { config, self, opened, log }: EarlyParts,
   stateDir: string,
 ): Transport {
   const host = config.host.value;
@@ -86,7 +86,7 @@ export function openTransport(
  * host may come up later, and every call tries again.
  */
 function openSshHost(
-  { config, opened, log }: Pick<BareContext, "config" | "opened" | "log">,
+  { config, opened, log }: Pick<EarlyParts, "config" | "opened" | "log">,
   { destination, port }: HostSetting & { kind: "ssh" },
   folder: string,
 ): Transport {
@@ -127,7 +127,7 @@ const DEADLINE_MS = 30_000;
  * @see docs/simulator.md, Engines
  */
 export async function chooseSimulatedEngine(
-  { config, self, log }: AgentContext,
+  { config, self, log }: SharedParts,
   stateDir: string,
 ): Promise<void> {
   const engine = config.simulated_engine.value;

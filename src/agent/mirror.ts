@@ -7,7 +7,7 @@ import type { Config } from "../config/settings.ts";
 import type { OwnEvent } from "../domain/event.ts";
 import { HOUR_MS } from "../domain/instant.ts";
 import { openDocumentCache } from "../http/answer/document_cache.ts";
-import type { HttpEnv } from "../http/context.ts";
+import type { HttpEnv } from "../http/served_agent.ts";
 import type { App } from "../http/listen/server.ts";
 import { imageSearchRoutes, indexSyncRoutes } from "../http/routes/index/mirror.ts";
 import {
@@ -26,14 +26,14 @@ import { VERSION } from "../runtime/executable.ts";
 import { pause } from "../runtime/waiting.ts";
 import { readSecretFile } from "../state_dir/own_file.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext, Emit } from "./context.ts";
+import type { Emit, SharedParts } from "./shared_parts.ts";
 
 /**
  * @param o `meters` counts downloaded bytes, `emit` takes the events of downloads and syncs
  * @throws {AgentError} `invalid_argument` for an unusable upstream, or an unreadable token
  */
 export async function openIndex(
-  { config, log, now, opened, follow, decoders }: AgentContext,
+  { config, log, now, opened, follow, decoders }: SharedParts,
   store: Pick<Store, "index" | "media" | "images">,
   stateDir: string,
   mediaDirs: readonly string[],
@@ -87,7 +87,7 @@ interface IndexRoutes {
 /** Nothing is read before the first request. */
 export function openIndexRoutes(
   { limits, now, newUuid, log, budget }: Pick<
-    AgentContext,
+    SharedParts,
     "limits" | "now" | "newUuid" | "log" | "budget"
   >,
   { index, images }: Pick<Store, "index" | "images">,
@@ -131,7 +131,7 @@ interface AgentMediaFolders {
 
 /** The configured folders, and the one for uploads. */
 export function openMediaFolders(
-  { config, follow }: Pick<AgentContext, "config" | "follow">,
+  { config, follow }: Pick<SharedParts, "config" | "follow">,
   stateDir: string,
 ): AgentMediaFolders {
   const upload = config.upload_dir.value ?? join(stateDir, "uploads");
@@ -146,7 +146,7 @@ export function openMediaFolders(
 
 /** The library of these folders and of the cache. */
 export function openAgentLibrary(
-  { config, limits, log, now, opened, decoders }: AgentContext,
+  { config, limits, log, now, opened, decoders }: SharedParts,
   store: Pick<Store, "media">,
   { files }: Mirror,
   folders: AgentMediaFolders,

@@ -18,7 +18,7 @@ import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
-import type { HttpEnv } from "../http/context.ts";
+import type { HttpEnv } from "../http/served_agent.ts";
 import {
   type Family,
   gauge,
@@ -26,12 +26,12 @@ import {
   meterFamilies,
   type Meters,
 } from "../metrics/meters.ts";
-import { runtimeVersion } from "../runtime/other_runtime.ts";
+import { runtimeVersion } from "../runtime/node.ts";
 import { readBuildInfo, VERSION } from "../runtime/executable.ts";
 import { afterTask, executionOf, EXECUTIONS, heldIn, isFinal } from "../domain/job/state.ts";
 import { type KeptReading, keptReading } from "../http/answer/kept_reading.ts";
 import type { JsonObject } from "../domain/json.ts";
-import type { AgentContext } from "./context.ts";
+import type { SharedParts } from "./shared_parts.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
 import type { TaskRecord } from "../store/job_store.ts";
 
@@ -57,7 +57,7 @@ export type MachineList = () => Promise<KeptReading<readonly JsonObject[]>>;
 
 /** Lists the machines for monitoring. */
 export function openMachineList(
-  { now }: Pick<AgentContext, "now">,
+  { now }: Pick<SharedParts, "now">,
   vmadm: Pick<Vmadm, "list">,
 ): MachineList {
   const look = (signal: AbortSignal) => vmadm.list({ signal });
@@ -78,7 +78,7 @@ interface ReadinessPlaces {
 
 /** The checks behind `/readyz`, each bounded in time and cached for a while. */
 export function openAgentReadiness(
-  context: Pick<AgentContext, "config" | "now">,
+  context: Pick<SharedParts, "config" | "now">,
   places: ReadinessPlaces,
 ): () => Promise<ReadinessReport> {
   const checks = {
@@ -152,7 +152,7 @@ const ADMISSION_FINDINGS: Readonly<Record<Admission, ReadinessFinding>> = {
 
 /** An old index is still served, as promised; a missing one cannot be. */
 function indexCheck(
-  { config, now }: Pick<AgentContext, "config" | "now">,
+  { config, now }: Pick<SharedParts, "config" | "now">,
   { store }: ReadinessPlaces,
 ): ReadinessCheck {
   return {
@@ -179,7 +179,7 @@ function indexCheck(
 
 /** The routes /metrics and /readyz. */
 export function monitoringRoutes(
-  context: Pick<AgentContext, "config" | "now">,
+  context: Pick<SharedParts, "config" | "now">,
   meters: Meters,
   places: Pick<MetricSources, "store" | "hostUuid">,
   readiness: () => Promise<ReadinessReport>,
@@ -192,7 +192,7 @@ export function monitoringRoutes(
 
 /** Returns the reader of all metrics. */
 function openAgentMetrics(
-  { config, now }: Pick<AgentContext, "config" | "now">,
+  { config, now }: Pick<SharedParts, "config" | "now">,
   places: Pick<MetricSources, "store" | "hostUuid">,
   meters: Meters,
 ): () => Promise<readonly Family[]> {

@@ -8,7 +8,7 @@ import { reportMachines } from "../machines/listing.ts";
 import { Notifier } from "../runtime/waiting.ts";
 import type { HostKey } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext } from "./context.ts";
+import type { SharedParts } from "./shared_parts.ts";
 import type { OwnHost } from "./store.ts";
 
 interface CallingHost {
@@ -24,7 +24,7 @@ interface CallingHost {
  * @throws {AgentError} `invalid_argument` for an unusable authority
  */
 export async function openAgentPeers(
-  { config, log, opened }: Pick<AgentContext, "config" | "log" | "opened">,
+  { config, log, opened }: Pick<SharedParts, "config" | "log" | "opened">,
   { machineReports: reports }: Pick<Store, "machineReports">,
   { own, key, vmadm }: CallingHost,
 ): Promise<{ readonly vmadm: Vmadm; readonly peers: Peers | undefined }> {

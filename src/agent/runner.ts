@@ -13,11 +13,12 @@ import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { CONVENTIONS } from "../http/request/compat.ts";
 import type { Meters } from "../metrics/meters.ts";
 import type { Mirror } from "../mirror/mirror.ts";
-import type { AgentContext, BareContext, Reloads } from "./context.ts";
+import type { EarlyParts, SharedParts } from "./shared_parts.ts";
+import type { Reloads } from "./settings_in_force.ts";
 import { Runner } from "../runner/runner.ts";
 import { watchCalls } from "../runner/job_view.ts";
 import type { JobDeps } from "../runner/running_job.ts";
-import { openGuestWatch } from "../sandbox/keeper.ts";
+import { openGuestWatch } from "../sandbox/orphaned_guests.ts";
 import { findGuestTools, type FindTools } from "../sandbox/guest_command.ts";
 import { openGuestOwners } from "../sandbox/process.ts";
 import { type GuestPool, openPool } from "../sandbox/pool.ts";
@@ -50,7 +51,7 @@ interface Rooms {
 
 /** Starts the runner. Guests start while the agent listens; the first tasks wait for them. */
 export async function openRunner(
-  context: AgentContext,
+  context: SharedParts,
   rooms: Rooms,
   state: StateDir,
   guests: Promise<GuestPool> = openGuests(context, state),
@@ -106,7 +107,7 @@ export async function openRunner(
 }
 
 /** Opens the pool of guests. It mostly waits for the system, so other parts start meanwhile. */
-export function openGuests(context: AgentContext, state: StateDir): Promise<GuestPool> {
+export function openGuests(context: SharedParts, state: StateDir): Promise<GuestPool> {
   const { config, limits, log, self, user, listening, opened } = context;
   const opening = openPool({
     self,
@@ -129,7 +130,7 @@ export function openGuests(context: AgentContext, state: StateDir): Promise<Gues
 
 /** Ends guests with tasks of free jobs when this agent has been silent for a lease. */
 function openWatched(
-  { log, opened }: Pick<AgentContext, "log" | "opened">,
+  { log, opened }: Pick<SharedParts, "log" | "opened">,
   leaseMs: number,
 ): (run: TaskRun) => TaskRun {
   const { watch, close } = openGuestWatch({ leaseMs, log });
@@ -147,7 +148,7 @@ function measure(meters: Meters | undefined, pool: GuestPool, runner: Runner): v
 
 /** Starts sending callbacks for finished jobs. */
 export function openAgentCallbacks(
-  { config, now, log, opened, budget }: AgentContext,
+  { config, now, log, opened, budget }: SharedParts,
   store: Store,
 ): Pick<Callbacks, "wake"> {
   const hosts = config.callback_host.value;
@@ -172,12 +173,12 @@ export function openAgentCallbacks(
  * @throws {AgentError} as findGuestUser()
  */
 export async function withDecoders(
-  context: BareContext,
+  context: EarlyParts,
   { meters, stateDir }: {
     readonly meters?: Pick<Meters, "decoders" | "now"> | undefined;
     readonly stateDir?: string;
   } = {},
-): Promise<AgentContext> {
+): Promise<SharedParts> {
   const { config, self, log, opened } = context;
   const place = { self, os: Deno.build.os, root: Deno.uid() === 0, log };
   const user = await findGuestUser(config.guest_user.value, place);

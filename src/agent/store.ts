@@ -38,7 +38,7 @@ import type { ServerOptions } from "../store/postgres/server.ts";
 import { openSqliteStore } from "../store/sqlite/sqlite_store.ts";
 import type { LocalStore, Store } from "../store/store.ts";
 import { CAPABILITIES } from "../wall/protocol.ts";
-import type { AgentContext, Emit } from "./context.ts";
+import type { Emit, SharedParts } from "./shared_parts.ts";
 import { hostName, withFollowers } from "./host.ts";
 
 /**
@@ -47,7 +47,7 @@ import { hostName, withFollowers } from "./host.ts";
  * @throws {AgentError} as registerHost()
  */
 export async function openWatchedStore(
-  context: AgentContext,
+  context: SharedParts,
   state: StateDir,
   meters: Meters,
   broken: (error: unknown) => void,
@@ -89,7 +89,7 @@ export async function openWatchedStore(
 
 /** Which jobs the host accepts, by the current configuration. */
 function openTaking(
-  { config, follow }: Pick<AgentContext, "config" | "follow">,
+  { config, follow }: Pick<SharedParts, "config" | "follow">,
   builtin: ReadonlyMap<string, Workflow>,
 ): TakenJobs {
   const taking = takingOf(config.policy);
@@ -128,7 +128,7 @@ export interface OwnHost {
  * @returns starts to join, unless that is under way
  */
 function openJoining(
-  { log, opened }: AgentContext,
+  { log, opened }: SharedParts,
   join: () => Promise<unknown>,
   broken: (error: unknown) => void,
 ): () => void {
@@ -164,7 +164,7 @@ const JOIN_AGAIN_MS = 1_000;
  * @param broken called when its disk has failed or the shared tables became unusable: the agent must end
  */
 async function openStore(
-  context: AgentContext,
+  context: SharedParts,
   state: StateDir,
   { broken, taken }: SharedPart,
 ): Promise<Store> {
@@ -197,7 +197,7 @@ interface SharedPart {
 
 /** Opens the shared database. Its driver is loaded only here. */
 async function openSharedStore(
-  { config, limits, log, opened }: AgentContext,
+  { config, limits, log, opened }: SharedParts,
   local: LocalStore,
   host: string,
   { broken, taken }: SharedPart,
@@ -224,7 +224,7 @@ export async function migrateSharedStore(config: Config, roles: StoreRoles): Pro
 
 /** Registers the host of this agent. @throws {AgentError} `conflict` while another live agent has its uuid */
 async function registerHost(
-  { config, log }: Pick<AgentContext, "config" | "log">,
+  { config, log }: Pick<SharedParts, "config" | "log">,
   { hosts }: Pick<Store, "hosts">,
   { runner: { life, earlier } }: Pick<StateDir, "runner">,
   { publicKey, taking }: { readonly publicKey: string | null; readonly taking: Taking },

@@ -5,7 +5,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { type Wall, wallsText } from "../domain/host.ts";
 import type { Log } from "../metrics/log.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
-import { openGuestEntrance } from "../sandbox/entrance.ts";
+import { openGuestSocket } from "../sandbox/guest_socket.ts";
 import {
   decoderCommand,
   findGuestTools,
@@ -202,15 +202,15 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       ...(user === undefined ? {} : { user }),
     };
     const command = guestCommand(self, place, limits);
-    const entrance = await openGuestEntrance({
+    const guestSocket = await openGuestSocket({
       runtimeDir,
       ...(user === undefined ? {} : { user }),
     });
     try {
       const token = crypto.randomUUID() + crypto.randomUUID();
-      const guest = new GuestProcess(command, entrance.path, token, log);
+      const guest = new GuestProcess(command, guestSocket.path, token, log);
       try {
-        entrance.expect(token, guest);
+        guestSocket.expect(token, guest);
         const reported = await report(guest);
         // The checks below find what it could not take.
         await takeRest(command, guest.pid);
@@ -224,7 +224,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
         await guest.reaped;
       }
     } finally {
-      await entrance.close();
+      await guestSocket.close();
     }
   } catch (error) {
     return [{ check: "start", ok: false, detail: messageOf(error) }];

@@ -5,7 +5,7 @@ import { AgentError, type ErrorCode, isAway } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
 import type { CapabilityName } from "../wall/protocol.ts";
-import { waitOrAbort } from "../host/waits.ts";
+import { waitOrAbort } from "../host/abort.ts";
 import { masked } from "../host/program_output.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";

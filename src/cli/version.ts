@@ -2,7 +2,7 @@
 
 import { SCHEMA_VERSION } from "../state_dir/state_dir.ts";
 import { readBuildInfo, runtimeLabel, selfCommand, VERSION } from "../runtime/executable.ts";
-import { runtimeVersion } from "../runtime/other_runtime.ts";
+import { runtimeVersion } from "../runtime/node.ts";
 import type { Noun } from "./command/command.ts";
 
 async function sqliteVersion(): Promise<string> {

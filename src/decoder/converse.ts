@@ -13,7 +13,7 @@ import {
   type WorkLimits,
   type WorkName,
   WORKS,
-} from "./message.ts";
+} from "./decoder_message.ts";
 import { DecoderLost, type DecoderProcess } from "./process.ts";
 import { SYSTEM_TIMERS, type Timers } from "../runtime/waiting.ts";
 

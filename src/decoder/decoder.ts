@@ -23,7 +23,7 @@ import {
   REQUEST_BYTES_MAX,
   type WorkName,
   WORKS,
-} from "./message.ts";
+} from "./decoder_message.ts";
 
 const INPUT_BYTES_MAX: Readonly<Record<number, number>> = {
   [FRAME.work]: REQUEST_BYTES_MAX,

@@ -18,7 +18,7 @@ import {
   type GuestUser,
   type WalledCommand,
 } from "../sandbox/guest_command.ts";
-import { openKeeper } from "../sandbox/keeper.ts";
+import { openOrphanKiller } from "../sandbox/orphaned_guests.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
   CANCELED,
@@ -28,8 +28,8 @@ import {
   type WorkOrder,
 } from "./converse.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
-import type { WorkName } from "./message.ts";
-import { type WorkKind, WorkQueue } from "./queue.ts";
+import type { WorkName } from "./decoder_message.ts";
+import { type WorkKind, WorkQueue } from "./work_queue.ts";
 
 /** Work whose output is read while it runs. */
 interface DecoderStream {
@@ -179,7 +179,7 @@ class DecoderPool implements Decoders {
     const walls = await this.#walls;
     walls?.memory.close();
     await Promise.all(this.#unreaped);
-    await walls?.command.keeper?.close();
+    await walls?.command.orphanKiller?.close();
   }
 
   /** Waits for a turn and a decoder, and runs one piece of work. */
@@ -313,6 +313,6 @@ async function openWalls(
   const place = { tools, root, slots };
   const command = decoderCommand(self, user === undefined ? place : { ...place, user });
   const folder = stateDir === undefined ? undefined : join(stateDir, "kept-decoders");
-  const keeper = await openKeeper(tools, { log, folder });
-  return { command: { ...command, keeper }, memory: new MemoryWatch(tools, log) };
+  const orphanKiller = await openOrphanKiller(tools, { log, folder });
+  return { command: { ...command, orphanKiller }, memory: new MemoryWatch(tools, log) };
 }

@@ -23,7 +23,7 @@ import {
   PART_BYTES_MAX,
   readFrames,
   READY_BYTES_MAX,
-} from "./message.ts";
+} from "./decoder_message.ts";
 
 /** Thrown by a decoder that has ended: `end` finishes the sentence "its process ...". */
 export class DecoderLost extends Error {

@@ -4,7 +4,7 @@
 
 import { DIGEST_ALGORITHMS, type DigestAlgorithm } from "../domain/digest.ts";
 import { AgentError, isNoSpace, messageOf } from "../domain/error.ts";
-import { checkAborted } from "./waits.ts";
+import { checkAborted } from "./abort.ts";
 import { runCommand } from "./program.ts";
 import { moveWithin, removeWithin, type TailRequest, tailWithin } from "./folder_script.ts";
 import { openRegularFile } from "../runtime/regular_file.ts";

@@ -5,7 +5,8 @@
 import type { SelfCommand } from "../runtime/executable.ts";
 import { abortedError, AgentError, messageOf } from "../domain/error.ts";
 import { isAbsolute, join, normalize } from "@std/path";
-import { checkAborted, type Locks, openLocks } from "./waits.ts";
+import { type Locks, openLocks } from "./locks.ts";
+import { checkAborted } from "./abort.ts";
 import { type CommandOptions, type CommandResult, runCommand } from "./program.ts";
 import { type HostFiles, type HostFileWriter, localFiles } from "./host_files.ts";
 import { isUuid } from "../domain/id.ts";

@@ -11,7 +11,7 @@ import { openMachineJobs } from "../machines/machine_jobs.ts";
 import { errorResponse } from "./answer/error_response.ts";
 import { answerDocument, serve, type ServedDocument } from "./answer/served_document.ts";
 import { openConsoleTickets } from "./console/tickets.ts";
-import type { HttpContext, HttpEnv } from "./context.ts";
+import type { HttpEnv, ServedAgent } from "./served_agent.ts";
 import { forwarding } from "./peers/forwarding.ts";
 import { admitted, asksForPage, openSessions, UI_PATH } from "./request/access.ts";
 import { audited } from "./request/audit.ts";
@@ -41,7 +41,7 @@ const METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"] as const;
 const PATH_CHARS_MAX = 200;
 
 /** Makes the application. It owns no resources. */
-export function createApp(context: HttpContext): Hono<HttpEnv> {
+export function createApp(context: ServedAgent): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>({ getPath: pathOf, router: openRouter() });
   if (context.requests !== undefined) app.use(counted(context.requests));
   const lines = openAccessLines(context.log, context.now);
@@ -171,8 +171,8 @@ const PATH = "/openapi.json";
 const PAGE_PATH = "/docs";
 
 /** The properties of an agent that its document shows. */
-type DescribedAgent = Pick<HttpContext, "now" | "limits"> & {
-  readonly machines: Pick<HttpContext["machines"], "policy">;
+type DescribedAgent = Pick<ServedAgent, "now" | "limits"> & {
+  readonly machines: Pick<ServedAgent["machines"], "policy">;
 };
 
 /** The routes of the description of this agent. @see OpenAPI Specification 3.1.0 */

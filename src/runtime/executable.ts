@@ -2,7 +2,7 @@
 // `simulate vmadm`. A compiled binary starts itself; from source, Deno starts main.ts.
 
 import { fromFileUrl } from "@std/path";
-import { otherRuntime, readBeside } from "./other_runtime.ts";
+import { nodeRuntime, readBeside } from "./node.ts";
 
 /** A program with the arguments and environment that come before anyone's own. */
 export interface SelfCommand {
@@ -40,7 +40,7 @@ export interface WalledSelf {
 
 /** How this process was started, as far as another of its kind needs it. */
 export function selfCommand(): SelfCommand {
-  const other = otherRuntime();
+  const other = nodeRuntime();
   if (other !== undefined) {
     const { program, file, options, reservedDataBytes, cannotRefuse } = other;
     return {

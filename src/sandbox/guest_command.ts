@@ -3,7 +3,7 @@
 
 import { absent } from "../runtime/regular_file.ts";
 import { AgentError } from "../domain/error.ts";
-import type { Keeper } from "./keeper.ts";
+import type { OrphanKiller } from "./orphaned_guests.ts";
 import type { SelfCommand } from "../runtime/executable.ts";
 import { FRESH_REALM_WORD, type TaskLimits } from "../wall/task_limits.ts";
 
@@ -167,7 +167,7 @@ export interface WalledCommand {
   /** Whether it starts in a session of its own. */
   readonly ownSession?: boolean;
   /** Ends the process when the agent is gone. */
-  readonly keeper?: Keeper | undefined;
+  readonly orphanKiller?: OrphanKiller | undefined;
   /** Command that takes away what the process needed only to start; the process id is appended. */
   readonly takesRest?: readonly string[];
   /** Memory limit, MiB. */

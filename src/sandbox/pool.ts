@@ -23,12 +23,12 @@ import {
   withoutWords,
 } from "./guest_command.ts";
 import { wallProblem } from "./wall_checks.ts";
-import { type GuestEntrance, openGuestEntrance } from "./entrance.ts";
+import { type GuestSocket, openGuestSocket } from "./guest_socket.ts";
 import { type GuestListener, type GuestOwner, GuestProcess } from "./process.ts";
-import { openKeeper } from "./keeper.ts";
+import { openOrphanKiller } from "./orphaned_guests.ts";
 import { START_DEADLINE_MS, takeRest } from "./walled_process.ts";
-import { GuestQueue, IdleGuests, IdleRenewal } from "./queue.ts";
-import { LargeMessageTurns } from "./message.ts";
+import { GuestQueue, IdleGuests, IdleRenewal } from "./waiting_tasks.ts";
+import { LargeMessageTurns } from "./untrusted_message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 
@@ -129,10 +129,10 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
   const place = { tools, root, slots, freshRealm };
   const command = guestCommand(self, user === undefined ? place : { ...place, user }, limits);
   const memory = new MemoryWatch(tools, options.log);
-  const entrance = await openGuestEntrance(options);
+  const guestSocket = await openGuestSocket(options);
   const folder = join(options.runtimeDir, "kept-guests");
-  const keeper = await openKeeper(tools, { log: options.log, folder });
-  const pool = new Pool(options, { ...command, keeper }, entrance, memory);
+  const orphanKiller = await openOrphanKiller(tools, { log: options.log, folder });
+  const pool = new Pool(options, { ...command, orphanKiller }, guestSocket, memory);
   if (options.spareAfter === undefined) pool.fill();
   else options.spareAfter.then(() => pool.fill());
   return pool;
@@ -148,7 +148,7 @@ class Pool implements GuestPool {
   readonly #turns: LargeMessageTurns;
   readonly #options: PoolOptions;
   readonly #command: GuestCommand;
-  readonly #entrance: GuestEntrance;
+  readonly #guestSocket: GuestSocket;
   readonly #memory: MemoryWatch;
   readonly #renewal: IdleRenewal;
   #started = 0;
@@ -160,14 +160,14 @@ class Pool implements GuestPool {
   constructor(
     options: PoolOptions,
     command: GuestCommand,
-    entrance: GuestEntrance,
+    guestSocket: GuestSocket,
     memory: MemoryWatch,
   ) {
     this.#options = options;
     this.#turns = new LargeMessageTurns(options.budget, options.messageArrivalMs);
     this.checkSource = options.checkSource;
     this.#command = command;
-    this.#entrance = entrance;
+    this.#guestSocket = guestSocket;
     this.#memory = memory;
     this.#renewal = new IdleRenewal(
       this.#idle,
@@ -230,9 +230,9 @@ class Pool implements GuestPool {
     this.#renewal.close();
     this.#waiting.refuse(closedError());
     for (const guest of this.#guests) guest.kill("was ended with its pool");
-    await this.#entrance.close();
+    await this.#guestSocket.close();
     await Promise.all(this.#unreaped);
-    await this.#command.keeper?.close();
+    await this.#command.orphanKiller?.close();
   }
 
   get #working(): number {
@@ -309,7 +309,7 @@ class Pool implements GuestPool {
     try {
       guest = new GuestProcess(
         this.#command,
-        this.#entrance.path,
+        this.#guestSocket.path,
         token,
         this.#options.log,
         this.#turns,
@@ -332,7 +332,7 @@ class Pool implements GuestPool {
       () => guest.kill(`was not ready after ${START_DEADLINE_MS} ms`),
       START_DEADLINE_MS,
     );
-    this.#entrance.expect(token, guest);
+    this.#guestSocket.expect(token, guest);
     const begin = () => {
       clearTimeout(late);
       this.#starting.delete(guest);
@@ -352,7 +352,7 @@ class Pool implements GuestPool {
       },
       lost: ({ words }) => {
         clearTimeout(late);
-        this.#entrance.forget(token);
+        this.#guestSocket.forget(token);
         this.#starting.delete(guest);
         this.#guests.delete(guest);
         if (!this.#closed) this.#failed(`its process ${words}`);

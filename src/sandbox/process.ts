@@ -11,7 +11,7 @@ import { openLineWriter } from "../wall/lines.ts";
 import { agentLine, type AgentMessage, type GuestMessage } from "../wall/protocol.ts";
 import { guestMessageBytesMax, type TaskLimits, UNREAD_CHARS_MAX } from "../wall/task_limits.ts";
 import type { GuestCommand } from "./guest_command.ts";
-import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./message.ts";
+import { LargeMessageTurns, MessageMemory, parseGuestMessage } from "./untrusted_message.ts";
 import {
   EXIT_WAIT_MS,
   exitWords,

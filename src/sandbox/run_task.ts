@@ -5,7 +5,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
 import { type JsonObject, type JsonValue, valueWeight } from "../domain/json.ts";
 import type { Reservation } from "../domain/memory_budget.ts";
-import type { WatchedGuest } from "./keeper.ts";
+import type { WatchedGuest } from "./orphaned_guests.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
 import type { GuestPool } from "./pool.ts";
 import type { ProcessEnd } from "./walled_process.ts";

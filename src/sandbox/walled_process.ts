@@ -12,7 +12,7 @@ export interface ProcessEnd {
 
 /** Starts a process with nothing but its arguments, its own environment, and three pipes. */
 export function spawnWalled(
-  { program, args, env, uid, gid, ownSession = false, keeper }: Omit<
+  { program, args, env, uid, gid, ownSession = false, orphanKiller }: Omit<
     WalledCommand,
     "memoryMib" | "dataBytesMax"
   >,
@@ -29,7 +29,7 @@ export function spawnWalled(
     ...(uid === undefined ? {} : { uid }),
     ...(gid === undefined ? {} : { gid }),
   }).spawn();
-  keeper?.keep(child);
+  orphanKiller?.keep(child);
   return child;
 }
 

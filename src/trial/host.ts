@@ -3,7 +3,7 @@
 // whose injected faults are meant for the workflow.
 
 import { join } from "@std/path";
-import type { AgentContext } from "../agent/context.ts";
+import type { SharedParts } from "../agent/shared_parts.ts";
 import { AgentError } from "../domain/error.ts";
 import type { JsonObject } from "../domain/json.ts";
 import { changeMachine, halted, type Machine, readMachines, UP } from "../simulator/machine.ts";
@@ -45,7 +45,7 @@ export interface TrialHost {
  * @throws {AgentError} `invalid_argument` when `kept` holds something else
  */
 export async function openTrialHost(
-  { self, opened }: AgentContext,
+  { self, opened }: SharedParts,
   folder: string,
   kept: string | null,
 ): Promise<TrialHost> {
@@ -105,7 +105,7 @@ function someFields(view: JsonObject): JsonObject {
 }
 
 /** A host whose calls have ended before the trial shuts it down, and that accepts none afterwards. */
-function watched(opened: AgentContext["opened"], transport: Transport): Transport {
+function watched(opened: SharedParts["opened"], transport: Transport): Transport {
   const underWay = new Set<Promise<unknown>>();
   const late = new AbortController();
   let closed = false;

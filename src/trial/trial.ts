@@ -3,7 +3,7 @@
 // and leaves nothing behind.
 
 import { join } from "@std/path";
-import { type AgentContext, agentLimits } from "../agent/context.ts";
+import { agentLimits, type SharedParts } from "../agent/shared_parts.ts";
 import { openRunner, withDecoders } from "../agent/runner.ts";
 import type { Config } from "../config/settings.ts";
 import { type FlagValue, readConfig } from "../config/sources.ts";
@@ -77,7 +77,7 @@ export async function withTrial<T>(
 ): Promise<T> {
   const folder = await Deno.makeTempDir({ prefix: FOLDER_PREFIX });
   const parts: { name: string; close: () => void | Promise<void> }[] = [];
-  const opened: AgentContext["opened"] = (name, close) => void parts.push({ name, close });
+  const opened: SharedParts["opened"] = (name, close) => void parts.push({ name, close });
   opened("folder", () => Deno.remove(folder, { recursive: true }));
   let result: T;
   let left: unknown;
@@ -100,7 +100,7 @@ export async function withTrial<T>(
 async function startTrial(
   options: TrialOptions,
   folder: string,
-  opened: AgentContext["opened"],
+  opened: SharedParts["opened"],
 ): Promise<Trial> {
   const config = await configOf(options, folder);
   const context = await withDecoders({
@@ -155,7 +155,7 @@ async function configOf({ flags, cwd }: TrialOptions, folder: string): Promise<C
 /** The job as POST /jobs would make it. The workflow is not stored: `cb("retry")` ends the trial. */
 function newJob(
   { workflow, params, target }: TrialOptions,
-  { limits }: Pick<AgentContext, "limits">,
+  { limits }: Pick<SharedParts, "limits">,
 ): NewJob {
   const body = { ...params, workflow: workflow.uuid, ...(target === null ? {} : { target }) };
   const request = parseJobRequest(body, limits);
@@ -241,7 +241,7 @@ function withoutTaskLines(log: Log): Log {
 
 /** A mirror that is opened by its first call and synced by the first that needs the index. */
 function openTrialIndex(
-  context: AgentContext,
+  context: SharedParts,
   store: Pick<Store, "index" | "media" | "images">,
   folder: string,
 ): Mirror {

@@ -1,7 +1,7 @@
 // The outer wall from the inside: a guest gives up every permission of its process for good, then
 // tries what must now be refused.
 
-import { otherRuntime } from "../runtime/other_runtime.ts";
+import { nodeRuntime } from "../runtime/node.ts";
 import { GUEST_PERMISSIONS, type GuestCheck, type GuestPermission } from "./protocol.ts";
 
 /** Signals that would end or debug a guest. Only the agent ends guests, with SIGKILL. */
@@ -17,7 +17,7 @@ export function ignoreSignals(): void {
  * @returns one check for each permission: what was tried, and whether it was refused
  */
 export async function revokePermissions(keep = false): Promise<GuestCheck[]> {
-  const other = otherRuntime();
+  const other = nodeRuntime();
   if (other !== undefined) return [...await other.revoke(keep)];
   for (const name of GUEST_PERMISSIONS) if (!keep) Deno.permissions.revokeSync({ name });
   // Not a literal: Deno would resolve the module before the program starts.

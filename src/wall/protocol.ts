@@ -1,6 +1,6 @@
 // The protocol between the agent and a guest: the capabilities of a task, the messages in both
 // directions, and fixed limits. A message is one line of JSON on a unix socket. Both sides import
-// this file; message.ts checks what guests send.
+// this file; sandbox/untrusted_message.ts checks what guests send.
 //
 //   agent   run ......... reply ...
 //   guest       call log ......... end closed

@@ -1,7 +1,7 @@
 // Closing the parts of an agent: in reverse order, whatever one of them does.
 
 import { assertEquals } from "@std/assert";
-import { closeAll } from "../../src/agent/context.ts";
+import { closeAll } from "../../src/agent/shared_parts.ts";
 import type { Log } from "../../src/metrics/log.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 

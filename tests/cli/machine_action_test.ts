@@ -8,7 +8,7 @@ import { sha256Hex } from "../../src/domain/digest.ts";
 import { type Token, TOKEN_BYTES, tokenText } from "../../src/domain/token.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
 import { connectVnc } from "../../src/host/vmadm/vnc.ts";
-import type { MachineAccess } from "../../src/http/context.ts";
+import type { MachineAccess } from "../../src/http/machine_access.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { createApp } from "../../src/http/app.ts";
 import { MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";

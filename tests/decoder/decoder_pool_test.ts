@@ -5,7 +5,7 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { fromFileUrl } from "@std/path";
 import { heldTimers } from "../support/timers.ts";
 import { type Decoders, type DecodersPlace, openDecoders } from "../../src/decoder/pool.ts";
-import { WAITING_MAX, WorkQueue } from "../../src/decoder/queue.ts";
+import { WAITING_MAX, WorkQueue } from "../../src/decoder/work_queue.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { type SelfCommand } from "../../src/runtime/executable.ts";
 import { systemNow } from "../../src/domain/instant.ts";

@@ -11,7 +11,7 @@ import {
   PART_BYTES_MAX,
   partsOf,
   readFrames,
-} from "../../src/decoder/message.ts";
+} from "../../src/decoder/decoder_message.ts";
 
 async function* cut(bytes: Uint8Array, sizes: readonly number[]): AsyncGenerator<Uint8Array> {
   for (let at = 0, turn = 0; at < bytes.length; turn++) {

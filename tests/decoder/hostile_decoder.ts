@@ -7,7 +7,7 @@ import {
   jsonFrame,
   PART_BYTES_MAX,
   readFrames,
-} from "../../src/decoder/message.ts";
+} from "../../src/decoder/decoder_message.ts";
 import { revokePermissions } from "../../src/wall/lockdown.ts";
 
 const [way = ""] = Deno.args;

@@ -1,7 +1,7 @@
 // Turns: how many run at once, who comes next, and giving up.
 
 import { assertEquals } from "@std/assert";
-import { openTurns } from "../../src/host/waits.ts";
+import { openTurns } from "../../src/host/locks.ts";
 import { refused } from "./refused.ts";
 
 Deno.test("take() runs up to its limit at once, and the others in order", async () => {

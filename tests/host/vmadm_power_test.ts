@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
-import { waitOrAbort } from "../../src/host/waits.ts";
+import { waitOrAbort } from "../../src/host/abort.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { randomPassword } from "../../src/host/vmadm/vnc.ts";
 import { type FakeVmadm, NOT_THERE, THERE, thereAs, withFakeVmadm } from "./fake_vmadm.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
-import type { HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { until } from "../support/until.ts";
 import { withHttpAgent } from "./http_agent.ts";

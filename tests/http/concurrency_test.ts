@@ -1,6 +1,6 @@
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
-import type { HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { until } from "../support/until.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";

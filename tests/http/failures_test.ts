@@ -2,7 +2,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
-import type { HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { assertRefused, objectOf, withHttpAgent } from "./http_agent.ts";

@@ -8,7 +8,8 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { HttpContext, MachineReader } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
+import type { MachineReader } from "../../src/http/machine_access.ts";
 import { listen } from "../../src/http/listen/server.ts";
 import { type Log, openLog } from "../../src/metrics/log.ts";
 import { Notifiers } from "../../src/runtime/waiting.ts";
@@ -56,7 +57,7 @@ export interface HttpAgent {
   readonly hints: string[];
   readonly closing: AbortController;
   /** What the application was made of. */
-  readonly context: HttpContext;
+  readonly context: ServedAgent;
   /** Sends a request, with a JSON content type when there is a body; texts are sent as they are. */
   call(method: string, path: string, body?: unknown, headers?: HeadersInit): Promise<Answer>;
 }
@@ -114,7 +115,7 @@ export const NO_MACHINES: MachineReader = {
 };
 
 /** What the machine routes are given besides their host: every medium is there, and boots. */
-export const MACHINE_DEPS: Omit<HttpContext["machines"], "vmadm"> = {
+export const MACHINE_DEPS: Omit<ServedAgent["machines"], "vmadm"> = {
   policy: DEFAULT_POLICY,
   host: "gz-7",
   payloadChecks: [],
@@ -124,7 +125,7 @@ export const MACHINE_DEPS: Omit<HttpContext["machines"], "vmadm"> = {
 /** Runs a function with an agent that listens, and closes it whatever happens. */
 export async function withHttpAgent(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<HttpContext> = {},
+  changes: Partial<ServedAgent> = {},
   uploadDir?: string,
 ): Promise<void> {
   const clock = { now: T0 };
@@ -140,7 +141,7 @@ export async function withHttpAgent(
     write: (line) => lines.push(JSON.parse(line) as JsonObject),
     now: () => clock.now,
   });
-  const context: HttpContext = {
+  const context: ServedAgent = {
     store,
     budget: openMemoryBudget(),
     changes: new Notifiers(),

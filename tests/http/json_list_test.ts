@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { Hono } from "hono";
 import type { JobUuid } from "../../src/domain/id.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { HttpContext, HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv, ServedAgent } from "../../src/http/served_agent.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { bounded } from "../../src/http/request/head_check.ts";
 import { errorResponse } from "../../src/http/answer/error_response.ts";
@@ -31,8 +31,8 @@ async function uuidsOf(agent: HttpAgent, query: string): Promise<unknown[]> {
 
 /** The application without a socket: what it reads is what the test takes. */
 async function withApp(
-  run: (app: ReturnType<typeof createApp>, context: HttpContext) => Promise<void>,
-  changes: Partial<HttpContext>,
+  run: (app: ReturnType<typeof createApp>, context: ServedAgent) => Promise<void>,
+  changes: Partial<ServedAgent>,
 ): Promise<void> {
   // An agent that listens is what has all the parts; here only its application is needed.
   await withHttpAgent(async (agent) => {
@@ -204,7 +204,7 @@ Deno.test("removing a job while its info is read cuts the list off", async () =>
 });
 
 /** A job that has ended, in the store that the application has. */
-async function finishedJob({ store }: HttpContext): Promise<JobUuid> {
+async function finishedJob({ store }: ServedAgent): Promise<JobUuid> {
   const outcome = await store.jobs.create(jobOf(1));
   assert(outcome.kind === "created");
   await store.jobs.cancel(outcome.job.uuid);

@@ -8,7 +8,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { MACHINE_ACTIONS } from "../../src/domain/machine/action.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { parseWorkflow } from "../support/parsed_workflow.ts";
-import type { HttpContext } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
 import { ACTION_WORKFLOWS, MACHINE_LIFE } from "../../src/machines/workflows/machine_life.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { T0 } from "../support/job.ts";
@@ -38,7 +38,7 @@ const POSTED = MACHINE_ACTIONS.filter((action) => action !== "delete");
 async function withMachine(
   machine: JsonObject,
   run: (agent: HttpAgent, machine: JsonObject) => Promise<void>,
-  changes: Partial<HttpContext["machines"]> = {},
+  changes: Partial<ServedAgent["machines"]> = {},
 ): Promise<void> {
   const there: JsonObject = { uuid: MACHINE, brand: "kvm", state: "running", ...machine };
   const vmadm = {

@@ -7,7 +7,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { runCommand } from "../../src/host/program.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm, type Vmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { HttpContext } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
 import { machine as description, media } from "../domain/machine_request.ts";
 import { taskOf } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";
@@ -29,7 +29,7 @@ export const DEADLINE_MS = 90_000;
 /** An agent with the provisioning workflow. Its host has no machines unless the test says otherwise. */
 export async function withMachines(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<HttpContext> = {},
+  changes: Partial<ServedAgent> = {},
 ): Promise<void> {
   await withHttpAgent(async (agent) => {
     await putProvision(agent);

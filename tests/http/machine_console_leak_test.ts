@@ -3,7 +3,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { connectVnc } from "../../src/host/vmadm/vnc.ts";
-import type { MachineAccess } from "../../src/http/context.ts";
+import type { MachineAccess } from "../../src/http/machine_access.ts";
 import { uuidOf } from "../support/job.ts";
 import { until } from "../support/until.ts";
 import { askRaw, type ConsoleClient, consoleUrl, openConsole } from "./console_client.ts";

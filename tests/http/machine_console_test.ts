@@ -6,7 +6,7 @@ import type { JsonObject } from "../../src/domain/json.ts";
 import { waitForVnc } from "../../src/host/vmadm/vnc.ts";
 import type { Vmadm } from "../../src/host/vmadm/vmadm.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { ConsoleStream } from "../../src/http/context.ts";
+import type { ConsoleStream } from "../../src/http/machine_access.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { machine as description } from "../domain/machine_request.ts";
 import { until } from "../support/until.ts";

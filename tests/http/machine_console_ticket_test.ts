@@ -4,7 +4,8 @@
 import { assert, assertEquals, assertFalse, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
 import { type Token, TOKEN_BYTES, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { AuditEntry, HttpLimits } from "../../src/http/context.ts";
+import type { AuditEntry } from "../../src/http/request/caller.ts";
+import type { HttpLimits } from "../../src/http/limits.ts";
 import { expositionText, meterFamilies, openMeters } from "../../src/metrics/meters.ts";
 import { sha256Hex } from "../../src/domain/digest.ts";
 import { T0, uuidOf } from "../support/job.ts";

@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import type { HttpContext } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
 import { assertDescribed, operation } from "./openapi_operations.ts";
 import {
   assertRefused,
@@ -21,7 +21,7 @@ const BODY: JsonObject = {
 };
 
 async function withMachines(
-  changes: Partial<HttpContext["machines"]>,
+  changes: Partial<ServedAgent["machines"]>,
   run: (agent: HttpAgent) => Promise<void>,
 ): Promise<void> {
   const machines = { ...MACHINE_DEPS, vmadm: NO_MACHINES, ...changes };

@@ -6,7 +6,7 @@ import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { JOB_REQUEST, MACHINE_UUID } from "../../src/http/openapi/schemas.ts";
 import { localTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { HttpContext } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
 import { indexSyncRoutes } from "../../src/http/routes/index/mirror.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
@@ -45,7 +45,7 @@ function assertRefusal(one: Operation, answer: Answer, status: number): void {
 /** Runs a test with an agent whose every path exists. */
 async function withAgent(
   run: (agent: HttpAgent) => Promise<void>,
-  changes: Partial<HttpContext> = {},
+  changes: Partial<ServedAgent> = {},
 ): Promise<void> {
   await withIndex((routes) => withHttpAgent(run, { routes, ...changes }));
 }

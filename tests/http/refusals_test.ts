@@ -2,7 +2,7 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { Hono } from "hono";
-import type { HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { assertRefused, newJob, NO_UUID, objectOf, withHttpAgent } from "./http_agent.ts";
 

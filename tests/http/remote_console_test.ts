@@ -5,7 +5,7 @@ import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { openCallCheck } from "../../src/http/peers/check.ts";
 import { openPeers } from "../../src/http/peers/peers.ts";
 import { openRemoteConsole } from "../../src/http/peers/remote_console.ts";
-import type { ConsoleStream } from "../../src/http/context.ts";
+import type { ConsoleStream } from "../../src/http/machine_access.ts";
 import { acceptOf, frameBytes, OPCODE } from "../../src/http/console/socket.ts";
 import { withDeadline } from "../support/until.ts";
 import { clientFrame, joined } from "./client_frames.ts";

@@ -1,6 +1,6 @@
 // The routes of the index on a real server, in front of a mirror of the small tree.
 
-import type { HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { Hono } from "hono";
 import { AgentError } from "../../src/domain/error.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";

@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Hono } from "hono";
 import { AgentError, messageOf } from "../../src/domain/error.ts";
-import type { HttpEnv } from "../../src/http/context.ts";
+import type { HttpEnv } from "../../src/http/served_agent.ts";
 import { headChecked } from "../../src/http/request/head_check.ts";
 import { type App, listen, type Server } from "../../src/http/listen/server.ts";
 import { readTlsIdentity } from "../../src/http/listen/listener.ts";

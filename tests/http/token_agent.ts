@@ -1,8 +1,8 @@
 // An agent that knows two tokens, for tests of who may call.
 
 import { type Token, type TokenScope, tokenText } from "../../src/domain/token.ts";
-import type { HttpContext } from "../../src/http/context.ts";
-import type { AuditEntry } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
+import type { AuditEntry } from "../../src/http/request/caller.ts";
 import type { Access } from "../../src/http/request/caller.ts";
 import { type HttpAgent, withHttpAgent } from "./http_agent.ts";
 
@@ -19,7 +19,7 @@ export async function tokenOf(name: string, scope: TokenScope, text: string): Pr
 /** Runs a test with an agent that knows two tokens, and wants one unless the test says otherwise. */
 export async function withTokens(
   run: (agent: HttpAgent, entries: AuditEntry[]) => Promise<void>,
-  { required = true, ...changes }: Partial<HttpContext> & { required?: boolean } = {},
+  { required = true, ...changes }: Partial<ServedAgent> & { required?: boolean } = {},
 ): Promise<void> {
   const tokens = [await tokenOf("reader", "read", READ), await tokenOf("boss", "admin", ADMIN)];
   const access: Access = {

@@ -1,7 +1,7 @@
 // An agent with folders of media, for tests of the library and of uploads.
 
 import { join } from "@std/path";
-import type { HttpContext } from "../../src/http/context.ts";
+import type { ServedAgent } from "../../src/http/served_agent.ts";
 import { systemNow } from "../../src/domain/instant.ts";
 import type { KnownFiles } from "../../src/mirror/media/known_files.ts";
 import type { MediaLibrary } from "../../src/mirror/media/library.ts";
@@ -49,7 +49,7 @@ export async function withUploads(
       mediaDirs: [operators, ...others(folder)],
       limits,
     });
-    const changes: Partial<HttpContext> = { store, library };
+    const changes: Partial<ServedAgent> = { store, library };
     await withHttpAgent(async (agent) => {
       const put: UploadAgent["put"] = async (name, body, headers = {}) => {
         const answer = await fetch(`${agent.url}${LIBRARY}/${name}`, {

@@ -1,7 +1,7 @@
 // What jobs read of the index goes ahead of what requests bring, and ends when the job gives up.
 
 import { assertEquals, assertRejects } from "@std/assert";
-import { WAITING_MAX } from "../../src/decoder/queue.ts";
+import { WAITING_MAX } from "../../src/decoder/work_queue.ts";
 import type { Decoders } from "../../src/decoder/pool.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { decodersMax } from "../../src/sandbox/guest_command.ts";

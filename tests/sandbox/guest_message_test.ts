@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { DEFAULT_LIMITS as LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { parseGuestMessage } from "../../src/sandbox/message.ts";
+import { parseGuestMessage } from "../../src/sandbox/untrusted_message.ts";
 import {
   CALL_CHARS_MAX,
   CALL_VALUES_MAX,

@@ -7,7 +7,7 @@ import fc from "fast-check";
 import { randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
 import { SPARES, WARM_BESIDE_SLOTS } from "../../src/sandbox/guest_command.ts";
 import { type GuestProcess, openGuestOwners, type OwnedJob } from "../../src/sandbox/process.ts";
-import { GuestQueue } from "../../src/sandbox/queue.ts";
+import { GuestQueue } from "../../src/sandbox/waiting_tasks.ts";
 import type { GuestCounts, GuestPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { startAgentProcess } from "../support/agent_process.ts";

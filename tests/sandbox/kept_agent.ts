@@ -2,12 +2,12 @@
 // folder to note them in may be given.
 
 import { silentLog } from "../../src/metrics/log.ts";
-import { openKeeper } from "../../src/sandbox/keeper.ts";
+import { openOrphanKiller } from "../../src/sandbox/orphaned_guests.ts";
 import { spawnWalled } from "../../src/sandbox/walled_process.ts";
 
 const folder = Deno.args[0];
 const tools = { sh: "/bin/sh", ps: "/usr/bin/ps" };
-const keeper = await openKeeper(tools, { log: silentLog, folder });
+const orphanKiller = await openOrphanKiller(tools, { log: silentLog, folder });
 const [kept, ended] = ["3600", "0"].map((seconds) =>
   spawnWalled({
     program: "/bin/sleep",
@@ -15,7 +15,7 @@ const [kept, ended] = ["3600", "0"].map((seconds) =>
     env: {},
     cannotRefuse: [],
     ownSession: true,
-    keeper,
+    orphanKiller,
   })
 );
 await ended?.status;

@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { openGuestEntrance } from "../../src/sandbox/entrance.ts";
+import { openGuestSocket } from "../../src/sandbox/guest_socket.ts";
 import { guestCommand } from "../../src/sandbox/guest_command.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
 import { GUEST_CHECKS, type GuestCheck } from "../../src/wall/protocol.ts";
@@ -80,21 +80,21 @@ async function openWithoutKernel({ name: _name, ...program }: Program): Promise<
   return await withFolder(async (runtimeDir) => {
     const self = { ...program, compiled: true };
     const command = guestCommand(self, { tools: {}, root: false, slots: 1 }, DEFAULT_LIMITS);
-    const entrance = await openGuestEntrance({ runtimeDir });
+    const guestSocket = await openGuestSocket({ runtimeDir });
     const token = crypto.randomUUID();
-    const guest = new GuestProcess(command, entrance.path, token, silentLog);
+    const guest = new GuestProcess(command, guestSocket.path, token, silentLog);
     try {
       const { promise, resolve, reject } = Promise.withResolvers<readonly GuestCheck[]>();
       guest.listen({
         message: (message) => message.type === "ready" ? resolve(message.checks) : undefined,
         lost: ({ words }) => reject(new Error(`its process ${words}`)),
       });
-      entrance.expect(token, guest);
+      guestSocket.expect(token, guest);
       return failed(await withDeadline(promise, REPORT_MS, () => "the report of a guest"));
     } finally {
       guest.kill("was ended after its test");
       await guest.reaped;
-      await entrance.close();
+      await guestSocket.close();
     }
   });
 }

@@ -6,7 +6,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestTools, guestCommand } from "../../src/sandbox/guest_command.ts";
-import { openGuestEntrance } from "../../src/sandbox/entrance.ts";
+import { openGuestSocket } from "../../src/sandbox/guest_socket.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
 import { type GuestLayer, openLayersWord } from "../../src/guest/guest.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
@@ -35,7 +35,7 @@ export async function withOpenGuest(
   const command = guestCommand(self, { tools, root, slots: 1, freshRealm }, DEFAULT_LIMITS);
   const args = [...command.args, openLayersWord(open)];
   await withFolder(async (runtimeDir) => {
-    const entrance = await openGuestEntrance({ runtimeDir });
+    const guestSocket = await openGuestSocket({ runtimeDir });
     let guest: GuestProcess | undefined;
     let checks: readonly GuestCheck[] = [];
     let started = 0;
@@ -44,9 +44,9 @@ export async function withOpenGuest(
       await guest?.reaped;
       started += 1;
       const token = crypto.randomUUID() + crypto.randomUUID();
-      const next = new GuestProcess({ ...command, args }, entrance.path, token, silentLog);
+      const next = new GuestProcess({ ...command, args }, guestSocket.path, token, silentLog);
       guest = next;
-      entrance.expect(token, next);
+      guestSocket.expect(token, next);
       checks = await report(next);
       return next;
     };
@@ -65,7 +65,7 @@ export async function withOpenGuest(
     } finally {
       guest?.kill("was ended after its test");
       await guest?.reaped;
-      await entrance.close();
+      await guestSocket.close();
     }
   });
 }

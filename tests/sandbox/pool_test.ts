@@ -6,7 +6,7 @@ import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { silentLog } from "../../src/metrics/log.ts";
-import { makeGuestFolder, openGuestEntrance } from "../../src/sandbox/entrance.ts";
+import { makeGuestFolder, openGuestSocket } from "../../src/sandbox/guest_socket.ts";
 import { writeAll } from "../../src/wall/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
@@ -254,14 +254,14 @@ Deno.test("a guest that takes no answers is killed before they fill the agent", 
 
 Deno.test("connections to the guests' socket without a token are closed, however many", async () => {
   await withFolder(async (runtimeDir) => {
-    const entrance = await openGuestEntrance({ runtimeDir });
+    const guestSocket = await openGuestSocket({ runtimeDir });
     const knock = async (text: string) => {
-      const socket = await Deno.connect({ transport: "unix", path: entrance.path });
+      const socket = await Deno.connect({ transport: "unix", path: guestSocket.path });
       try {
         await writeAll(socket, new TextEncoder().encode(text));
         return await socket.read(new Uint8Array(1));
       } catch {
-        return null; // The entrance was closed while we wrote.
+        return null; // The socket was closed while we wrote.
       } finally {
         socket.close();
       }
@@ -270,12 +270,15 @@ Deno.test("connections to the guests' socket without a token are closed, however
     // Longer than any token: turned away before the line ends.
     assertEquals(await knock("x".repeat(1000)), null);
     const silent = await Promise.all(
-      Array.from({ length: 128 }, () => Deno.connect({ transport: "unix", path: entrance.path })),
+      Array.from(
+        { length: 128 },
+        () => Deno.connect({ transport: "unix", path: guestSocket.path }),
+      ),
     );
     // The silent ones wait for their time to be up, and this one finds no room beside them.
     assertEquals(await knock(""), null);
     for (const socket of silent) socket.close();
-    await entrance.close();
+    await guestSocket.close();
   });
 });
 

@@ -6,7 +6,7 @@ import { assert, assertEquals, assertInstanceOf } from "@std/assert";
 import fc from "fast-check";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { parseGuestMessage } from "../../src/sandbox/message.ts";
+import { parseGuestMessage } from "../../src/sandbox/untrusted_message.ts";
 import { type ByteSource, readLines } from "../../src/wall/lines.ts";
 import {
   CAPABILITIES,

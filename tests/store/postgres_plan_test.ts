@@ -12,7 +12,7 @@ import { makeJobs, type Placing, usedKeys } from "../../src/store/postgres/job/m
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { insertJobs } from "../../src/store/postgres/job/jobs.ts";
 import { prune, pruneKeys } from "../../src/store/postgres/job/retention.ts";
-import { queueFor } from "../../src/store/postgres/job/queue.ts";
+import { queueFor } from "../../src/store/postgres/job/host_queue.ts";
 import { readyWhereNeeded } from "../../src/store/postgres/job/turns.ts";
 import type { BoundValue } from "../../src/store/postgres/server.ts";
 import { lifeOf } from "../support/clocked_store.ts";

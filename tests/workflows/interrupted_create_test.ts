@@ -4,7 +4,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { openLocks } from "../../src/host/waits.ts";
+import { openLocks } from "../../src/host/locks.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { RunningJob } from "../../src/runner/running_job.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";

@@ -3,7 +3,7 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { JsonObject } from "../../src/domain/json.ts";
-import { openLocks } from "../../src/host/waits.ts";
+import { openLocks } from "../../src/host/locks.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import { machineUuidOf } from "../capabilities/simulated_host.ts";
 import { until } from "../support/until.ts";

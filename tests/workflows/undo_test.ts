@@ -1,7 +1,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { isJsonObject, type JsonValue } from "../../src/domain/json.ts";
-import { openLocks } from "../../src/host/waits.ts";
+import { openLocks } from "../../src/host/locks.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { CapabilityName } from "../../src/wall/protocol.ts";
 import { machineUuidOf, type SimulatedHost } from "../capabilities/simulated_host.ts";

@@ -6,7 +6,7 @@ import os from "node:os";
 import { connect, connectTls, listen, listenTls } from "./connections.ts";
 import { asDeno, asDenoLater, called, errors } from "./errors.ts";
 import { files, SeekMode } from "./files.ts";
-import { OTHER_RUNTIME, type OtherRuntime } from "../../src/runtime/other_runtime.ts";
+import { NODE_RUNTIME, type NodeRuntime } from "../../src/runtime/node.ts";
 import { cannotRefuse, majorOf, NO_CODE, optionsOf, reservedDataBytes, WALL } from "./options.ts";
 import { AGENT_HEAP_MIB, WALLED_MEMORY_MIB } from "../../src/sandbox/guest_command.ts";
 
@@ -217,7 +217,7 @@ function installLate(): void {
 const [, named = ""] = process.argv;
 const self = process.execArgv.includes(WALL) ? named : fs.realpathSync(named);
 
-const runtime: OtherRuntime = {
+const runtime: NodeRuntime = {
   name: "node",
   version: versions.node,
   program: process.execPath,
@@ -238,5 +238,5 @@ if (!process.execArgv.includes(NO_CODE)) {
 }
 installEvents();
 installLate();
-Object.defineProperty(globalThis, OTHER_RUNTIME, { value: runtime });
+Object.defineProperty(globalThis, NODE_RUNTIME, { value: runtime });
 Object.assign(globalThis, { Deno: deno });

@@ -2,7 +2,7 @@
 
 import { DIGEST_ALGORITHMS, DIGEST_DIGITS, type DigestAlgorithm } from "../../domain/digest.ts";
 import { openByteSource } from "./byte_source.ts";
-import type { DecoderWork } from "../message.ts";
+import type { DecoderWork } from "../decoder_message.ts";
 
 /** Returns the hashes found, at most two. */
 export const checksumsWork: DecoderWork = async (request, input) => {

@@ -4,7 +4,7 @@
 //   in    packets: stream (4 bytes), what (1 byte), length (4 bytes), and that many bytes
 //   out   a line of JSON for each stream that has ended: {"stream", "sha256", "sha512"?}
 
-import type { DecoderWork } from "../message.ts";
+import type { DecoderWork } from "../decoder_message.ts";
 import { openByteSource } from "./byte_source.ts";
 
 /** The kinds of packets, as a byte in their header. */

@@ -25,7 +25,7 @@ import {
   objectsIn,
 } from "../../domain/json.ts";
 import { openByteSource, takeBodies } from "./byte_source.ts";
-import type { DecoderWork } from "../message.ts";
+import type { DecoderWork } from "../decoder_message.ts";
 
 /** A document of the input: what it is, and its bytes. */
 interface Given {

@@ -13,7 +13,7 @@ import type {
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";
 import { type ByteStream, openByteSource, takeBodies } from "./byte_source.ts";
-import type { DecoderWork } from "../message.ts";
+import type { DecoderWork } from "../decoder_message.ts";
 
 /** Signatures per text or file. */
 export const SIGNATURES_MAX = 8;

@@ -1,7 +1,7 @@
 // Parses task sources. The parser recurses, and the text decides its time and memory.
 
 import { AgentError } from "../../domain/error.ts";
-import type { DecoderWork } from "../message.ts";
+import type { DecoderWork } from "../decoder_message.ts";
 import { type Expression, type Options, Parser, type Program } from "acorn";
 import { importProblem, linesOfSource } from "../../domain/job/import_word.ts";
 

@@ -10,7 +10,7 @@ import {
   type Unpacker,
   type UnpackProgress,
 } from "./byte_source.ts";
-import { type DecoderWork, isOutOfMemory } from "../message.ts";
+import { type DecoderWork, isOutOfMemory } from "../decoder_message.ts";
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
 export const unpackWork: DecoderWork = async (request, input, output) => {

@@ -6,7 +6,8 @@
 
 import { join } from "@std/path";
 import { AgentError } from "../../domain/error.ts";
-import { openTurns, orAborted } from "../waits.ts";
+import { openTurns } from "../locks.ts";
+import { orAborted } from "../abort.ts";
 import { killGroup, runCommand, startProgram } from "../program.ts";
 
 /** Milliseconds to connect in all: name lookup, TCP, keys, login, shell. */

@@ -28,7 +28,8 @@ import {
   type Transport,
   ZFS,
 } from "../transport.ts";
-import { checkAborted, openLocks } from "../waits.ts";
+import { openLocks } from "../locks.ts";
+import { checkAborted } from "../abort.ts";
 
 interface SshTransportOptions {
   readonly host: SshHost;

@@ -5,7 +5,7 @@ import { AgentError, type ErrorCode, type FieldError, isNoSpace } from "../../do
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { PORT_MAX } from "../../domain/ip_address.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import type { waitOrAbort } from "../waits.ts";
+import type { waitOrAbort } from "../abort.ts";
 import type { CommandResult } from "../program.ts";
 import { describeResult, messageOfOutput, secretsOf, shown } from "../program_output.ts";
 import type { Transport } from "../transport.ts";

@@ -4,7 +4,8 @@
 
 import { type MachineUuid, parseUuid } from "../../domain/id.ts";
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
-import { openTurns, orAborted, waitOrAbort } from "../waits.ts";
+import { openTurns } from "../locks.ts";
+import { orAborted, waitOrAbort } from "../abort.ts";
 import * as power from "./power.ts";
 import { type BOOT_DEVICES, bootWords, endOfLog } from "./power.ts";
 import { VMADM_DEADLINES_MS, type VmadmDeadlines, type VmadmHost, withoutSecrets } from "./call.ts";

@@ -6,7 +6,7 @@ import type { MachineUuid } from "../../domain/id.ts";
 import { isIpv4, isIpv6 } from "../../domain/ip_address.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { SYSTEM_TIMERS, type Timers } from "../../runtime/waiting.ts";
-import { waitOrAbort } from "../waits.ts";
+import { waitOrAbort } from "../abort.ts";
 import type { Transport } from "../transport.ts";
 
 /** Where a VNC client connects to. vmadm chooses a new port at each start of the machine. */

@@ -3,7 +3,7 @@
 // that the name still refers to the same file.
 
 import { AgentError, invalidArgument } from "../../domain/error.ts";
-import { checkAborted } from "../waits.ts";
+import { checkAborted } from "../abort.ts";
 import {
   brokenPromise,
   type Digests,

@@ -2,7 +2,7 @@
 
 import type { Context } from "hono";
 import type { TextPage } from "../../store/stored_text.ts";
-import type { HttpEnv } from "../context.ts";
+import type { HttpEnv } from "../served_agent.ts";
 import {
   type AnswerOptions,
   answerPieces,

@@ -11,7 +11,7 @@ import { MS_PER_SECOND } from "../../domain/instant.ts";
 import type { MemoryBudget, Reservation } from "../../domain/memory_budget.ts";
 import type { Log } from "../../metrics/log.ts";
 import { PART_BYTES, type Showing, type StoredText } from "../../store/stored_text.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { JsonMasking } from "../../domain/masking.ts";
 import { seesSecrets } from "../request/caller.ts";
 import { CONVENTIONS } from "../request/compat.ts";
@@ -328,7 +328,7 @@ interface JobAnswered {
 export function answerJob(
   c: Context<HttpEnv>,
   { text, showing, ...answered }: JobAnswered,
-  { log, budget }: Pick<HttpContext, "log" | "budget">,
+  { log, budget }: Pick<ServedAgent, "log" | "budget">,
 ): Promise<Response> {
   const shown = showing.apart ? maskedJob : textBytes;
   return answerText(c, text, { log, budget, shown, ...answered });

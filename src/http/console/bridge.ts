@@ -5,7 +5,7 @@
 // the client are buffered, so that its departure is noticed while the console accepts nothing. Keys and
 // pointer events never fill that buffer.
 
-import type { ConsoleStream } from "../context.ts";
+import type { ConsoleStream } from "../machine_access.ts";
 import { CLOSE, type ConsoleSocket, FrameError } from "./socket.ts";
 import { LOST_ACCESS } from "../request/caller.ts";
 

@@ -6,7 +6,7 @@ import { timingSafeEqual } from "@std/crypto/timing-safe-equal";
 import { AgentError } from "../../domain/error.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { secretDigest, secretText } from "../../domain/token.ts";
-import type { HttpLimits } from "../context.ts";
+import type { HttpLimits } from "../limits.ts";
 import type { Caller } from "../request/caller.ts";
 
 /** Random bytes in a ticket. */

@@ -4,7 +4,7 @@
 // so all knowledge of it is in this file. Where it is missing, watched_listener.ts relays to Deno.serve.
 
 import { AgentError } from "../../domain/error.ts";
-import { otherRuntime } from "../../runtime/other_runtime.ts";
+import { nodeRuntime } from "../../runtime/node.ts";
 import { within } from "../../runtime/waiting.ts";
 
 /**
@@ -15,7 +15,7 @@ const KEEPS_WEBSOCKETS = /^2\.6\./;
 
 /** Whether the runtime can serve single connections, WebSockets included. */
 export function servesConnections(version: string = Deno.version.deno): boolean {
-  return otherRuntime() !== undefined || KEEPS_WEBSOCKETS.test(version);
+  return nodeRuntime() !== undefined || KEEPS_WEBSOCKETS.test(version);
 }
 
 /** What the runtime knows of one request. */
@@ -89,7 +89,7 @@ type RuntimeServe = (
  * @throws {AgentError} `internal` on a runtime that has none
  */
 export function runtimeServe(): ServeConnection {
-  const other = otherRuntime();
+  const other = nodeRuntime();
   // Adapters are written for this type.
   if (other !== undefined) return other.serveConnection as ServeConnection;
   const inner: unknown = Reflect.get(Deno, Reflect.get(Deno, "internal"));

@@ -3,7 +3,7 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isLoopback } from "../../domain/ip_address.ts";
 import type { Log } from "../../metrics/log.ts";
-import type { HttpEnv } from "../context.ts";
+import type { HttpEnv } from "../served_agent.ts";
 import {
   type ConnectionLimits,
   DEFAULT_CONNECTION_LIMITS,

@@ -3,7 +3,7 @@
 
 import { isJsonObject, type JsonObject } from "../../domain/json.ts";
 import { VERSION } from "../../runtime/executable.ts";
-import type { HttpLimits } from "../context.ts";
+import type { HttpLimits } from "../limits.ts";
 import { AGENT, SESSIONS } from "./agent.ts";
 import { EVENTS } from "./events.ts";
 import { ERROR_RESPONSES, ERROR_SCHEMAS, onlyRefusals } from "./errors.ts";

@@ -13,7 +13,7 @@ import { actionOptions } from "../../domain/machine/action.ts";
 import { machineRequest } from "../../domain/machine/machine.ts";
 import { mediaRequest } from "../../domain/machine/media.ts";
 import type { Policy } from "../../domain/policy.ts";
-import type { HttpLimits } from "../context.ts";
+import type { HttpLimits } from "../limits.ts";
 import { hostRequest } from "../routes/hosts.ts";
 import { syncRequest } from "../routes/index/mirror.ts";
 import { CANCELABLE, jobSelection, pruneRequest, RETRYABLE } from "../routes/jobs/bulk.ts";

@@ -8,7 +8,7 @@ import { SERVER_PARAM } from "../../domain/job/job.ts";
 import { isUuid, type MachineUuid } from "../../domain/id.ts";
 import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
 import { hostOf, type ListedHost } from "../../store/host_store.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Caller } from "../request/caller.ts";
 import { readBytes } from "../request/input.ts";
 import { headOf } from "./check.ts";
@@ -31,7 +31,7 @@ export const MEDIA_HOST_FIELDS = {
 };
 
 /** What forwarding needs of the agent. */
-type ForwardingContext = Pick<HttpContext, "peers" | "store" | "limits" | "machines" | "hostUuid">;
+type ForwardingContext = Pick<ServedAgent, "peers" | "store" | "limits" | "machines" | "hostUuid">;
 
 /** Forwards requests about machines and media of other hosts. */
 export function forwarding(context: ForwardingContext): MiddlewareHandler<HttpEnv> {
@@ -72,7 +72,7 @@ async function hostOfMachine(
 export async function ownerOf(
   uuid: MachineUuid,
   caller: Caller | undefined,
-  { peers, machines }: Pick<HttpContext, "peers" | "machines">,
+  { peers, machines }: Pick<ServedAgent, "peers" | "machines">,
 ): Promise<ListedHost | undefined> {
   // The agent that forwarded the request has already chosen the host.
   if (peers === undefined || caller?.kind === "host") return undefined;
@@ -110,7 +110,7 @@ export async function forwardRead(
   c: Context<HttpEnv>,
   body: unknown,
   host: ListedHost,
-  context: Pick<HttpContext, "peers" | "limits">,
+  context: Pick<ServedAgent, "peers" | "limits">,
 ): Promise<Response> {
   if (c.get("caller")?.kind === "host") {
     throw invalidArgument(
@@ -131,7 +131,7 @@ export async function forwardRead(
 export async function forwardTo(
   c: Context<HttpEnv>,
   host: ListedHost,
-  { peers, limits }: Pick<HttpContext, "peers" | "limits">,
+  { peers, limits }: Pick<ServedAgent, "peers" | "limits">,
   other?: SignedHead,
 ): Promise<Response> {
   const caller = c.get("caller");

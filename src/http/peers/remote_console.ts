@@ -5,7 +5,7 @@
 import { abortedError, AgentError } from "../../domain/error.ts";
 import type { MachineUuid } from "../../domain/id.ts";
 import type { ListedHost } from "../../store/host_store.ts";
-import type { ConsoleStream } from "../context.ts";
+import type { ConsoleStream } from "../machine_access.ts";
 import { acceptOf, frameBytes, MASK_BYTES, OPCODE, openFrameReader } from "../console/socket.ts";
 import { SWITCHING } from "../listen/listener.ts";
 import type { Caller } from "../request/caller.ts";

@@ -8,7 +8,8 @@ import { AgentError } from "../../domain/error.ts";
 import { isTokenText, secretDigest, secretText, type Token } from "../../domain/token.ts";
 import type { Log } from "../../metrics/log.ts";
 import { type ConsoleTickets, type ShownTicket, shownTicket } from "../console/tickets.ts";
-import type { HttpContext, HttpEnv, HttpLimits } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
+import type { HttpLimits } from "../limits.ts";
 import { type AcceptedCall, withSignedBody } from "../peers/check.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { hostOf } from "./head_check.ts";
@@ -42,7 +43,7 @@ export function admitted(
   access: Access,
   tickets: ConsoleTickets,
   sessions: Sessions,
-  { log, peers, limits }: Pick<HttpContext, "log" | "peers" | "limits">,
+  { log, peers, limits }: Pick<ServedAgent, "log" | "peers" | "limits">,
 ): MiddlewareHandler<HttpEnv> {
   const logFailure = openFailureLog(access, log);
   return async (c, next) => {

@@ -10,8 +10,8 @@ import type { Log } from "../../metrics/log.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import type { Now } from "../../domain/instant.ts";
 import { needsAdmin } from "./access.ts";
-import type { AuditEntry, AuditTrail, HttpEnv } from "../context.ts";
-import { callerText, peerText } from "./caller.ts";
+import type { HttpEnv } from "../served_agent.ts";
+import { type AuditEntry, type AuditTrail, callerText, peerText } from "./caller.ts";
 
 const JOB_LOCATION = /^\/jobs\/([0-9a-f-]{36})$/;
 

@@ -130,3 +130,27 @@ export function callerText(caller: Caller | undefined): string {
       return unreachable(caller);
   }
 }
+
+/** The record of one call. */
+export interface AuditEntry {
+  readonly ts: string;
+  readonly request_id: string;
+  /**
+   * `socket`, `loopback`, `token:NAME`, `ticket:` and its maker, `host:NAME:` and the caller of the agent of that host,
+   * or `refused` for a caller without access.
+   */
+  readonly who: string;
+  /** The address of the caller, or `socket`. */
+  readonly peer: string;
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  /** The job that the call made. */
+  readonly job_uuid?: string;
+}
+
+/** Where entries are kept besides the log. */
+export interface AuditTrail {
+  /** Writes one entry. A failure is logged and does not fail the call. */
+  append(entry: AuditEntry): Promise<void>;
+}

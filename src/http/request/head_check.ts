@@ -9,7 +9,8 @@
 import type { MiddlewareHandler } from "hono";
 import { AgentError } from "../../domain/error.ts";
 import { type MemoryBudget, RequestMemory } from "../../domain/memory_budget.ts";
-import type { HttpEnv, HttpLimits } from "../context.ts";
+import type { HttpEnv } from "../served_agent.ts";
+import type { HttpLimits } from "../limits.ts";
 
 const LOOPBACK_NAMES = ["localhost", "[::1]"] as const;
 /** Literal addresses of this host cannot be rebound. */

@@ -11,7 +11,8 @@ import { type JsonValue, jsonWeight, measureJson, parseJson } from "../../domain
 import type { RequestMemory, Reservation } from "../../domain/memory_budget.ts";
 import { callAfter } from "../../runtime/waiting.ts";
 import { joined } from "../answer/text_answer.ts";
-import type { HttpEnv, HttpLimits } from "../context.ts";
+import type { HttpEnv } from "../served_agent.ts";
+import type { HttpLimits } from "../limits.ts";
 import { orderedBy } from "./caller.ts";
 
 // Reads request bodies: checks the content type first, bounds size and time, and accepts only JSON that every

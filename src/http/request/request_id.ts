@@ -7,7 +7,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant, Now } from "../../domain/instant.ts";
 import type { Log } from "../../metrics/log.ts";
 import { methodName, NO_ROUTE } from "../../metrics/meters.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { SWITCHING } from "../listen/listener.ts";
 import { callerText, peerText } from "./caller.ts";
 import { CONVENTIONS } from "./compat.ts";
@@ -42,7 +42,7 @@ function sentRequestId(c: Context<HttpEnv>): string | undefined {
 
 /** Gives the request its id and logs its answer. It comes before everything that may refuse the request. */
 export function identified(
-  { log, newUuid, wording }: Pick<HttpContext, "log" | "newUuid" | "wording">,
+  { log, newUuid, wording }: Pick<ServedAgent, "log" | "newUuid" | "wording">,
   lines: AccessLines,
 ): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {

@@ -26,7 +26,7 @@ import { WALL } from "../../domain/host.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { TOKEN_SCOPES } from "../../domain/token.ts";
 import type { KeptReading } from "../answer/kept_reading.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import {
   type BrowserSession,
   SESSION_PATH,
@@ -163,7 +163,7 @@ function identityOf(caller: Caller): Omit<ShapeOf<typeof CALLER>, "request_id"> 
 // The session: shows who is signed in, and signs in and out. Callers need no token here, since they may
 // not have signed in yet.
 
-type SessionContext = Pick<HttpContext, "limits" | "now">;
+type SessionContext = Pick<ServedAgent, "limits" | "now">;
 
 const TOKEN_CHARS_MAX = 200;
 

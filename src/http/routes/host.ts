@@ -48,7 +48,7 @@ import { DEFAULT_POLICY, type Policy, policyOnWire } from "../../domain/policy.t
 import { type KeptRead, type KeptReading, openKeptReads } from "../answer/kept_reading.ts";
 import { nameAge } from "../answer/text_answer.ts";
 import type { IndexSync } from "../../store/store.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { seesSecrets } from "../request/caller.ts";
 import { PAGE_MAX } from "../request/input.ts";
 import type { ReadinessReport } from "./monitoring.ts";
@@ -159,7 +159,7 @@ export const HOST_PAGE = whole("The agent and its host on one page.", {
 type HostPage = ShapeOf<typeof HOST_PAGE>;
 
 /** Where the parts of the overview come from. */
-export interface HostSources extends Pick<HttpContext, "store" | "now"> {
+export interface HostSources extends Pick<ServedAgent, "store" | "now"> {
   readonly facts: () => Promise<AgentFacts>;
   readonly slots: () => { readonly total: number; readonly busy: number };
   readonly policy: Policy;

@@ -21,7 +21,7 @@ import { AgentError, unreachable } from "../../domain/error.ts";
 import { HOST_STATES } from "../../domain/host.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";
 import { type HostJobs, hostNamedBy, type ListedHost } from "../../store/host_store.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { readJson, smallBody } from "../request/input.ts";
 
 /** A host of the store as it is sent. */
@@ -76,7 +76,7 @@ export const HOST_FORGOTTEN = whole("A host that was given up.", {
 /** The body of a request to cordon, admit or forget a host, which has no options. */
 export const hostRequest = object({});
 
-type HostsContext = Pick<HttpContext, "store" | "limits" | "log" | "hostUuid" | "hostChanged">;
+type HostsContext = Pick<ServedAgent, "store" | "limits" | "log" | "hostUuid" | "hostChanged">;
 
 /** The routes of hosts. @see docs/scale.md, Hosts */
 export function hostsRoutes(context: HostsContext): Hono<HttpEnv> {

@@ -25,7 +25,7 @@ import {
   type Readable,
   type ReadingClocks,
 } from "../answer/kept_reading.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Store } from "../../store/store.ts";
 import { about, integer } from "../../domain/description/value.ts";
 import {
@@ -213,7 +213,7 @@ export const STATS = whole(
 );
 
 /** The routes of job counts. @see document 2, Stats */
-export function statsRoutes(context: Pick<HttpContext, "store" | "now">): Hono<HttpEnv> {
+export function statsRoutes(context: Pick<ServedAgent, "store" | "now">): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   app.get("/stats", async (c) => {
     const answer: ShapeOf<typeof STATS> = await context.store.jobs.stats();
@@ -256,7 +256,7 @@ export const HOURLY_STATS = whole(
 
 async function getHourly(
   c: Context<HttpEnv>,
-  { store, now }: Pick<HttpContext, "store" | "now">,
+  { store, now }: Pick<ServedAgent, "store" | "now">,
 ): Promise<Response> {
   const { hours = HOURS_DEFAULT } = readQuery(c.req.url, HOURLY_QUERY_FIELDS);
   const until = now();

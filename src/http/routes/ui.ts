@@ -4,9 +4,9 @@
 
 import { type Context, Hono } from "hono";
 import { AgentError } from "../../domain/error.ts";
-import { readBeside } from "../../runtime/other_runtime.ts";
+import { readBeside } from "../../runtime/node.ts";
 import { preferredEncoding } from "../answer/served_document.ts";
-import type { HttpEnv } from "../context.ts";
+import type { HttpEnv } from "../served_agent.ts";
 import { UI_PATH } from "../request/access.ts";
 
 /** The console as `vendors/ui.ts` writes it. */

@@ -22,7 +22,7 @@ import {
   WORKFLOW_FIELDS,
 } from "../../domain/job/workflow.ts";
 import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/store.ts";
-import type { HttpContext, HttpEnv } from "../context.ts";
+import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { CONVENTIONS } from "../request/compat.ts";
 import {
   isLarge,
@@ -37,7 +37,7 @@ import { answerNames, answerText, shownTo } from "../answer/text_answer.ts";
 import { PHASES } from "../../domain/job/state.ts";
 
 type WorkflowsContext = Pick<
-  HttpContext,
+  ServedAgent,
   "store" | "limits" | "now" | "newUuid" | "log" | "budget" | "wording" | "checkSources"
 >;
 

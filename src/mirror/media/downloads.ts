@@ -22,7 +22,7 @@ import {
 import { type FirstBytes, requireBootableHead } from "./look_inside.ts";
 import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obtain_file.ts";
 import { openPartial, sweepPartials } from "./partial.ts";
-import { openSharedWork, type SharedWork } from "../shared_work.ts";
+import { openSharedTransfers, type SharedTransfers } from "../shared_transfers.ts";
 import { type MediaEvent, openTransferEvents, type TransferEvents } from "./transfer_events.ts";
 
 /** What one caller requires of a file. Callers that want the same file share its download. */
@@ -74,7 +74,7 @@ interface DownloadsDependencies extends ObtainDependencies, ConfirmDependencies 
 
 /** The downloads under way, by key. */
 interface Works {
-  readonly shared: SharedWork<CachedFile, ObtainProgress>;
+  readonly shared: SharedTransfers<CachedFile, ObtainProgress>;
   readonly asked: Map<string, string>;
   /** The first bytes of each, once received. */
   readonly begun: Map<string, FirstBytes>;
@@ -87,7 +87,7 @@ interface Works {
 export function openDownloads(deps: DownloadsDependencies): Downloads {
   const { cache, media, log } = deps;
   const works: Works = {
-    shared: openSharedWork(),
+    shared: openSharedTransfers(),
     asked: new Map(),
     begun: new Map(),
     refused: new Set(),

@@ -4,7 +4,7 @@
 
 import { closing } from "../../runtime/waiting.ts";
 import type { Decoders } from "../../decoder/pool.ts";
-import { PART_BYTES_MAX } from "../../decoder/message.ts";
+import { PART_BYTES_MAX } from "../../decoder/decoder_message.ts";
 import { PACKET, PACKET_HEAD_BYTES } from "../../decoder/work/hashes.ts";
 import { type DigestAlgorithm, isDigestValue } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";

@@ -3,7 +3,7 @@
 
 import { abortedError, AgentError } from "../../domain/error.ts";
 import type { IndexProblem, IndexStore, IndexSync } from "../../store/store.ts";
-import { openSharedWork } from "../shared_work.ts";
+import { openSharedTransfers } from "../shared_transfers.ts";
 import { type EventPayload, PROGRESS_EVENT_MS } from "../../domain/event.ts";
 import type { Upstream } from "../web/upstream.ts";
 import { type Instant, msBetween, type Now } from "../../domain/instant.ts";
@@ -264,8 +264,8 @@ const SYNC = "the sync";
 
 /** Opens the syncs. Nothing is fetched before the first call. */
 export function openSyncs({ upstream, emit, ...rest }: SyncsDependencies): Syncs {
-  const syncs = openSharedWork<IndexSync, never>();
-  const previews = openSharedWork<IndexPreview, never>();
+  const syncs = openSharedTransfers<IndexSync, never>();
+  const previews = openSharedTransfers<IndexPreview, never>();
   let last: Promise<unknown> = Promise.resolve();
   let progress: SyncProgress | null = null;
   let generation = 0;

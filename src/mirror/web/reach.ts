@@ -12,7 +12,7 @@ import { transientError } from "./retry.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { placeOf } from "../../domain/index/index_document.ts";
 import type { IndexStore } from "../../store/store.ts";
-import { openSharedWork } from "../shared_work.ts";
+import { openSharedTransfers } from "../shared_transfers.ts";
 import { openIndexReading, type ReadDocument } from "../sync/index_reading.ts";
 
 /** All addresses of a host name, as the system resolves it. */
@@ -169,7 +169,7 @@ export function openKnownHosts(deps: KnownHostsDependencies): KnownHosts {
   const base = upstream === null ? null : URL.parse(upstream);
   const always = base === null || base.host === "" ? allowed : [...allowed, base.host];
   let listed: { readonly generation: number; readonly hosts: Set<string> } | undefined;
-  const readings = openSharedWork<Set<string>, never>();
+  const readings = openSharedTransfers<Set<string>, never>();
   const hostsNow = async (signal: AbortSignal | undefined): Promise<Set<string>> => {
     const now = generation();
     if (listed?.generation === now) return listed.hosts;

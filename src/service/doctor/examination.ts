@@ -3,7 +3,7 @@
 
 import { join } from "@std/path";
 import { openTransport } from "../../agent/host.ts";
-import { agentLimits, type BareContext } from "../../agent/context.ts";
+import { agentLimits, type EarlyParts } from "../../agent/shared_parts.ts";
 import { sharedConditionReader } from "../../agent/store.ts";
 import type { Config } from "../../config/settings.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state_dir/state_dir.ts";
@@ -65,7 +65,7 @@ export function openExamination(config: Config, file: NamedConfig): Examination 
   const closers: (() => void | Promise<void>)[] = [];
   const self = selfCommand();
   const limits = agentLimits(config);
-  const context: BareContext = {
+  const context: EarlyParts = {
     config,
     limits,
     self,

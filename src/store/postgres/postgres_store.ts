@@ -41,7 +41,7 @@ import { selectExecution, selectJob, selectUnfinished } from "./job/rows.ts";
 import { countSummaries, listSummaries, selectSummary } from "./job/summaries.ts";
 import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineHistories } from "./job/machines.ts";
-import type { PlaceHosts } from "./job/queue.ts";
+import type { PlaceHosts } from "./job/host_queue.ts";
 import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
 import { noticeOf } from "./notices.ts";
 import { openOutage, type OutageOptions } from "./outage.ts";

@@ -87,18 +87,18 @@ eachNode(
       const listed = JSON.parse(await ask(host, "job", "run", "machines", "--wait", "--json"));
       assertEquals([listed.execution, listed.chain_results[0].result], ["success", { found: 0 }]);
 
-      // With its keeper it can end nothing that it leaves; the next start does.
+      // With its orphan killer it can end nothing that it leaves; the next start does.
       await apply(host, LOOP);
       const job = await ask(host, "job", "run", "loop");
       const guests = await until("the guest at work", () => {
         const found = childrenOf(pid, /\0guest\0/);
         return found.length > 0 && found;
       });
-      const keepers = childrenOf(pid, /^\/usr\/bin\/sh\0-c\0trap/);
-      assert(keepers.length > 0);
-      for (const keeper of keepers) Deno.kill(keeper, "SIGSTOP");
+      const killers = childrenOf(pid, /^\/usr\/bin\/sh\0-c\0trap/);
+      assert(killers.length > 0);
+      for (const killer of killers) Deno.kill(killer, "SIGSTOP");
       Deno.kill(pid, "SIGKILL");
-      for (const keeper of keepers) Deno.kill(keeper, "SIGKILL");
+      for (const killer of killers) Deno.kill(killer, "SIGKILL");
       await until("the end of the agent", () => !isRunning(pid));
       const left = guests.filter(isRunning);
       assertEquals(left.length > 0, true);

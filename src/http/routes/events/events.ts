@@ -15,14 +15,14 @@ import { AgentError } from "../../../domain/error.ts";
 import { type JobUuid, type MachineUuid, UUID } from "../../../domain/id.ts";
 import type { EventBounds, EventFilter } from "../../../store/event_store.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { block, type EventFeed, type LiveReader, openEventFeed, type SentEvent } from "./feed.ts";
 import { isStillGood, LOST_ACCESS, OPEN_ACCESS, seesSecrets } from "../../request/caller.ts";
 import { readQuery } from "../../request/input.ts";
 import { STALL_MS } from "../../answer/text_answer.ts";
 
 type EventContext = Pick<
-  HttpContext,
+  ServedAgent,
   "store" | "now" | "machines" | "log" | "limits" | "closing" | "access"
 >;
 

@@ -2,7 +2,7 @@
 // published. A request's path is a key of the store, never a path of the file system.
 
 import type { Log } from "../../../metrics/log.ts";
-import type { HttpEnv } from "../../context.ts";
+import type { HttpEnv } from "../../served_agent.ts";
 import {
   answerDocument,
   type DocumentContent,

@@ -36,7 +36,8 @@ import { msBetween, type Now, systemNow } from "../../../domain/instant.ts";
 import type { Log } from "../../../metrics/log.ts";
 import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
-import type { HttpEnv, HttpLimits } from "../../context.ts";
+import type { HttpEnv } from "../../served_agent.ts";
+import type { HttpLimits } from "../../limits.ts";
 import { readJson, readQuery, smallBody } from "../../request/input.ts";
 import { FIRMWARES } from "../../../domain/index/artifact.ts";
 import {

@@ -20,7 +20,7 @@ import { HOST_STATES } from "../../../domain/host.ts";
 import type { JobUuid } from "../../../domain/id.ts";
 import { mapLimited, pause } from "../../../runtime/waiting.ts";
 import { INFO_BATCH, type JobFilter, type JobKey } from "../../../store/job_store.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext, stopDeadline } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
@@ -42,7 +42,7 @@ import { executionIn, JOB_FILTER_FIELDS, paramFilter, withHost } from "./filter.
 import { DAY_SECONDS, MS_PER_SECOND } from "../../../domain/instant.ts";
 
 type BulkContext =
-  & Pick<HttpContext, "closing">
+  & Pick<ServedAgent, "closing">
   & JobChangeContext
   & RetryContext;
 
@@ -253,7 +253,7 @@ function parseSelection(body: unknown, words: readonly string[]): Selection {
 async function selectJobs(
   { filter, executions, limit }: Omit<Selection, "filter"> & { readonly filter: JobFilter },
   fits: (key: JobKey) => boolean,
-  { store, closing }: Pick<HttpContext, "store" | "closing">,
+  { store, closing }: Pick<ServedAgent, "store" | "closing">,
 ): Promise<Selected> {
   const found = new Set<JobUuid>();
   for (const execution of executions) {
@@ -296,7 +296,7 @@ export const PRUNED_JOBS = whole("What was removed.", {
   more: { ...FLAG, description: "Whether there are more such jobs than one call removes." },
 });
 
-type PruneContext = Pick<HttpContext, "store" | "limits" | "log">;
+type PruneContext = Pick<ServedAgent, "store" | "limits" | "log">;
 
 /** `POST /agent/v1/jobs/prune`. */
 export function jobPruneRoutes(context: PruneContext): Hono<HttpEnv> {

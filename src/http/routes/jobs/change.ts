@@ -17,11 +17,11 @@ import { closing } from "../../../runtime/waiting.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import type { ChangedJob, ChangeOutcome } from "../../../store/job_store.ts";
 import type { Showing, StoredText } from "../../../store/stored_text.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 
 /** The part of the context that cancel and resume use. */
 export type JobChangeContext = Pick<
-  HttpContext,
+  ServedAgent,
   "store" | "wording" | "now" | "cancelRunning" | "changed" | "changes" | "closing"
 >;
 
@@ -46,7 +46,7 @@ export function jobUuidOf(c: Context<HttpEnv>): JobUuid {
 export async function jobText(
   uuid: JobUuid,
   showing: Showing,
-  context: Pick<HttpContext, "store">,
+  context: Pick<ServedAgent, "store">,
 ): Promise<StoredText> {
   const text = await context.store.jobs.text(uuid, showing);
   if (text === undefined) throw jobNotFound(uuid);
@@ -167,7 +167,7 @@ export async function readChange<T>(
   uuid: JobUuid,
   body: unknown,
   description: Description<T>,
-  { store, wording }: Pick<HttpContext, "store" | "wording">,
+  { store, wording }: Pick<ServedAgent, "store" | "wording">,
 ): Promise<T> {
   const findings = openFindings();
   const read = description.read(body, "", findings);

@@ -7,14 +7,15 @@ import { about, anything } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { AGENT_PREFIX } from "../../../domain/job/job.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
-import type { HttpContext, HttpEnv, HttpLimits } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
+import type { HttpLimits } from "../../limits.ts";
 import { jobUuidOf } from "./change.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
 import { infoBody, PAGE_FIELDS, PASSED_OVER, readJson, readQuery } from "../../request/input.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { shownTo } from "../../answer/text_answer.ts";
 
-type JobInfoContext = Pick<HttpContext, "store" | "limits" | "now" | "log" | "budget">;
+type JobInfoContext = Pick<ServedAgent, "store" | "limits" | "now" | "log" | "budget">;
 
 /** The routes of a job's info. @see document 2, Job info entry */
 export function jobInfoRoutes(context: JobInfoContext): Hono<HttpEnv> {

@@ -16,7 +16,7 @@ import {
 import type { JsonValue } from "../../../domain/json.ts";
 import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts";
 import { type JobFilter, type JobOrder, PARAM_LOOKED_AT_MAX } from "../../../store/job_store.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
@@ -51,7 +51,7 @@ import { type Execution, isFinal } from "../../../domain/job/state.ts";
 import { EXECUTION_WORDS } from "../../../domain/job/wire.ts";
 
 type JobsContext = Pick<
-  HttpContext,
+  ServedAgent,
   | "store"
   | "limits"
   | "now"

@@ -13,7 +13,7 @@ import { denialOf, stateOf } from "../../../domain/job/state.ts";
 import { executionOnWire } from "../../../domain/job/wire.ts";
 import type { ReserveOptions } from "../../../domain/memory_budget.ts";
 import type { ChangedJob, RetryOutcome } from "../../../store/job_store.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { jobText, jobUuidOf } from "./change.ts";
 import { jobNotFound, jobRefusal } from "../../../store/job_orders.ts";
 import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine.ts";
@@ -25,7 +25,7 @@ import { ANY_HOST, taskName, type Workflow } from "../../../domain/job/workflow.
 
 /** The part of the context that a retry uses. */
 export type RetryContext = Pick<
-  HttpContext,
+  ServedAgent,
   "store" | "limits" | "now" | "newUuid" | "log" | "budget" | "wording"
 >;
 

@@ -43,13 +43,13 @@ import { EXECUTION_WORDS, parseExecutionFilter } from "../../../domain/job/wire.
 import { HEAP_BYTES_MAX } from "../../../domain/json.ts";
 import { LOG_PAGE_BYTES } from "../../../store/store.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { seesSecrets } from "../../request/caller.ts";
 import { readQuery } from "../../request/input.ts";
 import { jobUuidOf } from "./change.ts";
 import { JOB_FILTER_FIELDS, paramFilter, paramsForbidden, withHost } from "./filter.ts";
 
-type JobViewContext = Pick<HttpContext, "store" | "now" | "machines">;
+type JobViewContext = Pick<ServedAgent, "store" | "now" | "machines">;
 
 const JOBS_DEFAULT = 50;
 const JOBS_MAX = 200;

@@ -13,7 +13,8 @@ import {
 import type { Context } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
-import type { ConsoleStream, HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
+import type { ConsoleStream } from "../../machine_access.ts";
 import { type Caller, isStillGood, OPEN_ACCESS } from "../../request/caller.ts";
 import { bridgeConsole } from "../../console/bridge.ts";
 import {
@@ -36,7 +37,7 @@ import { readJson, readQuery, smallBody } from "../../request/input.ts";
 
 /** The part of the context that consoles use. */
 export type ConsoleContext = Pick<
-  HttpContext,
+  ServedAgent,
   "machines" | "limits" | "now" | "log" | "closing" | "access" | "peers"
 >;
 
@@ -220,7 +221,7 @@ interface Seats {
   take(uuid: MachineUuid): () => void;
 }
 
-function openSeats({ consolesMax }: Pick<HttpContext["limits"], "consolesMax">): Seats {
+function openSeats({ consolesMax }: Pick<ServedAgent["limits"], "consolesMax">): Seats {
   let taken = 0;
   return {
     take(uuid) {

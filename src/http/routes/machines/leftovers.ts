@@ -8,7 +8,7 @@ import { parse } from "../../../domain/description/description.ts";
 import { about, anyText } from "../../../domain/description/value.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../../machines/leftovers.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { PAGE_MAX, readJson, readQuery, smallBody } from "../../request/input.ts";
 import { hostOf } from "../../../store/host_store.ts";
 
@@ -27,7 +27,7 @@ export const LEFTOVER_DROPPED = whole("What the agent no longer tries to remove.
 
 /** The route of leftovers. @see docs/machines.md, Leftovers */
 export function leftoverRoutes(
-  { store, wording, limits, log }: Pick<HttpContext, "store" | "wording" | "limits" | "log">,
+  { store, wording, limits, log }: Pick<ServedAgent, "store" | "wording" | "limits" | "log">,
 ): Hono<HttpEnv> {
   const app = new Hono<HttpEnv>();
   const filterOf = async (c: Context<HttpEnv>) => {

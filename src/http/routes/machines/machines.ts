@@ -25,7 +25,8 @@ import {
   parseActionOptions,
   requireConsole,
 } from "../../../domain/machine/action.ts";
-import type { HttpContext, HttpEnv, MachineReader } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
+import type { MachineReader } from "../../machine_access.ts";
 import { hostOf } from "../../../store/host_store.ts";
 import { forwardRead } from "../../peers/forwarding.ts";
 import { seesSecrets } from "../../request/caller.ts";
@@ -63,7 +64,7 @@ import { BRANDS } from "../../../domain/policy.ts";
 import { MASK } from "../../../domain/masking.ts";
 
 type MachinesContext = Pick<
-  HttpContext,
+  ServedAgent,
   "store" | "limits" | "wording" | "machines" | "hostUuid" | "peers"
 >;
 

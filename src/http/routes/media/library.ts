@@ -27,7 +27,7 @@ import {
 import { about, flag, integer } from "../../../domain/description/value.ts";
 import { AgentError, invalidArgument } from "../../../domain/error.ts";
 import { parseMediaName } from "../../../domain/machine/media.ts";
-import type { HttpEnv } from "../../context.ts";
+import type { HttpEnv } from "../../served_agent.ts";
 import { contentLengthOf, PASSED_OVER, readQuery, UPLOAD_PATH } from "../../request/input.ts";
 import { type MediaLibrary, REMOVED_KINDS } from "../../../mirror/media/library.ts";
 import type { LibraryFile } from "../../../mirror/media/library_files.ts";

@@ -20,12 +20,12 @@ import type { JsonObject } from "../../../domain/json.ts";
 import { startMediaJob } from "../../../machines/media_jobs.ts";
 import { parseMediaRequest } from "../../../domain/machine/media.ts";
 import type { KnownFile } from "../../../mirror/media/known_files.ts";
-import type { HttpContext, HttpEnv } from "../../context.ts";
+import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { orderedBy } from "../../request/caller.ts";
 import { readJson, wholeBody } from "../../request/input.ts";
 
 type MediaContext = Pick<
-  HttpContext,
+  ServedAgent,
   "store" | "limits" | "now" | "newUuid" | "mediaFiles" | "library"
 >;
 

@@ -41,7 +41,7 @@ import {
 } from "./moves.ts";
 import { insertResults, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { jobText } from "./texts.ts";
-import type { PlaceHosts } from "./queue.ts";
+import type { PlaceHosts } from "./host_queue.ts";
 import { giveTurns } from "./turns.ts";
 import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 

@@ -47,7 +47,7 @@ import {
   usedKeys,
 } from "./making.ts";
 import { lockState } from "./moves.ts";
-import type { PlaceHosts } from "./queue.ts";
+import type { PlaceHosts } from "./host_queue.ts";
 import type { RunWrites } from "./run_writes.ts";
 import { type AskedHost, askHosts, byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { Lives } from "../statements.ts";

@@ -10,7 +10,7 @@ import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { RowChanged } from "../errors.ts";
 import { queuedWord } from "../notices.ts";
-import { type JobQueue, type PlaceHosts, queueFor } from "./queue.ts";
+import { type JobQueue, type PlaceHosts, queueFor } from "./host_queue.ts";
 import {
   definitionFor,
   insertResults,

@@ -17,7 +17,7 @@ import { HOLDS_TARGET } from "../../columns.ts";
 import type { Asking, Transaction } from "../connection.ts";
 import { countUnfinished } from "./counts.ts";
 import { type InsertedJob, insertJobs, writtenBefore } from "./jobs.ts";
-import type { PlaceHosts } from "./queue.ts";
+import type { PlaceHosts } from "./host_queue.ts";
 
 /** The advisory lock under which locks and targets are checked. */
 const TARGET_LOCK = 8_780_002;

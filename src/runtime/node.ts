@@ -2,7 +2,7 @@
 // one place that needs each; on Deno there is nothing here.
 
 /** Where such a runtime leaves its description, before the program begins. */
-export const OTHER_RUNTIME: unique symbol = Symbol.for("zonewright.runtime");
+export const NODE_RUNTIME: unique symbol = Symbol.for("zonewright.runtime");
 
 /** One try of a guest, as wall/protocol.ts has it. */
 interface RuntimeCheck {
@@ -12,7 +12,7 @@ interface RuntimeCheck {
 }
 
 /** A runtime other than Deno, with this program in one file. */
-export interface OtherRuntime {
+export interface NodeRuntime {
   readonly name: "node";
   /** As it says of itself, like 24.18.0. */
   readonly version: string;
@@ -34,9 +34,9 @@ export interface OtherRuntime {
 }
 
 /** The other runtime; undefined on Deno. */
-export function otherRuntime(): OtherRuntime | undefined {
+export function nodeRuntime(): NodeRuntime | undefined {
   // Set by vendors/node/ alone, before anything else was loaded.
-  return Reflect.get(globalThis, OTHER_RUNTIME) as OtherRuntime | undefined;
+  return Reflect.get(globalThis, NODE_RUNTIME) as NodeRuntime | undefined;
 }
 
 /**
@@ -44,10 +44,10 @@ export function otherRuntime(): OtherRuntime | undefined {
  * @param source where it lies when the program runs from source
  */
 export async function readBeside(name: string, source: URL): Promise<string> {
-  return otherRuntime()?.beside(name) ?? await Deno.readTextFile(source);
+  return nodeRuntime()?.beside(name) ?? await Deno.readTextFile(source);
 }
 
 /** Name and version of the runtime. */
 export function runtimeVersion(): { readonly name: "deno" | "node"; readonly version: string } {
-  return otherRuntime() ?? { name: "deno", version: Deno.version.deno };
+  return nodeRuntime() ?? { name: "deno", version: Deno.version.deno };
 }

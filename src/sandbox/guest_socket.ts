@@ -16,7 +16,7 @@ const UNKNOWN_MAX = 128;
 const ACCEPT_AGAIN_MS = 100;
 
 /** The socket, and the expected guests. */
-export interface GuestEntrance {
+export interface GuestSocket {
   readonly path: string;
   /** Registers the guest of a token. */
   expect(token: string, guest: GuestProcess): void;
@@ -26,9 +26,9 @@ export interface GuestEntrance {
 }
 
 /** Opens the socket in a new folder. */
-export async function openGuestEntrance(
+export async function openGuestSocket(
   { runtimeDir, user }: { runtimeDir: string; user?: GuestUser },
-): Promise<GuestEntrance> {
+): Promise<GuestSocket> {
   const folder = await makeGuestFolder({ runtimeDir, ...(user === undefined ? {} : { user }) });
   const path = folder.socketPath;
   const listener = Deno.listen({ transport: "unix", path });

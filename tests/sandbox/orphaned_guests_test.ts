@@ -1,9 +1,9 @@
-// The keeper of guests and decoders on illumos, with the shell of this host.
+// The orphan killer of guests and decoders on illumos, with the shell of this host.
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { silentLog } from "../../src/metrics/log.ts";
-import { openKeeper } from "../../src/sandbox/keeper.ts";
+import { openOrphanKiller } from "../../src/sandbox/orphaned_guests.ts";
 import { spawnWalled, takeRest } from "../../src/sandbox/walled_process.ts";
 import { isRunning, startPrinting } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -39,15 +39,15 @@ Deno.test("kept processes do not outlive a killed agent", async () => {
   });
 });
 
-Deno.test("guests that outlive agent and keeper are ended by the next agent, and no other process", async () => {
+Deno.test("guests that outlive agent and orphan killer are ended by the next agent, and no other process", async () => {
   await withFolder(async (folder) => {
     const { agent, kept } = await startKeptAgent(folder);
     // Stopped, it cannot end anything before it is killed itself.
-    const [keeper = 0] = shells(agent.pid);
-    Deno.kill(keeper, "SIGSTOP");
+    const [orphanKiller = 0] = shells(agent.pid);
+    Deno.kill(orphanKiller, "SIGSTOP");
     agent.kill("SIGKILL");
     await agent.status;
-    Deno.kill(keeper, "SIGKILL");
+    Deno.kill(orphanKiller, "SIGKILL");
     assertEquals(isRunning(kept), true);
     const [note = ""] = Array.from(Deno.readDirSync(folder), ({ name }) => name);
     assertEquals(note.split("-")[0], `${kept}`);
@@ -57,7 +57,10 @@ Deno.test("guests that outlive agent and keeper are ended by the next agent, and
     for (const name of [`${Deno.pid}-${now}`, `${other.pid}-${now - 60_000}`, `4194304-${now}`]) {
       await Deno.mkdir(join(folder, name));
     }
-    const next = await openKeeper({ ...TOOLS, ps: "/usr/bin/ps" }, { log: silentLog, folder });
+    const next = await openOrphanKiller({ ...TOOLS, ps: "/usr/bin/ps" }, {
+      log: silentLog,
+      folder,
+    });
     await until("the end of what was left", () => !isRunning(kept));
     assertEquals([isRunning(other.pid), [...Deno.readDirSync(folder)]], [true, []]);
     await next?.close();
@@ -67,35 +70,35 @@ Deno.test("guests that outlive agent and keeper are ended by the next agent, and
   });
 });
 
-Deno.test("a killed keeper is replaced by another, which keeps the same processes", async () => {
+Deno.test("a killed orphan killer is replaced by another, which keeps the same processes", async () => {
   const before = shells();
-  const keeper = await openKeeper(TOOLS, { log: silentLog });
-  assert(keeper !== undefined);
-  const child = spawnWalled({ ...SLEEP, keeper });
+  const orphanKiller = await openOrphanKiller(TOOLS, { log: silentLog });
+  assert(orphanKiller !== undefined);
+  const child = spawnWalled({ ...SLEEP, orphanKiller });
   const [first = 0] = shells().filter((pid) => !before.includes(pid));
   Deno.kill(first, "SIGKILL");
   await until(
-    "another keeper",
+    "another orphan killer",
     () => shells().some((pid) => pid !== first && !before.includes(pid)),
   );
-  await keeper.close();
+  await orphanKiller.close();
   assertEquals((await child.status).signal, "SIGKILL");
   await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
-Deno.test("a closed keeper ends the processes that it still keeps", async () => {
-  const keeper = await openKeeper(TOOLS, { log: silentLog });
-  assert(keeper !== undefined);
-  const child = spawnWalled({ ...SLEEP, keeper });
-  await keeper.close();
+Deno.test("a closed orphan killer ends the processes that it still keeps", async () => {
+  const orphanKiller = await openOrphanKiller(TOOLS, { log: silentLog });
+  assert(orphanKiller !== undefined);
+  const child = spawnWalled({ ...SLEEP, orphanKiller });
+  await orphanKiller.close();
   assertEquals((await child.status).signal, "SIGKILL");
   await Promise.all([child.stdin.close(), child.stdout.cancel(), child.stderr.cancel()]);
 });
 
-Deno.test("no keeper is started where the kernel ends guests, or without a shell", async () => {
+Deno.test("no orphan killer is started where the kernel ends guests, or without a shell", async () => {
   const place = { log: silentLog };
-  assertEquals(await openKeeper({ ...TOOLS, setpriv: "/usr/bin/setpriv" }, place), undefined);
-  assertEquals(await openKeeper({}, place), undefined);
+  assertEquals(await openOrphanKiller({ ...TOOLS, setpriv: "/usr/bin/setpriv" }, place), undefined);
+  assertEquals(await openOrphanKiller({}, place), undefined);
 });
 
 Deno.test("a guest of illumos leads a session of its own", async () => {

@@ -1,54 +1,6 @@
-// Waiting in this room: turns and locks, first come, first served, and the end of every wait when its caller aborts.
+// Turns and locks by name, first come, first served.
 
-import { abortedError } from "../domain/error.ts";
-
-/**
- * Returns unless the caller has aborted.
- * @param action such as `Cannot place "a.iso"`
- * @throws {AgentError} `aborted`
- */
-export function checkAborted(action: string, signal: AbortSignal | undefined): void {
-  if (signal?.aborted) throw abortedError(action, signal);
-}
-
-/**
- * Waits for a promise or an abort. An abort does not stop the promise.
- * @throws {AgentError} `aborted`
- */
-export async function orAborted<T>(
-  action: string,
-  promise: Promise<T>,
-  signal: AbortSignal | undefined,
-): Promise<T> {
-  if (signal === undefined) return await promise;
-  checkAborted(action, signal);
-  const { promise: givenUp, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(abortedError(action, signal));
-  signal.addEventListener("abort", giveUp, { once: true });
-  try {
-    return await Promise.race([promise, givenUp]);
-  } finally {
-    signal.removeEventListener("abort", giveUp);
-  }
-}
-
-/**
- * Waits for a time in milliseconds, or for an abort.
- * @throws {AgentError} `aborted`
- */
-export async function waitOrAbort(
-  action: string,
-  ms: number,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  try {
-    await orAborted(action, promise, signal);
-  } finally {
-    clearTimeout(timer);
-  }
-}
+import { orAborted } from "./abort.ts";
 
 /** A limit of concurrent actions. */
 export interface Turns {
@@ -94,7 +46,7 @@ export function openTurns(max: number): Turns {
   };
 }
 
-// Locks by name, first come, first served. vmadm takes none for create and start: two
+// vmadm takes none for create and start: two
 // concurrent starts of one machine race, so calls about one machine run one after another.
 
 /** A set of locks by name. */

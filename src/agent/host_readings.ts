@@ -1,35 +1,27 @@
-// The data behind GET /agent/v1/host, config and doctor: facts and settings of this process, and readings of
-// the managed host. Each reading has a deadline, is cached for a while, and never runs twice at once.
+// The data behind GET /agent/v1/host: facts of this process, and readings of the managed host. Each reading has a deadline, is cached for a while, and never runs twice at once.
 
 import type { Hono } from "hono";
-import { type Config, RELOADED_SETTINGS, valueText } from "../config/settings.ts";
-import { type ConfigLine, configLines, flagWords } from "../config/sources.ts";
+import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
 import type { HostUuid } from "../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import { runCommand } from "../host/program.ts";
-import { describeResult } from "../host/program_output.ts";
+import type { JsonObject } from "../domain/json.ts";
 import type { Policy } from "../domain/policy.ts";
 import { askNetworks, askPool, askSystem, type HostAnswer } from "../host/inventory.ts";
 import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
-import type { HttpEnv } from "../http/context.ts";
-import {
-  agentRoutes,
-  type AgentSources,
-  type ShownDiagnosis,
-  type ShownSetting,
-} from "../http/routes/agent.ts";
+import type { HttpEnv } from "../http/served_agent.ts";
+import { agentRoutes } from "../http/routes/agent.ts";
 import type { AgentFacts, MachineCounts } from "../domain/host.ts";
 import { hostRoutes, type HostSources } from "../http/routes/host.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
 import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
-import { runtimeVersion } from "../runtime/other_runtime.ts";
+import { runtimeVersion } from "../runtime/node.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/executable.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
-import type { AgentContext, Reloads } from "./context.ts";
+import type { SharedParts } from "./shared_parts.ts";
+import { openSelfDescription, type Reloads } from "./settings_in_force.ts";
 import { guestsCheck } from "./walls.ts";
 import { diskLook, type EmitHost, hostName, wallsLook, watchHost } from "./host.ts";
 import {
@@ -70,7 +62,7 @@ interface WatchPlaces {
  * are being read, are checked without a request.
  */
 export function watchRoutes(
-  context: AgentContext,
+  context: SharedParts,
   meters: Meters,
   places: WatchPlaces,
 ): Hono<HttpEnv>[] {
@@ -107,7 +99,7 @@ export function watchRoutes(
 
 /** The versions of the build, read from a file once. */
 function openFacts(
-  { config, now }: { readonly config: Config; readonly now: AgentContext["now"] },
+  { config, now }: { readonly config: Config; readonly now: SharedParts["now"] },
   mode: Transport["kind"],
 ): () => Promise<AgentFacts> {
   const started_at = now();
@@ -130,7 +122,7 @@ function openFacts(
 }
 
 function openReadings(
-  { now, self, limits, log, config }: AgentContext,
+  { now, self, limits, log, config }: SharedParts,
   { transport, stateDir, emit }: WatchPlaces,
   machines: MachineList,
 ): HostSources["readings"] {
@@ -198,97 +190,4 @@ function countsOf(machines: readonly JsonObject[]): MachineCounts {
     by_state[word] = (by_state[word] ?? 0) + 1;
   }
   return { total: machines.length, by_state };
-}
-
-// The settings, and the findings of the doctor. The doctor runs as a process of its own, as on the command
-// line: it reads the whole database, and runs as the owner of the state folder.
-
-const DOCTOR_KEEP_MS = 10_000;
-/** Time limit of the doctor; enough for a host where several checks time out. */
-const DOCTOR_DEADLINE_MS = 180_000;
-/** Variables by which ssh finds the keys of the agent's user. */
-const DOCTOR_VARIABLES = ["HOME", "PATH", "TMPDIR"] as const;
-
-/** Where the agent's own pages come from. */
-function openSelfDescription(
-  { self, now }: Pick<AgentContext, "self" | "now">,
-  inForce: Reloads["inForce"],
-): AgentSources {
-  const look = async (signal: AbortSignal) => {
-    const words = ["doctor", "--json", ...flagWords(inForce().config)];
-    const inherited = DOCTOR_VARIABLES.flatMap((name) => {
-      const value = Deno.env.get(name);
-      return value === undefined ? [] : [[name, value] as const];
-    });
-    const result = await runCommand(self.program, [...self.args, ...words], {
-      env: { ...Object.fromEntries(inherited), ...self.env },
-      deadlineMs: DOCTOR_DEADLINE_MS,
-      signal,
-    });
-    const diagnoses = diagnosesIn(result.stdout) ?? unreadConfig(result.stderr);
-    if (diagnoses !== undefined) return diagnoses;
-    const message =
-      `Cannot run the doctor: "zonewright doctor --json" ${describeResult(result)}, ` +
-      "expected its findings as JSON";
-    throw new AgentError("internal", message);
-  };
-  const clocks = { now, monotonicMs: () => performance.now() };
-  return {
-    settings: () => configLines(inForce().config).map(shownSetting),
-    settingsWaiting: () => inForce().waiting,
-    diagnoses: keptReading(
-      { keepMs: DOCTOR_KEEP_MS, deadlineMs: DOCTOR_DEADLINE_MS, look },
-      clocks,
-    ),
-  };
-}
-
-/** A JSON text; undefined for any other, which an error then shows. */
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** It exits 1 when something is broken, and has printed its findings. */
-function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
-  const printed = parsed(stdout);
-  return Array.isArray(printed) && printed.every(isDiagnosis) ? printed : undefined;
-}
-
-/** The one finding of a doctor who could not read the configuration: the file has changed since the agent read it. */
-function unreadConfig(stderr: string): readonly ShownDiagnosis[] | undefined {
-  const found = parsed(stderr);
-  if (!isJsonObject(found) || typeof found.message !== "string") return undefined;
-  if (found.code !== "invalid_argument" && found.code !== "not_found") return undefined;
-  return [{
-    name: "config",
-    outcome: "fail",
-    detail: `${found.message}; the agent runs with the settings that it read before`,
-    fix: "zonewright config check",
-    repaired: false,
-  }];
-}
-
-function isDiagnosis(value: unknown): value is ShownDiagnosis {
-  return isJsonObject(value) && value.repaired === false &&
-    [value.name, value.outcome, value.detail].every((text) => typeof text === "string");
-}
-
-function shownSetting({ name, row, setting }: ConfigLine): ShownSetting {
-  const { origin, value } = setting;
-  const text = valueText(row, value);
-  const kept = row.table ?? row.key;
-  return {
-    name,
-    // Every kind of setting reads JSON values.
-    value: JSON.parse(JSON.stringify(value)) as JsonValue,
-    text: text === "-" ? null : text,
-    origin: origin.kind,
-    source: origin.kind === "default" ? null : origin.kind === "file" ? origin.path : origin.name,
-    meaning: row.meaning,
-    reloads: RELOADED_SETTINGS.some((one) => one === kept),
-  };
 }

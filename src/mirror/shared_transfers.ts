@@ -10,7 +10,7 @@ interface Share<P> {
 }
 
 /** Work under way, by key. */
-export interface SharedWork<T, P> {
+export interface SharedTransfers<T, P> {
   readonly size: number;
   has(key: string): boolean;
   /** Joins the work of this key, or starts it. Rejects with `aborted` when it is canceled. */
@@ -28,7 +28,7 @@ interface Work<T, P> {
 }
 
 /** A key is forgotten when its work ends: results are not cached. */
-export function openSharedWork<T, P>(): SharedWork<T, P> {
+export function openSharedTransfers<T, P>(): SharedTransfers<T, P> {
   const works = new Map<string, Work<T, P>>();
   const start = (
     key: string,

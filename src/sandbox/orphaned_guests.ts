@@ -8,7 +8,7 @@ import { systemNow } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 
 /** Reads `add PID` and `end PID` until the agent closes the other end or dies. */
-const KEEPER_SCRIPT = `trap '' HUP INT QUIT TERM
+const KILLER_SCRIPT = `trap '' HUP INT QUIT TERM
 held=
 while read -r word pid; do
   rest=
@@ -19,49 +19,49 @@ done
 for one in $held; do kill -KILL "$one"; done`;
 
 /** Opened and closed with its pool. */
-export interface Keeper {
+export interface OrphanKiller {
   /** The process must not outlive the agent. */
   keep(child: Deno.ChildProcess): void;
   /** Ends what is still kept. */
   close(): Promise<void>;
 }
 
-interface KeeperTools {
+interface KillerTools {
   readonly setpriv?: string;
   readonly sh?: string;
   readonly ps?: string;
 }
 
-interface KeeperPlace {
+interface KillerPlace {
   readonly log: Log;
   /** Where the next agent finds the ids; undefined for a program without a state folder. */
   readonly folder?: string | undefined;
 }
 
 /**
- * Ends what the last agent with this folder left, and opens the next keeper.
+ * Ends what the last agent with this folder left, and opens the next orphan killer.
  * @returns undefined where the kernel ends such processes, or nothing can
  */
-export async function openKeeper(
-  { setpriv, sh, ps }: KeeperTools,
-  { log, folder }: KeeperPlace,
-): Promise<Keeper | undefined> {
+export async function openOrphanKiller(
+  { setpriv, sh, ps }: KillerTools,
+  { log, folder }: KillerPlace,
+): Promise<OrphanKiller | undefined> {
   if (sh === undefined || setpriv !== undefined) return undefined;
   if (folder !== undefined) await endLeft(folder, ps, log);
-  return keepBy(sh, log, folder === undefined ? undefined : openNotes(folder, log));
+  return killerBy(sh, log, folder === undefined ? undefined : openNotes(folder, log));
 }
 
-function keepBy(sh: string, log: Log, notes: Notes | undefined): Keeper {
+function killerBy(sh: string, log: Log, notes: Notes | undefined): OrphanKiller {
   const kept = new Set<number>();
   let closing = false;
   let mayReopen = false;
   const open = () => {
-    const opened = startSideShell(sh, KEEPER_SCRIPT);
+    const opened = startSideShell(sh, KILLER_SCRIPT);
     for (const pid of kept) void opened.tell(`add ${pid}`);
     void opened.ended.then(() => {
       if (closing) return;
-      log.warn("guests may outlive the agent", { reason: "their keeper has ended" });
-      // A keeper that keeps dying is reopened only for the next process that it must hold.
+      log.warn("guests may outlive the agent", { reason: "the shell that ends them has ended" });
+      // A orphan killer that keeps dying is reopened only for the next process that it must hold.
       current = mayReopen ? reopen() : undefined;
       mayReopen = false;
     });
