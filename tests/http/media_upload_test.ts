@@ -103,6 +103,25 @@ Deno.test("parts are accepted in order; a wrong offset answers 409 with the righ
   });
 });
 
+Deno.test("an upload whose file another agent has removed or replaced is refused, not mistaken for it", async () => {
+  await withUploads(async (agent) => {
+    const path = join(agent.uploads, UNFINISHED_FOLDER, "a.iso");
+    for (const others of [undefined, BYTES.subarray(0, 70_000)]) {
+      const open = openBody(BYTES.subarray(0, 40_000));
+      const sent = agent.put("a.iso", open.body);
+      await until("40000 bytes", async () => await agent.offset("a.iso") === "40000");
+      await Deno.remove(path);
+      if (others !== undefined) await Deno.writeFile(path, others);
+      open.end();
+      const { status, text } = await sent;
+      assertEquals(status, 409, text);
+      assertStringIncludes(text, "another process has removed or replaced");
+      const left = await Deno.readFile(path).catch(() => undefined);
+      assertEquals([left, await filesOf(agent)], [others, []]);
+    }
+  });
+});
+
 Deno.test("the bytes of an interrupted upload are kept, and it can be continued or removed", async () => {
   await withUploads(async (agent) => {
     const open = openBody(BYTES.subarray(0, 70_000));

@@ -2,6 +2,7 @@
 // leave some space free.
 
 import { AgentError, isNoSpace, systemReason } from "../../domain/error.ts";
+import { fileInfo } from "../../runtime/regular_file.ts";
 
 /** Bytes that a download or decompression leaves free. */
 export const FREE_BYTES_MIN = 256 * 1024 * 1024;
@@ -65,7 +66,11 @@ export interface FileWriter extends Disposable {
   readonly size: number;
   /** @throws {AgentError} `too_large` or `storage_full` */
   write(part: Uint8Array): Promise<void>;
-  /** Returns once everything written is on the disk. */
+  /**
+   * Returns once everything written is on the disk.
+   * @throws {AgentError} `storage_full`; `conflict` when another process has given its name to another file, whose
+   *   bytes would pass for these
+   */
   sync(): Promise<void>;
 }
 
@@ -106,6 +111,11 @@ export async function openFileWriter(options: FileWriterOptions): Promise<FileWr
       } catch (error) {
         throw writeFailure(error, what);
       }
+      const [written, named] = await Promise.all([file.stat(), fileInfo(path)]);
+      if (written.dev === named?.dev && written.ino === named.ino) return;
+      const message = `Cannot ${what}: another process has removed or replaced ${path}: expected ` +
+        "no agent to share the folder";
+      throw new AgentError("conflict", message);
     },
     [Symbol.dispose]: () => file.close(),
   };
