@@ -61,6 +61,7 @@ export async function inspectFile(path: string): Promise<DatabaseReport> {
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;
 const FOLDER_MODE = 0o700;
+const FILE_MODE = 0o600;
 const LOCK_NAME = "agent.lock";
 const PID_NAME = "agent.pid";
 /** Files that only an agent, or a command that prepares one, puts into a folder. */
@@ -167,7 +168,10 @@ async function runnerOf(path: string, newUuid: NewUuid): Promise<StateDir["runne
  * for.
  */
 async function takeLock(path: string): Promise<Database> {
-  const lock = new Database(join(path, LOCK_NAME));
+  const file = join(path, LOCK_NAME);
+  // SQLite would not say why it could not make it.
+  (await Deno.open(file, { write: true, create: true, mode: FILE_MODE })).close();
+  const lock = new Database(file);
   try {
     lock.exec("PRAGMA busy_timeout = 0; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     return lock;

@@ -9,6 +9,8 @@ import {
   writeTransferMark,
 } from "../../src/state_dir/state_dir.ts";
 import { changeTokenFile, tokenFilePath } from "../../src/state_dir/token_file.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
+import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";
 
 Deno.test("takeStateDir() keeps the runner's name over restarts", async () => {
@@ -156,3 +158,24 @@ Deno.test("requireJobsHere() allows a start only with the database to which all 
     assertStringIncludes(torn.message, "it does not record a move");
   });
 });
+
+smallDiskTest(
+  "a disk on which no file can be made is named, though SQLite does not name it",
+  () =>
+    withFolder(async (folder) => {
+      // Three: its root, this file, and the state folder.
+      await withSmallDisk(folder, 8, async () => {
+        await Deno.writeTextFile(`${folder}/other`, "");
+        for (
+          const open of [
+            () => takeStateDir(`${folder}/state`, randomUuid),
+            () => openSqliteStore(`${folder}/zonewright.db`),
+          ]
+        ) {
+          const { code, message } = await assertRejects<AgentError>(open, AgentError);
+          assertEquals(code, "storage_full", message);
+          assertStringIncludes(message, "no space left on device");
+        }
+      }, 3);
+    }),
+);

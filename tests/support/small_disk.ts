@@ -24,13 +24,15 @@ export function mayMount(): boolean {
   }
 }
 
-/** Runs a function while a disk of so many MiB is mounted on a folder. */
+/** Runs a function while a disk of so many MiB, and so many files, is mounted on a folder. */
 export async function withSmallDisk(
   folder: string,
   mebibytes: number,
   run: () => Promise<void>,
+  files = 0,
 ): Promise<void> {
-  if (!mount(folder, `size=${mebibytes}m,mode=755`)) throw new Error(`Cannot mount on ${folder}`);
+  const options = `size=${mebibytes}m,mode=755,nr_inodes=${files}`;
+  if (!mount(folder, options)) throw new Error(`Cannot mount on ${folder}`);
   try {
     await run();
   } finally {

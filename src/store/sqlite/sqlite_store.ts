@@ -2,7 +2,7 @@
 // see committed rows only. They are answered once those rows are on the disk, so that nothing that a caller
 // has seen can be lost.
 
-import { AgentError, messageOf } from "../../domain/error.ts";
+import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import { hostEvent } from "../../domain/event.ts";
 import type { HostUuid } from "../../domain/id.ts";
 import {
@@ -153,8 +153,22 @@ async function named<T>(path: string, open: () => T | Promise<T>): Promise<T> {
     return await open();
   } catch (error) {
     if (error instanceof AgentError) throw error;
-    const message = `Cannot open the store ${JSON.stringify(path)}: ${messageOf(error)}`;
-    throw new AgentError("internal", message, { cause: error });
+    const refused = /unable to open/.test(messageOf(error)) ? await refusedBeside(path) : undefined;
+    const why = refused === undefined ? messageOf(error) : systemReason(refused);
+    const message = `Cannot open the store ${JSON.stringify(path)}: ${why}`;
+    throw new AgentError(systemCode(refused) ?? "internal", message, { cause: error });
+  }
+}
+
+/** The error of the system for a file beside this one: SQLite does not say why it could not make one. */
+async function refusedBeside(path: string): Promise<unknown> {
+  const probe = `${path}.probe`;
+  try {
+    (await Deno.open(probe, { write: true, create: true, mode: 0o600 })).close();
+    await Deno.remove(probe);
+    return undefined;
+  } catch (error) {
+    return error;
   }
 }
 
