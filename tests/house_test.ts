@@ -90,6 +90,8 @@ const ROOMS: Record<string, readonly string[]> = {
   ],
 };
 const GUEST_FILES = /^src\/guest\//;
+/** Technologies that do not know each other: what both need stands above them, in src/store/. */
+const STORES = ["store/sqlite/", "store/postgres/"];
 /** The other side of a decoder's pipes: nothing of the agent is loaded there. */
 const DECODER_FILES = /^src\/decoder\/(decoder|decoder_message|work\/\w+)\.ts$/;
 const DECODER_IMPORTS = /^(domain|decoder|wall)(\/\w+)+\.ts$/;
@@ -197,6 +199,17 @@ Deno.test("every grant is used", async () => {
       .map((grant) => `${room} may import ${grant}, and does not`)
   );
   assertEquals(unused, []);
+});
+
+Deno.test("neither store imports the other", async () => {
+  const storeOf = (path: string) => STORES.find((folder) => path.startsWith(folder));
+  const crossing = (await sources("src")).flatMap((source) => {
+    const store = storeOf(source.path.replace(/^src\//, ""));
+    return importedBelowSrc(source)
+      .filter((target) => store !== undefined && ![undefined, store].includes(storeOf(target)))
+      .map((target) => `${source.path} imports ${target}`);
+  });
+  assertEquals(crossing, []);
 });
 
 Deno.test("every room is known to the rules", async () => {

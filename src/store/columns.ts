@@ -6,6 +6,19 @@ import type { Job } from "../domain/job/job.ts";
 import { EXECUTIONS, isFinal, type Phase, UNFINISHED } from "../domain/job/state.ts";
 import type { CreateJobOutcome, JobStore } from "./job_store.ts";
 
+/** The steps from one version of the schema to the next. */
+export interface SchemaSteps {
+  /** The version after the first step, which creates the tables. */
+  readonly first: number;
+  /** The first creates the tables; each further one migrates from the previous version. */
+  readonly steps: readonly string[];
+}
+
+/** The version after the last step. */
+export function latestOf({ first, steps }: SchemaSteps): number {
+  return first + steps.length - 1;
+}
+
 // The lists, for the schemas and statements of both stores; the words themselves are in the domain.
 
 /** A list in SQL. @param words must not contain quotes */

@@ -50,6 +50,13 @@ export function standingOf(row: KeptState): Standing {
 
 /** Maximum number of pending writes; more are refused as overload. */
 export const PENDING_WRITES_MAX = 10_000;
+/**
+ * Whether a write is committed as soon as possible, or may wait briefly so that several writes share the
+ * cost of a commit.
+ */
+export type Pace = "prompt" | "patient";
+/** Number of patient writes that triggers a commit: in a file, a commit writes some twenty pages whatever is in it. */
+export const GATHERED_MIN = 48;
 /** Most cached values of rows that rarely or never change: 16 Mi characters in all. */
 export const KEPT_MAX = 128;
 /** Most characters of one cached value. */

@@ -1,7 +1,8 @@
 // Steps that a later program might have, and a database of this program for them.
 
 import { Database } from "@db/sqlite";
-import { latestOf, SCHEMA_STEPS, type SchemaSteps } from "../../src/store/sqlite/migrations.ts";
+import { SCHEMA_STEPS } from "../../src/store/sqlite/migrations.ts";
+import { latestOf, type SchemaSteps } from "../../src/store/columns.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 

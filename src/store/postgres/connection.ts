@@ -9,7 +9,7 @@
 
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
-import type { Pace } from "../sqlite/group_commit.ts";
+import type { Pace } from "../rules.ts";
 import { PENDING_WRITES_MAX } from "../rules.ts";
 import { KeptValues, ReaderPlaces } from "./session_shares.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";

@@ -7,9 +7,10 @@ import type { Task, Workflow } from "../../domain/job/workflow.ts";
 import {
   STANDING,
   type TransferJob,
+  type TransferReport,
   type TransferRow,
   type TransferRows,
-} from "../sqlite/transfer_rows.ts";
+} from "../moved_rows.ts";
 import { HOLDS_TARGET } from "../columns.ts";
 import { SharedDatabase, type Transaction } from "./connection.ts";
 import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";
@@ -19,16 +20,6 @@ import type { BoundValue, ServerOptions } from "./server.ts";
 const JOBS_AT_ONCE = 50;
 /** Deadline of one transaction, milliseconds; a single job may be large. */
 const BATCH_MS = 60_000;
-
-/** What a move has copied or removed. */
-export interface TransferReport {
-  readonly workflows: number;
-  readonly jobs: number;
-  /** Claims on machines. */
-  readonly claims: number;
-  /** How many of these were already in place, for example after an interrupted move. */
-  readonly passed: number;
-}
 
 /**
  * Copies workflows, jobs with all that belongs to them, and claims on machines into a shared database. The jobs are

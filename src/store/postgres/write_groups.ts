@@ -1,6 +1,6 @@
 // Which writes share a transaction, and which of them share statements in it.
 
-import { GATHERED_MIN, type Pace } from "../sqlite/group_commit.ts";
+import { GATHERED_MIN, type Pace } from "../rules.ts";
 
 /** Writes in one transaction, which locks their rows until it commits. */
 const WRITES_MAX = 100;

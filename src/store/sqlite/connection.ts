@@ -13,12 +13,13 @@ import {
   GroupCommit,
   NO_LOG,
   openWriteAheadLog,
-  type Pace,
   type WriteAheadLog,
 } from "./group_commit.ts";
+import type { Pace } from "../rules.ts";
 import { CounterChanges } from "./counters.ts";
 import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
-import { migrate, type SchemaSteps } from "./migrations.ts";
+import { migrate } from "./migrations.ts";
+import type { SchemaSteps } from "../columns.ts";
 
 /**
  * Pages in the write-ahead log after which they are written back. A page that many commits change is written back

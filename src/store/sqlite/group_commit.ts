@@ -9,20 +9,10 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { PENDING_WRITES_MAX } from "../rules.ts";
+import { GATHERED_MIN, type Pace, PENDING_WRITES_MAX } from "../rules.ts";
 
-/**
- * Number of patient writes that triggers a commit. A commit writes some twenty pages whatever is in it.
- */
-export const GATHERED_MIN = 48;
-/** How long fewer of them wait, milliseconds. */
+/** How long fewer than GATHERED_MIN patient writes wait, milliseconds. */
 export const GATHER_MS = 16;
-
-/**
- * Whether a write is committed as soon as possible, or may wait briefly so that several writes share the
- * cost of a commit.
- */
-export type Pace = "prompt" | "patient";
 
 /** Callbacks for observers, and timing. */
 export interface ConnectionWatch {

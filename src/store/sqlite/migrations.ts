@@ -3,16 +3,9 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
+import { latestOf, type SchemaSteps } from "../columns.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { SCHEMA } from "./schema.ts";
-
-/** The steps from one version of the schema to the next. */
-export interface SchemaSteps {
-  /** The version after the first step, which creates the tables. */
-  readonly first: number;
-  /** The first creates the tables; each further one migrates from the previous version. */
-  readonly steps: readonly string[];
-}
 
 /** The steps of this program. Versions 1 to 19 were never released. */
 export const SCHEMA_STEPS: SchemaSteps = {
@@ -22,11 +15,6 @@ export const SCHEMA_STEPS: SchemaSteps = {
 
 /** The schema version of this program. */
 export const SCHEMA_VERSION = latestOf(SCHEMA_STEPS);
-
-/** The version after the last step. */
-export function latestOf({ first, steps }: SchemaSteps): number {
-  return first + steps.length - 1;
-}
 
 /** Why a version cannot be used, in words that follow "Cannot …: "; undefined when it can. */
 export function versionProblem(

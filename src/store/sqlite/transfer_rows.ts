@@ -3,44 +3,8 @@
 
 import { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
+import { STANDING, type TransferJob, type TransferRow, type TransferRows } from "../moved_rows.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
-
-/** A row as it is stored. */
-export type TransferRow = Readonly<Record<string, string | number | null>>;
-
-/** A job with all that belongs to it. */
-export interface TransferJob {
-  readonly id: number;
-  readonly uuid: string;
-  readonly row: TransferRow;
-  /** The row of `definitions` that it keeps of its workflow. */
-  readonly definition: TransferRow;
-  /** Rows of `task_results`, and of `job_log` in the order of its lines. */
-  readonly results: readonly TransferRow[];
-  readonly lines: readonly TransferRow[];
-  /** Rows of `idempotency_keys` and `callbacks`: one or none of each. */
-  readonly keys: readonly TransferRow[];
-  readonly callbacks: readonly TransferRow[];
-}
-
-/** The rows of a database that no agent has open. */
-export interface TransferRows {
-  /** Those that callers made, as rows of `workflows`. */
-  workflows(): readonly TransferRow[];
-  claims(): readonly TransferRow[];
-  /** The next jobs in the order of their creation. @param after the id of the last one; 0 for the first */
-  jobs(after: number, limit: number): readonly TransferJob[];
-  /** How a job stands here, in one text; undefined when there is none. */
-  standing(uuid: string): string | undefined;
-  /** Results of shared jobs in the journal, which the shared database does not have yet. */
-  undelivered(): number;
-  close(): void;
-}
-
-/** SQL for how a job stands: it differs as soon as a runner has taken it, or somebody has changed it. */
-export const STANDING =
-  `concat_ws(' ', execution, phase, lease, starts, failures, (SELECT count(*) FROM task_results
-     WHERE job_id = jobs.id), (SELECT count(*) FROM job_log WHERE job_id = jobs.id))`;
 
 /**
  * Opens a database for reading.

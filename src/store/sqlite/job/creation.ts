@@ -31,7 +31,7 @@ import {
   type Unread,
 } from "../../rules.ts";
 import type { Connection } from "../connection.ts";
-import type { Pace } from "../group_commit.ts";
+import type { Pace } from "../../rules.ts";
 import type { WaitingClaim, WaitingClaims } from "./waiting_claims.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";

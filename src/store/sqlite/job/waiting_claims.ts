@@ -10,7 +10,8 @@ import type { Now } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import type { Hold, RunnerLife } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { GATHER_MS, GATHERED_MIN } from "../group_commit.ts";
+import { GATHER_MS } from "../group_commit.ts";
+import { GATHERED_MIN } from "../../rules.ts";
 import { holdJobs } from "./claims.ts";
 
 /** A job that has started before its claim is written. */
