@@ -13,13 +13,16 @@
 //               │      rescue ────────┘                     │   └─ resume_failed
 //               └───────────────── resume ──────────────────┘
 //
-//   queued, running, waiting ── cancel, cb_cancel ──▶ canceled
+//   queued, running, waiting ── cancel ──▶ canceled
+//
+//   running ── cb_cancel ──▶ canceled
 //
 //   queued, running, waiting ── host_lost ──▶ failed
 //
 //   A cancel of a canceled job counts as made: nothing is written.
 //
-//   The onerror chain ends in failed, also when its last task succeeds.
+//   The onerror chain ends in failed, also when its last task succeeds, unless a task of it calls cb('retry') or
+//   cb('cancel').
 //
 //   A job that has begun and has an oncancel chain is canceled too, but goes on with that chain:
 //
