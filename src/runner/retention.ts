@@ -5,7 +5,7 @@ import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 import { pause } from "../runtime/waiting.ts";
 import type { Store } from "../store/store.ts";
-import { INFO_BATCH } from "../store/job_store.ts";
+import { INFO_BATCH } from "../store/limits.ts";
 
 const LOOK_MS = 60_000;
 /** Jobs, or idempotency keys, removed in one write, and the pause before the next. */

@@ -8,7 +8,7 @@ import type { Execution, Phase } from "../domain/job/state.ts";
 import type { JobLogLine, JobSummary, SummaryTask } from "../domain/job/summary.ts";
 import { taskName } from "../domain/job/workflow.ts";
 
-/** The newest events, kept however fast events arrive. */
+/** The number of newest events that are kept, however fast events arrive. */
 export const EVENTS_KEPT = 100_000;
 /** Longest log line sent with its event, bytes; the log itself may hold longer ones. */
 export const EVENT_LINE_BYTES_MAX = 64 * 1024;
@@ -30,9 +30,9 @@ export interface EventFilter {
 
 /** Some events, in their order. */
 export interface EventPage {
-  /** Without events about subjects that were removed since, and events that do not match. */
+  /** Without events whose subject was removed since, and events that do not match. */
   readonly events: readonly StoredEvent[];
-  /** The page covers events up to this `seq`; the requested `seq` when it is empty. */
+  /** The page covers events up to this `seq`; it is the requested `seq` if the page is empty. */
   readonly last: number;
   readonly more: boolean;
   /** False when events between the requested `seq` and this page were removed. */
@@ -40,29 +40,28 @@ export interface EventPage {
 }
 
 /**
- * The log of events, in one order. An event about a job is written in the same transaction as the change
- * it reports. Each write also removes a few of the oldest events.
+ * The log of events, in one order. An event about a job is inserted in the transaction of the change that it reports.
+ * Each write also removes a few of the oldest events.
  */
 export interface EventStore {
   /** Adds an event that no change of a row implies. */
   append(event: OwnEvent): Promise<void>;
   bounds(): Promise<EventBounds>;
   /**
-   * A page of the events after `seq`. Events of given jobs are found by an index; for given kinds or machines
-   * a bounded number of rows is read, however many events are kept.
-   * @param limit of events that are given
+   * A page of the events after `seq`. Events of given jobs are found by an index; for given kinds or machines a bounded
+   * number of rows is examined, however many events are kept.
+   * @param limit number of events to return
    */
   after(seq: number, limit: number, filter?: EventFilter): Promise<EventPage>;
-  /** Calls back after every commit, whatever it wrote. @returns ends that */
+  /** Calls back after every commit, whatever it wrote. @returns a function that ends it */
   follow(committed: () => void): () => void;
 }
 
-// Their rows, and what is made of them: the job data in an event is read together with the event, not stored
-// with it.
+// The rows of events. The job data in an event is read together with the event, not stored with it.
 
 /** Bytes of log lines in one page. */
 export const EVENT_PAGE_BYTES = 256 * 1024;
-/** Rows among which one page of some kinds or machines is looked for. */
+/** Rows that are examined for one page of given kinds or machines. */
 export const EVENTS_LOOKED_AT = 4096;
 /** Kinds whose rows name their job. */
 export const KINDS_OF_JOBS: readonly EventKind[] = ["job", "log", "machine"];
@@ -86,7 +85,7 @@ export interface EventRow {
 export const EVENT_COLUMNS =
   "seq, kind, at, job_id, change, state, phase, ended, next_phase, line, body";
 
-/** The kinds of rows that are sent under one kind. */
+/** The kinds of rows that are sent as one kind of event. */
 export function storedKinds(kind: EventKind): readonly StoredEvent["kind"][] {
   switch (kind) {
     case "job":
@@ -98,14 +97,14 @@ export function storedKinds(kind: EventKind): readonly StoredEvent["kind"][] {
   }
 }
 
-/** The lines of a page: those that are sent, null for those that are too large. */
+/** The log lines of a page by `seq`; null for a line that is too large to be sent. */
 export interface PageLines {
   readonly bySeq: ReadonlyMap<number, JobLogLine | null>;
-  /** Events that fit the page. */
+  /** How many events fit the page. */
   readonly fit: number;
 }
 
-/** A line as an event sends it; without its entry when it is too large. */
+/** A log line as an event contains it; the entry is null if it is too large. */
 export interface EventLineRow {
   readonly seq: number;
   readonly phase: Phase | null;
@@ -121,15 +120,15 @@ export interface EventJob {
   readonly machine_uuid: MachineUuid | null;
 }
 
-/** Rows that match, and the place up to which they are all that do. */
+/** Matching rows, and the `seq` up to which they are complete. */
 export interface FoundEvents {
   readonly rows: readonly EventRow[];
   readonly upTo: number;
 }
 
 /**
- * The page of the events found after `seq`.
- * @param fit those of the rows that fit the page
+ * Makes a page of the events found after `seq`.
+ * @param fit the rows that fit the page
  */
 export function eventPage(
   seq: number,
@@ -145,19 +144,19 @@ export function eventPage(
     events: fit.flatMap((row) => eventFromRow(row, jobs, lines) ?? []),
     last: upTo,
     more: upTo < last,
-    // Every number is used, and the newest event is never removed.
+    // Every number is used, and the newest event is never removed, so a gap means removed events.
     joins: last <= seq || first <= seq + 1,
   };
 }
 
-/** Undefined for an event whose subject was removed. */
+/** Converts a row; undefined for an event whose subject was removed. */
 function eventFromRow(
   row: EventRow,
   jobs: ReadonlyMap<number, EventJob>,
   lines: PageLines["bySeq"],
 ): StoredEvent | undefined {
   const { seq, at, kind, job_id, body } = row;
-  // The texts were made by this store from values of these types.
+  // This store made the texts from values of these types.
   if (kind === "removed_job") {
     return { seq, at, kind, ...JSON.parse(body ?? "") as { readonly job_uuid: JobUuid } };
   }

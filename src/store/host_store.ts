@@ -1,5 +1,5 @@
-// The hosts of a store. A shared store has one for each agent; the store of one host has only itself. The store's
-// clock decides whether a host is alive; its signs of life come with JobStore.renew().
+// The hosts of a store. A shared store has one host per agent; the store of one host contains only itself. Whether a
+// host is alive is decided by the store's clock; JobStore.renew() is its heartbeat.
 
 import { AgentError, unreachable } from "../domain/error.ts";
 import {
@@ -13,47 +13,47 @@ import type { HostUuid, Incarnation, JobUuid } from "../domain/id.ts";
 import { type Instant, msBetween } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 
-/** A host and its state at the time of the answer. */
+/** A host with its state at the time of the answer. */
 export interface ListedHost extends RegisteredHost {
   readonly state: HostState;
-  /** Milliseconds since its last sign of life, by the store's clock. */
+  /** Milliseconds since its last heartbeat, by the store's clock. */
   readonly silent_ms: number;
 }
 
-/** A host with its state. @param now by the store's clock */
+/** Adds the state to a host. @param now the time of the store */
 export function listedHost(host: RegisteredHost, now: Instant): ListedHost {
   const silent_ms = Math.max(msBetween(host.seen_at, now), 0);
   return { ...host, state: hostState(host, now), silent_ms };
 }
 
-/** Numbers of jobs of a host. */
+/** How many jobs a host has. */
 export interface HostJobs {
   /** Jobs that a runner of the host holds, including canceled ones in their `oncancel` chain. */
   readonly running: number;
-  /** Jobs that wait for a slot of the host, or for their time. */
+  /** Jobs that wait for a slot of the host or for their start time. */
   readonly queued: number;
 }
 
-/** What an agent registers when it starts. */
+/** What an agent registers at its start. */
 export interface HostRegistration {
-  /** Also the id of its runner. */
+  /** The uuid of the host, which is also the id of its runner. */
   readonly uuid: HostUuid;
   /** The life of the runner that registers. */
   readonly incarnation: Incarnation;
-  /** Earlier lives of the runner that the caller knows to have ended. */
+  /** Earlier lives of the runner that have certainly ended. */
   readonly earlier: readonly Incarnation[];
   readonly facts: HostFacts;
-  /** Milliseconds. */
+  /** How long the host counts as alive after a heartbeat, milliseconds. */
   readonly lease_ms: number;
 }
 
 /** Outcome of a registration. */
 export type RegisterOutcome =
   | { readonly kind: "registered"; readonly host: ListedHost }
-  /** An agent with this uuid was heard within its lease; nothing was written. */
+  /** An agent with this uuid sent a heartbeat within its lease; nothing was written. */
   | { readonly kind: "held"; readonly host: ListedHost };
 
-/** What a uuid or a name stands for. */
+/** The result of looking up a host by uuid or name. */
 export type FoundHost =
   | { readonly kind: "found"; readonly host: ListedHost }
   | { readonly kind: "not_found" }
@@ -62,50 +62,50 @@ export type FoundHost =
 
 /** Outcome of forgetting a host. */
 export type ForgetOutcome =
-  /** `failed_jobs`: how many of its jobs have failed as `host_lost`. */
+  /** `failed_jobs` is the number of its jobs that fail as `host_lost`. */
   | { readonly kind: "forgotten"; readonly host: ListedHost; readonly failed_jobs: number }
-  /** Its agent was heard within its lease; nothing was written. */
+  /** Its agent sent a heartbeat within its lease; nothing was written. */
   | { readonly kind: "heard"; readonly host: ListedHost }
   | { readonly kind: "not_found" };
 
 /** Registered hosts. Every call may be repeated after its answer was lost. */
 export interface HostStore {
-  /** Writes the facts about a host. Its generation rises once per life of its agent. */
+  /** Writes the facts about a host. Its generation increases with each life of its agent. */
   register(registration: HostRegistration): Promise<RegisterOutcome>;
   /** Ordered by name. */
   list(): Promise<ListedHost[]>;
   /** @param name a uuid or a name; see hostNamed() */
   find(name: string): Promise<FoundHost>;
-  /** Of hosts that have such jobs. After a host is cordoned, `running` does not rise. */
+  /** Job numbers of the hosts that have jobs. Once a host is cordoned, its `running` does not increase. */
   jobs(): Promise<ReadonlyMap<HostUuid, HostJobs>>;
-  /** From now on the host claims nothing new; its running jobs continue. Undefined for an unknown host. */
+  /** Cordons a host: it claims no new jobs, and its running jobs continue. Undefined for an unknown host. */
   cordon(uuid: HostUuid): Promise<ListedHost | undefined>;
-  /** The host claims again, even after it was forgotten. Undefined for an unknown host. */
+  /** Lets a host claim again, even after it was forgotten. Undefined for an unknown host. */
   uncordon(uuid: HostUuid): Promise<ListedHost | undefined>;
   /**
-   * Gives a host up: its unfinished jobs fail as `host_lost`, which frees their targets, locks and machines. If it
-   * returns, it does nothing until uncordon() admits it.
+   * Gives up a host: its unfinished jobs fail as `host_lost`, which frees their targets, locks and machines. If the
+   * host returns, it runs nothing until uncordon() admits it.
    */
   forget(uuid: HostUuid): Promise<ForgetOutcome>;
 }
 
-/** No host can run a job. `host`: as the job names it. */
+/** Why no host can run a job; `host` is the name or uuid in the job. */
 export interface NoHost {
   readonly kind: "no_host";
   readonly host: string;
   readonly reason: "unknown" | "ambiguous" | "forgotten" | NotTaken;
 }
 
-/** The host's policy refuses the job: `words` follow the name of the host. */
+/** The host's policy refuses the job; in an error, `words` follow the name of the host. */
 interface NotTaken {
   readonly words: string;
 }
 
-/** What another agent did to the jobs of a shared store. */
+/** What happened to jobs of the store, mostly by other agents. */
 export type JobNotice =
-  /** A job became ready for the runner of this host, or for any; `made`: the new job, as ready() would return it. */
+  /** A job became ready for the runner of this host; `made` is the new job, as ready() would return it. */
   | { readonly kind: "queued"; readonly made?: Job }
-  /** A new job may start on this host in so many milliseconds. */
+  /** A new job becomes due on this host in `ms` milliseconds. */
   | { readonly kind: "delayed"; readonly ms: number }
   /** A job that a runner holds was canceled. */
   | { readonly kind: "canceled"; readonly job_uuid: JobUuid }
@@ -114,7 +114,7 @@ export type JobNotice =
   /** A job has ended or started to wait. */
   | { readonly kind: "changed"; readonly job_uuid: JobUuid };
 
-/** Finds a host by uuid or by name; forgotten hosts count only if no other has the name. */
+/** Finds a host by uuid or by name. A forgotten host is found only if no other host has its name. */
 export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost {
   const folded = name.toLowerCase();
   const exact = hosts.find(({ uuid }) => uuid === folded);
@@ -129,14 +129,14 @@ export function hostNamed(hosts: readonly ListedHost[], name: string): FoundHost
     : { kind: "ambiguous", uuids: named.map(({ uuid }) => uuid) };
 }
 
-// Finds the host that a caller names, or explains in an error why there is none.
+// Finds the host that a caller names, or throws an error that says why there is none.
 
-/** Names as errors quote them; a path may contain one of any length. */
+/** A name as errors quote it. It is cut, because a path may contain a name of any length. */
 function quoted(name: string): string {
   return JSON.stringify(name.slice(0, HOST_CHARS_MAX));
 }
 
-/** The host that a path names. @throws {AgentError} `not_found`; `invalid_argument` for several */
+/** Finds the host that a path names. @throws {AgentError} `not_found`; `invalid_argument` if several have the name */
 export async function hostNamedBy(
   name: string,
   { hosts }: { readonly hosts: Pick<HostStore, "find"> },
@@ -163,9 +163,9 @@ export async function hostNamedBy(
 }
 
 /**
- * The host that a field of a request names.
+ * Finds the host that a field of a request names.
  * @param action such as `Cannot list jobs`
- * @throws {AgentError} naming `field`: `no_host`; `invalid_argument` for several
+ * @throws {AgentError} naming `field`: `no_host`; `invalid_argument` if several have the name
  */
 export async function hostOf(
   name: string,

@@ -1,5 +1,4 @@
-// Orders jobs from the store, and turns outcomes that created no job into errors. The store returns outcomes;
-// the modules that answer callers throw.
+// Orders jobs from the store. The store returns outcomes; this file turns those without a job into errors for callers.
 
 import { AgentError, invalidArgument, type NamedRefusal, unreachable } from "../domain/error.ts";
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
@@ -17,13 +16,13 @@ import type {
 import { noHost } from "./host_store.ts";
 import type { Store } from "./store.ts";
 
-/** Size of a workflow, bytes, from which its job's creation reserves memory. */
+/** Bytes of a workflow from which the creation of its job reserves memory. */
 const LARGE_WORKFLOW_BYTES = 128 * 1024;
 /** Memory per byte of a workflow: its text, its value, and its text in the new job. */
 const WORKFLOW_BYTE_WEIGHT = 4;
 
 /**
- * Makes a job in one call to the store. A large workflow takes two, and reserves memory until the answer.
+ * Creates a job in one call of the store. A large workflow needs a second call, and memory until the answer is sent.
  * @throws {AgentError} `overloaded`
  */
 export async function orderJob(
@@ -39,7 +38,7 @@ export async function orderJob(
   return await jobs.order(order, { ...rules, workflowBytesMax: bytes });
 }
 
-/** The stored copy of a built-in workflow. @throws {AgentError} `not_found` when the store has none */
+/** Reads a built-in workflow. @throws {AgentError} `not_found` when the store has none */
 export async function builtinWorkflow(
   uuid: WorkflowUuid,
   { workflows }: Pick<Store, "workflows">,
@@ -50,11 +49,11 @@ export async function builtinWorkflow(
   throw new AgentError("not_found", message);
 }
 
-/** An order that was carried out, by this call or an earlier one. */
+/** The outcome of an order that has a job, from this call or an earlier one. */
 type CarriedOut = Extract<OrderOutcome, { kind: "created" | "repeated" }>;
 
 /**
- * The job of an order.
+ * The outcome of an order with its job.
  * @throws {AgentError} `not_found` naming the workflow; `overloaded`; see jobRefusal()
  */
 export function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOrder): CarriedOut {
@@ -78,7 +77,7 @@ export function carriedOut(outcome: OrderOutcome, { workflow_uuid: uuid }: JobOr
   }
 }
 
-/** An outcome with no job: neither a new one nor the one of a repeated request. */
+/** An outcome without a job. */
 type RefusedJob = Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>;
 
 /** The error for a job that does not exist. */
@@ -87,7 +86,7 @@ export function jobNotFound(uuid: JobUuid, refusal?: NamedRefusal): AgentError {
   return new AgentError("not_found", message, refusal === undefined ? {} : { refusal });
 }
 
-/** The error for a request that made no job. */
+/** The error for a request that created no job. */
 export function jobRefusal(outcome: RefusedJob): AgentError {
   switch (outcome.kind) {
     case "duplicate":
@@ -124,8 +123,8 @@ function targetTaken(
 }
 
 /**
- * The job that an earlier request created under the same key, or undefined. Check this first: the workflow
- * and everything else may have changed since.
+ * The job that an earlier request created with the same key, or undefined. Call this before all other checks, because
+ * the workflow and everything else may have changed since.
  * @throws {AgentError} `conflict` when the key was used for another request
  */
 export async function earlierJob(

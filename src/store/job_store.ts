@@ -1,5 +1,5 @@
-// The jobs in the store. Methods take and give whole values and answer after their effect is durable;
-// callers may be many processes on one store.
+// The interface of jobs in the store. A method resolves once its effect is durable, and many processes may call it on
+// one store.
 
 import type { HostUuid, Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Admission } from "../domain/host.ts";
@@ -23,7 +23,7 @@ import type { Showing, StoredText, TextPage } from "./stored_text.ts";
 /** Outcome of a request to create a job. */
 export type CreateJobOutcome =
   | PlaceJobOutcome
-  /** A repeat of an earlier request with the same idempotency key. */
+  /** A repetition of an earlier request with the same idempotency key. */
   | { readonly kind: "repeated"; readonly job: Pick<Job, "uuid"> }
   /** The idempotency key was used for another request. */
   | { readonly kind: "key_reused"; readonly job_uuid: JobUuid };
@@ -35,7 +35,7 @@ export type PlaceJobOutcome =
   | { readonly kind: "duplicate"; readonly job_uuid: JobUuid }
   /** An unfinished job locks the target. */
   | { readonly kind: "locked"; readonly job_uuid: JobUuid }
-  /** Another unfinished job has the machine. */
+  /** Another unfinished job is for the same machine. */
   | { readonly kind: "machine_taken"; readonly job_uuid: JobUuid }
   /** The params name a host that is not registered, several of one name, or a forgotten one. */
   | NoHost
@@ -49,14 +49,14 @@ export type JobOrder = JobFields & { readonly workflow_uuid: WorkflowUuid };
 export interface OrderRules {
   /** Maximum number of unfinished jobs, including this one. */
   readonly unfinishedMax: number;
-  /** Largest workflow, bytes: it is read whole. */
+  /** Largest workflow to read, bytes; it is read as a whole. */
   readonly workflowBytesMax: number;
   /** Whether a workflow without tasks is refused. */
   readonly needsTasks: boolean;
   readonly showing: Showing;
 }
 
-/** Outcome of an order: the job as shown, or why there is none. */
+/** Outcome of an order: the text of its job, or why there is none. */
 export type OrderOutcome =
   | Exclude<CreateJobOutcome, { kind: "created" | "repeated" }>
   | {
@@ -76,7 +76,7 @@ export interface JobFilter {
   readonly target?: string;
   readonly name?: string;
   readonly workflow_uuid?: WorkflowUuid;
-  /** The host that runs it, or has run it. */
+  /** The host that runs the job or has run it. */
   readonly host?: HostUuid;
   /** Created at this time or later. */
   readonly since?: Instant;
@@ -85,9 +85,6 @@ export interface JobFilter {
   /** Top-level params; a string matches that string, or the JSON of any other value. */
   readonly params?: Readonly<Record<string, string>>;
 }
-
-/** How many of the newest jobs are searched for a param name. */
-export const PARAM_LOOKED_AT_MAX = 1_000;
 
 /** A page of the matching jobs, newest first. */
 export interface JobPage {
@@ -107,7 +104,7 @@ export interface ListedJob {
 export interface JobKey {
   readonly uuid: JobUuid;
   readonly place: number;
-  /** Whether it has been retried as another job. */
+  /** Whether the job was retried as another job. */
   readonly retried: boolean;
 }
 
@@ -125,66 +122,66 @@ export interface SummaryPart {
   readonly next?: SummaryPlace;
 }
 
-/** How many jobs fit a filter. */
+/** How many jobs match a filter. */
 export interface SummaryCounts {
   readonly counts: ReadonlyMap<Execution, number>;
   /** Whether all jobs were examined; otherwise there may be more. */
   readonly whole: boolean;
 }
 
-/** Names a claimed job and the claim: a write under it happens only while the claim holds. */
+/** Names a job and its claim. A write with it takes effect only while the claim holds. */
 export interface Hold {
   readonly job_uuid: JobUuid;
   readonly runner_id: RunnerId;
-  /** `lease` of the job as it was claimed. */
+  /** The job's `lease` when it was claimed. */
   readonly lease: number;
-  /** The phase the runner is in; a cancel may have changed it in the row. */
+  /** The phase that the runner executes; a cancel may have changed the row's phase. */
   readonly phase: Phase;
 }
 
-/** The end of one task and the next state of its job, written atomically. */
+/** The end of a task and the next state of its job, which are written in one transaction. */
 export interface TaskRecord extends Hold {
   /**
-   * Tasks of the phase recorded before this one: the position of `entry`. It identifies the record, so that
-   * a write repeated after a lost answer is stored once.
+   * Number of results in the phase before this one, which is the position of `entry`. It identifies the record: when a
+   * write is repeated after a lost answer, it is stored only once.
    */
   readonly position: number;
   /** Absent when no task ended. */
   readonly entry?: TaskResult;
   readonly params: JsonObject;
   readonly props: JsonObject;
-  /** Milliseconds the phase has run, over all claims. */
+  /** Milliseconds that the phase has run, over all claims. */
   readonly elapsed_ms: number;
   readonly event: TaskEvent;
-  /** The final attempt and its fallback, as far as they failed. */
+  /** The last attempt and its fallback, if they failed. */
   readonly attempts?: readonly FailedAttempt[];
-  /** The job that replaces one that ends as retried; null for none. */
+  /** The job that replaces a job that ends as retried; null for none. */
   readonly successor?: NewJob | null;
 }
 
-/** A failed attempt after which the task is tried again. */
+/** A failed attempt after which the task is repeated. */
 export interface AttemptRecord extends Hold {
   /** The next attempt may start after `wait_seconds`. */
   readonly attempt: FailedAttempt & { readonly wait_seconds: number };
-  /** `failures` of the job before it. */
+  /** The job's `failures` before this attempt. */
   readonly failures: number;
-  /** The job data as the attempt left it; the next attempt starts from it. */
+  /** The data of the job after the attempt, with which the next attempt starts. */
   readonly params: JsonObject;
   readonly props: JsonObject;
-  /** Milliseconds the phase has run, over all claims. */
+  /** Milliseconds that the phase has run, over all claims. */
   readonly elapsed_ms: number;
 }
 
 /** The job of a change request, without its contents. */
 export interface ChangedJob extends Pick<Job, "uuid" | "execution"> {
-  /** Whether the runner of another host still has the canceled job, and is to end its task. */
+  /** Whether the runner of another host still holds the canceled job and must end its task. */
   readonly held?: boolean;
 }
 
-/** Outcome of a change request; `text` is set when the caller asked for the job. */
+/** Outcome of a change request; `text` is set if the caller asked for the job. */
 export type ChangeOutcome =
   | { readonly kind: "changed"; readonly job: ChangedJob; readonly text?: StoredText }
-  /** Already done by an earlier identical call: a retry after a lost answer succeeds. */
+  /** An earlier identical call did this already, so a repetition after a lost answer succeeds. */
   | { readonly kind: "made"; readonly job: ChangedJob }
   | { readonly kind: "denied"; readonly reason: DenialReason; readonly job: ChangedJob }
   | { readonly kind: "not_found" };
@@ -197,7 +194,7 @@ export type RetryOutcome =
   | { readonly kind: "denied"; readonly reason: "retried"; readonly next_attempt: JsonValue }
   | { readonly kind: "not_found" };
 
-/** When there is something to claim. A duration, because instants are by the store's clock. */
+/** When there is something to claim, as a duration: instants are of the store's clock. */
 export type NextDue =
   | { readonly kind: "ready" }
   | { readonly kind: "in"; readonly ms: number }
@@ -211,37 +208,37 @@ export interface RunnerLife {
 
 /** Outcome of beginning a life. */
 export type BeginOutcome =
-  /** `rescued`: jobs of an earlier life, which are queued again. */
+  /** `rescued` is the number of jobs of earlier lives that are queued again. */
   | { readonly kind: "begun"; readonly rescued: number }
-  /** Another life of the runner holds the lease until then, unless it renews it. */
+  /** Another life of the runner holds the lease for this long, and longer if it renews it. */
   | { readonly kind: "held"; readonly left_ms: number };
 
-/** What a runner learns with its lease. */
+/** What a runner learns when it renews its lease. */
 export type RenewOutcome =
   | {
     readonly kind: "renewed";
     /** Reported claims that no longer hold. */
     readonly lost: readonly JobUuid[];
-    /** Reported claims whose job was canceled; the oncancel chain may continue here. */
+    /** Reported claims whose job was canceled; its oncancel chain may run on this host. */
     readonly canceled: readonly JobUuid[];
     /**
-     * Claimed jobs that it did not report: the answer to the claim was lost, or it has ended their tasks. Their
-     * `elapsed_at` is the present.
+     * Claims that the runner did not report, because the answer to the claim was lost or because it has ended their
+     * tasks. `elapsed_at` is the time of the answer.
      */
     readonly unknown: readonly Job[];
     /** What the host of the runner may claim. */
     readonly admission: Admission;
-    /** Whether the store does not know the host in this life, as after a restore: it has to register again. */
+    /** Whether the store does not know the host in this life, for example after a restore; it must register again. */
     readonly unregistered?: true;
   }
-  /** A later life of the runner has begun; this one holds nothing any more. */
+  /** A later life of the runner has begun; this one no longer holds any job. */
   | { readonly kind: "superseded" };
 
-/** Jobs that were claimed, and when to ask again. */
+/** The jobs of a claim, and when to claim again. */
 export interface Claimed {
   readonly jobs: readonly Job[];
   readonly due: NextDue;
-  /** Whether free jobs are ready, which ready() leaves to claim(). */
+  /** Whether free jobs are ready, which only claim() takes. */
   readonly free?: boolean;
 }
 
@@ -251,16 +248,16 @@ export interface Retention {
   readonly age_ms: number | null;
   /** Removable jobs to keep; the oldest beyond this number are removed. */
   readonly finished_max: number;
-  /** Jobs removed in one write, so that other writes do not wait long. */
+  /** Jobs that are removed in one write, so that other writes do not wait long. */
   readonly limit: number;
 }
 
 /**
- * Jobs, their order and their moves through the states of domain/job/state.ts. A read returns undefined
- * when the job is missing. Every call may be repeated after its answer was lost: create(), retry(),
- * cancel(), resume() and the writes of a runner recognize the first call and return its result; the others
- * are idempotent. Instants are taken from the store's clock and callers pass durations, except for
- * `exec_after`, the bounds of a filter, and the times in a task's entry, which its runner measured.
+ * Jobs, their order, and their moves through the states of domain/job/state.ts. A read returns undefined when the job
+ * does not exist. Every call may be repeated after its answer was lost: create(), retry(), cancel(), resume() and the
+ * writes of a runner recognize the first call and return its result; the others are idempotent. Instants are taken from
+ * the store's clock and callers pass durations, except for `exec_after`, the bounds of a filter, and the times in a
+ * task's entry, which its runner measured.
  */
 export interface JobStore {
   /** @param unfinishedMax maximum number of unfinished jobs, including this one */
@@ -275,19 +272,19 @@ export interface JobStore {
   bytes(uuid: JobUuid): Promise<number | undefined>;
   /** Only the execution of a job. */
   execution(uuid: JobUuid): Promise<Execution | undefined>;
-  /** The matching jobs, newest first. */
+  /** Lists the matching jobs, newest first. */
   list(filter: JobFilter, page?: JobPage): Promise<ListedJob[]>;
-  /** The same list as texts, one part at a time. */
+  /** As list(), but as texts, one part at a time. */
   texts(
     filter: JobFilter,
     page: JobPage & { readonly limit: number },
     showing: Showing,
   ): Promise<TextPage>;
-  /** The same list without the jobs' contents. */
+  /** As list(), without the contents of the jobs. */
   keys(filter: JobFilter, page?: JobPage): Promise<JobKey[]>;
-  /** Newest first. A page examines a bounded number of jobs, however many exist. */
+  /** Lists summaries, newest first. A page examines a bounded number of jobs, however many exist. */
   summaries(filter: SummaryFilter, page: SummaryPage): Promise<SummaryPart>;
-  /** Of all such lists together; bounded as a page is. */
+  /** Counts the jobs of all pages of such a list; it examines as many jobs as a page. */
   summaryCounts(filter: SummaryFilter): Promise<SummaryCounts>;
   summary(uuid: JobUuid): Promise<JobSummary | undefined>;
   /** The newest jobs of one target. */
@@ -296,28 +293,29 @@ export interface JobStore {
   /** Whether one of the PARAM_LOOKED_AT_MAX newest jobs has a param of this name. */
   hasParam(name: string): Promise<boolean>;
   /**
-   * Takes ready jobs, fairly between workflows, and counts the start of their present task. One
-   * conditional update that names the runner gives each job to one caller. After a lost answer,
-   * renew() reports the claimed jobs; another claim takes different ones. An ended life gets none.
+   * Claims ready jobs, fairly between workflows, and counts the start of their current task. Each job is claimed by one
+   * conditional update, so no two callers get it. After a lost answer, renew() returns the claimed jobs, while another
+   * claim() takes different ones. An ended life gets no jobs.
    * @param limit 0 to ask only when there is something to claim
-   * @param which `free` for none but free jobs, where hosts share the store
+   * @param which `free` to claim only free jobs, where hosts share the store
    */
   claim(life: RunnerLife, limit: number, which?: "all" | "free"): Promise<Claimed>;
   /**
-   * The jobs that claim() would take, as claim() would return them. Nothing is written or reserved:
-   * hold() claims them in a later commit. Where hosts share the store, free jobs are left to claim().
+   * The jobs that claim() would take, as claim() would return them. Nothing is written or reserved: hold() claims them
+   * in a later commit. Where hosts share the store, free jobs are left to claim().
    * @param passedOver jobs to skip because hold() was already called for them
    */
   ready(life: RunnerLife, limit: number, passedOver: ReadonlySet<JobUuid>): Promise<Claimed>;
   /**
-   * Claims jobs as ready() returned them, except those that have changed since. The write may wait a few
-   * milliseconds to share a commit, unless hurry() is called.
+   * Claims jobs as ready() returned them, except those that have changed since. The write may wait some milliseconds to
+   * share a commit, unless hurry() is called.
    * @returns the jobs that the runner holds
    */
   hold(life: RunnerLife, jobs: readonly Job[]): Promise<readonly JobUuid[]>;
   /**
-   * Calls back after changes, this agent's too, if agents share the store; otherwise only when jobs were queued.
-   * A call may be missing after an outage: runners also look by themselves. @returns ends that
+   * Calls back after changes: if agents share the store, after those of all agents; otherwise only when jobs were
+   * queued. Calls may be lost in an outage, so runners also poll.
+   * @returns a function that ends it
    */
   follow(noticed: (notice: JobNotice) => void): () => void;
   /** Commits the waiting writes now. */
@@ -325,9 +323,9 @@ export interface JobStore {
   /** Number of new jobs that are being written by create(), order() and retry(). */
   creating(): number;
   /**
-   * Begins the life of a runner: it gets the lease, and the jobs of earlier lives are queued again.
-   * @param earlier lives of the runner that the caller knows to have ended. While another life still has
-   * its lease, as after the state folder was copied, this call changes nothing.
+   * Begins a life of a runner: it gets the lease, and the jobs of earlier lives are queued again. While another life
+   * still has its lease, as after the state folder was copied, this call changes nothing.
+   * @param earlier lives of the runner that have certainly ended
    */
   begin(
     life: RunnerLife,
@@ -335,9 +333,9 @@ export interface JobStore {
     lease_ms: number,
   ): Promise<BeginOutcome>;
   /**
-   * Extends the lease of a runner, as a sign of life of its host; no other runner rescues its jobs before it
-   * expires. A forgotten host holds nothing.
-   * @param held the claims that the runner knows about
+   * Renews the lease of a runner, which is also the heartbeat of its host; no other runner rescues its jobs before the
+   * lease expires. A forgotten host holds nothing.
+   * @param held the claims that the runner knows
    */
   renew(life: RunnerLife, held: readonly Hold[], lease_ms: number): Promise<RenewOutcome>;
   /**
@@ -347,54 +345,53 @@ export interface JobStore {
    */
   recordTask(record: TaskRecord, patient?: boolean): Promise<boolean>;
   /**
-   * Adds a failed attempt to the log of the job. The same record may be written again.
+   * Adds a failed attempt to the log of the job. Writing the same record twice has no effect.
    * @returns false when the claim no longer holds and nothing was written
    */
   recordAttempt(record: AttemptRecord): Promise<boolean>;
   /**
-   * Gives a claimed job back without counting the start of its task. @returns whether the claim held
-   * @param elapsed_ms milliseconds the phase has run, over all claims; ignored when a cancel has changed
-   * the phase
+   * Releases a claimed job without counting the start of its task.
+   * @param elapsed_ms milliseconds that the phase has run, over all claims; ignored when a cancel has changed the phase
+   * @returns whether the claim held
    */
   release(hold: Hold, elapsed_ms: number): Promise<boolean>;
-  /** Gives a job back after a defect of the agent; the start of its task stays counted. */
+  /** Releases a claimed job after a defect of the agent; the start of its task stays counted. */
   abandon(hold: Hold): Promise<boolean>;
   /**
-   * Queues the jobs of other runners whose leases have expired again. @returns how many jobs
-   * @param runner_id the calling runner, whose own jobs are not touched
+   * Queues the jobs of other runners whose leases have expired.
+   * @param runner_id the calling runner, whose own jobs are left alone
+   * @returns the number of jobs
    */
   rescue(runner_id: RunnerId): Promise<number>;
   /**
-   * Cancels a job; if it had started and has an oncancel chain, that chain becomes due. For a job that is
-   * canceled already, nothing changes and the outcome is `made`.
+   * Cancels a job. If it had started and has an oncancel chain, that chain becomes due. If it was canceled before,
+   * nothing changes and the outcome is `made`.
    */
   cancel(uuid: JobUuid, showing?: Showing): Promise<ChangeOutcome>;
-  /** @param call identifies the call when it may be repeated, so that it ends one wait only */
+  /** @param call identifies the call if it may be repeated, so that it ends only one wait */
   resume(
     uuid: JobUuid,
     resume: Resume,
     showing?: Showing,
     call?: string,
   ): Promise<ChangeOutcome>;
-  /** Creates a finished job again; the two jobs refer to each other. */
+  /** Creates a new job from a finished one; the two jobs refer to each other. */
   retry(uuid: JobUuid, successor: NewJob, unfinishedMax?: number): Promise<RetryOutcome>;
   /** Job counts per execution in the disjoint windows of document 2. */
   stats(): Promise<JobStats>;
   /**
-   * How the kept jobs ended since the hour of an instant, per hour, oldest first. Hours without jobs are
-   * left out. Takes the same time however many jobs there are.
+   * How the kept jobs ended, per hour since the hour of an instant, oldest first, without hours that have none. Takes
+   * the same time however many jobs there are.
    */
   finished(since: Instant): Promise<HourOfJobs[]>;
   /**
-   * Removes finished jobs and everything that belongs to them, except jobs that still answer a repeated
-   * request or have a pending callback. @returns how many jobs
+   * Removes finished jobs and everything that belongs to them, except jobs that still answer a repeated request or have
+   * a pending callback.
+   * @returns the number of jobs
    */
   prune(retention: Retention): Promise<number>;
-  /** Forgets up to a number of idempotency keys used more than a day ago. @returns how many */
+  /** Forgets up to `limit` idempotency keys that are older than a day. @returns the number of keys */
   pruneKeys(limit: number): Promise<number>;
-  /** Removes info entries of jobs that prune() has removed, in bounded writes. @returns how many */
+  /** Removes info entries of jobs that prune() has removed, in bounded writes. @returns the number of entries */
   pruneInfo(entries: number): Promise<number>;
 }
-
-/** Info entries removed in one write: a job may have many thousand. */
-export const INFO_BATCH = 10_000;

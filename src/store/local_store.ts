@@ -1,12 +1,12 @@
-// What stays on each host: the search of its images, and the records of its media files.
+// Data that stays on each host: the search rows of its image index, and the records of its media files.
 
 import type { CheckLevel, Digest } from "../domain/digest.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { JsonObject } from "../domain/json.ts";
 
-// Searches the image index: all artifacts as one list, in the order of the tree. Results always agree with
-// the stored documents, since both are written in one transaction; see IndexStore.swap().
+// The search in the image index: all artifacts as one list, in the order of the tree. Results always agree with the
+// stored documents, because one transaction writes both; see IndexStore.swap().
 
 /** Words of one search; further words are ignored. */
 export const SEARCH_WORDS_MAX = 8;
@@ -17,29 +17,29 @@ export interface ImageFilter {
   /** An alias or the id of a release; an alias takes precedence, as in clients of the index. */
   readonly release?: string;
   readonly build?: string;
-  /** In the words of the OS information database: `x86_64`, `aarch64`. */
+  /** As the OS information database spells it: `x86_64`, `aarch64`. */
   readonly arch?: string;
   readonly format?: string;
   readonly variant?: string;
   readonly compression?: string;
   readonly datasource?: string;
   readonly firmware?: string;
-  /** Each must occur somewhere in what names the artifact; case does not count. */
+  /** Each word must occur in one of the names of the artifact; case is ignored. */
   readonly words?: readonly string[];
-  /** Whether it belongs to the newest current build of its release, the one that clients take. */
+  /** Whether the artifact belongs to the newest current build of its release, the one that clients choose. */
   readonly newest?: boolean;
   /**
    * Whether clients take it where no variant is named: the vendor's default one, or where the
    * vendor marks none of the build and architecture, one without a variant.
    */
   readonly default_variant?: boolean;
-  /** Whether it survives only in the vendor's archive. */
+  /** Whether only the vendor's archive still has it. */
   readonly archived?: boolean;
 }
 
 /**
- * Where an artifact stands in the tree: the numbers of its distro and its release in their lists, 1
- * when it is archived, and the numbers of its build and of itself in theirs.
+ * The position of an artifact in the tree: the numbers of its distro and its release in their lists, 1 if it is
+ * archived, and the numbers of its build and of the artifact in theirs.
  */
 export type ImagePlace = readonly [
   distro: number,
@@ -52,7 +52,7 @@ export type ImagePlace = readonly [
 /** A page of the matching artifacts. */
 export interface ImagePage {
   readonly limit: number;
-  /** Starts after this place: that of the last artifact on the previous page. */
+  /** Starts after this place, which is that of the last artifact on the previous page. */
   readonly after?: ImagePlace;
 }
 
@@ -79,27 +79,27 @@ export interface ImageStore {
   count(filter: ImageFilter): Promise<number>;
 }
 
-// Records of the verified files of this host: those in the cache, and those in the operator's folders that
-// were hashed. The bytes are in the file system; see src/mirror/media/cache.ts.
+// The records of this host's verified files: files in the cache, and hashed files in the operator's folders. The bytes
+// are in the file system; see src/mirror/media/cache.ts.
 
 /** The record of a file whose digest was checked. */
 export interface MediaFile {
-  /** Lower-case hex, of the file as it is used: what it is known by. */
+  /** Lower-case hex digest of the usable file, by which the file is identified. */
   readonly sha256: string;
   /** A name without a path, which is safe as a file name. */
   readonly name: string;
-  /** Absolute path of a file of the operator; null for one of the cache. */
+  /** Absolute path of a file in the operator's folders; null for a file of the cache. */
   readonly path: string | null;
   readonly size: number;
   readonly source: "artifact" | "url" | "path";
   /** The address without its query, or the path. */
   readonly origin: string;
-  /** The name that people see. */
+  /** The name that is shown to people. */
   readonly label: string;
   readonly level: CheckLevel;
   readonly created_at: Instant;
   readonly last_used_at: Instant;
-  /** When its bytes were last hashed. */
+  /** When the bytes of the file were last hashed. */
   readonly verified_at: Instant;
 }
 
@@ -130,11 +130,11 @@ export interface StoredCopy {
 export interface MediaStore {
   /** Records a file, or refreshes its record; its level never drops. */
   keep(file: MediaFile, download?: MediaDownload): Promise<void>;
-  /** Records that a known file is also at this path, replacing any record of the path. */
+  /** Records that a known file also exists at this path, replacing any record of the path. */
   copied(copy: StoredCopy): Promise<void>;
-  /** All recorded places, by path. */
+  /** All recorded copies, by path. */
   copies(): Promise<StoredCopy[]>;
-  /** Forgets a place. A file without another place is forgotten too. */
+  /** Forgets a copy, and its file if that has no other copy. */
   gone(path: string): Promise<void>;
   /** The file made from a download with this digest. */
   find(digest: Digest, packed: string): Promise<DownloadedMedia | undefined>;
@@ -142,13 +142,13 @@ export interface MediaStore {
   /** All records, the most recently used first. */
   list(): Promise<MediaFile[]>;
   /**
-   * Notes that a file is used, until the end of the job where there is one.
+   * Notes that a file is used, until the end of the job if one is given.
    * @returns whether the file is still known
    */
   use(sha256: string, now: Instant, job?: JobUuid): Promise<boolean>;
   /** Raises the level of a file; a lower level is ignored. */
   raise(sha256: string, level: CheckLevel): Promise<void>;
-  /** Records that its bytes were hashed again and still match. */
+  /** Records that the bytes of a file were hashed again and still match. */
   verified(sha256: string, now: Instant): Promise<void>;
   /** Unfinished jobs that use it. */
   users(sha256: string): Promise<JobUuid[]>;
@@ -162,7 +162,7 @@ export interface MediaStore {
   unused(): Promise<MediaFile[]>;
   /**
    * Forgets a file.
-   * @param damaged also when it is used
+   * @param damaged forgets it even if it is in use
    */
   remove(sha256: string, damaged?: boolean): Promise<"removed" | "in_use" | "not_found">;
 }

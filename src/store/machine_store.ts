@@ -1,4 +1,4 @@
-// Machines in the store: the jobs that made them, the jobs that have claimed them, and what hosts have reported.
+// Machines in the store: the jobs that created them, the claims of jobs on them, and what hosts have reported.
 
 import { type OwnEvent, ownText } from "../domain/event.ts";
 import type { HostUuid, JobUuid, MachineUuid, WorkflowUuid } from "../domain/id.ts";
@@ -8,10 +8,10 @@ import type { Execution } from "../domain/job/state.ts";
 import { isJsonObject, type JsonObject } from "../domain/json.ts";
 import type { ListedHost } from "./host_store.ts";
 
-// What lists of machines show about jobs: which job made a machine, which media it placed, and which machines are
-// about to be created. A page of a list is one call, and no more of a job is read than lists show.
+// What lists of machines show about jobs: which job created a machine, which media it placed, and which machines are
+// being created. One call reads a page of a list, and reads no more of a job than lists show.
 
-/** The workflows whose jobs lists read, by what they do. */
+/** The workflows whose jobs these lists read. */
 export interface MachineWorkflows {
   readonly make: WorkflowUuid;
   readonly eject: WorkflowUuid;
@@ -24,15 +24,15 @@ export interface MachineJob {
   readonly machine_uuid: MachineUuid;
   readonly workflow_uuid: WorkflowUuid;
   readonly execution: Execution;
-  /** The host that runs it; null when unknown. */
+  /** The host that runs the job; null when unknown. */
   readonly host_uuid: HostUuid | null;
   /** The name of that host. */
   readonly host: string | null;
-  /** The params `machine` and `media` of a job that makes a machine; else empty. */
+  /** The params `machine` and `media` of a job that creates a machine; otherwise empty. */
   readonly asked: JsonObject;
-  /** The medium that it placed in the zone, by its path inside the machine. */
+  /** The medium that the job placed in the zone, by its path inside the machine. */
   readonly placed: string | null;
-  /** The media that it has ejected. */
+  /** The media that the job has ejected. */
   readonly ejected: readonly string[];
 }
 
@@ -56,14 +56,13 @@ export interface MachinePage {
 /** The jobs of machines. */
 export interface MachineHistoryStore {
   /**
-   * The jobs of each of these machines, newest first: at most 64 of them, among the last 1,024 jobs of any workflow.
+   * The jobs of each of these machines, newest first: at most 64, from its last 1,024 jobs of any workflow.
    * @param targets as machineTarget() makes them
    */
   of(targets: readonly string[], workflows: MachineWorkflows): Promise<readonly MachineJob[]>;
   /**
-   * Unfinished jobs that make a machine which no host has reported, newest first, and how many there are on all
-   * pages.
-   * @param filter `state` is the one that all such machines have
+   * Unfinished jobs that create a machine which no host has reported yet, newest first, and their number on all pages.
+   * @param filter without `state`, which is the same for all such machines
    */
   making(
     workflow: WorkflowUuid,
@@ -71,11 +70,6 @@ export interface MachineHistoryStore {
     page: MachinePage,
   ): Promise<{ readonly jobs: readonly MachineJob[]; readonly count: number }>;
 }
-
-/** Newest jobs of a machine that are examined. */
-export const HISTORY_LOOKED_AT_MAX = 1024;
-/** Newest jobs among those that are read. */
-export const HISTORY_READ_MAX = 64;
 
 /** The files that a task of the workflow `eject` reports as ejected. */
 function ejectedBy({ error, result }: TaskResult): string[] {

@@ -1,13 +1,13 @@
-// Numbers of jobs, as the store sums them up.
+// Numbers of jobs by time and execution.
 
 import { HOUR_MS, type Instant, instantAfter } from "../domain/instant.ts";
 import { type Execution, EXECUTIONS, type FinalExecution } from "../domain/job/state.ts";
 import type { STATS_WINDOWS } from "../domain/job/job.ts";
 
-/** A number of jobs for every execution. */
+/** A number of jobs for each execution. */
 export type Counts = Readonly<Record<Execution, number>>;
 
-/** Starts of the windows that are younger than `all_time`, the latest first. */
+/** The beginnings of the windows other than `all_time`, the latest first. */
 export function windowStarts(now: Instant): readonly [Instant, Instant, Instant] {
   return [
     instantAfter(now, -HOUR_MS),
@@ -17,9 +17,9 @@ export function windowStarts(now: Instant): readonly [Instant, Instant, Instant]
 }
 
 /**
- * The four disjoint windows by instant of creation: `current` under one hour ago, `past_hour` one to
- * two hours, `past_24h` two to 24 hours, `all_time` longer.
- * @param since the jobs made since each of windowStarts()
+ * The four disjoint windows by time of creation: `current` for less than one hour ago, `past_hour` for one to two
+ * hours, `past_24h` for two to 24 hours, `all_time` for longer.
+ * @param since the jobs created since each of windowStarts()
  * @see document 2, Stats
  */
 export function statsFrom(
@@ -42,13 +42,13 @@ function difference(from: Counts, less: Counts): Counts {
 
 /** How many jobs ended in an hour, and how. */
 export interface HourCount {
-  /** The beginning of their instants. */
+  /** The beginning of the instants in that hour. */
   readonly hour: string;
   readonly execution: FinalExecution;
   readonly jobs: number;
 }
 
-/** @param rows in the order of their hours */
+/** Combines counts of one hour. @param rows in the order of their hours */
 export function hoursOf(rows: readonly HourCount[]): HourOfJobs[] {
   const hours = new Map<string, Record<FinalExecution, number>>();
   for (const { hour, execution, jobs } of rows) {
@@ -59,9 +59,9 @@ export function hoursOf(rows: readonly HourCount[]): HourOfJobs[] {
 }
 
 /**
- * Turns searched for the oldest job. The ready jobs of a workflow are in the order in which they became
- * ready, and the first jobs of all workflows are at the front, so the answer is exact with fewer workflows
- * than this.
+ * Turns that are searched for the oldest job. The ready jobs of a workflow are in the order in which they became ready,
+ * and the first jobs of all workflows are at the front, so the answer is exact while there are fewer workflows than
+ * this.
  */
 export const TURNS_MAX = 1000;
 

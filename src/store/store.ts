@@ -1,5 +1,5 @@
-// The interface of the store, which sqlite/ implements. Every method answers after its effect is
-// durable; nothing here assumes one process or a call that returns at once.
+// The interface of the store, which sqlite/ and postgres/ implement. Every method resolves once its effect is durable,
+// and assumes neither one process nor a call that returns immediately.
 
 import type { JobUuid, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
@@ -36,14 +36,14 @@ export interface Store {
   readonly machineClaims: MachineClaimStore;
   readonly machineHistories: MachineHistoryStore;
   readonly hosts: HostStore;
-  /** What other hosts report of their machines; null for a store of one host. */
+  /** What other hosts report about their machines; null for a store of one host. */
   readonly machineReports: MachineReportStore | null;
   readonly measures: MeasureStore;
-  /** Where workflows and jobs are kept. */
+  /** Which database holds the workflows and jobs. */
   readonly kind: "sqlite" | "postgres";
   /**
-   * Whether agents of other hosts share the store. If so, a runner kills its guests before its lease
-   * expires. If not, nobody else could take its jobs, and a store outage kills nothing.
+   * Whether agents of other hosts share the store. If so, a runner kills its guests before its lease expires, because
+   * another runner may then claim its jobs. Otherwise no other runner can, and an outage of the store kills nothing.
    */
   readonly shared: boolean;
   /** Commits pending writes and closes the files. No method may be called afterwards. */
@@ -68,10 +68,10 @@ export interface JournalRow {
 export interface JournalStore {
   /** @throws {AgentError} `storage_full` */
   append(job_uuid: JobUuid, entry: string): Promise<void>;
-  /** The oldest rows, as many as are delivered in one go; none when the journal is empty. */
+  /** The oldest rows, as many as are delivered together; none when the journal is empty. */
   first(): Promise<JournalRow[]>;
   remove(ids: readonly number[]): Promise<void>;
-  /** The jobs that the rows are about. */
+  /** The jobs that any row is about. */
   jobs(): Promise<readonly JobUuid[]>;
   size(): Promise<{ readonly rows: number; readonly bytes: number }>;
 }
@@ -126,12 +126,12 @@ export interface ListedWorkflow extends StoredWorkflow {
  * not touch them.
  */
 export interface WorkflowStore {
-  /** A repeated call finds the uuid taken by the workflow of the first call. */
+  /** A call that is repeated after a lost answer finds the uuid taken by its own workflow. */
   create(
     workflow: Workflow,
     rules?: WorkflowRules,
   ): Promise<CreateWorkflowOutcome>;
-  /** Writes built-in workflows, all or none: created when missing, replaced when different. */
+  /** Writes built-in workflows, all or none; those that are missing are created, those that differ are replaced. */
   putBuiltin(...workflows: readonly Workflow[]): Promise<void>;
   replace(
     workflow: Workflow,
@@ -142,9 +142,9 @@ export interface WorkflowStore {
   get(uuid: WorkflowUuid): Promise<StoredWorkflow | undefined>;
   /** The matching workflows in order of creation. */
   list(filter: WorkflowFilter, page?: WorkflowPage): Promise<ListedWorkflow[]>;
-  /** One workflow as text: as stored, or as GET shows it, with `wf_uuid`. */
+  /** A workflow as text: as stored, or as GET shows it, with `wf_uuid`. */
   text(uuid: WorkflowUuid, as: "stored" | "shown"): Promise<StoredText | undefined>;
-  /** The same list as texts, one part at a time. */
+  /** As list(), but as texts, one part at a time. */
   texts(filter: WorkflowFilter, page: WorkflowPage & { readonly limit: number }): Promise<TextPage>;
   count(filter: WorkflowFilter): Promise<number>;
 }
@@ -166,18 +166,19 @@ export interface InfoStore {
     call?: string,
   ): Promise<"appended" | "full" | "not_found">;
   /**
-   * Oldest first; undefined when there is no such job. `after` is the number of entries to skip, `limit`
-   * the number to return.
+   * Lists entries, oldest first; undefined when the job does not exist.
+   * @param after number of entries to skip
+   * @param limit number of entries to return
    */
   list(uuid: JobUuid, after?: number, limit?: number): Promise<JsonObject[] | undefined>;
-  /** The same list as texts, one part at a time. */
+  /** As list(), but as texts, one part at a time. */
   texts(uuid: JobUuid, after: number, limit: number): Promise<TextPage | undefined>;
 }
 
 /** Size limit of a page, bytes; a single line may exceed it. */
 export const LOG_PAGE_BYTES = 256 * 1024;
 
-/** Selects lines: the newest, those before a line, or those after one. */
+/** Selects the newest lines, the newest before a line, or the oldest after one. */
 export interface JobLogPage {
   readonly limit: number;
   /** Only lines before this `seq`: the newest of those, unless `after` is given. */
@@ -191,20 +192,20 @@ export interface JobLogPart {
   readonly lines: readonly JobLogLine[];
   /** Whether more lines follow in the direction of the page. */
   readonly more: boolean;
-  /** Fields that the job's workflow declares secret. */
+  /** Names of the fields that the job's workflow declares secret. */
   readonly secrets: readonly string[];
 }
 
-/** A failed attempt, and the chain of its task. */
+/** A failed attempt, and the phase of its task. */
 export interface JobAttempt extends FailedAttempt {
   readonly phase: Phase;
 }
 
 /** Reads the logs that recordTask(), recordAttempt() and the info store write. */
 interface JobLogStore {
-  /** One page of lines; undefined when there is no such job. */
+  /** One page of lines; undefined when the job does not exist. */
   lines(uuid: JobUuid, page: JobLogPage): Promise<JobLogPart | undefined>;
-  /** The kept failed attempts by phase and task; only the newest of a phase with many. */
+  /** The failed attempts that are kept, by phase and task; of a phase with many, only the newest. */
   attempts(uuid: JobUuid): Promise<JobAttempt[]>;
 }
 
@@ -216,21 +217,21 @@ export interface DueCallback {
   readonly attempts: number;
 }
 
-/** The callbacks of finished jobs. A row exists from the end of the job until `done`. */
+/** The callbacks of finished jobs. A callback exists from the end of its job until done(). */
 export interface CallbackStore {
   /**
-   * Takes due callbacks and postpones each, so that only one caller at a time tries it.
-   * @param again_ms how long to postpone them
-   * @param passedOver hosts whose callbacks are skipped
+   * Takes due callbacks and postpones each, so that only one caller tries it at a time.
+   * @param again_ms milliseconds until they are due again
+   * @param passedOver receivers' hosts whose callbacks are skipped
    */
   take(again_ms: number, limit: number, passedOver?: readonly string[]): Promise<DueCallback[]>;
   nextDue(passedOver?: readonly string[]): Promise<NextDue>;
-  /** The receiver accepted the callback, or the runner gave up. */
+  /** Removes a callback that the receiver accepted, or that the runner gave up. */
   done(uuid: JobUuid): Promise<void>;
   postpone(uuid: JobUuid, wait_ms: number): Promise<void>;
 }
 
-/** One document of the image index, as the upstream wrote it. */
+/** Path below the base, without a leading slash: `v1/distros/omnios/index.json`. */
 export interface IndexDocument {
   /** Below the base, without a leading slash: `v1/distros/omnios/index.json`. */
   readonly path: string;
@@ -276,7 +277,7 @@ export interface IndexProblem {
   readonly kept?: boolean;
 }
 
-/** What was published for checking an artifact that has left the index. */
+/** The published digests and signatures of an artifact that has left the index. */
 export interface IndexPin {
   readonly distro: string;
   readonly release: string;
@@ -315,22 +316,22 @@ export interface IndexStore {
 
 // Measurements of the store for monitoring.
 
-/** What monitoring reads of the store. */
+/** What monitoring reads from the store. */
 export interface StoreMeasures {
   /**
    * Since when the oldest ready job has been waiting; null when none is ready, undefined while the database is
    * away.
    */
   readonly oldest_ready_at: Instant | null | undefined;
-  /** Size of the database without its log. */
+  /** Size of the database without its write-ahead log. */
   readonly file_bytes: number;
-  /** Free pages within it, bytes. */
+  /** Bytes of free pages within it. */
   readonly free_bytes: number;
 }
 
 interface MeasureStore {
   /** Takes bounded time, however many jobs there are. */
   read(): Promise<StoreMeasures>;
-  /** Writes a probe row. @returns once it is on the disk */
+  /** Writes a probe row. @returns once it is durable */
   check(): Promise<void>;
 }

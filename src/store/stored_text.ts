@@ -1,10 +1,10 @@
-// JSON texts as the store holds them. Text that is only sent on is never parsed: it is read as bytes, one
-// part at a time, when the caller is ready for it.
+// JSON texts as the store holds them. A text that is only passed on is never parsed: it is read as bytes, one part at a
+// time, whenever the caller is ready for the next.
 
 import type { Instant } from "../domain/instant.ts";
 import type { Wording } from "../domain/job/wire.ts";
 
-/** Bytes of one part; smaller texts are read at once. */
+/** Bytes of one part; a smaller text is read in one go. */
 export const PART_BYTES = 128 * 1024;
 
 /** Entries of a list whose sizes are read for one part. */
@@ -13,10 +13,10 @@ export const MEASURED_MAX = 1000;
 /** A part that was read already, or is read on demand. */
 export type TextPart = Uint8Array | LazyPart;
 
-/** A part of a stored text: a snapshot, whatever is written while it is read. */
+/** A part of a stored text. It is a snapshot: writes during the reading do not change it. */
 export interface LazyPart {
   readonly bytes: number;
-  /** @throws {AgentError} `aborted` when it was removed */
+  /** @throws {AgentError} `aborted` when the text was removed */
   read(from: number, bytes: number): Promise<Uint8Array>;
   /** Ends the reading; may be called twice. The receiver of a part must close it. */
   close(): void;
@@ -25,19 +25,19 @@ export interface LazyPart {
 /** One JSON value, or several with commas between them. */
 export interface StoredText {
   readonly parts: readonly TextPart[];
-  /** Their bytes altogether. */
+  /** Bytes of all parts. */
   readonly bytes: number;
   /** Names of fields, as a JSON list, whose values only administrators may see. */
   readonly secrets: string | null;
-  /** Milliseconds since it was current; set when the database is away and the text comes from memory. */
+  /** Milliseconds since the text was current; set when the database is away and the text comes from memory. */
   readonly staleMs?: number;
 }
 
-/** How a job is shown, and in which words. */
+/** How a job is shown. */
 export interface Showing {
   readonly wording: Wording;
   readonly now: Instant;
-  /** Whether each job is a separate text, which can be masked by its own rules. */
+  /** Whether each job is a text of its own, so that the secrets of each can be masked separately. */
   readonly apart: boolean;
 }
 
@@ -51,7 +51,7 @@ export interface TextPage {
   readonly last: boolean;
 }
 
-/** How many rows, starting at an index, make a page: as many as fit a part, and at least one. */
+/** How many rows, beginning at an index, fit a part; at least one. */
 export function fitting(
   rows: readonly { readonly bytes: number }[],
   first = 0,

@@ -1,20 +1,21 @@
-// Summaries and log lines of jobs: their rows, and the conversion of rows.
+// The rows of job summaries, log lines and failed attempts, and their conversion.
 
 import type { JobHost } from "../domain/host.ts";
 import type { JobUuid } from "../domain/id.ts";
-import type { Instant } from "../domain/instant.ts";
-import type { Job } from "../domain/job/job.ts";
+import { type Instant, MS_PER_SECOND, msBetween, notBefore } from "../domain/instant.ts";
+import { type FailedAttempt, INTERRUPTED, type Job, keptError } from "../domain/job/job.ts";
 import type { Phase } from "../domain/job/state.ts";
 import type { JobLogLine, JobSummary, SummaryTask } from "../domain/job/summary.ts";
-import { taskName } from "../domain/job/workflow.ts";
+import { type Task, taskName } from "../domain/job/workflow.ts";
 import type { JsonObject } from "../domain/json.ts";
+import type { InterruptedRow } from "./sql.ts";
 import type { JobAttempt } from "./store.ts";
 
-/** Bytes of params up to which a summary contains them. */
+/** Longest params that a summary contains, bytes. */
 export const SUMMARY_PARAMS_BYTES_MAX = 4096;
-/** Bytes of progress up to which a summary contains it: a page of events has one for each. */
+/** Longest progress that a summary contains, bytes; a page of events has one per job. */
 export const PROGRESS_BYTES_MAX = 4096;
-/** Newest log lines searched for the latest progress. */
+/** Newest log lines that are searched for the latest progress. */
 export const PROGRESS_LINES_MAX = 20;
 
 /** The columns of a job for its summary. */
@@ -72,14 +73,14 @@ export function summaryFromRow(
     ...columns,
     name: definition.name,
     task: presentTask(row, definition),
-    // A waiting task already has an entry, but it ends only with its resume.
+    // A waiting task already has an entry, but ends only when the job is resumed.
     tasks_done: chain_ended - Number(row.execution === "waiting" && row.phase === "chain"),
     tasks_total: definition.chain.length,
     progress,
     read_at,
     host: host ?? null,
     free: placement !== null,
-    // The texts were made by this store from values of these types.
+    // This store made the texts from values of these types.
     params: row.params === null ? null : JSON.parse(row.params) as JsonObject,
     secrets: row.secrets === null ? [] : JSON.parse(row.secrets) as string[],
     alias: typeof row.alias === "string" ? row.alias : null,
@@ -88,7 +89,7 @@ export function summaryFromRow(
   };
 }
 
-/** The running task, if there is one: only that one has progress. */
+/** The task that is running, which is the only one with progress; null if none is. */
 export function runningTask(row: SummaryRow, definition: SummaryDefinition): SummaryTask | null {
   return row.runner_id === null ? null : presentTask(row, definition);
 }
@@ -105,26 +106,17 @@ function presentTask(row: SummaryRow, definition: SummaryDefinition): SummaryTas
   return execution === "failed" ? named("chain", chain_ended - 1) : null;
 }
 
-// How a list of summaries is read.
-
-/** Jobs examined for one page. */
-export const SUMMARIES_LOOKED_AT_MAX = 20_000;
-/** Most jobs examined for one uuid prefix; of a million jobs, about fifteen share four characters. */
-export const UUIDS_MAX = 1000;
-/** Most versions of one workflow's definition that are merged. */
-export const DEFINITIONS_MAX = 16;
-
-/** A text for a case-insensitive search: only ASCII is folded, as databases do it. */
+/** Folds a text for a case-insensitive search. Only ASCII is folded, as in the databases. */
 export function folded(text: string): string {
   return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
 }
 
-// Lines of logs.
+// Lines of the log.
 
 /** Newest failed attempts of one phase that are read with a job. */
 export const ATTEMPTS_OF_A_PHASE_MAX = 50;
 
-/** A line with its size, before it is read. */
+/** A log line with its size, whose entry is not read yet. */
 export interface SizedLine {
   readonly seq: number;
   readonly bytes: number;
@@ -141,11 +133,11 @@ export interface LineRow {
 
 /** Converts a row to a log line. */
 export function lineFromRow({ entry, ...line }: LineRow): JobLogLine {
-  // The text was made by this store from an object.
+  // This store made the text from an object.
   return { ...line, entry: JSON.parse(entry) as JsonObject };
 }
 
-/** A failed attempt, as a row. */
+/** A row of a failed attempt. */
 export interface AttemptRow {
   readonly phase: Phase;
   readonly task: number;
@@ -154,7 +146,7 @@ export interface AttemptRow {
   readonly created_at: Instant;
 }
 
-/** Converts a row to the recorded attempt. */
+/** Converts a row to a failed attempt. */
 export function attemptFromRow(
   { phase, task, attempt, entry, created_at }: AttemptRow,
 ): JobAttempt {
@@ -163,8 +155,42 @@ export function attemptFromRow(
     index: task,
     attempt,
     fallback: false,
-    // The text was made by this store from an attempt.
+    // This store made the text from an attempt.
     ...JSON.parse(entry) as Pick<JobAttempt, "task" | "error" | "started_at" | "wait_seconds">,
     finished_at: created_at,
+  };
+}
+
+/** The entry of a failed attempt as a text. @param secrets reads the names of the job's secrets, if they are needed */
+export function attemptText(
+  { index: _index, attempt: _attempt, fallback, finished_at: _end, ...shown }: FailedAttempt,
+  secrets: () => ReadonlySet<string>,
+): string {
+  const error = keptError(shown.error, secrets);
+  return JSON.stringify({ ...shown, ...(fallback ? { fallback } : {}), error });
+}
+
+/**
+ * The attempt of a held job that was interrupted with its runner; undefined while the job was waiting for its next
+ * attempt.
+ */
+export function interruptedAttempt(
+  { index, starts, failures, elapsed_at, retry_at }: InterruptedRow,
+  task: Task,
+  now: Instant,
+): FailedAttempt | undefined {
+  const leftMs = retry_at === null ? 0 : msBetween(now, retry_at);
+  // A wait longer than the whole delay means that the clock was set back.
+  if (leftMs > 0 && leftMs <= (task.retry_delay ?? 0) * MS_PER_SECOND) return undefined;
+  const started_at = retry_at !== null && retry_at > elapsed_at ? retry_at : elapsed_at;
+  return {
+    task: taskName(task),
+    index,
+    attempt: starts + failures,
+    fallback: false,
+    error: INTERRUPTED,
+    started_at,
+    finished_at: notBefore(started_at, now),
+    wait_seconds: 0,
   };
 }

@@ -13,7 +13,7 @@ import { countUnfinished } from "../../src/store/sqlite/job/counts.ts";
 import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import { rescueJobs } from "../../src/store/sqlite/job/leases.ts";
 import { prune, pruneKeys } from "../../src/store/sqlite/job/retention.ts";
-import { IDEMPOTENCY_MS } from "../../src/store/rules.ts";
+import { IDEMPOTENCY_MS } from "../../src/store/limits.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { jobOf, RUNNER, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { assertCounted } from "../support/recount.ts";

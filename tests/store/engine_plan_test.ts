@@ -9,7 +9,7 @@ import { countUnfinished, selectMeasures, selectStats } from "../../src/store/sq
 import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import { recordTask } from "../../src/store/sqlite/job/changes.ts";
 import { rescueJobs } from "../../src/store/sqlite/job/leases.ts";
-import { READY_MAX } from "../../src/store/rules.ts";
+import { READY_MAX } from "../../src/store/limits.ts";
 import { jobOf, RUNNER, T0, uuidOf } from "../support/job.ts";
 import { recount } from "../support/recount.ts";
 import { lifeOf } from "../support/clocked_store.ts";

@@ -11,7 +11,7 @@ import {
   isHeld,
   JOB_STATES,
 } from "../../src/domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, REMOVABLE } from "../../src/store/columns.ts";
+import { FINISHED, HOLDS_TARGET, IS_UNFINISHED, REMOVABLE } from "../../src/store/sql.ts";
 import { T0 } from "../support/job.ts";
 
 function withStates(

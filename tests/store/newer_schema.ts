@@ -2,7 +2,7 @@
 
 import { Database } from "@db/sqlite";
 import { SCHEMA_STEPS } from "../../src/store/sqlite/migrations.ts";
-import { latestOf, type SchemaSteps } from "../../src/store/columns.ts";
+import { latestOf, type SchemaSteps } from "../../src/store/sql.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 

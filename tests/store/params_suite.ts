@@ -3,7 +3,7 @@
 
 import { assertEquals } from "@std/assert";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
-import { PARAM_LOOKED_AT_MAX } from "../../src/store/job_store.ts";
+import { PARAM_LOOKED_AT_MAX } from "../../src/store/limits.ts";
 import type { Store } from "../../src/store/store.ts";
 import { jobOf } from "../support/job.ts";
 import { claim, create, recordOf, type Test } from "./store_case.ts";

@@ -9,7 +9,7 @@ import {
   SHARED_STEPS,
   USABLE,
 } from "../../src/store/postgres/migrations.ts";
-import { latestOf, type SchemaSteps } from "../../src/store/columns.ts";
+import { latestOf, type SchemaSteps } from "../../src/store/sql.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { type PostgresServer, postgresTest, startPostgres } from "../support/postgres.ts";
 import { until, withFolder } from "../support/until.ts";

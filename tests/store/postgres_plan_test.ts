@@ -119,7 +119,7 @@ function loopsOf(plan: string): number {
 /** A job with a key. */
 function placingOf(number: number): Placing {
   const idempotency = { key: `order ${number}`, request_sha256: "a".repeat(64) };
-  const ready = { paramsSha256: null, verdicts: new Map(), unfinishedMax: 1e6 };
+  const ready = { paramsSha256: null, matches: new Map(), unfinishedMax: 1e6 };
   return { job: jobOf(number, { idempotency }), hosts: { own: ONE }, ready };
 }
 

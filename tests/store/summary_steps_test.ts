@@ -7,7 +7,7 @@ import { instantAfter } from "../../src/domain/instant.ts";
 import type { SummaryFilter, SummaryPlace } from "../../src/domain/job/summary.ts";
 import { Connection, IN_MEMORY } from "../../src/store/sqlite/connection.ts";
 import { listSummaries } from "../../src/store/sqlite/job/summaries.ts";
-import { SUMMARIES_LOOKED_AT_MAX } from "../../src/store/summary_rows.ts";
+import { SUMMARIES_LOOKED_AT_MAX } from "../../src/store/limits.ts";
 import { countJobs, listKeys } from "../../src/store/sqlite/job/lists.ts";
 import { insertJob } from "../../src/store/sqlite/job/jobs.ts";
 import type { JobFilter } from "../../src/store/job_store.ts";

@@ -6,7 +6,7 @@ import { type Instant, instantAfter, msBetween } from "../../src/domain/instant.
 import type { Job } from "../../src/domain/job/job.ts";
 import type { RunnerLife } from "../../src/store/job_store.ts";
 import { openSqliteStore, type SqliteOptions } from "../../src/store/sqlite/sqlite_store.ts";
-import type { SchemaSteps } from "../../src/store/columns.ts";
+import type { SchemaSteps } from "../../src/store/sql.ts";
 import type { Store } from "../../src/store/store.ts";
 import { RUNNER, T0 } from "./job.ts";
 

@@ -9,8 +9,7 @@
 
 import { type AgentError, messageOf } from "../../domain/error.ts";
 import type { Instant } from "../../domain/instant.ts";
-import type { Pace } from "../rules.ts";
-import { PENDING_WRITES_MAX } from "../rules.ts";
+import { type Pace, PENDING_WRITES_MAX } from "../limits.ts";
 import { KeptValues, ReaderPlaces } from "./session_shares.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
 import { type Follower, Listening, noticesOf } from "./notices.ts";

@@ -5,7 +5,7 @@
 // ones. A column or table that is no longer used is removed one version later.
 
 import { AgentError } from "../../domain/error.ts";
-import { latestOf, type SchemaSteps } from "../columns.ts";
+import { latestOf, type SchemaSteps } from "../sql.ts";
 import { grantRoles, type StoreRoles } from "./roles.ts";
 import { SCHEMA } from "./schema.ts";
 import { callersError, databaseAway, isRetryable, sqlStateOf } from "./errors.ts";

@@ -5,7 +5,7 @@
 // Instants and JSON are texts, compared byte by byte, exactly as the agent writes them.
 
 import { EXECUTIONS, isFinal, PHASES } from "../../domain/job/state.ts";
-import { COUNTED, HOLDS_TARGET, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../columns.ts";
+import { COUNTED, HOLDS_TARGET, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../sql.ts";
 import { EVENT_TABLES, oneOf, ruleFunction, TEXT } from "./event_tables.ts";
 
 /** The columns of a job that the rules use, with their types. */

@@ -1,6 +1,6 @@
 // What the sessions of one agent share: the places for readers, and a cache of rows that never change.
 
-import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
+import { KEPT_CHARS_MAX, KEPT_MAX } from "../limits.ts";
 import { databaseAway } from "./errors.ts";
 
 /** Sessions that may read at the same time. */

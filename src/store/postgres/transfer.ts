@@ -11,7 +11,7 @@ import {
   type TransferRow,
   type TransferRows,
 } from "../moved_rows.ts";
-import { HOLDS_TARGET } from "../columns.ts";
+import { HOLDS_TARGET } from "../sql.ts";
 import { SharedDatabase, type Transaction } from "./connection.ts";
 import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";
 import type { BoundValue, ServerOptions } from "./server.ts";

@@ -1,6 +1,6 @@
 // Which writes share a transaction, and which of them share statements in it.
 
-import { GATHERED_MIN, type Pace } from "../rules.ts";
+import { GATHERED_MIN, type Pace } from "../limits.ts";
 
 /** Writes in one transaction, which locks their rows until it commits. */
 const WRITES_MAX = 100;

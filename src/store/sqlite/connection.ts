@@ -15,11 +15,10 @@ import {
   openWriteAheadLog,
   type WriteAheadLog,
 } from "./group_commit.ts";
-import type { Pace } from "../rules.ts";
+import { KEPT_CHARS_MAX, KEPT_MAX, type Pace } from "../limits.ts";
+import type { SchemaSteps } from "../sql.ts";
 import { CounterChanges } from "./counters.ts";
-import { KEPT_CHARS_MAX, KEPT_MAX } from "../rules.ts";
 import { migrate } from "./migrations.ts";
-import type { SchemaSteps } from "../columns.ts";
 
 /**
  * Pages in the write-ahead log after which they are written back. A page that many commits change is written back

@@ -13,7 +13,7 @@
 import type { BindValue } from "@db/sqlite";
 import type { Instant } from "../../domain/instant.ts";
 import { type Execution, isFinal } from "../../domain/job/state.ts";
-import { COUNTED, counts, removable, SPAN } from "../columns.ts";
+import { COUNTED, counts, removable, SPAN } from "../sql.ts";
 
 /** Places per block, as a power of two. */
 const BLOCK_BITS = 12;

@@ -9,7 +9,7 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
-import { GATHERED_MIN, type Pace, PENDING_WRITES_MAX } from "../rules.ts";
+import { GATHERED_MIN, type Pace, PENDING_WRITES_MAX } from "../limits.ts";
 
 /** How long fewer than GATHERED_MIN patient writes wait, milliseconds. */
 export const GATHER_MS = 16;

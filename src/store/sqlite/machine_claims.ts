@@ -10,7 +10,7 @@ import {
   type MachineClaim,
   type MachineClaimStore,
 } from "../machine_store.ts";
-import { CLAIMS_WITH_JOBS, IS_LEFT } from "../columns.ts";
+import { CLAIMS_WITH_JOBS, IS_LEFT } from "../sql.ts";
 import type { Connection } from "./connection.ts";
 import { insertEvent } from "./events.ts";
 

@@ -3,7 +3,7 @@
 
 import type { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
-import { latestOf, type SchemaSteps } from "../columns.ts";
+import { latestOf, type SchemaSteps } from "../sql.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { SCHEMA } from "./schema.ts";
 

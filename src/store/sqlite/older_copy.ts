@@ -7,7 +7,7 @@ import { AgentError, isNoSpace, messageOf } from "../../domain/error.ts";
 import { copyPages, removeDatabase, syncFile } from "./database_file.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
 import { SCHEMA_STEPS, versionProblem } from "./migrations.ts";
-import { latestOf, type SchemaSteps } from "../columns.ts";
+import { latestOf, type SchemaSteps } from "../sql.ts";
 
 /** Where SQLite keeps `user_version` in the head of a file, four bytes. @see sqlite.org/fileformat */
 const VERSION_OFFSET = 60;

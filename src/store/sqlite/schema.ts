@@ -6,7 +6,7 @@ import { COUNTER_TABLES } from "./counters.ts";
 import { LOCAL_TABLES } from "./local/local_tables.ts";
 import { JOB_CHANGES } from "../../domain/event.ts";
 import { EXECUTIONS, PHASES } from "../../domain/job/state.ts";
-import { FINISHED, HOLDS_TARGET, isOneOf, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../columns.ts";
+import { FINISHED, HOLDS_TARGET, isOneOf, JOB_RULES, LOG_CHECKS, REMOVABLE } from "../sql.ts";
 
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `

@@ -64,7 +64,7 @@ import { claimJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
 import { forgetHost, isCordoned, selectHosts } from "./host_rows.ts";
-import type { SchemaSteps } from "../columns.ts";
+import type { SchemaSteps } from "../sql.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineHistories } from "./job/machines.ts";
 import { openMachineClaims } from "./machine_claims.ts";

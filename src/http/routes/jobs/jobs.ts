@@ -15,7 +15,8 @@ import {
 } from "../../../domain/job/request.ts";
 import type { JsonValue } from "../../../domain/json.ts";
 import { carriedOut, jobNotFound, orderJob } from "../../../store/job_orders.ts";
-import { type JobFilter, type JobOrder, PARAM_LOOKED_AT_MAX } from "../../../store/job_store.ts";
+import { PARAM_LOOKED_AT_MAX } from "../../../store/limits.ts";
+import type { JobFilter, JobOrder } from "../../../store/job_store.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";

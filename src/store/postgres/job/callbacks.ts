@@ -3,7 +3,7 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import { dueFrom } from "../../rules.ts";
+import { dueFrom } from "../../limits.ts";
 import type { NextDue } from "../../job_store.ts";
 import type { CallbackStore, DueCallback } from "../../store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";

@@ -20,7 +20,7 @@ import {
   startsAfter,
 } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
-import { standingOf } from "../../rules.ts";
+import { type ReadySuccessor, type RecordedRow, standingOf } from "../../sql.ts";
 import { valueWeight } from "../../../domain/json.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
 import type { NoHost } from "../../host_store.ts";
@@ -43,7 +43,6 @@ import { insertResults, isEntry, isResumedBy, secretNamesOf, updateWaitingResult
 import { jobText } from "./texts.ts";
 import type { PlaceHosts } from "./host_queue.ts";
 import { giveTurns } from "./turns.ts";
-import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
 /** What is known of the job that replaces another, and which jobs the host runs. */
 type PlacedSuccessor = ReadySuccessor & Pick<PlaceHosts, "taken">;

@@ -6,14 +6,13 @@ import type { Instant } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, startsAfter } from "../../../domain/job/state.ts";
 import { ANY_HOST } from "../../../domain/job/workflow.ts";
-import { CLAIM_BYTES, dueFrom } from "../../rules.ts";
+import { CLAIM_BYTES, dueFrom } from "../../limits.ts";
+import { type ReadyRow, standingOf } from "../../sql.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
-import { standingOf } from "../../rules.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
 import { readyDelayedJobs } from "./turns.ts";
-import type { ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs, as many as fit the byte limit and at least one. */
 export async function claimJobs(

@@ -14,7 +14,7 @@ import {
 } from "../../stats.ts";
 import type { Asking, SharedDatabase, Transaction } from "../connection.ts";
 import { MINUTE_CHARS } from "../schema.ts";
-import { COUNTED } from "../../columns.ts";
+import { COUNTED } from "../../sql.ts";
 
 type CountSums = Readonly<Record<typeof COUNTED[number], number>>;
 

@@ -5,16 +5,16 @@ import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import type { Job, JobFields, NewJob } from "../../../domain/job/job.ts";
 import { decide } from "../../../domain/job/state.ts";
 import { type JsonObject, valueWeight } from "../../../domain/json.ts";
+import { type JobCreation, standingOf } from "../../sql.ts";
 import {
   countedWrite,
   FREE,
-  isUnread,
+  isStale,
   lockOn,
-  openJudgedWrite,
+  openLockCheckedWrite,
   type PreparedWrite,
-  standingOf,
-  type Unread,
-} from "../../rules.ts";
+  type StaleLocks,
+} from "../../target_locks.ts";
 import type {
   CreateJobOutcome,
   JobOrder,
@@ -37,11 +37,11 @@ import { nameNextAttempt, writtenBefore } from "./jobs.ts";
 import {
   earlierJob,
   earlierOf,
-  lockJudged,
   madeOf,
   makeJobs,
   placeJobs,
   type Placing,
+  readCheckedLocks,
   selectLocks,
   type UsedKeys,
   usedKeys,
@@ -51,7 +51,6 @@ import type { PlaceHosts } from "./host_queue.ts";
 import type { RunWrites } from "./run_writes.ts";
 import { type AskedHost, askHosts, byClockOf, hostsOfJobs, jobText, textOfJob } from "./texts.ts";
 import type { Lives } from "../statements.ts";
-import type { JobCreation } from "../../columns.ts";
 
 /**
  * Opens the methods of the store that create jobs.
@@ -67,8 +66,8 @@ export function openJobCreation(
   end: RunWrites["end"],
   handOver: (job: Job | undefined) => void,
 ): JobCreation {
-  const judged = openJudgedWrite(() => db.read(selectLocks));
-  const { creating, created } = countedWrite(judged);
+  const lockChecked = openLockCheckedWrite(() => db.read(selectLocks));
+  const { creating, created } = countedWrite(lockChecked);
   const orders = ordersOf(hosts);
   return {
     creating,
@@ -76,16 +75,14 @@ export function openJobCreation(
       const record = { ...named, life: lives.get(named.runner_id) };
       const { successor = null } = record;
       if (successor === null) return end(record, patient ? "patient" : "prompt");
-      return judged(
+      return lockChecked(
         successor,
         Number.MAX_SAFE_INTEGER,
-        ({ verdicts, paramsSha256 }) =>
+        ({ matches, paramsSha256 }) =>
           db.write(async (tx) => {
-            const locks = await lockJudged(tx, [successor]);
-            const lock = successor.target === null
-              ? FREE
-              : lockOn(locks, verdicts, record.job_uuid);
-            return lock.kind === "unread"
+            const locks = await readCheckedLocks(tx, [successor]);
+            const lock = successor.target === null ? FREE : lockOn(locks, matches, record.job_uuid);
+            return lock.kind === "stale"
               ? lock
               : await recordTask(tx, record, { lock, paramsSha256, taken: hosts.taken });
           }),
@@ -120,7 +117,7 @@ export function openJobCreation(
 async function createJob(
   tx: Transaction,
   placing: Placing,
-): Promise<CreateJobOutcome | Unread> {
+): Promise<CreateJobOutcome | StaleLocks> {
   const { job: { idempotency, uuid } } = placing;
   const earlier = idempotency === undefined ? undefined : await earlierJob(tx, idempotency);
   if (earlier !== undefined) return await writtenBefore(tx, uuid) ?? earlier;
@@ -172,12 +169,12 @@ async function askOrders(
 const ordersOf = (
   { own }: Pick<PlaceHosts, "own">,
   recent = new RecentCount(),
-): WriteKind<PreparedOrder, Made<OrderOutcome> | Unread, AskedOrders> => ({
+): WriteKind<PreparedOrder, Made<OrderOutcome> | StaleLocks, AskedOrders> => ({
   bytesOf: ({ order: { params, requested_params } }) =>
     valueWeight(params) + (requested_params === params ? 0 : valueWeight(requested_params)),
   ask: (tx, orders) => askOrders(tx, orders, own, recent),
   run: async (tx, orders, { used, unfinished, workflow, hosts }) => {
-    const outcomes = new Map<JobUuid, Made<OrderOutcome> | Unread>();
+    const outcomes = new Map<JobUuid, Made<OrderOutcome> | StaleLocks>();
     const workflows: RunnableWorkflows = new Map();
     for (const { order: { workflow_uuid: uuid } } of orders.slice(0, 1)) {
       workflows.set(uuid, await runnableOf(tx, uuid, workflow));
@@ -257,7 +254,7 @@ async function unlessMade(
 async function placeOrders(
   tx: Transaction,
   accepted: readonly OrderPlacing[],
-  outcomes: Map<JobUuid, Made<OrderOutcome> | Unread>,
+  outcomes: Map<JobUuid, Made<OrderOutcome> | StaleLocks>,
   read: readonly AskedHost[],
   known: number | undefined,
 ): Promise<void> {
@@ -265,7 +262,7 @@ async function placeOrders(
   const made = await makeJobs(tx, accepted, known);
   const jobs: Job[] = [];
   for (const [uuid, outcome] of made) {
-    if (!isUnread(outcome) && outcome.kind === "created") jobs.push(outcome.job);
+    if (!isStale(outcome) && outcome.kind === "created") jobs.push(outcome.job);
     else outcomes.set(uuid, outcome);
   }
   const hosts = await hostsOfJobs(tx, jobs, read);
@@ -292,7 +289,7 @@ async function retryJob(
   successor: NewJob,
   hosts: PlaceHosts,
   ready: PreparedWrite,
-): Promise<RetryOutcome | Unread> {
+): Promise<RetryOutcome | StaleLocks> {
   const row = await lockState(tx, uuid);
   if (row === undefined) return { kind: "not_found" };
   const next = await nextAttemptOf(tx, row.id);
@@ -310,7 +307,7 @@ async function retryJob(
   }
   const placing = { job: successor, hosts: { ...hosts, before: row.queue }, ready };
   const outcome = madeOf(await placeJobs(tx, [placing]), successor.uuid);
-  if (!isUnread(outcome) && outcome.kind === "created") {
+  if (!isStale(outcome) && outcome.kind === "created") {
     await nameNextAttempt(tx, row.id, outcome.job.uuid);
   }
   return outcome;

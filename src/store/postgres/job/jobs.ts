@@ -20,7 +20,7 @@ import {
   type SharedJobRow,
 } from "./rows.ts";
 import { nextTurns } from "./turns.ts";
-import { HOLDS_TARGET, type InsertOutcome } from "../../columns.ts";
+import { HOLDS_TARGET, type InsertOutcome } from "../../sql.ts";
 
 /** A job for insertJobs(). */
 export interface InsertedJob {

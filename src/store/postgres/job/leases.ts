@@ -7,7 +7,8 @@ import type { Incarnation, JobUuid, RunnerId } from "../../../domain/id.ts";
 import { type Instant, instantAfter, msBetween } from "../../../domain/instant.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import { type Execution, heldIn, moveOf } from "../../../domain/job/state.ts";
-import { CLAIM_BYTES, standingOf } from "../../rules.ts";
+import { CLAIM_BYTES } from "../../limits.ts";
+import { type LeaseRow, standingOf } from "../../sql.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
@@ -16,7 +17,6 @@ import { failLostJobs } from "./lost.ts";
 import { insertInterrupted } from "./log.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";
-import type { LeaseRow } from "../../columns.ts";
 
 /**
  * Gives the lease to a life of a runner, and queues the jobs of its earlier lives again.

@@ -2,13 +2,8 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
-import {
-  type JobFilter,
-  type JobKey,
-  type JobPage,
-  type ListedJob,
-  PARAM_LOOKED_AT_MAX,
-} from "../../job_store.ts";
+import { PARAM_LOOKED_AT_MAX } from "../../limits.ts";
+import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
 import { fieldNamed, fieldOf, isText, readable, Values, whereOf } from "../statements.ts";
 import { countsOfAll } from "./counts.ts";

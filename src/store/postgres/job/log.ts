@@ -2,10 +2,13 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { executionOf, heldIn, type Phase, PHASES } from "../../../domain/job/state.ts";
+import type { InterruptedRow } from "../../sql.ts";
 import {
   attemptFromRow,
   type AttemptRow,
   ATTEMPTS_OF_A_PHASE_MAX,
+  attemptText,
+  interruptedAttempt,
   lineFromRow,
   type LineRow,
   type SizedLine,
@@ -21,8 +24,6 @@ import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { BoundValue } from "../server.ts";
 import { definitionOf, secretNamesOf } from "./rows.ts";
-import type { BrokenOff } from "../../columns.ts";
-import { attemptText, interruptedAttempt } from "../../rules.ts";
 
 /** The id of a job whose log is read, with the names of its secrets as a JSON list. */
 async function selectJobOfLog(
@@ -277,7 +278,7 @@ async function deleteMiddleAttempt(
  * @returns false when the job was waiting for its next attempt
  */
 export async function insertInterrupted(tx: Transaction, id: number): Promise<boolean> {
-  const row = await tx.row<BrokenOff>(
+  const row = await tx.row<InterruptedRow>(
     `SELECT id, phase, definition_id, starts, failures, elapsed_at, retry_at,
             (SELECT count(*) FROM task_results
               WHERE job_id = jobs.id AND task_results.phase = jobs.phase) AS "index"

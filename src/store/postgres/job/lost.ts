@@ -8,7 +8,7 @@ import { errorLine, HOST_LOST, type Job, phaseOf } from "../../../domain/job/job
 import { isAtRest, moveOf } from "../../../domain/job/state.ts";
 import { taskName } from "../../../domain/job/workflow.ts";
 import type { Hold } from "../../job_store.ts";
-import { standingOf } from "../../rules.ts";
+import { standingOf } from "../../sql.ts";
 import type { Transaction } from "../connection.ts";
 import { insertCallback } from "./callbacks.ts";
 import { ranMs, type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";

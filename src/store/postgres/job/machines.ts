@@ -3,9 +3,8 @@
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
 import type { WorkflowUuid } from "../../../domain/id.ts";
+import { HISTORY_LOOKED_AT_MAX, HISTORY_READ_MAX } from "../../limits.ts";
 import {
-  HISTORY_LOOKED_AT_MAX,
-  HISTORY_READ_MAX,
   type MachineFilter,
   type MachineHistoryStore,
   type MachineJob,
@@ -15,7 +14,7 @@ import {
   type MachineWorkflows,
 } from "../../machine_store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
-import { HOLDS_TARGET } from "../../columns.ts";
+import { HOLDS_TARGET } from "../../sql.ts";
 import { isText, jsonOf, Values } from "../statements.ts";
 
 /** SQL for a property of the machine that a job creates; `read` is the JSON of the job's params. */

@@ -3,17 +3,17 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Idempotency, NewJob } from "../../../domain/job/job.ts";
+import { HOLDS_TARGET } from "../../sql.ts";
 import {
   FREE,
   type HeldLock,
-  isUnread,
+  isStale,
   lockOn,
   LOCKS_MAX,
   type PreparedWrite,
-  type Unread,
-} from "../../rules.ts";
+  type StaleLocks,
+} from "../../target_locks.ts";
 import type { EarlierOutcome, PlaceJobOutcome } from "../../job_store.ts";
-import { HOLDS_TARGET } from "../../columns.ts";
 import type { Asking, Transaction } from "../connection.ts";
 import { countUnfinished } from "./counts.ts";
 import { type InsertedJob, insertJobs, writtenBefore } from "./jobs.ts";
@@ -40,11 +40,11 @@ export async function makeJobs(
   tx: Transaction,
   placings: readonly Placing[],
   known?: number,
-): Promise<Map<JobUuid, PlaceJobOutcome | Unread>> {
+): Promise<Map<JobUuid, PlaceJobOutcome | StaleLocks>> {
   const outcomes = await placeJobs(tx, placings, known);
   for (const { job: { uuid } } of placings) {
     const outcome = outcomes.get(uuid);
-    if (outcome === undefined || isUnread(outcome) || outcome.kind === "created") continue;
+    if (outcome === undefined || isStale(outcome) || outcome.kind === "created") continue;
     outcomes.set(uuid, await writtenBefore(tx, uuid) ?? outcome);
   }
   return outcomes;
@@ -55,8 +55,8 @@ export async function placeJobs(
   tx: Transaction,
   placings: readonly Placing[],
   known?: number,
-): Promise<Map<JobUuid, PlaceJobOutcome | Unread>> {
-  const outcomes = new Map<JobUuid, PlaceJobOutcome | Unread>();
+): Promise<Map<JobUuid, PlaceJobOutcome | StaleLocks>> {
+  const outcomes = new Map<JobUuid, PlaceJobOutcome | StaleLocks>();
   const unfinished = known ?? await countUnfinished(tx);
   const areMany = placings.length > 1;
   const after = unfinished + placings.length;
@@ -69,10 +69,10 @@ export async function placeJobs(
     }
     return outcomes;
   }
-  const locks = await lockJudged(tx, placings.map(({ job }) => job));
+  const locks = await readCheckedLocks(tx, placings.map(({ job }) => job));
   const free: InsertedJob[] = [];
-  for (const { job, hosts, ready: { unfinishedMax, verdicts, paramsSha256 }, ...how } of placings) {
-    const lock = job.target === null ? FREE : lockOn(locks, verdicts);
+  for (const { job, hosts, ready: { unfinishedMax, matches, paramsSha256 }, ...how } of placings) {
+    const lock = job.target === null ? FREE : lockOn(locks, matches);
     if (unfinished >= unfinishedMax) {
       outcomes.set(job.uuid, { kind: "full", what: "unfinished jobs", limit: unfinishedMax });
     } else if (typeof job.locks === "string" && locks.length >= LOCKS_MAX) {
@@ -88,7 +88,10 @@ export async function placeJobs(
  * Reads the locks that new jobs are checked against. A job with a lock takes the advisory lock exclusively, a job with
  * a target takes it shared: whichever commits second sees the other.
  */
-export async function lockJudged(tx: Transaction, jobs: readonly NewJob[]): Promise<HeldLock[]> {
+export async function readCheckedLocks(
+  tx: Transaction,
+  jobs: readonly NewJob[],
+): Promise<HeldLock[]> {
   const locks = jobs.some((job) => typeof job.locks === "string");
   if (!locks && jobs.every(({ target }) => target === null)) return [];
   await tx.run(`SELECT pg_advisory_xact_lock${locks ? "" : "_shared"}(${TARGET_LOCK})`);

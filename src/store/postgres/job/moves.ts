@@ -11,7 +11,7 @@ import {
 } from "../../../domain/job/state.ts";
 import type { Transaction } from "../connection.ts";
 import { RowChanged } from "../errors.ts";
-import { standingOf, type StateRow } from "../../rules.ts";
+import { standingOf, type StateRow } from "../../sql.ts";
 import { changedWord, queuedWord } from "../notices.ts";
 import { nextTurn } from "./turns.ts";
 

@@ -4,7 +4,7 @@ import type { HostUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { DELETE_WORKFLOW } from "../../../domain/machine/action.ts";
-import { CLAIMS_WITH_JOBS, HOLDS_TARGET, IS_LEFT } from "../../columns.ts";
+import { CLAIMS_WITH_JOBS, HOLDS_TARGET, IS_LEFT } from "../../sql.ts";
 import type { Transaction } from "../connection.ts";
 
 /** A condition that the host in a row is not forgotten. */

@@ -2,11 +2,11 @@
 // unreferenced definitions. Only one agent does so at a time.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import { IDEMPOTENCY_MS } from "../../rules.ts";
+import { IDEMPOTENCY_MS } from "../../limits.ts";
+import { REMOVABLE } from "../../sql.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Transaction } from "../connection.ts";
 import { keepEnds } from "../machine_claims.ts";
-import { REMOVABLE } from "../../columns.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 
 // The rows to remove are selected first, as an ARRAY: a generic plan does not know how few they are, and would read the

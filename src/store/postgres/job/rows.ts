@@ -11,7 +11,7 @@ import type { JsonObject } from "../../../domain/json.ts";
 import type { Transaction } from "../connection.ts";
 import { RowChanged } from "../errors.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
-import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../columns.ts";
+import { JOB_COLUMNS, type JobDefinition, type JobRow } from "../../sql.ts";
 
 /** The columns of a job in a shared store. */
 export const SHARED_COLUMNS = `${JOB_COLUMNS}, host`;

@@ -3,7 +3,7 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
-import type { Pace } from "../../rules.ts";
+import type { Pace } from "../../limits.ts";
 import type { JobStore, RunnerLife, TaskRecord } from "../../job_store.ts";
 import type { SharedDatabase, Transaction, WriteKind } from "../connection.ts";
 import { isBadData } from "../errors.ts";

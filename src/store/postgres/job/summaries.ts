@@ -13,13 +13,13 @@ import {
   type SummaryPlace,
 } from "../../../domain/job/summary.ts";
 import type { SummaryCounts, SummaryPage, SummaryPart } from "../../job_store.ts";
+import type { JobDefinition } from "../../sql.ts";
+import { DEFINITIONS_MAX, SUMMARIES_LOOKED_AT_MAX } from "../../limits.ts";
 import {
-  DEFINITIONS_MAX,
   folded,
   PROGRESS_BYTES_MAX,
   PROGRESS_LINES_MAX,
   runningTask,
-  SUMMARIES_LOOKED_AT_MAX,
   SUMMARY_PARAMS_BYTES_MAX,
   summaryFromRow,
   type SummaryRow,
@@ -38,7 +38,6 @@ import { conditionsOf } from "./lists.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
 import type { JobHost } from "../../../domain/host.ts";
 import { definitionOf, hostOf, type HostOfJob, hostOfJob } from "./rows.ts";
-import type { JobDefinition } from "../../columns.ts";
 
 /** Bytes of params that are searched for one page. */
 const SEARCHED_BYTES_MAX = 32 * 1024 * 1024;

@@ -3,7 +3,7 @@
 // first.
 
 import type { WorkflowUuid } from "../../../domain/id.ts";
-import { READY_MAX } from "../../rules.ts";
+import { READY_MAX } from "../../limits.ts";
 import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 

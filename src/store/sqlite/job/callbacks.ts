@@ -4,11 +4,11 @@ import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
 import type { NextDue } from "../../job_store.ts";
 import type { DueCallback } from "../../store.ts";
-import { dueFrom } from "../../rules.ts";
+import { dueFrom } from "../../limits.ts";
+import { JOB_COLUMNS, type JobRow } from "../../sql.ts";
 import type { Connection } from "../connection.ts";
 
 import { jobFromRow } from "./rows.ts";
-import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
 
 /** The job has ended: its callback is due, when it has one. */
 export function insertCallback(

@@ -20,7 +20,7 @@ import {
   startsAfter,
 } from "../../../domain/job/state.ts";
 import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_store.ts";
-import { standingOf, type StateRow } from "../../rules.ts";
+import { type ReadySuccessor, type RecordedRow, standingOf, type StateRow } from "../../sql.ts";
 import type { Showing } from "../../stored_text.ts";
 import { insertAttempt, insertInterrupted } from "./log.ts";
 import type { WaitingClaim } from "./waiting_claims.ts";
@@ -33,7 +33,6 @@ import { selectState, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { insertResult, isEntry, isResumedBy, secretNamesOf, updateWaitingResult } from "./rows.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { giveTurn, readyOverdueJobs } from "./turns.ts";
-import type { ReadySuccessor, RecordedRow } from "../../columns.ts";
 
 /**
  * Records the end of a task and the next state of the job, unless the runner has lost the job. Needs no

@@ -7,7 +7,8 @@ import type { Instant } from "../../../domain/instant.ts";
 import { type Job, phaseOf } from "../../../domain/job/job.ts";
 import { executionOf, moveOf, type Standing, startsAfter } from "../../../domain/job/state.ts";
 import type { Claimed, NextDue, RunnerLife } from "../../job_store.ts";
-import { CLAIM_BYTES, dueFrom, standingOf } from "../../rules.ts";
+import { CLAIM_BYTES, dueFrom } from "../../limits.ts";
+import { JOB_COLUMNS, type JobRow, type ReadyRow, standingOf } from "../../sql.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { isCordoned } from "../host_rows.ts";
@@ -18,7 +19,6 @@ import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { AHEAD_LISTS, forgetAhead, leaveAhead, readAhead } from "./ahead.ts";
 import { noteOverdue, readyDelayedJobs, readyOverdueJobs } from "./turns.ts";
-import { JOB_COLUMNS, type JobRow, type ReadyRow } from "../../columns.ts";
 
 /** Claims the next jobs: as many as fit the byte limit, and at least one. */
 export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {

@@ -11,7 +11,7 @@ import {
   windowStarts,
 } from "../../stats.ts";
 import type { Connection } from "../connection.ts";
-import { COUNTED, counts, SPAN } from "../../columns.ts";
+import { COUNTED, counts, SPAN } from "../../sql.ts";
 import type { StoreMeasures } from "../../store.ts";
 
 type CountedRow = Readonly<Record<typeof COUNTED[number], number>>;

@@ -17,21 +17,20 @@ import type {
   RetryOutcome,
   TaskRecord,
 } from "../../job_store.ts";
+import type { Pace } from "../../limits.ts";
+import { HOLDS_TARGET, type JobCreation, standingOf, type StateRow } from "../../sql.ts";
 import {
   countedWrite,
   FREE,
   type HeldLock,
-  isUnread,
+  isStale,
   lockOn,
   LOCKS_MAX,
-  openJudgedWrite,
+  openLockCheckedWrite,
   type PreparedWrite,
-  standingOf,
-  type StateRow,
-  type Unread,
-} from "../../rules.ts";
+  type StaleLocks,
+} from "../../target_locks.ts";
 import type { Connection } from "../connection.ts";
-import type { Pace } from "../../rules.ts";
 import type { WaitingClaim, WaitingClaims } from "./waiting_claims.ts";
 import { recordTask } from "./changes.ts";
 import { countUnfinished } from "./counts.ts";
@@ -40,7 +39,6 @@ import { STATE_COLUMNS } from "./moves.ts";
 import type { Showing, StoredText } from "../../stored_text.ts";
 import { createdText, jobText } from "./texts.ts";
 import { workflowToRun } from "../workflows.ts";
-import { HOLDS_TARGET, type JobCreation } from "../../columns.ts";
 
 /**
  * The methods of the store that create jobs.
@@ -51,8 +49,8 @@ export function openJobCreation(
   begun: WaitingClaims,
   now: Now,
 ): JobCreation {
-  const judged = openJudgedWrite(() => selectLocks(db));
-  const { creating, created } = countedWrite(judged);
+  const lockChecked = openLockCheckedWrite(() => selectLocks(db));
+  const { creating, created } = countedWrite(lockChecked);
   return {
     creating,
     recordTask: (record, patient = false) => {
@@ -62,10 +60,10 @@ export function openJobCreation(
       }
       begun.write();
       const ends = record.job_uuid;
-      return judged(successor, Number.MAX_SAFE_INTEGER, async ({ verdicts, paramsSha256 }) => {
+      return lockChecked(successor, Number.MAX_SAFE_INTEGER, async ({ matches, paramsSha256 }) => {
         return await db.write("job_record", () => {
-          const lock = successor.target === null ? FREE : lockOn(selectLocks(db), verdicts, ends);
-          return lock.kind === "unread"
+          const lock = successor.target === null ? FREE : lockOn(selectLocks(db), matches, ends);
+          return lock.kind === "stale"
             ? lock
             : recordTask(db, record, now(), { ready: { lock, paramsSha256 } });
         });
@@ -122,13 +120,13 @@ function createJob(
   job: NewJob,
   ready: PreparedWrite,
   now: Instant,
-): CreateJobOutcome | Unread {
+): CreateJobOutcome | StaleLocks {
   const { idempotency } = job;
   const earlier = idempotency === undefined ? undefined : earlierJob(db, idempotency);
   if (earlier !== undefined) return writtenBefore(db, job.uuid) ?? earlier;
   // Checked only here: a successor and a retried job belong to this host, whatever their params name.
   const outcome = missingHost(db, job) ?? placeJob(db, job, ready, now);
-  if (isUnread(outcome)) return outcome;
+  if (isStale(outcome)) return outcome;
   if (outcome.kind !== "created") return writtenBefore(db, job.uuid) ?? outcome;
   if (idempotency !== undefined) insertKey(db, idempotency, job.uuid, now);
   return outcome;
@@ -153,7 +151,7 @@ function orderJob(
   { workflowBytesMax, needsTasks, ...rules }: OrderRules,
   ready: PreparedWrite,
   now: Instant,
-): OrderOutcome | Unread {
+): OrderOutcome | StaleLocks {
   const { workflow_uuid, ...order } = whole;
   // By the time at which the job was written, which is later than that of the request.
   const showing = { ...rules.showing, now };
@@ -189,15 +187,15 @@ function placeJob(
   job: NewJob,
   ready: PreparedWrite,
   now: Instant,
-): PlaceJobOutcome | Unread {
-  const { unfinishedMax, verdicts, paramsSha256 } = ready;
+): PlaceJobOutcome | StaleLocks {
+  const { unfinishedMax, matches, paramsSha256 } = ready;
   if (countUnfinished(db) >= unfinishedMax) {
     return { kind: "full", what: "unfinished jobs", limit: unfinishedMax };
   }
   if (typeof job.locks === "string" && countLocks(db) >= LOCKS_MAX) {
     return { kind: "full", what: "locks", limit: LOCKS_MAX };
   }
-  const lock = job.target === null ? FREE : lockOn(selectLocks(db), verdicts);
+  const lock = job.target === null ? FREE : lockOn(selectLocks(db), matches);
   return lock.kind === "free" ? insertJob(db, job, paramsSha256, now) : lock;
 }
 
@@ -253,7 +251,7 @@ function retryJob(
   successor: NewJob,
   ready: PreparedWrite,
   now: Instant,
-): RetryOutcome | Unread {
+): RetryOutcome | StaleLocks {
   const row = selectFinished(db, uuid);
   if (row === undefined) return { kind: "not_found" };
   const { id, execution, next_attempt } = row;

@@ -18,7 +18,7 @@ import {
   JOB_COLUMNS,
   type JobDefinition,
   type JobRow,
-} from "../../columns.ts";
+} from "../../sql.ts";
 
 /** New jobs that are kept in memory until they are claimed, and the most characters of params of each. */
 const FRESH_MAX = 1024;

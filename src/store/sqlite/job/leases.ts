@@ -6,7 +6,8 @@ import { type Instant, instantAfter, msBetween } from "../../../domain/instant.t
 import type { Job } from "../../../domain/job/job.ts";
 import { heldIn, moveOf } from "../../../domain/job/state.ts";
 import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_store.ts";
-import { CLAIM_BYTES, standingOf, type StateRow } from "../../rules.ts";
+import { CLAIM_BYTES } from "../../limits.ts";
+import { JOB_COLUMNS, type JobRow, type LeaseRow, standingOf, type StateRow } from "../../sql.ts";
 import { fitting } from "../../stored_text.ts";
 import type { Connection } from "../connection.ts";
 import { isCordoned } from "../host_rows.ts";
@@ -15,7 +16,6 @@ import { selectExecution } from "./jobs.ts";
 import { STATE_COLUMNS, writeMove } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES } from "./texts.ts";
-import { JOB_COLUMNS, type JobRow, type LeaseRow } from "../../columns.ts";
 
 /** Gives the lease to a life of a runner, and queues the jobs of its earlier lives again. */
 export function beginLife(

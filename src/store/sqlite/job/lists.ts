@@ -5,19 +5,14 @@
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
 import type { Execution } from "../../../domain/job/state.ts";
-import {
-  type JobFilter,
-  type JobKey,
-  type JobPage,
-  type ListedJob,
-  PARAM_LOOKED_AT_MAX,
-} from "../../job_store.ts";
+import { PARAM_LOOKED_AT_MAX } from "../../limits.ts";
+import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { isOtherHost } from "../host_rows.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Stretch, walkPlaces } from "./places.ts";
 import { jobFromRow } from "./rows.ts";
-import { JOB_COLUMNS, type JobRow } from "../../columns.ts";
+import { JOB_COLUMNS, type JobRow } from "../../sql.ts";
 
 /** Jobs that one statement may skip; more are skipped in parts. */
 const OFFSET_AT_ONCE_MAX = 1000;

@@ -3,10 +3,13 @@
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { executionOf, heldIn, type Phase, PHASES } from "../../../domain/job/state.ts";
+import type { InterruptedRow } from "../../sql.ts";
 import {
   attemptFromRow,
   type AttemptRow,
   ATTEMPTS_OF_A_PHASE_MAX,
+  attemptText,
+  interruptedAttempt,
   lineFromRow,
   type LineRow,
   type SizedLine,
@@ -22,8 +25,6 @@ import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import { changingJob } from "./texts.ts";
 import { traceAttempt } from "./traces.ts";
-import type { BrokenOff } from "../../columns.ts";
-import { attemptText, interruptedAttempt } from "../../rules.ts";
 
 /** A page of lines, oldest first; undefined when there is no such job. */
 export function selectLog(
@@ -278,7 +279,7 @@ function deleteMiddleAttempt(
  * @returns false when the job was waiting for its next attempt
  */
 export function insertInterrupted(db: Connection, id: number, now: Instant): boolean {
-  const row = db.row<BrokenOff>(
+  const row = db.row<InterruptedRow>(
     `SELECT id, phase, definition_id, starts, failures, elapsed_at, retry_at,
             (SELECT count(*) FROM task_results
               WHERE job_id = jobs.id AND phase = jobs.phase) AS "index"

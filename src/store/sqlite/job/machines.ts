@@ -3,9 +3,8 @@
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
 import type { WorkflowUuid } from "../../../domain/id.ts";
+import { HISTORY_LOOKED_AT_MAX, HISTORY_READ_MAX } from "../../limits.ts";
 import {
-  HISTORY_LOOKED_AT_MAX,
-  HISTORY_READ_MAX,
   type MachineFilter,
   type MachineHistoryStore,
   type MachineJob,
@@ -16,7 +15,7 @@ import {
 } from "../../machine_store.ts";
 import type { Connection } from "../connection.ts";
 import { isOtherHost } from "../host_rows.ts";
-import { HOLDS_TARGET } from "../../columns.ts";
+import { HOLDS_TARGET } from "../../sql.ts";
 
 /** SQL for the part of a machine job's params that lists show, as JSON. */
 const ASKED = `json_object('media', params -> '$.media', 'machine', json_object(${

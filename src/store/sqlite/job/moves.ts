@@ -10,7 +10,7 @@ import {
   type Move,
   startsAfter,
 } from "../../../domain/job/state.ts";
-import { standingOf, type StateRow } from "../../rules.ts";
+import { standingOf, type StateRow } from "../../sql.ts";
 import type { Connection } from "../connection.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { nextTurn } from "./turns.ts";

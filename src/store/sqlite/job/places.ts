@@ -4,7 +4,7 @@
 
 import type { JobFilter } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
-import { otherWork } from "../../rules.ts";
+import { yieldTurn } from "../../limits.ts";
 import { BLOCK, EVERY } from "../counters.ts";
 
 /** Maximum definitions per filter whose counters are added; with more, jobs are examined one by one. */
@@ -64,7 +64,7 @@ export async function walkPlaces(
       const inTime = performance.now() - beganMs < PART_MS;
       jobs = inTime ? Math.min(jobs * 2, BLOCK) : Math.max(Math.floor(jobs / 2), 1);
       below = from;
-      await otherWork();
+      await yieldTurn();
     }
   }
 }

@@ -2,7 +2,8 @@
 // info and unreferenced definitions.
 
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
-import { IDEMPOTENCY_MS } from "../../rules.ts";
+import { IDEMPOTENCY_MS } from "../../limits.ts";
+import { REMOVABLE } from "../../sql.ts";
 import type { Retention } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { countRemovable } from "./counts.ts";
@@ -10,7 +11,6 @@ import { jobRow } from "./texts.ts";
 import { deleteUnusedDefinitions } from "./rows.ts";
 import { deleteGoneRunners } from "./leases.ts";
 import { keepEnds } from "../machine_claims.ts";
-import { REMOVABLE } from "../../columns.ts";
 
 /** Removes info of removed jobs, in bounded writes. @returns the number of entries */
 export function pruneInfo(db: Connection, entries: number): number {

@@ -8,7 +8,7 @@ import type { JsonObject } from "../../../domain/json.ts";
 import type { Connection } from "../connection.ts";
 import { ownHost } from "../host_rows.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
-import type { JobDefinition, JobRow } from "../../columns.ts";
+import type { JobDefinition, JobRow } from "../../sql.ts";
 
 /** What is known of a job beside its row. */
 interface KnownOfJob {

@@ -6,18 +6,17 @@ import type { JobUuid } from "../../../domain/id.ts";
 import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
 import type { JobSummary, SummaryFilter, SummaryPlace } from "../../../domain/job/summary.ts";
 import type { SummaryCounts, SummaryPage, SummaryPart } from "../../job_store.ts";
+import { SUMMARIES_LOOKED_AT_MAX, yieldTurn } from "../../limits.ts";
 import {
   PROGRESS_BYTES_MAX,
   PROGRESS_LINES_MAX,
   runningTask,
-  SUMMARIES_LOOKED_AT_MAX,
   SUMMARY_PARAMS_BYTES_MAX,
   summaryFromRow,
   type SummaryRow,
 } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
 import { isOtherHost, ownHost } from "../host_rows.ts";
-import { otherWork } from "../../rules.ts";
 import { lookAt, PART_BYTES, walkOf } from "./summary_walk.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import { definitionOf } from "./rows.ts";
@@ -56,7 +55,7 @@ export async function listSummaries(
       const summaries = await db.durably(() => selectSummaries(db, found));
       return { summaries, ...(next === undefined ? {} : { next }) };
     }
-    await otherWork();
+    await yieldTurn();
   }
 }
 
@@ -89,7 +88,7 @@ export async function countSummaries(
     if (part.last || jobs >= SUMMARIES_LOOKED_AT_MAX || bytes >= PAGE_BYTES) {
       return { counts, whole: part.last };
     }
-    await otherWork();
+    await yieldTurn();
   }
 }
 

@@ -9,7 +9,8 @@ import {
   type SummaryFilter,
   type SummaryPlace,
 } from "../../../domain/job/summary.ts";
-import { DEFINITIONS_MAX, folded, SUMMARIES_LOOKED_AT_MAX, UUIDS_MAX } from "../../summary_rows.ts";
+import { DEFINITIONS_MAX, SUMMARIES_LOOKED_AT_MAX, UUIDS_MAX } from "../../limits.ts";
+import { folded } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Condition, conditionsOf, whereOf } from "./lists.ts";

@@ -9,7 +9,7 @@
 
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
-import { READY_MAX } from "../../rules.ts";
+import { READY_MAX } from "../../limits.ts";
 import type { Connection } from "../connection.ts";
 import { forgetAhead } from "./ahead.ts";
 

@@ -11,7 +11,7 @@ import type { Job } from "../../../domain/job/job.ts";
 import type { Hold, RunnerLife } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { GATHER_MS } from "../group_commit.ts";
-import { GATHERED_MIN } from "../../rules.ts";
+import { GATHERED_MIN } from "../../limits.ts";
 import { holdJobs } from "./claims.ts";
 
 /** A job that has started before its claim is written. */

@@ -3,7 +3,7 @@
 
 import type { IndexDocument, IndexStore } from "../../store.ts";
 import type { Connection } from "../connection.ts";
-import { otherWork } from "../../rules.ts";
+import { yieldTurn } from "../../limits.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
 import {
   decodeDocument,
@@ -26,7 +26,7 @@ export async function readRows(documents: readonly IndexDocument[]): Promise<Row
   for (const document of documents) {
     rows.set(document.path, documentRows(document));
     if (performance.now() - began < READ_MS) continue;
-    await otherWork();
+    await yieldTurn();
     began = performance.now();
   }
   return rows;

@@ -1,9 +1,18 @@
-// The columns of jobs as every store reads them, and the closed lists of words of a job as SQL.
+// SQL that both stores use: conditions and CHECKs of jobs, the columns of a job, and the types of its rows.
 
-import type { Incarnation, JobUuid, WorkflowUuid } from "../domain/id.ts";
+import type { Incarnation, JobUuid, RunnerId, WorkflowUuid } from "../domain/id.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
-import { EXECUTIONS, isFinal, type Phase, UNFINISHED } from "../domain/job/state.ts";
+import {
+  type Execution,
+  EXECUTIONS,
+  isFinal,
+  type KeptState,
+  type Phase,
+  type Standing,
+  stateOf,
+  UNFINISHED,
+} from "../domain/job/state.ts";
 import type { CreateJobOutcome, JobStore } from "./job_store.ts";
 
 /** The steps from one version of the schema to the next. */
@@ -19,7 +28,7 @@ export function latestOf({ first, steps }: SchemaSteps): number {
   return first + steps.length - 1;
 }
 
-// The lists, for the schemas and statements of both stores; the words themselves are in the domain.
+// Lists of words in SQL. The words themselves are in the domain.
 
 /** A list in SQL. @param words must not contain quotes */
 function listed(words: readonly string[]): string {
@@ -27,17 +36,17 @@ function listed(words: readonly string[]): string {
 }
 
 /**
- * A condition that compares a column with words one by one. For CHECKs of frequently written rows: for
- * `IN` with a list, SQLite builds a temporary index for every row.
+ * A condition that compares a column with each word. Used in CHECKs of tables with frequent writes, because SQLite
+ * builds a temporary index per row for `IN` with a list.
  * @param words without quotes, the most frequent ones first
  */
 export function isOneOf(column: string, words: readonly string[]): string {
   return `(${words.map((word) => `${column} = '${word}'`).join(" OR ")})`;
 }
 
-/** Whether a job is unfinished, for CHECKs. */
+/** A condition that a job is unfinished, for CHECKs. */
 export const IS_UNFINISHED = isOneOf("execution", UNFINISHED);
-/** What is true of every row of `jobs`: the states of domain/job/state.ts, and columns that go together. */
+/** Conditions that every row of `jobs` meets: the states of domain/job/state.ts, and columns that are set together. */
 export const JOB_RULES: readonly string[] = [
   "(params_sha256 IS NULL) = (target IS NULL)",
   "(callback_host IS NULL) = (callback_url IS NULL)",
@@ -52,20 +61,20 @@ export const JOB_RULES: readonly string[] = [
       OR (claimable_at IS NULL AND runner_id IS NULL)`,
   `(finished_at IS NULL) = ${IS_UNFINISHED}`,
 ];
-/** What every line of `job_log` is: an entry of the info, or a failed attempt of a task. */
+/** Conditions that every row of `job_log` meets: it is an entry of the info, or a failed attempt of a task. */
 export const LOG_CHECKS = `CHECK ((position IS NULL) = (phase IS NOT NULL)),
     CHECK ((phase IS NULL) = (task IS NULL)),
     CHECK (phase IS NULL OR attempt IS NOT NULL)`;
 /** Executions of finished jobs, as a list in SQL. */
 export const FINISHED = listed(EXECUTIONS.filter(isFinal));
 /**
- * Whether a job occupies its target: it is unfinished, or canceled with its stop or its oncancel chain pending or
- * running. Partial indexes and the statements that use them need exactly the same text.
+ * A condition that a job occupies its target: it is unfinished, or it was canceled and its stop or its oncancel chain
+ * is not done. A statement only uses a partial index if it contains exactly the index's condition.
  */
 export const HOLDS_TARGET = `(${IS_UNFINISHED}
     OR (execution = 'canceled' AND (runner_id IS NOT NULL OR claimable_at IS NOT NULL)))`;
 
-/** The condition of the index of jobs that retention may remove; the text must be the same too. */
+/** The condition of the partial index of jobs that retention may remove. */
 export const REMOVABLE = removable("");
 
 /** The same condition for a trigger. @param row prefix of the columns; empty in a statement */
@@ -74,22 +83,22 @@ export function removable(row: "" | "old." | "new."): string {
     AND ${row}runner_id IS NULL AND ${row}claimable_at IS NULL`;
 }
 
-/** The claims `c` of jobs on machines, and those jobs `j`. */
+/** Joins the claims `c` of jobs on machines with those jobs `j`. */
 export const CLAIMS_WITH_JOBS = "machine_claims c LEFT JOIN jobs j ON j.uuid = c.job_uuid";
 /**
- * Whether the job of a claim has ended without a machine; a canceled job is final before its last task. The
- * row of the job says how it ended, or the claim once that row is removed.
+ * A condition that the job of a claim has ended without a machine, including its last task: a canceled job is final
+ * before that. Once the job's row is removed, the claim keeps its outcome.
  */
 export const IS_LEFT = `(coalesce(j.execution, c.execution) IN ('failed', 'canceled', 'retried')
         AND j.runner_id IS NULL AND j.claimable_at IS NULL)`;
 
 /**
- * The executions that are counted in columns of their own. Running jobs are counted as queued: their start then needs
- * no write of counters, and there are never more of them than slots.
+ * Executions with a counter column of their own. A running job is counted as queued, so that its start writes no
+ * counter; counting the running jobs is cheap, because there are never more than slots.
  */
 export const COUNTED = EXECUTIONS.filter((word) => word !== "running");
 
-/** 1 for a job that is counted in the column, else 0. @param row prefix of the columns of the job */
+/** A condition that the column counts a job. @param row prefix of the columns of the job */
 export function counts(column: typeof COUNTED[number], row: "" | "old." | "new." = ""): string {
   const execution = `${row}execution`;
   return column === "queued"
@@ -98,8 +107,8 @@ export function counts(column: typeof COUNTED[number], row: "" | "old." | "new."
 }
 
 /**
- * Prefixes of the rows of job_counts: all jobs, those that ended in one hour, those created in one minute, those that
- * retention may remove, and those created in one second.
+ * Prefixes of the keys in job_counts: for all jobs, jobs that ended in an hour, jobs created in a minute, jobs that
+ * retention may remove, and jobs created in a second.
  */
 export const SPAN = { all: "a", hour: "h", minute: "m", removable: "r", second: "s" } as const;
 
@@ -109,7 +118,7 @@ export const JOB_COLUMNS = `
   callback_url, machine_uuid, params, props, requested_params, created_at, started_at, finished_at,
   elapsed_ms, phases_ms, elapsed_at, failures, retry_at, runner_id, lease, starts`;
 
-/** JSON columns, as texts that the store wrote. */
+/** The JSON columns of a job, as texts that the store has written. */
 interface JobTexts {
   readonly params: string;
   readonly props: string;
@@ -117,7 +126,7 @@ interface JobTexts {
   readonly requested_params: string | null;
 }
 
-/** Fields of a job whose entries are rows of their own. */
+/** Fields of a job that are stored as rows of task_results. */
 type ResultLists = "chain_results" | "onerror_results" | "oncancel_results";
 
 /** A row of JOB_COLUMNS; the schema's CHECKs guarantee the unions. */
@@ -127,8 +136,33 @@ export interface JobRow
   readonly definition_id: number;
 }
 
-/** What a job keeps of its workflow. */
+/** The part of a workflow that its jobs keep. */
 export type JobDefinition = Pick<Job, "name" | "chain" | "onerror" | "oncancel" | "timeout">;
+
+/** The columns that a decision about a job needs; the schema's CHECKs guarantee the unions. */
+export interface StateRow {
+  readonly id: number;
+  readonly uuid: JobUuid;
+  readonly workflow_uuid: WorkflowUuid;
+  readonly execution: Execution;
+  readonly phase: Phase;
+  /** 1 for a job with an oncancel chain. */
+  readonly undoable: number;
+  readonly claimable_at: Instant | null;
+  readonly started_at: Instant | null;
+  readonly elapsed_ms: number;
+  readonly elapsed_at: Instant | null;
+  readonly runner_id: RunnerId | null;
+  readonly lease: number;
+  readonly starts: number;
+  /** Null for a job without a callback. */
+  readonly callback_host: string | null;
+}
+
+/** The state of a row, as decide() takes it. */
+export function standingOf(row: KeptState): Standing {
+  return { state: stateOf(row), phase: row.phase };
+}
 
 /** The columns that a claim reads. */
 export type ReadyRow = Pick<
@@ -136,10 +170,10 @@ export type ReadyRow = Pick<
   "id" | "execution" | "phase" | "runner_id" | "claimable_at" | "lease" | "starts"
 >;
 
-/** The columns of a job whose current attempt was cut off with its runner. */
-export interface BrokenOff {
+/** The columns of a job whose current attempt was interrupted with its runner. */
+export interface InterruptedRow {
   readonly id: number;
-  /** Index of its task in the phase. */
+  /** Index of the job's current task in its phase. */
   readonly index: number;
   readonly phase: Phase;
   readonly definition_id: number;
@@ -149,13 +183,13 @@ export interface BrokenOff {
   readonly retry_at: Instant | null;
 }
 
-/** The lease of a runner, and its holder. */
+/** The lease of a runner, and the life that holds it. */
 export interface LeaseRow {
   readonly incarnation: Incarnation;
   readonly leased_until: Instant;
 }
 
-/** What recording the end of a task needs of its job. */
+/** The columns of a job that recording the end of a task needs. */
 export interface RecordedRow {
   readonly id: number;
   readonly workflow_uuid: WorkflowUuid;
@@ -169,10 +203,10 @@ export type InsertOutcome = Extract<
   { kind: "created" | "duplicate" | "machine_taken" | "no_host" }
 >;
 
-/** The checks made before the write for the job that replaces another. */
+/** What was checked before the write about the job that replaces another. */
 export interface ReadySuccessor {
   readonly paramsSha256: string | null;
-  /** Whether the lock of a job accepted in the meantime covers its target. */
+  /** Whether a job that was accepted meanwhile locks its target. */
   readonly lock: { readonly kind: "free" } | {
     readonly kind: "locked";
     readonly job_uuid: JobUuid;

@@ -1,0 +1,49 @@
+// Limits of both stores: how much is cached, searched, or written in one go, and helpers of work that they cut in parts.
+
+import { type Instant, msBetween } from "../domain/instant.ts";
+import type { NextDue } from "./job_store.ts";
+
+/** Maximum number of pending writes; more are refused as overload. */
+export const PENDING_WRITES_MAX = 10_000;
+/** Whether a write is committed as soon as possible, or may wait for others to share its commit. */
+export type Pace = "prompt" | "patient";
+/** Number of patient writes that triggers a commit: in a file, a commit writes some twenty pages whatever is in it. */
+export const GATHERED_MIN = 48;
+/** Most cached values of rows that rarely or never change: 16 Mi characters in all. */
+export const KEPT_MAX = 128;
+/** Most characters of one cached value. */
+export const KEPT_CHARS_MAX = 128 * 1024;
+/** Delayed jobs that become ready in one write: more than a claim takes. Others follow with the next write. */
+export const READY_MAX = 100;
+/** Most bytes of jobs in one claim, because they are parsed without yielding to other work. */
+export const CLAIM_BYTES = 1024 * 1024;
+/** Lifetime of an idempotency key, milliseconds: a day. */
+export const IDEMPOTENCY_MS = 86_400_000;
+/** Info entries removed in one write; a job may have many thousands. */
+export const INFO_BATCH = 10_000;
+/** How many of the newest jobs are searched for a param with a given name. */
+export const PARAM_LOOKED_AT_MAX = 1_000;
+/** How many of a machine's newest jobs are examined for its history. */
+export const HISTORY_LOOKED_AT_MAX = 1024;
+/** How many of those are read, the newest first. */
+export const HISTORY_READ_MAX = 64;
+/** Most jobs that are examined for one uuid prefix; of a million jobs, about fifteen share four characters. */
+export const UUIDS_MAX = 1000;
+/** Most versions of one workflow's definition whose lists are merged. */
+export const DEFINITIONS_MAX = 16;
+/** Jobs that are examined for one page of summaries. */
+export const SUMMARIES_LOOKED_AT_MAX = 20_000;
+
+/** Time until an instant; `none` when nothing is due. */
+export function dueFrom(now: Instant, due: Instant | null): NextDue {
+  if (due === null) return { kind: "none" };
+  const ms = msBetween(now, due);
+  return ms <= 0 ? { kind: "ready" } : { kind: "in", ms };
+}
+
+/**
+ * Ends with the next turn of the event loop, so that requests are served between two parts of long work.
+ */
+export function yieldTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
