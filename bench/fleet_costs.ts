@@ -184,7 +184,10 @@ async function openIdle(address: string, name: string): Promise<{ store: Store; 
     slots: 1,
     leaseMs: LEASE_MS,
     ownerOf: () => Promise.reject(new Error("Nothing is to be run")),
-    runTask: () => Promise.reject(new Error("Nothing is to be run")),
+    guests: { run: () => Promise.reject(new Error("Nothing is to be run")) },
+    performFor: () => {
+      throw new Error("Nothing is to be run");
+    },
     budget: openMemoryBudget(),
     now: systemNow,
     monotonicMs: () => performance.now(),

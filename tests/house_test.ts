@@ -41,7 +41,7 @@ const ROOMS: Record<string, readonly string[]> = {
     "host",
     "mirror",
     "store",
-    "sandbox/run_task.ts",
+    "sandbox/task_calls.ts",
     "wall/protocol.ts",
   ],
   machines: ["domain", "runtime", "metrics", "store"],

@@ -1,7 +1,8 @@
 // Wires the parts into one agent, and closes them in order. Only this folder and trial/ may import all of
 // them; it decides nothing that a part could decide.
 
-import { openAgentCallbacks, openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
+import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
+import { openGuests, openPolicy, openRunner, withDecoders } from "./runner.ts";
 import { openAccess } from "./access.ts";
 import { openAgentPeers } from "./peers.ts";
 import { openEmitter, openWatchedStore } from "./store.ts";
@@ -24,7 +25,7 @@ import { takeStateDir } from "../state_dir/state_dir.ts";
 import { watchRoutes } from "./host_readings.ts";
 import type { Config } from "../config/settings.ts";
 import { openMemoryBudget } from "../domain/memory_budget.ts";
-import { AgentError, messageOf, unreachable } from "../domain/error.ts";
+import { AgentError, messageOf } from "../domain/error.ts";
 import { hostEvent } from "../domain/event.ts";
 import { type JobUuid, randomUuid } from "../domain/id.ts";
 import { systemNow } from "../domain/instant.ts";
@@ -181,7 +182,6 @@ async function assemble(
   const counted = { ...context, meters };
   const runner = await openRunner(counted, { ...rooms, guard, refusal }, state, guests);
   context.opened("runner", () => runner.stop(DRAIN_MS));
-  context.opened("notices", followJobs(store, runner, changed));
   removeLeftovers(context, store, vmadm, transport.host, runner);
   const index = openIndexRoutes(context, store, mirror);
   const gate = await openAccess(context, state.path, meters);
@@ -215,30 +215,6 @@ async function assemble(
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
-/** Acts on notices of the store about jobs, those that other agents changed included. @returns ends that */
-function followJobs(
-  { jobs }: Store,
-  runner: Pick<Runner, "wake" | "delayed" | "cancelRunning" | "hostChanged">,
-  changed: (uuid: JobUuid) => void,
-): () => void {
-  return jobs.follow((notice) => {
-    switch (notice.kind) {
-      case "queued":
-        return runner.wake(notice.made);
-      case "delayed":
-        return runner.delayed(notice.ms);
-      case "canceled":
-        return runner.cancelRunning(notice.job_uuid);
-      case "changed":
-        return changed(notice.job_uuid);
-      case "host":
-        return runner.hostChanged();
-      default:
-        return unreachable(notice);
-    }
-  });
-}
-
 /** Together: the runner must not claim anything more while callers still read their answers. */
 async function stopTogether(
   closing: AbortController,
@@ -259,6 +235,27 @@ function openChanges(
     callbacks.wake();
   };
   return { changes, changed };
+}
+
+/** Starts sending callbacks for finished jobs, as far as the configuration allows them. */
+function openAgentCallbacks(
+  { config, now, log, opened, budget }: SharedParts,
+  store: Store,
+): Pick<Callbacks, "wake"> {
+  const hosts = config.callback_host.value;
+  const callbacks = openCallbacks({
+    store,
+    hosts,
+    wording: config.compat.value,
+    fetch,
+    userAgent: `zonewright/${VERSION}`,
+    now,
+    log,
+    budget,
+  });
+  opened("callbacks", () => callbacks.stop());
+  // Without allowed hosts there is nothing to send sooner.
+  return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
 }
 
 /** What requests may do with machines. Their limits are separate: callers must not delay tasks. */

@@ -7,7 +7,6 @@ import { openSourceChecks } from "../decoder/source_checks.ts";
 import type { Admission } from "../domain/host.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { MS_PER_SECOND } from "../domain/instant.ts";
-import { taskName } from "../domain/job/workflow.ts";
 import type { HostGuard, Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { CONVENTIONS } from "../http/request/compat.ts";
@@ -16,18 +15,13 @@ import type { Mirror } from "../mirror/mirror.ts";
 import type { EarlyParts, SharedParts } from "./shared_parts.ts";
 import type { Reloads } from "./settings_in_force.ts";
 import { Runner } from "../runner/runner.ts";
-import { watchCalls } from "../runner/job_view.ts";
 import type { JobDeps } from "../runner/running_job.ts";
 import { openGuestWatch } from "../sandbox/orphaned_guests.ts";
 import { findGuestTools, type FindTools } from "../sandbox/guest_command.ts";
 import { openGuestOwners } from "../sandbox/process.ts";
 import { type GuestPool, openPool } from "../sandbox/pool.ts";
-import { type Perform, runTask, type TaskRun } from "../sandbox/run_task.ts";
-import { isJsonObject } from "../domain/json.ts";
 import type { StateDir } from "../state_dir/state_dir.ts";
 import type { Store } from "../store/store.ts";
-import { type Callbacks, openCallbacks } from "../runner/callbacks.ts";
-import { VERSION } from "../runtime/executable.ts";
 import { findGuestUser } from "../sandbox/user.ts";
 import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
@@ -66,9 +60,9 @@ export async function openRunner(
     limits,
     log,
     now,
+    mediaCounts: meters?.media,
   });
   const leaseMs = config.lease.value * MS_PER_SECOND;
-  const watched = rooms.store.shared ? openWatched(context, leaseMs) : (run: TaskRun) => run;
   const runner = new Runner({
     store: rooms.store,
     ...state.runner,
@@ -77,21 +71,10 @@ export async function openRunner(
     slots: config.slots.value,
     ownerOf: openGuestOwners(),
     budget: context.budget,
-    runTask: async (run, { job_uuid, task, attempt, free }, signal) => {
-      const taskContext = { job_uuid, task_name: taskName(task), attempt, free, signal };
-      const perform = performFor(taskContext);
-      const heard: Perform = (...call) => runner.mayAct(free).then(() => perform(...call));
-      const calls = watchCalls(countedPerform(heard, meters));
-      const beganMs = performance.now();
-      const outcome = await runTask(pool, free ? watched(run) : run, calls.perform, signal);
-      // The guest may have ended because the agent stood still. This waits until the store was asked: a job that is no
-      // longer this runner's is dropped, and its task has not failed.
-      if (free && outcome.kind === "failure") await runner.mayAct(false);
-      meters?.tasks[outcome.kind].observe((performance.now() - beganMs) / 1000);
-      if (!await calls.settled()) log.error("calls not ended", { job_uuid, task: run.taskName });
-      perform.close();
-      return outcome;
-    },
+    guests: pool,
+    performFor,
+    watch: rooms.store.shared ? openWatch(context, leaseMs) : undefined,
+    meters,
     now,
     monotonicMs: () => performance.now(),
     newUuid,
@@ -129,42 +112,19 @@ export function openGuests(context: SharedParts, state: StateDir): Promise<Guest
 }
 
 /** Ends guests with tasks of free jobs when this agent has been silent for a lease. */
-function openWatched(
+function openWatch(
   { log, opened }: Pick<SharedParts, "log" | "opened">,
   leaseMs: number,
-): (run: TaskRun) => TaskRun {
+): JobDeps["watch"] {
   const { watch, close } = openGuestWatch({ leaseMs, log });
   opened("watch over guests", close);
-  return (run) => ({ ...run, watch });
+  return watch;
 }
 
 function measure(meters: Meters | undefined, pool: GuestPool, runner: Runner): void {
   if (meters === undefined) return;
   meters.now.guests = () => pool.counts();
   meters.now.slotsBusy = () => runner.busy;
-}
-
-// Callbacks, as far as the configuration allows them.
-
-/** Starts sending callbacks for finished jobs. */
-export function openAgentCallbacks(
-  { config, now, log, opened, budget }: SharedParts,
-  store: Store,
-): Pick<Callbacks, "wake"> {
-  const hosts = config.callback_host.value;
-  const callbacks = openCallbacks({
-    store,
-    hosts,
-    wording: config.compat.value,
-    fetch,
-    userAgent: `zonewright/${VERSION}`,
-    now,
-    log,
-    budget,
-  });
-  opened("callbacks", () => callbacks.stop());
-  // Without allowed hosts there is nothing to send sooner.
-  return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
 }
 
 /**
@@ -212,16 +172,4 @@ export function openPolicy({ config, follow }: PolicyContext): Policy {
   const policy = policyOf(config.policy);
   follow(["policy"], (next) => void Object.assign(policy, policyOf(next.policy)));
   return policy;
-}
-
-/** Counts the bytes of media that tasks place. */
-export function countedPerform(perform: Perform, meters: Meters | undefined): Perform {
-  if (meters === undefined) return perform;
-  return async (name, args, signal) => {
-    const result = await perform(name, args, signal);
-    if (name === "media.place" && isJsonObject(result) && typeof result.size === "number") {
-      meters.media.placed += result.size;
-    }
-    return result;
-  };
 }

@@ -14,7 +14,7 @@ import { type Vmadm, withReadTurns } from "../host/vmadm/vmadm.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
-import type { Perform } from "../sandbox/run_task.ts";
+import type { Perform, TaskContext, TaskPerform } from "../sandbox/task_calls.ts";
 import type { Store } from "../store/store.ts";
 import {
   argumentCount,
@@ -26,7 +26,6 @@ import {
   type Insist,
   openCallRecord,
   openInsist,
-  type TaskContext,
   withDeadline,
 } from "./capability.ts";
 import { imagesCapabilities, openFoundMedia } from "./images.ts";
@@ -55,15 +54,11 @@ interface CapabilityDeps {
   /** Entries that tasks may write into one job's info; unlimited unless given. */
   readonly infoEntriesMax?: number;
   readonly limits: CapabilityLimits;
+  /** Counts the bytes placed in zones. */
+  readonly mediaCounts?: { placed: number } | undefined;
   /** Deadlines that differ from the capabilities' own. */
   readonly deadlinesMs?: Partial<Readonly<Record<CapabilityName, number>>>;
 }
-
-/** The calls of one execution. */
-export type TaskPerform = Perform & {
-  /** Ends the execution: no further calls, and the counts go into the job's info. */
-  readonly close: () => void;
-};
 
 type Table = Readonly<Record<CapabilityName, Capability>>;
 
@@ -143,6 +138,7 @@ function performFor(context: TaskContext, shared: CapabilityContext): TaskPerfor
   const close = () => {
     if (gate.closed) return;
     gate.closed = true;
+    if (gate.underWay > 0) deps.log.error("calls not ended", { job_uuid, task: task_name });
     record.close(dropped);
   };
   return Object.assign(perform, { close });
@@ -154,6 +150,10 @@ function openGate(taskCallsMax: number) {
   let underWay = 0;
   return {
     closed: false,
+    /** Calls that a task waits for and that have not ended. */
+    get underWay() {
+      return underWay;
+    },
     /** @returns to be called when the call has ended */
     enter(name: CapabilityName, args: readonly JsonValue[]): () => void {
       const { kind, argsMax } = CALL_RULES[name];

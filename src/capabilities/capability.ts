@@ -10,20 +10,8 @@ import { masked } from "../host/program_output.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
 import type { InfoStore } from "../store/store.ts";
+import type { TaskContext } from "../sandbox/task_calls.ts";
 import { BOOT_OPTIONS } from "../domain/machine/action.ts";
-
-/** The execution that calls capabilities. */
-export interface TaskContext {
-  readonly job_uuid: JobUuid;
-  /** The task's name, or its uuid when it has none. */
-  readonly task_name: string;
-  /** Number of this attempt of the task, for the log of the job. */
-  readonly attempt?: number | undefined;
-  /** Whether any host may run the job: then its tasks may not touch a host. */
-  readonly free?: boolean;
-  /** Aborted when the execution ends: canceled, timed out, or lost. */
-  readonly signal: AbortSignal;
-}
 
 /** One call of a capability. */
 export interface Call {

@@ -38,6 +38,7 @@ interface MediaDeps {
   /** Folders from which tasks may take media by path. */
   readonly mediaDirs: readonly string[];
   readonly found: FoundMedia;
+  readonly mediaCounts?: { placed: number } | undefined;
 }
 
 /** Finds media in the index or the media folders, places them in a zone and removes them. */
@@ -167,7 +168,7 @@ async function search(
 }
 
 async function place(
-  { vmadm, transport, policy, found, mirror }: MediaDeps,
+  { vmadm, transport, policy, found, mirror, mediaCounts }: MediaDeps,
   call: Call,
   uuidValue: JsonValue | undefined,
   value: JsonValue | undefined,
@@ -199,6 +200,7 @@ async function place(
     }
     throw error;
   });
+  if (mediaCounts !== undefined) mediaCounts.placed += size;
   return { ...placed };
 }
 

@@ -5,7 +5,6 @@ import { isJsonObject, type JsonObject, valueWeight } from "../domain/json.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
-import type { Perform } from "../sandbox/run_task.ts";
 
 /** The part of a job that tasks may change. */
 export interface JobData {
@@ -57,42 +56,6 @@ export function jobData(left: JsonObject | null, before: JobData): JobData {
     params: isJsonObject(left.params) ? left.params : before.params,
     // Entries, not assignments: a key named __proto__ must stay a key.
     props: Object.fromEntries([...engineOwned, ...set]),
-  };
-}
-
-// The capability calls of one execution. A killed task leaves calls that are being cut off; what
-// follows, such as the undo of a machine, must not overtake them.
-
-/** Longest wait for stopped calls to end. A host program is killed well within it. */
-const SETTLE_MS_MAX = 30_000;
-
-interface TaskCalls {
-  readonly perform: Perform;
-  /** Waits until no call is under way. @returns false when one is still running after SETTLE_MS_MAX */
-  settled(): Promise<boolean>;
-}
-
-/** Tracks the calls through `perform`. */
-export function watchCalls(perform: Perform): TaskCalls {
-  const underWay = new Set<Promise<unknown>>();
-  return {
-    perform: (name, args, signal) => {
-      const call = perform(name, args, signal);
-      const end = call.then(() => {}, () => {}).finally(() => underWay.delete(end));
-      underWay.add(end);
-      return call;
-    },
-    settled: async () => {
-      if (underWay.size === 0) return true;
-      let timer: ReturnType<typeof setTimeout> | undefined;
-      const late = new Promise<false>((resolve) => {
-        timer = setTimeout(() => resolve(false), SETTLE_MS_MAX);
-      });
-      const all = Promise.all(underWay).then(() => true as const);
-      const inTime = await Promise.race([all, late]);
-      clearTimeout(timer);
-      return inTime;
-    },
   };
 }
 

@@ -6,6 +6,7 @@
 import { instantAfter } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
 import type { JobUuid } from "../domain/id.ts";
+import { LOOK_MS_MAX } from "../runtime/waiting.ts";
 import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
@@ -180,4 +181,9 @@ function begunLater(job: Job, ms: number): Job {
     elapsed_at: begun_at,
     started_at: started_at === elapsed_at ? begun_at : started_at,
   };
+}
+
+/** Milliseconds until something is due, capped so that a changed clock is noticed. */
+export function waitFor(due: NextDue): number {
+  return due.kind === "in" ? Math.min(due.ms, LOOK_MS_MAX) : LOOK_MS_MAX;
 }

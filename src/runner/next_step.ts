@@ -21,6 +21,8 @@ import { type Task, taskName, type Workflow } from "../domain/job/workflow.ts";
 import { pause } from "../runtime/waiting.ts";
 import type { GuestOwner } from "../sandbox/process.ts";
 import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import type { TaskContext } from "../sandbox/task_calls.ts";
+import type { JobDeps } from "./running_job.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
@@ -272,6 +274,37 @@ async function runOnce(
     default:
       return unreachable(outcome);
   }
+}
+
+/**
+ * Runs one body or fallback in a guest, with the capabilities of its job.
+ * @param mayAct see TaskRun; the runner's own check comes after it
+ */
+export async function runInGuest(
+  run: TaskRun,
+  { job_uuid, attempt, free, signal }: Omit<TaskContext, "task_name"> & { free: boolean },
+  { guests, performFor, watch, meters, store, mayAct, monotonicMs }: JobDeps,
+  claimed: (() => Promise<void>) | undefined,
+): Promise<TaskOutcome> {
+  const perform = performFor({ job_uuid, task_name: run.taskName, attempt, free, signal });
+  const isGated = claimed !== undefined || store.shared;
+  const gate = async () => {
+    await claimed?.();
+    await mayAct(free);
+  };
+  const beganMs = monotonicMs();
+  const given = {
+    ...run,
+    ...(isGated ? { mayAct: gate } : {}),
+    ...(free && watch !== undefined ? { watch } : {}),
+  };
+  const outcome = await guests.run(given, perform, signal);
+  // The guest may have ended because the agent stood still. This waits until the store was asked: a job that is no
+  // longer this runner's is dropped, and its task has not failed.
+  if (free && outcome.kind === "failure") await mayAct(false);
+  meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
+  perform.close();
+  return outcome;
 }
 
 // The job that replaces another after `cb('retry')`. Workflows were written for node-workflow,

@@ -27,6 +27,7 @@ import {
   eventOf,
   runAttempts,
   runFallback,
+  runInGuest,
   successorOf,
 } from "./next_step.ts";
 import type { JsonValue } from "../domain/json.ts";
@@ -188,8 +189,9 @@ class JobRun {
     const deps: AttemptDeps = {
       owner: await this.#deps.ownerOf(this.#job),
       run: (run, attempt, signal) => {
-        const gated = this.#claim === undefined ? run : { ...run, mayAct: () => this.#mayAct() };
-        return this.#deps.runTask(gated, { job_uuid, task, attempt, free: isFree(props) }, signal);
+        const of = { job_uuid, attempt, free: isFree(props), signal };
+        const claimed = this.#claim === undefined ? undefined : () => this.#requireClaim();
+        return runInGuest(run, of, this.#deps, claimed);
       },
       failed: (attempt, data) => this.#recordAttempt(attempt, data),
       now: this.#deps.now,
@@ -228,7 +230,7 @@ class JobRun {
     return await claim.stands;
   }
 
-  async #mayAct(): Promise<void> {
+  async #requireClaim(): Promise<void> {
     if (await this.#claimed()) return;
     throw new AgentError(
       "aborted",

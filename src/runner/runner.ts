@@ -6,9 +6,10 @@ import type { Admission } from "../domain/host.ts";
 import type { Incarnation, JobUuid } from "../domain/id.ts";
 import type { Job } from "../domain/job/job.ts";
 import { LOOK_MS_MAX, Notifier, pause } from "../runtime/waiting.ts";
-import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
+import type { JobNotice } from "../store/host_store.ts";
+import type { Claimed, RunnerLife } from "../store/job_store.ts";
 import { Lease } from "./lease.ts";
-import { NextJobs } from "./next_jobs.ts";
+import { NextJobs, waitFor } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
@@ -24,7 +25,7 @@ const UNWRITTEN_MAX = 64;
 const CREATING_MANY = 8;
 const CREATING_MS = 50;
 /** What every job of a runner shares, and how many run at once. */
-interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id"> {
+interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "mayAct" | "runner_id"> {
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
@@ -37,8 +38,8 @@ interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "runner_id
 }
 
 /**
- * Runs due jobs until it is stopped. Call start() once, then wake() after each write that may make a job due; without
- * the hint, a job may start up to ten seconds late.
+ * Runs due jobs until it is stopped. It follows the store's notices of jobs; where one is lost, a job may start up to
+ * ten seconds late.
  */
 export class Runner {
   readonly #options: RunnerOptions;
@@ -70,6 +71,7 @@ export class Runner {
   readonly #next: NextJobs;
   readonly #lease: Lease;
   #admission: Admission;
+  #unfollow = () => {};
 
   constructor(options: RunnerOptions) {
     this.#options = options;
@@ -95,10 +97,29 @@ export class Runner {
 
   /** Takes over what an earlier life left, then starts claiming. While a shared store is away, both wait. */
   async start(): Promise<void> {
+    this.#unfollow = this.#options.store.jobs.follow((notice) => this.#heard(notice));
     // A life that could not begin asks what its host may claim before it claims.
     this.#unsure = await whileThere(this.#begin()) === undefined;
     this.#lease.start();
     this.#loop = this.#claimUntilStopped();
+  }
+
+  /** Acts on notices about jobs, those that other agents changed included. */
+  #heard(notice: JobNotice): void {
+    switch (notice.kind) {
+      case "queued":
+        return this.wake(notice.made);
+      case "delayed":
+        return void (this.#next.delayed(notice.ms) && this.#notifier.notify());
+      case "canceled":
+        return this.cancelRunning(notice.job_uuid);
+      case "changed":
+        return this.#options.changed(notice.job_uuid);
+      case "host":
+        return this.hostChanged();
+      default:
+        return unreachable(notice);
+    }
   }
 
   /** Hints that a job may be due. @param made the job, if it was just created for this runner */
@@ -106,11 +127,6 @@ export class Runner {
     if (made === undefined) this.#next.look();
     else this.#next.made(made);
     this.#notifier.notify();
-  }
-
-  /** Hints that a job will be due in `ms` milliseconds. */
-  delayed(ms: number): void {
-    if (this.#next.delayed(ms)) this.#notifier.notify();
   }
 
   /** Hints that the host was cordoned, admitted or forgotten. */
@@ -138,6 +154,7 @@ export class Runner {
     await Promise.all(this.#running.map((job) => job.done));
     clearTimeout(timer);
     this.#lease.stop();
+    this.#unfollow();
   }
 
   /**
@@ -349,6 +366,7 @@ export class Runner {
       runner_id: this.#options.life.runner_id,
       leaving: (uuid, leaves) => this.#leave(uuid, leaves),
       backlog: () => this.#backlog,
+      mayAct: (free) => this.mayAct(free),
     }, claim);
     // Keep no reference to the job itself: a large one frees its memory while it waits.
     const { uuid } = running;
@@ -376,9 +394,4 @@ export class Runner {
     else this.#leaving.delete(uuid);
     this.#notifier.notify();
   }
-}
-
-/** Milliseconds until something is due, capped so that a changed clock is noticed. */
-function waitFor(due: NextDue): number {
-  return due.kind === "in" ? Math.min(due.ms, LOOK_MS_MAX) : LOOK_MS_MAX;
 }

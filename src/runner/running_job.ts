@@ -3,11 +3,13 @@
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
 import type { Job } from "../domain/job/job.ts";
-import type { Task } from "../domain/job/workflow.ts";
 import type { MemoryBudget } from "../domain/memory_budget.ts";
 import type { Log } from "../metrics/log.ts";
+import type { Meters } from "../metrics/meters.ts";
 import type { OwnerOf } from "../sandbox/process.ts";
-import type { TaskOutcome, TaskRun } from "../sandbox/run_task.ts";
+import type { GuestPool } from "../sandbox/pool.ts";
+import type { TaskRun } from "../sandbox/run_task.ts";
+import type { TaskContext, TaskPerform } from "../sandbox/task_calls.ts";
 import type { Hold } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
@@ -67,12 +69,15 @@ export interface JobDeps {
   readonly ownerOf: OwnerOf;
   /** The budget for large jobs. */
   readonly budget: MemoryBudget;
-  /** Runs one body or fallback in a guest, with the capabilities of this job and task. */
-  readonly runTask: (
-    run: TaskRun,
-    of: { job_uuid: JobUuid; task: Task; attempt: number; free: boolean },
-    signal: AbortSignal,
-  ) => Promise<TaskOutcome>;
+  readonly guests: Pick<GuestPool, "run">;
+  /** The capabilities of one execution. */
+  readonly performFor: (context: TaskContext) => TaskPerform;
+  /** Watches the guests of free jobs; see TaskRun. */
+  readonly watch?: TaskRun["watch"];
+  /** Observes how long executions take, by outcome. */
+  readonly meters?: Pick<Meters, "tasks"> | undefined;
+  /** See Runner.mayAct(). */
+  readonly mayAct: (free: boolean) => Promise<void>;
   readonly now: Now;
   /** Milliseconds that never go backwards. */
   readonly monotonicMs: () => number;

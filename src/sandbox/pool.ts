@@ -30,14 +30,9 @@ import { START_DEADLINE_MS, takeRest } from "./walled_process.ts";
 import { GuestQueue, IdleGuests, IdleRenewal } from "./waiting_tasks.ts";
 import { LargeMessageTurns } from "./untrusted_message.ts";
 import { MemoryWatch } from "./memory_watch.ts";
+import { type LentGuests, runTask, type TaskOutcome, type TaskRun } from "./run_task.ts";
+import type { Perform } from "./task_calls.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
-
-/**
- * Why a source may not run, worded to follow the name of the task, or undefined. It is the rule for
- * new workflows, which may have changed since the workflow was accepted. Answers are cached.
- * @throws {AgentError} when the source could not be read; `aborted` by the signal
- */
-type SourceCheck = (source: string, signal: AbortSignal) => Promise<string | undefined>;
 
 /** How many guests there are, and as whom and with which program they run. */
 export interface PoolOptions {
@@ -56,7 +51,7 @@ export interface PoolOptions {
   /** The setting `fresh_realm`: each task gets a realm of its own. */
   readonly freshRealm?: boolean;
   /** Checks sources before they run; answers are cached. */
-  readonly checkSource: SourceCheck;
+  readonly checkSource: LentGuests["checkSource"];
   /** The budget for messages of guests; a separate one unless given. */
   readonly budget?: MemoryBudget;
   /** What tasks may return. */
@@ -73,18 +68,10 @@ export interface PoolOptions {
   readonly renewAfterMs?: number;
 }
 
-/** Guests, lent for one execution at a time. */
-export interface GuestPool {
-  /**
-   * Lends a guest until `release`. It has served only this workflow and never serves another. Waits
-   * while all are busy or starting.
-   * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
-   */
-  acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
-  /** Why a source may not run, or undefined. */
-  readonly checkSource: SourceCheck;
-  /** Takes a guest back; a dead one is replaced. */
-  release(guest: GuestProcess): void;
+/** Runs tasks, each in a guest of its workflow. */
+export interface GuestPool extends LentGuests {
+  /** Runs one body or fallback; see runTask(). */
+  run(run: TaskRun, perform: Perform, signal: AbortSignal): Promise<TaskOutcome>;
   pids(): number[];
   /** What the guests do now, and totals since the start. */
   counts(): GuestCounts;
@@ -139,7 +126,7 @@ export async function openPool(options: PoolOptions): Promise<GuestPool> {
 }
 
 class Pool implements GuestPool {
-  readonly checkSource: SourceCheck;
+  readonly checkSource: LentGuests["checkSource"];
   readonly #guests = new Set<GuestProcess>();
   readonly #unreaped = new Set<Promise<void>>();
   readonly #starting = new Set<GuestProcess>();
@@ -182,6 +169,10 @@ class Pool implements GuestPool {
     while (!this.#closed && this.#backoff === undefined && this.#wantsGuest() && this.#hasPlace()) {
       this.#start();
     }
+  }
+
+  run(run: TaskRun, perform: Perform, signal: AbortSignal): Promise<TaskOutcome> {
+    return runTask(this, run, perform, signal);
   }
 
   async acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess> {

@@ -3,21 +3,14 @@
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
-import { type JsonObject, type JsonValue, valueWeight } from "../domain/json.ts";
-import type { Reservation } from "../domain/memory_budget.ts";
+import type { JsonObject, JsonValue } from "../domain/json.ts";
 import type { WatchedGuest } from "./orphaned_guests.ts";
 import type { GuestOwner, GuestProcess } from "./process.ts";
-import type { GuestPool } from "./pool.ts";
 import type { ProcessEnd } from "./walled_process.ts";
 import { callAfter } from "../runtime/waiting.ts";
-import {
-  CALLS_IN_FLIGHT_MAX,
-  type CapabilityName,
-  type EndOutcome,
-  type GuestMessage,
-  TASK_NAME_CHARS_MAX,
-} from "../wall/protocol.ts";
-import { JOB_CHARS_MAX, LOG_LINES_MAX, REPLY_CHARS_MAX } from "../wall/task_limits.ts";
+import { type EndOutcome, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
+import { JOB_CHARS_MAX } from "../wall/task_limits.ts";
+import { GuestCalls, type Perform } from "./task_calls.ts";
 
 /** One execution of a body or a fallback. */
 export interface TaskRun {
@@ -37,6 +30,24 @@ export interface TaskRun {
   readonly watch?: (pid: number) => Pick<WatchedGuest, "end">;
 }
 
+/** Guests, lent for one execution at a time. */
+export interface LentGuests {
+  /**
+   * Lends a guest until `release`. It has served only this workflow and never serves another. Waits
+   * while all are busy or starting.
+   * @throws {AgentError} `aborted`; `internal` naming the cause when guests cannot be started
+   */
+  acquire(owner: GuestOwner, signal: AbortSignal): Promise<GuestProcess>;
+  /** Takes a guest back; a dead one is replaced. */
+  release(guest: GuestProcess): void;
+  /**
+   * Why a source may not run, worded to follow the name of the task, or undefined. It is the rule for
+   * new workflows, which may have changed since the workflow was accepted. Answers are cached.
+   * @throws {AgentError} when the source could not be read; `aborted` by the signal
+   */
+  readonly checkSource: (source: string, signal: AbortSignal) => Promise<string | undefined>;
+}
+
 /** Result of an execution: as its guest reports it, or by the agent's action on the guest. */
 export type TaskOutcome =
   | EndOutcome
@@ -52,10 +63,11 @@ const LARGEST_FIELDS = 3;
 
 /**
  * Runs a task. It waits for a guest first, which does not count as the task's time. Whatever a body
- * does is an outcome: this throws only for a defect of the agent.
+ * does is an outcome: this throws only for a defect of the agent. It settles when the calls have ended
+ * too, so that what follows, such as the undo of a machine, does not overtake them.
  */
 export async function runTask(
-  pool: Pick<GuestPool, "acquire" | "release" | "checkSource">,
+  pool: LentGuests,
   given: TaskRun,
   perform: Perform,
   signal: AbortSignal,
@@ -194,173 +206,4 @@ function tooLarge(job: JsonObject, chars: number, charsMax: number): string {
 
 function failure(name: string, message: string): TaskOutcome {
   return { kind: "failure", error: { name, message }, job: null };
-}
-
-// The capability calls of one execution: performs them, answers the guest, and ends the rest when
-// the execution ends.
-
-/** Performs a capability call; `signal` fires when the execution has ended. */
-export type Perform = (
-  name: CapabilityName,
-  args: readonly JsonValue[],
-  signal: AbortSignal,
-) => Promise<JsonValue>;
-
-type CallMessage = Extract<GuestMessage, { type: "call" }>;
-type LogMessage = Extract<GuestMessage, { type: "log" }>;
-
-/** Size of arguments from which a call waits for memory; the number of smaller calls is limited. */
-const HELD_CALL_BYTES = 4 * 1024;
-/** Logged instead of a line for which there was no memory. */
-const LINE_LEFT_OUT = "A log line of the task was left out: there was no memory for it";
-/** Time to write pending notes, such as info entries, after their task's end, milliseconds. */
-const NOTES_DEADLINE_MS = 2000;
-
-/** The part of a guest that calls need. */
-type CallingGuest = Pick<GuestProcess, "kill" | "send" | "budget">;
-
-/** Opened and closed with an execution. Its state is created by the first call. */
-export class GuestCalls {
-  readonly #guest: CallingGuest;
-  readonly #run: number;
-  readonly #perform: Perform;
-  readonly #inFlight = new Set<number>();
-  readonly #notes = new Set<Promise<void>>();
-  #over: AbortController | undefined;
-  /** Pending notes may finish when a task ends by itself. */
-  #notesOver: AbortController | undefined;
-  #stopped = false;
-  #logLines = 0;
-
-  constructor(guest: CallingGuest, run: number, perform: Perform) {
-    this.#guest = guest;
-    this.#run = run;
-    this.#perform = perform;
-  }
-
-  /**
-   * Performs a call and answers it, unless the task has ended.
-   * @returns settles when there is memory for the arguments, or the call was refused; undefined for
-   *   small arguments
-   */
-  take(message: CallMessage): Promise<void> | undefined {
-    if (this.#stopped) return;
-    // The realm itself keeps these rules, so a guest that breaks them is compromised.
-    if (this.#inFlight.has(message.call)) {
-      return void this.#guest.kill("used the number of a call twice");
-    }
-    if (this.#inFlight.size >= CALLS_IN_FLIGHT_MAX) {
-      return void this.#guest.kill("made too many calls");
-    }
-    this.#inFlight.add(message.call);
-    const { args, name } = message;
-    const memory = "flaw" in args ? undefined : this.#memory(name, args);
-    const answered = this.#answer(message, memory);
-    if (isNote(name)) this.#keep(answered);
-    return settled(memory);
-  }
-
-  /** Writes a log line without waiting. @returns as take() does */
-  log({ level, message, fields }: LogMessage): Promise<void> | undefined {
-    this.#logLines += 1;
-    if (this.#logLines > LOG_LINES_MAX) {
-      return void this.#guest.kill("wrote too many log lines");
-    }
-    const name = `log.${level}` as const;
-    const memory = this.#memory(name, [message, fields]);
-    const written = async () => {
-      const { signal } = this.#notesOver ??= new AbortController();
-      const held = memory === undefined ? undefined : await memory.catch(() => null);
-      try {
-        await this.#perform(name, held === null ? [LINE_LEFT_OUT, {}] : [message, fields], signal);
-      } finally {
-        held?.release();
-      }
-    };
-    // A failed log line is no fault of the task.
-    this.#keep(written().catch(() => {}));
-    return settled(memory);
-  }
-
-  /** The task has ended: aborts pending calls, still writes pending notes. */
-  stop(): void {
-    this.#stopped = true;
-    this.#over?.abort();
-  }
-
-  /** Ends everything; `orderly` writes pending notes first. */
-  async end(orderly: boolean): Promise<void> {
-    this.stop();
-    const over = this.#notesOver;
-    if (over === undefined) return;
-    if (orderly && this.#notes.size > 0) {
-      const late = setTimeout(() => over.abort(), NOTES_DEADLINE_MS);
-      const aborted = Promise.withResolvers<void>();
-      over.signal.addEventListener("abort", () => aborted.resolve());
-      await Promise.race([Promise.all(this.#notes), aborted.promise]);
-      clearTimeout(late);
-    }
-    over.abort();
-  }
-
-  #keep(note: Promise<void>): void {
-    const kept = note.finally(() => this.#notes.delete(kept));
-    this.#notes.add(kept);
-  }
-
-  /** Fires at the end of the execution; for notes some time later. */
-  #signalOf(name: CapabilityName): AbortSignal {
-    const over = isNote(name)
-      ? this.#notesOver ??= new AbortController()
-      : this.#over ??= new AbortController();
-    return over.signal;
-  }
-
-  /** Memory for a call's arguments while it runs; undefined when none is needed. */
-  #memory(name: CapabilityName, args: readonly JsonValue[]): Promise<Reservation> | undefined {
-    let bytes = 0;
-    for (const arg of args) bytes += valueWeight(arg);
-    if (bytes < HELD_CALL_BYTES) return undefined;
-    const { budget } = this.#guest;
-    return budget.reserve("calls", bytes, `call ${name}`, { signal: this.#signalOf(name) });
-  }
-
-  async #answer({ call, name, args }: CallMessage, memory?: Promise<Reservation>): Promise<void> {
-    const head = { type: "reply", run: this.#run, call } as const;
-    const signal = this.#signalOf(name);
-    let held: Reservation | undefined;
-    try {
-      if (memory !== undefined) held = await memory;
-      if ("flaw" in args) {
-        const why = `one of its arguments ${args.flaw}`;
-        throw new AgentError("invalid_argument", `Cannot call ${name}: ${why}`);
-      }
-      const answer: JsonValue | undefined = await this.#perform(name, args, signal);
-      const value = JSON.stringify(answer ?? null);
-      if (value.length > REPLY_CHARS_MAX) {
-        const message = `Cannot answer ${name}: over ${REPLY_CHARS_MAX} characters of JSON`;
-        throw new AgentError("too_large", message);
-      }
-      this.#inFlight.delete(call);
-      if (!this.#stopped) this.#guest.send({ ...head, ok: true, value });
-    } catch (error) {
-      this.#inFlight.delete(call);
-      if (this.#stopped) return;
-      const known = error instanceof AgentError;
-      const message = known ? error.message : `Cannot perform ${name}: an internal error`;
-      this.#guest.send({ ...head, ok: false, code: known ? error.code : "internal", message });
-    } finally {
-      held?.release();
-    }
-  }
-}
-
-/** Settles when there is memory or none will come; the error goes to the call that needed it. */
-function settled(memory: Promise<Reservation> | undefined): Promise<void> | undefined {
-  return memory?.then(() => {}, () => {});
-}
-
-/** Whether a capability writes a note about the task rather than doing something for it. */
-function isNote(name: CapabilityName): boolean {
-  return name === "info" || name.startsWith("log.");
 }

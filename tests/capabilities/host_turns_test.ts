@@ -2,13 +2,10 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import {
-  CHANGES_AT_ONCE,
-  openCapabilities,
-  type TaskPerform,
-} from "../../src/capabilities/capabilities.ts";
+import { CHANGES_AT_ONCE, openCapabilities } from "../../src/capabilities/capabilities.ts";
 import { type MachineUuid, parseUuid } from "../../src/domain/id.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
+import type { TaskPerform } from "../../src/sandbox/task_calls.ts";
 import type { Transport } from "../../src/host/transport.ts";
 import {
   openVmadm,

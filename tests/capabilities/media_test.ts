@@ -6,7 +6,7 @@ import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { runCommand } from "../../src/host/program.ts";
-import type { Perform } from "../../src/sandbox/run_task.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import { ISO_BYTES, machineUuidOf, withHost } from "./simulated_host.ts";
 import { isoBytes } from "../support/medium.ts";
 
@@ -145,6 +145,7 @@ Deno.test("media.place() copies a found medium into the zone, and media.remove()
     assertEquals(placed, { file, size: ISO_BYTES, sha256: medium.sha256 ?? null });
     const copy = join(host.transport.zonesRoot, UUID, "root", file);
     assertEquals(await hexOf(copy, "SHA-256"), medium.sha256);
+    assertEquals(host.mediaCounts.placed, ISO_BYTES);
     assertEquals(await perform("media.remove", [UUID, file], signal), true);
     assertEquals(await perform("media.remove", [UUID, file], signal), false);
   });

@@ -7,7 +7,7 @@ import { CALL_RULES } from "../../src/capabilities/capability.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
-import type { Perform } from "../../src/sandbox/run_task.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import { until } from "../support/until.ts";
 import { machineUuidOf, type SimulatedHost, withHost } from "./simulated_host.ts";
 

@@ -4,8 +4,9 @@
 import { assertEquals } from "@std/assert";
 import { join } from "@std/path";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
-import { openCapabilities, type TaskPerform } from "../../src/capabilities/capabilities.ts";
-import type { CapabilityLimits, TaskContext } from "../../src/capabilities/capability.ts";
+import { openCapabilities } from "../../src/capabilities/capabilities.ts";
+import type { CapabilityLimits } from "../../src/capabilities/capability.ts";
+import type { TaskContext, TaskPerform } from "../../src/sandbox/task_calls.ts";
 import { AGENT_PREFIX } from "../../src/domain/job/job.ts";
 import type { JobUuid, MachineUuid } from "../../src/domain/id.ts";
 import { type Now, systemNow } from "../../src/domain/instant.ts";
@@ -49,6 +50,8 @@ export interface SimulatedHost {
   readonly log: Log;
   readonly lines: string[];
   readonly performFor: (context: TaskContext) => TaskPerform;
+  /** What tasks have placed in zones, bytes. */
+  readonly mediaCounts: { readonly placed: number };
   /** Makes a job, and what a task of it may call. */
   newJob(number: number): Promise<{ uuid: JobUuid; perform: TaskPerform }>;
   /** Runs commands of the simulator, such as `fault`. */
@@ -139,7 +142,9 @@ async function openHost(
     now,
     userAgent: "zonewright/test",
   });
+  const mediaCounts = { placed: 0 };
   const performFor = openCapabilities({
+    mediaCounts,
     vmadm,
     transport,
     mirror,
@@ -170,6 +175,7 @@ async function openHost(
     log,
     lines,
     performFor,
+    mediaCounts,
     simulate,
     async newJob(number) {
       const job = jobOf(number);

@@ -6,8 +6,8 @@ import { folderOf, linesOf, localImports, ROOT, type Source, sources } from "./s
 
 /** Lines from which a file may stand alone. */
 const FILE_LINES_MIN = 40;
-/** Lines of the largest file: two that are longer together are not joined. */
-const FILE_LINES_MAX = 400;
+/** Two files that are longer together stay apart: joined, they would be two subjects in one file. */
+const JOINED_LINES_MAX = 250;
 /** Files with one prefix that are a folder instead. */
 const SAME_PREFIX_MAX = 2;
 
@@ -74,7 +74,7 @@ function splitFiles(files: readonly Source[]): string[] {
     if (only === undefined || by?.eager.size !== 1 || mayStandApart(file.path, by)) return [];
     const neighbours = folderOf(only) === folderOf(file.path);
     const together = linesOf(file) + (lines.get(only) ?? 0);
-    if (!neighbours || together > FILE_LINES_MAX) return [];
+    if (!neighbours || together > JOINED_LINES_MAX) return [];
     return [`${file.path} is imported by ${only} alone: ${together} lines together`];
   });
 }

@@ -1,6 +1,7 @@
 // An agent that runs jobs, for journeys over HTTP: the real application on a real port, a real store,
 // a runner, and guests. Guests are slow to start, so the agents of one file share them.
 
+import { noCapabilities } from "../sandbox/bodies.ts";
 import { assertEquals } from "@std/assert";
 import { type Incarnation, type JobUuid, randomUuid, type RunnerId } from "../../src/domain/id.ts";
 import { systemNow } from "../../src/domain/instant.ts";
@@ -10,7 +11,6 @@ import { Notifiers } from "../../src/runtime/waiting.ts";
 import { openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
-import { runTask } from "../../src/sandbox/run_task.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { withPool } from "../runner/with_runner.ts";
 import { until } from "../support/until.ts";
@@ -63,8 +63,8 @@ async function withRunningAgent(
     earlier: [],
     slots,
     leaseMs: 60_000,
-    runTask: (task, _of, signal) =>
-      runTask(pool, task, (name) => Promise.reject(new Error(`No ${name} here`)), signal),
+    guests: pool,
+    performFor: noCapabilities,
     now: systemNow,
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,
@@ -72,7 +72,6 @@ async function withRunningAgent(
     changed: (uuid) => changes.notify(uuid),
     log: silentLog,
   });
-  store.jobs.follow(() => runner.wake());
   await runner.start();
   try {
     await withHttpAgent((agent) => run(runningAgent({ ...agent, store })), {

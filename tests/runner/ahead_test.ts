@@ -3,6 +3,7 @@
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
+import { instantAfter } from "../../src/domain/instant.ts";
 import type { JobStore } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type ClockedStore, lifeOf, openClockedStore } from "../support/clocked_store.ts";
@@ -144,12 +145,13 @@ test(
 
 test(
   "a task that has broken off before does not begin before its start counts",
-  async (store, mine, claims) => {
+  async (store, mine, claims, _lines, clock) => {
     await create(store, FIRST);
     await mine.runner.start();
     const first = await begun(mine);
-    // The runner sleeps now: it learns of this job when it has broken off.
-    await create(store, ONE);
+    // Nothing wakes the runner when the job is due: it learns of the job when that has broken off.
+    await create(store, { ...ONE, exec_after: instantAfter(clock.now, 1_000) });
+    clock.pass(1_000);
     const { jobs: [before] } = await store.jobs.claim(lifeOf(RUNNER, 2), 1);
     assert(before !== undefined);
     await store.jobs.abandon(holdOf(before));

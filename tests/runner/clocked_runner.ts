@@ -11,7 +11,8 @@ import type { JobStore, RunnerLife } from "../../src/store/job_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { lifeOf } from "../support/clocked_store.ts";
 import { T0 } from "../support/job.ts";
-import { ownerNamed } from "../sandbox/bodies.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
+import { noCapabilities, ownerNamed } from "../sandbox/bodies.ts";
 
 /** One clock for all runners of a test. */
 export class Clock {
@@ -70,10 +71,10 @@ export function openClockedRunner(
     if (outcome.kind === "renewed") renewals.push(instantAfter(clock.now, leaseMs));
     return outcome;
   };
-  const runTask = (run: TaskRun, { job_uuid }: { job_uuid: JobUuid }, signal: AbortSignal) =>
+  const runTask = (run: TaskRun, _perform: Perform, signal: AbortSignal) =>
     new Promise<TaskOutcome>((resolve) => {
       const open: OpenTask = {
-        uuid: job_uuid,
+        uuid: run.job.uuid as JobUuid,
         run,
         end: (outcome) => {
           if (tasks.includes(open)) tasks.splice(tasks.indexOf(open), 1);
@@ -91,7 +92,8 @@ export function openClockedRunner(
     ...clock.nextLife(runner_id),
     slots,
     leaseMs: 60_000,
-    runTask,
+    guests: { run: runTask },
+    performFor: noCapabilities,
     now: () => clock.now,
     monotonicMs: () => clock.ms,
     newUuid: randomUuid,

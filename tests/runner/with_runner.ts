@@ -1,6 +1,7 @@
 // A runner with everything real around it: SQLite, guest processes, the clock of the system. Tests
 // of one file share the guests, which hold nothing of a task after its end.
 
+import { noCapabilities } from "../sandbox/bodies.ts";
 import { DEFAULT_LIMITS } from "../../src/config/limits.ts";
 import {
   type Incarnation,
@@ -19,7 +20,7 @@ import { openLog } from "../../src/metrics/log.ts";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { Runner } from "../../src/runner/runner.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
-import { type Perform, runTask } from "../../src/sandbox/run_task.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { until } from "../support/until.ts";
@@ -105,7 +106,6 @@ function openRunner(
   setting: RunnerSetting,
   messages: string[],
 ): Runner {
-  const refuse: Perform = (name) => Promise.reject(new Error(`No ${name} here`));
   return new Runner({
     budget: setting.budget ?? openMemoryBudget(),
     ownerOf: openGuestOwners(),
@@ -114,7 +114,11 @@ function openRunner(
     earlier: [],
     slots: setting.slots ?? 2,
     leaseMs: 60_000,
-    runTask: (run, _of, signal) => runTask(pool, run, setting.perform ?? refuse, signal),
+    guests: pool,
+    performFor: () =>
+      setting.perform === undefined
+        ? noCapabilities()
+        : Object.assign(setting.perform.bind(null), { close: () => {} }),
     now: systemNow,
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,

@@ -7,11 +7,12 @@ import { silentLog } from "../../src/metrics/log.ts";
 import type { GuestOwner } from "../../src/sandbox/process.ts";
 import { type GuestPool, openPool, type PoolOptions } from "../../src/sandbox/pool.ts";
 import {
-  type Perform,
+  type LentGuests,
   runTask,
   type TaskOutcome,
   type TaskRun,
 } from "../../src/sandbox/run_task.ts";
+import type { Perform, TaskPerform } from "../../src/sandbox/task_calls.ts";
 import { withFolder } from "../support/until.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 import { selfOfRun } from "../support/agent_process.ts";
@@ -26,6 +27,16 @@ export function ownerNamed(name: string): GuestOwner {
 
 /** Answers every call with its name and arguments. */
 export const echo: Perform = (name, args) => Promise.resolve({ name, args: [...args] });
+
+/** Refuses every call: for runners whose tasks call nothing. */
+export function noCapabilities(): TaskPerform {
+  const refuse: Perform = (name) => Promise.reject(new Error(`No ${name} here`));
+  return Object.assign(refuse, { close: () => {} });
+}
+
+/** Answers a call when it is aborted, and not before. */
+export const endless: Perform = (_name, _args, signal) =>
+  new Promise((resolve) => signal.addEventListener("abort", () => resolve(null), { once: true }));
 
 export interface BodyOptions extends Partial<TaskRun> {
   readonly perform?: Perform;
@@ -64,7 +75,7 @@ export function hostile(way: string): SelfCommand {
 }
 
 export function runBody(
-  pool: Pick<GuestPool, "acquire" | "release" | "checkSource">,
+  pool: LentGuests,
   source: string,
   { perform = echo, signal = new AbortController().signal, ...run }: BodyOptions,
 ): Promise<TaskOutcome> {

@@ -5,7 +5,8 @@
 
 import { assertEquals, assertMatch } from "@std/assert";
 import { fromFileUrl, join } from "@std/path";
-import type { Perform, TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import type { Program } from "../support/agent_process.ts";
 import { echo } from "./bodies.ts";
 

@@ -2,6 +2,7 @@
 // any other. Tried with a stand-in that keeps all it is given, with guests of both programs, and on
 // the agent.
 
+import type { LentGuests } from "../../src/sandbox/run_task.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import fc from "fast-check";
 import { randomUuid, type TaskUuid, type WorkflowUuid } from "../../src/domain/id.ts";
@@ -74,14 +75,11 @@ eachProgram("a process serves one workflow, whatever the tasks do", async (progr
 });
 
 /** The pool, with a note of the workflows for which each process was lent out. */
-function watchOwners(pool: GuestPool): [Map<number, Set<string>>, GuestPool] {
+function watchOwners(pool: GuestPool): [Map<number, Set<string>>, LentGuests] {
   const owners = new Map<number, Set<string>>();
-  const watched: GuestPool = {
+  const watched: LentGuests = {
     checkSource: pool.checkSource,
     release: (guest) => pool.release(guest),
-    pids: () => pool.pids(),
-    counts: () => pool.counts(),
-    close: () => pool.close(),
     async acquire(owner, signal) {
       const guest = await pool.acquire(owner, signal);
       owners.set(guest.pid, (owners.get(guest.pid) ?? new Set()).add(owner));

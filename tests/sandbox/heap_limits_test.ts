@@ -7,7 +7,7 @@ import {
   findGuestTools,
   WALLED_MEMORY_MIB,
 } from "../../src/sandbox/guest_command.ts";
-import type { Perform } from "../../src/sandbox/run_task.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import { binaryProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 import { withPool } from "./bodies.ts";

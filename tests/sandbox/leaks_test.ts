@@ -2,7 +2,8 @@
 // leaks.ts, and by code that runs on after the end.
 
 import { assert, assertEquals } from "@std/assert";
-import type { Perform, TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import type { GuestLayer } from "../../src/guest/guest.ts";
 import { type RunBody, withPool } from "./bodies.ts";
 import { REALMS } from "./corpus.ts";

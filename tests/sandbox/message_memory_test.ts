@@ -4,7 +4,7 @@ import { assertEquals, assertMatch } from "@std/assert";
 import { type MemoryBudget, openMemoryBudget } from "../../src/domain/memory_budget.ts";
 import { MessageMemory } from "../../src/sandbox/untrusted_message.ts";
 import type { AgentMessage } from "../../src/wall/protocol.ts";
-import { GuestCalls, type Perform } from "../../src/sandbox/run_task.ts";
+import { GuestCalls, type Perform } from "../../src/sandbox/task_calls.ts";
 import { until } from "../support/until.ts";
 import { hostile, withPool } from "./bodies.ts";
 

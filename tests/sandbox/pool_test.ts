@@ -12,7 +12,7 @@ import { openPool } from "../../src/sandbox/pool.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { isRunning } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
-import { hostile, meet, ownerNamed, runBody, withPool } from "./bodies.ts";
+import { endless, hostile, meet, ownerNamed, runBody, withPool } from "./bodies.ts";
 import { sourceChecksHere } from "../support/parsed_workflow.ts";
 import { selfOfRun } from "../support/agent_process.ts";
 
@@ -235,8 +235,7 @@ Deno.test("a guest that breaks the protocol is killed, and its task fails with t
   for (const [way, why] of Object.entries(ways)) {
     await t.step(way, async () => {
       await withPool(async (run, pool) => {
-        const perform = () => new Promise<never>(() => {});
-        assertMatch(errorMessage(await run(OK, { perform })), why);
+        assertMatch(errorMessage(await run(OK, { perform: endless })), why);
         const [pid] = pool.pids();
         assert(pid !== undefined);
       }, { self: hostile(way) });

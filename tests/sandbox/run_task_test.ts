@@ -4,7 +4,7 @@ import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/as
 import { selfOfRun } from "../support/agent_process.ts";
 import { until } from "../support/until.ts";
 import { findGuestTools } from "../../src/sandbox/guest_command.ts";
-import { meet, withPool } from "./bodies.ts";
+import { endless, meet, withPool } from "./bodies.ts";
 
 const OK = "(job, cb) => cb()";
 const LOOP = "() => { for (;;); }";
@@ -40,9 +40,9 @@ Deno.test("runTask() answers an abort before the guest would have ended", async 
     const seen = Promise.withResolvers<AbortSignal>();
     const outcome = run("async (job, cb) => { await vmadm.list(); cb() }", {
       signal: controller.signal,
-      perform: (_name, _args, signal) => {
+      perform: (name, args, signal) => {
         seen.resolve(signal);
-        return new Promise(() => {});
+        return endless(name, args, signal);
       },
     });
     const callSignal = await seen.promise;

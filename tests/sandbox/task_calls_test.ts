@@ -3,8 +3,8 @@
 import { assert, assertEquals } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { CAPABILITIES } from "../../src/wall/protocol.ts";
-import type { Perform } from "../../src/sandbox/run_task.ts";
-import { withPool } from "./bodies.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
+import { endless, withPool } from "./bodies.ts";
 
 interface Call {
   readonly name: string;
@@ -74,12 +74,39 @@ Deno.test("a refused call that a body does not handle fails the task", async () 
   });
 });
 
+Deno.test("an aborted task has ended when its calls have ended", async () => {
+  await withPool(async (run) => {
+    const [called, aborted, stopped] = [
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+      Promise.withResolvers<void>(),
+    ];
+    const perform: Perform = async (_name, _args, signal) => {
+      signal.addEventListener("abort", () => aborted.resolve());
+      called.resolve();
+      await stopped.promise;
+      return null;
+    };
+    const stop = new AbortController();
+    const order: string[] = [];
+    const running = run("(job, cb) => { vmadm.stop('x') }", { perform, signal: stop.signal });
+    const ended = running.then(({ kind }) => order.push(kind));
+    await called.promise;
+    stop.abort();
+    await aborted.promise;
+    order.push("vmadm stopped");
+    stopped.resolve();
+    await ended;
+    assertEquals(order, ["vmadm stopped", "aborted"]);
+  });
+});
+
 Deno.test("calls under way are aborted when the task ends, and later ones refused", async () => {
   await withPool(async (run) => {
     const signals: AbortSignal[] = [];
-    const { calls, perform } = recorder((_name, _args, signal) => {
+    const { calls, perform } = recorder((name, args, signal) => {
       signals.push(signal);
-      return new Promise(() => {});
+      return endless(name, args, signal);
     });
     const source = "(job, cb) => { vmadm.list(); cb(); vmadm.stop('late') }";
     assertEquals((await run(source, { perform })).kind, "success");

@@ -19,13 +19,13 @@ import type { Task, Workflow } from "../../src/domain/job/workflow.ts";
 import { openGuestOwners } from "../../src/sandbox/process.ts";
 import { parseWorkflow, sourceChecksHere } from "../support/parsed_workflow.ts";
 import { type GuestPool, openPool } from "../../src/sandbox/pool.ts";
-import { runTask, type TaskOutcome } from "../../src/sandbox/run_task.ts";
+import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import type { SelfCommand } from "../../src/runtime/executable.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
 import type { VmadmDeadlines } from "../../src/host/vmadm/call.ts";
 import { runJob } from "../../src/runner/run_job.ts";
 import type { RunningJob } from "../../src/runner/running_job.ts";
-import { watchCalls } from "../../src/runner/job_view.ts";
+import type { Perform } from "../../src/sandbox/task_calls.ts";
 import { openCapabilities } from "../../src/capabilities/capabilities.ts";
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import { PROVISION_MACHINE } from "../../src/machines/workflows/provision_machine.ts";
@@ -195,23 +195,29 @@ async function runClaimed(
     runner_id,
     ownerOf: openGuestOwners(),
     budget: openMemoryBudget(),
-    runTask: async (run, { job_uuid, task }, signal) => {
-      const name = task.name ?? task.uuid;
-      times.set(name, (times.get(name) ?? 0) + 1);
-      const count = times.get(name) ?? 0;
-      await steps.before?.(name, count);
-      const mishap = steps.insteadOf?.(name, count);
-      if (mishap === "fails") return madeFailure;
-      if (mishap === "dies") return die();
-      const calls = watchCalls(performFor({ job_uuid, task_name: name, signal }));
-      const outcome = await runTask(pool, run, async (capability, args, over) => {
+    performFor: (context) => {
+      const perform = performFor(context);
+      const watched: Perform = async (capability, args, over) => {
         await steps.calling?.(capability, running);
-        return await calls.perform(capability, args, over);
-      }, signal);
-      await calls.settled();
-      if (steps.failsAfter?.(name, count)) return madeFailure;
-      return steps.diesAfter?.(name, count) ? die() : outcome;
+        return await perform(capability, args, over);
+      };
+      return Object.assign(watched, { close: perform.close });
     },
+    guests: {
+      run: async (run, perform, signal) => {
+        const name = run.taskName;
+        times.set(name, (times.get(name) ?? 0) + 1);
+        const count = times.get(name) ?? 0;
+        await steps.before?.(name, count);
+        const mishap = steps.insteadOf?.(name, count);
+        if (mishap === "fails") return madeFailure;
+        if (mishap === "dies") return die();
+        const outcome = await pool.run(run, perform, signal);
+        if (steps.failsAfter?.(name, count)) return madeFailure;
+        return steps.diesAfter?.(name, count) ? die() : outcome;
+      },
+    },
+    mayAct: () => Promise.resolve(),
     now: systemNow,
     monotonicMs: () => performance.now(),
     newUuid: randomUuid,

@@ -7,7 +7,7 @@ import type { JobUuid } from "../../../src/domain/id.ts";
 import { type Instant, msBetween } from "../../../src/domain/instant.ts";
 import type { NewJob } from "../../../src/domain/job/job.ts";
 import { isFinal, type Phase } from "../../../src/domain/job/state.ts";
-import type { Task } from "../../../src/domain/job/workflow.ts";
+import { type Task, taskName } from "../../../src/domain/job/workflow.ts";
 import type { TaskOutcome, TaskRun } from "../../../src/sandbox/run_task.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../../../src/store/job_store.ts";
 import {
@@ -130,13 +130,16 @@ export class Model {
   }
 
   /** A body or fallback begins: it must be the one that is next, with its time and its attempt. */
-  began(uuid: JobUuid, task: Task, run: TaskRun): void {
+  began(uuid: JobUuid, run: TaskRun): void {
     const job = this.job(uuid);
     const now = job.ahead ?? this.#heldRun(job);
     const starts = job.ahead === undefined ? job.starts : job.starts + 1;
     assert(job.ahead === undefined || starts === 1, `job ${uuid} begins again before it counts`);
-    const next = tasksOf(job)[job.results[job.phase].length];
-    assertEquals(task, next, `job ${uuid} runs another task than the next`);
+    const task = tasksOf(job)[job.results[job.phase].length];
+    assert(task !== undefined, `job ${uuid} runs a task beyond its last`);
+    assertEquals(run.taskName, taskName(task), `job ${uuid} runs another task than the next`);
+    const source = run.kind === "body" ? task.body : task.fallback;
+    assertEquals(run.source, source, `job ${uuid} runs another source than that of its task`);
     assertEquals(now.open, undefined, `job ${uuid} runs twice`);
     assertEquals(now.end, undefined, `job ${uuid} runs a task that has ended`);
     const leftMs = timeoutOf(job) * 1000 - (this.ms - now.beganMs);

@@ -6,7 +6,6 @@ import type { JobUuid } from "../../../src/domain/id.ts";
 import { type Instant, instantAfter } from "../../../src/domain/instant.ts";
 import type { NewJob } from "../../../src/domain/job/job.ts";
 import type { Resume } from "../../../src/domain/job/request.ts";
-import type { Task } from "../../../src/domain/job/workflow.ts";
 import { openLog } from "../../../src/metrics/log.ts";
 import { openMemoryBudget } from "../../../src/domain/memory_budget.ts";
 import { Runner } from "../../../src/runner/runner.ts";
@@ -17,12 +16,11 @@ import { RUNNER, T0, uuidOf } from "../../support/job.ts";
 import { Calls, type Life, mortalJobs } from "./life.ts";
 import { Model } from "./model.ts";
 import { answer } from "./script.ts";
-import { ownerNamed } from "../../sandbox/bodies.ts";
+import { noCapabilities, ownerNamed } from "../../sandbox/bodies.ts";
 
 /** An execution that has begun and not ended. */
 export interface OpenTask {
   readonly uuid: JobUuid;
-  readonly task: Task;
   readonly run: TaskRun;
   readonly endsAtMs: number;
   end(outcome: TaskOutcome): void;
@@ -54,8 +52,6 @@ export class World {
   /** @param eager whether bodies answer at once, as far as their scripts do */
   constructor(store: ClockedStore, slots: number, eager: boolean) {
     this.#store = store;
-    // As the agent does; nothing else says that a job may be claimed.
-    store.jobs.follow(() => this.#runner?.wake());
     this.#slots = slots;
     this.#eager = eager;
   }
@@ -84,8 +80,8 @@ export class World {
       ),
       slots: this.#slots,
       leaseMs: 60_000,
-      runTask: (run, { job_uuid, task }, signal) =>
-        this.#runTask(life, job_uuid, task, run, signal),
+      guests: { run: (run, _perform, signal) => this.#runTask(life, run, signal) },
+      performFor: noCapabilities,
       now: () => this.#now,
       monotonicMs: () => this.#ms,
       newUuid: <T>() => uuidOf<JobUuid>(SUCCESSORS + this.#made++) as T,
@@ -197,21 +193,15 @@ export class World {
     });
   }
 
-  #runTask(
-    life: Life,
-    uuid: JobUuid,
-    task: Task,
-    run: TaskRun,
-    signal: AbortSignal,
-  ): Promise<TaskOutcome> {
+  #runTask(life: Life, run: TaskRun, signal: AbortSignal): Promise<TaskOutcome> {
+    const uuid = run.job.uuid as JobUuid;
     return new Promise((resolve) => {
       if (life.dead) return;
       this.#calls.count += 1;
       if (signal.aborted) return resolve({ kind: "aborted" });
-      this.#watch(() => this.model.began(uuid, task, run));
+      this.#watch(() => this.model.began(uuid, run));
       const open: OpenTask = {
         uuid,
-        task,
         run,
         endsAtMs: this.#ms + run.timeoutMs,
         end: (outcome) => {
