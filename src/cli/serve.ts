@@ -40,6 +40,8 @@ export const SERVE: Noun = {
 
 async function serve(call: Invocation): Promise<ExitCode> {
   const config = await loadConfig(configSources(call));
+  // All paths are absolute by now. The runtime starts no process once its own folder has been removed.
+  Deno.chdir("/");
   const leftOut = { caller: 0, budget: 0, reader: 0 };
   const stream = openLogStream({
     write: (bytes) => Deno.stderr.write(bytes),

@@ -169,3 +169,23 @@ eachProgram("a dry run asks the host, names every problem, and makes nothing", a
     }
   });
 });
+
+eachProgram(
+  "an agent starts programs when the folder where it was started is gone",
+  (program) =>
+    withFolder(async (folder) => {
+      const cwd = join(folder, "gone");
+      await Deno.mkdir(cwd);
+      const agent = await startAgentProcess(program, join(folder, "state"), ["--dev"], {}, { cwd });
+      try {
+        await Deno.remove(cwd);
+        // Each doctor is a program of its own, and examines guests, others.
+        const { status, body } = await agent.get("/agent/v1/doctor");
+        assertEquals(status, 200);
+        const guests = (body.checks as JsonObject[]).find(({ name }) => name === "guests");
+        assertStringIncludes(String(guests?.detail), "walls");
+      } finally {
+        await agent.stop();
+      }
+    }),
+);

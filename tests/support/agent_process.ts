@@ -147,14 +147,18 @@ export async function runProgram(
 /**
  * Starts an agent, on a free port unless the flags name one, and waits until it says where it listens.
  * @param options `detached`: Ctrl-C does not reach it, so that who started it ends it in order; `socket`: the path of
- * a socket by which alone it can be asked, since it is in a network of its own
+ * a socket by which alone it can be asked, since it is in a network of its own; `cwd`: the folder where it is started
  */
 export async function startAgentProcess(
   program: Program,
   stateDir: string,
   flags: readonly string[] = [],
   env: Readonly<Record<string, string>> = {},
-  { detached = false, socket }: { readonly detached?: boolean; readonly socket?: string } = {},
+  { detached = false, socket, cwd = "/" }: {
+    readonly detached?: boolean;
+    readonly socket?: string;
+    readonly cwd?: string;
+  } = {},
 ): Promise<AgentProcess> {
   const process = new Deno.Command(program.program, {
     args: [
@@ -171,7 +175,7 @@ export async function startAgentProcess(
     env: { ...program.env, ...env },
     clearEnv: true,
     detached,
-    cwd: "/",
+    cwd,
     stdin: "null",
     stdout: "null",
     stderr: "piped",

@@ -122,6 +122,7 @@ const deno = {
   execPath: () => process.execPath,
   exit: (code = 0) => process.exit(code),
   cwd: () => process.cwd(),
+  chdir: (path: string) => process.chdir(path),
   uid: () => process.getuid?.() ?? null,
   gid: () => process.getgid?.() ?? null,
   hostname: () => os.hostname(),
