@@ -189,3 +189,25 @@ eachProgram(
       }
     }),
 );
+
+eachProgram(
+  "an agent whose database was removed says so, and is not ready",
+  (program) =>
+    withFolder(async (folder) => {
+      const agent = await startAgentProcess(program, join(folder, "state"), ["--dev"]);
+      try {
+        assertEquals((await agent.get("/agent/v1/host")).status, 200);
+        const database = join(folder, "state", "zonewright.db");
+        await Deno.rename(database, `${database}.moved`);
+        const said = await until("the warning", async () => {
+          const { warnings } = (await agent.get("/agent/v1/host")).body;
+          return (warnings as JsonObject[]).find(({ code }) => code === "store");
+        });
+        const lost = "was removed while the agent runs: what it writes is lost when it ends";
+        assertEquals(said?.message, `store: ${database} ${lost}`);
+        assertEquals((await agent.get("/readyz")).status, 503);
+      } finally {
+        await agent.stop();
+      }
+    }),
+);
