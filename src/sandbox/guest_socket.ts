@@ -1,6 +1,7 @@
 // The unix socket for guests. A guest first sends a token, which identifies its process; a
 // connection without a token, or with an unknown one, is closed.
 
+import { absent, fileInfo } from "../runtime/regular_file.ts";
 import { pause } from "../runtime/waiting.ts";
 import type { GuestUser } from "./guest_command.ts";
 import type { GuestProcess } from "./process.ts";
@@ -18,6 +19,8 @@ const ACCEPT_AGAIN_MS = 100;
 /** The socket, and the expected guests. */
 export interface GuestSocket {
   readonly path: string;
+  /** Opens another socket if this one was removed, as by a program that empties /tmp. */
+  renew(): Promise<void>;
   /** Registers the guest of a token. */
   expect(token: string, guest: GuestProcess): void;
   forget(token: string): void;
@@ -29,12 +32,6 @@ export interface GuestSocket {
 export async function openGuestSocket(
   { runtimeDir, user }: { runtimeDir: string; user?: GuestUser },
 ): Promise<GuestSocket> {
-  const folder = await makeGuestFolder({ runtimeDir, ...(user === undefined ? {} : { user }) });
-  const path = folder.socketPath;
-  const listener = Deno.listen({ transport: "unix", path });
-  await Deno.chmod(path, user === undefined ? 0o600 : 0o660);
-  if (user !== undefined) await Deno.chown(path, null, user.gid);
-
   const expected = new Map<string, GuestProcess>();
   const unknown = new Set<Deno.Conn>();
   const admit = async (socket: Deno.Conn) => {
@@ -56,19 +53,49 @@ export async function openGuestSocket(
     guest.connect(socket, lines);
   };
   const closing = new AbortController();
-  const listening = listen(listener, admit, closing.signal);
+  const open = async () => {
+    const bound = await bind(runtimeDir, user);
+    return { ...bound, listening: listen(bound.listener, admit, closing.signal) };
+  };
+  let place = await open();
+  const close = async ({ listener, listening }: typeof place) => {
+    listener.close();
+    await listening;
+  };
+  const renew = async () => {
+    const found = await fileInfo(place.folder.socketPath);
+    if (closing.signal.aborted || (found?.ino === place.ino && found.dev === place.dev)) return;
+    const removed = place;
+    place = await open();
+    await close(removed);
+  };
+  let renewing = Promise.resolve();
   return {
-    path,
+    get path() {
+      return place.folder.socketPath;
+    },
+    renew: () => renewing = renewing.catch(() => {}).then(renew),
     expect: (token, guest) => void expected.set(token, guest),
     forget: (token) => void expected.delete(token),
     async close() {
       closing.abort();
-      listener.close();
+      await renewing.catch(() => {});
       for (const socket of unknown) turnAway(unknown, socket);
-      await listening;
-      await folder.remove();
+      await close(place);
+      await place.folder.remove();
     },
   };
+}
+
+/** Binds a socket in a new folder. */
+async function bind(runtimeDir: string, user: GuestUser | undefined) {
+  const folder = await makeGuestFolder({ runtimeDir, ...(user === undefined ? {} : { user }) });
+  const path = folder.socketPath;
+  const listener = Deno.listen({ transport: "unix", path });
+  await Deno.chmod(path, user === undefined ? 0o600 : 0o660);
+  if (user !== undefined) await Deno.chown(path, null, user.gid);
+  const { dev, ino } = await Deno.lstat(path);
+  return { folder, dev, ino, listener };
 }
 
 /** Accepts connections until the listener is closed. Never rejects. */
@@ -158,8 +185,8 @@ export async function makeGuestFolder(
   return {
     socketPath: join(folder, SOCKET_NAME),
     async remove() {
-      await Deno.remove(folder, { recursive: true });
-      await Deno.remove(note);
+      await Deno.remove(folder, { recursive: true }).catch(absent);
+      await Deno.remove(note).catch(absent);
     },
   };
 }

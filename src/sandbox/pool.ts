@@ -361,7 +361,9 @@ class Pool implements GuestPool {
       const message = `Cannot start a guest for the task: ${why}`;
       this.#waiting.refuse(new AgentError("internal", message));
     }
-    this.#backoff = setTimeout(() => {
+    this.#backoff = setTimeout(async () => {
+      // It cannot be renewed while the disk is full, for example: the next start then fails as well.
+      await this.#guestSocket.renew().catch(() => {});
       this.#backoff = undefined;
       this.fill();
     }, delayMs);

@@ -344,6 +344,28 @@ async function setAge(path: string, ms: number): Promise<void> {
   await Deno.utime(path, then, then);
 }
 
+Deno.test("a pool whose socket was removed opens another, and no task fails", async () => {
+  await withFolder(async (runtimeDir) => {
+    const options = { limits: DEFAULT_LIMITS, self: selfOfRun(), slots: 1, runtimeDir };
+    const pool = await openPool({ ...options, log: silentLog, checkSource });
+    try {
+      await until("a spare", () => pool.counts().spare === 1);
+      const note = join(runtimeDir, "guests.folder");
+      const folder = await Deno.readTextFile(note);
+      await Deno.remove(folder, { recursive: true });
+      // Both need a guest of their own.
+      for (const name of ["first", "second"]) {
+        const outcome = await runBody(pool, OK, { owner: ownerNamed(name) });
+        assertEquals([name, outcome.kind], [name, "success"]);
+      }
+      assert(await Deno.readTextFile(note) !== folder);
+    } finally {
+      await pool.close();
+    }
+    assertEquals([...Deno.readDirSync(runtimeDir)], []);
+  });
+});
+
 Deno.test("openPool() removes the folder that a killed agent has left", async () => {
   await withFolder(async (runtimeDir) => {
     const left = join(runtimeDir, "guests-left");
