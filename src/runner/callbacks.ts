@@ -1,6 +1,5 @@
-// Posts each finished job to its callback_url, with retries for about a day. Pending callbacks are
-// rows, so that a crash of the agent loses none; a receiver may get one twice, but never not at
-// all.
+// Posts each finished job to its callback_url, with retries for about a day. Pending callbacks are rows, so a crash of
+// the agent loses none. A receiver may get a callback twice, but never misses one.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
@@ -12,17 +11,17 @@ import { LOOK_MS_MAX, Notifier } from "../runtime/waiting.ts";
 import type { MemoryBudget, Reservation } from "../domain/memory_budget.ts";
 import type { DueCallback, Store } from "../store/store.ts";
 
-/** Attempts at the same time, in all and to one host. */
+/** Attempts that run at the same time, in all and to one host. */
 const TOGETHER_MAX = 8;
 const OF_A_HOST_MAX = 2;
-/** Time for a receiver to answer. */
+/** Milliseconds for a receiver to answer. */
 const DEADLINE_MS = 10_000;
-/** A callback that was taken belongs to its taker for this long: longer than any attempt, milliseconds. */
+/** Milliseconds for which a taken callback belongs to the agent that took it: longer than any attempt. */
 const TAKEN_MS = 60_000;
 /** Milliseconds before the second attempt; doubled before each further one. */
 const AGAIN_FIRST_MS = 1_000;
 const AGAIN_LONGEST_MS = 3_600_000;
-/** Attempts in all: they take about a day. */
+/** Attempts in all, which take about a day. */
 const ATTEMPTS_MAX = 36;
 /** Characters from which a body waits for memory. */
 const LARGE_CHARS_MIN = 64 * 1024;
@@ -31,7 +30,7 @@ const CHAR_BYTES = 4;
 
 interface CallbackOptions {
   readonly store: Store;
-  /** As configured now: a host that is no longer allowed gets no call. */
+  /** The receivers that the settings allow now: a host that is no longer allowed gets no call. */
   readonly hosts: readonly string[];
   readonly wording: Wording;
   readonly fetch: typeof fetch;
@@ -42,7 +41,7 @@ interface CallbackOptions {
   readonly budget: MemoryBudget;
 }
 
-/** A callback ready to send: of its job only the text is kept. */
+/** A callback that is ready to send. Only the text of its job is kept. */
 interface Ready {
   readonly job_uuid: JobUuid;
   readonly url: string;
@@ -51,11 +50,11 @@ interface Ready {
   readonly held: Reservation | undefined;
 }
 
-/** The loop that sends callbacks until it is stopped. */
+/** Hints that a job may have ended. */
 export interface Callbacks {
   /** Hints that a job may have ended. */
   wake(): void;
-  /** Ends the current attempts; the next agent repeats them. */
+  /** Aborts the current attempts; the next agent repeats them. */
   stop(): Promise<void>;
 }
 
@@ -70,7 +69,7 @@ class CallbackLoop {
   readonly #options: CallbackOptions;
   readonly #stopping = new AbortController();
   readonly #loop: Promise<void>;
-  /** Attempts under way, with their hosts. */
+  /** Attempts that are running, with their hosts. */
   readonly #attempts = new Map<Promise<void>, string>();
 
   constructor(options: CallbackOptions) {
@@ -97,7 +96,7 @@ class CallbackLoop {
     }
   }
 
-  /** Starts what is due. @returns milliseconds until the next check */
+  /** Starts an attempt that is due. @returns milliseconds until the next check */
   async #sendDue(): Promise<number> {
     const { store } = this.#options;
     const free = TOGETHER_MAX - this.#attempts.size;
@@ -106,7 +105,7 @@ class CallbackLoop {
     const due = await store.callbacks.nextDue(busy);
     if (due.kind === "none") return LOOK_MS_MAX;
     if (due.kind === "in") return Math.min(due.ms, LOOK_MS_MAX);
-    // One at a time, so that no host gets more than its share.
+    // One at a time, so that each counts against its host's limit before the next is taken.
     for (const callback of await store.callbacks.take(TAKEN_MS, 1, busy)) {
       const ready = await this.#ready(callback);
       if (ready !== undefined) this.#begin(ready);
@@ -115,7 +114,7 @@ class CallbackLoop {
   }
 
   /**
-   * Makes the body once there is memory for it; other attempts end within their deadlines.
+   * Makes the body once there is memory for it. It will be free, because other attempts end within their deadlines.
    * @returns undefined when the agent stops first
    */
   async #ready({ job, url, attempts }: DueCallback): Promise<Ready | undefined> {
@@ -152,7 +151,9 @@ class CallbackLoop {
     this.#attempts.set(attempt, new URL(callback.url).host);
   }
 
-  /** Hosts at their limit of attempts: a silent one must not hold up others. */
+  /**
+   * Hosts at their limit of attempts. They are skipped, so that a silent host does not block the callbacks of others.
+   */
   #busyHosts(): string[] {
     const hosts = [...this.#attempts.values()];
     return [...new Set(hosts)].filter((host) =>
@@ -171,7 +172,7 @@ async function send(
   try {
     await post(callback, options, signal);
   } catch (error) {
-    // The next agent repeats an attempt that our own stop cut off.
+    // The next agent repeats an attempt that stopping this agent interrupted.
     if (signal.aborted) return;
     const reason = messageOf(error);
     if (attempts + 1 >= ATTEMPTS_MAX || isFinalRefusal(error)) {
@@ -198,7 +199,7 @@ async function post(
     method: "POST",
     headers: { "content-type": "application/json", "user-agent": userAgent },
     body,
-    // Nobody allowed the target of a redirect.
+    // The settings allow the callback's host, not the target of a redirect.
     redirect: "manual",
     signal: AbortSignal.any([signal, AbortSignal.timeout(DEADLINE_MS)]),
   });
@@ -208,7 +209,7 @@ async function post(
   }
 }
 
-/** A forbidden host does not become allowed by waiting. */
+/** Whether retrying is useless: a forbidden host does not become allowed by waiting. */
 function isFinalRefusal(error: unknown): boolean {
   return error instanceof AgentError && error.code === "forbidden";
 }

@@ -1,5 +1,5 @@
-// The job as a task body sees it, and what the body may change. Later tasks and GET /jobs/:job_uuid
-// see what a task sets on its job, except for the engine's own fields.
+// The job as a task body sees it, and what the body may change. Whatever a task sets on its job is seen by later tasks
+// and by GET /jobs/:job_uuid, except for the engine's own fields.
 
 import { isJsonObject, type JsonObject, valueWeight } from "../domain/json.ts";
 import type { Job } from "../domain/job/job.ts";
@@ -13,8 +13,8 @@ export interface JobData {
 }
 
 /**
- * The object passed to a body.
- * @param attempt starts of this task so far, crashes of the agent included
+ * Makes the object that is passed to a body.
+ * @param attempt number of starts of this task so far, including those that ended with a crash of the agent
  */
 export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
   const failure = job.phase === "chain" ? undefined : job.chain_results.at(-1)?.error;
@@ -39,14 +39,14 @@ export function jobView(job: Job, data: JobData, attempt: number): JsonObject {
     ...(job.target === null ? {} : { target: job.target }),
     ...(job.host === null ? {} : { host_uuid: job.host }),
   };
-  // It was parsed from JSON, and crosses to the guest as text, so that nothing is shared.
+  // Its parts were parsed from JSON, and it crosses to the guest as text, so nothing is shared.
   const view: unknown = fields;
   return view as JsonObject;
 }
 
 /**
  * Merges what a task set on its job into the job's data. Fields of the engine keep their values.
- * @param left null when the task's job could not be written as JSON: nothing changes
+ * @param left the job as the task left it; null when it could not be written as JSON, and then nothing changes
  */
 export function jobData(left: JsonObject | null, before: JobData): JobData {
   if (left === null) return before;
@@ -54,19 +54,19 @@ export function jobData(left: JsonObject | null, before: JobData): JobData {
   const set = Object.entries(left).filter(([key]) => key !== "params" && !ENGINE_FIELDS.has(key));
   return {
     params: isJsonObject(left.params) ? left.params : before.params,
-    // Entries, not assignments: a key named __proto__ must stay a key.
+    // Object.fromEntries() keeps a key named __proto__ as a key, which an assignment would not.
     props: Object.fromEntries([...engineOwned, ...set]),
   };
 }
 
-// The memory of a running job. Its tasks take many times the size of its text, so a large job waits
-// for memory before its next task, and is never refused. It holds no other account while it waits;
-// messages of its guests are reserved later.
+// The memory of a running job. Its tasks take many times the size of its text, so a large job waits for memory before
+// its next task; it is never refused. While it waits, it holds memory of no other account; messages of its guests are
+// reserved later.
 
-/** Size from which a job reserves memory, bytes; the slots bound smaller ones. */
+/** Bytes from which a job reserves memory. The number of slots bounds smaller jobs. */
 const LARGE_BYTES = 1024 * 1024;
 
-/** The job's share of the account `runs`. */
+/** A job's share of the memory account `runs`. */
 export class JobMemory {
   readonly #budget: MemoryBudget;
   #held: Reservation | undefined;
@@ -76,8 +76,8 @@ export class JobMemory {
   }
 
   /**
-   * Takes the memory for the job's next task, if available.
-   * @returns the bytes to wait for; 0 when the job has its memory, or needs none
+   * Reserves the memory for the job's next task, if it is available.
+   * @returns the bytes to wait for; 0 when the job has its memory or needs none
    */
   take(
     { chain_results, onerror_results, requested_params }: Job,
@@ -93,7 +93,7 @@ export class JobMemory {
     return this.#held === undefined ? bytes : 0;
   }
 
-  /** Waits for memory. @throws {AgentError} `aborted` by the signal */
+  /** Waits until the memory is reserved. @throws {AgentError} `aborted` by the signal */
   async wait(bytes: number, signal: AbortSignal): Promise<void> {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal };
     this.#held = await this.#budget.reserve("runs", bytes, "run a large job", turn);

@@ -1,42 +1,41 @@
-// The times of a runner's lease: when it is renewed, when the store has been silent for too long, and whether the
-// process stood still, stopped by a signal or suspended with its host. More time has then passed between two looks at
-// the clocks than any work takes, and another runner may have its jobs.
+// The timing of a runner's lease: when it is renewed, when the store has been silent for too long, and whether the
+// process stood still because a signal stopped it or its host was suspended. In a standstill more time passes between
+// two readings of the clocks than any work takes, and another runner may have claimed the jobs.
 
 import type { Now } from "../domain/instant.ts";
 
 /**
- * Share of a lease after which it is renewed: two more renewals may fail. An idle runner looks for expired leases of
- * others at the same interval.
+ * Share of a lease after which it is renewed, so that two more renewals may fail. An idle runner looks for expired
+ * leases of other runners at the same interval.
  */
 const RENEW_SHARE = 1 / 3;
-/** Share of a lease after which guests end if it was not renewed in a shared store: before others take the jobs. */
-const UNHEARD_SHARE = 2 / 3;
-/** Milliseconds between two looks. */
-const CLOCK_LOOK_MS = 1_000;
 /**
- * Share of a lease between two looks that counts as a standstill: a lease renewed just before the first look would
- * soon be over.
+ * Share of a lease after which, in a shared store, guests are ended if it was not renewed: before others take the jobs.
  */
+const UNHEARD_SHARE = 2 / 3;
+/** Milliseconds between two readings of the clocks. */
+const CLOCK_LOOK_MS = 1_000;
+/** A standstill is at least this share of a lease: a lease that was renewed just before would soon expire. */
 const STOOD_SHARE = 1 / 2;
 
 interface LeaseOptions {
-  /** Milliseconds that never go backwards; they may not count while the host is suspended. */
+  /** Milliseconds of a clock that never goes backwards; it may stand still while the host is suspended. */
   readonly monotonicMs: () => number;
-  /** The calendar, which counts on while the host is suspended. */
+  /** The calendar clock, which continues while the host is suspended. */
   readonly now: Now;
-  /** How long the store keeps the runner's jobs without a sign of life, milliseconds. */
+  /** Milliseconds for which the store keeps the runner's jobs without a heartbeat. */
   readonly leaseMs: number;
-  /** Whether other hosts share the store. Otherwise nobody takes the jobs: no silence is too long. */
+  /** Whether other hosts share the store. Otherwise no other runner takes the jobs, so no silence is too long. */
   readonly shared: boolean;
-  /** Once aborted, no renewal starts the time of silence again: the jobs that still run are ending. */
+  /** Once it is aborted, renewals no longer restart the timer of silence, because the remaining jobs are ending. */
   readonly stopping: AbortSignal;
-  /** Called after a standstill, when the lease counts as not renewed. */
+  /** Called after a standstill; the lease then counts as not renewed. */
   readonly stood: () => void;
   /** Called when the store has been silent for too long. */
   readonly unheard: () => void;
 }
 
-/** Watches the clocks from start() to stop(). */
+/** Watches the clocks between start() and stop(). */
 export class Lease {
   readonly #options: LeaseOptions;
   /** Milliseconds after which a renewal is due. */
@@ -69,12 +68,12 @@ export class Lease {
     return this.#options.monotonicMs() >= this.#renewedAtMs + this.renewMs;
   }
 
-  /** Whether the store has been silent for too long: other hosts may take free jobs. */
+  /** Whether the store has been silent for so long that other hosts may take free jobs. */
   get isUnheard(): boolean {
     return this.#options.shared && this.#unheardInMs() <= 0;
   }
 
-  /** @param atMs when the renewal was sent: the lease cannot end sooner than that plus its length */
+  /** Notes a renewal. @param atMs when it was sent, since the lease runs from then at the earliest */
   renewed(atMs: number): void {
     this.#renewedAtMs = atMs;
     clearTimeout(this.#unheard);
@@ -100,12 +99,12 @@ export class Lease {
     stood();
   }
 
-  /** Waits until the store has been asked about the jobs held before a standstill, if there was one. */
+  /** After a standstill, waits until the store has been asked who holds the jobs. */
   async asked(): Promise<void> {
     await this.#waking?.promise;
   }
 
-  /** Call when asking the store. @returns to be called when it has answered, or failed to */
+  /** Call before asking the store. @returns a function to call once it has answered or failed */
   asking(): () => void {
     const waking = this.#waking;
     return () => {

@@ -1,6 +1,6 @@
-// Chooses the ready jobs that get the free slots; jobs of this host and free ones (which any host may run) take
-// turns. Reading from a shared store costs a round trip, so a read fetches more jobs than there are free slots, and
-// those start without another read. So do jobs that this agent has just created, while it knows that no other job is
+// Chooses the ready jobs for the free slots. Jobs of this host alternate with free jobs, which any host may run.
+// Reading from a shared store costs a round trip, so a read fetches more jobs than there are free slots, and these jobs
+// start without another read. So do jobs that this agent has just created, as long as no other job is known to be
 // ready.
 
 import { instantAfter } from "../domain/instant.ts";
@@ -11,21 +11,21 @@ import type { Claimed, NextDue, RunnerLife } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * How many jobs to read beyond the free slots: twice as many as have started since the last read, within these
- * bounds. Each one that is read costs part of a claim.
+ * How many jobs to read beyond the free slots: twice as many as have started since the last read, within these bounds.
+ * Reading a job costs part of a claim.
  */
 const AHEAD = { least: 8, times: 2, most: 64 } as const;
-/** How long such a job counts as ready, milliseconds. hold() refuses those that no longer are. */
+/** Milliseconds for which a job that was read ahead counts as ready. hold() refuses jobs that no longer are. */
 const AHEAD_MS = 100;
-/** How long "no other job is ready" is believed, milliseconds: the notice of a new job may have been lost. */
+/** Milliseconds for which "no other job is ready" is trusted, because the notice of a new job may have been lost. */
 const KNOWN_MS = 1_000;
 
 /** A job that can start without another read. */
 interface KnownJob {
   readonly job: Job;
-  /** Monotonic milliseconds at which it was ready. */
+  /** Monotonic milliseconds at which it was known to be ready. */
   readonly atMs: number;
-  /** Whether this agent created it. A read may already have found it, before this runner heard of it. */
+  /** Whether this agent created it. Then a read may have found it before the runner was notified of it. */
   readonly made: boolean;
 }
 
@@ -38,7 +38,7 @@ interface NextJobsOptions {
 interface NextTaken {
   /** Free jobs, which this runner has claimed. */
   readonly claimed: readonly Job[];
-  /** Jobs of this host, whose claims have yet to be written. */
+  /** Jobs of this host, whose claims are not written yet. */
   readonly ready: readonly Job[];
   readonly due: NextDue;
 }
@@ -46,19 +46,19 @@ interface NextTaken {
 /** Keeps the jobs that a runner starts next. */
 export class NextJobs {
   readonly #options: NextJobsOptions;
-  /** Ready jobs that have not started. */
+  /** Ready jobs that have not been started. */
   #ahead: readonly KnownJob[] = [];
-  /** Jobs that have started since the last read. */
+  /** Number of jobs that were started since the last read. */
   #begun: number = AHEAD.most;
   #free = false;
-  /** No other job is ready before this monotonic time, milliseconds, as far as notices tell. */
+  /** No other job is ready before this monotonic time, milliseconds, as far as notices show. */
   #othersAtMs = Number.NEGATIVE_INFINITY;
   /** Monotonic milliseconds at which the next job is due, from the last read; infinity when unknown. */
   #dueAtMs = Number.POSITIVE_INFINITY;
-  /** How often look() was called: a read during which it was called is already out of date. */
+  /** How often look() was called. A read during which it was called is out of date. */
   #looks = 0;
   #asking = false;
-  /** Whether a free job goes first when both kinds want the last slot. */
+  /** Whether a free job goes first when jobs of both kinds wait for the last slot. */
   #freeFirst = false;
 
   constructor(options: NextJobsOptions) {
@@ -68,7 +68,7 @@ export class NextJobs {
   /**
    * Takes jobs for up to `limit` slots.
    * @param passedOver jobs of this host whose claims are being written
-   * @param isRunning whether a job has started and not ended
+   * @param isRunning whether a job has been started and has not ended
    */
   async take(
     limit: number,
@@ -87,7 +87,7 @@ export class NextJobs {
   /** Reports a new job that is ready for this runner. */
   made(job: Job): void {
     const atMs = this.#options.monotonicMs();
-    // Others that may be ready come first: it is read with them, in its turn.
+    // Other jobs may be ready before it, so the next read fetches it in its turn.
     if (atMs >= this.#othersAtMs || this.#ahead.length >= AHEAD.most) return this.look();
     this.#ahead = [...this.#ahead, { job, atMs, made: true }];
   }
@@ -96,20 +96,20 @@ export class NextJobs {
   delayed(ms: number): boolean {
     const dueAtMs = this.#options.monotonicMs() + ms;
     if (dueAtMs >= this.#dueAtMs && !this.#asking) return false;
-    // A read under way may have missed it.
+    // A read that is running may have missed the job.
     this.#looks += 1;
     this.#dueAtMs = dueAtMs;
     this.#othersAtMs = Math.min(this.#othersAtMs, dueAtMs);
     return true;
   }
 
-  /** Other jobs may be ready: the next take() reads. */
+  /** Notes that other jobs may be ready, so that the next take() reads. */
   look(): void {
     this.#looks += 1;
     this.#othersAtMs = Number.NEGATIVE_INFINITY;
   }
 
-  /** Forgets what was read: it may no longer be true. */
+  /** Drops the jobs that were read, which may no longer be ready. */
   forget(): void {
     this.look();
     this.#ahead = [];
@@ -138,7 +138,7 @@ export class NextJobs {
     try {
       const along = Math.min(Math.max(this.#begun * AHEAD.times, AHEAD.least), AHEAD.most);
       this.#begun = 0;
-      // The read does not see claims that are being written.
+      // The store does not see claims that are being written, so the read skips those jobs.
       const found = await jobs.ready(life, shared ? limit + along : limit, new Set(passedOver));
       this.#ahead = shared ? found.jobs.map((job) => ({ job, atMs: nowMs, made: false })) : [];
       this.#free = found.free === true;
@@ -149,14 +149,14 @@ export class NextJobs {
     }
   }
 
-  /** Remembers what a read said about jobs that it did not return. A host that claims nothing learns nothing. */
+  /** Remembers when other jobs are due, from what a read returned. A host that claims no free jobs learns nothing. */
   #know({ due, free }: Claimed, nowMs: number): void {
     if (due.kind === "ready" || free !== false) return;
     this.#dueAtMs = due.kind === "in" ? nowMs + due.ms : Number.POSITIVE_INFINITY;
     this.#othersAtMs = Math.min(this.#dueAtMs, nowMs + KNOWN_MS);
   }
 
-  /** Claims free jobs for the slots that jobs of this host leave, and for every second slot that both kinds want. */
+  /** Claims free jobs for the slots that this host's jobs leave, and every second slot for which both kinds wait. */
   async #takeFree({ jobs: own, free = false }: Claimed, limit: number): Promise<readonly Job[]> {
     if (!free) return [];
     this.#freeFirst = !this.#freeFirst;

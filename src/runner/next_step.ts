@@ -1,4 +1,4 @@
-// One task of a job: its input, its end, and what that means for the job.
+// One task of a job: its attempts, its end, and what that means for the job.
 
 import { unreachable } from "../domain/error.ts";
 import { msBetween, notBefore, type Now } from "../domain/instant.ts";
@@ -26,7 +26,7 @@ import type { JobDeps } from "./running_job.ts";
 import type { JobUuid } from "../domain/id.ts";
 import type { SignalWord } from "../wall/protocol.ts";
 
-/** The ends that get an entry: an aborted task, or one left between two attempts, has none. */
+/** The ends that have an entry. A task that was aborted or left between two attempts has none. */
 export type RecordedEnd = Exclude<TaskEnd, { kind: "aborted" | "left" }>;
 
 /** The `result` and `error` of a task's entry. @see document 2, Job */
@@ -47,7 +47,7 @@ export function entryOf(end: RecordedEnd): Pick<TaskResult, "result" | "error"> 
   }
 }
 
-/** Turns the end of a task into an event of its job. @param last whether it was the last task of its phase */
+/** Translates the end of a task into an event of its job. @param last whether it was the last task of its phase */
 export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
   switch (end.kind) {
     case "success":
@@ -65,13 +65,13 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
   }
 }
 
-// Attempts: the body, repeated after failures as often as allowed, then the fallback.
+// Attempts: the body is repeated after failures as often as allowed, then the fallback runs.
 
-/** Result of a task after all attempts. */
+/** How a task ended after all of its attempts. */
 type TaskEnd =
   | { readonly kind: "success"; readonly result: JsonValue }
   | { readonly kind: "failure"; readonly error: JsonValue }
-  /** The host's policy refuses the job: no task of it runs, not even of its onerror chain. */
+  /** The host's policy refuses the job: none of its tasks runs, not even those of its onerror chain. */
   | { readonly kind: "refused"; readonly words: string }
   | {
     readonly kind: "signal";
@@ -80,18 +80,18 @@ type TaskEnd =
   }
   | { readonly kind: "workflow_timeout" }
   | { readonly kind: "aborted" }
-  /** The agent stopped while the task waited for its next attempt; the next agent makes that attempt. */
+  /** The agent stopped while the task waited for its next attempt, which the next agent makes. */
   | { readonly kind: "left" };
 
-/** What a task needs to be run, besides the job and the task. */
+/** What is needed to run a task, besides the job and the task. */
 export interface AttemptDeps {
-  /** The job's workflow, which owns the guests that run it. */
+  /** The workflow of the job, which owns the guests that run it. */
   readonly owner: GuestOwner;
-  /** Runs one body or fallback in a guest. @param attempt number of the attempt, as the job's log shows it */
+  /** Runs one body or fallback in a guest. @param attempt number of the attempt, as in the job's log */
   readonly run: (run: TaskRun, attempt: number, signal: AbortSignal) => Promise<TaskOutcome>;
   /**
-   * Records an attempt that another one follows, with what it left in the job.
-   * @returns whether the job is still this runner's
+   * Records a failed attempt that will be repeated, with the job's data after it.
+   * @returns whether this runner still holds the job
    */
   readonly failed: (attempt: AttemptRecord["attempt"], data: JobData) => Promise<boolean>;
   readonly now: Now;
@@ -100,21 +100,21 @@ export interface AttemptDeps {
   /** Whether `retry` also counts the first execution. */
   readonly retryCountsFirst: boolean;
   readonly signal: AbortSignal;
-  /** Stopped when no further attempt may start here. */
+  /** Stopped when no further attempt may start on this agent. */
   readonly drain: JobStops["drain"];
 }
 
-/** How a task ended, and what its executions left in the job. */
+/** How a task ended, and the job's data after it. */
 export interface Attempts {
   readonly end: TaskEnd;
   readonly data: JobData;
-  /** How often the body has run, the first time included. */
+  /** How often the body has run, including the first time. */
   readonly attempts: number;
   /** The failed attempts that are recorded with the end of the task. */
   readonly failed: readonly FailedAttempt[];
 }
 
-/** Runs a task to its end, continuing after the attempts that failed earlier. Never throws for what a body does. */
+/** Runs a task to its end, continuing after attempts that failed earlier. It does not throw for errors of a body. */
 export async function runAttempts(
   job: Job,
   task: Task,
@@ -123,7 +123,7 @@ export async function runAttempts(
 ): Promise<Attempts> {
   const executionsMax = Math.max((task.retry ?? 0) + (deps.retryCountsFirst ? 0 : 1), 1);
   let data = before;
-  // The setting `compat` may have changed: more attempts may have failed than are now allowed.
+  // If the setting `compat` has changed, more attempts may have failed than are allowed now.
   let attempts = Math.min(job.failures, executionsMax - 1);
   const ends = (end: TaskEnd, failed: readonly FailedAttempt[] = []) =>
     ({ end, data, attempts, failed }) as const;
@@ -147,8 +147,8 @@ export async function runAttempts(
 }
 
 /**
- * How much of the retry delay is left at the start of this claim. Both times are by the store's clock, not this
- * host's. Never more than the whole delay, even if that clock was set back.
+ * The rest of the retry delay at the start of this claim. Both times are of the store's clock, not of this host's. The
+ * rest is at most the whole delay, even if that clock was set back.
  */
 function restOfDelay({ retry_at, elapsed_at }: Job, delayMs: number): number {
   if (retry_at === null || elapsed_at === null) return 0;
@@ -156,8 +156,8 @@ function restOfDelay({ retry_at, elapsed_at }: Job, delayMs: number): number {
 }
 
 /**
- * Waits for the next attempt. A timer may fire a moment early, so an attempt due at the very end of the workflow's
- * time counts as too late.
+ * Waits for the next attempt. A timer may fire slightly early, so an attempt that is due when the workflow's time ends
+ * counts as too late.
  */
 async function waitForAttempt(
   waitMs: number,
@@ -183,7 +183,7 @@ export async function runFallback(
   return { ...one, attempts, failed: [...failed.failed, ...failuresOf(one)] };
 }
 
-/** One execution of a body or fallback; `attempt` is what is recorded of it when it failed. */
+/** One execution of a body or fallback; `attempt` is its record, if it failed. */
 interface OneRun {
   readonly end: TaskEnd;
   readonly data: JobData;
@@ -299,25 +299,25 @@ export async function runInGuest(
     ...(free && watch !== undefined ? { watch } : {}),
   };
   const outcome = await guests.run(given, perform, signal);
-  // The guest may have ended because the agent stood still. This waits until the store was asked: a job that is no
-  // longer this runner's is dropped, and its task has not failed.
+  // A standstill of the agent may have ended the guest. This waits until the store has reported who holds the jobs: one
+  // that the runner has lost is dropped, and its task has not failed.
   if (free && outcome.kind === "failure") await mayAct(false);
   meters?.tasks[outcome.kind].observe((monotonicMs() - beganMs) / 1000);
   perform.close();
   return outcome;
 }
 
-// The job that replaces another after `cb('retry')`. Workflows were written for node-workflow,
-// which takes any value; only sensible numbers count here.
+// The job that replaces another after `cb('retry')`. Workflows for node-workflow may contain any value in these fields;
+// only sensible numbers count.
 
-/** Jobs in all, including the first, when the workflow has no `max_attempts`. */
+/** Number of jobs, including the first, for a workflow without `max_attempts`. */
 const ATTEMPTS_OF_A_JOB = 10;
-/** Longest delay: ten years. More could leave the range of dates that sort as text. */
+/** Longest delay: ten years. A longer one could leave the range of dates that sort as text. */
 const DELAY_MS_MAX = 10 * 365 * 86_400_000;
-/** Doublings after which every delay is the longest; also keeps zero from becoming NaN. */
+/** Doublings after which every delay has reached its maximum; the limit also keeps 0 from becoming NaN. */
 const DOUBLINGS_MAX = 40;
 
-/** The next attempt, from the current workflow; null when this job was the last. */
+/** The job for the next attempt, from the current version of the workflow; null if no attempt is left. */
 export function successorOf(
   job: Job,
   workflow: Workflow,
@@ -339,7 +339,7 @@ export function successorOf(
     locks: job.locks,
     callback_url: job.callback_url,
     machine_uuid: job.machine_uuid,
-    // The request's own params: what tasks changed in them applied to this job only.
+    // The params of the request: changes that tasks made to them belong to this job.
     params: job.requested_params,
     props: {
       num_attempts: attempt + 1,

@@ -1,5 +1,5 @@
-// Keeps the store from growing forever: removes finished jobs that are old or excess, a few at a
-// time, so that other writes hardly wait.
+// Keeps the store from growing forever: removes finished jobs that are too old or too many, in small batches so that
+// other writes hardly wait.
 
 import { MS_PER_SECOND } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
@@ -8,21 +8,21 @@ import type { Store } from "../store/store.ts";
 import { INFO_BATCH } from "../store/limits.ts";
 
 const LOOK_MS = 60_000;
-/** Jobs, or idempotency keys, removed in one write, and the pause before the next. */
+/** Jobs, or idempotency keys, that are removed in one write, and the pause before the next write, milliseconds. */
 const BATCH = 200;
 const PAUSE_MS = 50;
 
-/** Which finished jobs stay: both limits apply, and the oldest are removed first. */
+/** Which finished jobs are kept. Both limits apply, and the oldest jobs are removed first. */
 export interface RetentionOptions {
   readonly store: Store;
-  /** Seconds that finished jobs are kept, read at every check; 0 for no limit. */
+  /** Seconds for which finished jobs are kept, read at every check; 0 for no limit. */
   readonly keepSeconds: () => number;
-  /** Number of finished jobs kept, besides those that stay for an idempotency key or a callback. */
+  /** Number of finished jobs to keep, besides those that an idempotency key or a callback keeps. */
   readonly finishedMax: number;
   readonly log: Log;
 }
 
-/** Removes excess jobs until stopped. */
+/** Removes excess jobs until it is stopped. */
 export function openRetention(options: RetentionOptions): { stop(): Promise<void> } {
   const stopping = new AbortController();
   const loop = pruneUntilStopped(options, stopping.signal);
@@ -46,7 +46,7 @@ async function pruneUntilStopped(options: RetentionOptions, signal: AbortSignal)
   }
 }
 
-/** Ends when a batch was not full: nothing more is due. */
+/** Removes jobs until a batch is not full, so that none is left. */
 async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise<number> {
   const { store, keepSeconds, finishedMax } = options;
   await inBatches(BATCH, () => store.jobs.pruneKeys(BATCH), signal);
@@ -62,7 +62,7 @@ async function pruneAll(options: RetentionOptions, signal: AbortSignal): Promise
   return removed;
 }
 
-/** Ends when a batch was not full: nothing is left. */
+/** Calls `remove` until a batch is not full, so that nothing is left. */
 async function inBatches(
   full: number,
   remove: () => Promise<number>,

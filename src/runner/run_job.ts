@@ -1,5 +1,5 @@
-// Runs one claimed job: the tasks of its phase in order, each end recorded before the next task
-// starts. runner.ts claims.
+// Runs one claimed job: the tasks of its phase in order. The end of each task is recorded before the next one starts.
+// runner.ts claims jobs.
 
 import type { JobUuid } from "../domain/id.ts";
 import { AgentError, isAway, messageOf } from "../domain/error.ts";
@@ -33,7 +33,7 @@ import {
 import type { JsonValue } from "../domain/json.ts";
 import { type ClaimUnderWay, type JobDeps, JobStops, type RunningJob } from "./running_job.ts";
 
-/** Starts of a task without a recorded result, after which it fails: it may be what kills the agent. */
+/** Starts of a task without a recorded result after which the task fails, because it may be what kills the agent. */
 const STARTS_MAX = 3;
 
 const WRITE_AGAIN_FIRST_MS = 100;
@@ -41,7 +41,7 @@ const WRITE_AGAIN_LONGEST_MS = 2_000;
 
 /**
  * Starts to run a claimed job.
- * @param claim the claim, while it is being written: until it stands, tasks compute but cannot act
+ * @param claim the claim, if it is still being written: until it is durable, tasks can compute but not act
  */
 export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJob {
   const stops = new JobStops();
@@ -59,7 +59,7 @@ export function runJob(job: Job, deps: JobDeps, claim?: ClaimUnderWay): RunningJ
   };
 }
 
-/** Whether a job continues here, has left, or was stopped before this step wrote anything. */
+/** Whether the job continues here, has left this runner, or was stopped before this step wrote anything. */
 type Went = "goes_on" | "left" | "stopped";
 
 class JobRun {
@@ -69,7 +69,7 @@ class JobRun {
   readonly #stops: JobStops;
   readonly #memory: JobMemory;
   #claim: ClaimUnderWay | undefined;
-  /** Monotonic milliseconds at which the current phase would have begun had it never been interrupted. */
+  /** Monotonic milliseconds at which the current phase would have begun if it had never been interrupted. */
   #phaseBeganMs: number;
 
   constructor(job: Job, deps: JobDeps, stops: JobStops, claim: ClaimUnderWay | undefined) {
@@ -83,10 +83,10 @@ class JobRun {
     this.#phaseBeganMs = deps.monotonicMs() - job.elapsed_ms;
   }
 
-  /** Every turn records the end of a task or of the job, so the number of tasks bounds the turns. */
+  /** Runs the job. Each iteration records the end of a task or of the job, so the number of tasks bounds the loop. */
   async run(): Promise<void> {
     try {
-      // An interrupted task may be what kills the agent, so each of its starts must be on record before it runs.
+      // A task that was interrupted may be what kills the agent, so each of its starts must be durable before it runs.
       if (this.#job.starts > 1) await this.#claimed();
       for (;;) {
         if (this.#stops.lost.stopped) return;
@@ -110,7 +110,7 @@ class JobRun {
       : this.#runTask(task, results.length === tasks.length - 1);
   }
 
-  /** Waits without holding the job's large fields, which are read again afterwards. */
+  /** Waits for memory without holding the job's large fields, which are read again afterwards. */
   async #waitForMemory(bytes: number): Promise<Went> {
     const { store, monotonicMs } = this.#deps;
     const beganMs = monotonicMs();
@@ -121,12 +121,12 @@ class JobRun {
     try {
       await this.#memory.wait(bytes, AbortSignal.any([drain.signal, this.#signal()]));
     } catch (error) {
-      // The loop in run() gives the job back.
+      // The loop in run() releases the job.
       if (drain.stopped) return "goes_on";
       if (this.#signal().aborted) return await this.#stopped();
       throw error;
     } finally {
-      // Waiting does not count as the workflow's time.
+      // Waiting for memory does not use the workflow's time.
       this.#phaseBeganMs += monotonicMs() - beganMs;
     }
     if (!(await this.#claimed())) return "stopped";
@@ -140,7 +140,7 @@ class JobRun {
     return "goes_on";
   }
 
-  /** After a bug of ours: gives the job back with its start counted, so that this cannot repeat forever. */
+  /** Releases the job after a defect of the agent. Its start stays counted, so that this cannot repeat forever. */
   async abandon(error: unknown): Promise<void> {
     const { store, log } = this.#deps;
     log.error("job lost", { job_uuid: this.#job.uuid, error });
@@ -167,7 +167,7 @@ class JobRun {
     return await this.#record(event, entry, { successor, attempts: failed });
   }
 
-  /** The job that replaces this one; null if its workflow is gone or allows none; undefined when the agent stops. */
+  /** The job that replaces this one; null if its workflow is gone or allows none; undefined if the agent stops. */
   async #successor(): Promise<NewJob | null | undefined> {
     const { store, newUuid } = this.#deps;
     const read = async () => ({ found: await store.workflows.get(this.#job.workflow_uuid) });
@@ -203,11 +203,11 @@ class JobRun {
     if (starts <= STARTS_MAX) return await runAttempts(this.#job, task, this.#data, deps);
     const end = { kind: "failure", error: INTERRUPTED } as const;
     const failed = { end, attempts, data: this.#data, failed: [] };
-    // The fallback has one start: it may be what crashes the agent.
+    // The fallback has only one start, because it may be what kills the agent.
     return starts > STARTS_MAX + 1 ? failed : await runFallback(this.#job, task, failed, deps);
   }
 
-  /** Records a failed attempt that will be repeated. @returns whether the job is still ours */
+  /** Records a failed attempt that will be repeated. @returns whether this runner still holds the job */
   async #recordAttempt(attempt: AttemptRecord["attempt"], data: JobData): Promise<boolean> {
     const { store, changed, log } = this.#deps;
     const { uuid: job_uuid, failures } = this.#job;
@@ -222,7 +222,7 @@ class JobRun {
     return true;
   }
 
-  /** Waits until a claim that is being written is durable. @returns whether it stands */
+  /** Waits until a claim that is being written is durable or refused. @returns whether it holds */
   async #claimed(): Promise<boolean> {
     const claim = this.#claim;
     if (claim === undefined) return true;
@@ -238,7 +238,7 @@ class JobRun {
     );
   }
 
-  /** A cancel must not stop the oncancel chain that it started. */
+  /** The signal that aborts the current task. A cancel must not abort the oncancel chain that it started. */
   #signal(): AbortSignal {
     const { undo, task } = this.#stops;
     return this.#job.phase === "oncancel" ? undo.signal : task.signal;
@@ -255,7 +255,7 @@ class JobRun {
     return "left";
   }
 
-  /** Gives the job back; the next agent continues with the current task. */
+  /** Releases the job; the next agent continues with the current task. */
   async #release(): Promise<void> {
     await this.#deps.store.jobs.release(this.hold(), this.#elapsedMs());
   }
@@ -266,7 +266,7 @@ class JobRun {
     return { job_uuid: uuid, runner_id: this.#deps.runner_id, lease, phase };
   }
 
-  /** Records the end of a task and the next state. A full disk delays this, but nothing is lost. */
+  /** Records the end of a task and the job's next state. A full disk delays this write, but loses nothing. */
   async #record(
     event: TaskEvent,
     entry?: TaskResult,
@@ -275,7 +275,7 @@ class JobRun {
     const { store } = this.#deps;
     const move = this.#after(event);
     const { uuid } = this.#job;
-    // A job that continues must not wait for a shared commit: it would keep its slot from the backlog.
+    // A job that continues does not wait for a shared commit: its slot would be missing for the jobs of the backlog.
     const patient = !isHeld(move.to) && this.#deps.backlog();
     const write = () =>
       store.jobs.recordTask({
@@ -306,7 +306,10 @@ class JobRun {
     return isHeld(move.to) ? "goes_on" : "left";
   }
 
-  /** After losing the job: continues with the oncancel chain that a cancel left to this runner, or confirms the stop. */
+  /**
+   * After the job was stopped: continues with the oncancel chain, if a cancel left it to this runner, or confirms the
+   * stop.
+   */
   async #takeUpCancel(): Promise<boolean> {
     const claimed = await this.#claimed();
     const { jobs } = this.#deps.store;
@@ -322,16 +325,16 @@ class JobRun {
     return true;
   }
 
-  /** A later lease belongs to another run, possibly by this same runner. */
+  /** A later lease belongs to another run of the job, possibly on this same runner. */
   #isStillOurs({ runner_id, lease }: Job): boolean {
     return runner_id === this.#deps.runner_id && lease === this.#job.lease;
   }
 
   /**
-   * Repeats a write about the job until the store accepts it, or the agent stops. If a claim that was still being
-   * written turns out to have failed, the write is dropped: the job may already have started again here, under a
-   * claim of the same number.
-   * @returns whether the job is still ours; undefined when the agent stops first
+   * Repeats a write about the job until the store accepts it or the agent stops. If the claim was still being written
+   * and turns out to have failed, the write is dropped: the job may already run here again, under a claim with the same
+   * number.
+   * @returns whether this runner still holds the job; undefined when the agent stops first
    */
   async #insistOnWrite(
     write: () => Promise<boolean>,
@@ -346,7 +349,10 @@ class JobRun {
     return await this.#insist(writeOwn, failure);
   }
 
-  /** Repeats a call while `so` holds for its error; logs each message once. @returns undefined when the agent stops */
+  /**
+   * Repeats a call while `so` accepts its error, and logs each message once.
+   * @returns undefined when the agent stops
+   */
   async #insist<T>(call: () => Promise<T>, failure: string, so = (_error: unknown) => true) {
     let said: string | undefined;
     const { shutdown } = this.#stops;

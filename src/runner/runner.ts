@@ -1,5 +1,5 @@
-// The runner: one job in each of its slots. It claims due jobs when a hint says that a job was written, and otherwise
-// by a timer at the next due time. Hints may be lost; the rows decide.
+// The runner: one job in each of its slots. It claims due jobs when it is notified of a new job, and otherwise by a
+// timer at the next due time. Notices may be lost; what the rows say decides.
 
 import { AgentError, unreachable, whileThere } from "../domain/error.ts";
 import type { Admission } from "../domain/host.ts";
@@ -13,60 +13,60 @@ import { NextJobs, waitFor } from "./next_jobs.ts";
 import { runJob } from "./run_job.ts";
 import type { ClaimUnderWay, JobDeps, RunningJob, StopReason } from "./running_job.ts";
 
-/** Milliseconds to wait after a claim that failed, or that found a job ready and got none. */
+/** Milliseconds to wait after a claim that failed, or that got no job although one was ready. */
 const CLAIM_RETRY_MS = 1_000;
-/** Jobs that have left their slots but are not written yet; beyond this number, no slot counts as free. */
+/** Jobs that have left their slots but are not written yet; beyond this number, their slots do not count as free. */
 const UNWRITTEN_MAX = 64;
 /**
- * While at least CREATING_MANY new jobs are being written, the next claim of a backlog waits CREATING_MS
- * milliseconds: callers are waiting for those jobs, the backlog is waiting anyway, and both are cheaper in groups. It
- * waits only once, so a stream of new jobs slows the backlog down but never stops it.
+ * While at least CREATING_MANY new jobs are being written, the next claim of a backlog waits CREATING_MS milliseconds.
+ * Callers wait for those jobs, while the backlog can wait, and both cost less in larger groups. A claim waits only
+ * once, so a stream of new jobs slows the backlog down but never stops it.
  */
 const CREATING_MANY = 8;
 const CREATING_MS = 50;
-/** What every job of a runner shares, and how many run at once. */
+/** What all jobs of a runner share, and how many may run at the same time. */
 interface RunnerOptions extends Omit<JobDeps, "leaving" | "backlog" | "mayAct" | "runner_id"> {
   readonly life: RunnerLife;
   /** Earlier lives of the runner, which have ended. */
   readonly earlier: readonly Incarnation[];
   /** Jobs that may run at the same time. */
   readonly slots: number;
-  /** How long a shared store keeps its jobs for it without a sign of life, milliseconds. */
+  /** How long a shared store keeps the runner's jobs without a heartbeat, milliseconds. */
   readonly leaseMs: number;
-  /** What its host may claim when it starts; everything unless given. */
+  /** What the host may claim at the start; everything unless given. */
   readonly admission?: Admission;
 }
 
 /**
- * Runs due jobs until it is stopped. It follows the store's notices of jobs; where one is lost, a job may start up to
- * ten seconds late.
+ * Runs due jobs until it is stopped. It follows the store's notices of jobs; if a notice is lost, its job may start up
+ * to ten seconds late.
  */
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #notifier = new Notifier();
   /** Not a Map: its old tables would hold jobs that have ended, until a collection of the whole heap. */
   readonly #running: RunningJob[] = [];
-  /** Running jobs whose last write is under way: their slots count as free. */
+  /** Running jobs whose last write is in progress: their slots count as free. */
   readonly #leaving = new Set<JobUuid>();
   /** Running jobs whose claims are being written. */
   readonly #claiming = new Set<JobUuid>();
-  /** Whether more jobs were ready than there was room for. */
+  /** Whether more jobs were ready than slots were free. */
   #backlog = false;
   /**
-   * Whether the next claims are written before their jobs start. So are the first claims of a life: otherwise a job
-   * that kills the agent at once would start forever without counting as started. So are claims after a refusal: what
-   * a full disk refuses again and again must not cost a guest each time.
+   * Whether the next claims are written before their jobs start. This holds for the first claims of a life: otherwise a
+   * job that kills the agent immediately would start again and again without being counted. It also holds after a
+   * refused claim, so that a full disk, which refuses every claim, does not cost a guest each time.
    */
   #writtenFirst = true;
-  /** Nothing is claimed before this monotonic time, milliseconds: a claim was refused. */
+  /** No job is claimed before this monotonic time, milliseconds, because a claim was refused. */
   #refusedUntilMs = Number.NEGATIVE_INFINITY;
   readonly #stopping = new AbortController();
   #loop: Promise<void> | undefined;
-  /** Whether the store knows this life of the runner; until then nothing is claimed. */
+  /** Whether the store knows this life of the runner; nothing is claimed before. */
   #begun = false;
-  /** Whether a claim may have succeeded although its answer was lost; the next renewal reports that. */
+  /** Whether a claim may have succeeded although its answer was lost; the next renewal finds out. */
   #unsure = false;
-  /** Monotonic milliseconds of the latest look for expired leases of others. */
+  /** Monotonic milliseconds at which expired leases of other runners were last looked for. */
   #rescuedAtMs = Number.NEGATIVE_INFINITY;
   readonly #next: NextJobs;
   readonly #lease: Lease;
@@ -86,7 +86,7 @@ export class Runner {
     });
   }
 
-  /** What its host may claim, by the latest answer of the store. */
+  /** What the host may claim, by the latest answer of the store. */
   get admission(): Admission {
     return this.#admission;
   }
@@ -95,10 +95,10 @@ export class Runner {
     return this.#running.length;
   }
 
-  /** Takes over what an earlier life left, then starts claiming. While a shared store is away, both wait. */
+  /** Takes over the jobs of an earlier life, then starts to claim. While a shared store is away, both wait. */
   async start(): Promise<void> {
     this.#unfollow = this.#options.store.jobs.follow((notice) => this.#heard(notice));
-    // A life that could not begin asks what its host may claim before it claims.
+    // A life that could not begin must learn what its host may claim before it claims.
     this.#unsure = await whileThere(this.#begin()) === undefined;
     this.#lease.start();
     this.#loop = this.#claimUntilStopped();
@@ -143,8 +143,8 @@ export class Runner {
   }
 
   /**
-   * Stops claiming, lets running tasks continue for `drainMs`, then aborts them. Their jobs are queued again at the
-   * interrupted task.
+   * Stops claiming, lets running tasks continue for `drainMs` milliseconds, then aborts them. Their jobs are queued
+   * again at the interrupted task.
    */
   async stop(drainMs: number): Promise<void> {
     this.#stopping.abort();
@@ -158,9 +158,9 @@ export class Runner {
   }
 
   /**
-   * Call before a task acts on anything. After a standstill, waits until the store has said who holds the jobs now.
-   * @param free whether another host may take the job once the lease is over
-   * @throws {AgentError} `aborted` when the store has been silent too long
+   * Call before a task acts on anything. After a standstill, waits until the store has reported who holds the jobs.
+   * @param free whether another host may take the job once the lease has expired
+   * @throws {AgentError} `aborted` when the store has been silent for too long
    */
   async mayAct(free: boolean): Promise<void> {
     if (!this.#options.store.shared) return;
@@ -206,7 +206,7 @@ export class Runner {
       const waitMs = await this.#begin();
       if (waitMs > 0) return waitMs;
     }
-    // In a shared store, even an idle host shows that it is alive.
+    // In a shared store the renewal is also the heartbeat of the host, even if it is idle.
     const holds = this.#running.length > 0 || this.#unsure || this.#options.store.shared;
     await Promise.all([holds && this.#keepLease(), this.#rescue()]);
     const free = slots - this.#running.length + Math.min(this.#leaving.size, UNWRITTEN_MAX);
@@ -214,21 +214,21 @@ export class Runner {
     const refusedMs = this.#refusedUntilMs - this.#options.monotonicMs();
     if (refusedMs > 0) return refusedMs;
     if (this.#lease.isRenewalDue) {
-      // An idle runner renews its lease only when there is something to claim under it.
+      // An idle runner of a store of its own renews its lease only when there is a job to claim.
       const { due } = await jobs.claim(life, 0);
       if (due.kind !== "ready") return waitFor(due);
       await this.#keepLease();
     }
     const claimed = await this.#take(free);
     this.#backlog = claimed.due.kind === "ready";
-    // None claimed: another runner may have been first.
+    // If a ready job was not claimed, another runner may have been faster.
     if (claimed.due.kind === "ready") return claimed.jobs.length > 0 ? 0 : CLAIM_RETRY_MS;
     return waitFor(claimed.due);
   }
 
   /**
-   * Starts jobs. After the first claim of this life, a job that no other agent can take starts at once, while its
-   * claim is being written: a crash before that leaves it queued, as if it had never started.
+   * Starts jobs. After the first claim of this life, a job that no other agent can take starts immediately, while its
+   * claim is being written. A crash before the claim is durable leaves the job queued, as if it had never started.
    */
   async #take(limit: number): Promise<Claimed> {
     const { store: { jobs }, life } = this.#options;
@@ -259,7 +259,7 @@ export class Runner {
     }
   }
 
-  /** Writes the claims of jobs that have started, and stops those that this runner did not get. Never rejects. */
+  /** Writes the claims of started jobs, and stops the jobs that this runner did not get. Never rejects. */
   async #hold(begun: readonly Job[]): Promise<ReadonlySet<JobUuid>> {
     const { store: { jobs }, life, monotonicMs, log } = this.#options;
     let held: ReadonlySet<JobUuid> = new Set();
@@ -294,7 +294,7 @@ export class Runner {
     return 0;
   }
 
-  /** Renews the lease when due, and acts on what the store reports about the jobs. */
+  /** Renews the lease when it is due, and acts on what the store reports about the jobs. */
   async #keepLease(): Promise<void> {
     if (!this.#lease.isRenewalDue && !this.#unsure) return;
     const { store, life, monotonicMs, log } = this.#options;
@@ -333,8 +333,8 @@ export class Runner {
   }
 
   /**
-   * Ends the guests of free jobs when the store has been silent too long: other hosts may take the jobs. The next
-   * renewal reports those that nobody took; their tasks run again without counting another start.
+   * Ends the guests of free jobs when the store has been silent for too long, because other hosts may take these jobs.
+   * The next renewal reports the jobs that no host took; their tasks run again without another counted start.
    */
   #endUnheard(): void {
     const { log } = this.#options;
@@ -351,7 +351,7 @@ export class Runner {
     for (const job of this.#running) job.stop(reason);
   }
 
-  /** Takes over jobs of others whose leases have expired, when due. */
+  /** Looks for jobs of runners whose leases have expired, when that is due. */
   async #rescue(): Promise<void> {
     const { store, life, monotonicMs } = this.#options;
     if (monotonicMs() < this.#rescuedAtMs + this.#lease.renewMs) return;
@@ -368,17 +368,17 @@ export class Runner {
       backlog: () => this.#backlog,
       mayAct: (free) => this.mayAct(free),
     }, claim);
-    // Keep no reference to the job itself: a large one frees its memory while it waits.
+    // No reference to the job is kept here, so that a large one can free its memory while it waits.
     const { uuid } = running;
     const before = this.#find(uuid);
     if (before === undefined) this.#running.push(running);
     else this.#running[this.#running.indexOf(before)] = running;
     void running.done.then(() => {
       this.#leaving.delete(uuid);
-      // A job that came back at once, as after cb('queue'), may already run here again.
+      // A job that was queued again immediately, as after cb('queue'), may already run here again.
       const at = this.#running.indexOf(running);
       if (at !== -1) this.#running.splice(at, 1);
-      // A renewal sent while its guest was ending still counted it as running.
+      // A renewal that was sent while the guest was ending still counted the job as running.
       if (running.lost) this.#unsure = true;
       this.#notifier.notify();
     });
@@ -388,7 +388,7 @@ export class Runner {
     return this.#running.find((job) => job.uuid === uuid);
   }
 
-  /** The notification triggers a claim, which is queued before the store begins its next commit. */
+  /** Notes that a job leaves its slot. The notification triggers a claim, which joins the store's next commit. */
   #leave(uuid: JobUuid, leaves: boolean): void {
     if (leaves) this.#leaving.add(uuid);
     else this.#leaving.delete(uuid);

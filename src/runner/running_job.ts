@@ -1,4 +1,4 @@
-// What the runner gives a running job, and how it controls it.
+// What the runner passes to a running job, and how it controls the job.
 
 import type { JobUuid, NewUuid, RunnerId } from "../domain/id.ts";
 import type { Now } from "../domain/instant.ts";
@@ -14,14 +14,14 @@ import type { Hold } from "../store/job_store.ts";
 import type { Store } from "../store/store.ts";
 
 /**
- * Why a running job stops. `canceled`: by a caller. `drain`: the agent stops and lets the current task finish.
- * `shutdown`: the time for that is over. `lost`: another runner has the job, or may have it.
+ * Why a running job stops. `canceled`: a caller canceled it. `drain`: the agent stops and lets the current task finish.
+ * `shutdown`: the time for that is over. `lost`: another runner has claimed the job, or may have.
  */
 export type StopReason = "canceled" | "drain" | "shutdown" | "lost";
 
 /**
- * Whether to stop. Its signal is made only when code waits for it: most jobs end without one, and a controller takes
- * ten times the memory.
+ * A stop of one kind. Its AbortSignal is made only when code waits for it: most jobs end without one, and a controller
+ * takes ten times the memory.
  */
 class Stop {
   #stopped = false;
@@ -44,8 +44,8 @@ class Stop {
 }
 
 /**
- * What stops a job, by reason. `task` fires with every reason but `drain`; `undo`, for tasks of the oncancel chain, with
- * `shutdown` and `lost`. AbortSignal.any() would do the same, at some 25 us per task.
+ * The stops of a job, by reason. `task` fires with every reason except `drain`; `undo`, for tasks of the oncancel
+ * chain, with `shutdown` and `lost`. AbortSignal.any() would do the same, but costs some 25 us per task.
  */
 export class JobStops {
   readonly canceled = new Stop();
@@ -62,7 +62,7 @@ export class JobStops {
   }
 }
 
-/** What it takes to run a job. */
+/** What is needed to run a job. */
 export interface JobDeps {
   readonly store: Store;
   readonly runner_id: RunnerId;
@@ -85,27 +85,27 @@ export interface JobDeps {
   /** Whether `retry` also counts the first execution, as in node-workflow. */
   readonly retryCountsFirst: boolean;
   /**
-   * Called before the write by which a job leaves its slot, so that a claim can share the commit; called with false
-   * when the job stays after all.
+   * Called before the write with which a job leaves its slot, so that a claim can share the commit; called with false
+   * if the job stays after all.
    */
   readonly leaving: (uuid: JobUuid, leaves: boolean) => void;
   /**
-   * Why the host's policy does not let it run a job, as words for its error; undefined when it may. Without this, it
-   * may run all.
+   * Why the host's policy refuses a job, as words for the error; undefined if it allows the job. Without this function,
+   * every job is allowed.
    */
   readonly refusal?: ((job: Job) => Promise<string | undefined> | undefined) | undefined;
   /** Called when a job has changed: a hint for waiting requests. */
   readonly changed: (uuid: JobUuid) => void;
-  /** Whether more jobs are ready than there are slots: then writes may wait for each other. */
+  /** Whether more jobs are ready than there are slots; then writes may wait to share a commit. */
   readonly backlog: () => boolean;
   readonly log: Log;
 }
 
-/** The claim of a job that already runs while the claim is being written; see JobStore.ready(). */
+/** The claim of a job that runs while the claim is being written; see JobStore.ready(). */
 export interface ClaimUnderWay {
-  /** Settles once the claim is durable or refused: whether the runner has the job. */
+  /** Settles once the claim is durable or refused. @returns whether the runner holds the job */
   readonly stands: Promise<boolean>;
-  /** Writes the claim now instead of waiting a few milliseconds. */
+  /** Writes the claim now instead of waiting some milliseconds. */
   hurry(): void;
 }
 
@@ -114,7 +114,7 @@ export interface RunningJob {
   readonly uuid: JobUuid;
   /** Whether any host may run it. */
   readonly free: boolean;
-  /** Whether it was stopped because another runner has the job, or may have it. */
+  /** Whether it was stopped because another runner has claimed it, or may have. */
   readonly lost: boolean;
   /** The claim under which it runs. */
   hold(): Hold;
