@@ -51,6 +51,7 @@ export function openSourceChecks(decoders: Pick<Decoders, "ask">): SourceChecks 
     acceptable: async (sources, signal) =>
       await ask(sources, { what: "read the sources of the workflow", signal }).catch(refuseChain),
     async runnable(source, signal) {
+      if (remembered.has(source)) return remembered.get(source);
       const [problem] = await ask([source], {
         what: "read the source of the task",
         signal,
