@@ -40,6 +40,30 @@ Deno.test("sqlite: simultaneous writes share few commits", () =>
     assert(commits.length <= 4, `200 writes took ${commits.length} commits`);
   }));
 
+Deno.test("sqlite: many callers who write again as soon as they are answered share the next commit", () =>
+  withFolder(async (folder) => {
+    const commits: number[] = [];
+    const store = await openSqliteStore(`${folder}/store.db`, {
+      // The test would not end if a caller were missing.
+      returnMs: 3_600_000,
+      committing: (when, names) => void (when === "after" && commits.push(names.length)),
+    });
+    await Promise.all(Array.from({ length: 8 }, async (_, number) => {
+      await store.jobs.create(jobOf(number));
+      for (let turn = 0; turn < 3 * number; turn++) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      await store.jobs.create(jobOf(100 + number));
+    }));
+    assertEquals(commits, [8, 8]);
+    // Nobody else is waited for once someone is in a hurry.
+    const last = store.jobs.create(jobOf(200));
+    store.jobs.hurry();
+    await last;
+    await store.close();
+    assertEquals(commits, [8, 8, 1]);
+  }));
+
 Deno.test("sqlite: a write that waits for no other has a commit of its own", () =>
   withCommits(async (store, commits) => {
     for (const number of [1, 2, 3]) await store.jobs.create(jobOf(number));

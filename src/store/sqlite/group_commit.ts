@@ -13,6 +13,13 @@ import { GATHERED_MIN, type Pace, PENDING_WRITES_MAX } from "../limits.ts";
 
 /** How long fewer than GATHERED_MIN patient writes wait, milliseconds. */
 export const GATHER_MS = 16;
+/**
+ * After a commit of at least this many prompt writes, the next one waits until as many are there, and no longer than
+ * RETURN_MS milliseconds: many callers write again as soon as they are answered, and the first one back would get a
+ * commit of its own, for which all others would wait.
+ */
+const CROWD_MIN = 8;
+const RETURN_MS = 4;
 
 /** Callbacks for observers, and timing. */
 export interface ConnectionWatch {
@@ -25,12 +32,15 @@ export interface ConnectionWatch {
   readonly migrating?: (when: "before" | "after", names: readonly string[]) => void;
   /** How long patient writes wait, milliseconds; a few unless given. */
   readonly gatherMs?: number;
+  /** How long a commit waits for callers that were just answered, milliseconds; a few unless given. */
+  readonly returnMs?: number;
   /** Called once when the disk has failed; the process should end. */
   readonly broken?: (error: unknown) => void;
 }
 
 interface PendingWrite {
   readonly name: string;
+  readonly pace: Pace;
   readonly run: () => unknown;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: unknown) => void;
@@ -61,6 +71,9 @@ export class GroupCommit {
   #pending: PendingWrite[] = [];
   /** Whether one of the pending writes is prompt. */
   #prompt = false;
+  /** Writes that the next commit waits for, and until when, by performance.now(). */
+  #expected = 0;
+  #expectedUntilMs = 0;
   /** Ends the wait of patient writes, while they wait. */
   #gathered: (() => void) | undefined;
   /** The commit loop; ends when nothing is queued. */
@@ -91,8 +104,8 @@ export class GroupCommit {
       return Promise.reject(new AgentError("overloaded", message, { retryAfterSeconds: 1 }));
     }
     const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    this.#pending.push({ name, run, resolve, reject });
-    if (pace === "prompt" || this.#pending.length >= GATHERED_MIN) this.hurry();
+    this.#pending.push({ name, pace, run, resolve, reject });
+    if (pace === "prompt" || this.#pending.length >= GATHERED_MIN) this.#begin();
     this.#rounds ??= this.#runRounds();
     // The promise is settled with what `run` returned, so its type is T.
     return promise as Promise<T>;
@@ -108,8 +121,15 @@ export class GroupCommit {
   }
 
   hurry(): void {
+    this.#expected = 0;
+    this.#begin();
+  }
+
+  /** The pending writes need a commit now, or once the expected ones are there. */
+  #begin(): void {
+    const begins = !this.#prompt;
     this.#prompt = this.#pending.length > 0;
-    this.#gathered?.();
+    if (begins || this.#pending.length >= this.#expected) this.#gathered?.();
   }
 
   /** Settles when nothing is queued or under way. */
@@ -121,7 +141,9 @@ export class GroupCommit {
   async #runRounds(): Promise<void> {
     try {
       while (this.#pending.length > 0) {
-        if (!this.#prompt) await this.#gather();
+        if (!this.#prompt) await this.#gather(this.#watch.gatherMs ?? GATHER_MS);
+        const leftMs = this.#expectedUntilMs - performance.now();
+        if (this.#pending.length < this.#expected && leftMs > 0) await this.#gather(leftMs);
         // Callers answered by the last commit may queue further writes, which join this one.
         await new Promise((resolve) => setImmediate(resolve));
         const batch = this.#pending;
@@ -135,10 +157,10 @@ export class GroupCommit {
     }
   }
 
-  /** Waits until a prompt write or enough patient ones are queued. */
-  async #gather(): Promise<void> {
+  /** Waits until a prompt write or enough patient ones are queued; once one is, for those that are expected. */
+  async #gather(ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
-      const late = setTimeout(resolve, this.#watch.gatherMs ?? GATHER_MS);
+      const late = setTimeout(resolve, ms);
       this.#gathered = () => {
         clearTimeout(late);
         resolve();
@@ -214,9 +236,17 @@ export class GroupCommit {
       else if (outcome?.ok) resolve(outcome.value);
       else reject(outcome?.error);
     }
+    this.#expectAgain(batch);
     if (this.#broken !== undefined) return;
     this.#notify("after", batch);
     this.#events.synced();
+  }
+
+  #expectAgain(batch: readonly PendingWrite[]): void {
+    let prompt = 0;
+    for (const { pace } of batch) if (pace === "prompt") prompt += 1;
+    this.#expected = prompt < CROWD_MIN ? 0 : prompt + this.#pending.length;
+    this.#expectedUntilMs = performance.now() + (this.#watch.returnMs ?? RETURN_MS);
   }
 
   #notify(when: "before" | "after", batch: readonly PendingWrite[]): void {
