@@ -236,6 +236,10 @@ const PRUNE: Command = {
   },
 };
 
+/**
+ * `zonewright db`: works on the state folder or a PostgreSQL database directly.
+ * @see docs/operations.md, docs/scale.md
+ */
 export const DB: Noun = {
   kind: "verbs",
   summary: "back up, restore, check and prune the database; share it between hosts",

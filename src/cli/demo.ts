@@ -40,6 +40,7 @@ const MACHINE: JsonObject = {
 };
 const MEDIUM = "zonewright-sample/latest?format=iso";
 
+/** `zonewright demo`: starts an agent with a simulated host in a temporary folder, which Ctrl-C removes. */
 export const DEMO: Noun = {
   kind: "command",
   command: {

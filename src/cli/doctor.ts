@@ -31,6 +31,7 @@ const MARKS: ReadonlyMap<string, string> = new Map<Outcome, string>([
 /** Width of the names of parts, such as "no new privileges". */
 const PART_WIDTH = 17;
 
+/** `zonewright doctor`: examines this machine without an agent. Exits 1 when a check fails. */
 export const DOCTOR: Noun = {
   kind: "command",
   command: {

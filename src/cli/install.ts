@@ -65,6 +65,9 @@ function userOf({ args }: Invocation, manager: ServiceManager): { readonly user?
   return { user };
 }
 
+/**
+ * `zonewright install`: writes the service, a configuration and the binary, and starts the agent.
+ */
 export const INSTALL: Noun = {
   kind: "command",
   command: {
@@ -120,6 +123,7 @@ async function install(call: Invocation): Promise<void> {
   printer.next("doctor", "check that everything it needs is there");
 }
 
+/** `zonewright uninstall`: removes only files that `install` wrote. */
 export const UNINSTALL: Noun = {
   kind: "command",
   command: {
@@ -157,6 +161,10 @@ const READY_MS_MAX = 60_000;
 const POLL_MS = 500;
 const READY_STATUS = 200;
 
+/**
+ * `zonewright upgrade FILE`: verifies the digest of the file, and waits until the new agent is ready.
+ * @see docs/operations.md
+ */
 export const UPGRADE: Noun = {
   kind: "command",
   command: {

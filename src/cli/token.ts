@@ -114,6 +114,7 @@ const REVOKE: Command = {
   },
 };
 
+/** `zonewright token`: changes the token file directly; a running agent reads it again. @see docs/access.md */
 export const TOKEN: Noun = {
   kind: "verbs",
   summary: "create, list and revoke the tokens of callers",

@@ -302,6 +302,7 @@ export const RELOADED_SETTINGS = [
   "log_level",
   "policy",
 ] as const;
+/** The name of such a setting in the configuration file. */
 export type ReloadedSetting = typeof RELOADED_SETTINGS[number];
 
 /** Where a value came from; later ones override earlier ones. */

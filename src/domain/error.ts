@@ -126,6 +126,7 @@ export const SUBJECT_KINDS = [
   "upstream",
   "workflow",
 ] as const;
+/** One word of the list. */
 export type SubjectKind = typeof SUBJECT_KINDS[number];
 
 /** One thing that an error is about. */

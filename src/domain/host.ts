@@ -107,6 +107,7 @@ export const HOST_HARDWARE = whole(
     hvm: { ...orNull(FLAG), description: "Whether its processors can run machines." },
   },
 );
+/** The hardware of a host in the page of `GET /agent/v1/host`. */
 export type HostHardware = ShapeOf<typeof HOST_HARDWARE>;
 
 /** Space in the pool of the machines. */
@@ -115,10 +116,12 @@ export const HOST_POOL = whole("Space in the pool.", {
   used_bytes: BYTES,
   free_bytes: BYTES,
 });
+/** The same as a type; sizes in bytes. */
 export type HostPool = ShapeOf<typeof HOST_POOL>;
 
 /** One of the walls around a guest. */
 export const WALL = whole("A wall around tasks.", { name: TEXT, ok: FLAG, detail: TEXT });
+/** A wall with whether it stands; `detail` says why not. */
 export type Wall = ShapeOf<typeof WALL>;
 
 /** How many walls stand, as a sentence: `1 of the 10 walls around tasks does not stand: user (it is root)`. */
@@ -130,10 +133,12 @@ export function wallsText(walls: readonly Wall[]): string {
   return `${open.length} of the ${walls.length} walls around tasks ${stand}: ${which}`;
 }
 
+/** How many machines a host has, all of them and by state, as `vmadm list` showed them last. */
 export const MACHINE_COUNTS = whole("Numbers of machines.", {
   total: COUNT,
   by_state: { ...mapOf(COUNT), description: "By vmadm's word for the state." },
 });
+/** The numbers of one reading of `vmadm list`. */
 export type MachineCounts = ShapeOf<typeof MACHINE_COUNTS>;
 
 /** The disk of the state folder. */
@@ -141,6 +146,7 @@ export const DISK_ROOM = whole("Space on a disk.", {
   folder: TEXT,
   free_bytes: { ...NULLABLE_COUNT, description: "Null where the system does not say." },
 });
+/** A folder, and the bytes that are free on its disk. */
 export type DiskRoom = ShapeOf<typeof DISK_ROOM>;
 
 /** Facts that do not change while the agent runs. */

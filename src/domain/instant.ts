@@ -3,11 +3,17 @@
 
 import { invalidArgument } from "./error.ts";
 
+/** By which the clock's milliseconds become fields in seconds. */
 export const MS_PER_SECOND = 1000;
+/** 60 s, for deadlines. */
 export const MINUTE_MS = 60_000;
+/** 60 minutes, for deadlines and for counters by hour. */
 export const HOUR_MS = 3_600_000;
+/** The unit behind `m` in times that people type. */
 export const MINUTE_SECONDS = 60;
+/** The unit behind `h`. */
 export const HOUR_SECONDS = 3600;
+/** The unit behind `d`: always 24 hours, whatever the calendar does. */
 export const DAY_SECONDS = 86_400;
 
 /** ISO 8601 in UTC with milliseconds, such as `2026-11-20T13:00:00.000Z`. */

@@ -37,6 +37,7 @@ export const ACCOUNTS = {
   answers: 48 * MIB,
 } as const;
 
+/** The name of a part of the budget; each part has its own bytes, so one kind of document cannot starve another. */
 export type Account = keyof typeof ACCOUNTS;
 
 /** Milliseconds to wait for a turn by default. */

@@ -32,6 +32,7 @@ const CALLER = /^[\x21-\x7e]{1,200}$/;
 
 /** The most that a host lets callers of other hosts do. */
 export const PEER_SCOPES = ["admin", "read", "off"] as const;
+/** One of them; `off` accepts no call of another host. */
 export type PeerScope = typeof PEER_SCOPES[number];
 
 /** One start of the agent of a host. */

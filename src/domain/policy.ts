@@ -13,6 +13,7 @@ import type { JsonObject, JsonValue } from "./json.ts";
 
 /** The brands that an agent can make. */
 export const BRANDS = ["kvm", "bhyve"] as const;
+/** A brand of machines with a hypervisor, as vmadm spells it. */
 export type MachineBrand = typeof BRANDS[number];
 
 /** A quota is GiB; what disks and volumes reserve is MiB. */

@@ -6,6 +6,7 @@ import { isJsonObject } from "./json.ts";
 
 /** What a token allows: `read` is GET and HEAD without secrets, `admin` is everything. */
 export const TOKEN_SCOPES = ["read", "admin"] as const;
+/** What a token allows: `admin` everything, `read` only GET, without secrets and params. */
 export type TokenScope = typeof TOKEN_SCOPES[number];
 
 /** What is stored about a token; the token itself is shown once and never stored. */

@@ -233,6 +233,7 @@ function failure({ quote }: Language, error: string): string {
  * protocol: the guest's own code calls nothing that a task could have replaced.
  */
 export const GUEST_LAYERS = ["permissions", "realm", "primordials", "protocol"] as const;
+/** One layer that a test leaves open. */
 export type GuestLayer = typeof GUEST_LAYERS[number];
 
 const OPEN_MARK = "open:";

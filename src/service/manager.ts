@@ -195,6 +195,7 @@ function refused(command: readonly string[], result: CommandResult): AgentError 
 
 /** The service managers that an agent can be installed for. */
 export const SERVICE_MANAGERS = ["systemd", "smf"] as const;
+/** The manager that runs the agent: systemd on Linux, SMF on SmartOS. */
 export type ServiceManager = typeof SERVICE_MANAGERS[number];
 
 /** Absolute paths of an installed agent. */

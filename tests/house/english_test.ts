@@ -59,9 +59,6 @@ const COMMENT = /^ *\/?\*.*$|(?<!:)\/\/ .*$/gm;
 /** The line that gives a name to others; the further heads of an overloaded function have none. */
 const EXPORT =
   /^export (?:abstract |async |declare )*(?:function\*?|const|let|class|interface|type) (\w+)/gm;
-/** A type of a value of the file, a value that holds its description, a unit in another: a comment would repeat it. */
-const SELF_DESCRIBED =
-  /^export (?:const (?:MS_PER_SECOND|(?:MINUTE|HOUR|DAY)_(?:MS|SECONDS)) =|type \w+ = (?:keyof )?(?:ShapeOf<)?typeof |const \w+(?:: (?:Noun|Command|Shape<.*>) =| = (?:whole|objectOf)\())/;
 /** An exported function with the description above it. */
 const EXPORTED_FUNCTION =
   /^(\/\*\*(?:[^*]|\*(?!\/))*\*\/\n)?(export (?:async )?function\*? (\w+)[\s\S]*?^\})$/gm;
@@ -130,9 +127,7 @@ function missingFiles(file: Source, paths: readonly string[]): string[] {
 /** Names that a file offers to others without a description above them. */
 function undescribedExports(file: Source): string[] {
   return Array.from(file.text.matchAll(EXPORT))
-    .filter(({ index }) =>
-      !file.text.slice(0, index).endsWith("*/\n") && !SELF_DESCRIBED.test(file.text.slice(index))
-    )
+    .filter(({ index }) => !file.text.slice(0, index).endsWith("*/\n"))
     .map((match) => `${placeOf(file, match.index)}: ${match[1]} has no description`);
 }
 
@@ -252,6 +247,8 @@ export const SHAPE = whole("What it is.", {});
   assertEquals(undescribedExports({ path: "src/a.ts", text: exported }), [
     "src/a.ts:3: two has no description",
     "src/a.ts:5: three has no description",
+    "src/a.ts:7: One has no description",
+    "src/a.ts:8: SHAPE has no description",
   ]);
   const comments = `// See domain/job/gone.ts and job.ts.
 const one = "gone.ts"; // not ob.ts

@@ -130,6 +130,7 @@ export const COMPLETION_SCRIPTS: Readonly<Record<string, string>> = {
 
 const SHELLS = Object.keys(COMPLETION_SCRIPTS);
 
+/** `zonewright completion SHELL`: the script asks the program itself for words, so it never needs an update. */
 export const COMPLETION: Noun = {
   kind: "command",
   command: {

@@ -259,6 +259,7 @@ async function write(path: string, run: () => Promise<void>): Promise<void> {
   }
 }
 
+/** `zonewright config`: all verbs but `show --running` read and write files, without an agent. */
 export const CONFIG: Noun = {
   kind: "verbs",
   summary: "show, check, write and change the settings of the agent",

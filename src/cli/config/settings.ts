@@ -46,6 +46,7 @@ interface ShownLine {
   readonly origin: string;
 }
 
+/** `zonewright config show`: the settings of a new agent started here, or of the running one. */
 export const SHOW: Command = {
   summary: "print every setting, and where it comes from",
   examples: [
@@ -105,6 +106,7 @@ function showLines({ args, printer }: Invocation, lines: readonly ShownLine[]): 
   ], lines);
 }
 
+/** `zonewright config check`: reads the configuration as `serve` does; a missing file is an error too. */
 export const CHECK: Command = {
   summary: "check that the configuration can be read; exits 2 if not",
   examples: [["config check --config ./zonewright.toml", "before the agent is started with it"]],

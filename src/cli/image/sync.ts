@@ -49,6 +49,7 @@ export async function noteEmptyIndex({ client, printer }: Invocation): Promise<b
   return true;
 }
 
+/** `zonewright image sync`: without `--wait`, ends when the agent has accepted the request. */
 export const SYNC: Command = {
   summary: "compare the mirror with its upstream now",
   examples: [

@@ -201,6 +201,7 @@ async function show(
 // `zonewright job retry` runs finished jobs again, each as a new job. The old one is unchanged; the two name
 // each other.
 
+/** `zonewright job retry`: one job by its uuid, or all that match filters, after a question. */
 export const RETRY: Command = {
   summary: "run a finished job again, or every matching one",
   operands: "[JOB]",
@@ -265,6 +266,7 @@ async function retryJob(call: Invocation): Promise<ExitCode> {
   return await showNewJob(call, readJob(sent.body));
 }
 
+/** `zonewright job cancel`: one job by its uuid, or all that match filters, after a question. */
 export const CANCEL: Command = {
   summary: "cancel an unfinished job, or every matching one",
   operands: "[JOB]",
@@ -310,6 +312,7 @@ function unconfirmedText(job: JsonObject): string {
     : `: ${host} has not yet confirmed that its task has ended`;
 }
 
+/** `zonewright job resume JOB`: ends the task that waits, with `--result` or with `--error`. */
 export const RESUME: Command = {
   summary: "continue a waiting job with the result of its task",
   operands: "JOB",

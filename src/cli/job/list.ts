@@ -73,6 +73,7 @@ const COLUMNS: Readonly<Record<string, ItemColumn<JobOfRow>>> = {
 };
 const COLUMNS_SHOWN = ["uuid", "state", "name", "task", "duration", "age"];
 
+/** `zonewright job list`: one page of summaries; `--watch` follows the events of the agent. */
 export const LIST: Command = {
   summary: "list jobs, newest first",
   examples: [

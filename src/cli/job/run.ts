@@ -25,6 +25,7 @@ import { PARAM_FLAG, readParams } from "./selection.ts";
 import { workflowToRun } from "../workflow/file.ts";
 import { durationText } from "../output/printer.ts";
 
+/** `zonewright job run WORKFLOW`: prints the uuid of the new job; `--wait` and `--follow` exit with its outcome. */
 export const RUN: Command = {
   summary: "create a job of a workflow",
   operands: "WORKFLOW",

@@ -98,6 +98,7 @@ function hostHints(summary: JsonObject, ...otherwise: readonly Next[]): readonly
   }
 }
 
+/** `zonewright job why JOB`: reads the job, its log and its host, and prints commands that would help. */
 export const WHY: Command = {
   summary: "explain why a job failed or what it is waiting for, and what to type next",
   operands: "JOB",

@@ -31,6 +31,7 @@ async function viewerOf(env: Readonly<Record<string, string>>): Promise<string |
   return undefined;
 }
 
+/** `zonewright machine console MACHINE`: carries RFB between a local port and the WebSocket of the agent. */
 export const CONSOLE: Command = {
   summary: "open the console in a VNC viewer, or print how to reach it",
   operands: "MACHINE",
@@ -310,6 +311,7 @@ export function vncText(vnc: Vnc): string {
   return vncAddress(vnc) + display;
 }
 
+/** `zonewright machine vnc MACHINE`: only the address or the password on standard output, for scripts. */
 export const VNC: Command = {
   summary: "print the VNC address of a running machine, or its password",
   operands: "MACHINE",

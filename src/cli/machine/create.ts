@@ -194,6 +194,10 @@ function mediaFields(args: Arguments, cwd: string): JsonObject {
   return { media: media as JsonValue, ...(boot === undefined ? {} : { boot }) };
 }
 
+/**
+ * `zonewright machine create`: POST /agent/v1/machines from a file, with the medium from flags.
+ * @see docs/machines.md
+ */
 export const CREATE: Command = {
   summary: "create a machine, boot it from a medium and print its VNC address",
   examples: [

@@ -26,6 +26,7 @@ function leftoverPath({ args }: Pick<Invocation, "args">, uuid = ""): string {
   return `/agent/v1/leftovers${uuid === "" ? "" : `/${uuid}`}${query}`;
 }
 
+/** `zonewright machine leftovers`: GET and DELETE /agent/v1/leftovers. @see docs/machines.md, Leftovers */
 export const LEFTOVERS: Command = {
   summary: "list leftovers of failed jobs, which the agent keeps trying to remove",
   examples: [

@@ -37,6 +37,7 @@ interface LocalFile {
   readonly sha256: string;
 }
 
+/** `zonewright media upload FILE`: PUT /agent/v1/media/library/NAME; an upload that was cut off is continued. */
 export const UPLOAD: Command = {
   summary: "upload a file to the agent's upload folder",
   operands: "FILE",

@@ -29,6 +29,7 @@ function written(call: Invocation, body: unknown): void {
   call.printer.result(workflow, textIn(workflow, "uuid") ?? "");
 }
 
+/** `zonewright workflow create`: POST /workflows with a file. */
 export const CREATE: Command = {
   summary: "create a workflow from a file",
   examples: [["workflow create -f hello.json", "prints its uuid"]],
@@ -43,6 +44,7 @@ export const CREATE: Command = {
   },
 };
 
+/** `zonewright workflow apply`: PUT when exactly one workflow has the name, else POST. May be repeated. */
 export const APPLY: Command = {
   summary: "create a workflow from a file, or replace the one of its name",
   examples: [
@@ -87,6 +89,7 @@ function severalOfName(name: string, found: readonly JsonObject[]): AgentError {
   return new AgentError("conflict", message);
 }
 
+/** `zonewright workflow update WORKFLOW`: PUT /workflows/UUID with a file. */
 export const UPDATE: Command = {
   summary: "replace a workflow; existing jobs keep their chain",
   operands: "WORKFLOW",
@@ -104,6 +107,7 @@ export const UPDATE: Command = {
 /** Most operands, which are further files. */
 const OPERANDS_MAX = 1000;
 
+/** `zonewright workflow validate`: the checks of POST /workflows and further warnings, in this process. */
 export const VALIDATE: Command = {
   summary: "check workflow files without an agent; exits 2 when one is wrong",
   operands: "[FILE]...",

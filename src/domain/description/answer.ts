@@ -16,10 +16,13 @@ export type ShapeOf<S> = S extends { readonly [OF]?: infer T } ? T : unknown;
 /** An object with these properties, all of them present. */
 type WholeOf<P> = { readonly [Name in keyof P]: ShapeOf<P[Name]> };
 
+/** Any string; the name of a thing, or a sentence for people. */
 export const TEXT: Shape<string> = { type: "string" };
+/** True or false. */
 export const FLAG: Shape<boolean> = { type: "boolean" };
 /** The uuid of a job, workflow or machine. */
 export const UUID: Shape<string> = { type: "string", format: "uuid" };
+/** An absolute URI with its scheme. @see RFC 3986 */
 export const URI: Shape<string> = { type: "string", format: "uri" };
 /** A URI without its scheme and host. */
 export const URI_REFERENCE: Shape<string> = { type: "string", format: "uri-reference" };
@@ -33,16 +36,22 @@ export const INSTANT: Shape<Instant> = {
 export const COUNT: Shape<number> = { type: "integer", minimum: 0 };
 /** A whole number, which may be negative. */
 export const NUMBER: Shape<number> = { type: "integer" };
+/** A duration in seconds, with fractions. */
 export const SECONDS: Shape<number> = { type: "number", minimum: 0 };
+/** Any JSON value: what a caller or a task has sent, unchanged. */
 export const ANY_VALUE: Shape<JsonValue> = {};
 /** A limit in whole seconds, at least 1. */
 export const WHOLE_SECONDS: Shape<number> = { type: "integer", minimum: 1 };
 /** An object whose keys are the caller's. */
 export const ANY_OBJECT: Shape<JsonObject> = { type: "object", additionalProperties: true };
 
+/** A uuid, or null for none. */
 export const NULLABLE_UUID: Shape<string | null> = orNull(UUID);
+/** A string, or null for none. */
 export const NULLABLE_TEXT: Shape<string | null> = orNull(TEXT);
+/** A time in UTC, or null for one that has not come. */
 export const NULLABLE_INSTANT: Shape<Instant | null> = orNull(INSTANT);
+/** A number of things, or null where it is not known. */
 export const NULLABLE_COUNT: Shape<number | null> = orNull(COUNT);
 
 /** A value of this shape, or null. */

@@ -121,7 +121,9 @@ export const MACHINE_FIELDS = {
   },
   job_execution: orNull(shapeRef("Execution", EXECUTION)),
 };
+/** An entry of `GET /agent/v1/machines`, made from what `vmadm list` prints of it. */
 export const MACHINE = whole("A machine, as lists show it.", MACHINE_FIELDS);
+/** That entry as a type; `ram` in MiB, `quota` in GiB. */
 export type ShownMachine = ShapeOf<typeof MACHINE>;
 
 /** The fields that vmadm must list for shownProperties(), besides those of every list. */

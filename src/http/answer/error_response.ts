@@ -10,6 +10,7 @@ import { AgentError, ERROR_CODES } from "../../domain/error.ts";
 const CHALLENGE = 'Bearer realm="zonewright"';
 const RETRY_AFTER_SECONDS = 1;
 
+/** The body of every refusal, as document 2 has it; `errors` lists each incorrect field. */
 export const ERROR = objectOf(
   "Why a request was refused; the same on every route.",
   ["code", "message", "request_id"],

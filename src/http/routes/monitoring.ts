@@ -50,8 +50,10 @@ import { readQuery } from "../request/input.ts";
 const READY = 200;
 const NOT_READY = ERROR_CODES.overloaded.status;
 
+/** The answer of `GET /healthz`, which says only that the process answers. */
 export const HEALTH = whole("The agent answers.", { status: always("ok") });
 
+/** The answer of `GET /ping`. @see document 2, Ping */
 export const PING = whole("The agent answers.", {
   pid: { ...COUNT, minimum: 1, description: "The agent's process." },
   backend: { ...TEXT, description: "Where jobs are kept." },
@@ -88,12 +90,15 @@ export function readinessRoutes(readiness: () => Promise<ReadinessReport>): Hono
 // Checks of what the agent depends on. Each is bounded in time, cached for a while, and never runs twice at
 // once, so that probes cannot load what they check.
 
+/** One check of `GET /readyz`. */
 export const READINESS_FINDING = whole("The result of one check.", {
   status: wordOf(["ok", "warn", "failed"]),
   detail: { ...TEXT, description: "For people." },
 });
+/** Its type, for src/agent/, which makes the checks. */
 export type ReadinessFinding = ShapeOf<typeof READINESS_FINDING>;
 
+/** The answer of `GET /readyz`: 200 when ready, otherwise 503 with the same body. */
 export const READINESS = objectOf("Whether the agent can do its work.", ["status"], {
   status: wordOf(["ready", "not_ready"]),
   checks: {
@@ -200,9 +205,11 @@ export function byEnd<T>(valueOf: (execution: FinalExecution) => T): Record<Fina
   return Object.fromEntries(values) as Record<FinalExecution, T>;
 }
 
+/** How many jobs of one window have each execution. */
 export const COUNTERS = whole("Numbers of jobs of one window.", byExecution(() => COUNT));
 
 const WINDOW = shapeRef("Counters", COUNTERS);
+/** The answer of `GET /stats`. @see document 2, Stats */
 export const STATS = whole(
   "Numbers of jobs by execution. The windows do not overlap: `all_time` excludes " +
     "`past_24h`, which excludes `past_hour`.",
@@ -236,6 +243,7 @@ export const HOURLY_QUERY_FIELDS = {
 
 const END_COUNTS = byEnd(() => COUNT);
 
+/** The answer of `GET /agent/v1/stats/hourly`; hours of UTC. */
 export const HOURLY_STATS = whole(
   "How jobs ended, hour by hour. Jobs that were removed do not count.",
   {

@@ -112,6 +112,7 @@ async function createWorkflow(c: Context<HttpEnv>, context: WorkflowsContext): P
   return await answerWorkflow(c, { workflow, status: 201, headers }, context);
 }
 
+/** The answer of `GET /workflows/UUID`. node-workflow's clients read `wf_uuid`. */
 export const WORKFLOW_READ = objectOf(
   "A single workflow.",
   ["uuid", "wf_uuid", "name", "chain", "onerror"],
@@ -119,6 +120,7 @@ export const WORKFLOW_READ = objectOf(
   "open",
 );
 
+/** The answer of `POST /agent/v1/workflows/validate`, which stores nothing. */
 export const VALID_WORKFLOW = whole("A workflow that would be accepted.", {
   valid: always(true),
   name: TEXT,

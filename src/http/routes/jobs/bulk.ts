@@ -62,6 +62,7 @@ export const RETRYABLE: readonly string[] = EXECUTION_WORDS.filter((word) => {
   return isRetryable(execution, execution === "retried") && execution !== "succeeded";
 });
 
+/** Why one of several jobs stays as it is; the others are changed all the same. */
 export const REFUSED_JOB = whole("A job that was not changed, and why.", {
   uuid: UUID,
   code: { ...TEXT, description: "As `code` of an error." },
@@ -90,11 +91,13 @@ const RETRIED_JOB = whole("A changed job.", {
   next_attempt: { ...UUID, description: "The job that repeats it." },
 });
 
+/** The answer of `POST /agent/v1/jobs/cancel`, with a job in exactly one of its lists. */
 export const CANCELED_JOBS = whole("The outcome for each job.", {
   ...CHANGE_FIELDS,
   canceled: listOf(CANCELED_JOB),
 });
 
+/** The answer of `POST /agent/v1/jobs/retry`, which names each job and its successor. */
 export const RETRIED_JOBS = whole("The outcome for each job.", {
   ...CHANGE_FIELDS,
   retried: listOf(RETRIED_JOB),
@@ -292,6 +295,7 @@ export const pruneRequest = object({
   ),
 }, { required: ["older_than_seconds"] });
 
+/** The answer of `POST /agent/v1/jobs/prune`; call it again while `more` is true. */
 export const PRUNED_JOBS = whole("What was removed.", {
   removed: { ...COUNT, maximum: PRUNED_OF_A_CALL_MAX },
   more: { ...FLAG, description: "Whether there are more such jobs than one call removes." },

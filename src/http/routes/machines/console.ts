@@ -77,6 +77,7 @@ export function openConsoles(context: ConsoleContext): (c: Context<HttpEnv>) => 
   };
 }
 
+/** The answer of `GET .../console` to a request without an upgrade. */
 export const CONSOLE = whole("The console as a WebSocket.", {
   url: URI,
   protocol: { ...always(PROTOCOL), description: "The subprotocol, which is optional." },
@@ -242,6 +243,7 @@ function openSeats({ consolesMax }: Pick<ServedAgent["limits"], "consolesMax">):
 /** The body of a request for a ticket, which has no options. */
 export const ticketRequest = object({});
 
+/** The answer of `POST .../console-tickets`. The ticket is a secret, and logs mask it. */
 export const CONSOLE_TICKET = whole("A ticket that opens a console once.", {
   ticket: { ...TEXT, pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
   url: { ...URI, description: "The WebSocket, with the ticket." },

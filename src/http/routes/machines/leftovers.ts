@@ -20,6 +20,7 @@ export const LEFTOVER_QUERY_FIELDS = {
   host: about("Only leftovers of this host, by its uuid or its name.", anyText()),
 };
 
+/** The answer of `DELETE /agent/v1/leftovers/UUID`. What remains on the host is the caller's to remove. */
 export const LEFTOVER_DROPPED = whole("What the agent no longer tries to remove.", {
   dropped: shapeRef("Leftover", LEFTOVER),
   note: { ...TEXT, description: "A sentence for people." },

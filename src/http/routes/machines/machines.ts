@@ -149,12 +149,14 @@ function started(c: Context<HttpEnv>, { started, replayed }: MachineStart): Resp
 const PORT = { ...COUNT, minimum: 1, maximum: 65_535 };
 const DISPLAY = { ...NUMBER, description: "The number of the display: the port minus 5900." };
 
+/** `vnc` of a single machine: an address of the managed host, not of the agent. */
 export const VNC_ADDRESS = objectOf("Where a VNC viewer connects.", ["host", "port"], {
   host: TEXT,
   port: PORT,
   display: DISPLAY,
 });
 
+/** The answer of `GET .../vnc`. @see vmadm(8), info */
 export const VNC_INFO = whole("What `vmadm info` prints of the console.", {
   vnc: objectOf("Empty while there is no listener yet.", [], {
     host: { ...TEXT, description: "Address of the host's global zone." },
@@ -164,6 +166,7 @@ export const VNC_INFO = whole("What `vmadm info` prints of the console.", {
   }),
 });
 
+/** The answer of `GET /agent/v1/machines/UUID`: the fields of a list, and where its console is. */
 export const MACHINE_READ = whole("A machine and its console.", {
   ...MACHINE_FIELDS,
   console: {

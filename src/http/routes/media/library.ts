@@ -64,6 +64,7 @@ export const MEDIA_FOLDER = whole("A folder of media.", {
   problem: { ...NULLABLE_TEXT, description: "Why none of its files are listed." },
 });
 
+/** An entry of `GET /agent/v1/media/library`; `size` in bytes. */
 export const LIBRARY_FILE = whole("A file of a media folder or of the cache.", {
   name: {
     ...TEXT,
