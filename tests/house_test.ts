@@ -55,8 +55,8 @@ const ROOMS: Record<string, readonly string[]> = {
     "machines",
     "host/vmadm/vnc.ts",
   ],
-  // Runs in a browser: of the agent it knows what /openapi.json says, and which changes a job takes.
-  ui: ["domain/job/state.ts"],
+  // Runs in a browser: of the agent it knows what /openapi.json says, which changes a job takes, and what is no JSON.
+  ui: ["domain/job/state.ts", "domain/json_problem.ts"],
   // What stands in for the outside; only wiring starts it.
   simulator: ["domain", "runtime", "metrics"],
   // The doctor looks at what the others rest on, and decides nothing.

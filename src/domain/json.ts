@@ -1,6 +1,7 @@
 // JSON values as types, the canonical text by which two of them are compared, and the text that is safe to show.
 
-import { AgentError, messageOf } from "./error.ts";
+import { AgentError } from "./error.ts";
+import { jsonProblem } from "./json_problem.ts";
 
 /** Any JSON value. @see RFC 8259 */
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
@@ -305,8 +306,6 @@ export function isFiniteJson(value: unknown): boolean {
   return true;
 }
 
-/** Characters of the parser's reason that an error repeats. */
-const REASON_CHARS_MAX = 200;
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
@@ -320,22 +319,24 @@ export function parseJson(
   measure: JsonMeasure,
   { what, distinct }: { readonly what: string; readonly distinct: boolean },
 ): unknown {
-  let value: unknown;
+  let [text, value]: [string, unknown] = ["", undefined];
   try {
-    const text = UTF8.decode(bytes);
+    text = UTF8.decode(bytes);
     if (text.trim() === "") return undefined;
     value = JSON.parse(text);
   } catch (cause) {
     const reason = cause instanceof SyntaxError
-      ? ` as JSON: ${messageOf(cause).slice(0, REASON_CHARS_MAX)}`
-      : ": it is not UTF-8";
+      ? ` as JSON: ${jsonProblem(text)}`
+      : ": it is not UTF-8, expected JSON in UTF-8";
     throw new AgentError("malformed", `Cannot read ${what}${reason}`, { cause });
   }
   if (distinct && countNames(value) !== measure.names) {
-    throw new AgentError("malformed", `Cannot read ${what}: it names a member of an object twice`);
+    const message = `Cannot read ${what}: it names a member of an object twice, expected each once`;
+    throw new AgentError("malformed", message);
   }
   if (measure.wideNumbers && !isFiniteJson(value)) {
-    const message = `Cannot read ${what}: it holds a number beyond the range of a double`;
+    const message = `Cannot read ${what}: it holds a number beyond the range of a double, ` +
+      "expected at most about 1.8e308";
     throw new AgentError("malformed", message);
   }
   return value;

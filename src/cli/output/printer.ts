@@ -7,12 +7,14 @@ import {
   jsonLines,
   type JsonObject,
   type JsonValue,
+  kindOf,
   withoutOrders,
 } from "../../domain/json.ts";
 import { canMove, type Paint, paintFor, printable, type Style, type Terminal } from "./terminal.ts";
 import { resolve } from "@std/path";
 import { DAY_SECONDS, HOUR_SECONDS, MINUTE_SECONDS } from "../../domain/instant.ts";
-import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
+import { AgentError, systemReason } from "../../domain/error.ts";
+import { jsonProblem } from "../../domain/json_problem.ts";
 import { cannot } from "../command/arguments.ts";
 import { format as formatBytes } from "@std/fmt/bytes";
 
@@ -106,8 +108,8 @@ export function openPrinter(terminal: Terminal, { json, streams }: PrinterOption
 export function parseJsonText(text: string, where: string): JsonValue {
   try {
     return JSON.parse(text);
-  } catch (error) {
-    throw cannot(`read ${where}: it is not JSON: ${messageOf(error)}`);
+  } catch {
+    throw cannot(`read ${where}: it is not JSON: ${jsonProblem(text)}`);
   }
 }
 
@@ -119,7 +121,7 @@ export async function readJsonFile(path: string, terminal: Terminal): Promise<Js
   const where = path === "-" ? "standard input" : path;
   const value = parseJsonText(await readText(path, terminal), where);
   if (!isJsonObject(value)) {
-    throw cannot(`read ${where}: it is JSON, but not an object: expected {...}`);
+    throw cannot(`read ${where}: it is JSON, but ${kindOf(value)}: expected an object {...}`);
   }
   return value;
 }

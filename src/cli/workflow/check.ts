@@ -6,6 +6,7 @@ import { DEFAULT_LIMITS } from "../../config/limits.ts";
 import { openDecoders } from "../../decoder/pool.ts";
 import { openSourceChecks } from "../../decoder/source_checks.ts";
 import { AgentError, type FieldError, messageOf } from "../../domain/error.ts";
+import { jsonProblem } from "../../domain/json_problem.ts";
 import { randomUuid, type WorkflowUuid } from "../../domain/id.ts";
 import { DAY_SECONDS, HOUR_SECONDS, MS_PER_SECOND } from "../../domain/instant.ts";
 import { linesOfSource } from "../../domain/job/import_word.ts";
@@ -72,14 +73,15 @@ async function checkWorkflow(
 /** Reads it as a request would be; throws messages that continue "the workflow". */
 function readBody(text: string): unknown {
   const { bodyBytesMax: bytesMax, jsonDepthMax: depthMax } = DEFAULT_LIMITS;
-  if (new TextEncoder().encode(text).length > bytesMax) {
-    throw new Error(`is over ${bytesMax} bytes`);
+  const bytes = new TextEncoder().encode(text).length;
+  if (bytes > bytesMax) {
+    throw new Error(`has ${bytes} bytes, expected at most ${bytesMax}`);
   }
   let body: unknown;
   try {
     body = JSON.parse(text);
   } catch (error) {
-    throw new Error(`is not JSON: ${messageOf(error)}`, { cause: error });
+    throw new Error(`is not JSON: ${jsonProblem(text)}`, { cause: error });
   }
   if (jsonDepth(body, depthMax) > depthMax) {
     throw new Error(`is nested deeper than ${depthMax} levels`);

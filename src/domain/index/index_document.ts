@@ -3,6 +3,7 @@
 // was found, so that its publisher can correct it.
 
 import { AgentError } from "../error.ts";
+import { jsonProblem } from "../json_problem.ts";
 import { countNames, isJsonObject, type JsonObject, measureJson, wideNumbers } from "../json.ts";
 
 // The paths of the eight operations of the image index, and the names in them. A path is the same text
@@ -147,7 +148,9 @@ export function decodeDocument(body: Uint8Array, document: string): unknown {
     const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
     value = JSON.parse(decoder.decode(measure.wideNumbers ? withoutRounded(body) : body));
   } catch (cause) {
-    const reason = cause instanceof SyntaxError ? "JSON" : "UTF-8";
+    const reason = cause instanceof SyntaxError
+      ? `JSON: ${jsonProblem(new TextDecoder("utf-8", { ignoreBOM: true }).decode(body))}`
+      : "UTF-8";
     throw new RefusedDocument(place, `is not ${reason}`, cause);
   }
   if (countNames(value) !== names) refuse(place, "names a member twice");

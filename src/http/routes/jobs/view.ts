@@ -25,7 +25,8 @@ import {
 import type { MachineUuid } from "../../../domain/id.ts";
 import type { ObjectOf } from "../../../domain/description/object.ts";
 import { openFindings, refuseFindings } from "../../../domain/description/description.ts";
-import { invalidArgument, messageOf } from "../../../domain/error.ts";
+import { invalidArgument } from "../../../domain/error.ts";
+import { jsonProblem } from "../../../domain/json_problem.ts";
 import { attemptOnWire, FAILED_ATTEMPT } from "../../../domain/job/job.ts";
 import {
   LOG_LINE,
@@ -109,7 +110,7 @@ export const COUNT_QUERY_FIELDS = {
   params: about(
     "A JSON object: only jobs whose params have these values, a string as it is, any other " +
       "value as its JSON. Not for a caller of scope `read`.",
-    atMostChars(PARAMS_CHARS_MAX, text(/^\{[^]*\}$/, "the JSON of an object of params")),
+    atMostChars(PARAMS_CHARS_MAX, text(/^\{/, "the JSON of an object of params")),
   ),
   finished_since: about(
     "Only jobs that ended at this instant or later. The list is then sorted by end, unless " +
@@ -134,6 +135,7 @@ export const SUMMARY_QUERY_FIELDS = {
   ),
 };
 
+/** The answer of `GET /agent/v1/jobs`. A page can be short and still have a `next`. */
 export const SUMMARY_PAGE = whole("A page of summaries.", {
   jobs: listOf(shapeRef("JobSummary", SUMMARY)),
   next: { ...NULLABLE_TEXT, description: "`cursor` of the next page; null at the end." },
@@ -160,6 +162,7 @@ async function listSummaries(c: Context<HttpEnv>, context: JobViewContext): Prom
   return c.json(answer);
 }
 
+/** The answer of `GET /agent/v1/jobs/counts`, for the filters of the list. */
 export const JOB_COUNTS = whole("Numbers of matching jobs.", {
   counts: whole("By their states.", byExecution(() => COUNT)),
   whole: { ...FLAG, description: "False if there may be more." },
@@ -205,8 +208,8 @@ function paramsOf(json: string): Readonly<Record<string, string>> {
 function parsedParams(json: string): unknown {
   try {
     return JSON.parse(json);
-  } catch (error) {
-    throw invalidArgument("params", `Cannot read params: it is not JSON: ${messageOf(error)}`);
+  } catch {
+    throw invalidArgument("params", `Cannot read params as JSON: ${jsonProblem(json)}`);
   }
 }
 
@@ -240,6 +243,7 @@ function decoded(cursor: string): string {
   }
 }
 
+/** The answer of `GET /agent/v1/jobs/UUID`: a summary with what only a single job shows. */
 export const JOB_READ = whole("A job and its failed attempts.", {
   ...SUMMARY_FIELDS,
   secret_params: {
@@ -277,6 +281,7 @@ export const LOG_QUERY_FIELDS = {
   after: about("The oldest lines after this `sequence`.", sequence),
 };
 
+/** The answer of `GET /agent/v1/jobs/UUID/log`; `before` and `after` page through it. */
 export const LOG_PAGE = whole("A page of a log.", {
   lines: listOf(shapeRef("LogLine", LOG_LINE)),
   before: {
