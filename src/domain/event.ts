@@ -3,7 +3,7 @@
 
 import { object } from "./description/object.ts";
 import { uuid } from "./description/formats.ts";
-import type { Described, Description } from "./description/description.ts";
+import { type Described, type Description, refuseValue } from "./description/description.ts";
 import { about, anyText, integer, oneOf, text } from "./description/value.ts";
 import { unreachable } from "./error.ts";
 import type { HostUuid, JobUuid, MachineUuid } from "./id.ts";
@@ -105,8 +105,7 @@ function shownAs(schema: string): Description<JsonObject> {
     words: "an object",
     read(value, field, findings) {
       if (isJsonObject(value)) return value;
-      findings.add(field, "Invalid", "must be an object");
-      return undefined;
+      return void refuseValue(value, field, "an object", findings);
     },
     schema: () => ({ $ref: `#/components/schemas/${schema}` }),
   };

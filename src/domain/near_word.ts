@@ -19,6 +19,20 @@ export function nearest(word: string, known: readonly string[]): string {
   return near === undefined ? "" : `: did you mean ${JSON.stringify(near)}?`;
 }
 
+/** The same, with the known words when none is near: `: expected one of a, b`. */
+export function nearestOrAll(word: string, known: readonly string[]): string {
+  return nearest(word, known) || `: expected one of ${wordList(known)}`;
+}
+
+/** Words that an error lists; further ones are counted. */
+const LISTED_MAX = 24;
+
+/** Known words as an error lists them: `a, b and 7 more`. */
+export function wordList(known: readonly string[]): string {
+  const more = known.length - LISTED_MAX;
+  return `${known.slice(0, LISTED_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
+}
+
 /** The known word that was probably meant; undefined when none is similar. */
 export function nearWord(word: string, known: readonly string[]): string | undefined {
   if (known.length === 0 || word.length === 0) return undefined;

@@ -16,10 +16,16 @@ export interface ErrorText {
 }
 
 /** Functions that make an error, with the place of the message among their arguments. */
-const MAKERS = { AgentError: 1, invalidArgument: 1, usageError: 0, cannot: 0 } as const;
+const MAKERS = {
+  AgentError: 1,
+  invalidArgument: 1,
+  usageError: 0,
+  cannot: 0,
+  "findings.add": 2,
+} as const;
 type Maker = keyof typeof MAKERS;
 
-const CALL = /\b(new AgentError|invalidArgument|usageError|cannot)\(/g;
+const CALL = /\b(new AgentError|invalidArgument|usageError|cannot|findings\.add)\(/g;
 /** Lines above a call in which its message may be made. */
 const LINES_ABOVE = 24;
 /** Rooms whose texts are no errors of the agent or the command line. */

@@ -60,6 +60,17 @@ Deno.test("what refuses an argument says what was expected", () => {
   assertEquals(silent, []);
 });
 
+/** How a refused field names the value that was sent, and how the one that is wanted. */
+const FIELD_FOUND = /found|missing|unknown|twice|one too many|is not a param|…/;
+const FIELD_EXPECTED = /expected|must |nearest|did you mean|is only for|…/;
+
+Deno.test("every refusal of a field says what was found and what is expected", () => {
+  const findings = ({ maker }: ErrorText) => maker === "findings.add";
+  assert(TEXTS.filter(findings).length > 25);
+  const silent = ({ text }: ErrorText) => FIELD_FOUND.test(text) && FIELD_EXPECTED.test(text);
+  assertEquals(faulty(silent, findings), []);
+});
+
 Deno.test("no error ends with a full stop, or shows internals", () => {
   const inside = /os error|undefined|\[object|internal error/i;
   const shown = faulty(

@@ -35,7 +35,7 @@ Deno.test("parseJobRequest() accepts target and params at their limits and refus
   assertEquals(long.errors, [{
     field: "target",
     code: "TooLarge",
-    message: "target must be a text of 1 to 10 characters",
+    message: 'target must be a text of 1 to 10 characters, found "ttttttttttt"',
   }]);
 });
 

@@ -63,9 +63,33 @@ Deno.test("functionProblem() counts lines in the source as it was sent", () => {
   // What is missing is missing at the end of the source, whatever stands behind it when it is parsed.
   const problem = (source: string) =>
     functionProblem(source)?.replace("is not a function definition: ", "");
-  assertEquals(problem("(job, cb) => { foo("), "Unexpected end in line 1, column 20");
-  assertEquals(problem("(job, cb) => {\r\n  cb(\n"), "Unexpected end in line 3, column 1");
-  assertEquals(problem("(job, cb) => cb())"), "it has one closing parenthesis too many");
+  const end = "expected the rest of the function, found the end in";
+  assertEquals(problem("(job, cb) => { foo("), `${end} line 1, column 20`);
+  assertEquals(problem("(job, cb) => {\r\n  cb(\n"), `${end} line 3, column 1`);
+  assertMatch(problem("(job, cb) => cb())") ?? "", /^found one closing parenthesis too many/);
+});
+
+Deno.test("functionProblem() says in its own words what it found", () => {
+  const problem = (source: string) =>
+    functionProblem(source)?.replace("is not a function definition: ", "");
+  assertEquals(
+    problem("(job, cb) => {\n  cb(null 'asked');\n}"),
+    'expected other JavaScript, found "\'" in line 2, column 11',
+  );
+  assertEquals(
+    problem("(job, cb) => { let a, a; }"),
+    "identifier 'a' has already been declared in line 1, column 23",
+  );
+  for (
+    const [source, kind] of [
+      ["1 + 1", "another value"],
+      ["cb()", "a call"],
+      ["({})", "an object"],
+      ["'x'", "a text or a number"],
+    ]
+  ) {
+    assertMatch(problem(source ?? "") ?? "", new RegExp(`^found ${kind}, expected one function`));
+  }
 });
 
 Deno.test("functionProblem() survives a source that is nested beyond the parser's stack", () => {

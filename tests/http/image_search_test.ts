@@ -102,7 +102,7 @@ Deno.test("GET /agent/v1/images refuses an invalid filter, with a suggestion", a
       ["zzzz=x", "zzzz", "expected distro, release"],
       ["distro=a&distro=b", "distro", "given twice"],
       ["distro=", "distro", "a text of 1 to 200 characters"],
-      ["distro=%00", "distro", "holds a NUL"],
+      ["distro=%00", "distro", "text without NUL"],
       [`q=${"x".repeat(201)}`, "q", "a text of 1 to 200 characters"],
       ["q=1+2+3+4+5+6+7+8+9", "q", "at most 8 words"],
       ["arch=amd64", "arch", 'did you mean "x86_64"?'],

@@ -4,7 +4,8 @@
 
 import { type Shape, TEXT, whole, wordOf } from "./answer.ts";
 import { AgentError, FIELD_ERROR_CODES, type FieldError } from "../error.ts";
-import type { JsonObject, JsonValue } from "../json.ts";
+import { type JsonObject, type JsonValue, kindOf } from "../json.ts";
+import { holdsSecrets, isSecretName } from "../masking.ts";
 
 /** Describes which values are accepted, and what is kept of them. */
 export interface Description<T = JsonValue> {
@@ -47,6 +48,7 @@ export const UNSTATED_RULES = {
   text_units: "the agent counts UTF-16 units, JSON Schema characters: rare ones are two units",
 } as const satisfies Readonly<Record<string, string>>;
 
+/** The name of such a rule, by which tests tell it from what the schema states. */
 export type UnstatedRule = keyof typeof UNSTATED_RULES;
 
 /** Collects findings. `words` follow the field's path: `must be an integer from 1 to 8`. */
@@ -77,6 +79,54 @@ export function openFindings(): Findings {
     isFull: () => list.length >= FINDINGS_MAX,
     mayCompare: () => list.length < FINDINGS_MAX && ++compared <= COMPARED_MAX,
   };
+}
+
+/** Characters of a wrong value that its error repeats. */
+const FOUND_CHARS_MAX = 32;
+
+/** Whether a part of a path may hold a secret, which no error repeats. */
+function isSecret(part: string): boolean {
+  return isSecretName(part) || holdsSecrets(part);
+}
+
+/** A wrong value as its error shows it: short ones themselves, others by their kind, secrets never. */
+export function foundText(value: unknown, field: string): string {
+  if (field.split(/[.[\]]+/).some(isSecret)) return `${kindOf(value)}, which is not shown`;
+  if (typeof value === "string") {
+    if (value.length > FOUND_CHARS_MAX) return `a text of ${value.length} characters`;
+    return JSON.stringify(value);
+  }
+  if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER) {
+    return "a number of 2^53 or more"; // Its digits were rounded when it was read.
+  }
+  // No method of a task's object is called.
+  return ["number", "boolean"].includes(typeof value) ? String(value) : kindOf(value);
+}
+
+/** More about a refusal than its value and its words. */
+interface RefusalOptions {
+  /** `Invalid` by default. */
+  readonly code?: FieldError["code"];
+  readonly rule?: UnstatedRule | undefined;
+  /** Follows what was wanted: `(setting policy.ram_mib_max)`. */
+  readonly chosen?: string;
+}
+
+/**
+ * Reports a value that is not what its description wants: `must be an integer from 1 to 8, found 9`.
+ * @param words follow "must be"; a reason after their first colon stays at the end
+ */
+export function refuseValue(
+  value: unknown,
+  field: string,
+  words: string,
+  findings: Findings,
+  { code = "Invalid", rule, chosen = "" }: RefusalOptions = {},
+): void {
+  const [wanted = "", ...reasons] = words.split(": ");
+  const found = value === undefined ? "nothing" : foundText(value, field);
+  const message = [`must be ${wanted}${chosen}, found ${found}`, ...reasons].join(": ");
+  findings.add(field === "" ? "body" : field, code, message, rule);
 }
 
 /**

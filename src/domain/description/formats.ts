@@ -66,10 +66,12 @@ export function webAddress(
   const checked = unless(texts, "address", (value) => {
     const url = URL.canParse(value) ? new URL(value) : undefined;
     if (url === undefined || !["https:", "http:"].includes(url.protocol)) {
-      const found = url === undefined ? "" : `, found ${url.protocol}//`;
-      return `must be an http or https address${found}`;
+      const found = url === undefined ? "a text that is no URL" : `${url.protocol}//`;
+      return `must be an http or https address, found ${found}`;
     }
-    if (url.username !== "" || url.password !== "") return "must not hold a user name or password";
+    if (url.username !== "" || url.password !== "") {
+      return "must be an address without a user name and password, found one with";
+    }
     return problem(url);
   });
   return {
@@ -83,11 +85,15 @@ const DATE_WORDS = "an ISO 8601 date with an offset, such as 2026-01-31T18:30:00
 /** A date, or a date and time with an offset. Without an offset, the time would depend on the host's zone. */
 export const instant: Description<Instant> = dated(text(ISO_8601, DATE_WORDS));
 
+function noDay(value: string): string {
+  return `must be ${DATE_WORDS}, found ${JSON.stringify(value)}`;
+}
+
 function dated(description: Description<string>): Description<Instant> {
   const real = unless(
     description,
     "calendar",
-    (value) => instantOf(value) === undefined ? `must be ${DATE_WORDS}` : undefined,
+    (value) => instantOf(value) === undefined ? noDay(value) : undefined,
   );
   return kept(real, (value) => instantOf(value) ?? "");
 }
@@ -102,7 +108,7 @@ function ofEpoch(value: string | number): Instant {
 const epochText = unless(
   text(EPOCH_DIGITS, DATE_WORDS),
   "calendar",
-  (value) => Number(value) > EPOCH_MS_MAX ? `must be ${DATE_WORDS}` : undefined,
+  (value) => Number(value) > EPOCH_MS_MAX ? noDay(value) : undefined,
 );
 
 /** The end of a time range: a date, or milliseconds since 1970. */

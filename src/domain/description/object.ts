@@ -1,15 +1,18 @@
 // Descriptions of objects: which fields they have, which of them are required, and what
 // happens to unknown names.
 
-import { nearName, nearWord } from "../near_word.ts";
+import { nearName, nearWord, wordList } from "../near_word.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
-import type { Described, Description, Findings, UnstatedRule } from "./description.ts";
+import {
+  type Described,
+  type Description,
+  type Findings,
+  refuseValue,
+  type UnstatedRule,
+} from "./description.ts";
 
 /** Characters of an unknown name that are shown, and compared with known names. */
 const NAME_CHARS_MAX = 64;
-
-/** Known names listed when none of them is similar. */
-const NAMES_SHOWN_MAX = 16;
 
 /** The fields of an object. */
 export type Fields = Readonly<Record<string, Description>>;
@@ -53,11 +56,15 @@ export function object<F extends Fields, const R extends keyof F & string = neve
       const sent = objectIn(value, field, findings);
       if (sent === undefined) return undefined;
       if (namesMin > 0 && Object.keys(sent).length < namesMin) {
-        findings.add(field || "body", "Missing", "must name at least one key");
+        findings.add(field || "body", "Missing", "must name at least one key, found none");
       }
       for (const name of required) {
         if (!Object.hasOwn(sent, name) || sent[name] === undefined) {
-          findings.add(within(field, name), "Missing", "is missing");
+          findings.add(
+            within(field, name),
+            "Missing",
+            `is missing: expected ${fields[name]?.words}`,
+          );
         }
       }
       const kept = Object.fromEntries(readFields(sent, field, fields, options, findings));
@@ -91,9 +98,8 @@ function relationSchemas(relations: readonly Relation[]): JsonObject {
 
 function objectIn(value: unknown, field: string, findings: Findings): JsonObject | undefined {
   if (isJsonObject(value)) return value;
-  const name = field === "" ? "body" : field;
-  if (value === undefined) findings.add(name, "Missing", "is missing: expected an object");
-  else findings.add(name, "Invalid", "must be an object");
+  if (value !== undefined) return void refuseValue(value, field, "an object", findings);
+  findings.add(field === "" ? "body" : field, "Missing", "is missing: expected an object");
   return undefined;
 }
 
@@ -144,14 +150,10 @@ function reportUnknown(
   const near = name.length > NAME_CHARS_MAX || !findings.mayCompare()
     ? undefined
     : nearName(shown, known) ?? nearWord(shown, known);
-  const expected = known.length <= NAMES_SHOWN_MAX;
-  const names = known.length === 0 ? "no keys" : known.join(", ");
-  const nearest = near !== undefined
-    ? `: the nearest known name is "${near}"`
-    : expected
-    ? `: expected ${names}`
-    : "";
-  findings.add(within(field, shown), "UnknownField", `is unknown${nearest}`, rule);
+  const words = near === undefined
+    ? `is unknown: expected ${wordList(known) || "no keys"}`
+    : `is unknown: the nearest known name is "${near}"`;
+  findings.add(within(field, shown), "UnknownField", words, rule);
 }
 
 function within(field: string, name: string): string {
@@ -186,13 +188,15 @@ export function entriesOf<T extends JsonValue>(
     words,
     read(given, field, findings) {
       if (!isJsonObject(given)) {
-        findings.add(field, "Invalid", `must be ${words}`);
-        return undefined;
+        return void refuseValue(given, field, words, findings);
       }
       const entries = Object.entries(given);
-      if (entries.length < countMin) findings.add(field, "Missing", "must name at least one key");
+      if (entries.length < countMin) {
+        findings.add(field, "Missing", "must name at least one key, found none");
+      }
       if (entries.length > countMax) {
-        findings.add(field, "TooLarge", `must have at most ${countMax} ${countWords}`);
+        const most = `must have at most ${countMax} ${countWords}`;
+        findings.add(field, "TooLarge", `${most}, found ${entries.length}`);
         return undefined;
       }
       const kept = entries.map(([key, inner]): [string, JsonValue] => {

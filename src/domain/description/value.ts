@@ -1,33 +1,20 @@
 // Descriptions of values: numbers, texts, choices, lists. Limits are arguments, so that a check and its schema
 // both have the limits of this agent.
 
-import { holdsSecrets, isSecretName } from "../masking.ts";
 import { nearest } from "../near_word.ts";
-import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../json.ts";
-import { type Description, openFindings, type UnstatedRule } from "./description.ts";
+import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
+import {
+  type Description,
+  foundText,
+  openFindings,
+  refuseValue,
+  type UnstatedRule,
+} from "./description.ts";
 
 /** Longest text that is compared with known words, characters. */
 const WORD_CHARS_MAX = 64;
 
-/** Whether a part of a path may hold a secret, which no error repeats. */
-function isSecret(part: string): boolean {
-  return isSecretName(part) || holdsSecrets(part);
-}
-
-/** Characters of a wrong value that its error repeats. */
-const FOUND_CHARS_MAX = 32;
-
-/** `, found -1`: a short value, or what kind of value another one is; empty for a number that was rounded. */
-function foundText(value: unknown): string {
-  // No method of a task's object is called.
-  const isPlain = value === null || ["string", "number", "boolean"].includes(typeof value);
-  if (!isPlain) return `, found ${kindOf(value)}`;
-  if (Math.abs(Number(value)) > Number.MAX_SAFE_INTEGER) return "";
-  const text = JSON.stringify(value);
-  return `, found ${text.length > FOUND_CHARS_MAX ? "a long text" : text}`;
-}
-
-/** A description with a test function. `code` distinguishes a value that is too large from other mistakes. */
+/** A description with a test function. */
 function tested<T>(
   words: string,
   fits: (value: unknown) => value is T,
@@ -38,10 +25,7 @@ function tested<T>(
     words,
     read(value, field, findings) {
       if (fits(value)) return value;
-      // Words for a single value already say why.
-      const isShown = !Object.hasOwn(schema, "const") && !field.split(/[.[\]]+/).some(isSecret);
-      findings.add(field, "Invalid", `must be ${words}${isShown ? foundText(value) : ""}`);
-      return undefined;
+      return void refuseValue(value, field, words, findings);
     },
     schema: () => schema,
     ...(fromText === undefined ? {} : { fromText }),
@@ -71,14 +55,10 @@ export function integer(min: number, max: number, chosen: ChosenBy = {}): Descri
       if (whole && value >= min && value <= max) return value;
       const isLarge = whole && value > max;
       const below = whole && chosen.below !== undefined ? `: ${chosen.below}` : "";
-      const why = isLarge ? chosenBy(chosen) : "";
-      const found = foundText(value);
-      findings.add(
-        field,
-        isLarge ? "TooLarge" : "Invalid",
-        `must be ${words}${why}${found}${below}`,
-      );
-      return undefined;
+      return void refuseValue(value, field, `${words}${below}`, findings, {
+        code: isLarge ? "TooLarge" : "Invalid",
+        chosen: isLarge ? chosenBy(chosen) : "",
+      });
     },
     schema: () => ({ type: "integer", minimum: min, maximum: max }),
     fromText: (text) => DIGITS.test(text) ? Number(text) : text,
@@ -118,11 +98,14 @@ export function wholeText(charsMin: number, charsMax: number): Description<strin
     words,
     read(value, field, findings) {
       if (typeof value !== "string" || value.length < charsMin) {
-        findings.add(field, "Invalid", `must be ${words}`);
+        refuseValue(value, field, words, findings);
       } else if (value.length > charsMax) {
-        findings.add(field, "TooLarge", `must be ${words}`, unitsRule(value, charsMax));
+        const rule = unitsRule(value, charsMax);
+        refuseValue(value, field, words, findings, { code: "TooLarge", rule });
       } else if (!WHOLE_TEXT.test(value)) {
-        findings.add(field, "Invalid", "holds a NUL or half a character");
+        const place = value.search(/[\0\p{Cs}]/u) + 1;
+        const expected = "must be text without NUL and half characters";
+        findings.add(field, "Invalid", `${expected}, found one as character ${place}`);
       } else return value;
       return undefined;
     },
@@ -147,8 +130,8 @@ export function atMostChars(
       if (typeof value !== "string" || value.length <= charsMax) {
         return description.read(value, field, findings);
       }
-      findings.add(field, "Invalid", `must be ${words}`, unitsRule(value, charsMax));
-      return undefined;
+      const rule = unitsRule(value, charsMax);
+      return void refuseValue(value, field, words, findings, { rule });
     },
     schema: (components) => ({ ...description.schema(components), maxLength: charsMax }),
   };
@@ -185,9 +168,10 @@ export function oneOf<const W extends string>(
     read(value, field, findings) {
       const found = known.find((one) => one === value);
       if (found !== undefined) return found;
-      const shown = typeof value === "string" ? value.slice(0, WORD_CHARS_MAX) : "";
-      const given = shown === "" ? "" : `, found ${JSON.stringify(shown)}${nearest(shown, known)}`;
-      return void findings.add(field, "Invalid", `must be ${words}${given}`);
+      const isWord = typeof value === "string" && value.length <= WORD_CHARS_MAX;
+      const near = isWord ? nearest(value, known) : "";
+      const given = `${foundText(value, field)}${near}`;
+      return void findings.add(field, "Invalid", `must be ${words}, found ${given}`);
     },
     schema: () => ({ type: "string", enum: [...known] }),
   };
@@ -214,10 +198,11 @@ export function anyText(charsMax = Infinity): Description<string> {
   return {
     words: "a text",
     read(value, field, findings) {
-      if (typeof value !== "string") findings.add(field, "Invalid", "must be a text");
+      if (typeof value !== "string") refuseValue(value, field, "a text", findings);
       else if (value.length > charsMax) {
-        const words = `must have at most ${charsMax} characters`;
-        findings.add(field, "TooLarge", words, unitsRule(value, charsMax));
+        const words = `a text of at most ${charsMax} characters`;
+        const rule = unitsRule(value, charsMax);
+        refuseValue(value, field, words, findings, { code: "TooLarge", rule });
       } else return value;
       return undefined;
     },
@@ -247,8 +232,7 @@ export function scalar(
       if (typeof value === "string") return texts.read(value, field, findings);
       const type = value === null ? "null" : typeof value;
       if (types.some((one) => one === type)) return value as number | boolean | null;
-      findings.add(field, "Invalid", `must be ${words}`);
-      return undefined;
+      return void refuseValue(value, field, words, findings);
     },
     schema: (components) => ({ anyOf: [texts.schema(components), { type: [...types] }] }),
   };
@@ -291,12 +275,11 @@ export function listOf<T extends JsonValue>(
     words: `a list of at most ${countMax} ${noun}`,
     read(value, field, findings) {
       if (!Array.isArray(value)) {
-        findings.add(field, "Invalid", `must be a list of ${noun}`);
-        return undefined;
+        return void refuseValue(value, field, `a list of ${noun}`, findings);
       }
       if (value.length > countMax) {
         const words = `must hold at most ${countMax} ${noun}${chosenBy(chosen)}`;
-        findings.add(field, "TooLarge", words);
+        findings.add(field, "TooLarge", `${words}, found ${value.length}`);
         return undefined;
       }
       // Null replaces a refused item, so that the indexes of the others stay right.
@@ -322,8 +305,7 @@ export function either<T>(words: string, ...ways: readonly Description<T>[]): De
         if (found.list.length === 0) return read;
         rule ??= found.rules.find((one) => one !== null);
       }
-      findings.add(field, "Invalid", `must be ${words}`, rule ?? undefined);
-      return undefined;
+      return void refuseValue(value, field, words, findings, { rule: rule ?? undefined });
     },
     schema: (components) => ({ anyOf: ways.map((way) => way.schema(components)) }),
   };

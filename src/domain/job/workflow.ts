@@ -31,6 +31,7 @@ import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "../id.ts
 import type { Instant } from "../instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 
+/** A task in answers; requests are checked by workflowRequest(). @see document 2, Tasks */
 export const TASK = objectOf("A task as it was sent, with its uuid.", ["uuid", "body"], {
   uuid: UUID as Shape<TaskUuid>,
   name: TEXT,
@@ -77,6 +78,7 @@ export const WORKFLOW_FIELDS = {
   secret_params: shapeListOf(TEXT),
 };
 
+/** A workflow in answers, with the further keys of its author. @see document 2, Workflows */
 export const WORKFLOW = objectOf(
   "A named chain of tasks.",
   ["uuid", "name", "chain", "onerror"],
@@ -156,7 +158,7 @@ function given(description: Description<string>): Description<string> {
     ...description,
     read(value, field, findings) {
       if (value !== "") return description.read(value, field, findings);
-      findings.add(field, "Missing", "is missing");
+      findings.add(field, "Missing", `must be ${description.words}, found ""`);
       return undefined;
     },
     schema: (components) => ({ ...description.schema(components), minLength: 1 }),

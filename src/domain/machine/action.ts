@@ -2,7 +2,7 @@
 // workflow.
 
 import { object, type Relation } from "../description/object.ts";
-import { type Description, parse } from "../description/description.ts";
+import { type Description, foundText, parse } from "../description/description.ts";
 import { about, flag, ignored, integer, listOf, oneOf, text } from "../description/value.ts";
 import { AgentError, unreachable } from "../error.ts";
 import type { MachineUuid, WorkflowUuid } from "../id.ts";
@@ -34,7 +34,10 @@ const NO_TIMEOUT_BY_FORCE: Relation = {
   check(_, field, findings, { force, timeout }) {
     if (force !== true || timeout === undefined) return;
     const name = field === "" ? "timeout" : `${field}.timeout`;
-    findings.add(name, "Invalid", "must be absent with force, which waits for no guest");
+    const words = `must be absent with force, found ${
+      foundText(timeout, name)
+    }: force waits for no guest`;
+    findings.add(name, "Invalid", words);
   },
   schema: {
     not: { properties: { force: { const: true } }, required: ["force", "timeout"] },

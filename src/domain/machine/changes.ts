@@ -60,7 +60,7 @@ function otherThan(name: string, description: Description<string>): Description<
     ...description,
     read(value, field, findings) {
       if (value !== name) return description.read(value, field, findings);
-      findings.add(field, "Invalid", "is set by the agent itself");
+      findings.add(field, "Invalid", `must be another tag, found "${name}": the agent sets it`);
       return undefined;
     },
     schema: (components) => ({ ...description.schema(components), not: { const: name } }),
@@ -169,7 +169,11 @@ export function requireFitting(
   if (brand === "kvm") refuseHighPlaces(changes, machine, `${field}.add_disks`, findings);
   for (const [path, owner] of brandedIn(changes)) {
     if (owner === brand) continue;
-    findings.add(`${field}.${path}`, "Invalid", `is only for machines of brand ${owner}`);
+    findings.add(
+      `${field}.${path}`,
+      "Invalid",
+      `is only for machines of brand ${owner}, found ${brand}`,
+    );
   }
   refuseFindings(findings, "changes");
 }

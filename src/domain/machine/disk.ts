@@ -177,7 +177,7 @@ const RESERVATION: Relation = {
   check({ refreservation, size }, field, findings) {
     if (typeof refreservation !== "number" || typeof size !== "number") return;
     if (refreservation <= size) return;
-    const words = `must not be over the size of ${size} MiB`;
+    const words = `must not be over the size of ${size} MiB, found ${refreservation}`;
     findings.add(`${field}.refreservation`, "Invalid", words, "reservation");
   },
 };
@@ -230,7 +230,7 @@ export const PLACE_FOR_MEDIUM: Relation = {
     if (found < IDE_PLACES) return;
     const words =
       `must hold at most ${IDE_PLACES - 1} disks of a kvm machine: with more of them IDE has ` +
-      "no place for the medium, and the hypervisor ends";
+      `no place for the medium, and the hypervisor ends; found ${found}`;
     findings.add(`${field}.disks`, "Invalid", words);
   },
   schema: { properties: { disks: { maxItems: IDE_PLACES - 1 } } },
@@ -267,7 +267,8 @@ function refuseDoubles(
   findings: Findings,
 ): void {
   const given = disks.map((one) => one[name]).filter((value) => value !== undefined);
-  if (new Set(given).size === given.length) return;
-  const words = `must not have two disks with the same ${name}`;
+  const double = given.find((value, index) => given.indexOf(value) !== index);
+  if (double === undefined) return;
+  const words = `must not have two disks with the same ${name}: found ${double} twice`;
   findings.add(`${field}.disks`, "Invalid", words, "distinct_disks");
 }

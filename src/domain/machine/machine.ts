@@ -128,12 +128,13 @@ const MEDIUM_FITS: Relation = {
     const kind = isJsonObject(media) ? requestedKind(media as MediaRequest) : undefined;
     const name = field === "" ? "boot" : `${field}.boot`;
     if (boot === "cd" && kind === "disk") {
-      const words = "must be disk, or absent: the medium is the image of a disk";
+      const words = 'must be disk or absent, found "cd": the medium is the image of a disk';
       findings.add(name, "Invalid", words, "boot_medium");
     }
     const brand = isJsonObject(machine) ? machine.brand : undefined;
     if (brand === "bhyve" && (boot === "disk" || kind === "disk")) {
-      const words = "must be cd for a bhyve machine, which boots no image file";
+      const found = boot === "disk" ? '"disk"' : "the image of a disk";
+      const words = `must be cd, found ${found}: a bhyve machine boots no image file`;
       findings.add(name, "Invalid", words, "boot_medium");
     }
   },

@@ -8,7 +8,13 @@
 import { CHECK_LEVELS, DIGEST, DIGEST_WORDS, digestText, parseDigest } from "../digest.ts";
 import { webAddress } from "../description/formats.ts";
 import { object, type Relation } from "../description/object.ts";
-import { type Described, type Description, parse } from "../description/description.ts";
+import {
+  type Described,
+  type Description,
+  foundText,
+  parse,
+  refuseValue,
+} from "../description/description.ts";
 import {
   about,
   anyText,
@@ -92,9 +98,11 @@ export function safeMediaName(from: string): string {
 
 /** Compressions that the agent can undo. @see document 1, Compression */
 export const COMPRESSIONS = ["gzip", "xz", "zstd", "bzip2"] as const;
+/** One compression, in the words of document 1. */
 export type PackedAs = typeof COMPRESSIONS[number];
 /** Compressions that a request may name for a URL; the index knows those of artifacts. */
 export const MEDIA_COMPRESSIONS = ["none", ...COMPRESSIONS] as const;
+/** One compression, or `none` for a file that is used as it was downloaded. */
 export type MediaCompression = typeof MEDIA_COMPRESSIONS[number];
 
 /** A file name without the extension of its compression, such as `.xz`. */
@@ -169,7 +177,8 @@ type MediaUse = "booted" | "kept";
 const WITH_DIGEST: Relation = {
   check(_, field, findings, sent) {
     if (sent.allow_unverified === true || Object.hasOwn(sent, "digest")) return;
-    findings.add(field === "" ? "digest" : `${field}.digest`, "Missing", "is missing");
+    const words = `is missing: expected ${digest.words}, or allow_unverified`;
+    findings.add(field === "" ? "digest" : `${field}.digest`, "Missing", words);
   },
   schema: {
     anyOf: [
@@ -183,7 +192,8 @@ const BOOTED: Relation = {
   check({ url, compression }, field, findings) {
     if (typeof url !== "string") return;
     if (mediaKind(unpackedName(new URL(url).pathname, compression)) !== undefined) return;
-    const words = "must have a path that ends in .iso, .img or .raw";
+    const found = foundText(new URL(url).pathname, "url");
+    const words = `must have a path that ends in .iso, .img or .raw, found ${found}`;
     findings.add(field === "" ? "url" : `${field}.url`, "Invalid", words, "boot_medium");
   },
 };
@@ -243,18 +253,20 @@ const WAYS = ["path", "url", "artifact"] as const;
 /** A medium, named in exactly one of the ways. */
 export function mediaRequest(use: MediaUse): Description<MediaRequest> {
   const ways = mediaWays(use);
+  const words = "an object with exactly one of path, url and artifact";
   return {
-    words: "an object with exactly one of path, url and artifact",
+    words,
     read(value, field, findings) {
       const name = field || "body";
       if (!isJsonObject(value)) {
-        findings.add(name, value === undefined ? "Missing" : "Invalid", "must be an object");
-        return undefined;
+        const code = value === undefined ? "Missing" : "Invalid";
+        return void refuseValue(value, field, words, findings, { code });
       }
       const [way, second] = WAYS.filter((one) => Object.hasOwn(value, one));
       if (way !== undefined && second === undefined) return ways[way].read(value, field, findings);
       const code = way === undefined ? "Missing" : "Invalid";
-      findings.add(name, code, "must have exactly one of path, url and artifact");
+      const found = way === undefined ? "none" : `${way} and ${second}`;
+      findings.add(name, code, `must have exactly one of path, url and artifact, found ${found}`);
       return undefined;
     },
     schema: (components) => ({

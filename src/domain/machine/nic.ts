@@ -102,7 +102,9 @@ function nicFields(policy: Policy): Fields {
       "distinct_nics",
       (ips) => {
         const double = doubleIn(ips.filter((ip) => ip !== null).map(normalAddress));
-        return double === undefined ? undefined : `must not hold ${double} twice`;
+        return double === undefined
+          ? undefined
+          : `must hold each address once, found ${double} twice`;
       },
     ),
     gateways: listOf(ipv4, ADDRESSES_MAX, "addresses"),
@@ -128,10 +130,11 @@ const dhcpCids = unless(
     "identifiers",
   ),
   "joined_text",
-  (cids) =>
-    cids.join(",").length <= DHCP_CIDS_CHARS_MAX
-      ? undefined
-      : `must have at most ${DHCP_CIDS_CHARS_MAX} characters in all, joined by commas`,
+  (cids) => {
+    const { length } = cids.join(",");
+    const words = `must have at most ${DHCP_CIDS_CHARS_MAX} characters in all, joined by commas`;
+    return length <= DHCP_CIDS_CHARS_MAX ? undefined : `${words}, found ${length}`;
+  },
 );
 
 /** The brand of each nic property that only one brand has. */
@@ -181,11 +184,11 @@ function withNetmask(alone: string): Relation {
   return {
     check({ ips }, field, findings, { ip, netmask }) {
       if (isIpv4(ip) && Array.isArray(ips) && !ips.some((one) => `${one}`.startsWith(`${ip}/`))) {
-        const words = "must be one of ips: vmadm ignores it beside others";
+        const words = `must be one of ips, found "${ip}": vmadm ignores it beside others`;
         findings.add(`${field}.ip`, "Invalid", words, "distinct_nics");
       }
       if (isIpv4(ip) && netmask === undefined) {
-        findings.add(`${field}.netmask`, "Missing", "is missing, an ip needs it");
+        findings.add(`${field}.netmask`, "Missing", "is missing: expected the netmask of the ip");
       }
       if (ip === undefined && netmask !== undefined) {
         findings.add(`${field}.netmask`, "Invalid", alone);
@@ -219,8 +222,10 @@ export function nicRelations(name: string): readonly Relation[] {
 
 function refuseDoubles(nics: readonly JsonObject[], field: string, findings: Findings): void {
   const macs = nics.flatMap(({ mac }) => mac === undefined ? [] : [mac]);
-  if (new Set(macs).size < macs.length) {
-    findings.add(field, "Invalid", "must not have two nics with the same mac", "distinct_nics");
+  const doubleMac = doubleIn(macs.map(String));
+  if (doubleMac !== undefined) {
+    const words = `must not have two nics with the same mac: found ${doubleMac} twice`;
+    findings.add(field, "Invalid", words, "distinct_nics");
   }
   const double = doubleIn(nics.flatMap(addressesOf));
   if (double === undefined) return;
@@ -247,7 +252,8 @@ export function refuseTaken(
   const macs = kept.map(({ mac }) => wholeMac(String(mac)));
   for (const [index, nic] of added.entries()) {
     if (nic.mac !== undefined && macs.includes(String(nic.mac))) {
-      findings.add(`${field}[${index}].mac`, "Invalid", "is that of a nic which the machine has");
+      const words = `must be new to the machine, found ${nic.mac}, which a nic of it has`;
+      findings.add(`${field}[${index}].mac`, "Invalid", words);
     }
     refuseTakenAddress(nic, kept, `${field}[${index}]`, findings);
   }

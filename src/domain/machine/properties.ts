@@ -179,7 +179,7 @@ function ofOneBrand(): Fields {
       "The order for a start without boot options.",
       text(
         BOOT,
-        "letters of c, d and n, each once: cd, order=cd, once=d or order=cd,once=d",
+        "letters of c, d and n, each once, such as cd, order=cd, once=d or order=cd,once=d",
       ),
     ),
     bootrom: oneOf(BOOTROMS),
@@ -229,11 +229,11 @@ export const MEMORY_LIMITS: Relation = {
   ) {
     if (typeof most !== "number") return;
     if (typeof locked === "number" && locked > most) {
-      const words = `must not be over max_physical_memory, ${most} MiB`;
+      const words = `must not be over max_physical_memory, ${most} MiB, found ${locked}`;
       findings.add(`${field}.max_locked_memory`, "Invalid", words, "memory_limits");
     }
     if (typeof swap === "number" && swap < most) {
-      const words = `must not be below max_physical_memory, ${most} MiB`;
+      const words = `must not be below max_physical_memory, ${most} MiB, found ${swap}`;
       findings.add(`${field}.max_swap`, "Invalid", words, "memory_limits");
     }
   },

@@ -354,7 +354,11 @@ export function textsOf(url: string): ReadonlyMap<string, string> {
   const findings = openFindings();
   for (const [name, text] of new URL(url).searchParams) {
     if (texts.has(name)) {
-      findings.add(name.slice(0, SHOWN_CHARS_MAX), "Invalid", "is given twice");
+      findings.add(
+        name.slice(0, SHOWN_CHARS_MAX),
+        "Invalid",
+        "is given twice: expected each key once",
+      );
     }
     texts.set(name, text);
   }

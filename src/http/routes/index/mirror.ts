@@ -94,6 +94,7 @@ const COMPARED = {
   unchanged: COUNT,
 };
 
+/** The stored report of a sync, shown by `GET /agent/v1/index` until the next one ends. */
 export const INDEX_SYNC = objectOf("What one sync did.", [
   "started_at",
   "finished_at",
@@ -113,6 +114,7 @@ export const INDEX_SYNC = objectOf("What one sync did.", [
   retry_after_seconds: { ...COUNT, description: "The `Retry-After` of the upstream." },
 });
 
+/** The answer of `POST /agent/v1/index/sync` with `dry_run`; sizes in bytes. */
 export const INDEX_PREVIEW = whole("What a sync would change.", {
   dry_run: always(true),
   ...COMPARED,
@@ -130,6 +132,7 @@ export const INDEX_PREVIEW = whole("What a sync would change.", {
   problems: PROBLEMS,
 });
 
+/** The sync that is under way; kept in memory only, so a restart forgets it. */
 export const INDEX_PROGRESS = whole("The progress of a sync.", {
   phase: wordOf(["list", "documents", "store"]),
   documents: { ...COUNT, description: "Documents read so far." },
@@ -162,6 +165,7 @@ export function indexSyncRoutes(deps: IndexSyncDependencies): Hono<HttpEnv> {
   return routes;
 }
 
+/** The 202 of a sync that goes on after the answer. */
 export const INDEX_SYNCING = whole("A sync is under way.", { syncing: always(true) });
 
 async function status(
@@ -236,8 +240,8 @@ const arch: Description<string> = {
   read(given, field, findings) {
     const meant = typeof given === "string" ? FOREIGN_ARCHS.get(given.toLowerCase()) : undefined;
     if (meant === undefined) return value.read(given, field, findings);
-    const words = "must be a name of the OS information database: did you mean " +
-      `${JSON.stringify(meant)}?`;
+    const words = "must be a name of the OS information database, found " +
+      `${JSON.stringify(given)}: did you mean ${JSON.stringify(meant)}?`;
     findings.add(field, "Invalid", words);
     return undefined;
   },
@@ -316,6 +320,7 @@ function placeText(place: ImagePlace): string {
 // GET /agent/v1/images: every artifact of the image index as one list that can be filtered. An
 // extension of the interface, so it lives under /agent/v1/.
 
+/** An entry of `GET /agent/v1/images`; `artifact` is as document 1 has it. */
 export const LISTED_IMAGE = whole("An artifact with its place in the index.", {
   distro: TEXT,
   release: { ...TEXT, description: "The release's id." },
@@ -328,6 +333,7 @@ export const LISTED_IMAGE = whole("An artifact with its place in the index.", {
   artifact: shapeRef("Artifact", ANY_OBJECT),
 });
 
+/** The answer of `GET /agent/v1/images`, in the order of the index. */
 export const IMAGE_PAGE = whole("One page of the matching artifacts.", {
   images: listOf(shapeRef("ListedImage", LISTED_IMAGE)),
   next: { ...NULLABLE_TEXT, description: "`after` of the next page; null on the last one." },

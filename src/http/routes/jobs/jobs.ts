@@ -206,7 +206,8 @@ function paramsOf(texts: ReadonlyMap<string, string>): Record<string, string> {
   const findings = openFindings();
   const beyond = [...texts.keys()][PARAM_KEYS_MAX];
   if (beyond !== undefined) {
-    findings.add(beyond, "TooLarge", `is beyond the ${PARAM_KEYS_MAX} params of one query`);
+    const words = `is one too many: expected at most ${PARAM_KEYS_MAX} params, found ${texts.size}`;
+    findings.add(beyond, "TooLarge", words);
   }
   const read = beyond === undefined
     ? paramFilter.read(Object.fromEntries(texts), "", findings)
