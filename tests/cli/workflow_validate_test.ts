@@ -51,7 +51,8 @@ Deno.test("workflow validate says ok for a file that an agent would accept", asy
 
 Deno.test("workflow validate names the task, and line and column as its author counts", async () => {
   const { code, out } = await validate({ "a.json": BROKEN }, ["-f", "a.json"]);
-  const message = 'chain[1].body (task "ask") is not a function definition: Unexpected token';
+  const message = 'chain[1].body (task "ask") is not a function definition: ' +
+    'expected other JavaScript, found "\'"';
   assertEquals(code, 2);
   assertEquals(
     out(),
@@ -104,7 +105,7 @@ Deno.test("workflow validate --json has one entry for every finding of every fil
             field: "chain[1].body",
             code: "Invalid",
             message: "chain[1].body is not a function definition: " +
-              "Unexpected token in line 3, column 10",
+              `expected other JavaScript, found "'" in line 3, column 10`,
             task: "ask",
             line: 3,
             column: 10,
@@ -134,11 +135,12 @@ Deno.test("workflow validate reads standard input, and reports text that is not 
   ]);
   assertEquals(await said('{"name": }'), [
     2,
-    `standard input: error: the workflow is not JSON: Unexpected token '}', "{"name": }" is not valid JSON`,
+    "standard input: error: the workflow is not JSON: " +
+    'found "}" in line 1, column 10, expected a value',
   ]);
   assertEquals(await said("[]"), [
     2,
-    "standard input: error: Cannot accept the workflow: body must be an object",
+    "standard input: error: Cannot accept the workflow: body must be an object, found a list",
   ]);
   const deep = `{"name":"deep","chain":[],"x":${"[".repeat(100)}${"]".repeat(100)}}`;
   assertEquals(await said(deep), [

@@ -49,17 +49,36 @@ export function functionProblem(source: string): string | undefined {
   return importProblem(source) ?? definitionProblem(source);
 }
 
+const FUNCTION = "one function such as (job, cb) => { cb(null); }";
+
+/** Expressions that are sent instead of a function, as errors name them. */
+const KINDS: Readonly<Record<string, string>> = {
+  ArrayExpression: "a list",
+  AssignmentExpression: "an assignment",
+  CallExpression: "a call",
+  ClassExpression: "a class",
+  Identifier: "a name",
+  Literal: "a text or a number",
+  NewExpression: "a new object",
+  ObjectExpression: "an object",
+  TemplateLiteral: "a template",
+};
+
+function refusal(why: string): string {
+  return `is not a function definition: ${why}`;
+}
+
 function definitionProblem(source: string): string | undefined {
   let program;
   try {
     // The line break lets the source end in a line comment.
     program = parseTask(`(${source}\n)`, SOURCE_OPTIONS);
   } catch (error) {
-    return `is not a function definition: ${endProblem(source, error) ?? parseMessage(error)}`;
+    return refusal(endProblem(source, error) ?? parseProblem(source, error));
   }
   const [statement] = program.body;
   if (program.body.length !== 1 || statement?.type !== "ExpressionStatement") {
-    return "is not a function definition: it holds more than one expression";
+    return refusal(`found more than one expression, expected ${FUNCTION}`);
   }
   return expressionProblem(statement.expression);
 }
@@ -67,11 +86,11 @@ function definitionProblem(source: string): string | undefined {
 function expressionProblem(expression: Expression): string | undefined {
   switch (expression.type) {
     case "FunctionExpression":
-      return expression.generator ? "is a generator: expected a plain function" : undefined;
+      return expression.generator ? `is a generator: expected ${FUNCTION}` : undefined;
     case "ArrowFunctionExpression":
       return undefined;
     default:
-      return "is not a function definition";
+      return refusal(`found ${KINDS[expression.type] ?? "another value"}, expected ${FUNCTION}`);
   }
 }
 
@@ -83,23 +102,32 @@ function endProblem(source: string, error: unknown): string | undefined {
   }
   try {
     parseTask(`(${source}\n`, SOURCE_OPTIONS);
-    return "it has one closing parenthesis too many";
+    return "found one closing parenthesis too many, expected none at the end";
   } catch {
     const lines = linesOfSource(source);
-    return `Unexpected end in line ${lines.length}, column ${(lines.at(-1) ?? "").length + 1}`;
+    const column = (lines.at(-1) ?? "").length + 1;
+    return `expected the rest of the function, found the end in line ${lines.length}, column ${column}`;
   }
 }
 
 /** acorn appends `(line:column)`, counted in a text with our parenthesis in front of it. */
-function parseMessage(error: unknown): string {
+function parseProblem(source: string, error: unknown): string {
   // acorn descends by recursion and runs out of stack long before a source is too long.
-  if (error instanceof RangeError) return "it is nested too deeply";
+  if (error instanceof RangeError) return "found more nesting than the parser takes";
   if (!(error instanceof SyntaxError)) throw error;
   const place = /^(.*) \((\d+):(\d+)\)$/s.exec(error.message);
   if (place === null) return error.message;
-  const [, what, line, column] = place;
+  const [, what = "", line, column] = place;
   const shift = line === "1" ? 0 : 1;
-  return `${what} in line ${line}, column ${Number(column) + shift}`;
+  const where = `in line ${line}, column ${Number(column) + shift}`;
+  // Its offset counts our parenthesis too.
+  const found = source.codePointAt(Number(Reflect.get(error, "pos")) - 1);
+  if (what !== "Unexpected token" || found === undefined) return `${lowerFirst(what)} ${where}`;
+  return `expected other JavaScript, found ${JSON.stringify(String.fromCodePoint(found))} ${where}`;
+}
+
+function lowerFirst(text: string): string {
+  return text.slice(0, 1).toLowerCase() + text.slice(1);
 }
 
 // The parser of task sources: acorn, with another record of the names in scope. acorn adds each `var` to
