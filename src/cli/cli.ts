@@ -4,7 +4,7 @@
 
 import { resolve } from "@std/path";
 import type { AgentError } from "../domain/error.ts";
-import { nearest } from "../domain/near_word.ts";
+import { nearest, nearestOrAll } from "../domain/near_word.ts";
 import type { AgentAddress, Credentials } from "./client/api_call.ts";
 import {
   type Arguments,
@@ -190,7 +190,7 @@ async function findCommand(args: readonly string[]): Promise<FoundCommand> {
     const others = Object.hasOwn(MEANT_VERBS, verb) ? MEANT_VERBS[verb] : undefined;
     const meant = others?.find((one) => Object.hasOwn(noun.verbs, one));
     const near = meant === undefined
-      ? nearest(typed, full)
+      ? nearestOrAll(typed, full)
       : `: did you mean ${JSON.stringify(`${nounName} ${meant}`)}?`;
     throw usageError(`unknown command ${JSON.stringify(typed)}${near}`);
   }
@@ -241,6 +241,7 @@ const MEANT_VERBS: Readonly<Record<string, readonly string[]>> = {
   vnc: ["console"],
   refresh: ["sync"],
   pull: ["sync", "add"],
+  import: ["add", "create"],
 };
 
 /** Nouns of other programs, with ours. */
@@ -268,9 +269,8 @@ const MEANT_NOUNS: Readonly<Record<string, string>> = {
 };
 
 function meantNoun(typed: string): string {
-  const near = nearest(typed, NOUN_NAMES);
-  const meant = Object.hasOwn(MEANT_NOUNS, typed) ? MEANT_NOUNS[typed] : undefined;
-  return meant === undefined ? near : `: did you mean ${JSON.stringify(meant)}?`;
+  if (!Object.hasOwn(MEANT_NOUNS, typed)) return nearestOrAll(typed, NOUN_NAMES);
+  return `: did you mean ${JSON.stringify(MEANT_NOUNS[typed])}?`;
 }
 
 async function found(
@@ -341,8 +341,8 @@ function openCall(
   const usage = [name, command.operands].filter(Boolean).join(" ");
   const extra = args.operands[max];
   if (extra !== undefined) {
-    const what = `${JSON.stringify(extra)} is one operand too many`;
-    throw usageError(`${what} for ${usage}${meantFile(extra, command, args)}`);
+    const meant = meantFile(extra, command, args) || `: expected ${usage}`;
+    throw usageError(`${JSON.stringify(extra)} is one operand too many${meant}`);
   }
   if (args.operands.length < min) throw usageError(`an operand is missing: expected ${usage}`);
   const env = args.has("no-color") ? { ...terminal.env, NO_COLOR: "1" } : terminal.env;

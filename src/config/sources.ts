@@ -110,6 +110,11 @@ function settingText(origin: SettingOrigin, key: string): string {
   return origin.kind === "file" ? `${origin.path}: ${key}` : originText(origin);
 }
 
+/** There are too many settings to list them. */
+function meant(name: string, known: readonly string[]): string {
+  return nearest(name, known) || ": expected the name of a setting";
+}
+
 function configError(errors: readonly FieldError[]): AgentError {
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
   const message = `Cannot read the configuration: ${errors[0]?.message}${more}`;
@@ -129,7 +134,7 @@ function refuseUnknownVariables(env: ConfigSources["env"], errors: FieldError[])
   const known = [...SETTING_ROWS.map((one) => one.variable), ...OTHER_VARIABLES];
   for (const name of Object.keys(env)) {
     if (!name.startsWith(VARIABLE_PREFIX) || known.includes(name)) continue;
-    const message = `unknown variable ${JSON.stringify(name)}${nearest(name, known)}`;
+    const message = `unknown variable ${JSON.stringify(name)}${meant(name, known)}`;
     errors.push({ field: name, code: "UnknownField", message });
   }
 }
@@ -193,7 +198,7 @@ function refuseUnknownKeys(
 ): void {
   for (const key of Object.keys(table)) {
     if (known.includes(key)) continue;
-    const message = `${where}: unknown key ${JSON.stringify(key)}${nearest(key, known)}`;
+    const message = `${where}: unknown key ${JSON.stringify(key)}${meant(key, known)}`;
     errors.push({ field: key, code: "UnknownField", message });
   }
 }
@@ -266,7 +271,8 @@ export async function loadConfig(sources: Omit<ConfigSources, "file">): Promise<
     if (error instanceof AgentError) throw error;
     const missing = error instanceof Deno.errors.NotFound;
     if (missing && named === undefined) return readConfig(sources);
-    const message = `Cannot read the configuration ${path}: ${systemReason(error)}`;
+    const message = `Cannot read the configuration ${path}: ${systemReason(error)}: ` +
+      "expected a configuration file";
     throw new AgentError(missing ? "not_found" : "invalid_argument", message, { cause: error });
   }
 }

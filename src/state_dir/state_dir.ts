@@ -181,7 +181,8 @@ async function takeLock(path: string): Promise<Database> {
     // The holder may be writing it; the lock proves enough without it.
     const holder = (await readOwnFile(join(path, PID_NAME)).catch(() => undefined))?.text ?? "";
     const who = /^\d+\n$/.test(holder) ? `process ${holder.trim()}` : "another agent";
-    const message = `Cannot use the state folder ${path}: ${who} is using it`;
+    const message =
+      `Cannot use the state folder ${path}: ${who} is using it, expected a folder for each agent`;
     throw new AgentError("conflict", message, { about: { kind: "agent", name: holder.trim() } });
   }
 }

@@ -50,7 +50,7 @@ Deno.test("an unknown host exits 4, and the hint lists the known ones", () =>
       assertEquals([verb, code], [verb, 4]);
       assertEquals(
         err(),
-        'zonewright: Cannot find host "gz02": expected a name, a uuid or its first 4 characters or ' +
+        'zonewright: Cannot find host "gz02": none has that name, expected a known name, a uuid or its first 4 characters or ' +
           "more\nhint: zonewright host list  shows the hosts\n",
       );
     }

@@ -322,7 +322,7 @@ async function readFile(path: string, flag: string): Promise<string> {
   try {
     return await Deno.readTextFile(path);
   } catch (error) {
-    throw cannot(`read ${flag} ${path}: ${systemReason(error)}`);
+    throw cannot(`read ${flag} ${path}: ${systemReason(error)}: expected a file to read`);
   }
 }
 

@@ -188,16 +188,17 @@ function isBeginning(word: string): boolean {
 }
 
 function unknown(kind: NounOfThings, word: string): AgentError {
+  const by = kind === "machine" ? "alias" : kind === "host" ? "name" : undefined;
   if (isBeginning(word.toLowerCase())) {
-    const by = kind === "machine" ? "alias" : kind === "host" ? "name" : undefined;
     const has = by === undefined ? "" : `has that ${by}, and none `;
     const message = `Cannot find ${kind} ${
       JSON.stringify(word)
     }: none ${has}has a uuid that begins so`;
     return new AgentError("not_found", message, { about: { kind } });
   }
-  const known = `${kind === "machine" ? "an alias, " : kind === "host" ? "a name, " : ""}a uuid`;
-  const message = `Cannot find ${kind} ${JSON.stringify(word)}: expected ${known} or its first ` +
+  const none = by === undefined ? "it is no uuid" : `none has that ${by}`;
+  const message = `Cannot find ${kind} ${JSON.stringify(word)}: ${none}, expected ` +
+    `${by === undefined ? "" : `a known ${by}, `}a uuid or its first ` +
     `${UUID_BEGINNING_CHARS_MIN} characters or more`;
   return new AgentError("not_found", message, { about: { kind } });
 }
@@ -356,7 +357,9 @@ export function typedDigest(args: Arguments): string | undefined {
   const digits = name === "sha256" ? 64 : 128;
   if (hex.length === digits && /^[0-9a-f]*$/.test(hex)) return `${name}:${hex}`;
   const other = /[^0-9a-f]/.exec(hex)?.[0];
-  const found = other === undefined ? `${hex.length} of them` : JSON.stringify(other);
+  const found = other === undefined
+    ? `${hex.length} digits`
+    : `the character ${JSON.stringify(other)}`;
   throw cannot(`use this --${name}: found ${found}: expected ${digits} hexadecimal digits`);
 }
 

@@ -2,7 +2,7 @@
 // one, a missing value, a repeated flag. vendors/README.md says why parseArgs of @std/cli is not used.
 
 import { invalidArgument } from "../../domain/error.ts";
-import { nearest } from "../../domain/near_word.ts";
+import { nearest, wordList } from "../../domain/near_word.ts";
 import { IDEMPOTENCY_KEY, IDEMPOTENCY_KEY_TEXT } from "../../domain/job/job.ts";
 import { durationSeconds, EPOCH_MS_MAX, type Instant, instantOf } from "../../domain/instant.ts";
 
@@ -56,7 +56,9 @@ export function parseArguments(words: readonly string[], flags: readonly Flag[])
     }
     const { flag, inline } = findFlag(word, flags);
     if (flag.placeholder === undefined) {
-      if (inline !== undefined) throw usageError(`--${flag.name} takes no value`);
+      if (inline !== undefined) {
+        throw usageError(`--${flag.name} takes no value: expected the flag alone`);
+      }
       add(given, flag, "");
       continue;
     }
@@ -66,8 +68,10 @@ export function parseArguments(words: readonly string[], flags: readonly Flag[])
       add(given, flag, next);
       at += 1;
     } else {
-      const hint = next === undefined ? "" : `; write --${flag.name}=${next} to give that text`;
-      throw usageError(`--${flag.name} needs a value ${flag.placeholder}${hint}`);
+      const found = next === undefined
+        ? "found none"
+        : `found the flag ${next}; write --${flag.name}=${next} to give that text`;
+      throw usageError(`--${flag.name} has no value: expected ${flag.placeholder}, ${found}`);
     }
   }
   return {
@@ -101,14 +105,15 @@ function findFlag(
     name,
     flags.flatMap(({ name, also }) => [name, also ?? name]).map((one) => `--${one}`),
   );
-  throw usageError(`unknown flag ${JSON.stringify(name.slice(0, 80))}${near}`);
+  const hint = near || `: expected ${wordList(flags.map((one) => `--${one.name}`)) || "no flag"}`;
+  throw usageError(`unknown flag ${JSON.stringify(name.slice(0, 80))}${hint}`);
 }
 
 function add(given: Map<string, string[]>, flag: Flag, value: string): void {
   const before = given.get(flag.name);
   if (before === undefined) given.set(flag.name, [value]);
   else if (flag.many === true) before.push(value);
-  else throw usageError(`--${flag.name} is given twice`);
+  else throw usageError(`--${flag.name} is given twice: expected it once`);
 }
 
 /** An error about the words, flags and operands of a command. */

@@ -65,7 +65,7 @@ function filterQuery(args: Arguments): URLSearchParams {
   const query = new URLSearchParams();
   for (const { name } of [...PLACE_FLAGS, ...WORD_FLAGS]) {
     const value = args.text(name);
-    if (value === "") throw usageError(`--${name} needs a value`);
+    if (value === "") throw usageError(`--${name} is empty: expected a value`);
     if (value !== undefined) query.set(name, value);
   }
   for (const { name } of SWITCH_FLAGS) {

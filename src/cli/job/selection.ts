@@ -215,7 +215,9 @@ export function readParams(texts: readonly string[]): Record<string, JsonValue> 
     if (match === null) {
       throw cannot(`use --param ${JSON.stringify(text)}: expected K=V, or K:=JSON`);
     }
-    if (params.has(name)) throw usageError(`--param ${name} is given twice`);
+    if (params.has(name)) {
+      throw usageError(`--param ${name} is given twice: expected each name once`);
+    }
     params.set(name, sign === ":=" ? parseJsonText(value, `--param ${name}`) : value);
   }
   return Object.fromEntries(params);

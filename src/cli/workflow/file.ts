@@ -55,7 +55,7 @@ export async function readWorkflowFiles(
     throw cannot(`check ${paths.length} files: expected ${FILES_MAX} at most`);
   }
   if (paths.filter((path) => path === STANDARD_INPUT).length > 1) {
-    throw usageError("standard input is given twice");
+    throw usageError("standard input is given twice: expected it once");
   }
   const files: WorkflowFile[] = [];
   for (const path of paths) {
@@ -113,6 +113,7 @@ async function refuseUnknown(client: Client, name: string): Promise<never> {
 /** Name of the file of types beside the workflows. */
 const FILE_NAME = "zonewright.d.ts";
 
+/** `zonewright workflow types`: the text of docs/zonewright.d.ts, which is part of the program. */
 export const TYPES: Command = {
   summary: "print the types of task bodies, for an editor",
   examples: [[

@@ -251,7 +251,9 @@ function readResume(text: string): Resume {
 /** @throws {AgentError} `invalid_argument`; `not_found` when it does not exist */
 async function paramsOf({ args, terminal }: Invocation): Promise<JsonObject> {
   const file = args.text("params");
-  if (file === "-" && args.text("file") === "-") throw usageError("standard input is given twice");
+  if (file === "-" && args.text("file") === "-") {
+    throw usageError("standard input is given twice: expected it once");
+  }
   const ofFile = file === undefined ? {} : await readJsonFile(file, terminal);
   // Entries, not a spread: a key named __proto__ must stay a key.
   return Object.fromEntries([

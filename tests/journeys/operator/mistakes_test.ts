@@ -21,7 +21,12 @@ const COMMAND_LINE: readonly Mistake[] = [
   ["job get", 2, "an operand is missing: expected job get JOB", "zonewright job get --help"],
   ["job get a b", 2, '"b" is one operand too many', "zonewright job get --help"],
   ["job list --stat failed", 2, 'did you mean "--state"?', "zonewright job list --help"],
-  ["job list --limit", 2, "--limit needs a value N", "zonewright job list --help"],
+  [
+    "job list --limit",
+    2,
+    "--limit has no value: expected N, found none",
+    "zonewright job list --help",
+  ],
   [
     "job list --limit -1",
     2,
