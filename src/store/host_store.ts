@@ -148,7 +148,9 @@ export async function hostNamedBy(
     case "not_found":
       throw new AgentError(
         "not_found",
-        `Cannot find host ${quoted(name)}: expected a uuid or a name`,
+        `Cannot find host ${
+          quoted(name)
+        }: no host has this uuid or name; zonewright host list shows them`,
       );
     case "ambiguous": {
       const { uuids } = found;

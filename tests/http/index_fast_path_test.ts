@@ -127,7 +127,7 @@ Deno.test("on the unix socket, a Host changes nothing or is refused, with and wi
               const answer = await new Response(connection.readable).text();
               const found = Number(answer.split(" ", 2)[1]);
               assertEquals([name, relayed, head, found], [name, relayed, head, status]);
-              if (status === 400) assertStringIncludes(answer, "is not the name of a host");
+              if (status === 400) assertStringIncludes(answer, "expected the name of a host");
             }
           } finally {
             await server.shutdown();

@@ -43,7 +43,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       json: {
         error_code: "malformed",
-        message: "Cannot read the body: it is not UTF-8",
+        message: "Cannot read the body: it is not UTF-8, expected JSON in UTF-8",
       },
     },
   },
@@ -77,8 +77,9 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
       },
       host: {
         error_code: "forbidden",
-        message: 'Cannot accept the request: Host "example.com" is neither a loopback name nor a ' +
-          "configured one",
+        message:
+          'Cannot accept the request: Host is "example.com", expected a name of this host or ' +
+          "one of the setting allow_host",
       },
     },
   },
@@ -124,8 +125,13 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       parameter: {
         error_code: "invalid_argument",
-        message: "Cannot accept the workflow: name is missing",
-        errors: [{ field: "name", code: "Missing", message: "name is missing" }],
+        message:
+          "Cannot accept the workflow: name is missing: expected a text of 1 to 255 characters",
+        errors: [{
+          field: "name",
+          code: "Missing",
+          message: "name is missing: expected a text of 1 to 255 characters",
+        }],
       },
       taken: {
         error_code: "conflict",

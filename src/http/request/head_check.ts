@@ -134,7 +134,7 @@ export function headChecked(rules: HeadRules): MiddlewareHandler<HttpEnv> {
  */
 function misleadingHost({ host }: RequestHead): AgentError | undefined {
   if (host === null || !/[/?#\\]/.test(host)) return undefined;
-  const message = `Cannot accept the request: Host ${shown(host)} is not the name of a host`;
+  const message = `Cannot accept the request: Host is ${shown(host)}, expected the name of a host`;
   return new AgentError("malformed", message);
 }
 
@@ -147,20 +147,25 @@ function foreignCall(
 ): AgentError | undefined {
   const host = (sent ?? hostOfUrl(request, secure))?.toLowerCase();
   if (host === undefined) {
-    return new AgentError("malformed", "Cannot accept the request: it has no Host header");
+    return new AgentError(
+      "malformed",
+      "Cannot accept the request: it has no header Host, expected one",
+    );
   }
   const name = HOST.exec(host)?.[1] ?? "";
   if (!names.has(name) && !LOOPBACK_ADDRESS.test(name)) {
-    return forbidden(`Host ${shown(host)} is neither a loopback name nor a configured one`);
+    const expected = "expected a name of this host or one of the setting allow_host";
+    return forbidden(`Host is ${shown(host)}, ${expected}`);
   }
   const origin = sentOrigin?.toLowerCase();
   if (origin !== undefined && origin !== `http://${host}` && origin !== `https://${host}`) {
-    return forbidden(`Origin ${shown(origin)} is not the agent's own`);
+    const own = [`http://${host}`, `https://${host}`].map(shown).join(" or ");
+    return forbidden(`Origin is ${shown(origin)}, expected the agent's own: ${own}`);
   }
   // A link on another site to one of the agent's pages may be followed.
   const followsLink = fetchMode === "navigate" && request.method === "GET";
   if ((fetchSite === "cross-site" || fetchSite === "same-site") && !followsLink) {
-    return forbidden("it was sent for a page of another site");
+    return forbidden("it was sent for a page of another site, expected one of the agent's own");
   }
   return undefined;
 }

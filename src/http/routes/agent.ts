@@ -20,7 +20,7 @@ import {
 } from "../../domain/description/answer.ts";
 import { object } from "../../domain/description/object.ts";
 import { parse } from "../../domain/description/description.ts";
-import { about, atMostChars, wholeText } from "../../domain/description/value.ts";
+import { about, wholeText } from "../../domain/description/value.ts";
 import { AgentError, unreachable } from "../../domain/error.ts";
 import { WALL } from "../../domain/host.ts";
 import { instantAfter } from "../../domain/instant.ts";
@@ -69,13 +69,16 @@ const SETTING = whole("A setting.", {
   meaning: TEXT,
   reloads: { ...FLAG, description: "Whether SIGHUP applies a new value." },
 });
+/** A setting with its value in force and where it comes from. */
 export type ShownSetting = ShapeOf<typeof SETTING>;
 
+/** The answer of `GET /agent/v1/config`; after a SIGHUP, `waiting` is not empty until a restart. */
 export const SETTINGS = whole("The settings in force.", {
   settings: listOf(SETTING),
   waiting: { ...listOf(TEXT), description: "Settings whose new value waits for a restart." },
 });
 
+/** One check of `zonewright doctor`, with its outcome and what to do. */
 export const DIAGNOSIS = objectOf(
   "One thing that was looked at.",
   ["name", "outcome", "detail", "repaired"],
@@ -91,8 +94,10 @@ export const DIAGNOSIS = objectOf(
     repaired: { ...always(false), description: "Over HTTP the doctor repairs nothing." },
   },
 );
+/** The type of one such check, which src/service/doctor/ makes. */
 export type ShownDiagnosis = ShapeOf<typeof DIAGNOSIS>;
 
+/** The answer of `GET /agent/v1/doctor`; `examined_at` is when the checks were read. */
 export const EXAMINED = whole("What the doctor found.", {
   examined_at: INSTANT,
   checks: listOf(shapeRef("Diagnosis", DIAGNOSIS)),
@@ -171,7 +176,7 @@ const TOKEN_CHARS_MAX = 200;
 export const signInRequest = object({
   token: about(
     "A bearer token; it is not stored.",
-    atMostChars(TOKEN_CHARS_MAX, wholeText(1, TOKEN_CHARS_MAX)),
+    wholeText(1, TOKEN_CHARS_MAX),
   ),
 }, { required: ["token"] });
 
@@ -192,7 +197,10 @@ export function sessionRoutes(
     const { token: text } = parse(signInRequest, body, "", "sign-in");
     const token = await tokenOf(text, await access.tokens());
     if (token === undefined) {
-      throw new AgentError("forbidden", "Cannot sign in: the token is unknown or was revoked");
+      throw new AgentError(
+        "forbidden",
+        "Cannot sign in: the token is unknown or was revoked, expected one that zonewright token list shows",
+      );
     }
     const { id, session } = await sessions.begin(token);
     c.header("set-cookie", sessionCookie(c.req.raw, secure(c), id));
@@ -208,6 +216,7 @@ export function sessionRoutes(
   return app;
 }
 
+/** The answer of `GET /agent/v1/session`, with the token against cross-site requests. */
 export const SESSION = whole("The caller that a browser acts for.", {
   caller: {
     ...NULLABLE_TEXT,

@@ -70,7 +70,7 @@ async function requireRole(session: ServerSession, name: string): Promise<void> 
   if (rows.length > 0) return;
   throw new AgentError(
     "not_found",
-    `Cannot grant to the role ${name}: it does not exist; create it with CREATE ROLE`,
+    `Cannot grant to the role ${name}: it does not exist: expected one made with CREATE ROLE`,
   );
 }
 

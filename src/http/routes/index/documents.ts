@@ -137,14 +137,18 @@ async function* documentPieces(
 function name(c: Context<HttpEnv>, noun: "distro" | "release"): string {
   const text = c.req.param(noun) ?? "";
   if (isIndexName(text)) return text;
-  const message = `Cannot find ${noun} ${quote(text)}: expected a name of the index`;
+  const message = `Cannot find ${noun} ${quote(text)}: expected 1 to 64 of A-Z a-z 0-9 . _ -`;
   throw new AgentError("not_found", message, { about: { kind: "artifact", name: text } });
 }
 
 async function notFound(cache: DocumentCache, path: string): Promise<AgentError> {
   const { atMs } = await cache.freshness();
   const synced = atMs !== undefined;
-  const reason = synced ? "the index has none" : "the index has not been synced yet";
+  const [, , distro, ...rest] = path.split("/");
+  const parent = rest.length > 1 ? `v1/distros/${distro}/index.json` : "v1/index.json";
+  const reason = synced
+    ? `the index has none, expected one that ${parent} names`
+    : "the index has not been synced yet";
   const kind = synced ? "artifact" : "index";
   return new AgentError("not_found", `Cannot find ${path}: ${reason}`, { about: { kind } });
 }

@@ -67,13 +67,18 @@ function digestOf(c: Context<HttpEnv>): string {
     return parseDigest(text.includes(":") ? text : `sha256:${text}`, "digest").value;
   } catch (cause) {
     const shown = JSON.stringify(text.slice(0, 200));
-    throw new AgentError("not_found", `Cannot find medium ${shown}: expected its sha256`, {
-      cause,
-      about: { kind: "medium" },
-    });
+    throw new AgentError(
+      "not_found",
+      `Cannot find medium ${shown}: expected the 64 hex digits of its sha256`,
+      {
+        cause,
+        about: { kind: "medium" },
+      },
+    );
   }
 }
 
+/** The 202 of `POST /agent/v1/media`; `Location` names the job too. */
 export const MEDIUM_STARTED = whole("The job that does it.", { job_uuid: UUID });
 
 /** Starts the job and answers with it. */
@@ -90,6 +95,7 @@ async function started(
   return c.json(answer, 202);
 }
 
+/** An entry of `GET /agent/v1/media`; `size` in bytes, as it is used. */
 export const MEDIUM = whole("A verified file.", {
   digest: { ...TEXT, description: "`sha256:` and the hex digits, of the file as it is used." },
   name: TEXT,
