@@ -32,7 +32,7 @@ Deno.test("withDeadline() keeps the reason when its caller aborts", async () => 
   assertEquals((await assertRejects(() => run, AgentError)).code, "aborted");
 });
 
-Deno.test("withDeadline() passes other errors on unchanged", async () => {
+Deno.test("withDeadline() rethrows other errors unchanged", async () => {
   const { signal } = new AbortController();
   const fail = () => Promise.reject(new AgentError("host", "Cannot run"));
   const run = () => withDeadline("x", 60_000, signal, fail);

@@ -62,7 +62,7 @@ Deno.test("--artifact names build, variant, architecture and format", async () =
   });
 });
 
-Deno.test("boot is what the flag says, and is left to the agent for artifacts", async () => {
+Deno.test("boot is taken from the flag, and left to the agent for artifacts", async () => {
   assertEquals((await sent("--iso", "a.iso")).boot, "cd");
   assertEquals((await sent("--disk", "a.img")).boot, "disk");
   assertEquals((await sent("--artifact", "a/b")).boot, undefined);

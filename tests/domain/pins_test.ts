@@ -43,7 +43,7 @@ Deno.test("weakened() follows a build into the archive", () => {
   assertEquals(found, 'drops the sha256 of build "1" [null,"x86_64","raw"]');
 });
 
-Deno.test("weakened() looks at an artifact in the current list and in the archive", () => {
+Deno.test("weakened() compares an artifact in the current list and in the archive", () => {
   const before = list("1", { digests: [SHA256] });
   const changed = list("1", { digests: [{ algorithm: "sha256", value: "9".repeat(64) }] });
   const archived = list("1", { digests: [SHA256] }, "archived");

@@ -141,7 +141,7 @@ function floods(bytes: Uint8Array, count: (sent: number) => void) {
   };
 }
 
-Deno.test("a hostile greeting costs no more than its deadline and a few bytes", async () => {
+Deno.test("a hostile greeting takes no longer than its deadline and no more than a few bytes", async () => {
   const text = (words: string) => new TextEncoder().encode(words);
   const endless: [string, Uint8Array, string][] = [
     ["zeros", new Uint8Array(64 * 1024), 'it sent "\\u0000'],

@@ -179,7 +179,7 @@ async function takes(
 }
 
 for (const [name, objects, rows] of TABLES) {
-  Deno.test(`document 1, ${name}`, async (t) => {
+  Deno.test(`document 1: the fields of ${name} take the values described`, async (t) => {
     await withIndexAgent(async (agent) => {
       for (const { field, required, nullable, good = [], wrong } of rows) {
         await t.step(field, async () => {

@@ -9,7 +9,7 @@ import { type IndexAgent, type IndexAnswer, withIndexAgent } from "./index_agent
 type Step = readonly [words: string, run: (agent: IndexAgent) => Promise<void>];
 
 function test(name: string, steps: readonly Step[]): void {
-  Deno.test(`document 1, ${name}`, async (t) => {
+  Deno.test(`document 1: ${name}`, async (t) => {
     for (const [words, run] of steps) await t.step(words, () => withIndexAgent(run));
   });
 }

@@ -231,7 +231,7 @@ Deno.test("a page of another site cannot use a ticket, and the ticket stays vali
   });
 });
 
-Deno.test("a token that is shown beside a ticket is judged too", async () => {
+Deno.test("a request with a ticket is refused if it also has an invalid token", async () => {
   await withTickets(async (agent) => {
     const query = `?ticket=${await agent.ticket()}`;
     assertEquals((await agent.show(query, bearer(UNKNOWN))).status, 401);

@@ -88,7 +88,7 @@ Deno.test("an equal request for the same uuid is answered with the existing job"
   });
 });
 
-Deno.test("requests are equal in what they ask for, however they write it", async () => {
+Deno.test("two requests for the same machine are equal, however they are written", async () => {
   await withMachines(async (agent) => {
     const nic = { nic_tag: "admin", model: "virtio", mac: "02:08:20:aa:bb:cc" };
     const asked = (changes: JsonObject) => ({
@@ -113,7 +113,7 @@ Deno.test("requests are equal in what they ask for, however they write it", asyn
   });
 });
 
-Deno.test("a job's machine shows numbers, also where the request had digits", async () => {
+Deno.test("a job's machine shows numbers, even if the request had digits", async () => {
   await withMachines(async (agent) => {
     const machine = { brand: "kvm", ram: "512", vcpus: "2", alias: "büro 1" };
     const job = { workflow: PROVISION, uuid: MACHINE, machine, media };

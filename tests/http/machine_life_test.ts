@@ -29,7 +29,7 @@ async function isPlaced(agent: MachineAgent): Promise<boolean> {
 }
 
 eachProgram(
-  "each action does its work once, and nothing when it is asked for again",
+  "each action does its work once, and nothing when it is repeated",
   (program) =>
     withMachineAgent(program, async (agent) => {
       await agent.make(UUID);

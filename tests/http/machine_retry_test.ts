@@ -35,7 +35,7 @@ Deno.test("a failed machine job is created again for the same machine", async ()
   });
 });
 
-Deno.test("a machine that had the uuid of its job gets that of the new one", async () => {
+Deno.test("a retry of a machine that has its job's uuid makes one with the new job's uuid", async () => {
   await withMachines(async (agent) => {
     const first = objectOf(await agent.call("POST", "/jobs", { workflow: PROVISION, ...REQUEST }));
     await end(agent, first.uuid, "failed");

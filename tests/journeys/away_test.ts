@@ -100,7 +100,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a host that stood still hears of the cancel before a task of the job acts on anything",
+  "a host that was suspended learns of a cancel before a task of the job acts",
   () =>
     withHosts(async ({ one, other }) => {
       const acts = {

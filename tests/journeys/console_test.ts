@@ -181,7 +181,7 @@ eachProgram(
 );
 
 eachProgram(
-  "a console that has moved between two connections is found where it is",
+  "a console whose port changed between two connections is reached at the new port",
   (program) =>
     withConsole(
       untilClosed,

@@ -169,7 +169,7 @@ async function assertRefused(
 }
 
 eachProgram(
-  "what cannot be had ends with an error that names the cause, and leaves nothing",
+  "a medium that cannot be used is refused with the cause, and leaves nothing",
   (program) =>
     withAgent(program, async (agent, folder) => {
       const unknown = {

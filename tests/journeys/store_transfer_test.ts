@@ -207,7 +207,7 @@ async function killedMove(
 }
 
 postgresTest(
-  "the way back is open until the first new job",
+  "jobs can be moved back until the first new job",
   () =>
     withMove(async ({ server, store, move, start, refused }) => {
       const alone = await start();

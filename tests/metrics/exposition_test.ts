@@ -38,7 +38,7 @@ Deno.test("a request with a made-up method opens no series of its own", () => {
   assertEquals([of("BREW"), of("other"), of("GET")], [undefined, 2, 1]);
 });
 
-Deno.test("the reader of these tests refuses what is against the format", () => {
+Deno.test("the reader of these tests refuses text that breaks the exposition format", () => {
   const head = "# HELP zonewright_x_total X.\n# TYPE zonewright_x_total counter\n";
   for (
     const text of [

@@ -145,7 +145,7 @@ Deno.test("download() refuses a file that contradicts the vendor's document, wha
   });
 });
 
-Deno.test("download() takes less than it was to reach only when that is allowed", async () => {
+Deno.test("download() accepts a lower check level than requested only with allow_unverified", async () => {
   await withVendor(async (test) => {
     const { mirror } = test;
     const cases: [Said, string][] = [
@@ -165,7 +165,7 @@ Deno.test("download() takes less than it was to reach only when that is allowed"
   });
 });
 
-Deno.test("download() holds every request to the configured least check", async () => {
+Deno.test("download() applies the configured check_min to every request", async () => {
   await withVendor(async (test) => {
     const strict = test.again({ checkMin: "vendor" });
     const found = await described(test);

@@ -133,7 +133,7 @@ Deno.test("decompress() undoes what vendors' tools make of xz and zstd", async (
   assertEquals(await unpack("zstd", joined([skipped, PACKED.zstd, skipped])), whole);
 });
 
-Deno.test("decompress() says what it does not know of xz", async () => {
+Deno.test("decompress() names the features of xz that it does not support", async () => {
   for (const name of ["branch.xz", "sha256.xz"]) {
     const error = await broken("xz", read(name));
     assertStringIncludes(error.message, "a filter or a check that is not known here");

@@ -198,7 +198,7 @@ Deno.test("download() of a disk that fills up fails with its cause, and leaves n
   }, { freeBytes: () => Promise.resolve(free) });
 });
 
-Deno.test("download() takes no more from the network than it may", async () => {
+Deno.test("download() reads no more bytes from the network than its limit", async () => {
   let clockMs = 0;
   const waited: number[] = [];
   await withMirror(async ({ mirror, server }) => {
@@ -218,7 +218,7 @@ Deno.test("download() takes no more from the network than it may", async () => {
   });
 });
 
-Deno.test("download() does not take a wait of its own for a stall of the server", async () => {
+Deno.test("download() does not count its own waits as a stall of the server", async () => {
   const times = { answerMs: 20_000, idleMs: 20_000, stallMs: 1000 };
   let waits = 0;
   await withMirror(async ({ mirror, server }) => {

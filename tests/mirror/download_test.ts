@@ -40,7 +40,7 @@ Deno.test("download() verifies a file and gives it a name below its own digest",
   });
 });
 
-Deno.test("download() of what is in the cache asks nobody", async () => {
+Deno.test("download() of a cached file sends no request", async () => {
   await withMirror(async ({ mirror, again, server }) => {
     server.files.set(PATH, { body: ISO });
     const found = await artifact(`${server.url}/${PATH}`);

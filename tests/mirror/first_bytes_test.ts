@@ -64,7 +64,7 @@ Deno.test("a download is refused by its first bytes with the same error as the w
   }
 });
 
-Deno.test("a download that a machine boots is taken whole", async () => {
+Deno.test("a download is completed if its first bytes can boot", async () => {
   await withMirror(async ({ mirror, server }) => {
     const iso = isoBytes(SIZE);
     server.files.set("a.iso", { body: iso });

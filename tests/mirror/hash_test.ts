@@ -78,7 +78,7 @@ Deno.test("a hasher whose decoder was killed fails with the reason, and the next
   });
 });
 
-Deno.test("hashInto() stops when the caller gives up, and knows no missing file", async () => {
+Deno.test("hashInto() stops when the caller aborts, and refuses a missing file", async () => {
   await withHashing((hashing) =>
     withFolder(async (folder) => {
       const path = join(folder, "file");

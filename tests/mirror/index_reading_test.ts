@@ -9,7 +9,7 @@ import { until } from "../support/until.ts";
 import { fixtureFiles } from "./index_server.ts";
 import { selfOfRun } from "../support/agent_process.ts";
 
-Deno.test("a decoder that is killed while it reads a document costs that document alone", async () => {
+Deno.test("a sync loses only the document whose decoder is killed", async () => {
   const counts = { works: 0, deaths: 0 };
   const decoders = openDecoders({ self: selfOfRun(), log: silentLog, counts });
   try {

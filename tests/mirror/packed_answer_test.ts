@@ -22,7 +22,7 @@ function endless(): { body: ReadableStream<Uint8Array<ArrayBuffer>>; taken: () =
   return { body, taken: () => taken };
 }
 
-Deno.test("documents and files are asked for as they are, and taken in no other encoding", async () => {
+Deno.test("documents and files are requested without an encoding, and refused in one", async () => {
   await withMirror(async ({ mirror, server, store }) => {
     const encodings = ["gzip", "br", "deflate", "zstd", "GZIP", "gzip, gzip", "x-strange"];
     for (const encoding of encodings) {
@@ -52,7 +52,7 @@ Deno.test("documents and files are asked for as they are, and taken in no other 
   });
 });
 
-Deno.test("a file or checksum document in another encoding is refused, and one in identity taken", async () => {
+Deno.test("a file or checksum document in an encoding other than identity is refused", async () => {
   await withMirror(async ({ mirror, server }) => {
     server.files.set("disk.raw", { body: ISO, headers: { "content-encoding": "gzip" } });
     const found = await artifact(`${server.url}/disk.raw`);
@@ -64,7 +64,7 @@ Deno.test("a file or checksum document in another encoding is refused, and one i
   });
 });
 
-Deno.test("validators are kept up to a length, and shown as they came", async () => {
+Deno.test("validators are kept up to a length, and sent back unchanged", async () => {
   await withMirror(async ({ mirror, server, store }) => {
     const long = `"${"e".repeat(VALIDATOR_CHARS_MAX)}"`;
     const fitting = `"${"e".repeat(VALIDATOR_CHARS_MAX - 2)}"`;

@@ -60,7 +60,7 @@ const PUBLIC = [
   "64:ff9b::101:101",
 ];
 
-Deno.test("isPublicAddress() knows the networks that are not public", () => {
+Deno.test("isPublicAddress() is false for addresses of networks that are not public", () => {
   for (const address of PRIVATE) assert(!isPublicAddress(address), address);
   for (const address of PUBLIC) assert(isPublicAddress(address), address);
 });

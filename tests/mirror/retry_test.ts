@@ -61,7 +61,7 @@ Deno.test("withRetries() does not repeat a permanent failure, nor after its call
   }
 });
 
-Deno.test("isTransient() knows time-outs and failures that were marked as passing", () => {
+Deno.test("isTransient() is true for time-outs and for failures that were marked so", () => {
   assert(isTransient(new AgentError("timeout", "slow")));
   assert(isTransient(transientError("cut")));
   assert(!isTransient(new AgentError("upstream", "403")));

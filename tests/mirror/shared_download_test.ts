@@ -3,7 +3,7 @@ import { until } from "../support/until.ts";
 import { withMirror } from "./test_mirror.ts";
 import { artifact, digestsOf, ISO, PATH, rejection } from "./vendor_file.ts";
 
-Deno.test("download() that shared one from elsewhere does not fail with it", async () => {
+Deno.test("download() goes on by itself when the download that it shared fails", async () => {
   await withMirror(async ({ mirror, server }) => {
     let elsewhere: ReadableStreamDefaultController<Uint8Array> | undefined;
     server.faults.set("elsewhere.raw", [{

@@ -120,7 +120,7 @@ Deno.test("sync() with no distro accepted leaves everything as it was", async ()
   });
 });
 
-Deno.test("sync() tries again what may pass, and waits as long as the server asks", async () => {
+Deno.test("sync() repeats requests that failed for a time, and waits as long as the server asks", async () => {
   await withMirror(async ({ mirror, server, waits }) => {
     server.faults.set(LIST, [
       { kind: "status", status: 500 },
@@ -142,7 +142,7 @@ Deno.test("sync() gives a document up after three tries", async () => {
   });
 });
 
-Deno.test("sync() does not try again what the server refuses for good", async () => {
+Deno.test("sync() does not repeat a request that the server refuses for good", async () => {
   await withMirror(async ({ mirror, server }) => {
     server.faults.set(LIST, [{ kind: "status", status: 403 }]);
     assertEquals((await mirror.sync()).outcome, "failed");
@@ -167,7 +167,7 @@ Deno.test("sync() stops asking an upstream that fails many times in a row", asyn
   });
 });
 
-Deno.test("sync() takes a cut, stalled or unanswered document for no document", async () => {
+Deno.test("sync() discards a document that is cut off, stalls or is not answered", async () => {
   // A process that has to wait for a processor answers itself later than at once.
   const times = { answerMs: 1000, idleMs: 1000, stallMs: 1000 };
   await withMirror(async ({ mirror, store, server }) => {

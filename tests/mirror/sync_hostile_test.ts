@@ -158,7 +158,7 @@ Deno.test(`${DOCUMENTS.length} hostile documents are refused by name, place and 
   });
 });
 
-Deno.test("sync() takes the largest size there is, and every word of an open list", async () => {
+Deno.test("sync() accepts the largest size, and unknown words of open lists", async () => {
   await withMirror(async ({ mirror, store, server }) => {
     const text = build(
       `${artifact(',"size":18446744073709551615,"zeta":1e999,"__proto__":{"a":1}')},` +

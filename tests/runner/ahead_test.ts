@@ -144,7 +144,7 @@ test(
 );
 
 test(
-  "a task that has broken off before does not begin before its start counts",
+  "a task that was interrupted before does not begin until its claim is written",
   async (store, mine, claims, _lines, clock) => {
     await create(store, FIRST);
     await mine.runner.start();
@@ -167,7 +167,7 @@ test(
 );
 
 test(
-  "the first job of a life is running before its body begins, so that a start that ends the agent counts",
+  "the first job of a life is written as running before its body begins, so that a crash counts as a start",
   async (store, mine) => {
     await create(store, ONE);
     await mine.runner.start();
@@ -178,7 +178,7 @@ test(
 );
 
 test(
-  "a runner that stops gives back what it has begun, without a start",
+  "a runner that stops releases the jobs that it has begun, and counts no start",
   async (store, mine, claims) => {
     await started(store, mine);
     await postTo(mine, store);
@@ -316,7 +316,7 @@ Deno.test("in a guest: calls of capabilities and log lines wait for the claim, t
   }
 });
 
-Deno.test("a runner that is stopped while callers go first begins nothing more", async () => {
+Deno.test("a runner that is stopped while new jobs go first starts no more jobs", async () => {
   const clock = new Clock();
   const store = await openClockedStore(":memory:", clock);
   for (const job of [FIRST, ONE]) await create(store, job);

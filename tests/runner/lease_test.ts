@@ -140,7 +140,7 @@ test(
 );
 
 test(
-  "a process that stood still for half a lease asks whose its jobs are before it acts",
+  "a process that was suspended for half a lease renews its claims before it acts",
   async (store, clock, open) => {
     const mine = open(RUNNER, 1, { ...store, shared: true });
     await create(store, jobOf(1));

@@ -56,7 +56,7 @@ Deno.test("pause() ends with its signal", async () => {
   await pause(60_000, controller.signal);
 });
 
-Deno.test("a notification reaches every listener of its key, also before it waits", async () => {
+Deno.test("a notification reaches every listener of its key, even one that waits later", async () => {
   const notifiers = new Notifiers<string>();
   const { signal } = new AbortController();
   const [first, second, other] = [
@@ -90,7 +90,7 @@ Deno.test("untilDone() tries once although its signal has ended, and then no mor
   assertEquals(failures, [1]);
 });
 
-Deno.test("watchOperations() takes one that never ends for a stall, and no pause of the process", async () => {
+Deno.test("watchOperations() reports an operation that never ends, and no pause of the process", async () => {
   const timers = heldTimers();
   const stalls: number[] = [];
   let end = () => {};

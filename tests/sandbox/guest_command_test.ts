@@ -37,7 +37,7 @@ function guestCommand(self: SelfCommand, place: GuestPlace): GuestCommand {
   return commandOf(self, place, DEFAULT_LIMITS);
 }
 
-Deno.test("guestCommand() goes through the tools of the host and gives up everything", () => {
+Deno.test("guestCommand() runs the tools of the host, which drop every privilege and limit the guest", () => {
   const { program, args, uid } = guestCommand(COMPILED, {
     tools: TOOLS,
     root: true,
@@ -115,7 +115,7 @@ Deno.test("guestCommand() refuses another user when the agent is not root", () =
   assertEquals(error.code, "invalid_argument");
 });
 
-Deno.test("guestCommand() gives guests a network of their own where it may", () => {
+Deno.test("guestCommand() gives guests a network namespace of their own if the system allows it", () => {
   const tools = { ...TOOLS, unshare: "/usr/bin/unshare" };
   const { program, args } = guestCommand(COMPILED, { tools, root: true, slots: 4 });
   assertEquals(

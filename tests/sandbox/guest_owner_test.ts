@@ -173,7 +173,7 @@ Deno.test("the guest that was idle longest is ended for another workflow", async
   });
 });
 
-Deno.test("a pool gives up what it does not keep at rest once nothing has run for a while", async () => {
+Deno.test("an idle pool ends the guests beyond those that it keeps at rest", async () => {
   await withPool(async (_run, pool) => {
     for (const owner of ["a", "b", "c", "d"]) {
       await runBody(pool, OK, { owner: ownerNamed(owner) });

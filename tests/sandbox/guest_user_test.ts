@@ -55,7 +55,7 @@ Deno.test("findGuestUser() leaves the agent's own user where another could not r
   });
 });
 
-Deno.test("findGuestUser() asks for the file that a runtime runs as well", async () => {
+Deno.test("findGuestUser() refuses a user that cannot reach the file that the runtime runs", async () => {
   await withPlace(async (place, folder) => {
     const below = join(folder, "root");
     await Deno.mkdir(below, { mode: 0o700 });

@@ -23,7 +23,7 @@ const required = Deno.env.get("ZONEWRIGHT_TEST_REQUIRE") === "all";
 const { missing } = await findGuestTools();
 
 Deno.test({
-  name: "the heap of an agent ends at its own number [needs dist/zonewright]",
+  name: "the heap of an agent is limited to AGENT_HEAP_MIB [needs dist/zonewright]",
   ignore: binary === undefined && !required,
   async fn() {
     assert(binary !== undefined);
@@ -42,7 +42,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a task that fills heap or buffers ends near the number of guests [needs dist/zonewright]",
+  name:
+    "a task that fills heap or buffers is ended near the limit for guests [needs dist/zonewright]",
   ignore: (binary === undefined || missing.includes("prlimit")) && !required,
   async fn(t) {
     assert(binary !== undefined);

@@ -120,7 +120,7 @@ Deno.test("openLineWriter() writes what comes during a write together, in order"
   assertEquals(sink.written, ["a\nb\n", "c\nd\n"]);
 });
 
-Deno.test("openLineWriter() bears a sink that is closed", async () => {
+Deno.test("openLineWriter() stops writing to a sink that is closed, and does not throw", async () => {
   let attempts = 0;
   const write = openLineWriter({
     write() {

@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 const LARGE = `(job, cb) => cb(null, "x".repeat(${MIB / 2}))`;
 const SMALL = "(job, cb) => cb(null, 1)";
 
-Deno.test("a guest whose large message has no turn is not read, and others are", async () => {
+Deno.test("a guest whose large message waits for memory is not read, and other guests are", async () => {
   const budget = openMemoryBudget({ guests: 64 * MIB });
   const other = await budget.reserve("guests", 64 * MIB, "test");
   await withPool(async (run) => {
@@ -62,7 +62,7 @@ Deno.test("a guest that never ends its large message is killed, and its memory i
   }, { self: hostile("half"), budget, messageArrivalMs: 100 });
 });
 
-Deno.test("MessageMemory holds the longest message at first, its text then, and nothing at last", async () => {
+Deno.test("MessageMemory reserves the longest message, then the bytes of its text, and frees them at the end", async () => {
   const budget = openMemoryBudget({ guests: 8 * MIB });
   const memory = new MessageMemory({ budget, arrivalMs: 60_000 }, () => {});
   assertEquals(memory.hold(1000, 4 * MIB), undefined);

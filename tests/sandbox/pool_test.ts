@@ -281,7 +281,7 @@ Deno.test("connections to the guests' socket without a token are closed, however
   });
 });
 
-Deno.test("a guest that breaks the protocol after the end loses itself, not the outcome", async (t) => {
+Deno.test("a guest that breaks the protocol after its task is killed, and the outcome stays", async (t) => {
   for (const way of ["end_twice", "end_open", "call_after_end"]) {
     await t.step(way, async () => {
       await withPool(async (run, pool) => {

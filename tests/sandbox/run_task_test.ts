@@ -239,7 +239,7 @@ Deno.test("the timers of a task end with it", async () => {
   });
 });
 
-Deno.test("a task that runs on after its callback loses its guest, not its outcome", async () => {
+Deno.test("a task that runs on after its callback keeps its outcome, and its guest is killed", async () => {
   await withPool(async (run, pool) => {
     await run(OK);
     const before = pool.pids();

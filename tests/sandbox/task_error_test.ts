@@ -58,7 +58,7 @@ Deno.test("runTask() keeps the name of a thrown error", async () => {
   });
 });
 
-Deno.test("runTask() says what is thrown without being an error", async () => {
+Deno.test("runTask() reports a thrown value that is no Error", async () => {
   await withPool(async (run) => {
     assertEquals(messageOf(await run("() => { throw 'a text' }")), 'a text (task "prepare")');
     assertEquals(messageOf(await run("() => { throw null }")), 'null (task "prepare")');

@@ -72,7 +72,7 @@ for (const [name, options] of [["root", {}], ["a user", { user: "zonewright" }]]
   );
 }
 
-Deno.test("the unit leaves V8 the memory that it makes code in", () => {
+Deno.test("the unit allows the executable memory that V8 needs for its code", () => {
   const unit = definitionText({ manager: "systemd", start: true });
   assert(!unit.includes("MemoryDenyWriteExecute"));
   assertStringIncludes(unit, "Type=notify");
@@ -83,14 +83,14 @@ function directive(unit: string, name: string): string {
   return new RegExp(`^${name}=(.*)$`, "m").exec(unit)?.[1] ?? "";
 }
 
-Deno.test("the unit starts no agent again whose tables are of another version", () => {
+Deno.test("the unit does not start an agent again that cannot use the tables of the database", () => {
   const unit = definitionText({ manager: "systemd", start: true });
   assertEquals(directive(unit, "Restart"), "on-failure");
   assertEquals(directive(unit, "RestartPreventExitStatus"), `${EXIT.other_schema}`);
 });
 
 eachProgram(
-  "the unit leaves an agent of root what the walls of guests are made with",
+  "the unit leaves an agent of root the capabilities and namespaces that guests need",
   (program) =>
     withFolder(async (folder) => {
       if (Deno.uid() !== 0) return;

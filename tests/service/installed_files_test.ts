@@ -9,7 +9,7 @@ import { inOwnProcess } from "../support/own_process.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { modeOf, withProgram } from "./program_below.ts";
 
-Deno.test("what a link or a file has in the way is not followed, and folders are as everywhere", () =>
+Deno.test("an installation follows no link that is in the way, and gives folders their usual modes", () =>
   withProgram(async (program, root) => {
     const { binary, config, stateDir } = SERVICE_PATHS.systemd;
     const other = join(dirname(root), "other");

@@ -136,7 +136,7 @@ Deno.test("an agent that is not ready is rolled back with its database, and runs
     assertEquals(asked.at(-1), "systemctl restart zonewright.service");
   }));
 
-Deno.test("an upgrade that cannot go back either says where the old parts are", () =>
+Deno.test("an upgrade that can neither finish nor go back says where the old parts are", () =>
   withInstalled(async (installed) => {
     installed.failures = 2;
     const { request, tools } = installed;

@@ -109,7 +109,7 @@ export function lockTests(test: Test): void {
     await store.jobs.cancel(JOB);
     assertEquals((await store.jobs.create(one)).kind, "created");
   });
-  test("of a lock and a matching target at the same time, the later one is refused", async (store) => {
+  test("of a lock and a matching target that are created together, the later one is refused", async (store) => {
     for (let round = 0; round < 20; round++) {
       const [locking, targeted] = [
         jobOf(2 * round, { locks: `^/t${round}$` }),

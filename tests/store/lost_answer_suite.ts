@@ -412,7 +412,7 @@ async function contentsOf(store: Store): Promise<unknown> {
 
 export function lostAnswerTests(test: Test): void {
   for (const [index, { name, prepare, again }] of CALLS.entries()) {
-    test(`${name}() is made again after its answer was lost (${index + 1})`, async (store) => {
+    test(`${name}() changes nothing when repeated after its answer was lost (${index + 1})`, async (store) => {
       const call = await prepare(store);
       const first = await call();
       const left = await contentsOf(store);
@@ -450,7 +450,7 @@ export function lostAnswerTests(test: Test): void {
     // What it gets is its own: the record counts.
     assert(await store.jobs.recordTask(recordOf(reported[0] as Job, { kind: "succeed" })));
   });
-  test("renew() reports claims that no longer hold, and of jobs that were canceled", async (store) => {
+  test("renew() reports lost claims, and claims of canceled jobs", async (store) => {
     await register(store, LIFE);
     const [lost, canceled, undoing] = [
       await run(store, jobOf(1)),

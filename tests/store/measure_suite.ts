@@ -22,7 +22,7 @@ export function measureTests(test: Test): void {
     assertEquals(await oldest(), null);
   });
 
-  test("the store knows its size", async (store) => {
+  test("the store reports its size", async (store) => {
     const { file_bytes, free_bytes } = await store.measures.read();
     assert(file_bytes > 0 && free_bytes >= 0 && free_bytes < file_bytes);
   });

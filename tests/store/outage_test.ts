@@ -191,7 +191,7 @@ outageTest(
 );
 
 outageTest(
-  "what an ended agent has left in the journal comes before the next one begins",
+  "the journal of an ended agent is delivered before the next one claims a job",
   async (host) => {
     const { store, relay, other } = host;
     const job = await run(store, jobOf(1, { workflow: CHAIN }));
@@ -308,7 +308,7 @@ outageTest(
 );
 
 outageTest(
-  "an entry that the database does not take now stops no renewal, and loses nothing",
+  "an entry that the database refuses for now delays no renewal, and is not lost",
   async (host) => {
     const { store, relay, other } = host;
     const job = await run(store, jobOf(1, { workflow: CHAIN }));
@@ -613,7 +613,7 @@ outageTest("nothing of a job that any host may run waits in the journal", async 
 });
 
 outageTest(
-  "a session that is stopped costs one call its deadline, and the next has another session",
+  "a session that stands still fails one call at its deadline, and the next call has another",
   async (host) => {
     const { store, other } = host;
     const job = await run(store, jobOf(1, { workflow: CHAIN }));
@@ -701,7 +701,7 @@ function callsOf(store: Store, job: Job): (() => Promise<unknown>)[] {
 }
 
 outageTest(
-  "calls whose commit was not answered answer as if it had been",
+  "calls whose commit got no answer return what was committed",
   async ({ store, relay }) => {
     await create(store, jobOf(1));
     const workflow = workflowOf({ uuid: uuidOf<WorkflowUuid>(7) });

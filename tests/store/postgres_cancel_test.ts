@@ -80,7 +80,7 @@ fleetTest(
 );
 
 fleetTest(
-  "a defect of the agent, or an end that cannot be written, ends a canceled job as that",
+  "a canceled job whose end cannot be written stays canceled, and is released",
   async ({ one, other, db }) => {
     const job = await leave({ one, other });
     await other.jobs.cancel(job.uuid);
@@ -138,7 +138,7 @@ fleetTest(
 );
 
 fleetTest(
-  "what a forgotten host never confirmed is free",
+  "forgetting a host frees the target of a cancel that it never confirmed",
   async ({ one, other }) => {
     const job = await leave({ one, other });
     await other.jobs.cancel(job.uuid);

@@ -125,7 +125,7 @@ fleetTest(
 );
 
 fleetTest(
-  "a host hears that the store does not know it, or only an earlier life of it",
+  "a host learns that the store has no row of it, or only one of an earlier life",
   async ({ one }) => {
     const unregistered = async (life: ReturnType<typeof lifeOf>) => {
       const renewed = await one.jobs.renew(life, [], LEASE);
@@ -142,7 +142,7 @@ fleetTest(
   },
 );
 
-fleetTest("a host hears that it was cordoned and admitted", async ({ one, other }) => {
+fleetTest("a host learns that it was cordoned and admitted", async ({ one, other }) => {
   await register(one, lifeOf(ONE));
   const heard: JobNotice[] = [];
   const end = one.jobs.follow((notice) => heard.push(notice));
@@ -225,7 +225,7 @@ fleetTest(
 );
 
 fleetTest(
-  "what an agent that ended has not failed of a forgotten host, another one fails",
+  "another agent fails the jobs of a forgotten host that an ended agent has left",
   async ({ one, other, db }) => {
     await register(one, lifeOf(ONE));
     await create(one, jobOf(1));
@@ -300,7 +300,7 @@ fleetTest("a name of several hosts and a forgotten host take no job", async ({ o
 });
 
 fleetTest(
-  "the host of a machine is the one that says so last, a report or a job that succeeded",
+  "the host of a machine is that of the latest report or succeeded job",
   async ({ one, other }) => {
     await registerBoth({ one, other });
     const machine = uuidOf<MachineUuid>(70);
@@ -377,7 +377,7 @@ fleetTest(
 );
 
 fleetTest(
-  "a leftover stays that of its host when another one claims the machine, and is not acted on by it",
+  "a leftover stays with its host when another host claims the machine",
   async ({ one, other }) => {
     await registerBoth({ one, other });
     const uuid = uuidOf<MachineUuid>(70);
@@ -472,7 +472,7 @@ fleetTest(
 );
 
 fleetTest(
-  "no lease passes while the database is away, and holders have one lease time when it is back",
+  "no lease ends while the database is away, and each holder has a whole lease when it is back",
   async ({ one, other }) => {
     await registerBoth({ one, other });
     const ms = (at_ms: number) => instantAfter(T0, at_ms);

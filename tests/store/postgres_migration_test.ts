@@ -170,7 +170,7 @@ postgresTest(
 );
 
 postgresTest(
-  "agents go on while the tables get what a later version adds",
+  "agents continue while a migration adds what a later version needs",
   () =>
     withDatabase(async (server, folder) => {
       const roles = { agent: "runs", reader: "reads" };

@@ -129,7 +129,7 @@ fleetTest(
 );
 
 fleetTest(
-  "what can never be written of a job that was canceled meanwhile fails nothing",
+  "an entry that can never be written does not fail a job that was canceled meanwhile",
   async ({ one, other, db }) => {
     await create(one, jobOf(1));
     const [job] = (await one.jobs.claim(lifeOf(ONE), 1)).jobs;

@@ -55,28 +55,31 @@ fleetTest("a job that ends before its claim is written is changed once", async (
   assertEquals(rows.map(({ changes }) => changes), [1, 2]);
 });
 
-fleetTest("it is shown, counted and reported as any other", async ({ one }) => {
-  const jobs = await begun(one, [1, 2]);
-  await ended(one, jobs);
-  const shown = await Promise.all([1, 2].map(async (number) => {
-    const { uuid: _uuid, ...job } = await present(one, uuidOf<JobUuid>(number));
-    return job;
-  }));
-  assertEquals(shown[0], shown[1]);
-  assertEquals([shown[0]?.execution, shown[0]?.lease], ["succeeded", 1]);
-  assertEquals(await one.jobs.count({ execution: "succeeded" }), 2);
-  assertEquals((await one.jobs.finished(T0)).map(({ succeeded }) => succeeded), [2]);
-  const { events } = await one.events.after(0, 100, { kind: ["job"] });
-  const told = [1, 2].map((number) =>
-    events.flatMap((event) => {
-      if (event.kind !== "job" || event.job.uuid !== uuidOf(number)) return [];
-      const { at, change, state, task, next_task } = event;
-      return { at, change, state, task, next_task };
-    })
-  );
-  assertEquals(told[0]?.map(({ change }) => change), ["created", "started", "succeeded"]);
-  assertEquals(told[0], told[1]);
-});
+fleetTest(
+  "a job that ends before its claim is written is shown, counted and reported as any other",
+  async ({ one }) => {
+    const jobs = await begun(one, [1, 2]);
+    await ended(one, jobs);
+    const shown = await Promise.all([1, 2].map(async (number) => {
+      const { uuid: _uuid, ...job } = await present(one, uuidOf<JobUuid>(number));
+      return job;
+    }));
+    assertEquals(shown[0], shown[1]);
+    assertEquals([shown[0]?.execution, shown[0]?.lease], ["succeeded", 1]);
+    assertEquals(await one.jobs.count({ execution: "succeeded" }), 2);
+    assertEquals((await one.jobs.finished(T0)).map(({ succeeded }) => succeeded), [2]);
+    const { events } = await one.events.after(0, 100, { kind: ["job"] });
+    const told = [1, 2].map((number) =>
+      events.flatMap((event) => {
+        if (event.kind !== "job" || event.job.uuid !== uuidOf(number)) return [];
+        const { at, change, state, task, next_task } = event;
+        return { at, change, state, task, next_task };
+      })
+    );
+    assertEquals(told[0]?.map(({ change }) => change), ["created", "started", "succeeded"]);
+    assertEquals(told[0], told[1]);
+  },
+);
 
 fleetTest("a job that was canceled first is neither claimed nor ended", async ({ one, other }) => {
   const [job] = await begun(one, [1]) as [Job];
@@ -87,7 +90,7 @@ fleetTest("a job that was canceled first is neither claimed nor ended", async ({
   assertEquals((await present(one, job.uuid)).execution, "canceled");
 });
 
-fleetTest("a life that has ended claims and ends nothing", async ({ one, other }) => {
+fleetTest("a runner whose life has ended claims no job and ends none", async ({ one, other }) => {
   const [job] = await begun(one, [1]) as [Job];
   await other.jobs.begin(lifeOf(ONE, 2), [LIFE.incarnation], 30_000);
   const held = one.jobs.hold(LIFE, [job]);
@@ -96,38 +99,44 @@ fleetTest("a life that has ended claims and ends nothing", async ({ one, other }
   assertEquals([await held, recorded, execution], [[], false, "queued"]);
 });
 
-fleetTest("written again after a lost answer, it is held and recorded", async ({ one, db }) => {
-  const jobs = await begun(one, [1, 2]);
-  const [job] = jobs as [Job];
-  const end = { ...endOf(job), began: job.started_at };
-  const write = () => db.write((tx) => holdJobs(tx, ONE, LIFE, jobs, [end]));
-  for (const written of [await write(), await write()]) {
-    assertEquals([...written.held].sort(), jobs.map(({ uuid }) => uuid));
-    assertEquals([...written.ended], [[job.uuid, true]]);
-  }
-});
+fleetTest(
+  "a claim written with its end is kept and recorded once when its answer was lost",
+  async ({ one, db }) => {
+    const jobs = await begun(one, [1, 2]);
+    const [job] = jobs as [Job];
+    const end = { ...endOf(job), began: job.started_at };
+    const write = () => db.write((tx) => holdJobs(tx, ONE, LIFE, jobs, [end]));
+    for (const written of [await write(), await write()]) {
+      assertEquals([...written.held].sort(), jobs.map(({ uuid }) => uuid));
+      assertEquals([...written.ended], [[job.uuid, true]]);
+    }
+  },
+);
 
-fleetTest("where the server never takes the end, the claim stands without", async ({ one, db }) => {
-  const jobs = await begun(one, [1, 2]);
-  await db.write((tx) =>
-    tx.script(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+fleetTest(
+  "a claim written with an end that the server refuses is kept without the end",
+  async ({ one, db }) => {
+    const jobs = await begun(one, [1, 2]);
+    await db.write((tx) =>
+      tx.script(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
         IF NEW.entry LIKE '%odd%' THEN RAISE EXCEPTION 'refused' USING ERRCODE = '22000'; END IF;
         RETURN NEW;
       END $$;
       CREATE TRIGGER refuse BEFORE INSERT ON task_results FOR EACH ROW EXECUTE FUNCTION refuse()`)
-  );
-  const held = one.jobs.hold(LIFE, jobs);
-  const ends = jobs.map((job, at) => {
-    const record = endOf(job);
-    return one.jobs.recordTask({ ...record, entry: resultOf(at === 0 ? "odd" : "even") });
-  });
-  assertEquals(await held, jobs.map(({ uuid }) => uuid));
-  await Promise.all(ends);
-  const executions = [1, 2].map(async (number) =>
-    (await present(one, uuidOf<JobUuid>(number))).execution
-  );
-  assertEquals(await Promise.all(executions), ["failed", "succeeded"]);
-});
+    );
+    const held = one.jobs.hold(LIFE, jobs);
+    const ends = jobs.map((job, at) => {
+      const record = endOf(job);
+      return one.jobs.recordTask({ ...record, entry: resultOf(at === 0 ? "odd" : "even") });
+    });
+    assertEquals(await held, jobs.map(({ uuid }) => uuid));
+    await Promise.all(ends);
+    const executions = [1, 2].map(async (number) =>
+      (await present(one, uuidOf<JobUuid>(number))).execution
+    );
+    assertEquals(await Promise.all(executions), ["failed", "succeeded"]);
+  },
+);
 
 fleetTest("claims and ends of a backlog take the statements of one", async ({ one }) => {
   const [first, ...others] = await begun(one, [1, 2, 3, 4, 5, 6, 7, 8]) as [Job, ...Job[]];

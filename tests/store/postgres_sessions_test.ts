@@ -80,7 +80,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a write that waits for a row lets those behind it pass, and is done in the end",
+  "a write that waits for a row lock delays no later write, and is made in the end",
   () =>
     withSessions(async ({ open }) => {
       const [one, other] = [open(LONG_MS), open(15_000)];
@@ -96,7 +96,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a write that never gets its row fails at its deadline",
+  "a write that never gets its row lock fails at its deadline",
   () =>
     withSessions(async ({ open }) => {
       const [one, other] = [open(LONG_MS), open(500)];
@@ -110,7 +110,7 @@ postgresTest(
 );
 
 postgresTest(
-  "the server lets go of what an agent locked that is cut off in a transaction",
+  "the server frees the locks of an agent that is cut off in a transaction",
   () =>
     withSessions(async ({ server, folder, open }) => {
       const relay = relayTo(`${server.folder}/.s.PGSQL.5432`, `${folder}/relay`);
@@ -132,7 +132,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a session that listens and dies is replaced, and nothing is missed meanwhile",
+  "a listening session that dies is replaced, and no event is missed meanwhile",
   () =>
     withSessions(async ({ server, open }) => {
       const [one, other] = [open(LONG_MS), open(LONG_MS)];
@@ -167,7 +167,7 @@ postgresTest(
 );
 
 postgresTest(
-  "a quiet write notifies nobody, unless it says a word",
+  "a quiet write sends no notice, unless it asks for one",
   () =>
     withSessions(async ({ server, open }) => {
       const listener = new pg.Client({ host: server.folder, user: "owner", database: DATABASE });

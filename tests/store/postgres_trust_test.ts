@@ -137,7 +137,7 @@ postgresTest(
 );
 
 postgresTest(
-  "beyond the loopback nothing is sent in the clear",
+  "beyond loopback nothing is sent without TLS",
   () =>
     withFolder(async (folder) => {
       const address = freeAddress("host all all all trust");
@@ -162,7 +162,7 @@ postgresTest(
 );
 
 postgresTest(
-  "an agent whom the server does not let in says which setting is wrong, and ends",
+  "an agent that the server refuses names the wrong setting, and ends",
   () =>
     withFolder(async (folder) => {
       const address = freeAddress("host all all 127.0.0.0/8 scram-sha-256");
@@ -205,7 +205,7 @@ postgresTest(
 );
 
 pgbouncerTest(
-  "an agent whom the server behind a pooler does not let in ends as well",
+  "an agent that the server behind a pooler refuses ends as well",
   postgresFolder() === undefined,
   () =>
     withFolder(async (folder) => {
@@ -234,7 +234,7 @@ pgbouncerTest(
     }),
 );
 
-Deno.test("a socket that is not there is named, in words of our own", async () => {
+Deno.test("a missing socket is named in the agent's own words", async () => {
   const url = `postgres://agent@localhost/fleet?host=${encodeURIComponent("/nowhere")}`;
   const error = await assertRejects(() => migrateSharedDatabase({ url, deadlineMs: 5_000 }));
   assertEquals(

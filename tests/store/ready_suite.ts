@@ -33,7 +33,7 @@ async function hold(store: Store, jobs: readonly Job[], life = LIFE): Promise<re
 }
 
 export function readyTests(test: Test): void {
-  test("ready() answers jobs as their claims make them, and they stay queued", async (store) => {
+  test("ready() returns jobs as claim() would, and leaves them queued", async (store) => {
     const made = await create(store, jobOf(1));
     const { jobs, due } = await ready(store);
     assertEquals(due, { kind: "none" });

@@ -91,7 +91,7 @@ export function recordTests(test: Test): void {
     const again = await claim(store);
     assertEquals([again.starts, again.elapsed_ms, again.chain_results.length], [1, 50, 1]);
   });
-  test("a job can end without the end of a task", async (store) => {
+  test("a job can end although no task of it ended", async (store) => {
     const job = await run(store);
     const { entry: _entry, ...ended } = recordOf(job, { kind: "fail", onerror: false });
     assert(await store.jobs.recordTask(ended));

@@ -87,7 +87,7 @@ export function retryTests(test: Test): void {
     assertEquals(late, { kind: "denied", reason: "retried", next_attempt });
     assertEquals(await store.jobs.count({}), 2);
   });
-  test("a job with a successor by cb('retry') is not retried again; one without is", async (store) => {
+  test("retry() is denied by a job that cb('retry') has repeated, and accepts one without a successor", async (store) => {
     const first = await run(store, jobOf(1));
     await store.jobs.recordTask(recordOf(first, { kind: "cb_retry" }, { successor: jobOf(2) }));
     const outcome = await store.jobs.retry(JOB, anew(9));

@@ -147,7 +147,7 @@ Deno.test("sqlite: 48 delayed writes are committed at once, and the rest when th
     assertEquals((await Promise.all(holds)).flat(), jobs.map(({ uuid }) => uuid));
   }));
 
-Deno.test("sqlite: a job that was just made begins as the file has it, and not once it is canceled", () =>
+Deno.test("sqlite: ready() returns a new job as its row has it, and not after a cancel", () =>
   withFolder(async (folder) => {
     const open = () => openSqliteStore(`${folder}/store.db`, { now: () => T0 });
     const ready = (store: Store) => store.jobs.ready(lifeOf(RUNNER), 3, new Set());
@@ -273,7 +273,7 @@ Deno.test("sqlite: after a commit that was rolled back no job shows its chain", 
   }
 });
 
-Deno.test("sqlite: closing commits what waits, and a closed store refuses writes", async () => {
+Deno.test("sqlite: closing commits the waiting writes, and a closed store refuses further ones", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path);

@@ -63,7 +63,7 @@ Deno.test("sqlite: a file that is no database is refused, and its path is named"
   });
 });
 
-Deno.test("sqlite: the schema refuses words that are not of the closed sets", async () => {
+Deno.test("sqlite: the schema refuses words outside its closed lists", async () => {
   await withFolder(async (folder) => {
     const path = `${folder}/store.db`;
     const store = await openSqliteStore(path);

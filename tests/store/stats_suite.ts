@@ -42,7 +42,7 @@ export function statsTests(test: Test): void {
     assertEquals(queued, [1, 2, 2, 1]);
     await assertStats(store, T0);
   });
-  test("a window that begins within a minute, or within a second, has the jobs behind its beginning", async (store) => {
+  test("a window that begins within a minute or a second counts the jobs after its beginning", async (store) => {
     for (let job = 0; job < 24; job++) {
       await create(at(store, instantAfter(T0, job * 5_250)), jobOf(job));
     }

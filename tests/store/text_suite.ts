@@ -185,7 +185,7 @@ export function textTests(test: Test): void {
     if (texts.length > 0) assertEquals(texts, [JSON.stringify(wire)]);
   });
 
-  test("cancel() and resume() show the job as they leave it", async (store) => {
+  test("cancel() and resume() return the changed job", async (store) => {
     const job = await run(store, jobOf(1, { params: { text: "x".repeat(300_000) } }));
     await store.jobs.recordTask(recordOf(job, { kind: "cb_wait" }));
     const resumed = await store.jobs.resume(JOB, { kind: "result", result: 1 }, DOCUMENT);
