@@ -136,7 +136,10 @@ Deno.test("media upload refuses a wrong digest, a wrong name, and anything but a
     for (const hex of ["abc", "z".repeat(64)]) {
       const unread = await said(agent, ["media", "upload", file, "--sha256", hex]);
       assertEquals(unread.code, 2);
-      assertStringIncludes(unread.err(), hex === "abc" ? "found 3 of them" : 'found "z"');
+      assertStringIncludes(
+        unread.err(),
+        hex === "abc" ? "found 3 digits" : 'found the character "z"',
+      );
     }
     for (const words of [[file, "--name", "../x.iso"], [file, "--name", "x.txt"], ["/"]]) {
       assertEquals([words, (await said(agent, ["media", "upload", ...words])).code], [words, 2]);

@@ -92,7 +92,11 @@ Deno.test("a text without quotes in the configuration is shown with them, once",
 Deno.test("a configuration that is a folder, or missing, is named without system error numbers", () =>
   withFolder(async (folder) => {
     const { error } = await failed("config", "show", "--config", folder);
-    assertEquals(error, `zonewright: Cannot read the configuration ${folder}: is a directory`);
+    assertEquals(
+      error,
+      `zonewright: Cannot read the configuration ${folder}: is a directory: ` +
+        "expected a configuration file",
+    );
     const missing = await failed("config", "show", "--config", join(folder, "none"));
     assertStringIncludes(missing.error, "none: no such file or directory");
     assertEquals(missing.code, 4);

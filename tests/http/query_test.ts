@@ -1,6 +1,6 @@
 // Numbers in a query: what is promised by the words of a refusal is what is taken.
 
-import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { integer } from "../../src/domain/description/value.ts";
 import { PAGE_FIELDS, readQuery } from "../../src/http/request/input.ts";

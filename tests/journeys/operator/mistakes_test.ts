@@ -84,7 +84,7 @@ const FILES: readonly Mistake[] = [
   ["workflow create", 2, "-f FILE is missing", "zonewright workflow create --help"],
   ["workflow create -f none.json", 4, "it does not exist", "workflow create --help"],
   ["workflow create -f broken.json", 2, "broken.json: it is not JSON", "workflow create --help"],
-  ["workflow apply -f list.json", 2, "it is JSON, but not an object", "workflow apply --help"],
+  ["workflow apply -f list.json", 2, "it is JSON, but a list", "workflow apply --help"],
   ["workflow create -f empty.json", 2, "name is missing", "zonewright workflow create --help"],
   ["workflow delete nosuch", 4, "Cannot find workflow", "zonewright workflow list"],
   [`workflow get ${NOBODY}`, 4, NOBODY, "zonewright workflow list"],
