@@ -310,7 +310,10 @@ export class Runner {
     this.#unsure = false;
     this.#admit(outcome.admission);
     for (const uuid of outcome.canceled) this.#find(uuid)?.stop("canceled");
-    for (const uuid of outcome.lost) this.#find(uuid)?.stop("lost");
+    for (const uuid of outcome.lost) {
+      // The end of one that is leaving may have been written before; its own answer says whether it was lost.
+      if (!this.#leaving.has(uuid)) this.#find(uuid)?.stop("lost");
+    }
     if (outcome.unknown.length > 0) this.#next.forget();
     for (const job of outcome.unknown) this.#run(job);
   }

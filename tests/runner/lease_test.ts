@@ -60,6 +60,37 @@ test(
 );
 
 test(
+  "a renewal that the store answers after the end of a job does not count it as lost",
+  async (store, clock, open) => {
+    const written = Promise.withResolvers<void>();
+    const answered = Promise.withResolvers<void>();
+    const { jobs } = store;
+    const recordTask: typeof jobs.recordTask = async (...call) => {
+      const recorded = await jobs.recordTask(...call);
+      written.resolve();
+      await answered.promise;
+      return recorded;
+    };
+    const mine = open(RUNNER, 1, { ...store, jobs: { ...jobs, recordTask } });
+    await create(store, jobOf(1, { workflow: workflowOf({ chain: [taskOf("only")] }) }));
+    await mine.runner.start();
+    const task = await begun(mine);
+    task.end(success(task));
+    await written.promise;
+    clock.pass(LEASE_MS / 3);
+    mine.runner.wake();
+    await until("the lease to be renewed", () => mine.renewals.length === 2);
+    answered.resolve();
+    await until("the slot to be free", () => mine.runner.busy === 0);
+    await create(store, jobOf(2));
+    mine.runner.wake();
+    await begun(mine);
+    // A lost job would have had it renewed again before the next claim.
+    assertEquals(mine.renewals.length, 2);
+  },
+);
+
+test(
   "a runner that stood still for too long has lost its job, and changes nothing",
   async (store, clock, open) => {
     const mine = open();
