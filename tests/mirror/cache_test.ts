@@ -33,6 +33,14 @@ async function end(store: Store, uuid: JobUuid): Promise<void> {
   await store.jobs.cancel(uuid);
 }
 
+Deno.test("a cache where no folder can be made is named with the reason", () =>
+  withMirror(async (test) => {
+    await Deno.writeTextFile(test.cacheDir, "in the way");
+    const { code, message } = await rejection(fetched(test, 0));
+    assertEquals(code, "conflict");
+    assertStringIncludes(message, `Cannot keep media in ${test.cacheDir}: not a directory`);
+  }));
+
 Deno.test("the cache removes the least recently used files when it would exceed its limit", async () => {
   await withMirror(async (test) => {
     const { store, clock, again } = test;

@@ -15,7 +15,7 @@ import type { Hashes } from "./hash.ts";
 import { removeOutputs } from "./partial.ts";
 import type { WantedFile } from "./wanted_file.ts";
 import { shown } from "../web/request.ts";
-import { AgentError } from "../../domain/error.ts";
+import { AgentError, systemCode, systemReason } from "../../domain/error.ts";
 
 /** A file in the cache, and the level at which it was verified. */
 export interface CachedFile {
@@ -89,7 +89,7 @@ export function openCache(deps: CacheDependencies): Cache {
     reserve: room.reserve,
     requireFitting: room.requireFitting,
     prepare: async () => {
-      await Deno.mkdir(partialFolder, { recursive: true, mode: 0o700 });
+      await makeFolder(folder, partialFolder);
       swept ??= sweep(folder, partialFolder, media).catch((error) => {
         // The next download tries again: the cause, such as a busy store, may pass.
         swept = undefined;
@@ -242,4 +242,15 @@ function openCacheRoom({ media, bytesMax, evict }: CacheRoomDependencies): Cache
       };
     },
   };
+}
+
+/** Makes a folder below that of the cache. @throws {AgentError} `conflict` or `forbidden`; `storage_full` */
+async function makeFolder(cache: string, path: string): Promise<void> {
+  try {
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+  } catch (cause) {
+    const message = `Cannot keep media in ${cache}: ${systemReason(cause)}: expected a folder ` +
+      "that the agent may write to";
+    throw new AgentError(systemCode(cause) ?? "internal", message, { cause });
+  }
 }
