@@ -10,6 +10,10 @@ export interface ProcessEnd {
   readonly outOfMemory: boolean;
 }
 
+/** A change of color, as ECMA-48 writes it. */
+// deno-lint-ignore no-control-regex -- it begins with one.
+const COLOR = /\x1b\[[0-9;]*m/g;
+
 /** Starts a process with nothing but its arguments, its own environment, and three pipes. */
 export function spawnWalled(
   { program, args, env, uid, gid, ownSession = false, orphanKiller }: Omit<
@@ -92,7 +96,8 @@ export class ProcessOutput {
     for await (const bytes of stream) {
       this.#bytes += bytes.length;
       if (this.#bytes > OUTPUT_BYTES_MAX) this.#tooMuch();
-      const text = decoder.decode(bytes, { stream: true });
+      // The compiled runtime colors its errors.
+      const text = decoder.decode(bytes, { stream: true }).replaceAll(COLOR, "");
       this.#tail = (this.#tail + text).slice(-TAIL_CHARS_MAX);
       for (const line of text.split("\n")) {
         if (line.trim() === "" || this.#lines >= OUTPUT_LINES_MAX) continue;

@@ -9,6 +9,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { makeGuestFolder, openGuestSocket } from "../../src/sandbox/guest_socket.ts";
 import { writeAll } from "../../src/wall/lines.ts";
 import { openPool } from "../../src/sandbox/pool.ts";
+import { ProcessOutput } from "../../src/sandbox/walled_process.ts";
 import type { TaskOutcome } from "../../src/sandbox/run_task.ts";
 import { isRunning } from "../support/processes.ts";
 import { until, withFolder } from "../support/until.ts";
@@ -206,6 +207,12 @@ Deno.test("a task fails with the reason why no guest starts", async (t) => {
       assertMatch(errorMessage(await run(OK)), /Cannot start a guest for the task: its process/);
     }, { self });
   });
+});
+
+Deno.test("the last words of a process are kept without their colors", async () => {
+  const output = new ProcessOutput(silentLog, () => {});
+  await output.take(new Blob(["\x1b[0m\x1b[1m\x1b[31merror\x1b[0m: no file"]).stream());
+  assertEquals(output.tail, "error: no file");
 });
 
 Deno.test("a task can be given up while it waits for a guest", async () => {
