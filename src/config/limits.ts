@@ -79,7 +79,7 @@ export const LIMITS = {
     count(1, 65_536),
     256,
     "requests in progress",
-    `${BUSY}; every eighth place is for requests without a body`,
+    `${BUSY}; one place in eight is reserved for requests without a body`,
   ),
   waits_max: limit(count(1, 65_536), 128, "requests that wait for a job", BUSY),
   event_streams_max: limit(count(1, 65_536), 256, "open streams of events", BUSY),

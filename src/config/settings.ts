@@ -139,7 +139,7 @@ export const SETTINGS = {
   address: define<string | null>(
     PEER_ADDRESS,
     null,
-    "address at which agents of other hosts reach this one; without it they forward nothing here",
+    "address at which agents of other hosts reach this one; if unset, they forward no requests to this agent",
   ),
   peer_ca_file: define<string | null>(
     path("FILE"),
@@ -186,7 +186,7 @@ export const SETTINGS = {
   simulated_engine: define<typeof ENGINES[number] | null>(
     optional(choice("ENGINE", ENGINES)),
     null,
-    "what runs the machines of a simulated host: fake, qemu, or auto; unset leaves it as it is",
+    "what runs the machines of a simulated host: fake, qemu, or auto; if unset, the host keeps its engine",
   ),
   vmadm: define(path("PATH"), "/usr/sbin/vmadm", "vmadm on the managed host"),
   zones: define(path("DIR"), "/zones", "folder that holds every zone"),
@@ -256,14 +256,14 @@ export const SETTINGS = {
   fresh_realm: define(
     SWITCH,
     false,
-    "gives each task a JavaScript realm of its own, at about 1 ms of CPU, instead of a frozen one " +
-      "that the tasks of a guest share",
+    "give each task its own JavaScript realm, at about 1 ms of CPU, instead of a frozen one that the " +
+      "tasks of a guest share",
   ),
   slots: define(integer("N", 1, 64), 4, "jobs that run at the same time"),
   compat: define<Wording>(
     choice("WORDING", WORDINGS),
     "document",
-    "node-workflow speaks as that software where it differs from the document",
+    "node-workflow: answer as that software does where it differs from the specification",
   ),
   log_level: define<LogLevel>(
     choice("LEVEL", LOG_LEVELS),

@@ -152,7 +152,10 @@ function flatValues(path: string, text: string): ReadonlyMap<string, string> {
 // Explains TOML syntax errors: what the line contains, and how to write it. The parser only names the character
 // at which it gave up, which does not help somebody who writes such a file once a year.
 
-/** `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it. */
+/**
+ * `zonewright.toml:2:1: what is wrong there`, as compilers and editors write it.
+ * @throws the error itself, if it is not one of the syntax
+ */
 export function syntaxText(path: string, text: string, error: unknown): string {
   if (!(error instanceof TomlError)) throw error;
   const [first = ""] = error.message.split("\n");

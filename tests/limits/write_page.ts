@@ -36,7 +36,7 @@ function line({ key, kind, meaning, met = "", fallback }: SettingRow): string {
 
 function table(rows: readonly SettingRow[]): string {
   const head =
-    "| Setting | Default | Range | What it bounds | When it is met |\n|---|---|---|---|---|";
+    "| Setting | Default | Range | What it bounds | When it is reached |\n|---|---|---|---|---|";
   return [head, ...rows.map(line), ""].join("\n");
 }
 
