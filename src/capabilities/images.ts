@@ -91,7 +91,10 @@ async function downloadArtifact(
   return await mirror.download(artifact, downloadOptions(call, options));
 }
 
-/** Download options of a task: its checks, its progress reports, and its job as a user of the file. */
+/**
+ * Download options of a task: its checks, its progress reports, and its job as a user of the file.
+ * @throws {AgentError} `invalid_argument` for a text that is no digest
+ */
 export function downloadOptions(
   { signal, progress, job_uuid }: Call,
   { digest, check, allow_unverified }: DownloadRequestOptions,

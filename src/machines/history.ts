@@ -66,6 +66,7 @@ export interface MachineHistory {
  * Reads what is known of a machine from its jobs. Its job is the newest of the provisioning workflow;
  * jobs that failed because the machine exists are skipped while the one that made it is known.
  * @param machine as vmadm describes it; null when there is none
+ * @throws {AgentError} of the store; if the machine is there, a store that is away only leaves out its jobs
  */
 export async function historyOf(
   uuid: string,
@@ -78,7 +79,7 @@ export async function historyOf(
   return historyFrom(machine, jobs);
 }
 
-/** The histories of machines, in their order, read at once. */
+/** The histories of machines, in their order, read at once. @throws {AgentError} of the store, unless it is away */
 export async function historiesOf(
   machines: readonly { readonly machine: JsonObject }[],
   { machineHistories }: HistoriesOnly,

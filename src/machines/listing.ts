@@ -105,6 +105,7 @@ export const ABSENT = "absent";
 /**
  * Lists the machines of this host, then those that other hosts have reported, then those that jobs are about to
  * create. If two have the same uuid, the first one counts.
+ * @throws {AgentError} of the store, unless it is away
  */
 export async function listAllMachines(
   filter: MachineFilter,

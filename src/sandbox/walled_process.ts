@@ -137,7 +137,7 @@ export function exitWords(
   return { words: `${how}${said}`, outOfMemory: false };
 }
 
-/** Kills a process, which may have ended already. */
+/** Kills a process, which may have ended already. @throws any other error of the system, such as a missing right */
 export function killProcess(child: Deno.ChildProcess): void {
   try {
     child.kill("SIGKILL");

@@ -58,6 +58,7 @@ export function ownCommands(user: string, { config }: ServicePaths): string[][] 
  * Changes the files of an installed agent, one command at a time.
  * @param root they are below it
  * @param note takes a line about waiting for another command
+ * @throws {AgentError} `conflict` when another command has them for long; any error of `run`
  */
 export async function aloneWithFiles<T>(
   { manager, root = "/" }: { readonly manager: ServiceManager; readonly root?: string },

@@ -173,7 +173,7 @@ export async function writeJson(file: string, value: object): Promise<void> {
   await Deno.rename(temporary, file);
 }
 
-/** Whether a file or folder is there, without following a link at its end. */
+/** Whether a file or folder is there, without following a link at its end. @throws any other error of the system */
 export async function exists(path: string): Promise<boolean> {
   try {
     await Deno.lstat(path);
@@ -186,7 +186,7 @@ export async function exists(path: string): Promise<boolean> {
   }
 }
 
-/** Names in a folder, sorted; none if the folder is gone. */
+/** Names in a folder, sorted; none if the folder is gone. @throws any other error of the system */
 export async function namesIn(folder: string): Promise<string[]> {
   const names: string[] = [];
   try {

@@ -197,7 +197,7 @@ export async function isAlive(state: State, uuid: string): Promise<boolean> {
   return await isPresent(Number(process.presence_port), String(process.boot_id));
 }
 
-/** Sends a signal to the process of a machine, if it lives. */
+/** Sends a signal to the process of a machine, if it lives. @throws any other error of the system */
 export async function signalMachine(
   state: State,
   machine: Machine,

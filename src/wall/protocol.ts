@@ -151,7 +151,7 @@ export function agentLine(message: AgentMessage): string {
   return [JSON.stringify(head), value].join(TEXT_BREAK);
 }
 
-/** Parses a line of agentLine(), using only methods of `language`. */
+/** Parses a line of agentLine(), using only methods of `language`. @throws {SyntaxError} for a line that is not JSON */
 export function readAgentLine(line: string, language: Language = takeLanguage()): AgentMessage {
   const { textIndexOf, slice, parse } = language;
   const first = textIndexOf(line, TEXT_BREAK);

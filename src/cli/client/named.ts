@@ -158,7 +158,10 @@ export async function workflowBegun(
   return await begunWorkflow(call, word);
 }
 
-/** The workflows with a name in order of creation, built-in ones included. */
+/**
+ * The workflows with a name in order of creation, built-in ones included.
+ * @throws {AgentError} when the agent does not list them
+ */
 export async function workflowsNamed(client: Client, name: string): Promise<JsonObject[]> {
   const query = new URLSearchParams({ name });
   return readObjects(await client.get(`/workflows?${query}`), "the workflows");

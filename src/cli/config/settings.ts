@@ -26,7 +26,10 @@ export const PLACE_FLAGS: readonly Flag[] = configFlags().filter(({ name }) =>
   name === "config" || name === "state-dir" || name === "dev"
 );
 
-/** The state folder that the flags, the environment or the file names. */
+/**
+ * The state folder that the flags, the environment or the file names.
+ * @throws {AgentError} `invalid_argument` for a configuration that cannot be read; `not_found`
+ */
 export async function stateDirOf(call: Invocation): Promise<string> {
   return (await loadConfig(configSources(call))).state_dir.value;
 }

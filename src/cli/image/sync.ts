@@ -39,7 +39,11 @@ const EMPTY = {
   },
 } as const;
 
-/** If nothing was found because the agent has no index, says what to do. @returns whether that is so */
+/**
+ * If nothing was found because the agent has no index, says what to do.
+ * @returns whether that is so
+ * @throws {AgentError} when the agent does not show its index
+ */
 export async function noteEmptyIndex({ client, printer }: Invocation): Promise<boolean> {
   const index = readObject(await client.get("/agent/v1/index"), "the index");
   if (numberIn(index, "documents") !== 0) return false;

@@ -122,7 +122,11 @@ const RESERVED = {
 
 // A job that a command has just created: its uuid, or its end if the command waits for it.
 
-/** Shows the job, and waits or follows if the flags say so. @returns the exit code of the command */
+/**
+ * Shows the job, and waits or follows if the flags say so.
+ * @returns the exit code of the command
+ * @throws {AgentError} when the agent does not show the job
+ */
 export async function showNewJob(call: Invocation, job: JobAnswer): Promise<ExitCode> {
   const { printer } = call;
   noteAbsent(printer, job.raw);

@@ -169,6 +169,7 @@ export function filterText({ params = {}, ...filter }: JobSelection): string {
 /**
  * If no job matches because no workflow has the typed name, says so.
  * @returns whether that is so
+ * @throws {AgentError} when the agent does not list its workflows
  */
 export async function noteUnknownWorkflow(
   call: Invocation,

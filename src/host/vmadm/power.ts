@@ -291,6 +291,7 @@ const SHOWN_CHARS_MAX = 1500;
 /**
  * The end of a machine's log, as a clause of an error message; if it cannot be read, the reason.
  * @param machine as vmadm describes it
+ * @throws any error but an AgentError, which becomes the reason
  */
 export async function endOfLog(transport: Transport, machine: JsonObject): Promise<string> {
   const { brand, zonepath } = machine;

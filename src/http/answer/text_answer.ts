@@ -91,7 +91,10 @@ interface TextOptions extends Omit<AnswerOptions, "bytes" | "small"> {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Answers with one text, as the caller may see it. Its parts are closed in any case. */
+/**
+ * Answers with one text, as the caller may see it. Its parts are closed in any case.
+ * @throws {AgentError} as answerPieces() does; the text is then closed too
+ */
 export async function answerText(
   c: Context<HttpEnv>,
   text: StoredText,

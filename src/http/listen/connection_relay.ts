@@ -178,7 +178,7 @@ async function endOf(target: Deno.Conn): Promise<void> {
   }
 }
 
-/** Closes a connection, even one that is closed already. */
+/** Closes a connection, even one that is closed already. @throws any other error of the connection */
 export function closeConnection(connection: { close(): void }): void {
   try {
     connection.close();

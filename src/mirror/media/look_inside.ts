@@ -60,7 +60,10 @@ export async function lookInto(path: string, name: string): Promise<FileLook | u
   return head === undefined ? undefined : lookAt(name, head);
 }
 
-/** The first {@linkcode HEAD_BYTES} of a file, or fewer; undefined for anything but a regular file. */
+/**
+ * The first {@linkcode HEAD_BYTES} of a file, or fewer; undefined for anything but a regular file.
+ * @throws {Error} of the system when the file is missing or unreadable
+ */
 export async function headOf(path: string): Promise<Uint8Array | undefined> {
   const file = await openRegularFile(path);
   if (file === null) return undefined;

@@ -75,14 +75,20 @@ export function rangeValidator(headers: Headers): string | null {
   return modified !== null && ageMs >= 1000 ? modified : null;
 }
 
-/** Removes unfinished decompressions of a killed agent: those are never resumed. */
+/**
+ * Removes unfinished decompressions of a killed agent: those are never resumed.
+ * @throws {Error} of the system when the folder is missing, or a file cannot be removed
+ */
 export async function removeOutputs(folder: string): Promise<void> {
   for await (const { name } of Deno.readDir(folder)) {
     if (name.endsWith(OUTPUT_ENDING)) await removeFile(join(folder, name));
   }
 }
 
-/** Removes what is too old and, beyond {@linkcode PARTIALS_MAX}, the least recently touched. */
+/**
+ * Removes what is too old and, beyond {@linkcode PARTIALS_MAX}, the least recently touched.
+ * @throws {Error} of the system when the folder is missing, or a file cannot be removed
+ */
 export async function sweepPartials(
   folder: string,
   nowMs: number,
@@ -119,7 +125,7 @@ async function readOrigin(path: string): Promise<PartialOrigin | undefined> {
   }
 }
 
-/** Removes a file that may be missing. */
+/** Removes a file that may be missing. @throws {Error} of the system, unless it is missing */
 export async function removeFile(path: string): Promise<void> {
   await Deno.remove(path).catch(absent);
 }
@@ -186,7 +192,7 @@ export async function describeUnfinished(
   await Deno.rename(join(place, `${name}.new`), join(place, `${name}.json`));
 }
 
-/** Removes the bytes and their description. */
+/** Removes the bytes and their description. @throws {Error} of the system, unless they are missing */
 export async function forgetUnfinished(place: string, name: string): Promise<void> {
   await removeFile(join(place, name));
   await removeFile(join(place, `${name}.json`));

@@ -51,7 +51,11 @@ export interface WorkingSession extends ServerSession {
   commit(notices: readonly string[], quiet: boolean): Promise<void>;
 }
 
-/** Opens a session that runs transactions, as openSession() does. @param use what most of them do */
+/**
+ * Opens a session that runs transactions, as openSession() does.
+ * @param use what most of them do
+ * @throws {AgentError} as openSession() does; the session is then closed
+ */
 export async function openWorkingSession(
   server: ServerOptions,
   leftMs: number,

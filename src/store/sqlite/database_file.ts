@@ -293,7 +293,7 @@ export async function syncFile(path: string): Promise<void> {
   }
 }
 
-/** Removes a database with its log and shared-memory files. */
+/** Removes a database with its log and shared-memory files. @throws {Error} of the system, unless they are missing */
 export async function removeDatabase(path: string): Promise<void> {
   for (const suffix of ["", "-wal", "-shm", "-journal"]) {
     await Deno.remove(`${path}${suffix}`).catch((error: unknown) => {

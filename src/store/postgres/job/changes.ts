@@ -109,7 +109,7 @@ export async function recordTasks(
   return recorded;
 }
 
-/** The state into which the end of a task moves its job. */
+/** The state into which the end of a task moves its job. @throws {AgentError} `internal` if that is denied */
 export function moveAfter({ phase, event }: TaskRecord): Move {
   return moveOf(heldIn(phase), event);
 }

@@ -164,7 +164,7 @@ export async function readyJobs(
   return { jobs, due, free };
 }
 
-/** A job, or its row, as a claim changes it. */
+/** A job, or its row, as a claim changes it. @throws {AgentError} `internal` if that is denied */
 export function claimedRow<Row extends ClaimedFields>(
   row: Row,
   runner_id: RunnerId,
