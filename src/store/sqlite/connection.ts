@@ -1,4 +1,4 @@
-// One open SQLite file: its settings, its prepared statements, and a cache for rows that seldom or
+// One open SQLite file: its settings, its prepared statements, and a cache of values derived from rows that seldom or
 // never change. Writes go through group_commit.ts.
 
 import { type BindValue, Database, type Row, type Statement } from "@db/sqlite";
@@ -21,17 +21,17 @@ import { CounterChanges } from "./counters.ts";
 import { migrate } from "./migrations.ts";
 
 /**
- * Pages in the write-ahead log after which they are written back. A page that many commits change is written back
- * once; with SQLite's default of 1,000 pages, a new job costs a tenth more.
+ * Pages in the write-ahead log at which a checkpoint writes them back. A page that many commits change is then written
+ * back once; with SQLite's default of 1,000 pages, a new job costs a tenth more.
  */
 const WAL_PAGES = 4_000;
-/** Bytes that the log is cut back to after that. */
+/** Bytes to which the log is truncated after a checkpoint. */
 const WAL_BYTES_KEPT = 16 * 1024 * 1024;
 /** Milliseconds to wait for another process, such as an operator's sqlite3, to release the file. */
 const BUSY_MS = 100;
 /**
- * A limit that is nothing but a parameter: SQLite 3.47 and later compile the statement again for every value
- * that is bound to it, which takes longer than most statements run.
+ * A LIMIT that consists of a parameter only: SQLite 3.47 and later compile such a statement again for every bound
+ * value, which takes longer than most statements run.
  */
 const BARE_LIMIT = /\bLIMIT (\?\d*)/g;
 /** The path of a database that has no file. */
@@ -55,7 +55,7 @@ export class Connection {
   readonly counters = new CounterChanges((sql, ...params) => this.run(sql, ...params));
   /** Job events of the current transaction. */
   readonly events = new GatheredEvents((sql, ...params) => this.run(sql, ...params));
-  /** New jobs that may be claimed and have not moved since: most of them start soon. */
+  /** New jobs that may be claimed and have not changed since; most of them start soon. */
   readonly fresh = new Map<JobUuid, Job>();
   /** Readers of rows that are sent in parts. */
   readonly readers = new RowReaders();
@@ -118,7 +118,7 @@ export class Connection {
     return this.#statement(sql).run(...params);
   }
 
-  /** The id of the row that run() last inserted. RETURNING would take a third of an insert. */
+  /** The id of the row that run() last inserted. RETURNING would cost a third of an insert. */
   get insertedId(): number {
     return this.#db.lastInsertRowId;
   }
@@ -132,7 +132,7 @@ export class Connection {
   kept<T>(kind: string, id: number | string, make: () => { value: T; chars: number }): T {
     const key = `${kind} ${id}`;
     const found = this.#kept.get(key);
-    // Each kind has keys of its own, so the value has its type.
+    // Each kind has its own keys, so the value has the type of its kind.
     if (found !== undefined) return found as T;
     const { value, chars } = make();
     if (chars > KEPT_CHARS_MAX) return value;
@@ -167,7 +167,7 @@ export class Connection {
     this.#commits.hurry();
   }
 
-  /** Calls back after every commit, once it is on the disk. @returns ends that */
+  /** Calls back after every commit, once it is durable. @returns a function that ends it */
   follow(committed: () => void): () => void {
     this.#followers.add(committed);
     return () => this.#followers.delete(committed);
@@ -178,7 +178,10 @@ export class Connection {
     this.#claimable = true;
   }
 
-  /** Calls back with every commit of such jobs, while it is being synced. @returns ends that */
+  /**
+   * Calls back after every commit that made a job claimable, while it is being synced.
+   * @returns a function that ends it
+   */
   followClaimable(committed: () => void): () => void {
     this.#claimers.add(committed);
     return () => this.#claimers.delete(committed);
@@ -209,8 +212,8 @@ export class Connection {
   }
 }
 
-// Rows that are being sent to callers in parts. A slow caller does not block writes: before a write changes
-// the row, the rest of it is read once for all of its readers.
+// Rows that are sent to callers in parts. A slow caller does not block writes: before a write changes the row, the rest
+// of the row is read once for all of its readers.
 
 /** Bytes kept in memory for readers whose rows were changed while they were reading. */
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
@@ -225,7 +228,7 @@ interface OpenText {
   kept?: Uint8Array | "removed";
 }
 
-/** A caller at its place in a text that may change under it. */
+/** A caller that reads a text which may change meanwhile. */
 export interface TextReader {
   /** The original text, if it was changed since. @throws {AgentError} `aborted` when it was not kept */
   kept(): Uint8Array | undefined;
@@ -281,16 +284,16 @@ class RowReaders {
   }
 }
 
-// Events of jobs. Those that the writes of a transaction leave are inserted many at a time: a statement for each
-// takes three times as long.
+// Events of jobs. The events of a transaction are inserted several per statement, because one statement per event takes
+// three times as long.
 
-/** An event of a job; of kind `machine` if it is only about the job's machine. */
+/** An event of a job; its kind is `machine` if it concerns only the machine of the job. */
 interface GatheredEvent {
   readonly at: Instant;
   readonly job_id: number;
   readonly change: typeof JOB_CHANGES[number] | null;
   readonly state: Execution;
-  /** The chain before a change with its number of ended tasks, and the chain after it; if it is about tasks. */
+  /** For events about tasks: the phase before the change, its number of ended tasks, and the phase after the change. */
   readonly phase?: Phase;
   readonly ended?: number;
   readonly next_phase?: Phase;
@@ -307,7 +310,7 @@ const INSERTS = SIZES.map((size) => {
   };
 });
 
-/** The events that the writes of a transaction have left, in order. */
+/** The events of a transaction, in order. */
 class GatheredEvents {
   readonly #run: (sql: string, ...values: BindValue[]) => void;
   #rows: BindValue[][] = [];
@@ -323,7 +326,7 @@ class GatheredEvents {
     this.#rows.push([kind, at, job_id, change, state, ...tasks]);
   }
 
-  /** Inserts them: at the end of a transaction, and before an event that comes after them. */
+  /** Inserts the gathered events, at the end of a transaction and before any event that must follow them. */
   write(): void {
     const rows = this.#rows;
     if (rows.length === 0) return;
@@ -336,7 +339,7 @@ class GatheredEvents {
     }
   }
 
-  /** The transaction was rolled back. */
+  /** Drops the events of a transaction that was rolled back. */
   drop(): void {
     this.#rows = [];
   }

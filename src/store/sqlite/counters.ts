@@ -1,14 +1,14 @@
-// Counters of jobs, so that no count, offset or statistic takes longer with a long history. Every write that
-// makes or moves a job adds to what its connection sums up, and each counter is written once a commit, in the same
-// transaction. Removing a job, which is rare, is counted by triggers.
+// Counters of jobs, so that no count, offset or statistic takes longer with a long history. Every write that creates or
+// moves a job adds to sums of its connection, and each counter is written once per commit, in the same transaction.
+// Removing a job is rare and counted by triggers.
 //
-//   job_counts  by execution: all jobs, those made in one minute or one second, those that ended in one hour, and
-//               those that retention may remove. A job that is kept for its idempotency key or its callback is not
-//               among the last, and no newer one goes in its place.
-//   job_places  jobs by block of consecutive places, and their range of creation times: over all definitions, and
-//               for each one
+//     job_counts  by execution: all jobs, jobs created in one minute or one second, jobs that ended in one hour, and
+//                 jobs that retention may remove. A job that is kept for its idempotency key or its callback is not
+//                 among the last, so no newer job is removed in its place.
+//     job_places  jobs by block of consecutive places, and their range of creation times: over all definitions, and
+//                 for each one
 //
-//   places    0 ......... 4095 | 4096 ......... 8191 | 8192 ...
+//     places    0 ......... 4095 | 4096 ......... 8191 | 8192 ...
 
 import type { BindValue } from "@db/sqlite";
 import type { Instant } from "../../domain/instant.ts";
@@ -38,10 +38,10 @@ const PLACE = `definition_id IN (${EVERY}, old.definition_id)
 
 /** The counters. A minute, a second, an hour or a block without jobs has no row. */
 export const COUNTER_TABLES = `
-  -- GET /stats and GET /agent/v1/stats/hourly read this instead of counting jobs. It needs the seconds, since the
-  -- minute in which a window begins may hold a hundred thousand jobs.
+  -- GET /stats and GET /agent/v1/stats/hourly read this table instead of counting jobs. It counts by second too,
+  -- because the minute in which a window begins may contain a hundred thousand jobs.
   CREATE TABLE job_counts (
-    -- Its letter, then the beginning of the instant.
+    -- The letter of the span, then the beginning of the instant.
     span TEXT PRIMARY KEY,
     ${COUNTED.map((column) => `${column} INTEGER NOT NULL CHECK (${column} >= 0)`).join(",\n    ")}
   ) STRICT, WITHOUT ROWID;
@@ -65,7 +65,7 @@ export const COUNTER_TABLES = `
     definition_id INTEGER NOT NULL,
     block INTEGER NOT NULL,
     jobs INTEGER NOT NULL CHECK (jobs >= 0),
-    -- No job of the block was made earlier or later; the one that was may be gone.
+    -- No job of the block was created before first_at or after last_at; the jobs with these times may be removed.
     first_at TEXT NOT NULL,
     last_at TEXT NOT NULL,
     PRIMARY KEY (definition_id, block)
@@ -98,13 +98,13 @@ type CounterWrite = (sql: string, ...params: BindValue[]) => number;
 const SET = COUNTED.map((column, at) => `${column} = ${column} + ?${at + 2}`).join(", ");
 const PLACES = COUNTED.map((_, at) => `?${at + 2}`).join(", ");
 
-/** Changes by the writes of a transaction that no counter contains yet. */
+/** Changes of the counters by a transaction, which no counter contains yet. */
 export class CounterChanges {
   readonly #run: CounterWrite;
   /** By span, in the order of COUNTED. */
   readonly #spans = new Map<string, number[]>();
   readonly #places = new Map<string, PlaceChange>();
-  /** The number of unfinished jobs with these changes; undefined until the counter is read. */
+  /** The number of unfinished jobs, including these changes; undefined until the counter is read. */
   #unfinished: number | undefined;
 
   constructor(run: CounterWrite) {
@@ -198,7 +198,7 @@ export class CounterChanges {
     if (at > change.last_at) change.last_at = at;
   }
 
-  /** A row to insert must not contain numbers below 0, not even if it is then added to an existing row. */
+  /** Tries an UPDATE first: an upsert's row would violate the CHECK if it contained a number below 0. */
   #writeSpan(span: string, changes: readonly number[]): void {
     if (changes.every((jobs) => jobs === 0)) return;
     if (this.#run(`UPDATE job_counts SET ${SET} WHERE span = ?1`, span, ...changes) > 0) return;

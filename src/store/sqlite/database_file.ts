@@ -14,7 +14,7 @@ import { versionProblem } from "./migrations.ts";
 /** Result of inspecting a database. */
 export interface DatabaseReport {
   readonly path: string;
-  /** Of the file itself, without its write-ahead log. */
+  /** Bytes of the file itself, without its write-ahead log. */
   readonly bytes: number;
   readonly schema: number;
   readonly jobs: number;
@@ -128,7 +128,7 @@ function copyFailure(error: unknown, to: string): AgentError {
 
 /** The latest records in a database. */
 interface LatestRecords {
-  /** Of its jobs and its syncs; null for a database without either. */
+  /** When its latest job or sync was recorded; null for a database without either. */
   readonly recorded_at: Instant | null;
   readonly sync: IndexSync | null;
 }
@@ -196,7 +196,7 @@ function openedForCopy(from: string): Database {
   }
 }
 
-/** SQLite's words for a file of something else say nothing of what was expected. */
+/** Adds what was expected, which SQLite's message for another kind of file does not say. */
 function unreadable(path: string, error: unknown): AgentError {
   const words = messageOf(error);
   const why = words === "file is not a database" ? "it is no database of SQLite" : words;

@@ -1,11 +1,11 @@
-// Group commit: writes that wait at the same time share one transaction and one sync, and each is answered only
-// after it. When one throws, the transaction is rolled back and repeated with a savepoint for each, so that only
-// that one is missing. A write never awaits, and changes nothing but the database.
+// Group commit: writes that wait at the same time share one transaction and one sync, and each is answered only after
+// the sync. When a write throws, the transaction is rolled back and repeated with a savepoint per write, so that only
+// the failed write is missing. A write never awaits, and changes nothing but the database.
 //
-//   queued ──▶ committed ──▶ synced ──▶ answered
-//              (readable, but not returned to any caller before it is synced)
+//     queued ──▶ committed ──▶ synced ──▶ answered
+//                (readable, but not returned to any caller before it is synced)
 //
-// After an error of the disk, except a full one, the contents of the file are unknown, and later writes are refused.
+// After a disk error other than a full disk, the contents of the file are unknown, and later writes are refused.
 
 import type { Database } from "@db/sqlite";
 import { AgentError, messageOf } from "../../domain/error.ts";
@@ -28,7 +28,7 @@ export interface ConnectionWatch {
    * caller has been answered.
    */
   readonly committing?: (when: "before" | "after", names: readonly string[]) => void;
-  /** The same for the migration of an older database: its copy and each step. */
+  /** The same for the migration of an older database: its copy, and each step. */
   readonly migrating?: (when: "before" | "after", names: readonly string[]) => void;
   /** How long patient writes wait, milliseconds; a few unless given. */
   readonly gatherMs?: number;
@@ -52,13 +52,13 @@ type Settled = { readonly ok: true; readonly value: unknown } | {
 };
 
 interface CommitEvents {
-  /** The writes of a transaction, or of a part of it, have run: what they share is to be written. */
+  /** The writes of a transaction, or of a part of it, have run: what they have gathered must be written. */
   written(): void;
   /** A transaction, or a part of it, was rolled back. */
   undone(): void;
-  /** A commit can be read, and is being put on the disk. */
+  /** A commit is visible to reads, and is being synced. */
   committed(): void;
-  /** A commit is on the disk. */
+  /** A commit is durable. */
   synced(): void;
 }
 
@@ -78,7 +78,7 @@ export class GroupCommit {
   #gathered: (() => void) | undefined;
   /** The commit loop; ends when nothing is queued. */
   #rounds: Promise<void> | undefined;
-  /** The sync of the latest commit, while it is under way. */
+  /** The running sync of the latest commit. */
   #syncing: Promise<void> | undefined;
   #broken: AgentError | undefined;
 
@@ -132,7 +132,7 @@ export class GroupCommit {
     if (begins || this.#pending.length >= this.#expected) this.#gathered?.();
   }
 
-  /** Settles when nothing is queued or under way. */
+  /** Settles when no write is queued or running. */
   async finished(): Promise<void> {
     this.hurry();
     while (this.#rounds !== undefined) await this.#rounds;

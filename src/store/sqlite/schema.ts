@@ -11,7 +11,7 @@ import { FINISHED, HOLDS_TARGET, isOneOf, JOB_RULES, LOG_CHECKS, REMOVABLE } fro
 /** Workflows, jobs, and what belongs to jobs. */
 const JOB_TABLES = `
   CREATE TABLE workflows (
-    -- Never used again, so that a list that is read in parts misses no newer workflow.
+    -- An id is never reused, so that a list that is read in parts misses no newer workflow.
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
@@ -24,7 +24,7 @@ const JOB_TABLES = `
 
   -- What jobs keep of their workflow; jobs of an unchanged workflow share a row.
   CREATE TABLE definitions (
-    -- Never used again, so that what was read of a row stays true.
+    -- An id is never reused, so that values cached by id stay true.
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     workflow_uuid TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -39,8 +39,8 @@ const JOB_TABLES = `
   CREATE INDEX definitions_name ON definitions (name);
 
   CREATE TABLE jobs (
-    -- Grows with every job: the order of creation, also within one millisecond. Never used again,
-    -- so that a list that is read in parts never meets a newer job behind an older one.
+    -- Increases with every job, in order of creation even within one millisecond. An id is never reused, so that a list
+    -- that is read in parts never shows a newer job behind an older one.
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     uuid TEXT NOT NULL UNIQUE,
     workflow_uuid TEXT NOT NULL,
@@ -50,9 +50,9 @@ const JOB_TABLES = `
     -- Whether the definition has an oncancel chain.
     undoable INTEGER NOT NULL CHECK (undoable IN (0, 1)),
     exec_after TEXT NOT NULL,
-    -- From when on a runner may claim the job; null when it is not to be claimed.
+    -- When a runner may claim the job; null while no runner may.
     claimable_at TEXT,
-    -- Place among the ready jobs: null until claimable_at has come. See turns.ts.
+    -- Place among the ready jobs; null before claimable_at has come. See turns.ts.
     turn INTEGER,
     target TEXT,
     -- SHA-256 of the canonical params; only jobs with a target are compared.
@@ -64,28 +64,28 @@ const JOB_TABLES = `
     created_at TEXT NOT NULL,
     started_at TEXT,
     finished_at TEXT,
-    -- Time spent running the present phase, and the phases before it.
+    -- Time spent in the current phase, and in the phases before it.
     elapsed_ms INTEGER NOT NULL CHECK (elapsed_ms >= 0),
     phases_ms INTEGER NOT NULL CHECK (phases_ms >= 0),
-    -- Until when elapsed_ms counts, while a runner holds the job.
+    -- When elapsed_ms was last updated, while a runner holds the job.
     elapsed_at TEXT,
-    -- Attempts of the present task that have failed, and from when on the next one may begin.
+    -- Failed attempts of the current task, and when the next one may begin.
     failures INTEGER NOT NULL DEFAULT 0 CHECK (failures >= 0),
     retry_at TEXT,
     -- Why the job failed, in one line.
     error TEXT,
     runner_id TEXT,
-    -- Number of the claim under which a runner holds the job; a write of an earlier one is refused.
+    -- Number of the claim under which a runner holds the job; a write under an earlier claim is refused.
     lease INTEGER NOT NULL CHECK (lease >= 0),
     starts INTEGER NOT NULL CHECK (starts >= 0),
-    -- The machine that the job makes or acts on, when it is a job of a machine.
+    -- The machine that the job creates or acts on, if any.
     machine_uuid TEXT,
-    -- Rows elsewhere without which the job may not go: its idempotency key and its callback.
+    -- How many other rows keep the job from being removed: its idempotency key and its callback.
     kept INTEGER NOT NULL DEFAULT 0 CHECK (kept >= 0),
-    -- Last, since they may be large: what stands before them is found without reading them.
+    -- Large columns come last, so that SQLite finds those before them without reading them.
     params TEXT NOT NULL,
     props TEXT NOT NULL,
-    -- The params as they were asked for, once tasks have changed them; null while they have not.
+    -- The params of the request, once tasks have changed them; null before.
     requested_params TEXT,
     ${JOB_RULES.map((rule) => `CHECK (${rule})`).join(",\n    ")},
     CHECK (phase <> 'oncancel' OR undoable = 1),
@@ -93,7 +93,7 @@ const JOB_TABLES = `
       OR (claimable_at IS NULL AND runner_id IS NULL))
   ) STRICT;
   CREATE INDEX jobs_definition ON jobs (definition_id);
-  -- The uuid too: who reads past the jobs whose claims are being written reads no rows.
+  -- Contains the uuid, so that skipping jobs whose claims are being written reads no table rows.
   CREATE INDEX jobs_ready ON jobs (turn, id, uuid) WHERE turn IS NOT NULL;
   CREATE INDEX jobs_ready_of_workflow ON jobs (workflow_uuid, turn) WHERE turn IS NOT NULL;
   CREATE INDEX jobs_delayed ON jobs (claimable_at, id)
@@ -103,15 +103,15 @@ const JOB_TABLES = `
   CREATE INDEX jobs_created ON jobs (created_at);
   -- Lists in the order of ends.
   CREATE INDEX jobs_finished ON jobs (finished_at) WHERE finished_at IS NOT NULL;
-  -- The finished jobs that may be removed, and no others: however many are kept, none is looked at.
+  -- Only the finished jobs that may be removed, so that retention examines none that are kept.
   CREATE INDEX jobs_removable ON jobs (finished_at) WHERE ${REMOVABLE};
   CREATE INDEX jobs_target ON jobs (target, id) WHERE target IS NOT NULL;
   CREATE INDEX jobs_locks ON jobs (id)
     WHERE locks IS NOT NULL AND ${HOLDS_TARGET};
-  -- Of two equal requests one gets a job, also when they arrive together.
+  -- Only one of two equal requests gets a job, even if they arrive together.
   CREATE UNIQUE INDEX jobs_unfinished_target ON jobs (target, params_sha256)
     WHERE target IS NOT NULL AND ${HOLDS_TARGET};
-  -- A second unfinished job of a machine would undo what the first one does.
+  -- Two unfinished jobs of one machine would undo each other's work.
   CREATE UNIQUE INDEX jobs_unfinished_machine ON jobs (machine_uuid)
     WHERE machine_uuid IS NOT NULL AND ${HOLDS_TARGET};
 
@@ -119,27 +119,27 @@ const JOB_TABLES = `
     job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
     phase TEXT NOT NULL CHECK ${isOneOf("phase", PHASES)},
     position INTEGER NOT NULL CHECK (position >= 0),
-    -- Names the call that ended the wait of this task, where a repetition must be known.
+    -- Id of the call that ended the wait of this task, by which a repetition is recognized.
     resumed_by TEXT,
     entry TEXT NOT NULL,
     PRIMARY KEY (job_id, phase, position)
   ) STRICT, WITHOUT ROWID;
 
-  -- The lines of the logs of jobs: entries of their info, and attempts of their tasks that failed.
-  -- They may outlive their job for a while: they are removed after it, some at a time.
+  -- The lines of the logs of jobs: info entries, and failed attempts of tasks. They may outlive their job for a while,
+  -- because they are removed after it in batches.
   CREATE TABLE job_log (
-    -- The order of the lines of all jobs. Never used again, so that who has read up to a line
-    -- misses none after it.
+    -- Order of the lines of all jobs. A number is never reused, so that a reader that has read up to a line misses none
+    -- after it.
     seq INTEGER PRIMARY KEY AUTOINCREMENT,
     job_id INTEGER NOT NULL,
-    -- Place of an entry in the info of its job; null for an attempt.
+    -- Position of an entry in the info of its job; null for an attempt.
     position INTEGER CHECK (position >= 0),
-    -- The chain of an attempt, and the place of its task there; null for an entry.
+    -- The phase of an attempt, and the position of its task in it; null for an entry.
     phase TEXT CHECK ${isOneOf("phase", PHASES)},
     task INTEGER CHECK (task >= 0),
     -- Number of the attempt, or of the one that wrote the entry.
     attempt INTEGER CHECK (attempt > 0),
-    -- Names the call that appended an entry, where a repetition must be known.
+    -- Id of the call that appended an entry, by which a repetition is recognized.
     call_id TEXT,
     entry TEXT NOT NULL,
     created_at TEXT NOT NULL,
@@ -152,15 +152,15 @@ const JOB_TABLES = `
     WHERE phase IS NOT NULL;
   CREATE TABLE removed_jobs (job_id INTEGER PRIMARY KEY) STRICT;
 
-  -- Until when the jobs of a runner are its own although nothing is heard of it.
+  -- How long the jobs of a runner stay its own without a heartbeat.
   CREATE TABLE runners (
     runner_id TEXT PRIMARY KEY,
-    -- Which life of the runner has the lease: an earlier one claims and renews nothing any more.
+    -- The life of the runner that has the lease; an earlier life can no longer claim or renew.
     incarnation TEXT NOT NULL,
     leased_until TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
 
-  -- The host of this store, which is the only one. Its uuid is the id of its runner.
+  -- The only host of this store. Its uuid is the id of its runner.
   CREATE TABLE hosts (
     uuid TEXT PRIMARY KEY,
     incarnation TEXT NOT NULL,
@@ -204,15 +204,15 @@ const JOB_TABLES = `
     UPDATE jobs SET kept = kept - 1 WHERE id = old.job_id;
   END;
 
-  -- The machines that jobs have begun to make.
+  -- The machines that jobs have begun to create.
   CREATE TABLE machine_claims (
     uuid TEXT PRIMARY KEY,
-    -- The host of the machine, which alone can remove what is left of it.
+    -- The host of the machine, the only one that can remove leftovers of it.
     host TEXT NOT NULL,
-    -- No reference: a claim outlives its job while something of the machine may be left.
+    -- Not a foreign key, because a claim outlives its job while leftovers of the machine may exist.
     job_uuid TEXT NOT NULL,
     workflow_uuid TEXT NOT NULL,
-    -- How the job ended, once its row is removed; until then the row says it.
+    -- How the job ended, set when its row is removed.
     execution TEXT CHECK (execution IN ${FINISHED}),
     claimed_at TEXT NOT NULL,
     tries INTEGER NOT NULL DEFAULT 0 CHECK (tries >= 0),
@@ -222,15 +222,15 @@ const JOB_TABLES = `
   ) STRICT;
   CREATE INDEX machine_claims_job ON machine_claims (job_uuid);
 
-  -- What a check of the store writes, to see that it can.
+  -- The row that a check of the store writes.
   CREATE TABLE write_checks (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     checked_at TEXT NOT NULL
   ) STRICT;
 `;
 
-// Events. Triggers insert them in the transaction of what they report, except the frequent ones, of the changes of
-// a job, which job/traces.ts writes. events.ts reads them.
+// Events. Triggers insert them in the transaction of the change that they report. Only the frequent events, about
+// changes of jobs, are written by job/traces.ts. events.ts reads them.
 
 /** Old events are removed in batches of this size. */
 const REMOVED_AT_ONCE = 500;
@@ -245,11 +245,11 @@ const OF_AGENT = "job_id IS NULL AND change IS NULL AND line IS NULL AND body IS
 /** The table, and events of jobs. Each is a narrow row. */
 const EVENT_TABLES = `
   CREATE TABLE events (
-    -- The newest row is never removed, so that no number is used again.
+    -- The newest row is never removed, so no number is reused.
     seq INTEGER PRIMARY KEY,
     kind TEXT NOT NULL,
     at TEXT NOT NULL,
-    -- No reference: events of a removed job are passed over.
+    -- Not a foreign key: events of a removed job are skipped.
     job_id INTEGER,
     -- Of kind job: what happened, the chain before it with its number of ended tasks, and the chain after it.
     change TEXT CHECK ${isOneOf("change", JOB_CHANGES)},
@@ -261,8 +261,8 @@ const EVENT_TABLES = `
     line INTEGER,
     -- JSON, for the kinds that are about no other row.
     body TEXT CHECK (octet_length(body) <= ${BODY_BYTES_MAX}),
-    -- What each kind has; there is no other kind. Compared one after the other, the most frequent one first: for
-    -- a list of words SQLite would build an index with every row.
+    -- The columns of each kind; there are no other kinds. They are compared one after another, the most frequent first,
+    -- because SQLite would build an index per row for a list of words.
     CHECK (CASE kind
       WHEN 'job' THEN
         job_id IS NOT NULL AND change IS NOT NULL AND line IS NULL AND body IS NULL
@@ -279,9 +279,9 @@ const EVENT_TABLES = `
       ELSE 0
     END)
   ) STRICT;
-  -- Who comes back for some jobs reads their events alone.
+  -- A reader of some jobs reads only their events.
   CREATE INDEX events_job ON events (job_id, kind) WHERE job_id IS NOT NULL;
-  -- The removed job of a uuid: its row is gone.
+  -- Finds a removed job by uuid, since its row no longer exists.
   CREATE INDEX events_removed ON events (body) WHERE kind = 'removed_job';
   CREATE TRIGGER events_bounded AFTER INSERT ON events WHEN new.seq % ${REMOVED_AT_ONCE} = 0 BEGIN
     DELETE FROM events WHERE seq <= new.seq - ${EVENTS_KEPT + REMOVED_AT_ONCE};
@@ -295,7 +295,7 @@ const EVENT_TABLES = `
     INSERT INTO events (kind, at, job_id, line) VALUES ('log', new.created_at, new.job_id, new.seq);
   END;
 
-  -- The first look after the end of its job finds that a claim still stands; release() says how it goes.
+  -- The first check after the end of the job has found that the claim still stands; release() reports the end.
   CREATE TRIGGER events_leftover_made AFTER UPDATE OF next_try_at ON machine_claims
   WHEN old.next_try_at IS NULL AND new.next_try_at IS NOT NULL BEGIN
     INSERT INTO events (kind, at, body) VALUES (
@@ -304,7 +304,7 @@ const EVENT_TABLES = `
       json_object('change', 'leftover_made', 'machine_uuid', new.uuid, 'job_uuid', new.job_uuid)
     );
   END;
-  -- Another job makes a machine of this uuid: nothing had it.
+  -- Another job creates a machine with this uuid, so nothing was left of the old one.
   CREATE TRIGGER events_leftover_taken AFTER UPDATE OF job_uuid ON machine_claims
   WHEN old.next_try_at IS NOT NULL AND new.next_try_at IS NULL BEGIN
     INSERT INTO events (kind, at, body) VALUES (

@@ -1,6 +1,6 @@
-// The store in one SQLite file. Reads run at once on the same connection: since no transaction awaits, they
-// see committed rows only. They are answered once those rows are on the disk, so that nothing that a caller
-// has seen can be lost.
+// The store in one SQLite file. Reads run immediately on the connection that writes: since no transaction awaits, they
+// see only committed rows. They are answered once those rows are durable, so that nothing that a caller has seen can be
+// lost.
 
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
 import { hostEvent } from "../../domain/event.ts";
@@ -86,7 +86,7 @@ import {
 
 /** Options for opening a store. */
 export interface SqliteOptions extends ConnectionWatch {
-  /** The clock of the store, by which leases end and jobs are due; the system's unless given. */
+  /** The clock for leases and due times; the system's unless given. */
   readonly now?: Now;
 }
 
@@ -214,15 +214,15 @@ function jobStore(db: Connection, begun: WaitingClaims, now: Now): JobStore {
     count: (filter) => countJobs(db, filter),
     hasParam: (name) => hasParam(db, name),
     claim: async (life, limit) => {
-      // Only a hint, so it need not wait for the disk.
+      // This is only a hint, so it need not wait until the rows are durable.
       const due: NextDue = isCordoned(db) ? { kind: "none" } : selectNextDue(db, now());
       if (limit === 0 || due.kind !== "ready") return { jobs: [], due };
       return await write("job_claim", () => claimJobs(db, life, limit, now()));
     },
-    // Claims nothing, so it need not wait for the disk.
+    // This claims nothing, so it need not wait until the rows are durable.
     ready: (life, limit, passedOver) => answer(() => readyJobs(db, life, limit, passedOver, now())),
     hold: (life, jobs) => begun.hold(life, jobs),
-    // No other agent changes its jobs. A job may start before it is on the disk, since its claim is written later.
+    // No other agent changes these jobs. A job may start before its row is durable, because its claim is written later.
     follow: (noticed) => db.followClaimable(() => noticed({ kind: "queued" })),
     hurry: () => {
       begun.write();
@@ -272,7 +272,7 @@ function callbackStore(db: Connection, now: Now): CallbackStore {
   };
 }
 
-/** The only host: its own agent asks the store, so it is never away and cannot be forgotten. */
+/** The only host. Its own agent asks the store, so it is never away and cannot be forgotten. */
 function hostStore(db: Connection, begun: WaitingClaims, now: Now): HostStore {
   const list = () => db.durably(() => selectHosts(db, now()));
   const cordon = (uuid: HostUuid, cordoned: boolean) => {
@@ -305,7 +305,7 @@ function countHostJobs(db: Connection): ReadonlyMap<HostUuid, HostJobs> {
   return new Map(rows.map(({ uuid, running }) => [uuid, { running, queued }]));
 }
 
-/** Replaces the host of another runner, as after the state folder was copied. */
+/** Registers the host, in place of that of another runner, for example after the state folder was copied. */
 function registerHost(
   db: Connection,
   { uuid, incarnation, facts, lease_ms }: HostRegistration,
@@ -389,7 +389,7 @@ function imageStore(db: Connection): ImageStore {
   };
 }
 
-/** Runs a function at once, and returns its result or error as a promise. */
+/** Runs a function immediately, and returns its result or error as a promise. */
 function answer<T>(read: () => T): Promise<T> {
   return new Promise((resolve) => resolve(read()));
 }

@@ -20,7 +20,7 @@ interface AheadRow {
 /** The first jobs of a list. */
 interface Ahead {
   readonly rows: AheadRow[];
-  /** Whether these are all of them. */
+  /** Whether the list has no other jobs. */
   whole: boolean;
 }
 
@@ -36,7 +36,7 @@ const KEPT_AHEAD_MAX = 4 * READ_AHEAD;
 /** Cache key of the lists. */
 const KEPT_AHEAD = "ahead";
 
-/** At least `wanted` jobs, if there are that many. */
+/** Returns at least `wanted` jobs, if there are that many. */
 export function readAhead(db: Connection, list: AheadList, wanted: number): Ahead {
   const read = () =>
     db.kept(KEPT_AHEAD, list, () => {

@@ -1,4 +1,4 @@
-// Callbacks of finished jobs that are still pending. The row is written with the end of the job.
+// Pending callbacks of finished jobs. A callback's row is inserted in the transaction that ends the job.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Instant, instantAfter } from "../../../domain/instant.ts";
@@ -10,14 +10,14 @@ import type { Connection } from "../connection.ts";
 
 import { jobFromRow } from "./rows.ts";
 
-/** The job has ended: its callback is due, when it has one. */
+/** Inserts the callback of a job that has ended, if it has one. */
 export function insertCallback(
   db: Connection,
   { id, callback_host }: { readonly id: number; readonly callback_host: string | null },
   now: Instant,
 ): void {
   if (callback_host === null) return;
-  // A trigger takes the job from those that may be removed.
+  // A trigger then keeps the job from being removed.
   db.counters.write();
   db.run(
     "INSERT INTO callbacks (job_id, host, due_at, attempts) VALUES (?, ?, ?, 0)",
@@ -33,7 +33,7 @@ interface TakenRow {
   readonly attempts: number;
 }
 
-/** Takes the due callbacks and postpones each. */
+/** Takes the due callbacks, each of which becomes due again later. */
 export function takeCallbacks(
   db: Connection,
   now: Instant,

@@ -144,7 +144,7 @@ const RECORD = recordSql(
   "",
   "runner_id = ?13 AND lease = ?14 AND execution = ?15",
 );
-/** The same for a claim that is not written; only a claimable job has a claimable_at. */
+/** The same for a job whose claim is not written yet; only a claimable job has a claimable_at. */
 const CLAIM_AND_RECORD = recordSql(
   "?19",
   "lease = ?14, turn = NULL, started_at = ?19,",
@@ -161,7 +161,7 @@ function recordValues(record: TaskRecord, move: Move, now: Instant): BindValue[]
     Number(isHeld(move.to)),
     Number(isClaimable(move.to)),
     now,
-    // The end of a task sets the count; the previous value is not known here.
+    // The end of a task resets the number of starts, so the previous value does not matter.
     startsAfter(move, 0),
     JSON.stringify(record.params),
     JSON.stringify(record.props),
@@ -181,7 +181,7 @@ function recordValues(record: TaskRecord, move: Move, now: Instant): BindValue[]
   ];
 }
 
-/** Makes a claimed job claimable again, its start counted, unless the claim no longer holds. */
+/** Makes a claimed job claimable again and counts its start, unless the claim no longer holds. */
 export function abandonJob(db: Connection, hold: Hold, now: Instant): boolean {
   const row = selectHeld(db, hold);
   if (row === undefined) return false;
@@ -190,7 +190,7 @@ export function abandonJob(db: Connection, hold: Hold, now: Instant): boolean {
   return true;
 }
 
-/** The same for a job whose current task has not failed: its start is not counted. */
+/** As abandonJob(), for a job whose current task has not failed: its start is not counted. */
 export function releaseJob(db: Connection, hold: Hold, elapsedMs: number, now: Instant): boolean {
   const row = selectHeld(db, hold);
   if (row === undefined) return false;
@@ -200,7 +200,7 @@ export function releaseJob(db: Connection, hold: Hold, elapsedMs: number, now: I
   return true;
 }
 
-/** The job while the claim holds; a cancel may have changed its phase. */
+/** Reads a job if the claim still holds; a cancel may have changed its phase. */
 function selectHeld(db: Connection, { job_uuid, runner_id, lease }: Hold): StateRow | undefined {
   return db.row<StateRow>(
     `SELECT ${STATE_COLUMNS} FROM jobs WHERE uuid = ? AND runner_id = ? AND lease = ?`,
@@ -278,7 +278,7 @@ function change(
     return { ...decision, job: { uuid, execution: row.execution } };
   }
   db.readers.changing(jobRow(row.id));
-  // From now on its runner can write nothing about the interrupted task.
+  // From here on the runner can write nothing about the interrupted task.
   const ranMs = row.elapsed_at === null
     ? null
     : row.elapsed_ms + Math.max(msBetween(row.elapsed_at, now), 0);
@@ -290,7 +290,7 @@ function change(
   return changedOf(db, { uuid, execution: executionOf(decision.to) }, shown);
 }
 
-/** The outcome of a change: the job as it is now, and its text if requested. */
+/** The outcome of a change: the job's new state, and its text if requested. */
 function changedOf(
   db: Connection,
   { uuid, execution }: ChangedJob,

@@ -1,6 +1,6 @@
-// Claims: a runner takes the jobs whose turn it is. Either in one write or, where no other agent shares the
-// store, in two steps: it reads the jobs that a claim would take and starts them at once, and the claim is
-// written later, see waiting_claims.ts. Until then the job is still queued, on the disk and in every answer.
+// Claims jobs in the order of their turns. A claim is either one write or two steps: the runner reads the jobs that a
+// claim would take and starts them immediately, and the claim is written later, see waiting_claims.ts. Until then the
+// job is still queued, on the disk and in every answer.
 
 import type { JobUuid, RunnerId } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -20,7 +20,7 @@ import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
 import { AHEAD_LISTS, forgetAhead, leaveAhead, readAhead } from "./ahead.ts";
 import { noteOverdue, readyDelayedJobs, readyOverdueJobs } from "./turns.ts";
 
-/** Claims the next jobs: as many as fit the byte limit, and at least one. */
+/** Claims the next jobs, as many as fit the byte limit and at least one. */
 export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: Instant): Claimed {
   if (!mayClaim(db, life)) return { jobs: [], due: { kind: "none" } };
   readyDelayedJobs(db, now);
@@ -31,11 +31,11 @@ export function claimJobs(db: Connection, life: RunnerLife, limit: number, now: 
   );
   const jobs = ready.slice(0, fitting(ready, 0, CLAIM_BYTES))
     .map((row) => claimJob(db, row, life.runner_id, now));
-  // A runner whose slots are full claims again when one is free.
+  // A runner that got as many jobs as it asked for has no free slot, and claims again when one is free.
   return { jobs, due: jobs.length === limit ? { kind: "ready" } : selectNextDue(db, now) };
 }
 
-/** Uses a new lease, so that a previous holder can write nothing more about the job. */
+/** Claims under a new lease, so that a previous holder can no longer write about the job. */
 function claimJob(db: Connection, ready: ReadyRow, runner: RunnerId, now: Instant): Job {
   const move = moveOf(standingOf(ready), { kind: "claim" });
   const row = db.row<JobRow & TracedRow>(
@@ -95,7 +95,7 @@ export function readyJobs(
       }
       const row = selectClaimable(db, id);
       if (row === undefined) {
-        // It was claimed or canceled since.
+        // The job was claimed or canceled since it was read ahead.
         rows.splice(at--, 1);
         continue;
       }
@@ -189,7 +189,7 @@ function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): bool
   return true;
 }
 
-/** A job that readyJobs() returned was claimed. */
+/** Notes that a job which readyJobs() returned was claimed. */
 export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instant): void {
   const { uuid, phase, elapsed_at } = job;
   db.fresh.delete(uuid);
@@ -201,7 +201,7 @@ export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instan
 
 function isHeldBy(db: Connection, life: RunnerLife, { uuid, lease }: Job): boolean {
   const row = selectState(db, uuid);
-  // A later life has the same id, and may have made the same claim.
+  // A later life has the same runner id, and may have made a claim with the same lease number.
   return row?.runner_id === life.runner_id && row.lease === lease && isLatestLife(db, life);
 }
 

@@ -44,7 +44,7 @@ export function countsOfAll(db: Connection): Counts {
   return withRunning(db, db.row<CountedRow>(sql), "");
 }
 
-/** How many jobs are unfinished, which limits new ones. */
+/** Counts all unfinished jobs, whose number is limited. */
 export function countUnfinished(db: Connection): number {
   return db.counters.unfinished(() => {
     const row = db.row<{ jobs: number }>(
@@ -103,7 +103,7 @@ export function selectMeasures(db: Connection, now: Instant): StoreMeasures {
              LIMIT ${TURNS_MAX})
           UNION ALL
           SELECT claimable_at FROM (
-            -- Their time has come, but the runner has not looked yet.
+            -- Jobs that have become due but have no turn yet, because the runner has not looked since.
             SELECT claimable_at FROM jobs WHERE claimable_at <= ? AND turn IS NULL
              ORDER BY claimable_at, id LIMIT 1))) AS oldest_ready_at,
        (SELECT page_count FROM pragma_page_count) * page_size AS file_bytes,

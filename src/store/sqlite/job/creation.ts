@@ -144,7 +144,7 @@ function earlierOrder(
   return { kind, job: earlier.job, text: shownJob(db, earlier.job.uuid, showing) };
 }
 
-/** Makes a job of a stored workflow. */
+/** Creates a job from a stored workflow. */
 function orderJob(
   db: Connection,
   whole: JobOrder,
@@ -153,7 +153,7 @@ function orderJob(
   now: Instant,
 ): OrderOutcome | StaleLocks {
   const { workflow_uuid, ...order } = whole;
-  // By the time at which the job was written, which is later than that of the request.
+  // Shown by the time at which the job was written, which is later than that of the request.
   const showing = { ...rules.showing, now };
   const earlier = earlierOrder(db, whole, showing);
   if (earlier !== undefined) return earlier;

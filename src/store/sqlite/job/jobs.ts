@@ -20,7 +20,7 @@ import {
   type JobRow,
 } from "../../sql.ts";
 
-/** New jobs that are kept in memory until they are claimed, and the most characters of params of each. */
+/** How many new jobs are kept in memory until they are claimed, and the most characters of params of each. */
 const FRESH_MAX = 1024;
 const FRESH_CHARS_MAX = 512;
 
@@ -143,7 +143,7 @@ function queuedJob(db: Connection, job: NewJob, now: Instant): Omit<Job, keyof J
   };
 }
 
-/** The job of an earlier call of the same request, whose answer was lost. */
+/** The job that an earlier call of the same request created, if its answer was lost. */
 export function writtenBefore(
   db: Connection,
   uuid: JobUuid,
@@ -185,15 +185,13 @@ function selectMachineHolder(db: Connection, machine: MachineUuid | null): JobUu
   )?.uuid;
 }
 
-/**
- * The whole job with its tasks and results, which may be megabytes; undefined when it is missing.
- */
+/** Reads the whole job with its tasks and results, which may be megabytes; undefined when it does not exist. */
 export function selectJob(db: Connection, uuid: JobUuid): Job | undefined {
   const row = db.row<JobRow>(`SELECT ${JOB_COLUMNS} FROM jobs WHERE uuid = ?`, uuid);
   return row === undefined ? undefined : jobFromRow(db, row);
 }
 
-/** Reads one column, whatever the job holds; undefined when the job is missing. */
+/** Reads one column, so that the size of the job does not matter; undefined when the job does not exist. */
 export function selectExecution(db: Connection, uuid: JobUuid): Execution | undefined {
   const sql = "SELECT execution FROM jobs WHERE uuid = ?";
   return db.row<{ execution: Execution }>(sql, uuid)?.execution;

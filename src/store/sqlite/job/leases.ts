@@ -29,16 +29,16 @@ export function beginLife(
   const mine = lease?.incarnation === life.incarnation;
   if (lease !== undefined && !mine && !earlier.includes(lease.incarnation)) {
     const left_ms = msBetween(now, lease.leased_until);
-    // A lease beyond the maximum was written while the clock was ahead.
+    // A lease longer than the maximum was written while the clock was ahead.
     if (left_ms > 0 && left_ms <= leaseMs) return { kind: "held", left_ms };
   }
   upsertLease(db, life, instantAfter(now, leaseMs));
-  // A call repeated after a lost answer must not take away what this life has claimed since.
+  // A call that is repeated after a lost answer must not release jobs that this life has claimed since.
   const rescued = mine ? 0 : queueAgain(db, selectOwn(db, life.runner_id), now);
   return { kind: "begun", rescued };
 }
 
-/** Extends the lease of a runner, and compares the claims it reports with the stored ones. */
+/** Renews the lease of a runner, and compares the claims that it reports with the rows. */
 export function renewLease(
   db: Connection,
   life: RunnerLife,
@@ -69,7 +69,10 @@ export function renewLease(
   return { kind: "renewed", lost, canceled, unknown, admission };
 }
 
-/** Whole jobs that begin again now, as many as fit; the others follow with the next renewal. */
+/**
+ * The jobs that a runner holds without knowing, as many as fit; the others follow with the next renewal. Their tasks
+ * start now.
+ */
 function selectUnknown(db: Connection, rows: readonly StateRow[], now: Instant): Job[] {
   if (rows.length === 0) return [];
   const found = db.rows<JobRow & { readonly bytes: number }>(
@@ -120,7 +123,7 @@ function selectOwn(db: Connection, runner: RunnerId): StateRow[] {
   );
 }
 
-/** Queues the jobs of other runners without a valid lease again. @returns how many jobs */
+/** Queues the jobs of other runners whose lease has ended. @returns the number of jobs */
 export function rescueJobs(db: Connection, runner: RunnerId, now: Instant): number {
   const held = db.rows<StateRow>(
     // Ordered by id, SQLite would read every job.

@@ -1,5 +1,5 @@
 // What each change of a job writes besides its row, in the same transaction: its event, and changes of counters.
-// Triggers would do the same at twice the cost of the statement that fires them.
+// Triggers would double the cost of the statement that fires them.
 
 import type { Instant } from "../../../domain/instant.ts";
 import type { JOB_CHANGES } from "../../../domain/event.ts";

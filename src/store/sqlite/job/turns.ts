@@ -1,11 +1,10 @@
-// Turns: the order in which ready jobs are claimed, fair between workflows (start-time fair
-// queueing). A job that becomes ready takes the turn after the last one of its own workflow, or the
-// one after the turn that is next to be claimed when its workflow has none. A workflow with a
-// thousand ready jobs holds a thousand turns in a row; a job of another one comes beside the
-// second of them, not after the last. Claiming is a walk along one index, however many jobs and workflows
-// there are.
+// Turns: the order in which ready jobs are claimed, fair between workflows (start-time fair queueing). A job that
+// becomes ready gets the turn after the last one of its own workflow; if its workflow has none, it gets the turn after
+// the one that is claimed next. A workflow with a thousand ready jobs has a thousand successive turns, and a job of
+// another workflow gets the same turn as the second of them instead of a later one than the last. Claiming follows one
+// index, however many jobs and workflows there are.
 //
-// A ready job is claimed whatever the clock says later: a clock that is set back delays nothing.
+// A ready job is claimed whatever the clock says later, so a clock that is set back delays nothing.
 
 import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -22,8 +21,8 @@ export const nextTurnSql = (workflow: string) =>
 const NEXT_TURN = `SELECT ${nextTurnSql("?")} AS turn`;
 
 /**
- * The turn of a job of this workflow that becomes ready now. Never the very first turn: jobs that are
- * requeued as fast as they are claimed would starve the ones waiting there.
+ * The turn of a job of this workflow that becomes ready now. It is never the very first turn: jobs that are queued
+ * again as fast as they are claimed would starve the jobs that wait there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
   forgetAhead(db, "turns");
@@ -38,14 +37,14 @@ export function noteOverdue(db: Connection): void {
   db.kept(KEPT_OVERDUE, "", () => ({ value: true, chars: 0 }));
 }
 
-/** Gives turns to overdue jobs without one. */
+/** Assigns turns to overdue jobs that have none. */
 export function readyOverdueJobs(db: Connection, now: Instant): void {
   if (db.keptAlready<true>(KEPT_OVERDUE, "") === undefined) return;
   db.forget(KEPT_OVERDUE, "");
   readyDelayedJobs(db, now);
 }
 
-/** Gives turns to delayed jobs that have become due, longest overdue first. */
+/** Assigns turns to delayed jobs that have become due, longest overdue first. */
 export function readyDelayedJobs(db: Connection, now: Instant): void {
   const due = db.rows<{ id: number; workflow_uuid: WorkflowUuid }>(
     `SELECT id, workflow_uuid FROM jobs
@@ -62,8 +61,8 @@ export function readyDelayedJobs(db: Connection, now: Instant): void {
 }
 
 /**
- * Gives a claimable job its turn.
- * @throws {Error} when the job is not claimable, or has a turn already
+ * Assigns a claimable job its turn.
+ * @throws {Error} when the job is not claimable, or already has a turn
  */
 export function giveTurn(db: Connection, id: number, workflow: WorkflowUuid): void {
   writeTurn(db, id, nextTurn(db, workflow));

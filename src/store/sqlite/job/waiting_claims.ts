@@ -1,9 +1,9 @@
-// Claims of jobs that run already. A claim is written with the end of the first task, in one statement; when that
-// does not come within milliseconds, when the task is to act, or before another write that looks at claims, it is
-// written by itself. Until then a crash leaves the job queued, as if it had never begun.
+// Claims of jobs that are running already. A claim is written in one statement with the end of the first task. It is
+// written by itself if that end does not come within milliseconds, when the task needs to act, or before another write
+// that depends on claims. A crash before that leaves the job queued, as if it had never started.
 //
-//   hold ──▶ waiting ──▶ written with the end of a task
-//                   └──▶ written by itself
+//     hold ──▶ waiting ──▶ written with the end of a task
+//                     └──▶ written by itself
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Now } from "../../../domain/instant.ts";
@@ -18,12 +18,12 @@ import { holdJobs } from "./claims.ts";
 export interface WaitingClaim {
   readonly life: RunnerLife;
   readonly job: Job;
-  /** Called when it is known whether the runner has the job. */
+  /** Called once it is known whether the runner holds the job. */
   readonly settle: (held: boolean) => void;
   readonly fail: (error: unknown) => void;
 }
 
-/** The claims of a store that have yet to be written. */
+/** The claims of a store that are not written yet. */
 export class WaitingClaims {
   readonly #db: Connection;
   readonly #now: Now;
