@@ -66,7 +66,7 @@ const CLOSE_MS = 30_000;
 export interface RunningAgent {
   /** Addresses it listens on, with the port that the system chose for 0. */
   readonly urls: readonly string[];
-  /** Settles when the agent has stopped; rejects at once when it cannot continue. */
+  /** Settles when the agent has stopped; rejects immediately when it cannot continue. */
   readonly done: Promise<void>;
   /** Applies a changed configuration, as far as possible without a restart. */
   reload(read: () => Promise<Config>): Promise<ReloadReport>;
@@ -134,9 +134,9 @@ export async function startAgent(config: Config, { log }: { log: Log }): Promise
   }
 }
 
-/** The error with which an agent ends whose store has failed. */
+/** The error with which an agent ends after its store has failed. */
 function endOf(error: unknown, log: Log): AgentError {
-  // With an exit code of its own, since a restart does not help.
+  // It has an exit code of its own, because a restart does not help.
   if (error instanceof AgentError && error.code === "other_schema") {
     log.error("database of another version", { error });
     return error;
@@ -147,7 +147,7 @@ function endOf(error: unknown, log: Log): AgentError {
   }
   const message = `Cannot continue: the disk of the store failed: ${messageOf(error)}`;
   log.error("store broken", { error });
-  // The state of the disk is unknown: only a new process reads it again.
+  // What is on the disk is unknown: only a new process reads it again.
   return new AgentError("internal", message, { cause: error });
 }
 
@@ -215,7 +215,7 @@ async function assemble(
   return { urls: server.urls, refresh: (next) => gate.refresh(next, server), emit: emitHost };
 }
 
-/** Together: the runner must not claim anything more while callers still read their answers. */
+/** Stops both together: the runner must not claim any more jobs while callers still read their answers. */
 async function stopTogether(
   closing: AbortController,
   server: { shutdown(): Promise<void> },
@@ -258,7 +258,7 @@ function openAgentCallbacks(
   return { wake: hosts.length === 0 ? () => {} : () => callbacks.wake() };
 }
 
-/** What requests may do with machines. Their limits are separate: callers must not delay tasks. */
+/** What requests may do with machines. They have limits of their own, because callers must not delay tasks. */
 function openMachineAccess(
   { config, policy, name, transport, vmadm, mirror: media, meters }: {
     readonly config: Config;

@@ -1,4 +1,4 @@
-// The managed host, from the configuration, and its watch in the background.
+// Opens the managed host as configured, and watches it in the background.
 
 import { join } from "@std/path";
 import type { HostSetting } from "../config/place_kinds.ts";
@@ -82,8 +82,8 @@ export function openTransport(
 }
 
 /**
- * Opens a transport to another machine, and logs at once whether it can be reached. The agent starts in any case: the
- * host may come up later, and every call tries again.
+ * Opens a transport to another machine, and logs whether it can be reached. The agent starts in any case: the host may
+ * come up later, and every call tries again.
  */
 function openSshHost(
   { config, opened, log }: Pick<EarlyParts, "config" | "opened" | "log">,
@@ -322,7 +322,7 @@ interface HostLooks {
 
 /** Checks regularly. @returns stops that, after the check in progress */
 export function watchHost({ disk, machines, followed }: HostLooks): () => Promise<void> {
-  // Not at once: other work comes first at the start, as does the event about the start.
+  // The first checks come later, because other work and the event about the start come first.
   let looking: Promise<unknown> = Promise.resolve();
   const disks = setInterval(() => looking = disk(), DISK_LOOK_MS);
   const lists = setInterval(() => {

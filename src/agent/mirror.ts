@@ -84,7 +84,7 @@ interface IndexRoutes {
   before(app: App, rules: Pick<FastPathContext, "access" | "allowedHosts">): App;
 }
 
-/** Nothing is read before the first request. */
+/** Opens the routes of the index; they read nothing before the first request. */
 export function openIndexRoutes(
   { limits, now, newUuid, log, budget }: Pick<
     SharedParts,

@@ -38,12 +38,12 @@ import { DATABASE_NAME } from "../state_dir/state_dir.ts";
 import { STATS_WINDOWS } from "../domain/job/job.ts";
 import type { TaskRecord } from "../store/job_store.ts";
 
-/** A write with its sync; a slower disk delays every caller. */
+/** Time for a write with its sync; a slower disk delays every caller. */
 const STORE_DEADLINE_MS = 5_000;
 const STORE_KEEP_MS = 2_000;
 const DISK_DEADLINE_MS = 5_000;
 const DISK_KEEP_MS = 5_000;
-/** On a host with many machines vmadm takes seconds, and uses the host's processors. */
+/** vmadm takes seconds on a host with many machines, and uses the host's processors. */
 const HOST_DEADLINE_MS = 10_000;
 const HOST_KEEP_MS = 30_000;
 /** A console that shows the number of machines may stay open all day. */
@@ -95,8 +95,8 @@ export function openAgentReadiness(
 }
 
 /**
- * A normal write with its sync, and whether the next agent will find it: a database that was removed or replaced takes
- * writes as before.
+ * Makes a normal write with its sync, and checks whether the next agent will find it: a database file that was removed
+ * or replaced still accepts writes.
  */
 function storeCheck({ store, stateDir }: ReadinessPlaces): ReadinessCheck {
   const path = join(stateDir, DATABASE_NAME);
@@ -165,7 +165,7 @@ const ADMISSION_FINDINGS: Readonly<Record<Admission, ReadinessFinding>> = {
   },
 };
 
-/** An old index is still served, as promised; a missing one cannot be. */
+/** An old index is still served, as promised; a missing one cannot be served. */
 function indexCheck(
   { config, now }: Pick<SharedParts, "config" | "now">,
   { store }: ReadinessPlaces,
@@ -212,7 +212,7 @@ function openAgentMetrics(
   meters: Meters,
 ): () => Promise<readonly Family[]> {
   const startedAt = now();
-  // From a file that is read with the first metrics.
+  // Read from a file with the first metrics.
   let build: Promise<Readonly<Record<string, string>>> | undefined;
   const readBuild = async () => ({
     version: VERSION,
@@ -276,7 +276,7 @@ async function storeFamilies(sources: MetricSources): Promise<Family[]> {
     store.media.bytes(),
   ]);
   const { oldest_ready_at, file_bytes, free_bytes } = measures;
-  // After the clock was set back, an age is never negative.
+  // If the clock was set back, an age would be negative.
   const ageMs = typeof oldest_ready_at === "string"
     ? Math.max(msBetween(oldest_ready_at, at), 0)
     : 0;

@@ -26,7 +26,7 @@ import { findGuestUser } from "../sandbox/user.ts";
 import { policyOf } from "../config/policy.ts";
 import type { Policy } from "../domain/policy.ts";
 
-/** What tasks and their ends act on. */
+/** The parts on which tasks and the ends of jobs act. */
 interface Rooms {
   readonly store: Store;
   readonly transport: Transport;

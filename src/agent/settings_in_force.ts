@@ -1,5 +1,5 @@
-// The settings in force: which of a configuration that is read again apply at once, and which wait for a restart;
-// and what GET /agent/v1/config and doctor say of them.
+// The settings in force: which changes apply immediately when the configuration is read again, and which wait for a
+// restart; and what GET /agent/v1/config and the doctor report about them.
 
 import {
   type Config,
@@ -109,7 +109,7 @@ function comparedText(setting: object): string {
   );
 }
 
-// The doctor runs as a process of its own, as on the command line: it reads the whole database, and runs as the
+// The doctor runs as a process of its own, as on the command line, because it reads the whole database and runs as the
 // owner of the state folder.
 
 const DOCTOR_KEEP_MS = 10_000;
@@ -152,7 +152,7 @@ export function openSelfDescription(
   };
 }
 
-/** A JSON text; undefined for any other, which an error then shows. */
+/** Parses a JSON text; undefined for any other text, which an error then shows. */
 function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -161,7 +161,7 @@ function parsed(text: string): unknown {
   }
 }
 
-/** It exits 1 when something is broken, and has printed its findings. */
+/** The doctor exits with 1 when it finds something broken, after printing its findings. */
 function diagnosesIn(stdout: string): readonly ShownDiagnosis[] | undefined {
   const printed = parsed(stdout);
   return Array.isArray(printed) && printed.every(isDiagnosis) ? printed : undefined;

@@ -65,8 +65,8 @@ export interface Closer {
 }
 
 /**
- * Closes the parts. One that fails, or takes longer, is logged and left to the end of the process: a stop that
- * hangs would keep the next agent from the state folder.
+ * Closes the parts. A part that fails or takes too long is logged and left to the end of the process, because a stop
+ * that hangs would keep the next agent from the state folder.
  * @param limitMs milliseconds for each part
  */
 export async function closeAll(

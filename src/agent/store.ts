@@ -66,7 +66,7 @@ export async function openWatchedStore(
   const counted = countedStore(await openStore(context, state, { broken, taken }), meters);
   const { events, followed } = withFollowers(counted.events);
   const store = withOwnWorkflows({ ...counted, events }, builtin);
-  // Without a shared store there are no agents to call.
+  // Only agents of a shared store call each other.
   const key = store.machineReports === null ? undefined : await openHostKey(state.path);
   const { runner_id: uuid } = state.runner.life;
   const own = { uuid, name: hostName(context.config.host.value), generation: 0 };

@@ -68,7 +68,7 @@ export async function transferStore(
         if (!isElsewhere) {
           throw new AgentError("conflict", `Cannot move: the jobs are in ${found.url} already`);
         }
-        // Only the address has changed. Moving again would bring back jobs that were removed there since.
+        // Only the address has changed. Moving the jobs again would restore jobs that were removed there since.
         await mark("moved");
         return { workflows: 0, jobs: 0, claims: 0, passed: 0 };
       }

@@ -58,7 +58,7 @@ export function guestsCheck(settings: WallSettings): WallsCheck {
   };
 }
 
-/** The same around decoders, which have no socket and no tasks. */
+/** The walls around decoders, which have no socket and no tasks. */
 export function decodersCheck(settings: WallSettings): WallsCheck {
   return {
     name: "decoders",
@@ -123,10 +123,9 @@ async function examineWalls(settings: WallSettings, test: Test): Promise<WallsFi
   const detail = wallsText(parts);
   const { missing } = await findGuestTools({ os, root });
   if (broken.length > 0) {
-    // When the program runs from source, another user could not read it; nobody serves a host that way. Only
-    // root can give them a network of their own. No version of Node refuses queries about the system, or
-    // signals. Networks that an older version does not refuse are harmless in a network namespace of its own;
-    // on illumos they are refused by then.
+    // A program that runs from source cannot be read by another user, and nobody serves a host that way. Only root can
+    // give a guest a network namespace. No version of Node refuses queries about the system, or signals. Networks that
+    // an older version does not refuse are harmless in a network namespace; on illumos they are refused by then.
     const networked = os !== "linux" || broken.includes("network");
     const known = self.walled?.cannotRefuse.filter((name) => name !== "net" || !networked) ?? [];
     const onlyKnown = checks.every(({ check, ok }) =>
@@ -170,7 +169,7 @@ function isPermission(check: string): boolean {
 // The operator's self-test of the wall: starts one guest as the pool would, lets it try what it
 // must not be able to do, and inspects its process from outside. It leaves nothing behind.
 
-/** The same as a pool needs. */
+/** What the self-test needs, as for a pool. */
 interface SelfTestOptions {
   /** How to start this program again. */
   readonly self: SelfCommand;
@@ -212,7 +211,7 @@ export async function testGuest(options: SelfTestOptions): Promise<GuestCheck[]>
       try {
         guestSocket.expect(token, guest);
         const reported = await report(guest);
-        // The checks below find what it could not take.
+        // The checks below report what could not be dropped.
         await takeRest(command, guest.pid);
         return [
           { check: "start", ok: true, detail: `process ${guest.pid} reported` },

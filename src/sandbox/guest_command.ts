@@ -10,18 +10,18 @@ import { FRESH_REALM_WORD, type TaskLimits } from "../wall/task_limits.ts";
 /** Heap of a guest that runs from source, MiB. */
 const SOURCE_HEAP_MIB = 128;
 /**
- * Heap of the compiled binary, MiB. The flag is built in for all modes, so this is the agent's limit too. With the 60
- * MiB of the process itself it stays below 400 MiB. Requests and jobs are budgeted far lower; at this limit V8 gives
- * up.
+ * Heap of the compiled binary, MiB. The flag is built in for all modes, so it limits the agent too. With the 60 MiB of
+ * the process itself, that is below 400 MiB. The budgets of requests and jobs are far lower; at this limit V8 aborts
+ * the process.
  */
 export const AGENT_HEAP_MIB = 320;
 /** Memory of a guest or a decoder, MiB: its heap and its buffers together. */
 export const WALLED_MEMORY_MIB = 256;
-/** Data segment of a fresh process of Deno, bytes: V8 reserves room for code. */
+/** Data segment of a fresh Deno process, bytes: V8 reserves address space for code. */
 const RESERVED_DATA_BYTES = 560_000_000;
 /**
- * Address space of a guest or decoder on illumos, KiB, where Node runs it: Node 26 starts with 1,400,000 on Linux,
- * and a task needs more than that. Deno reserves more than any limit could allow.
+ * Address space of a guest or decoder that Node runs on illumos, KiB. Node 26 starts with 1,400,000 on Linux, and a
+ * task needs more. Deno reserves more than any limit could allow.
  */
 export const ADDRESS_KIB_MAX = 2_000_000;
 /** Files that a guest may have open. */
@@ -33,31 +33,30 @@ const NICE = 10;
  */
 const TASKS_PER_GUEST = 64;
 /**
- * Spare guests, without a workflow, besides those in slots: the first task of a workflow, and the
- * task after a killed one, need not wait for a process to start.
+ * Spare guests without a workflow, in addition to those in slots, so that the first task of a workflow, and the task
+ * after a killed one, need not wait for a process to start.
  */
 export const SPARES = 1;
 /**
- * Warm guests, waiting for further tasks of their workflows, besides slots and spares. This many
- * more workflows than slots may alternate before processes are started for them. Each costs about
- * 20 MB, and is ended after a quiet time.
+ * Warm guests that wait for further tasks of their workflows, in addition to slots and spares. This many more workflows
+ * than slots may alternate before processes are started for them. Each guest costs about 20 MB, and is ended after a
+ * quiet time.
  */
 export const WARM_BESIDE_SLOTS = 4;
-/** Killed guests still ending, in addition. */
+/** Killed guests that have not ended yet, in addition. */
 const DYING_GUESTS = 4;
 
 /**
- * Decoders at the same time: one per processor, one for the hashes of downloads, which last as long as the downloads,
- * and a spare.
+ * Decoders that may run at the same time: one per processor, one for the hashes of downloads, which last as long as the
+ * downloads, and a spare.
  */
 export function decodersMax(): number {
   return navigator.hardwareConcurrency + 2;
 }
 
 /**
- * The basic privileges of illumos minus those to start processes or programs, link to files of
- * others, use the network, see other processes, and signal those of other sessions: each guest has one of
- * its own.
+ * The basic privileges of illumos without those to start processes or programs, link to files of others, use the
+ * network, see other processes, and signal processes of other sessions; each guest has a session of its own.
  * @see privileges(7) on illumos
  */
 const ILLUMOS_TAKEN = [
@@ -69,8 +68,8 @@ const ILLUMOS_TAKEN = [
   "proc_session",
 ] as const;
 /**
- * Privileges taken only once the process is ready: until then it connects to the agent's socket and loads its
- * program, and no manual page promises that this works without the right to write.
+ * Privileges that are dropped only once the process is ready: before, it connects to the agent's socket and loads its
+ * program, and no manual page promises that this works without the privilege to write.
  */
 const ILLUMOS_TAKEN_LATER = ["file_write"] as const;
 /** The privileges that no guest or decoder has while it works on illumos. */
@@ -78,9 +77,9 @@ export const ILLUMOS_LACKING = [...ILLUMOS_TAKEN, ...ILLUMOS_TAKEN_LATER];
 const ILLUMOS_PRIVILEGES = ["basic", ...ILLUMOS_TAKEN.map((name) => `!${name}`)].join(",");
 
 /**
- * V8 flags of every guest. No code from strings. The heap may triple before a collection instead of growing by half:
- * a realm per task is much garbage, and collecting it was a third of a task's cost. The young generation stays small,
- * MiB: a larger one only holds memory and saves nothing.
+ * V8 flags of every guest. Code generation from strings is off. The heap may triple before a collection instead of
+ * growing by half: a realm per task is much garbage, and collecting it took a third of a task's time. The young
+ * generation stays small, in MiB, because a larger one only takes memory.
  */
 export const GUEST_V8_FLAGS = "--disallow-code-generation-from-strings," +
   "--heap-growing-percent=200,--max-semi-space-size=4";
@@ -141,7 +140,7 @@ const WITHOUT: Readonly<Record<ToolName, string>> = {
   ps: "a watch over the memory that they take",
 };
 
-/** Describes what the missing tools would have given guests and decoders. */
+/** Describes the walls that guests and decoders lack because of missing tools. */
 export function withoutWords(missing: readonly ToolName[]): string {
   return missing.map((name) => `${WITHOUT[name]} (${name})`).join("; ");
 }
@@ -173,8 +172,8 @@ export interface WalledCommand {
   /** Memory limit, MiB. */
   readonly memoryMib: number;
   /**
-   * Limit of its data segment on Linux, bytes. The limit of memory_watch.ts may stop a task first that fills it
-   * slowly.
+   * Limit of its data segment on Linux, bytes. A task that fills it slowly may first reach the limit of
+   * memory_watch.ts.
    */
   readonly dataBytesMax: number;
   /** Limit of its address space on illumos, KiB; undefined where its runtime reserves more than any limit allows. */
@@ -295,7 +294,7 @@ function limits(self: SelfCommand, { slots, user }: GuestPlace): string[] {
     `--data=${dataBytesMax(self)}`,
     `--nofile=${FILES_MAX}`,
     "--core=0",
-    // Other processes of a shared user would count too, and keep guests from starting.
+    // With a shared user, the limit would count other processes too, and could keep guests from starting.
     ...(user?.alone === true ? [`--nproc=${tasks}`] : []),
     // From source Deno writes its own caches while it starts, and SIGXFSZ would end it.
     ...(self.compiled ? ["--fsize=0"] : []),
@@ -331,8 +330,8 @@ function toolNames(os: HostSystem): readonly ToolName[] {
 }
 
 /**
- * Looks for the tools of this system. unshare counts only if it may be used: it needs root, and more rights than root
- * has in most containers.
+ * Looks for the tools of this system. unshare counts only if it is permitted: it needs root, and privileges that root
+ * lacks in most containers.
  * @returns the tools, and the names of those missing
  */
 export async function findGuestTools(

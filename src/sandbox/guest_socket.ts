@@ -9,7 +9,7 @@ import { readLines } from "../wall/lines.ts";
 import { TOKEN_BYTES_MAX } from "../wall/protocol.ts";
 import { join } from "@std/path";
 
-/** Time for a connection to show its token, milliseconds. */
+/** Milliseconds for a connection to send its token. */
 const TOKEN_DEADLINE_MS = 10_000;
 /** Connections without a token yet; twice what the largest pool starts at a time. */
 const UNKNOWN_MAX = 128;
@@ -35,7 +35,8 @@ export async function openGuestSocket(
   const expected = new Map<string, GuestProcess>();
   const unknown = new Set<Deno.Conn>();
   const admit = async (socket: Deno.Conn) => {
-    // Any process of the guests' user may connect: that must not cost the agent its memory.
+    // Any process of the guests' user may connect, so unidentified connections are bounded: they must not use up the
+    // agent's memory.
     if (unknown.size >= UNKNOWN_MAX) return socket.close();
     unknown.add(socket);
     const late = setTimeout(() => turnAway(unknown, socket), TOKEN_DEADLINE_MS);
@@ -161,7 +162,7 @@ export async function makeGuestFolder(
   { runtimeDir, user, temporaryDir }: {
     runtimeDir: string;
     user?: GuestUser;
-    /** The system's own unless given. */
+    /** The system's temporary folder unless given. */
     temporaryDir?: string;
   },
 ): Promise<GuestFolder> {
@@ -195,7 +196,7 @@ export async function makeGuestFolder(
 async function removeNoted(note: string): Promise<void> {
   try {
     const folder = await Deno.readTextFile(note);
-    // Not recursively: the name may mean another folder by now.
+    // Not recursively, because the name may belong to another folder by now.
     await Deno.remove(join(folder, SOCKET_NAME)).catch(() => {});
     await Deno.remove(folder);
   } catch {
@@ -212,7 +213,7 @@ async function removeLeft(ours: string): Promise<void> {
   const { mtime, uid } = await Deno.lstat(ours);
   const born = mtime?.getTime() ?? 0;
   for await (const { name, isDirectory } of Deno.readDir(beside)) {
-    // First of all, since there may be thousands.
+    // First, because there may be thousands of them.
     if (!isDirectory || !name.startsWith(TEMPORARY_PREFIX)) continue;
     const folder = join(beside, name);
     if (folder === ours) continue;

@@ -1,6 +1,6 @@
-// Watches the host memory of guests while they run tasks. V8 limits its heap, and the kernel what a process reserves;
-// neither counts what is really used, buffers included. On Linux /proc does, but Deno opens it only with all
-// permissions, so one `cat` reads it for all working guests; on illumos `ps` reports it.
+// Watches the resident memory of guests while they run tasks. V8 limits its heap, and the kernel limits what a process
+// reserves; neither counts the memory in use with its buffers. On Linux /proc shows it, but Deno opens that only with
+// all permissions, so one `cat` reads it for all working guests; on illumos `ps` does.
 
 import type { Log } from "../metrics/log.ts";
 
@@ -18,7 +18,7 @@ interface Programs {
 /** A process watched while it works. */
 interface WatchedProcess {
   readonly pid: number;
-  /** Pieces of work so far; identifies the current one. */
+  /** Number of tasks so far, which identifies the current one. */
   readonly runs: number;
   readonly alive: boolean;
   kill(why: string, outOfMemory: boolean): void;
@@ -60,7 +60,7 @@ export class MemoryWatch {
 
   #look(): void {
     if (this.#atWork.size === 0) {
-      // Not in leave(): successive tasks share the timer.
+      // The timer is not stopped in leave(), so that successive tasks share it.
       clearInterval(this.#timer);
       this.#timer = undefined;
       return;
@@ -76,7 +76,7 @@ export class MemoryWatch {
       const residents = await readResidents(this.#programs, guests.map(({ pid }) => pid));
       for (const guest of guests) {
         const mib = Math.round((residents.get(guest.pid) ?? 0) / KIB_PER_MIB);
-        // The task may have ended during the reading: the next one is not to blame.
+        // The task may have ended during the reading; the next task must not be blamed for its memory.
         const goesOn = this.#atWork.get(guest) === guest.runs;
         if (mib <= RESIDENT_MIB_MAX || !guest.alive || !goesOn) continue;
         guest.kill(`took ${mib} MiB of memory (the limit is ${RESIDENT_MIB_MAX} MiB)`, true);

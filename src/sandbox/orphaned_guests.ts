@@ -1,7 +1,7 @@
-// Ends guests and decoders that outlive their agent, where no system call does. On Linux setpriv asks the kernel for
-// that. On illumos a shell of the agent's own user, which no guest may signal, holds the id of each process and kills
-// those that are left once the agent is gone, however it ended. If both are killed, the next agent ends the rest: it
-// finds their ids in the state folder.
+// Ends guests and decoders that outlive their agent where no system call does so. On Linux setpriv asks the kernel for
+// that. On illumos a shell of the agent's own user, which no guest may signal, keeps the id of each process and kills
+// those that remain once the agent has ended for any reason. If both are killed, the next agent finds the ids in the
+// state folder and ends the processes.
 
 import { join } from "@std/path";
 import { systemNow } from "../domain/instant.ts";
@@ -20,9 +20,9 @@ for one in $held; do kill -KILL "$one"; done`;
 
 /** Opened and closed with its pool. */
 export interface OrphanKiller {
-  /** The process must not outlive the agent. */
+  /** Keeps the id of a process that must not outlive the agent. */
   keep(child: Deno.ChildProcess): void;
-  /** Ends what is still kept. */
+  /** Ends the processes that are still kept. */
   close(): Promise<void>;
 }
 
@@ -39,8 +39,8 @@ interface KillerPlace {
 }
 
 /**
- * Ends what the last agent with this folder left, and opens the next orphan killer.
- * @returns undefined where the kernel ends such processes, or nothing can
+ * Ends the processes that the last agent with this folder left, and opens the next orphan killer.
+ * @returns undefined if the kernel ends such processes, or nothing can
  */
 export async function openOrphanKiller(
   { setpriv, sh, ps }: KillerTools,
@@ -61,7 +61,7 @@ function killerBy(sh: string, log: Log, notes: Notes | undefined): OrphanKiller 
     void opened.ended.then(() => {
       if (closing) return;
       log.warn("guests may outlive the agent", { reason: "the shell that ends them has ended" });
-      // A orphan killer that keeps dying is reopened only for the next process that it must hold.
+      // An orphan killer that keeps dying is started again only for the next process to keep.
       current = mayReopen ? reopen() : undefined;
       mayReopen = false;
     });
@@ -71,7 +71,7 @@ function killerBy(sh: string, log: Log, notes: Notes | undefined): OrphanKiller 
     try {
       return open();
     } catch {
-      // The host can start no process now; the next one that is kept tries again.
+      // The host cannot start a process now; the next kept process tries again.
       return undefined;
     }
   };
@@ -199,9 +199,9 @@ async function readStarts(ps: string, pids: readonly number[]): Promise<Map<numb
 
 // A helper shell beside the agent: it reads lines from the agent, and acts when the agent is stopped or gone.
 
-/** It ends with the agent, which holds the other end of its input. */
+/** A shell that ends with the agent, which holds the other end of its input. */
 interface SideShell {
-  /** Sends a line; one to a shell that has ended is lost. @returns settles when it was written */
+  /** Sends a line, which is lost if the shell has ended. @returns settles when it was written */
   tell(line: string): Promise<void>;
   /** Settles when the shell has ended, for whatever reason. */
   readonly ended: Promise<unknown>;
@@ -222,7 +222,7 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
     stdin: "piped",
     stdout: "null",
     stderr: "null",
-    // It must survive a kill of the agent's process group, to do its work after that.
+    // The shell must survive a kill of the agent's process group, because its work begins then.
     detached: true,
   }).spawn();
   shell.unref();
@@ -231,7 +231,7 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
     tell: (line) => writer.write(new TextEncoder().encode(`${line}\n`)).catch(() => {}),
     ended: shell.status,
     async close() {
-      // While something waits for its end, it keeps this process alive.
+      // While the agent waits for the shell to end, the shell keeps the agent's process alive.
       shell.ref();
       await writer.close().catch(() => {});
       await shell.status;
@@ -239,11 +239,11 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
   };
 }
 
-// Ends the guests of free jobs when their agent has been silent for a lease: it may be stopped, and others may have
-// its jobs. A guest in an endless loop cannot notice that itself, so a shell does; it measures time by sleeping,
-// which follows the monotonic clock. It ends with the agent.
+// Ends the guests of free jobs when their agent has been silent for a lease, because it may be stopped while other
+// hosts have claimed the jobs. A guest in an endless loop cannot notice that, so a shell does. It measures time by
+// sleeping, which follows the monotonic clock, and ends with the agent.
 
-/** Parts of a lease: the agent should be heard in each; guests end after a last part without a sign of life. */
+/** Parts of a lease. The agent should report in each part; guests are ended after the last part without a report. */
 const PARTS = 4;
 
 /** Reads `add PID`, `end PID`, `heard`, and a `tick` after each part of a lease. */
@@ -310,7 +310,7 @@ export function openGuestWatch(
       for (const pid of watched) void opened.tell(`add ${pid}`);
       return opened;
     } catch (error) {
-      // The host can start no process now; the next part of the lease tries again.
+      // The host cannot start a process now; the next part of the lease tries again.
       warn({ error });
       return undefined;
     }

@@ -1,11 +1,11 @@
-// The pool of guests, started ahead of need. A guest belongs to the workflow of its first task for
-// life; there is always a spare without a workflow, for the first task of another workflow and for
-// the task after a killed one. When there are too many, the guest idle longest is ended.
+// The pool of guests, which are started before they are needed. A guest belongs to the workflow of its first task until
+// it ends. There is always a spare without a workflow, for the first task of another workflow and for the task after a
+// killed one. If there are too many guests, the one that was idle longest is ended.
 //
-//   starting --> spare --> at work <--> warm, for its workflow --> given up, renewed
+//     starting --> spare --> at work <--> warm, for its workflow --> given up, renewed
 //
-// A guest that ends, for whatever reason, is replaced at once. Guests connect to a unix socket in a
-// folder that only they may enter.
+// A guest that ends for any reason is replaced immediately. Guests connect to a unix socket in a folder that only they
+// may enter.
 
 import { join } from "@std/path";
 import { AgentError } from "../domain/error.ts";
@@ -34,7 +34,7 @@ import { type LentGuests, runTask, type TaskOutcome, type TaskRun } from "./run_
 import type { Perform } from "./task_calls.ts";
 import type { TaskLimits } from "../wall/task_limits.ts";
 
-/** How many guests there are, and as whom and with which program they run. */
+/** The number of guests, their user, and the program that they run. */
 export interface PoolOptions {
   /** Command that starts this program again. */
   readonly self: SelfCommand;
@@ -58,7 +58,7 @@ export interface PoolOptions {
   readonly limits: TaskLimits;
   /** Time for a large message of a guest to arrive, milliseconds; a minute unless given. */
   readonly messageArrivalMs?: number;
-  /** Until this settles, guests are started only for tasks that wait. */
+  /** Until this settles, guests are started only for waiting tasks. */
   readonly spareAfter?: Promise<void>;
   /** Looks for the tools that start guests; see findGuestTools(). */
   readonly findTools?: FindTools;
@@ -92,7 +92,7 @@ export interface GuestCounts {
   readonly given_up: number;
 }
 
-/** A start costs as much as a hundred executions. */
+/** Executions after which a guest is replaced: its start costs as much as a hundred of them. */
 const RUNS_PER_GUEST_MAX = 5000;
 const BACKOFF_MS_MIN = 100;
 const BACKOFF_MS_MAX = 10_000;
@@ -165,7 +165,7 @@ class Pool implements GuestPool {
 
   /** Starts missing guests, unless it is waiting after a failed start. */
   fill(): void {
-    // A start that fails at once sets the backoff.
+    // A start that fails immediately sets the backoff.
     while (!this.#closed && this.#backoff === undefined && this.#wantsGuest() && this.#hasPlace()) {
       this.#start();
     }
@@ -230,7 +230,7 @@ class Pool implements GuestPool {
     return this.#guests.size - this.#starting.size - this.#idle.size;
   }
 
-  /** Number of guests at most that an idle pool keeps; it starts with the spares alone. */
+  /** The most guests that an idle pool keeps; it begins with only the spares. */
   get #restingMax(): number {
     return this.#options.slots + SPARES;
   }
@@ -244,7 +244,7 @@ class Pool implements GuestPool {
     return this.#idle.spares + this.#starting.size < wanted;
   }
 
-  /** Whether one more may start; ends the guest idle longest to make room. */
+  /** Whether one more guest may start; ends the guest that was idle longest to make room. */
   #hasPlace(): boolean {
     if (this.#guests.size < this.#restingMax + WARM_BESIDE_SLOTS) return true;
     const oldest = this.#idle.oldestOwned();
@@ -259,7 +259,7 @@ class Pool implements GuestPool {
 
   #offer(guest: GuestProcess): void {
     guest.listen(this.#idleListener(guest));
-    // A guest that has ended was handled by its listener.
+    // The listener has already handled a guest that has ended.
     if (!guest.alive) return;
     this.#idle.put(guest);
     this.#settle();
@@ -352,7 +352,7 @@ class Pool implements GuestPool {
   }
 
   #failed(why: string): void {
-    // Guests started together fail together: that counts once.
+    // Guests that were started together fail together, which counts as one failure.
     if (this.#backoff !== undefined) return;
     this.#startFailures += 1;
     const delayMs = Math.min(BACKOFF_MS_MIN * 2 ** this.#startFailures, BACKOFF_MS_MAX);
@@ -362,7 +362,7 @@ class Pool implements GuestPool {
       this.#waiting.refuse(new AgentError("internal", message));
     }
     this.#backoff = setTimeout(async () => {
-      // It cannot be renewed while the disk is full, for example: the next start then fails as well.
+      // The socket cannot be renewed while the disk is full, for example; then the next start fails as well.
       await this.#guestSocket.renew().catch(() => {});
       this.#backoff = undefined;
       this.fill();

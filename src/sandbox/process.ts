@@ -26,7 +26,7 @@ import {
 export interface GuestListener {
   /** Nothing more is read from the guest until the result settles. */
   message(message: GuestMessage): Promise<void> | void;
-  /** The guest is gone, and nothing follows. Called at once when it was gone already. */
+  /** The guest is gone, and no other event follows. Called immediately if it was gone already. */
   lost(end: ProcessEnd): void;
 }
 
@@ -131,7 +131,7 @@ export class GuestProcess {
     this.#write?.(agentLine(message));
   }
 
-  /** Ends the process at once; `why` finishes the sentence "its process ...". */
+  /** Kills the process; `why` finishes the sentence "its process ...". */
   kill(why: string, outOfMemory = false): void {
     this.#end({ words: why, outOfMemory });
     killProcess(this.#child);
@@ -150,7 +150,7 @@ export class GuestProcess {
 
   async #giveToken(token: string): Promise<void> {
     const writer = this.#child.stdin.getWriter();
-    // A guest that dies first closes the pipe, and the listener is called.
+    // If the guest dies first, it closes the pipe, and the listener is called.
     await writer.write(new TextEncoder().encode(`${token}\n`)).catch(() => {});
     await writer.close().catch(() => {});
   }
@@ -164,7 +164,7 @@ export class GuestProcess {
         if (!this.alive) return;
         const message = parseGuestMessage(line, this.#limits);
         const taken = this.#listener?.message(message);
-        // Most messages are handled at once; awaiting would cost each a turn.
+        // Most messages are handled immediately; awaiting would cost each a turn of the event loop.
         if (taken !== undefined) await taken;
         this.#memory.release();
       }

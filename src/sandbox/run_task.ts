@@ -1,5 +1,5 @@
-// Runs one execution of a task in a guest: sends the source, answers capability calls, and reports
-// the result. Time is measured here, where no task can reach the clock.
+// Runs one execution of a task in a guest: sends the source, answers capability calls, and reports the result. The time
+// is measured on this side, because a task could tamper with a clock in its guest.
 
 import { AgentError, messageOf } from "../domain/error.ts";
 import { ENGINE_FIELDS } from "../domain/job/wire.ts";
@@ -24,9 +24,9 @@ export interface TaskRun {
   readonly job: JsonObject;
   readonly taskName: string;
   readonly timeoutMs: number;
-  /** Settles when the task may act; until then its capability calls wait. Without it, the task may act at once. */
+  /** Settles when the task may act; its capability calls wait until then. Without it, the task may act immediately. */
   readonly mayAct?: () => Promise<void>;
-  /** Watches the process of the guest that runs it, until the end. */
+  /** Watches the process of the guest until the execution ends. */
   readonly watch?: (pid: number) => Pick<WatchedGuest, "end">;
 }
 
@@ -54,7 +54,7 @@ export type TaskOutcome =
   | { readonly kind: "timeout" }
   | { readonly kind: "aborted" };
 
-/** Longest timer, milliseconds: 24 days; a longer one would fire at once. */
+/** Longest timer, milliseconds: 24 days; a longer one would fire immediately. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 /** Time for a guest to stop running a task that has ended, milliseconds. */
 const CLOSE_DEADLINE_MS = 1000;
@@ -62,9 +62,9 @@ const CLOSE_DEADLINE_MS = 1000;
 const LARGEST_FIELDS = 3;
 
 /**
- * Runs a task. It waits for a guest first, which does not count as the task's time. Whatever a body
- * does is an outcome: this throws only for a defect of the agent. It settles when the calls have ended
- * too, so that what follows, such as the undo of a machine, does not overtake them.
+ * Runs a task. It first waits for a guest, which does not count as the task's time. Errors of a body are outcomes: this
+ * throws only for a defect of the agent. It settles after the capability calls have ended, so that what runs next, such
+ * as the undo of a machine, does not overtake them.
  */
 export async function runTask(
   pool: LentGuests,
@@ -72,7 +72,7 @@ export async function runTask(
   perform: Perform,
   signal: AbortSignal,
 ): Promise<TaskOutcome> {
-  // Every error repeats the name, and no rule limits its length.
+  // The name is cut, because every error repeats it and no rule limits its length.
   const run = { ...given, taskName: given.taskName.slice(0, TASK_NAME_CHARS_MAX) };
   const name = JSON.stringify(run.taskName);
   let problem: string | undefined;
@@ -129,7 +129,7 @@ function neverRun(error: unknown): TaskOutcome {
   return failure("Error", messageOf(error));
 }
 
-/** One execution, started by `begin`, until nothing of it runs in the guest. */
+/** One execution, from `begin` until nothing of it runs in the guest any more. */
 function converse(
   guest: GuestProcess,
   run: TaskRun,

@@ -30,7 +30,7 @@ export type Perform = (
   signal: AbortSignal,
 ) => Promise<JsonValue>;
 
-/** The calls of one execution. */
+/** Performs the capability calls of one execution, until it is closed. */
 export type TaskPerform = Perform & {
   /** Ends the execution: no further calls, and the counts go into the job's info. */
   readonly close: () => void;
@@ -59,7 +59,7 @@ export class GuestCalls {
   readonly #inFlight = new Set<number>();
   /** Calls and log lines that are being performed. */
   readonly #underWay = new Set<Promise<void>>();
-  /** Those of them that are notes. */
+  /** The calls and log lines among them that are notes. */
   readonly #notes = new Set<Promise<void>>();
   #over: AbortController | undefined;
   /** Pending notes may finish when a task ends by itself. */
@@ -80,7 +80,7 @@ export class GuestCalls {
    */
   take(message: CallMessage): Promise<void> | undefined {
     if (this.#stopped) return;
-    // The realm itself keeps these rules, so a guest that breaks them is compromised.
+    // The realm in the guest enforces these rules, so a guest that breaks them is compromised.
     if (this.#inFlight.has(message.call)) {
       return void this.#guest.kill("used the number of a call twice");
     }
@@ -112,7 +112,7 @@ export class GuestCalls {
         held?.release();
       }
     };
-    // A failed log line is no fault of the task.
+    // A failed log line must not fail the task.
     this.#keep(written().catch(() => {}), true);
     return settled(memory);
   }
@@ -123,7 +123,7 @@ export class GuestCalls {
     this.#over?.abort();
   }
 
-  /** Ends everything and waits for it; `orderly` writes pending notes first. */
+  /** Ends all calls and waits until they have ended; `orderly` writes pending notes first. */
   async end(orderly: boolean): Promise<void> {
     this.stop();
     if (orderly && this.#notes.size > 0) {
@@ -142,7 +142,7 @@ export class GuestCalls {
     if (note) this.#notes.add(kept);
   }
 
-  /** Fires at the end of the execution; for notes some time later. */
+  /** Fires at the end of the execution; for notes, some time later. */
   #signalOf(name: CapabilityName): AbortSignal {
     const over = isNote(name)
       ? this.#notesOver ??= new AbortController()
@@ -189,7 +189,7 @@ export class GuestCalls {
   }
 }
 
-/** Settles when there is memory or none will come; the error goes to the call that needed it. */
+/** Settles when the memory is reserved, or will not be; the call that needed it gets the error. */
 function settled(memory: Promise<Reservation> | undefined): Promise<void> | undefined {
   return memory?.then(() => {}, () => {});
 }

@@ -1,5 +1,5 @@
-// Parses messages of guests. A guest is not trusted: anything but a message of protocol.ts is
-// refused, and the pool kills the guest.
+// Parses messages of guests. Guests are not trusted: anything that is not a message of protocol.ts is refused, and the
+// pool kills the guest.
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue, measureJson } from "../domain/json.ts";
@@ -30,9 +30,9 @@ const TOO_DEEP = `is nested deeper than ${JSON_DEPTH_MAX} levels`;
 const NOT_FINITE = "has a number that is too large";
 
 /**
- * Parses one line of a guest. A key named `__proto__` is dropped at every level, so that no later
- * assignment can use it as a prototype. A value that is too deep, too long, or has too many values
- * may be no fault of the guest: it becomes an error of its task.
+ * Parses one line of a guest. A key named `__proto__` is dropped at every level, so that no later assignment can make
+ * it a prototype. A value that is nested too deeply, too long, or has too many values may not be the guest's fault, so
+ * it becomes an error of its task.
  * @throws {AgentError} `malformed` for anything that is not a message of the protocol
  */
 export function parseGuestMessage(line: string, limits: TaskLimits): GuestMessage {
@@ -156,7 +156,7 @@ function callArguments(
   return value;
 }
 
-/** Fields that cannot be kept are replaced by a note. */
+/** Replaces fields that cannot be stored by a note. */
 function logFields(message: JsonObject, lineChars: number): JsonObject {
   const fields = object(message, "fields");
   const flaw = flawOrSize(fields, LOG_CHARS_MAX, lineChars);
@@ -227,7 +227,7 @@ function malformed(what: string, cause?: unknown): AgentError {
 // one at a time, with a turn of the event loop in between. While they arrive and wait, they count
 // against the memory budget: a guest is not read further before its turn.
 
-/** Size from which a message waits for its turn: some milliseconds of work at most. */
+/** Bytes from which a message waits for its turn; parsing a smaller one takes some milliseconds at most. */
 const LARGE_CHARS_MIN = 16 * 1024;
 /** Characters at the end of a line that hold everything but its large values, see realm/host.ts. */
 const TAIL_CHARS = 200;
@@ -263,7 +263,7 @@ export class LargeMessageTurns {
   }
 }
 
-/** Memory of one guest's messages, from the account `guests`: one at a time, and mostly none. */
+/** Memory of one guest's messages, from the account `guests`. A guest has at most one reservation, and mostly none. */
 export class MessageMemory {
   readonly #turns: Pick<LargeMessageTurns, "budget" | "arrivalMs">;
   readonly #gone = new AbortController();
@@ -290,7 +290,7 @@ export class MessageMemory {
     return this.#wait(bytesMax);
   }
 
-  /** The message is complete: gives back what was reserved beyond its size. */
+  /** Returns what was reserved beyond the size of a complete message. */
   arrived(line: string): void {
     if (this.#held === undefined) return;
     clearTimeout(this.#timer);
@@ -302,7 +302,7 @@ export class MessageMemory {
     this.#held = undefined;
   }
 
-  /** Ends a wait: the guest has gone. */
+  /** Ends the wait of a guest that has gone. */
   close(): void {
     this.#gone.abort();
     clearTimeout(this.#timer);
@@ -313,7 +313,7 @@ export class MessageMemory {
     const turn = { turnMs: Number.POSITIVE_INFINITY, signal: this.#gone.signal };
     const { budget, arrivalMs } = this.#turns;
     const held = await budget.reserve("guests", bytesMax, "read a large message", turn);
-    // The guest ended just as its turn came.
+    // The guest has ended just as its turn came.
     if (this.#gone.signal.aborted) return held.release();
     this.#held = held;
     // A guest that stops in the middle of a message must not block those of others.

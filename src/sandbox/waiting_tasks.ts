@@ -1,5 +1,5 @@
-// What waits in the pool: tasks for a guest, served in order of arrival as far as guests of their workflows and
-// spares allow; and idle guests for their next task.
+// What waits in the pool: tasks for a guest, which are served in order of arrival as far as guests of their workflows
+// and spares allow, and idle guests for their next task.
 
 import { AgentError } from "../domain/error.ts";
 import { callAfter } from "../runtime/waiting.ts";
@@ -48,8 +48,8 @@ export class GuestQueue {
   }
 
   /**
-   * Serves waiting tasks with the guests that `take` finds for their workflows. A task without one
-   * is overtaken only while a guest is being started for it, so none waits forever.
+   * Serves waiting tasks with the guests that `take` finds for their workflows. A task without a guest is overtaken
+   * only while a guest is being started for it, so no task waits forever.
    * @param passedMax how many tasks may be overtaken
    */
   serve(take: (owner: GuestOwner) => GuestProcess | undefined, passedMax: number): void {
@@ -78,7 +78,7 @@ function abortedError(): AgentError {
 // Idle guests: warm ones that wait for the next task of their workflow, and spares without a
 // workflow.
 
-/** In the order in which they became idle. There are few, so each lookup scans them all. */
+/** Idle guests in the order in which they became idle. There are few, so each lookup scans them all. */
 export class IdleGuests {
   readonly #guests: GuestProcess[] = [];
 
@@ -115,15 +115,15 @@ export class IdleGuests {
     return this.#guests.find((guest) => guest.owner !== undefined);
   }
 
-  /** One that has run at least this many tasks. */
+  /** A guest that has run at least this many tasks. */
   used(runsMin: number): GuestProcess | undefined {
     return this.#guests.find((guest) => guest.alive && guest.runs >= runsMin);
   }
 }
 
-// Restores the idle state of the pool. A used guest keeps the memory that V8 took for its tasks,
-// about twice its first size; only its end frees it. Guests beyond the idle number are ended too.
-// One at a time, so that the others stay ready.
+// Restores the idle state of the pool. A used guest keeps the memory that V8 took for its tasks, about twice its first
+// size, until it ends. Guests beyond the idle number are ended too. One guest is handled at a time, so that the others
+// stay ready.
 
 /** Executions after which a guest is worth ending. */
 const RUNS_MIN = 50;
@@ -145,13 +145,13 @@ export class IdleRenewal {
     this.#quietMs = quietMs;
   }
 
-  /** A task starts: renewals wait. */
+  /** Notes that a task starts; renewals wait meanwhile. */
   busy(): void {
     this.#callOff?.();
     this.#callOff = undefined;
   }
 
-  /** A guest has become idle. */
+  /** Notes that a guest has become idle. */
   rest(): void {
     if (this.#closed || this.#callOff !== undefined || this.#next() === undefined) return;
     this.#callOff = callAfter(this.#quietMs, () => {

@@ -17,9 +17,9 @@ const PLIMIT = "/usr/bin/plimit";
 const LOOPBACK = /\b127\.0\.0\.1$/m;
 
 /**
- * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a
- * running guest or decoder; on illumos `user`, `privileges`, `network` and `limits`. A wall that this host or agent cannot have fails its check, which names
- * what is missing.
+ * The checks `user`, `privileges`, `capabilities`, `limits`, `network`, `ipc` and `uts` of a running guest or decoder;
+ * on illumos `user`, `privileges`, `network` and `limits`. A wall that is impossible on this host or for this agent
+ * fails its check, which names what is missing.
  */
 export async function processChecks(
   pid: number,
@@ -58,7 +58,7 @@ export async function processChecks(
     },
     {
       check: "capabilities",
-      // Without a way to gain capabilities, the bounding set means nothing.
+      // If capabilities cannot be gained, the bounding set has no effect.
       ok: ["CapEff", "CapPrm"].every((name) => /^0+$/.test(field(name))),
       detail: capabilities.join(", "),
     },
@@ -100,7 +100,7 @@ function privilegeChecks(printed: string): GuestCheck[] {
   const lines = printed.matchAll(/^[ \t]*[EIPL]: *(\S+)$/gm);
   const sets = Array.from(lines, ([, names = ""]) => names.split(","));
   const held = new Set(sets.flat());
-  // A set with names that are not listed one by one may hold anything.
+  // A set that ppriv does not print privilege by privilege may contain any of them.
   const known = sets.length === 4 && !["all", "basic", "zone"].some((name) => held.has(name));
   const kept = ILLUMOS_LACKING.filter((name) => !known || held.has(name));
   const ok = kept.length === 0;
@@ -194,7 +194,7 @@ async function runText(program: string, args: string[]): Promise<string> {
   }
 }
 
-// Judges what a guest or decoder reported at its start.
+// Evaluates what a guest or decoder reported at its start.
 
 /**
  * Why a process may be given no work, in words, or undefined when it passed every check that is required. A check

@@ -1,4 +1,4 @@
-// A walled process: how it is started, what it prints, and why it ended. V8 prints why it gave up.
+// A walled process: how it is started, what it prints, and why it ended. V8 prints the reason when it aborts.
 
 import type { Log } from "../metrics/log.ts";
 import type { WalledCommand } from "./guest_command.ts";
@@ -6,7 +6,7 @@ import type { WalledCommand } from "./guest_command.ts";
 /** How a guest or decoder ended; `words` finish the sentence "its process ...". */
 export interface ProcessEnd {
   readonly words: string;
-  /** It ended for lack of memory. */
+  /** Whether it ended for lack of memory. */
   readonly outOfMemory: boolean;
 }
 
@@ -38,7 +38,7 @@ export function spawnWalled(
 }
 
 /**
- * Takes from a process what it needed only to start.
+ * Drops what a process needed only to start.
  * @returns why that failed, to follow "its process is not closed: ", or undefined
  */
 export async function takeRest(
@@ -61,11 +61,11 @@ export async function takeRest(
 export const START_DEADLINE_MS = 30_000;
 /** Time for a process to be gone after its connection or its output has ended, milliseconds. */
 export const EXIT_WAIT_MS = 2000;
-/** Output limit of a process, bytes; a sound one writes nothing before V8 gives up. */
+/** Output limit of a process, bytes; a sound process writes nothing before V8 aborts. */
 const OUTPUT_BYTES_MAX = 1024 * 1024;
 const OUTPUT_LINES_MAX = 50;
 const OUTPUT_LINE_CHARS_MAX = 500;
-/** Characters kept of the end of the output, where V8 says why it gave up. */
+/** Characters kept of the end of the output, where V8 prints why it aborted. */
 const TAIL_CHARS_MAX = 4000;
 /** Why a process with too much output is killed. */
 export const OUTPUT_WORDS = `wrote more than ${OUTPUT_BYTES_MAX} bytes to its output`;
@@ -127,7 +127,7 @@ export function exitWords(
       outOfMemory: true,
     };
   }
-  // V8 ends with these when it cannot even report; the kernel sends SIGKILL.
+  // V8 ends with these signals when it cannot report anything; the kernel sends SIGKILL.
   if (status.signal !== null && ABORT_SIGNALS.includes(status.signal)) {
     const words = `${how}, most likely for want of memory (the limit is ${memoryMib} MiB)`;
     return { words, outOfMemory: true };

@@ -1,6 +1,6 @@
-// Checks calls of other agents, on the side that answers them. Deno's servers cannot ask a client for a certificate,
-// so the calling agent proves by a signature which host it is and what it calls for. docs/scale.md says what that
-// proof is worth.
+// Checks calls of other agents, on the side that answers them. Deno's servers cannot ask a client for a certificate, so
+// the calling agent proves by a signature which host it is and what it calls. docs/scale.md describes what that proof
+// is worth.
 
 import { sha256Hex } from "../../domain/digest.ts";
 import { AgentError, isAway } from "../../domain/error.ts";
@@ -21,16 +21,16 @@ import type { TokenScope } from "../../domain/token.ts";
 import type { ListedHost } from "../../store/host_store.ts";
 import type { HostReading } from "../../store/machine_store.ts";
 
-/**
- * How long the hosts' rows are cached, milliseconds: a replaced key, or a host that was forgotten, is valid that
- * long.
- */
+/** Milliseconds for which the hosts' rows are cached. A replaced key or a forgotten host stays valid for that long. */
 const HOSTS_KEPT_MS = 5_000;
-/** Milliseconds after which they are read again for a host that they lack, or show with an earlier start of its agent. */
+/**
+ * Milliseconds after which the rows are read again for a host that they lack, or that they show with an earlier start
+ * of its agent.
+ */
 const HOSTS_AGAIN_MS = 1_000;
 /**
- * How long nonces are kept by this process's clock, milliseconds: the store's clock may go back by as long as calls
- * are valid.
+ * Milliseconds, by this process's clock, for which nonces are kept. It is longer than calls are valid, because the
+ * store's clock may be set back by as much.
  */
 const NONCE_KEPT_MS = 3 * CALL_FRESH_MS;
 /** Most nonces that are remembered at a time. */
@@ -47,7 +47,7 @@ export interface PeerBook {
   read(maxAgeMs: number): Promise<HostReading>;
 }
 
-/** Keeps what was read. @param nowMs a monotonic clock, milliseconds */
+/** Caches what `readHosts` returns. @param nowMs a monotonic clock, milliseconds */
 export function openPeerBook(
   readHosts: () => Promise<HostReading>,
   nowMs: () => number,
@@ -91,7 +91,7 @@ export interface AcceptedCall {
 
 interface CallRules {
   readonly own: HostStart;
-  /** The most that callers of other hosts may do here. */
+  /** The largest scope that callers through other hosts get here. */
   readonly scope: PeerScope;
   readonly book: PeerBook;
   /** A clock that never goes back, milliseconds. */
@@ -134,7 +134,7 @@ export function openCallCheck(rules: CallRules): CallCheck {
       throw refused(`it is from another start of host ${host.name}`);
     }
     refuseStale(call.at, now);
-    // Nothing awaits from here on, so only one of two equal calls finds its nonce new.
+    // There is no await from here on, so only one of two equal calls finds its nonce unused.
     nonces.take(call.nonce);
     const { uuid, name } = host;
     const from: PeerCaller = {
@@ -168,7 +168,7 @@ async function callerOf(
   return { host, now: reading.now };
 }
 
-/** While the database is away, calls that have begun continue. */
+/** Whether a host may still call. While the database is away, calls that have begun continue. */
 async function mayCall(uuid: HostUuid, book: PeerBook): Promise<boolean> {
   try {
     const { hosts } = await book.read(HOSTS_KEPT_MS);
@@ -188,7 +188,7 @@ function refused(why: string): AgentError {
   return new AgentError("unauthorized", `Cannot accept the call of another host: ${why}`);
 }
 
-/** Remembers nonces for longer than their calls would be accepted. Only hosts with a valid signature can fill it. */
+/** Remembers nonces for longer than their calls are accepted. Only hosts with a valid signature can fill it. */
 function openNonces(nowMs: () => number, noncesMax: number): { take(nonce: string): void } {
   /** Arrival times by nonce, in order of arrival. */
   const seen = new Map<string, number>();

@@ -14,8 +14,8 @@ import { readBytes } from "../request/input.ts";
 import { headOf } from "./check.ts";
 
 /**
- * What only the host of the machine can answer. The agent that the caller reached serves consoles and their tickets
- * itself.
+ * Requests that only the host of the machine can answer. Consoles and their tickets are served by the agent that the
+ * caller reached.
  */
 const OF_MACHINE = /^\/agent\/v1\/machines\/([^/]+)(?:\/(?:vnc|boot|stop|reboot|eject))?$/;
 /** Media of another host, if the query names it. A file must be uploaded to its own host's agent. */
@@ -66,7 +66,7 @@ async function hostOfMachine(
 }
 
 /**
- * The other host that has a machine; undefined where this one answers.
+ * The other host that has a machine; undefined if this one answers.
  * @throws {AgentError} `overloaded` when the database is away, and the machine is not one of this host
  */
 export async function ownerOf(

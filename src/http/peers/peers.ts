@@ -82,10 +82,10 @@ interface ForwardedRequest extends OutgoingCall {
   readonly signal: AbortSignal;
 }
 
-/** The other hosts, and how they are called. */
+/** Opens the calls to other hosts. */
 export function openPeers(options: PeerOptions): Peers {
   const { own, privateKey, authorities, book, reports, check } = options;
-  // No connection is reused: the other side could close it at that moment.
+  // No connection is reused, because the other side could close it just when it is used.
   const client = Deno.createHttpClient({ caCerts: [...authorities], poolMaxIdlePerHost: 0 });
   const find = async (uuid: string) =>
     (await book.read(0)).hosts.find((host) => host.uuid === uuid);
@@ -100,7 +100,7 @@ export function openPeers(options: PeerOptions): Peers {
       nonce: newNonce(),
       sha256: await sha256Hex(body),
       caller: callerText(caller),
-      // A ticket opens only the console in the signed path, so it may have all rights there.
+      // A ticket is valid only for the console in the signed path, so it may have the scope admin there.
       scope: caller.kind === "ticket" || seesSecrets(caller) ? "admin" : "read",
     } as const;
     return { url, headers: await signedHeaders(call, head, privateKey) };
@@ -171,9 +171,9 @@ async function fetchAnswer(
 
 // The answer of another agent: passed on to the caller, or turned into an error that names its host.
 
-/** Lists of media are the longest answers, bytes. */
+/** Longest answer, bytes; lists of media are the longest. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
-/** A longer error is replaced by a general one, bytes. */
+/** Longest error, bytes; a longer one is replaced by a general one. */
 export const ERROR_BYTES_MAX = 64 * 1024;
 /** Headers of an answer that mean the same to the caller of this agent. */
 const KEPT_HEADERS = [
@@ -247,7 +247,7 @@ function typeOf({ headers }: Response): string {
   return (headers.get("content-type") ?? "").replace(/;.*$/s, "").trim().toLowerCase();
 }
 
-/** The error for an agent that does not do what it was asked to. */
+/** The error for an agent that does not do what it was called for. */
 export function refusedBy(host: ListedHost, why: string): AgentError {
   const message = `Cannot get an answer from ${named(host)}: ${why}`;
   return new AgentError("host_refused", message, { about: subjectOf(host) });

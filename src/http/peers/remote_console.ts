@@ -46,7 +46,7 @@ export async function openRemoteConsole(
     if (signal.aborted) throw abortedError(`Cannot open the console of machine ${uuid}`, signal);
     throw notReached(host, url, error);
   });
-  // Only closing ends a pending read.
+  // Only closing the connection ends a pending read.
   let open = true;
   const close = () => {
     if (open) connection.close();
@@ -89,7 +89,7 @@ function dial(url: URL, authorities: readonly string[]): Promise<Deno.Conn> {
   return Deno.connectTls({ hostname, port, caCerts: [...authorities] });
 }
 
-/** Waits for a connection until the signal fires; one that comes later is closed. */
+/** Waits for a connection until the signal fires; a connection that is made later is closed. */
 async function inTime(dialed: Promise<Deno.Conn>, signal: AbortSignal): Promise<Deno.Conn> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const abort = () => reject(signal.reason);
