@@ -109,7 +109,10 @@ async function upgrade(request: UpgradeRequest, tools: UpgradeTools): Promise<Up
     const sha256 = await allowed(binary, () => copyVerified(request, verified));
     const version = await versionOf(verified, request.file, tools);
     const previous = `${binary}${PREVIOUS}`;
-    await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
+    // An upgrade that is repeated, as after an interruption, must not lose the way back.
+    if (await sha256Of(binary) !== sha256 || !await exists(previous)) {
+      await putInPlace(previous, PROGRAM_MODE, async () => (await Deno.open(binary)).readable);
+    }
     const stoppable = await requireOwn(manager, tools.run);
     const ran: string[] = [];
     let database: string | null;
@@ -156,6 +159,13 @@ async function copyVerified(
   if (sha256 === null || found === sha256) return found;
   const message = `Cannot upgrade to ${file}: its sha256 is ${found}: expected ${sha256}`;
   throw new AgentError("digest_mismatch", message);
+}
+
+async function sha256Of(path: string): Promise<string> {
+  const { createHash } = await import("node:crypto");
+  const hash = createHash("sha256");
+  for await (const part of (await Deno.open(path)).readable) hash.update(part);
+  return hash.digest("hex");
 }
 
 /** The version that a binary reports. @throws {AgentError} `conflict` */

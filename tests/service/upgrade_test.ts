@@ -95,6 +95,17 @@ Deno.test("an upgrade keeps the old binary and a copy of the database, and start
     assertEquals(namesIn(binary), []);
   }));
 
+Deno.test("an upgrade that is repeated keeps the binary from before the first", () =>
+  withInstalled(async ({ request, tools, binary }) => {
+    for (let time = 1; time <= 2; time++) {
+      const { previous } = await upgradeService(request, tools);
+      assertEquals([await Deno.readTextFile(binary), await Deno.readTextFile(previous)], [
+        programOf("2"),
+        programOf("1"),
+      ]);
+    }
+  }));
+
 Deno.test("of two upgrades at once each installs the file that it has verified", () =>
   withInstalled(async ({ request, tools, binary }) => {
     const third = join(dirname(request.file), "third");
