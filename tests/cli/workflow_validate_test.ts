@@ -44,6 +44,11 @@ Deno.test("a file of the name /dev/stdin is standard input, as - is", async () =
   }
 });
 
+Deno.test("a byte order mark at the start of a file is passed over", async () => {
+  const { code, err } = await validate({ "a.json": `\uFEFF${JSON.stringify(HELLO)}` }, ["a.json"]);
+  assertEquals(code, 0, err());
+});
+
 Deno.test("workflow validate says ok for a file that an agent would accept", async () => {
   const { code, out, err } = await validate({ "hello.json": HELLO }, ["-f", "hello.json"]);
   assertEquals([code, out(), err()], [0, 'hello.json: ok: workflow "hello" with 1 task\n', ""]);

@@ -131,7 +131,9 @@ export async function readText(path: string, terminal: Terminal): Promise<string
   // The runtime opens few files of /dev by their names.
   if (path === "-" || path === "/dev/stdin") return await terminal.readIn();
   try {
-    return await Deno.readTextFile(resolve(terminal.cwd, path));
+    const text = await Deno.readTextFile(resolve(terminal.cwd, path));
+    // Some editors write a byte order mark; the agent and standard input pass over it too.
+    return text.replace(/^\uFEFF/, "");
   } catch (error) {
     const missing = error instanceof Deno.errors.NotFound;
     const why = missing ? "it does not exist" : systemReason(error);
