@@ -15,8 +15,11 @@ import type { Store } from "../store/store.ts";
  * Reading a job costs part of a claim.
  */
 const AHEAD = { least: 8, times: 2, most: 64 } as const;
-/** Milliseconds for which a job that was read ahead counts as ready. hold() refuses jobs that no longer are. */
-const AHEAD_MS = 100;
+/**
+ * How long such a job counts as ready, milliseconds: enough to start the most that are read where four agents share two
+ * processors. hold() refuses those that no longer are.
+ */
+const AHEAD_MS = 250;
 /** Milliseconds for which "no other job is ready" is trusted, because the notice of a new job may have been lost. */
 const KNOWN_MS = 1_000;
 
