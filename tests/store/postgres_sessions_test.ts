@@ -150,7 +150,7 @@ postgresTest(
           async () => Number(await server.sql(`SELECT pid ${listeners}`)),
         );
       const first = await listening();
-      const say = (word: string) => other.write((tx) => Promise.resolve(tx.tell(word)));
+      const say = (word: string) => other.write((tx) => Promise.resolve(tx.notify(word)));
       await say("first");
       await until("the first word", () => heard.includes("first"));
       await server.sql(`SELECT pg_terminate_backend(pid, ${LONG_MS}) ${listeners}`);
@@ -178,7 +178,7 @@ postgresTest(
         await listener.query("LISTEN zonewright");
         const db = open(LONG_MS);
         await db.write((tx) => tx.run(`${CHECK} ('one', 'now')`), true);
-        await db.write((tx) => Promise.resolve(tx.tell("word")), true);
+        await db.write((tx) => Promise.resolve(tx.notify("word")), true);
         await db.write((tx) => tx.run(TOUCH));
         await until("the last notice", () => heard.includes(""));
         assertEquals(heard, ["word", ""]);

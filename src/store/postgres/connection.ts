@@ -12,7 +12,7 @@ import type { Instant } from "../../domain/instant.ts";
 import { type Pace, PENDING_WRITES_MAX } from "../limits.ts";
 import { KeptValues, ReaderPlaces } from "./session_shares.ts";
 import { otherSchemaOf, requireUsable } from "./migrations.ts";
-import { type Follower, Listening, noticesOf } from "./notices.ts";
+import { type Follower, Listening, payloadsOf } from "./notices.ts";
 import { type GroupedWrite, groupsOf, WaitingWrites } from "./write_groups.ts";
 import {
   callersError,
@@ -46,7 +46,7 @@ export interface Transaction {
   /** Runs a statement that returns no rows. @returns the number of changed rows */
   run(sql: string, ...values: readonly BoundValue[]): Promise<number>;
   /** Notifies every agent after the commit. @param here whether to notify the followers in this agent too */
-  tell(word: string, here?: boolean): void;
+  notify(notice: string, here?: boolean): void;
   /** Runs several statements, which take no values. */
   script(sql: string): Promise<void>;
   /**
@@ -120,7 +120,8 @@ export class SharedDatabase {
       (deadlineMs, noticed) => {
         const listening = { ...options, url: options.noticesUrl ?? options.url };
         // This agent's own commits call its followers directly, so their notices are ignored.
-        const heard = (word: string, pid: number) => pid === this.#writer?.ownPid || noticed(word);
+        const heard = (payload: string, pid: number) =>
+          pid === this.#writer?.ownPid || noticed(payload);
         return this.#opened(deadlineMs, (leftMs) => openSession(listening, leftMs, heard));
       },
     );
@@ -295,21 +296,21 @@ export class SharedDatabase {
     const timer = setTimeout(() => client.destroy(), deadlineMs - performance.now());
     let committing = false;
     try {
-      const words = new Map<string, boolean>();
+      const notices = new Map<string, boolean>();
       const mode = "ISOLATION LEVEL READ COMMITTED READ WRITE";
       const [first = [], ...others] = groupsOf(batch);
       const ask = (tx: Asking) => first[0]?.ask(tx, first);
-      const { tx, asked } = await this.#begin(client, mode, ask, words);
+      const { tx, asked } = await this.#begin(client, mode, ask, notices);
       for (const writes of [first, ...others]) {
         const found = writes === first ? asked : writes[0]?.ask(tx, writes);
         const values = await writes[0]?.run(tx, writes, await found) ?? [];
         writes.forEach((write, at) => write.value = values[at]);
       }
       committing = true;
-      const quiet = words.size === 0 && batch.every((write) => write.quiet === true);
-      await client.commit(noticesOf(words.keys()), quiet);
+      const quiet = notices.size === 0 && batch.every((write) => write.quiet === true);
+      await client.commit(payloadsOf(notices.keys()), quiet);
       this.reach.heard();
-      const here = [...words.keys()].filter((word) => words.get(word));
+      const here = [...notices.keys()].filter((notice) => notices.get(notice));
       if (!quiet) queueMicrotask(() => this.#listening.committed(here));
     } catch (error) {
       this.#kept.clear();
@@ -326,7 +327,7 @@ export class SharedDatabase {
     client: WorkingSession,
     mode: string,
     ask: (tx: Asking) => Promise<unknown> | undefined = () => undefined,
-    words = new Map<string, boolean>(),
+    notices = new Map<string, boolean>(),
   ): Promise<{ readonly tx: Transaction; readonly asked: Promise<unknown> | undefined }> {
     const rows = async <T extends object>(sql: string, ...values: readonly BoundValue[]) =>
       (await client.query(sql, values)).rows as T[];
@@ -343,7 +344,8 @@ export class SharedDatabase {
       rows,
       row,
       run: async (sql, ...values) => (await client.query(sql, values)).rowCount ?? 0,
-      tell: (word, here = true) => void words.set(word, here || words.get(word) === true),
+      notify: (notice, here = true) =>
+        void notices.set(notice, here || notices.get(notice) === true),
       script: async (sql) => void await client.script(sql),
       kept: (key, make) => this.#kept.keep(key, make),
     };

@@ -26,7 +26,7 @@ import {
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { definitionOf } from "./job/rows.ts";
 import { summariesById } from "./job/summaries.ts";
-import { EVENT_WORD } from "./notices.ts";
+import { EVENT_NOTICE } from "./notices.ts";
 import { fieldOf } from "./statements.ts";
 
 /** Events that one transaction numbers. */
@@ -47,7 +47,7 @@ export function openEvents(db: SharedDatabase): EventStore {
 export async function insertEvent(tx: Transaction, { kind, payload }: OwnEvent): Promise<void> {
   const sql = "INSERT INTO events (kind, at, body) VALUES ($1, $2, $3)";
   await tx.run(sql, kind, tx.now, JSON.stringify(payload));
-  tx.tell(EVENT_WORD);
+  tx.notify(EVENT_NOTICE);
 }
 
 /** Reads after numbering all committed events. If none lacks a number, nothing is written and no follower is called. */

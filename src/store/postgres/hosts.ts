@@ -28,7 +28,7 @@ import type {
 } from "../machine_store.ts";
 import type { SharedDatabase, Transaction } from "./connection.ts";
 import { insertEvent } from "./events.ts";
-import { hostWord } from "./notices.ts";
+import { hostNotice } from "./notices.ts";
 import { RowChanged } from "./errors.ts";
 import { isText, Values } from "./statements.ts";
 import { countLostJobs, failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
@@ -204,7 +204,7 @@ async function change(
     to.forgotten,
   );
   if (changed > 0) await insertEvent(tx, hostEvent(row.uuid, said, row.name));
-  tx.tell(hostWord(row.uuid));
+  tx.notify(hostNotice(row.uuid));
   return listed({ ...row, ...to }, tx.now);
 }
 

@@ -1,44 +1,44 @@
-// What agents learn of each other's jobs: words such as "job X was canceled", which the server delivers in notices of
-// the commit that made the change. One notice holds several words, separated by blanks.
+// Notices: what agents learn of each other's jobs, such as "job X was canceled". The server delivers them with the commit
+// that made the change, by NOTIFY; the payload of one notification has several notices, separated by blanks.
 
 import type { JobUuid } from "../../domain/id.ts";
 import type { JobNotice } from "../host_store.ts";
 import type { ServerSession } from "./server.ts";
 
-/** Characters of words in one notice; the server accepts 8,000 bytes. */
-const NOTICE_CHARS_MAX = 4_000;
+/** Characters of one payload; the server accepts 8,000 bytes. */
+const PAYLOAD_CHARS_MAX = 4_000;
 
-/** The first letter of a word is its kind; an id follows. */
+/** The first letter of a notice is its kind; an id follows. */
 const LETTERS = { queued: "q", canceled: "c", changed: "e", host: "h" } as const;
 
 /** Reports only that an event was committed. */
-export const EVENT_WORD = "";
+export const EVENT_NOTICE = "";
 
 /** A job became ready. @param host the only one that may run it */
-export function queuedWord(host: string): string {
+export function queuedNotice(host: string): string {
   return `${LETTERS.queued}${host}`;
 }
 
 /** A job that a runner holds was canceled. */
-export function canceledWord(job: JobUuid): string {
+export function canceledNotice(job: JobUuid): string {
   return `${LETTERS.canceled}${job}`;
 }
 
 /** A job has ended, or is waiting. */
-export function changedWord(job: JobUuid): string {
+export function changedNotice(job: JobUuid): string {
   return `${LETTERS.changed}${job}`;
 }
 
 /** A host was cordoned, admitted or forgotten. */
-export function hostWord(host: string): string {
+export function hostNotice(host: string): string {
   return `${LETTERS.host}${host}`;
 }
 
-/** Translates a word for an agent. @param hosts the hosts whose jobs the agent runs */
-export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
-  // Only agents send words, so the rest is the uuid of a row.
-  const rest = word.slice(1) as JobUuid;
-  switch (word[0]) {
+/** Translates a notice for an agent. @param hosts the hosts whose jobs the agent runs */
+export function jobNoticesOf(notice: string, hosts: readonly string[]): JobNotice[] {
+  // Only agents send notices, so the rest is the uuid of a row.
+  const rest = notice.slice(1) as JobUuid;
+  switch (notice[0]) {
     case LETTERS.queued:
       return hosts.includes(rest) ? [{ kind: "queued" }] : [];
     case LETTERS.canceled:
@@ -48,32 +48,32 @@ export function noticeOf(word: string, hosts: readonly string[]): JobNotice[] {
     case LETTERS.host:
       return hosts.includes(rest) ? [{ kind: "host" }] : [];
     default:
-      // A newer agent may send words that this one does not know.
+      // A newer agent may send notices that this one does not know.
       return [];
   }
 }
 
-/** Packs words into notices that the server accepts. */
-export function noticesOf(words: Iterable<string>): string[] {
-  const notices: string[] = [];
-  for (const word of words) {
-    const last = notices.at(-1);
-    if (last === undefined || last.length + word.length >= NOTICE_CHARS_MAX) notices.push(word);
-    else notices[notices.length - 1] = `${last} ${word}`;
+/** Packs notices into payloads that the server accepts. */
+export function payloadsOf(notices: Iterable<string>): string[] {
+  const payloads: string[] = [];
+  for (const notice of notices) {
+    const last = payloads.at(-1);
+    if (last === undefined || last.length + notice.length >= PAYLOAD_CHARS_MAX) {
+      payloads.push(notice);
+    } else payloads[payloads.length - 1] = `${last} ${notice}`;
   }
-  return notices;
+  return payloads;
 }
 
-/** The words of a notice. */
-function wordsOf(notice: string): string[] {
-  return notice.split(" ").filter((word) => word !== "");
+function noticesIn(payload: string): string[] {
+  return payload.split(" ").filter((notice) => notice !== "");
 }
 
 // The session that listens learns of every agent's commits as they happen. Without it, followers look every few
 // seconds.
 
-/** Called after commits, with the words that were sent with them. */
-export type Follower = (words: readonly string[]) => void;
+/** Called after commits, with the notices that were sent with them. */
+export type Follower = (notices: readonly string[]) => void;
 
 /** Milliseconds between two looks without a notice, and before the listening session is opened or checked again. */
 const POLL_MS = 5_000;
@@ -82,7 +82,10 @@ export const CHANNEL = "zonewright";
 
 type ListeningSession = Pick<ServerSession, "script" | "destroy" | "broken">;
 /** Opens a session that receives notices, until a time of performance.now(). */
-type Connect = (deadlineMs: number, noticed: (notice: string) => void) => Promise<ListeningSession>;
+type Connect = (
+  deadlineMs: number,
+  noticed: (payload: string) => void,
+) => Promise<ListeningSession>;
 
 /** The followers of the commits of all agents, and the session that listens for them. */
 export class Listening {
@@ -114,8 +117,8 @@ export class Listening {
   }
 
   /** Calls all followers after a commit of this agent. */
-  committed(words: readonly string[]): void {
-    this.#called(words);
+  committed(notices: readonly string[]): void {
+    this.#called(notices);
   }
 
   close(): void {
@@ -124,10 +127,10 @@ export class Listening {
     this.#listener?.destroy();
   }
 
-  #called(words: readonly string[]): void {
+  #called(notices: readonly string[]): void {
     // Followers read from the store, which refuses that once it is closed.
     if (!this.#open) return;
-    for (const call of this.#followers) call(words);
+    for (const call of this.#followers) call(notices);
   }
 
   /** Opens the session, or checks the one that is open. */
@@ -142,7 +145,7 @@ export class Listening {
     try {
       const client = await this.#connect(
         performance.now() + this.#deadlineMs,
-        (notice) => this.#called(wordsOf(notice)),
+        (payload) => this.#called(noticesIn(payload)),
       );
       this.#listener = client;
       if (!this.#open) return client.destroy();

@@ -43,7 +43,7 @@ import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { openMachineHistories } from "./job/machines.ts";
 import type { PlaceHosts } from "./job/host_queue.ts";
 import { openMachineClaims, selectClaimsOf } from "./machine_claims.ts";
-import { noticeOf } from "./notices.ts";
+import { jobNoticesOf } from "./notices.ts";
 import { openOutage, type OutageOptions } from "./outage.ts";
 import type { Lives } from "./statements.ts";
 import { openWorkflows } from "./workflows.ts";
@@ -178,7 +178,7 @@ function queuesOf(hosts: OwnPlace): readonly string[] {
 function openNotices(db: SharedDatabase, queues: readonly string[]) {
   const followers = new Set<(notice: JobNotice) => void>();
   const noticed = (notice: JobNotice) => followers.forEach((call) => call(notice));
-  db.follow((words) => words.flatMap((word) => noticeOf(word, queues)).forEach(noticed));
+  db.follow((all) => all.flatMap((one) => jobNoticesOf(one, queues)).forEach(noticed));
   const follow: JobStore["follow"] = (called) => {
     followers.add(called);
     return () => followers.delete(called);

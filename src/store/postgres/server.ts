@@ -61,13 +61,13 @@ types.setTypeParser(pg.types.builtins.INT8, Number);
 /**
  * Opens a session.
  * @param leftMs milliseconds that it may take
- * @param noticed called with each notice of a channel that the session listens to, and the backend that sent it
+ * @param noticed called with the payload of each notification on a channel of LISTEN, and the backend that sent it
  * @throws {Error} the driver's, when the server does not accept the session
  */
 export async function openSession(
   { url, password, ca }: ServerOptions,
   leftMs: number,
-  noticed: (notice: string, pid: number) => void = () => {},
+  noticed: (payload: string, pid: number) => void = () => {},
 ): Promise<ServerSession> {
   const { Socket } = await import("node:net");
   // We create the socket ourselves so that it can be destroyed: the driver's end() waits for the server.

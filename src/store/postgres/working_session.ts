@@ -48,7 +48,7 @@ export interface WorkingSession extends ServerSession {
   /** Begins a transaction. @returns the result of its first statement, which takes no values */
   begin(mode: string, first: string): Promise<SessionResult>;
   /** Commits, and notifies every agent unless `quiet`. */
-  commit(notices: readonly string[], quiet: boolean): Promise<void>;
+  commit(payloads: readonly string[], quiet: boolean): Promise<void>;
 }
 
 /**
@@ -98,7 +98,7 @@ function pooled(session: ServerSession, server: ServerOptions): WorkingSession {
       const results = await session.script(`BEGIN ${mode}; ${limits}; ${first}`);
       return results.at(-1) ?? { rows: [], rowCount: 0 };
     },
-    commit: (notices, quiet) => endWith(session, notices, quiet),
+    commit: (payloads, quiet) => endWith(session, payloads, quiet),
   });
 }
 
@@ -138,7 +138,7 @@ function direct(session: ServerSession): WorkingSession {
       const sent = [dropPlans(), session.script(`BEGIN ${mode}`), query(first)] as const;
       return (await Promise.all(sent))[2];
     },
-    commit: (notices, quiet) => endWith(session, notices, quiet),
+    commit: (payloads, quiet) => endWith(session, payloads, quiet),
   });
 }
 
@@ -152,12 +152,12 @@ const QUIET_COMMIT_LOCK = 8_780_006;
  */
 async function endWith(
   session: ServerSession,
-  notices: readonly string[],
+  payloads: readonly string[],
   quiet: boolean,
 ): Promise<void> {
   // Notices consist of letters and uuids that agents have made.
-  const notify = notices.map((notice) =>
-    `pg_notify('${CHANNEL}', '${notice.replaceAll("'", "''")}')`
+  const notify = payloads.map((payload) =>
+    `pg_notify('${CHANNEL}', '${payload.replaceAll("'", "''")}')`
   );
   const silent = quiet
     ? `pg_advisory_xact_lock(${QUIET_COMMIT_LOCK})`

@@ -26,7 +26,7 @@ import type { ChangedJob, ChangeOutcome, Hold, TaskRecord } from "../../job_stor
 import type { NoHost } from "../../host_store.ts";
 import type { Showing } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
-import { canceledWord } from "../notices.ts";
+import { canceledNotice } from "../notices.ts";
 import { type ByLife, type ColumnTypes, isLatest, tableOf, Values } from "../statements.ts";
 import { insertAttempt, insertInterrupted } from "./log.ts";
 import { insertCallback } from "./callbacks.ts";
@@ -377,7 +377,7 @@ async function change(
   const ran = ranMs(row, tx.now);
   const error = await also(row);
   await writeMove(tx, row, decision, ran, error);
-  if (row.runner_id !== null) tx.tell(canceledWord(uuid));
+  if (row.runner_id !== null) tx.notify(canceledNotice(uuid));
   if (decision.ends) await insertCallback(tx, row, row.queue);
   const held = event.kind === "cancel" && event.elsewhere && isHeld(decision.to);
   const changed = { uuid, execution: executionOf(decision.to) };

@@ -9,7 +9,7 @@ import type { Workflow } from "../../../domain/job/workflow.ts";
 import type { Transaction } from "../connection.ts";
 import { type ColumnTypes, tableOf, Values } from "../statements.ts";
 import { RowChanged } from "../errors.ts";
-import { queuedWord } from "../notices.ts";
+import { queuedNotice } from "../notices.ts";
 import { type JobQueue, type PlaceHosts, queueFor } from "./host_queue.ts";
 import {
   definitionFor,
@@ -218,7 +218,7 @@ async function insertRows(tx: Transaction, placed: readonly PlacedJob[]): Promis
   );
   const made = new Map(found.map(({ id, uuid }) => [uuid, id]));
   for (const { job: { uuid }, place: { queue }, hosts, handedOver } of placed) {
-    if (made.has(uuid)) tx.tell(queuedWord(queue), handedOver !== true || queue !== hosts.own);
+    if (made.has(uuid)) tx.notify(queuedNotice(queue), handedOver !== true || queue !== hosts.own);
   }
   return rows.flatMap((row) => {
     const id = made.get(row.uuid);

@@ -12,7 +12,7 @@ import {
 import type { Transaction } from "../connection.ts";
 import { RowChanged } from "../errors.ts";
 import { standingOf, type StateRow } from "../../sql.ts";
-import { changedWord, queuedWord } from "../notices.ts";
+import { changedNotice, queuedNotice } from "../notices.ts";
 import { nextTurn } from "./turns.ts";
 
 /** The columns of SharedStateRow, for SELECT on `jobs`. */
@@ -84,7 +84,7 @@ export async function writeMove(
   }
   noteMove(tx, row, move);
   // The request that canceled the job waits until it has stopped.
-  if (standingOf(row).state === "stopping") tx.tell(changedWord(row.uuid));
+  if (standingOf(row).state === "stopping") tx.notify(changedNotice(row.uuid));
 }
 
 /** Milliseconds that the phase of a held job has run; null if no runner holds it. */
@@ -101,6 +101,6 @@ export function noteMove(
   { uuid, queue }: Pick<SharedStateRow, "uuid" | "queue">,
   move: Move,
 ): void {
-  if (isClaimable(move.to)) tx.tell(queuedWord(queue));
-  if (move.ends || move.to === "waiting") tx.tell(changedWord(uuid));
+  if (isClaimable(move.to)) tx.notify(queuedNotice(queue));
+  if (move.ends || move.to === "waiting") tx.notify(changedNotice(uuid));
 }
