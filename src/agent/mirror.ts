@@ -10,11 +10,8 @@ import { openDocumentCache } from "../http/answer/document_cache.ts";
 import type { HttpEnv } from "../http/served_agent.ts";
 import type { App } from "../http/listen/server.ts";
 import { imageSearchRoutes, indexSyncRoutes } from "../http/routes/index/mirror.ts";
-import {
-  type FastPathContext,
-  indexTreeRoutes,
-  withFastPath,
-} from "../http/routes/index/documents.ts";
+import { indexTreeRoutes } from "../http/routes/index/documents.ts";
+import { type FastPathContext, withFastPath } from "../http/listen/fast_path.ts";
 import type { Log } from "../metrics/log.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";

@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { type Account, openMemoryBudget } from "../../src/domain/memory_budget.ts";
-import { BODY_VALUES_MAX } from "../../src/http/request/input.ts";
+import { BODY_VALUES_MAX } from "../../src/http/request/body.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import type { Store } from "../../src/store/store.ts";
 import type { LazyPart, TextPart } from "../../src/store/stored_text.ts";

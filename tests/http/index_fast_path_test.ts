@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { listen } from "../../src/http/listen/server.ts";
 import { withFolder } from "../support/until.ts";
-import { AGE_HEADER } from "../../src/http/routes/index/documents.ts";
+import { AGE_HEADER } from "../../src/http/answer/document_cache.ts";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
 import { withIndexAgent } from "./index_agent.ts";
 

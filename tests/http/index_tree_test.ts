@@ -2,7 +2,7 @@ import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { isJsonObject, type JsonObject } from "../../src/domain/json.ts";
 import { INDEX_OPENAPI } from "../../src/http/routes/index/openapi.ts";
 import { STALE_MS } from "../../src/http/answer/document_cache.ts";
-import { AGE_HEADER } from "../../src/http/routes/index/documents.ts";
+import { AGE_HEADER } from "../../src/http/answer/document_cache.ts";
 import { edit } from "../mirror/test_mirror.ts";
 import { served } from "./served_index.ts";
 

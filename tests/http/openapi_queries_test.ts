@@ -8,7 +8,7 @@ import { openFindings } from "../../src/domain/description/description.ts";
 import { type Fields, object } from "../../src/domain/description/object.ts";
 import type { JsonObject, JsonValue } from "../../src/domain/json.ts";
 import { MEDIA_HOST_FIELDS } from "../../src/http/peers/forwarding.ts";
-import { readQuery } from "../../src/http/request/input.ts";
+import { readQuery } from "../../src/http/request/query.ts";
 import { IMAGE_QUERY_FIELDS } from "../../src/http/routes/index/mirror.ts";
 import { EVENT_QUERY_FIELDS } from "../../src/http/routes/events/events.ts";
 import { INFO_QUERY_FIELDS } from "../../src/http/routes/jobs/info.ts";
@@ -21,7 +21,7 @@ import {
 import { HOURLY_QUERY_FIELDS } from "../../src/http/routes/monitoring.ts";
 import { CONSOLE_QUERY_FIELDS } from "../../src/http/routes/machines/console.ts";
 import { LEFTOVER_QUERY_FIELDS } from "../../src/http/routes/machines/leftovers.ts";
-import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines/machines.ts";
+import { MACHINE_QUERY_FIELDS } from "../../src/http/routes/machines/list.ts";
 import {
   LIBRARY_QUERY_FIELDS,
   LIBRARY_REMOVAL_FIELDS,

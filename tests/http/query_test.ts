@@ -3,7 +3,7 @@
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { integer } from "../../src/domain/description/value.ts";
-import { PAGE_FIELDS, readQuery } from "../../src/http/request/input.ts";
+import { PAGE_FIELDS, readQuery } from "../../src/http/request/query.ts";
 import { assertRefused, fieldsOf, newJob, withHttpAgent } from "./http_agent.ts";
 
 const LARGEST = String(Number.MAX_SAFE_INTEGER);

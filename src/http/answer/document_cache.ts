@@ -211,6 +211,9 @@ async function newestFetchMs(index: IndexStore): Promise<number | undefined> {
   return newest === undefined ? undefined : Date.parse(newest);
 }
 
+/** The age of a stale tree: whole seconds since it was last compared with its upstream. */
+export const AGE_HEADER = "x-index-age";
+
 /**
  * Seconds since the tree was last compared; undefined while the age need not be reported.
  * @param nowMs milliseconds since 1970

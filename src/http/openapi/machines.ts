@@ -7,7 +7,8 @@ import { MACHINE_STARTED } from "../../domain/machine/shown.ts";
 import { LEFTOVER } from "../../machines/leftovers.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { LEFTOVER_DROPPED, LEFTOVER_QUERY_FIELDS } from "../routes/machines/leftovers.ts";
-import { MACHINE_QUERY_FIELDS, MACHINE_READ, VNC_INFO } from "../routes/machines/machines.ts";
+import { MACHINE_READ, VNC_INFO } from "../routes/machines/machines.ts";
+import { MACHINE_QUERY_FIELDS } from "../routes/machines/list.ts";
 import { BODY_REFUSALS, refusals } from "./errors.ts";
 import {
   DESCRIPTION,
@@ -34,7 +35,8 @@ import {
   queryParameters,
 } from "./operation.ts";
 import { MEDIUM_SHA256 } from "./media.ts";
-import { CONSOLE, CONSOLE_QUERY_FIELDS, CONSOLE_TICKET } from "../routes/machines/console.ts";
+import { CONSOLE, CONSOLE_QUERY_FIELDS } from "../routes/machines/console.ts";
+import { CONSOLE_TICKET } from "../routes/machines/console_ticket.ts";
 
 // Actions on an existing machine, and its console.
 

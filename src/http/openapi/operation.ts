@@ -19,7 +19,7 @@ import { syncRequest } from "../routes/index/mirror.ts";
 import { CANCELABLE, jobSelection, pruneRequest, RETRYABLE } from "../routes/jobs/bulk.ts";
 import { infoRequest } from "../routes/jobs/info.ts";
 import { retryRequest } from "../routes/jobs/retry.ts";
-import { ticketRequest } from "../routes/machines/console.ts";
+import { ticketRequest } from "../routes/machines/console_ticket.ts";
 import { verifyRequest } from "../routes/media/media.ts";
 import { signInRequest } from "../routes/agent.ts";
 

@@ -22,7 +22,8 @@ import { CHAIN, ONERROR, WORKFLOW_UUID } from "./workflows.ts";
 import { DRY_RUN } from "../../machines/dry_run.ts";
 import { MACHINE, MACHINE_DISK, MACHINE_NIC } from "../../domain/machine/shown.ts";
 import { MACHINE_STARTED } from "../../domain/machine/shown.ts";
-import { CONSOLE, CONSOLE_TICKET } from "../routes/machines/console.ts";
+import { CONSOLE } from "../routes/machines/console.ts";
+import { CONSOLE_TICKET } from "../routes/machines/console_ticket.ts";
 import { MACHINE_READ, VNC_ADDRESS, VNC_INFO } from "../routes/machines/machines.ts";
 
 // Machines.

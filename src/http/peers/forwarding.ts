@@ -10,7 +10,7 @@ import { CALL_BYTES_MAX, type SignedHead } from "../../domain/peer.ts";
 import { hostOf, type ListedHost } from "../../store/host_store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Caller } from "../request/caller.ts";
-import { readBytes } from "../request/input.ts";
+import { readBytes } from "../request/body.ts";
 import { headOf } from "./check.ts";
 
 /**

@@ -13,7 +13,7 @@ import type { HttpLimits } from "../limits.ts";
 import { type AcceptedCall, withSignedBody } from "../peers/check.ts";
 import { type Access, type Caller, isStillGood, peerText } from "./caller.ts";
 import { hostOf } from "./head_check.ts";
-import { readBytes } from "./input.ts";
+import { readBytes } from "./body.ts";
 
 /**
  * GETs for administrators only: they show a secret, give access to a machine's keyboard, or start processes.

@@ -35,7 +35,7 @@ import {
   tokenOf,
 } from "../request/access.ts";
 import { type Access, type Caller, callerText } from "../request/caller.ts";
-import { readJson, smallBody } from "../request/input.ts";
+import { readJson, smallBody } from "../request/body.ts";
 
 /** The caller, as the agent identifies it. */
 export function callerRoutes(): Hono<HttpEnv> {

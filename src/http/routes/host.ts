@@ -50,7 +50,7 @@ import { nameAge } from "../answer/text_answer.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { seesSecrets } from "../request/caller.ts";
-import { PAGE_MAX } from "../request/input.ts";
+import { PAGE_MAX } from "../request/query.ts";
 import type { ReadinessReport } from "./monitoring.ts";
 
 /** Hours over which failed jobs are counted. */

@@ -22,7 +22,7 @@ import { HOST_STATES } from "../../domain/host.ts";
 import { MS_PER_SECOND } from "../../domain/instant.ts";
 import { type HostJobs, hostNamedBy, type ListedHost } from "../../store/host_store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
-import { readJson, smallBody } from "../request/input.ts";
+import { readJson, smallBody } from "../request/body.ts";
 
 /** A host of the store as it is sent. */
 export const LISTED_HOST = whole("A host that has registered in the store.", {

@@ -45,7 +45,7 @@ import {
 } from "../../domain/job/state.ts";
 import type { StatsWindow } from "../../store/stats.ts";
 import { HOUR_MS, type Instant, instantAfter, MS_PER_SECOND } from "../../domain/instant.ts";
-import { readQuery } from "../request/input.ts";
+import { readQuery } from "../request/query.ts";
 
 const READY = 200;
 const NOT_READY = ERROR_CODES.overloaded.status;

@@ -24,14 +24,8 @@ import {
 import type { CreateWorkflowOutcome, Store, WorkflowFilter } from "../../store/store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import { CONVENTIONS } from "../request/compat.ts";
-import {
-  isLarge,
-  type Page,
-  PAGE_FIELDS,
-  readJson,
-  readQuery,
-  wholeBody,
-} from "../request/input.ts";
+import { isLarge, readJson, wholeBody } from "../request/body.ts";
+import { type Page, PAGE_FIELDS, readQuery } from "../request/query.ts";
 import { listResponse, type NextPage } from "../answer/json_list.ts";
 import { answerNames, answerText, shownTo } from "../answer/text_answer.ts";
 import { PHASES } from "../../domain/job/state.ts";

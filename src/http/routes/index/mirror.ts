@@ -38,7 +38,8 @@ import type { Mirror } from "../../../mirror/mirror.ts";
 import type { IndexStore } from "../../../store/store.ts";
 import type { HttpEnv } from "../../served_agent.ts";
 import type { HttpLimits } from "../../limits.ts";
-import { readJson, readQuery, smallBody } from "../../request/input.ts";
+import { readJson, smallBody } from "../../request/body.ts";
+import { readQuery } from "../../request/query.ts";
 import { FIRMWARES } from "../../../domain/index/artifact.ts";
 import {
   type ImageFilter,

@@ -26,7 +26,7 @@ import { errorWords } from "../../answer/error_response.ts";
 import { cancelUnseen, type JobChangeContext, stopDeadline } from "./change.ts";
 import { type RetryContext, retryJob } from "./retry.ts";
 import type { Caller } from "../../request/caller.ts";
-import { readJson, smallBody } from "../../request/input.ts";
+import { readJson, smallBody } from "../../request/body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { object } from "../../../domain/description/object.ts";
 import { parse } from "../../../domain/description/description.ts";

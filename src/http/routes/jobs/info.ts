@@ -11,7 +11,8 @@ import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import type { HttpLimits } from "../../limits.ts";
 import { jobUuidOf } from "./change.ts";
 import { jobNotFound } from "../../../store/job_orders.ts";
-import { infoBody, PAGE_FIELDS, PASSED_OVER, readJson, readQuery } from "../../request/input.ts";
+import { infoBody, readJson } from "../../request/body.ts";
+import { PAGE_FIELDS, PASSED_OVER, readQuery } from "../../request/query.ts";
 import { listResponse, type NextPage } from "../../answer/json_list.ts";
 import { shownTo } from "../../answer/text_answer.ts";
 

@@ -21,17 +21,8 @@ import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { CONVENTIONS } from "../../request/compat.ts";
 import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
 import { cancelJob, jobText, jobUuidOf, readChange, resumeJob } from "./change.ts";
-import {
-  askedBy,
-  type Page,
-  PAGE_FIELDS,
-  readJson,
-  readQuery,
-  readTexts,
-  smallBody,
-  textsOf,
-  wholeBody,
-} from "../../request/input.ts";
+import { askedBy, readJson, smallBody, wholeBody } from "../../request/body.ts";
+import { type Page, PAGE_FIELDS, readQuery, readTexts, textsOf } from "../../request/query.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob, answerNames, shownTo } from "../../answer/text_answer.ts";
 import { seesSecrets, showingTo } from "../../request/caller.ts";

@@ -17,7 +17,7 @@ import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { jobText, jobUuidOf } from "./change.ts";
 import { jobNotFound, jobRefusal } from "../../../store/job_orders.ts";
 import { PROVISION_MACHINE } from "../../../machines/workflows/provision_machine.ts";
-import { readJson, smallBody } from "../../request/input.ts";
+import { readJson, smallBody } from "../../request/body.ts";
 import type { MachineJobs } from "../../../machines/machine_jobs.ts";
 import { answerJob } from "../../answer/text_answer.ts";
 import { type Caller, orderedBy, showingTo } from "../../request/caller.ts";

@@ -2,14 +2,7 @@
 // machine; vmadm is asked for the address of its console on every connection. By then, head_check.ts and
 // access.ts have checked Origin, token and ticket.
 
-import {
-  always,
-  INSTANT,
-  type ShapeOf,
-  TEXT,
-  URI,
-  whole,
-} from "../../../domain/description/answer.ts";
+import { always, type ShapeOf, URI, whole } from "../../../domain/description/answer.ts";
 import type { Context } from "hono";
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
@@ -23,17 +16,14 @@ import {
   shakeHands,
   switchedAnswer,
 } from "../../console/socket.ts";
-import { type ConsoleTickets, TICKET_KEY, wantsSocket } from "../../console/tickets.ts";
+import { TICKET_KEY, wantsSocket } from "../../console/tickets.ts";
 import { forwardTo, ownerOf } from "../../peers/forwarding.ts";
 import { openRemoteConsole } from "../../peers/remote_console.ts";
 import { hostOf } from "../../request/head_check.ts";
-import { object } from "../../../domain/description/object.ts";
-import { parse } from "../../../domain/description/description.ts";
 import { about, anyText } from "../../../domain/description/value.ts";
-import { instantAfter } from "../../../domain/instant.ts";
 import { isJsonObject, type JsonObject } from "../../../domain/json.ts";
-import { machineNotFound, requireConsole } from "../../../domain/machine/action.ts";
-import { readJson, readQuery, smallBody } from "../../request/input.ts";
+import { machineNotFound } from "../../../domain/machine/action.ts";
+import { readQuery } from "../../request/query.ts";
 
 /** The part of the context that consoles use. */
 export type ConsoleContext = Pick<
@@ -98,7 +88,7 @@ async function answerUrl(
  * A machine, as its host describes it.
  * @throws {AgentError} `not_found`; what another host answers
  */
-async function machineOf(
+export async function machineOf(
   c: Context<HttpEnv>,
   uuid: MachineUuid,
   { machines, peers, limits }: ConsoleContext,
@@ -124,13 +114,13 @@ export function consolePath(uuid: string): string {
 }
 
 /** The URL of a console, at the address by which the caller reached the agent. */
-function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
+export function consoleUrl({ env, req }: Context<HttpEnv>, uuid: MachineUuid): string {
   const scheme = env?.secure ? "wss" : "ws";
   return `${scheme}://${hostOf(req.raw, env?.secure) ?? "localhost"}${consolePath(uuid)}`;
 }
 
-/** @throws {AgentError} `internal` without a caller, which access.ts rules out */
-function callerOf(c: Context<HttpEnv>): Caller {
+/** Who opens a console. @throws {AgentError} `internal` without a caller, which access.ts rules out */
+export function callerOf(c: Context<HttpEnv>): Caller {
   const caller = c.get("caller");
   if (caller !== undefined) return caller;
   throw new AgentError("internal", "Cannot open a console: the request has no caller");
@@ -235,39 +225,4 @@ function openSeats({ consolesMax }: Pick<ServedAgent["limits"], "consolesMax">):
       return () => taken -= 1;
     },
   };
-}
-
-// POST /agent/v1/machines/:uuid/console-tickets: a ticket with which a viewer that cannot send a token, such
-// as a page in a browser, opens a machine's console once.
-
-/** The body of a request for a ticket, which has no options. */
-export const ticketRequest = object({});
-
-/** The answer of `POST .../console-tickets`. The ticket is a secret, and logs mask it. */
-export const CONSOLE_TICKET = whole("A ticket that opens a console once.", {
-  ticket: { ...TEXT, pattern: "^zwc_[A-Za-z0-9_-]{43}$" },
-  url: { ...URI, description: "The WebSocket, with the ticket." },
-  expires_at: INSTANT,
-});
-
-/**
- * Answers with a ticket and its URL. Everything is checked before that, since a page could not show a later
- * refusal.
- * @throws {AgentError} `not_found` when there is no such machine
- */
-export async function postTicket(
-  c: Context<HttpEnv>,
-  context: ConsoleContext,
-  tickets: ConsoleTickets,
-): Promise<Response> {
-  const { limits, now } = context;
-  const uuid = parsePathUuid<MachineUuid>(c.req.param("uuid") ?? "", "machine");
-  parse(ticketRequest, await readJson(c, smallBody(limits)), "", "request for a ticket");
-  requireConsole(uuid, await machineOf(c, uuid, context));
-  const expires_at = instantAfter(now(), limits.consoleTicketSeconds * 1000);
-  const ticket = await tickets.issue(uuid, callerOf(c));
-  const url = `${consoleUrl(c, uuid)}?${TICKET_KEY}=${ticket}`;
-  c.header("cache-control", "no-store");
-  const answer: ShapeOf<typeof CONSOLE_TICKET> = { ticket, url, expires_at };
-  return c.json(answer, 201);
 }

@@ -9,7 +9,8 @@ import { about, anyText } from "../../../domain/description/value.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
 import { dropLeftover, LEFTOVER, leftoverOnWire } from "../../../machines/leftovers.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
-import { PAGE_MAX, readJson, readQuery, smallBody } from "../../request/input.ts";
+import { readJson, smallBody } from "../../request/body.ts";
+import { PAGE_MAX, readQuery } from "../../request/query.ts";
 import { hostOf } from "../../../store/host_store.ts";
 
 /** The body of a request to drop one, which has no options. */

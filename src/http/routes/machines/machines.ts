@@ -13,10 +13,9 @@ import {
   whole,
 } from "../../../domain/description/answer.ts";
 import { type Context, Hono } from "hono";
-import { about, anyText, integer, text } from "../../../domain/description/value.ts";
 import { AgentError } from "../../../domain/error.ts";
 import { type MachineUuid, parsePathUuid } from "../../../domain/id.ts";
-import { isJsonObject, type JsonObject, type JsonValue } from "../../../domain/json.ts";
+import type { JsonObject, JsonValue } from "../../../domain/json.ts";
 import { dryRun } from "../../../machines/dry_run.ts";
 import { readMachineBody } from "../../../machines/provision_job.ts";
 import {
@@ -27,41 +26,20 @@ import {
 } from "../../../domain/machine/action.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import type { MachineReader } from "../../machine_access.ts";
-import { hostOf } from "../../../store/host_store.ts";
 import { forwardRead } from "../../peers/forwarding.ts";
-import { seesSecrets } from "../../request/caller.ts";
 import type { ConsoleTickets } from "../../console/tickets.ts";
 import { nameStale } from "../../answer/text_answer.ts";
-import {
-  askedBy,
-  PAGE_FIELDS,
-  PAGE_MAX,
-  readJson,
-  readQuery,
-  wholeBody,
-} from "../../request/input.ts";
-import { type ConsoleContext, consolePath, openConsoles, postTicket } from "./console.ts";
-import {
-  ABSENT,
-  listAllMachines,
-  type ListedMachine,
-  openMachineReading,
-  placeOfJob,
-  type ReadMachines,
-} from "../../../machines/listing.ts";
+import { askedBy, readJson, wholeBody } from "../../request/body.ts";
+import { listMachines } from "./list.ts";
+import { here, machineOnWire, shownMachine } from "./machine_on_wire.ts";
+import { type ConsoleContext, consolePath, openConsoles } from "./console.ts";
+import { postTicket } from "./console_ticket.ts";
+import { openMachineReading, placeOfJob } from "../../../machines/listing.ts";
 import { historyOf } from "../../../machines/history.ts";
-import type { MachineJob } from "../../../store/machine_store.ts";
 import type { MachineJobs, MachineStart } from "../../../machines/machine_jobs.ts";
-import { executionOnWire, type Wording } from "../../../domain/job/wire.ts";
 import { IDEMPOTENCY_REPLAYED } from "../../../domain/job/job.ts";
-import {
-  MACHINE_FIELDS,
-  type ShownMachine,
-  shownProperties,
-  textOf,
-} from "../../../domain/machine/shown.ts";
+import { MACHINE_FIELDS } from "../../../domain/machine/shown.ts";
 import { BRANDS } from "../../../domain/policy.ts";
-import { MASK } from "../../../domain/masking.ts";
 
 type MachinesContext = Pick<
   ServedAgent,
@@ -230,108 +208,7 @@ async function getVnc(c: Context<HttpEnv>, { machines }: MachinesContext): Promi
   return c.json(answer);
 }
 
-/** Every machine of the hosts, and those that jobs are about to create. */
-async function listMachines(
-  c: Context<HttpEnv>,
-  context: MachinesContext,
-  readMachines: ReadMachines,
-): Promise<Response> {
-  const { limit = PAGE_MAX, offset = 0, max_age = 0, host, ...filter } = readQuery(
-    c.req.url,
-    MACHINE_QUERY_FIELDS,
-  );
-  const named = host === undefined
-    ? undefined
-    : (await hostOf(host, context.store, "Cannot filter machines", "host")).uuid;
-  const hasOwn = named === undefined || named === context.hostUuid;
-  const own = hasOwn ? await readMachines(max_age * 1000) : NO_MACHINES;
-  if (own.ageMs > 0) c.header("age", String(Math.round(own.ageMs / 1000)));
-  const place = { ...here(context), ageMs: own.ageMs };
-  const { listed, count, stale } = await listAllMachines({ ...filter, host: named }, {
-    limit,
-    offset,
-  }, {
-    store: context.store,
-    own: own.machines.map((machine) => ({ machine, place })),
-    reports: named === context.hostUuid ? undefined : context.peers?.reports,
-  });
-  c.header("x-count", String(count));
-  if (stale) nameStale(c);
-  return c.json(listed.map((one) => shownMachine(c, machineOnWire(one, context.wording))));
-}
-
-/** The host of this agent. */
-function here({ machines: { host: name }, hostUuid: host }: MachinesContext) {
-  return { host, name };
-}
-
-const NO_MACHINES = { machines: [], ageMs: 0 };
-
-/** A machine as the caller may see it. Its `media` is a param of its job. */
-function shownMachine(c: Context<HttpEnv>, machine: ShownMachine): ShownMachine {
-  return seesSecrets(c.get("caller")) ? machine : withoutParams(machine);
-}
-
-// A machine in answers: what vmadm reports, and what its jobs add.
-
-/** A field of the machine, or else of its job's request. */
-function fieldOf(machine: JsonObject | null, job: MachineJob | undefined, name: string): JsonValue {
-  const asked = isJsonObject(job?.asked.machine) ? job.asked.machine : {};
-  return machine?.[name] ?? asked[name] ?? null;
-}
-
-/** `state` is vmadm's, or `absent` while there is only a job. */
-function machineOnWire(
-  { uuid, machine, place, history: { job, media } }: ListedMachine,
-  wording: Wording,
-): ShownMachine {
-  const { media: asked } = job?.asked ?? {};
-  return {
-    uuid,
-    host: place?.name ?? null,
-    host_uuid: place?.host ?? null,
-    age_seconds: typeof place?.ageMs === "number" ? Math.round(place.ageMs / 1000) : null,
-    state: textOf(machine?.state) ?? ABSENT,
-    zone_state: textOf(machine?.zone_state),
-    ...shownProperties((name) => fieldOf(machine, job, name)),
-    media: isJsonObject(asked) ? asked : null,
-    medium: media[0] ?? null,
-    job_uuid: job?.uuid ?? null,
-    job_execution: job === undefined ? null : executionOnWire(job.execution, wording),
-  };
-}
-
-/** Masks `media` for callers that may not see params: its URL may contain a password. */
-function withoutParams({ media, ...machine }: ShownMachine): ShownMachine {
-  const masked = Object.keys(media ?? {}).map((name) => [name, MASK]);
-  return { ...machine, media: media === null ? null : Object.fromEntries(masked) };
-}
-
 /** Only hardware virtual machines have this console. */
 function isRunningHvm({ brand, state }: JsonObject): boolean {
   return state === "running" && BRANDS.some((known) => known === brand);
 }
-
-/** States are vmadm's words; there is no complete list of them. */
-const word = text(/^[a-z_]{1,32}$/, "a word such as running");
-
-const MACHINE_FILTER_FIELDS = {
-  state: about("Only machines in this state.", word),
-  brand: about("Only machines of this brand.", word),
-  alias: about("Only machines of this name.", anyText()),
-};
-
-const MAX_AGE_MAX = 86_400;
-
-/** The query of GET /agent/v1/machines. */
-export const MACHINE_QUERY_FIELDS = {
-  ...MACHINE_FILTER_FIELDS,
-  host: about("Only machines of this host, by its uuid or its name.", anyText()),
-  ...PAGE_FIELDS,
-  max_age: about(
-    "Accepts vmadm's last answer if it is at most this many seconds old; `Age` is its age. Other hosts " +
-      "report by themselves: see `age_seconds`.",
-    integer(0, MAX_AGE_MAX),
-    { default: 0 },
-  ),
-};

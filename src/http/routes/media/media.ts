@@ -22,7 +22,7 @@ import { parseMediaRequest } from "../../../domain/machine/media.ts";
 import type { KnownFile } from "../../../mirror/media/known_files.ts";
 import type { HttpEnv, ServedAgent } from "../../served_agent.ts";
 import { orderedBy } from "../../request/caller.ts";
-import { readJson, wholeBody } from "../../request/input.ts";
+import { readJson, wholeBody } from "../../request/body.ts";
 
 type MediaContext = Pick<
   ServedAgent,
