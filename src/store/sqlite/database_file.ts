@@ -137,14 +137,22 @@ interface LatestRecords {
 export function readLatest(path: string): LatestRecords {
   return reading(path, (db) => {
     schemaOf(db, path);
-    const jobs = db.prepare("SELECT max(created_at) AS at FROM jobs").get<{ at: Instant | null }>();
-    const last = db.prepare("SELECT report FROM index_syncs ORDER BY id DESC LIMIT 1")
-      .get<{ report: string }>();
-    // The text was made by the store from a report.
-    const sync = last === undefined ? null : JSON.parse(last.report) as IndexSync;
-    const instants = [jobs?.at ?? null, sync?.finished_at ?? null].filter((at) => at !== null);
+    const sync = selectLatestSync(db);
+    const instants = [selectLatestJob(db), sync?.finished_at ?? null].filter((at) => at !== null);
     return { recorded_at: instants.sort().at(-1) ?? null, sync };
   });
+}
+
+function selectLatestJob(db: Database): Instant | null {
+  const sql = "SELECT max(created_at) AS at FROM jobs";
+  return db.prepare(sql).get<{ at: Instant | null }>()?.at ?? null;
+}
+
+function selectLatestSync(db: Database): IndexSync | null {
+  const sql = "SELECT report FROM index_syncs ORDER BY id DESC LIMIT 1";
+  const last = db.prepare(sql).get<{ report: string }>();
+  // The text was made by the store from a report.
+  return last === undefined ? null : JSON.parse(last.report) as IndexSync;
 }
 
 /** The executions of the given jobs, if the database has them. @throws {AgentError} as readLatest() */

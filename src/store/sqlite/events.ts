@@ -70,11 +70,26 @@ function rowsAfter(
     return { rows: selectRows(db, seqs), upTo: last };
   }
   if (machine === undefined && kind === undefined) {
-    const sql = `SELECT ${EVENT_COLUMNS} FROM events WHERE seq > ? ORDER BY seq LIMIT ?`;
-    return { rows: db.rows<EventRow>(sql, after, limit + 1), upTo: last };
+    return { rows: selectAllRows(db, after, limit + 1), upTo: last };
   }
   const upTo = Math.min(after + EVENTS_LOOKED_AT, last);
-  const rows = db.rows<EventRow>(
+  return { rows: selectMatching(db, after, upTo, limit + 1, { machine, kind }), upTo };
+}
+
+function selectAllRows(db: Connection, after: number, limit: number): readonly EventRow[] {
+  const sql = `SELECT ${EVENT_COLUMNS} FROM events WHERE seq > ? ORDER BY seq LIMIT ?`;
+  return db.rows<EventRow>(sql, after, limit);
+}
+
+/** The events of some kinds or machines. A filter that is null matches all. */
+function selectMatching(
+  db: Connection,
+  after: number,
+  upTo: number,
+  limit: number,
+  { machine, kind }: Pick<EventFilter, "machine" | "kind">,
+): readonly EventRow[] {
+  return db.rows<EventRow>(
     `SELECT ${EVENT_COLUMNS} FROM events
       WHERE seq > ?1 AND seq <= ?2
         AND (?3 IS NULL OR kind IN (SELECT value FROM json_each(?3)))
@@ -88,9 +103,8 @@ function rowsAfter(
     upTo,
     kind === undefined ? null : JSON.stringify(kind.flatMap(storedKinds)),
     machine === undefined ? null : JSON.stringify(machine.map((uuid) => `/machines/${uuid}`)),
-    limit + 1,
+    limit,
   );
-  return { rows, upTo };
 }
 
 /** Places of the next events of some jobs. Each look goes along an index and ends after the limit. */
@@ -101,25 +115,49 @@ function seqsOfJobs(
   jobs: readonly JobUuid[],
   kinds: readonly EventKind[] = KINDS_OF_JOBS,
 ): number[] {
-  const ids = db.rows<{ id: number }>(
-    "SELECT id FROM jobs WHERE uuid IN (SELECT value FROM json_each(?))",
-    JSON.stringify(jobs),
+  const ids = selectJobIds(db, jobs);
+  const ofJobs = kinds.filter((one) => KINDS_OF_JOBS.includes(one)).flatMap((kind) =>
+    ids.flatMap((id) => selectSeqs(db, id, kind, after, limit))
   );
-  const found: { readonly seq: number }[] = [];
-  for (const kind of kinds.filter((one) => KINDS_OF_JOBS.includes(one))) {
-    for (const { id } of ids) {
-      const sql = `SELECT seq FROM events INDEXED BY events_job
-        WHERE job_id = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?`;
-      found.push(...db.rows<{ seq: number }>(sql, id, kind, after, limit));
-    }
-  }
   // The row of a removed job is gone, and no other event of it is shown.
-  for (const uuid of kinds.includes("job") ? jobs : []) {
-    const sql = `SELECT seq FROM events INDEXED BY events_removed
-      WHERE kind = 'removed_job' AND body = json_object('job_uuid', ?) AND seq > ?`;
-    found.push(...db.rows<{ seq: number }>(sql, uuid, after));
-  }
-  return found.map(({ seq }) => seq).sort((one, other) => one - other).slice(0, limit);
+  const removals = kinds.includes("job")
+    ? jobs.flatMap((uuid) => selectRemovals(db, uuid, after))
+    : [];
+  return [...ofJobs, ...removals].sort((one, other) => one - other).slice(0, limit);
+}
+
+function selectJobIds(db: Connection, jobs: readonly JobUuid[]): number[] {
+  const sql = "SELECT id FROM jobs WHERE uuid IN (SELECT value FROM json_each(?))";
+  return db.rows<{ id: number }>(sql, JSON.stringify(jobs)).map(({ id }) => id);
+}
+
+function selectSeqs(
+  db: Connection,
+  job: number,
+  kind: EventKind,
+  after: number,
+  limit: number,
+): number[] {
+  const rows = db.rows<{ seq: number }>(
+    `SELECT seq FROM events INDEXED BY events_job
+      WHERE job_id = ? AND kind = ? AND seq > ?
+      ORDER BY seq LIMIT ?`,
+    job,
+    kind,
+    after,
+    limit,
+  );
+  return rows.map(({ seq }) => seq);
+}
+
+function selectRemovals(db: Connection, uuid: JobUuid, after: number): number[] {
+  const rows = db.rows<{ seq: number }>(
+    `SELECT seq FROM events INDEXED BY events_removed
+      WHERE kind = 'removed_job' AND body = json_object('job_uuid', ?) AND seq > ?`,
+    uuid,
+    after,
+  );
+  return rows.map(({ seq }) => seq);
 }
 
 function selectRows(db: Connection, seqs: readonly number[]): readonly EventRow[] {

@@ -3,15 +3,6 @@
 // lost.
 
 import { AgentError, messageOf, systemCode, systemReason } from "../../domain/error.ts";
-import { hostEvent } from "../../domain/event.ts";
-import type { HostUuid } from "../../domain/id.ts";
-import {
-  type HostJobs,
-  hostNamed,
-  type HostRegistration,
-  type HostStore,
-  type ListedHost,
-} from "../host_store.ts";
 import type { ImageStore } from "../local_store.ts";
 import type { JobStore, NextDue } from "../job_store.ts";
 import type { CallbackStore, IndexStore, InfoStore, LocalStore, WorkflowStore } from "../store.ts";
@@ -24,7 +15,7 @@ import {
 import { Connection, IN_MEMORY } from "./connection.ts";
 import { insertEvent, selectEventBounds, selectEvents } from "./events.ts";
 import type { ConnectionWatch } from "./group_commit.ts";
-import { type Instant, instantAfter, type Now, systemNow } from "../../domain/instant.ts";
+import { instantAfter, type Now, systemNow } from "../../domain/instant.ts";
 import {
   changePins,
   countImages,
@@ -48,13 +39,7 @@ import {
   selectInfo,
   selectLog,
 } from "./job/log.ts";
-import {
-  countsOfAll,
-  selectFinished,
-  selectMeasures,
-  selectStats,
-  writeCheck,
-} from "./job/counts.ts";
+import { selectFinished, selectMeasures, selectStats, writeCheck } from "./job/counts.ts";
 import { abandonJob, cancelJob, releaseJob, resumeJob } from "./job/changes.ts";
 import { earlierJob, openJobCreation } from "./job/creation.ts";
 import { countJobs, hasParam, listJobs, listKeys, selectJobsOfTarget } from "./job/lists.ts";
@@ -63,7 +48,8 @@ import { jobBytes, jobText, jobTexts } from "./job/texts.ts";
 import { claimJobs, readyJobs, selectNextDue } from "./job/claims.ts";
 import { selectExecution, selectJob } from "./job/jobs.ts";
 import { fillRows, putRows, readRows, removeRows } from "./local/artifacts.ts";
-import { forgetHost, isCordoned, selectHosts } from "./host_rows.ts";
+import { isCordoned } from "./host_rows.ts";
+import { hostStore } from "./hosts.ts";
 import type { SchemaSteps } from "../sql.ts";
 import { keepOlder } from "./older_copy.ts";
 import { openMachineHistories } from "./job/machines.ts";
@@ -270,90 +256,6 @@ function callbackStore(db: Connection, now: Now): CallbackStore {
       return db.write("callback_postpone", () => postponeCallback(db, uuid, due));
     },
   };
-}
-
-/** The only host. Its own agent asks the store, so it is never away and cannot be forgotten. */
-function hostStore(db: Connection, begun: WaitingClaims, now: Now): HostStore {
-  const list = () => db.durably(() => selectHosts(db, now()));
-  const cordon = (uuid: HostUuid, cordoned: boolean) => {
-    begun.write();
-    return db.write("host_cordon", () => writeCordon(db, uuid, cordoned, now()));
-  };
-  return {
-    register: async (registration) => ({
-      kind: "registered",
-      host: await db.write("host_register", () => registerHost(db, registration, now())),
-    }),
-    list,
-    find: async (name) => hostNamed(await list(), name),
-    jobs: () => db.durably(() => countHostJobs(db)),
-    cordon: (uuid) => cordon(uuid, true),
-    uncordon: (uuid) => cordon(uuid, false),
-    forget: async (uuid) => {
-      const host = (await list()).find((one) => one.uuid === uuid);
-      return host === undefined ? { kind: "not_found" } : { kind: "heard", host };
-    },
-  };
-}
-
-/** All jobs belong to the host. */
-function countHostJobs(db: Connection): ReadonlyMap<HostUuid, HostJobs> {
-  const rows = db.rows<{ readonly uuid: HostUuid; readonly running: number }>(
-    "SELECT uuid, (SELECT count(*) FROM jobs WHERE runner_id IS NOT NULL) AS running FROM hosts",
-  );
-  const { queued } = countsOfAll(db);
-  return new Map(rows.map(({ uuid, running }) => [uuid, { running, queued }]));
-}
-
-/** Registers the host, in place of that of another runner, for example after the state folder was copied. */
-function registerHost(
-  db: Connection,
-  { uuid, incarnation, facts, lease_ms }: HostRegistration,
-  now: Instant,
-): ListedHost {
-  db.run("DELETE FROM hosts WHERE uuid <> ?", uuid);
-  const isNew = db.row("SELECT 1 FROM hosts") === undefined;
-  db.run(
-    `INSERT INTO hosts (uuid, incarnation, name, version, capabilities, slots, brands, address,
-                        generation, lease_ms)
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9)
-     ON CONFLICT (uuid) DO UPDATE
-        SET incarnation = ?2, name = ?3, version = ?4, capabilities = ?5, slots = ?6, brands = ?7,
-            address = ?8, generation = generation + (incarnation <> ?2), lease_ms = ?9`,
-    uuid,
-    incarnation,
-    facts.name,
-    facts.version,
-    JSON.stringify(facts.capabilities),
-    facts.slots,
-    JSON.stringify(facts.brands),
-    facts.address,
-    Math.round(lease_ms),
-  );
-  forgetHost(db);
-  const [host] = selectHosts(db, now);
-  if (host === undefined) throw new Error(`Cannot register host ${uuid}: its row is missing`);
-  if (isNew) insertEvent(db, hostEvent(host.uuid, "registered", host.name), now);
-  return host;
-}
-
-function writeCordon(
-  db: Connection,
-  uuid: HostUuid,
-  cordoned: boolean,
-  now: Instant,
-): ListedHost | undefined {
-  const changed = db.run(
-    "UPDATE hosts SET cordoned = ?1 WHERE uuid = ?2 AND cordoned <> ?1",
-    Number(cordoned),
-    uuid,
-  );
-  forgetHost(db);
-  const host = selectHosts(db, now).find((one) => one.uuid === uuid);
-  if (host === undefined || changed === 0) return host;
-  const change = cordoned ? "cordoned" : "uncordoned";
-  insertEvent(db, hostEvent(uuid, change, host.name), now);
-  return host;
 }
 
 function indexStore(db: Connection): IndexStore {

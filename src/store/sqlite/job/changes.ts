@@ -49,7 +49,7 @@ export function recordTask(
   changingJob(db, record.job_uuid);
   const move = moveOf(heldIn(record.phase), record.event);
   const row = (begun && claimAndWriteTask(db, record, begun, move, now)) ??
-    db.row<RecordedRow & TracedRow>(RECORD, ...recordValues(record, move, now));
+    writeTask(db, record, move, now);
   if (row === undefined) return isRecorded(db, record, move);
   const { id } = row;
   traceMove(db, row, heldIn(record.phase), move, now, record.position);
@@ -110,6 +110,17 @@ function isRecorded(db: Connection, record: TaskRecord, move: Move): boolean {
     : isEntry(db, row.id, record.phase, record.position, record.entry);
 }
 
+/** Records a task that ended while its claim held. */
+function writeTask(
+  db: Connection,
+  record: TaskRecord,
+  move: Move,
+  now: Instant,
+): (RecordedRow & TracedRow) | undefined {
+  const values = [...recordValues(record, move, now), executionOf(heldIn(record.phase).state)];
+  return db.row<RecordedRow & TracedRow>(RECORD, ...values);
+}
+
 /** Records a task that ended before the claim under which it ran was written. */
 function claimAndWriteTask(
   db: Connection,
@@ -127,30 +138,54 @@ function claimAndWriteTask(
   return row;
 }
 
-/** The end of a task, with the values of recordValues(). */
-const recordSql = (started: string, claim: string, held: string) =>
-  `UPDATE jobs
-      SET execution = ?1, phase = ?2, runner_id = CASE WHEN ?3 THEN ?13 END,
-          claimable_at = CASE WHEN ?4 THEN ?5 END, starts = ?6, params = ?7, props = ?8,
-          requested_params = coalesce(requested_params, CASE WHEN params <> ?7 THEN params END),
-          elapsed_ms = ?9, phases_ms = phases_ms + ?10, elapsed_at = CASE WHEN ?3 THEN ?5 END,
-          failures = 0, retry_at = NULL, error = coalesce(error, ?17), ${claim}
-          finished_at = CASE WHEN ?11 THEN max(?5, coalesce(${started}, ?5)) ELSE finished_at END
-    WHERE uuid = ?12 AND ${held} AND phase = ?16
-      AND ?18 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?16)
-   RETURNING ${TRACED_COLUMNS}, workflow_uuid, callback_host`;
-const RECORD = recordSql(
-  "started_at",
-  "",
-  "runner_id = ?13 AND lease = ?14 AND execution = ?15",
-);
-/** The same for a job whose claim is not written yet; only a claimable job has a claimable_at. */
-const CLAIM_AND_RECORD = recordSql(
-  "?19",
-  "lease = ?14, turn = NULL, started_at = ?19,",
-  "lease = ?14 - 1 AND claimable_at IS NOT NULL AND ?15 IS NOT NULL",
-);
+/** The end of a task. ?1 to ?17 are the values of recordValues(), ?18 the execution that its claim gave the job. */
+const RECORD = `
+  UPDATE jobs
+     SET execution = ?1,
+         phase = ?2,
+         runner_id = CASE WHEN ?3 THEN ?13 END,
+         claimable_at = CASE WHEN ?4 THEN ?5 END,
+         starts = ?6,
+         params = ?7,
+         props = ?8,
+         requested_params = coalesce(requested_params, CASE WHEN params <> ?7 THEN params END),
+         elapsed_ms = ?9,
+         phases_ms = phases_ms + ?10,
+         elapsed_at = CASE WHEN ?3 THEN ?5 END,
+         failures = 0,
+         retry_at = NULL,
+         error = coalesce(error, ?16),
+         finished_at = CASE WHEN ?11 THEN max(?5, coalesce(started_at, ?5)) ELSE finished_at END
+   WHERE uuid = ?12 AND runner_id = ?13 AND lease = ?14 AND execution = ?18 AND phase = ?15
+     AND ?17 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?15)
+  RETURNING ${TRACED_COLUMNS}, workflow_uuid, callback_host`;
 
+/** The same together with its claim, which began at ?18. Only a job that can be claimed has a claimable_at. */
+const CLAIM_AND_RECORD = `
+  UPDATE jobs
+     SET execution = ?1,
+         phase = ?2,
+         runner_id = CASE WHEN ?3 THEN ?13 END,
+         claimable_at = CASE WHEN ?4 THEN ?5 END,
+         lease = ?14,
+         turn = NULL,
+         started_at = ?18,
+         starts = ?6,
+         params = ?7,
+         props = ?8,
+         requested_params = coalesce(requested_params, CASE WHEN params <> ?7 THEN params END),
+         elapsed_ms = ?9,
+         phases_ms = phases_ms + ?10,
+         elapsed_at = CASE WHEN ?3 THEN ?5 END,
+         failures = 0,
+         retry_at = NULL,
+         error = coalesce(error, ?16),
+         finished_at = CASE WHEN ?11 THEN max(?5, coalesce(?18, ?5)) ELSE finished_at END
+   WHERE uuid = ?12 AND lease = ?14 - 1 AND claimable_at IS NOT NULL AND phase = ?15
+     AND ?17 = (SELECT count(*) FROM task_results WHERE job_id = jobs.id AND phase = ?15)
+  RETURNING ${TRACED_COLUMNS}, workflow_uuid, callback_host`;
+
+/** ?1 to ?17 of both statements. */
 function recordValues(record: TaskRecord, move: Move, now: Instant): BindValue[] {
   const at = heldIn(record.phase);
   const ends = move.phase !== at.phase;
@@ -172,7 +207,6 @@ function recordValues(record: TaskRecord, move: Move, now: Instant): BindValue[]
     record.job_uuid,
     record.runner_id,
     record.lease,
-    executionOf(at.state),
     at.phase,
     record.event.kind === "fail" && record.entry !== undefined
       ? errorLine(record.entry.error, secretNames(record.props))

@@ -1,5 +1,6 @@
 // Jobs of machines, for lists.
 
+import type { BindValue } from "@db/sqlite";
 import { machineTarget } from "../../../domain/job/summary.ts";
 import { ASKED_PROPERTIES } from "../../../domain/machine/shown.ts";
 import type { WorkflowUuid } from "../../../domain/id.ts";
@@ -52,12 +53,18 @@ function selectHistories(
     remove,
   );
   const ejecting = rows.filter(({ workflow_uuid }) => workflow_uuid === eject);
-  const entries = db.rows<{ job_id: number; entry: string }>(
+  return machineJobs(rows, selectChainEntries(db, ejecting.map(({ id }) => id)));
+}
+
+function selectChainEntries(
+  db: Connection,
+  jobs: readonly number[],
+): { job_id: number; entry: string }[] {
+  return db.rows(
     `SELECT job_id, entry FROM json_each(?) AS wanted CROSS JOIN task_results
          ON job_id = wanted.value AND phase = 'chain'`,
-    JSON.stringify(ejecting.map(({ id }) => id)),
+    JSON.stringify(jobs),
   );
-  return machineJobs(rows, entries);
 }
 
 /** Position of the uuid in the target of a machine. */
@@ -70,20 +77,34 @@ function selectMaking(
   { limit, offset, without }: MachinePage,
 ): { jobs: MachineJob[]; count: number } {
   if (isOtherHost(db, host)) return { jobs: [], count: 0 };
-  const found = `FROM jobs
-      WHERE machine_uuid IS NOT NULL AND ${HOLDS_TARGET} AND finished_at IS NULL
-        AND workflow_uuid = ?1 AND machine_uuid NOT IN (SELECT value FROM json_each(?2))
-        AND (?3 IS NULL OR params ->> '$.machine.brand' = ?3)
-        AND (?4 IS NULL OR params ->> '$.machine.alias' = ?4)`;
   const values = [workflow, JSON.stringify(without), brand ?? null, alias ?? null];
-  const counted = db.row<{ jobs: number }>(`SELECT count(*) AS jobs ${found}`, ...values);
-  const rows = db.rows<MachineJobRow>(
-    `SELECT id, uuid, machine_uuid, workflow_uuid, execution, ${HOST}, ${ASKED} AS asked,
-            NULL AS placed ${found}
+  const rows = selectMakingRows(db, values, limit, offset);
+  return { jobs: machineJobs(rows, []), count: countMaking(db, values) };
+}
+
+/** The jobs that are making a machine, by ?1 to ?4: workflow, machines that are known, brand and alias. */
+const MAKING = `FROM jobs
+    WHERE machine_uuid IS NOT NULL AND ${HOLDS_TARGET} AND finished_at IS NULL
+      AND workflow_uuid = ?1 AND machine_uuid NOT IN (SELECT value FROM json_each(?2))
+      AND (?3 IS NULL OR params ->> '$.machine.brand' = ?3)
+      AND (?4 IS NULL OR params ->> '$.machine.alias' = ?4)`;
+
+function selectMakingRows(
+  db: Connection,
+  values: readonly BindValue[],
+  limit: number,
+  offset: number,
+): MachineJobRow[] {
+  return db.rows<MachineJobRow>(
+    `SELECT id, uuid, machine_uuid, workflow_uuid, execution, ${HOST}, ${ASKED} AS asked, NULL AS placed
+       ${MAKING}
       ORDER BY id DESC LIMIT ?5 OFFSET ?6`,
     ...values,
     limit,
     offset,
   );
-  return { jobs: machineJobs(rows, []), count: counted?.jobs ?? 0 };
+}
+
+function countMaking(db: Connection, values: readonly BindValue[]): number {
+  return db.row<{ jobs: number }>(`SELECT count(*) AS jobs ${MAKING}`, ...values)?.jobs ?? 0;
 }

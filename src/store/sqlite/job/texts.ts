@@ -161,14 +161,27 @@ function statementsOf(showing: ShownAs): Statements {
   return {
     bytes,
     pieces,
-    one: `SELECT j.id, ${SECRETS} AS secrets,
+    one: oneText(whole, bytes),
+    listed: showing.apart ? eachText(whole) : joinedTexts(whole),
+  };
+}
+
+/** SQL for the text of one job, null for a large one. @param whole,bytes SQL for the text and for its size */
+function oneText(whole: string, bytes: string): string {
+  return `SELECT j.id, ${SECRETS} AS secrets,
                  CASE WHEN sized.bytes <= ${PART_BYTES} THEN CAST(${whole} AS BLOB) END AS text
             FROM (SELECT id, ${bytes} AS bytes FROM jobs WHERE uuid = ?2) AS sized
-            JOIN jobs AS j ON j.id = sized.id JOIN definitions AS d ON d.id = j.definition_id`,
-    listed: showing.apart
-      ? `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`
-      : `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets FROM ${LISTED}`,
-  };
+            JOIN jobs AS j ON j.id = sized.id JOIN definitions AS d ON d.id = j.definition_id`;
+}
+
+/** SQL for the texts of listed jobs, a row for each with its secrets. */
+function eachText(whole: string): string {
+  return `SELECT CAST(${whole} AS BLOB) AS text, ${SECRETS} AS secrets FROM ${LISTED}`;
+}
+
+/** SQL for the texts of listed jobs as one. */
+function joinedTexts(whole: string): string {
+  return `SELECT CAST(group_concat(${whole}, ',') AS BLOB) AS text, NULL AS secrets FROM ${LISTED}`;
 }
 
 const TOGETHER: Readonly<Record<Wording, Statements>> = {

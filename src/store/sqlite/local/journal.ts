@@ -17,7 +17,7 @@ export function openJournalRows(db: Connection): JournalStore {
     first: () => db.durably(() => selectFirst(db)),
     remove: (ids) =>
       db.write("journal_remove", () => {
-        for (const id of ids) db.run("DELETE FROM journal WHERE id = ?", id);
+        for (const id of ids) deleteRow(db, id);
       }),
     jobs: () => db.durably(() => selectJobs(db)),
     size: () => db.durably(() => selectSize(db)),
@@ -28,16 +28,24 @@ function insertRow(db: Connection, job: JobUuid, entry: string): void {
   db.run("INSERT INTO journal (job_uuid, entry) VALUES (?, ?)", job, entry);
 }
 
+function deleteRow(db: Connection, id: number): void {
+  db.run("DELETE FROM journal WHERE id = ?", id);
+}
+
+/** The oldest rows, in the order in which they were appended. */
 function selectFirst(db: Connection): JournalRow[] {
-  const sized = db.rows<{ id: number; bytes: number }>(
-    "SELECT id, octet_length(entry) AS bytes FROM journal ORDER BY id LIMIT ?",
-    ROWS_AT_ONCE,
-  );
-  const last = sized[fitting(sized, 0, BYTES_AT_ONCE) - 1]?.id ?? 0;
-  return db.rows<JournalRow>(
-    "SELECT id, job_uuid, entry FROM journal WHERE id <= ? ORDER BY id",
-    last,
-  );
+  const sized = selectSizes(db);
+  return selectUpTo(db, sized[fitting(sized, 0, BYTES_AT_ONCE) - 1]?.id ?? 0);
+}
+
+function selectSizes(db: Connection): { id: number; bytes: number }[] {
+  const sql = "SELECT id, octet_length(entry) AS bytes FROM journal ORDER BY id LIMIT ?";
+  return db.rows(sql, ROWS_AT_ONCE);
+}
+
+function selectUpTo(db: Connection, id: number): JournalRow[] {
+  const sql = "SELECT id, job_uuid, entry FROM journal WHERE id <= ? ORDER BY id";
+  return db.rows<JournalRow>(sql, id);
 }
 
 function selectJobs(db: Connection): JobUuid[] {
