@@ -55,7 +55,7 @@ export const infoCapabilities: CapabilitiesOf<"info"> = {
         const name = JSON.stringify(forged.slice(0, SHOWN_NAME_CHARS_MAX));
         throw invalidArgument(
           "info",
-          `Cannot append to the job's info: names such as ${name} are the agent's own`,
+          `Cannot append to the job's info: names such as ${name} are the agent's own, expected others`,
         );
       }
       await call.note(entry);

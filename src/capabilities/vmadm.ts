@@ -137,7 +137,7 @@ async function create(
   if (isJsonObject(payload) && payload.uuid === undefined) {
     throw invalidArgument(
       "payload.uuid",
-      "Cannot create a machine: payload.uuid is missing",
+      "Cannot create a machine: payload.uuid is missing, expected a uuid of the task's choice",
       "Missing",
     );
   }

@@ -62,7 +62,7 @@ export function parseUuid<T extends WorkflowUuid | TaskUuid | JobUuid | MachineU
   field: string,
 ): T {
   if (value === undefined) {
-    throw invalidArgument(field, `Cannot read ${field}: it is missing`, "Missing");
+    throw invalidArgument(field, `Cannot read ${field}: it is missing, expected a uuid`, "Missing");
   }
   const folded = typeof value === "string" ? value.toLowerCase() : value;
   if (!isUuid(folded)) {

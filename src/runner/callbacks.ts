@@ -193,7 +193,10 @@ async function post(
   signal: AbortSignal,
 ): Promise<void> {
   if (!leadsToNamed(new URL(url), hosts)) {
-    throw new AgentError("forbidden", `Cannot call back to ${url}: its host is not allowed`);
+    throw new AgentError(
+      "forbidden",
+      `Cannot call back to ${url}: its host is not allowed (setting callback_host)`,
+    );
   }
   const response = await fetch(url, {
     method: "POST",

@@ -207,7 +207,10 @@ function openLooks({ uuid, config, store, host, runner, notifier }: Parts): Tria
     async resume(resume) {
       const outcome = await store.jobs.resume(uuid, resume);
       if (outcome.kind !== "changed") {
-        throw new AgentError("conflict", "Cannot resume the job: it is not waiting");
+        throw new AgentError(
+          "conflict",
+          "Cannot resume the job: it is not waiting, expected one that is",
+        );
       }
       runner.wake();
     },

@@ -93,6 +93,7 @@ Deno.test("image find without an index finds nothing, and says how to get one", 
   await served(async (_, url) => {
     const none = "no upstream is configured";
     assertEquals(await of(url, "find"), [0, head, none, named]);
-    assertEquals(await of(url, "sync", "--wait"), [6, "", none, named]);
+    const refused = `${none}, expected one in the setting index`;
+    assertEquals(await of(url, "sync", "--wait"), [6, "", refused, named]);
   }, null);
 });

@@ -237,7 +237,10 @@ async function readText(response: Response): Promise<string> {
   for await (const part of response.body ?? []) {
     size += part.length;
     if (size > ANSWER_BYTES_MAX) {
-      throw new AgentError("too_large", `Cannot read the answer: over ${ANSWER_BYTES_MAX} bytes`);
+      throw new AgentError(
+        "too_large",
+        `Cannot read the answer: it is over ${ANSWER_BYTES_MAX} bytes, the maximum`,
+      );
     }
     parts.push(part);
   }

@@ -73,7 +73,7 @@ async function readStdin(): Promise<string> {
     if (size > INPUT_BYTES_MAX) {
       throw new AgentError(
         "too_large",
-        `Cannot read standard input: over ${INPUT_BYTES_MAX} bytes`,
+        `Cannot read standard input: it is over ${INPUT_BYTES_MAX} bytes, the maximum`,
       );
     }
     parts.push(part);
@@ -90,7 +90,10 @@ async function readStdinLine(): Promise<string> {
     if (read === null || text.includes("\n")) return text.split("\n", 1)[0] ?? "";
     size += read;
   }
-  throw new AgentError("too_large", `Cannot read the answer: over ${LINE_BYTES_MAX} bytes`);
+  throw new AgentError(
+    "too_large",
+    `Cannot read the answer: a line is over ${LINE_BYTES_MAX} bytes, the maximum`,
+  );
 }
 
 function windowColumns(): number | undefined {

@@ -82,9 +82,10 @@ export function parseJobRequest(body: unknown, limits: JobLimits): JobRequest {
     "",
     "job",
   );
-  if (JSON.stringify(params).length > limits.paramsCharsMax) {
-    const message =
-      `Cannot accept the parameters: over ${limits.paramsCharsMax} characters of JSON`;
+  const paramsChars = JSON.stringify(params).length;
+  if (paramsChars > limits.paramsCharsMax) {
+    const message = `Cannot accept the parameters: they have ${paramsChars} characters of JSON, ` +
+      `expected at most ${limits.paramsCharsMax}`;
     throw new AgentError("too_large", message);
   }
   if (callback_url !== undefined) requireAllowed(new URL(callback_url), limits.callbackHosts);

@@ -246,7 +246,7 @@ const PROBLEMS = {
   bad_brand: { code: "Invalid", says: "is not a brand of this host" },
   bad_values: { code: "Invalid", says: "has a value refused by vmadm" },
   bad_properties: { code: "UnknownField", says: "is not a property of this brand" },
-  missing_properties: { code: "Missing", says: "is missing" },
+  missing_properties: { code: "Missing", says: "is missing: vmadm requires it" },
 } as const satisfies Record<string, { code: FieldError["code"]; says: string }>;
 
 /**

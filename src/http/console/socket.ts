@@ -55,7 +55,8 @@ export async function shakeHands(
   protocol: string | undefined,
 ): Promise<Handshake> {
   const refuse = (header: string) => {
-    const message = `Cannot open the console: the header ${header} is not that of a WebSocket`;
+    const message =
+      `Cannot open the console: the header ${header} is missing or wrong, expected that of a WebSocket`;
     return new AgentError("malformed", message);
   };
   const connection = headers.get("connection") ?? "";

@@ -150,7 +150,7 @@ export const REFUSALS: { readonly [Status in RefusalStatus]: Refusal<CodeOf<Stat
     examples: {
       body: {
         error_code: "too_large",
-        message: "Cannot read the body: it is over 2097152 bytes",
+        message: "Cannot read the body: it is over 2097152 bytes, the maximum",
       },
     },
   },

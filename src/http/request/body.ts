@@ -137,7 +137,7 @@ export async function readJson<E extends MemoryEnv>(
   const measure = measureJson(bytes);
   if (measure.depth > depthMax) throw malformed(`it is nested deeper than ${depthMax} levels`);
   if (measure.values > BODY_VALUES_MAX) {
-    const message = `Cannot read the body: it holds over ${BODY_VALUES_MAX} values`;
+    const message = `Cannot read the body: it holds over ${BODY_VALUES_MAX} values, the maximum`;
     throw new AgentError("too_large", message);
   }
   await reserve("value", jsonWeight(bytes, measure));
@@ -259,7 +259,10 @@ function malformed(reason: string): AgentError {
 }
 
 function tooLarge(bytesMax: number): AgentError {
-  return new AgentError("too_large", `Cannot read the body: it is over ${bytesMax} bytes`);
+  return new AgentError(
+    "too_large",
+    `Cannot read the body: it is over ${bytesMax} bytes, the maximum`,
+  );
 }
 
 /**

@@ -273,7 +273,8 @@ export function openSyncs({ upstream, emit, ...rest }: SyncsDependencies): Syncs
 
   const inTurn = <T>(run: (deps: SyncDependencies) => Promise<T>): Promise<T> => {
     if (upstream === null) {
-      const message = "Cannot sync the index: no upstream is configured";
+      const message =
+        "Cannot sync the index: no upstream is configured, expected one in the setting index";
       throw new AgentError("conflict", message, { about: { kind: "upstream" } });
     }
     const turn = last.then(() => run({ ...rest, upstream })).finally(() => progress = null);

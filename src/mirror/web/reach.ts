@@ -51,13 +51,21 @@ export interface Reach {
 export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?: URL): URL {
   const url = URL.parse(text, base);
   const shown = JSON.stringify(text.slice(0, 200));
-  if (url === null) throw new AgentError("upstream", `Cannot connect to ${shown}: it is not a URL`);
+  if (url === null) {
+    throw new AgentError(
+      "upstream",
+      `Cannot connect to ${shown}: it is no URL, expected an address such as https://host/path`,
+    );
+  }
   if (url.protocol !== "https:" && !(reach.allowHttp && url.protocol === "http:")) {
     const wanted = reach.allowHttp ? "https: or http:" : "https:";
     throw new AgentError("upstream", `Cannot connect to ${shown}: expected an ${wanted} address`);
   }
   if (url.username !== "" || url.password !== "") {
-    throw new AgentError("upstream", `Cannot connect to ${url.host}: the URL contains a user name`);
+    throw new AgentError(
+      "upstream",
+      `Cannot connect to ${url.host}: the URL contains a user name or a password, expected neither`,
+    );
   }
   return url;
 }

@@ -59,7 +59,7 @@ async function appendInfo(
   if (outcome === "not_found") throw jobNotFound(uuid, "entry_of_no_job");
   if (outcome === "full") {
     const message =
-      `Cannot add to the info of job ${uuid}: it has ${limits.infoEntriesMax} entries`;
+      `Cannot add to the info of job ${uuid}: it has ${limits.infoEntriesMax} entries, the maximum`;
     throw new AgentError("conflict", message);
   }
   return c.body(null, 200);
@@ -117,7 +117,8 @@ function parseInfoEntry(
   const read = parse(infoRequest, body, "", "info entry");
   const entry = entryOf(read);
   if (new TextEncoder().encode(JSON.stringify(entry)).byteLength > limits.infoEntryBytesMax) {
-    const message = `Cannot accept the message: it is over ${limits.infoEntryBytesMax} bytes`;
+    const message =
+      `Cannot accept the message: it is over ${limits.infoEntryBytesMax} bytes, the maximum`;
     throw new AgentError("too_large", message);
   }
   return entry;
