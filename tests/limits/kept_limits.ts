@@ -51,7 +51,7 @@ export function outageTest(): void {
         await agent.job(job, "running");
         relay.cut();
         await open("a");
-        await agent.said("the journal has");
+        await agent.said("Cannot write to the journal: it has");
         relay.mend();
         const whole = await agent.job(job, "success");
         const lengths = resultsOf(whole).map(({ result }) => String(result).length);

@@ -223,7 +223,7 @@ outageTest(
     relay.cut();
     assert(await record(store, job, { kind: "continue" }, 0));
     const note = () => store.info.append(JOB, { line: "x".repeat(500) }, T0, 9, 1);
-    await assertRejects(note, AgentError, "the journal has");
+    await assertRejects(note, AgentError, "Cannot write to the journal: it has");
     const large = { ...recordOf(job, { kind: "continue" }), position: 1 };
     const entry = resultOf("task 1", { result: "x".repeat(2_000) });
     const write = () => store.jobs.recordTask({ ...large, entry });
