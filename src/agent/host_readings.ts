@@ -1,4 +1,5 @@
-// The data behind GET /agent/v1/host: facts of this process, and readings of the managed host. Each reading has a deadline, is cached for a while, and never runs twice at once.
+// The data behind GET /agent/v1/host: facts of this process, and readings of the managed host. Each reading has a
+// deadline, is cached for a while, and never runs twice at the same time.
 
 import type { Hono } from "hono";
 import type { Config } from "../config/settings.ts";

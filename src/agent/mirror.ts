@@ -177,7 +177,7 @@ export function openAgentLibrary(
 
 // Keeps the mirror current: one sync at start-up, then one per interval.
 
-/** Random share of the interval that is added or subtracted, so that hosts do not all ask at once. */
+/** Random share of the interval that is added or subtracted, so that hosts do not all ask at the same time. */
 const JITTER = 0.1;
 
 /** How often the index is synced. */

@@ -8,7 +8,7 @@ export interface TransferJob {
   readonly id: number;
   readonly uuid: string;
   readonly row: TransferRow;
-  /** The row of `definitions` that it keeps of its workflow. */
+  /** The row of `definitions` with the job's copy of its workflow. */
   readonly definition: TransferRow;
   /** Rows of `task_results`, and of `job_log` in the order of its lines. */
   readonly results: readonly TransferRow[];
@@ -20,19 +20,22 @@ export interface TransferJob {
 
 /** The rows of a database that no agent has open. */
 export interface TransferRows {
-  /** Those that callers made, as rows of `workflows`. */
+  /** The workflows that callers created, as rows of `workflows`. */
   workflows(): readonly TransferRow[];
   claims(): readonly TransferRow[];
-  /** The next jobs in the order of their creation. @param after the id of the last one; 0 for the first */
+  /** The next jobs in order of creation. @param after the id of the last one; 0 for the first */
   jobs(after: number, limit: number): readonly TransferJob[];
-  /** How a job stands here, in one text; undefined when there is none. */
+  /** The state of a job in this database as a text to compare; undefined when the job does not exist. */
   standing(uuid: string): string | undefined;
   /** Results of shared jobs in the journal, which the shared database does not have yet. */
   undelivered(): number;
   close(): void;
 }
 
-/** SQL for how a job stands: it differs as soon as a runner has taken it, or somebody has changed it. */
+/**
+ * SQL for the state of a job as a text, which differs as soon as a runner has claimed the job or a caller has changed
+ * it.
+ */
 export const STANDING =
   `concat_ws(' ', execution, phase, lease, starts, failures, (SELECT count(*) FROM task_results
      WHERE job_id = jobs.id), (SELECT count(*) FROM job_log WHERE job_id = jobs.id))`;

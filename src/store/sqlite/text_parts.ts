@@ -52,7 +52,7 @@ export function partAt(db: Connection, place: TextPlace): LazyPart {
 }
 
 /**
- * One text by itself, read at once unless it is large.
+ * Makes a text of one row, which is read in one go unless it is large.
  * @throws {Error} when the row is missing
  */
 export function textAt(

@@ -1,6 +1,6 @@
-// Lists and counts of jobs, newest first. A list that one index answers is a single statement; every other list,
-// and every count, walks the jobs in parts, see places.ts, so that a million jobs, or jobs with large params,
-// do not block the agent.
+// Lists and counts of jobs, newest first. A list that one index answers is a single statement. Every other list, and
+// every count, walks the jobs in parts (see places.ts), so that a million jobs, or jobs with large params, do not block
+// the agent.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import type { Job } from "../../../domain/job/job.ts";
@@ -26,7 +26,7 @@ export async function listJobs(
   return await db.durably(() => rows.map((row) => ({ job: jobFromRow(db, row), place: row.id })));
 }
 
-/** The same without the jobs' contents. */
+/** As listJobs(), without the contents of the jobs. */
 export async function listKeys(
   db: Connection,
   filter: JobFilter,
@@ -50,7 +50,7 @@ export function selectJobsOfTarget(db: Connection, target: string, limit: number
     .map((row) => jobFromRow(db, row));
 }
 
-/** How many jobs match, by the counters where the filter allows it. */
+/** Counts the matching jobs, with the counters if the filter allows it. */
 export async function countJobs(db: Connection, asked: JobFilter): Promise<number> {
   const { host, ...filter } = asked;
   if (isOtherHost(db, host)) return 0;
@@ -150,7 +150,7 @@ function countRows(db: Connection, conditions: readonly Condition[]): number {
   return row?.jobs ?? 0;
 }
 
-/** From the counters, which cover every job. */
+/** Counts with the counters, which cover every job. */
 function countByExecution(db: Connection, execution: Execution | undefined): number {
   const counts = countsOfAll(db);
   return execution === undefined
@@ -194,13 +194,13 @@ export function conditionsOf(filter: JobFilter): Condition[] {
   return given.filter((condition) => condition !== false);
 }
 
-/** Compares the JSON of the value: strings have quotes there, other values are as sent. */
+/** Compares with the JSON of the value: a string has quotes in it, any other value is as it was sent. */
 function paramCondition(key: string, value: string): Condition {
   const text = JSON.stringify(value);
   return {
     sql: "(params -> ?) IN (?, ?)",
-    // A bare key would be read as a path when it begins with `$` or holds a quote. What begins with
-    // a quote is the JSON of a text, never of anything else.
+    // SQLite would parse a bare key as a path if it begins with `$` or contains a quote. A value that begins with a
+    // quote can only match a string.
     values: [`$.${JSON.stringify(key)}`, text, value.startsWith('"') ? text : value],
   };
 }

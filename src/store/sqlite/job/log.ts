@@ -1,5 +1,5 @@
-// The log of a job: entries of its info and failed attempts, in one order. Each statement walks an index of one
-// job and stops after a page.
+// The log of a job: its info entries and its failed attempts, in one order. Each statement follows an index of one job
+// and stops after a page.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { executionOf, heldIn, type Phase, PHASES } from "../../../domain/job/state.ts";
@@ -123,7 +123,7 @@ export function insertInfo(
   return appended > 0 || isAppended(db, job, call) ? "appended" : "full";
 }
 
-/** Whether an earlier call with this id, whose answer was lost, appended its entry. */
+/** Whether an earlier call with this id appended the entry and its answer was lost. */
 function isAppended(db: Connection, job: number, call: string | null): boolean {
   const sql = "SELECT 1 FROM job_log WHERE job_id = ? AND call_id = ?";
   return call !== null && db.row(sql, job, call) !== undefined;
@@ -133,7 +133,7 @@ function selectJobId(db: Connection, uuid: JobUuid): number | undefined {
   return db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid)?.id;
 }
 
-/** Oldest first; undefined when there is no such job. */
+/** Info entries, oldest first; undefined when the job does not exist. */
 export function selectInfo(
   db: Connection,
   uuid: JobUuid,
@@ -187,8 +187,8 @@ export function infoTexts(
   return { texts: [text], entries: fit.length, place, last };
 }
 
-// Failed attempts of tasks: lines of the log that are not in the info. Only the first and the last attempts of each
-// task are kept, so that a task may fail any number of times.
+// Failed attempts of tasks are lines of the log that do not appear in the info. Only the first and the last ones of
+// each task are kept, so a task may fail any number of times.
 
 /**
  * Records a failed attempt that will be repeated, unless the runner has lost the job. Writing the same
@@ -256,7 +256,7 @@ export function insertAttempt(
   deleteMiddleAttempt(db, id, phase, attempt);
 }
 
-/** Keeps the first and the last attempts of a task: each new one displaces one in the middle. */
+/** Removes the attempt that is now between the first and the last ones to keep. */
 function deleteMiddleAttempt(
   db: Connection,
   id: number,
@@ -275,7 +275,7 @@ function deleteMiddleAttempt(
 }
 
 /**
- * Records the attempt that was cut off with the runner of a held job, if any.
+ * Records the attempt that was interrupted with the runner of a held job, if any.
  * @returns false when the job was waiting for its next attempt
  */
 export function insertInterrupted(db: Connection, id: number, now: Instant): boolean {
@@ -288,7 +288,7 @@ export function insertInterrupted(db: Connection, id: number, now: Instant): boo
   );
   if (row === undefined) return true;
   const task = definitionOf(db, row.definition_id)[row.phase][row.index];
-  // The phase was complete, but its end not yet recorded.
+  // The phase was complete, but its end was not recorded yet.
   if (task === undefined) return true;
   const attempt = interruptedAttempt(row, task, now);
   if (attempt === undefined) return false;

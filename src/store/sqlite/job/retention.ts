@@ -32,8 +32,8 @@ function selectRemovedJobs(db: Connection, limit: number): number[] {
 }
 
 /**
- * Forgets up to a number of expired idempotency keys, so that their jobs may be removed.
- * @returns how many keys
+ * Forgets up to `limit` expired idempotency keys, so that their jobs can be removed.
+ * @returns the number of keys
  */
 export function pruneKeys(db: Connection, now: Instant, limit: number): number {
   return db.run(
@@ -44,9 +44,9 @@ export function pruneKeys(db: Connection, now: Instant, limit: number): number {
   );
 }
 
-/** Removes the jobs that may be removed. @returns how many */
+/** Removes jobs that are due for removal. @returns the number of jobs */
 export function prune(db: Connection, retention: Retention, now: Instant): number {
-  // One is read, and triggers lower the others.
+  // One counter is read, and triggers lower the others.
   db.counters.write();
   const jobs = jobsToGo(db, retention, now);
   if (jobs.length === 0) return 0;
@@ -70,7 +70,7 @@ function jobsToGo(
 ): number[] {
   const old = age_ms === null ? [] : selectOldJobs(db, instantAfter(now, -age_ms), limit);
   const excess = Math.min(excessOf(db, finished_max), limit);
-  // Both start with the oldest, so the longer list contains the other.
+  // Both lists start with the oldest job, so the longer one contains the other.
   return excess > old.length ? selectOldestJobs(db, excess) : old;
 }
 
@@ -92,8 +92,8 @@ function selectOldestJobs(db: Connection, limit: number): number[] {
 }
 
 /**
- * Removable jobs beyond the limit. Other jobs do not count: otherwise a newer job would be removed for each one
- * kept for its idempotency key.
+ * The number of removable jobs beyond the limit. Other jobs do not count: otherwise each job kept for its idempotency
+ * key would make a newer job go.
  */
 function excessOf(db: Connection, finishedMax: number): number {
   return Math.max(countRemovable(db) - finishedMax, 0);

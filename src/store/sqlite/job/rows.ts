@@ -1,5 +1,5 @@
-// Converts between jobs and rows. The results of tasks are rows of their own; a job's copy of its workflow is
-// read once for all jobs that share it.
+// Converts between jobs and rows. Results of tasks are rows of their own; a job's copy of its workflow is read once for
+// all jobs that share it.
 
 import type { JobUuid, WorkflowUuid } from "../../../domain/id.ts";
 import { type Job, secretNames, type TaskResult, timeoutOf } from "../../../domain/job/job.ts";
@@ -10,7 +10,7 @@ import { ownHost } from "../host_rows.ts";
 import type { Task, Workflow } from "../../../domain/job/workflow.ts";
 import type { JobDefinition, JobRow } from "../../sql.ts";
 
-/** What is known of a job beside its row. */
+/** Facts about a job that its row does not contain. */
 interface KnownOfJob {
   /** Columns as a claim will write them. */
   readonly claim?: Pick<
@@ -40,7 +40,7 @@ export function jobFromRow(
   const resultsOf = (phase: Phase) =>
     results.filter((result) => result.phase === phase).map(({ entry }) => entry);
   const { name, chain, onerror, oncancel, timeout } = definitionOf(db, row.definition_id);
-  // Texts of JSON columns were made by this store from values of these types.
+  // This store made the texts of JSON columns from values of these types.
   const params = JSON.parse(row.params) as JsonObject;
   return {
     uuid: row.uuid,
@@ -107,7 +107,7 @@ export function selectJobOfLog(db: Connection, uuid: JobUuid): JobOfLog | undefi
   );
 }
 
-/** The secret names of a job's workflow, as of the job's creation. */
+/** The secret names of a job's workflow at the time of the job's creation. */
 export function secretNamesOf(db: Connection, id: number): ReadonlySet<string> {
   const row = db.row<{ props: string }>("SELECT props FROM jobs WHERE id = ?", id);
   return secretNames(row === undefined ? {} : JSON.parse(row.props) as JsonObject);
@@ -159,7 +159,7 @@ export function definitionFor(db: Connection, workflow: Workflow): number {
     });
   const found = kept();
   if (found.workflow === workflow) return found.id;
-  // Cached before the workflow changed.
+  // The row was cached before the workflow changed.
   db.forget(KEPT, workflow.uuid);
   return kept().id;
 }
@@ -275,7 +275,7 @@ export function isResumedBy(db: Connection, id: number, call: string): boolean {
 }
 
 /**
- * Writes the result of the task that put its job into waiting.
+ * Writes the result of the task for which a job waits.
  * @throws {Error} when the task has no entry
  */
 export function updateWaitingResult(

@@ -1,6 +1,6 @@
-// Lists of job summaries, newest first, and how many jobs they hold. Conditions without an index are checked job
-// by job, in parts that yield to the event loop, up to a number of jobs and bytes. Beyond that the page ends
-// early, and the next one continues after the last examined job; a count says whether it was all.
+// Lists of job summaries, newest first, and the number of jobs in them. Conditions without an index are checked job by
+// job, in parts that yield to the event loop, up to a number of jobs and bytes. At that limit the page ends early, and
+// the next page continues after the last examined job; a count reports whether it examined all jobs.
 
 import type { JobUuid } from "../../../domain/id.ts";
 import { type Execution, EXECUTIONS } from "../../../domain/job/state.ts";
@@ -21,9 +21,9 @@ import { lookAt, PART_BYTES, walkOf } from "./summary_walk.ts";
 import type { JsonObject } from "../../../domain/json.ts";
 import { definitionOf } from "./rows.ts";
 
-/** Jobs examined in one part, without a pause. */
+/** Jobs that are examined in one part, without yielding. */
 const PART_JOBS = 250;
-/** Bytes of params that one page is searched in. */
+/** Bytes of params that are searched for one page. */
 const PAGE_BYTES = 32 * PART_BYTES;
 
 /** A page of summaries, and where the next one begins. */
@@ -59,13 +59,13 @@ export async function listSummaries(
   }
 }
 
-/** One job; undefined when it is missing. */
+/** Reads one summary; undefined when the job does not exist. */
 export function selectSummary(db: Connection, uuid: JobUuid): JobSummary | undefined {
   const row = db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid);
   return row === undefined ? undefined : selectSummaries(db, [row.id])[0];
 }
 
-/** Counts the jobs that fit, in parts, with other work let through in between. */
+/** Counts the matching jobs by execution, in parts that yield to other work. */
 export async function countSummaries(
   db: Connection,
   filter: SummaryFilter,
@@ -103,7 +103,7 @@ function executionsOf(
   );
 }
 
-// One summary: columns of the job and a few related values. Every related lookup reads one row, or up to a named
+// One summary: columns of the job, and a few related values. Each related lookup reads one row, or rows up to a named
 // limit.
 
 const COLUMNS = `j.id, j.definition_id, j.uuid, j.workflow_uuid, j.execution, j.phase,
@@ -150,7 +150,7 @@ export function summariesById(
   }));
 }
 
-/** The latest progress report of the task, if recent. */
+/** The latest progress report of the task, if it is among the newest lines. */
 function selectProgress(db: Connection, id: number, task: string): JsonObject | null {
   const row = db.row<{ progress: string | null }>(
     `SELECT CASE WHEN octet_length(entry -> '$.progress') <= ${PROGRESS_BYTES_MAX}

@@ -1,5 +1,5 @@
-// How a list of summaries is read: along one index, or several of one kind that are merged, from the end of the last
-// page. Conditions without an index are checked job by job.
+// How a list of summaries is read: along one index, or along several indexes of one order that are merged, from the end
+// of the last page. Conditions without an index are checked job by job.
 
 import type { MachineUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
@@ -17,7 +17,7 @@ import { type Condition, conditionsOf, whereOf } from "./lists.ts";
 import { definitionsOf } from "./places.ts";
 import { fitting } from "../../stored_text.ts";
 
-/** Bytes of params that one part is searched in. */
+/** Bytes of params that are searched in one part. */
 export const PART_BYTES = 1024 * 1024;
 // Which index a page walks.
 
@@ -33,7 +33,7 @@ interface Walk {
 
 const ALL: Condition = { sql: "id > ?", values: [0] };
 
-/** How a filter is answered. A list that was begun keeps its order. */
+/** Chooses how a filter is answered. A list that was begun keeps its order. */
 export function walkOf(
   db: Connection,
   filter: SummaryFilter,
@@ -193,7 +193,7 @@ interface TogetherRow {
   readonly fits: string;
 }
 
-/** Looks at the next part of a walk. */
+/** Examines the next part of a walk. */
 export function lookAt(db: Connection, walk: Walk, bounds: PartBounds): WalkedPart {
   const [lane, ...others] = walk.lanes;
   const together = walk.order === "id" && others.length === 0 && walk.checks.length > 0;
@@ -205,8 +205,8 @@ export function lookAt(db: Connection, walk: Walk, bounds: PartBounds): WalkedPa
 const TOGETHER_BYTES_MAX = 4096;
 
 /**
- * Examines the jobs of one lane with one statement that returns one row, in half the time.
- * @returns undefined when one of the jobs has large params; none of them was searched then
+ * Examines the jobs of one lane with one statement that returns one row, which takes half the time.
+ * @returns undefined when a job has large params; then no job was searched
  */
 function lookTogether(
   db: Connection,
@@ -249,7 +249,7 @@ function lookOneByOne(
   { place, jobs, found: room }: PartBounds,
 ): WalkedPart {
   const { checks } = walk;
-  // Reads one more per lane than is examined, to see whether the walk continues.
+  // Reads one more job per lane than it examines, to find out whether the walk continues.
   const ofLane = Math.max(Math.floor(jobs / walk.lanes.length) - 1, 1);
   // Without checks every job matches.
   const wanted = checks.length === 0 ? Math.min(ofLane, room) : ofLane;

@@ -31,7 +31,7 @@ import { valueWeight } from "../../../domain/json.ts";
 import { listRows } from "./lists.ts";
 import { partAt, textOf } from "../text_parts.ts";
 
-/** Bytes of a job whose text is made at once. */
+/** Largest job, bytes, whose text is made in one go. */
 const SMALL_BYTES = 16 * 1024;
 
 const JOBS = "jobs AS j JOIN definitions AS d ON d.id = j.definition_id";
@@ -77,7 +77,7 @@ const SECRETS = "j.props -> '$.secret_params'";
 
 /** A member from a column that may be null: concat() treats null as empty. */
 const given = (name: string) => `',"${name}":' || nullif(json_quote(j.${name}), 'null')`;
-/** The same for a column whose texts need no escapes. */
+/** As above, for a column whose texts need no escapes. */
 const plain = (name: string) => `',"${name}":"' || j.${name} || '"'`;
 
 /** SQL for the milliseconds between two instants. */
@@ -90,7 +90,7 @@ const ELAPSED = `${ELAPSED_MS} / 1000,
   CASE ${ELAPSED_MS} % 1000 WHEN 0 THEN NULL
     ELSE rtrim(printf('.%03d', ${ELAPSED_MS} % 1000), '0') END`;
 
-/** Why an unfinished job does not run; the rules are those of domain/job/wire.ts. */
+/** SQL for why an unfinished job does not run, by the rules of domain/job/wire.ts. */
 const WAIT = `CASE
   WHEN j.execution = 'waiting' THEN ',"reason":"waiting_for_resume"'
   WHEN j.execution <> 'queued' OR j.claimable_at IS NULL THEN NULL
@@ -103,7 +103,7 @@ const HOST = `(SELECT concat(',"host":', json_quote(name), ',"host_uuid":"', uui
 
 type ShownAs = Pick<Showing, "wording" | "apart">;
 
-/** Masking finds params by their member, so masked jobs show them nowhere else. */
+/** The params come last if secrets are to be masked, because masking finds them by the name of their member. */
 function showsExtra({ wording, apart }: ShownAs): boolean {
   return wording === "node-workflow" && !apart;
 }
@@ -145,7 +145,7 @@ interface Statements {
   /** SQL for the bytes of a job in this variant. */
   readonly bytes: string;
   readonly pieces: ReturnType<typeof piecesOf>;
-  /** One job by its uuid, its text unless it is large. */
+  /** Selects one job by uuid, with its text unless it is large. */
   readonly one: string;
   readonly listed: string;
 }
@@ -197,7 +197,7 @@ function statementsFor({ wording, apart }: Showing): Statements {
   return (apart ? APART : TOGETHER)[wording];
 }
 
-/** One job; undefined when it is missing. */
+/** The text of one job; undefined when it does not exist. */
 export function jobText(
   db: Connection,
   uuid: JobUuid,
@@ -213,8 +213,8 @@ export function jobText(
 }
 
 /**
- * The text of a job that was just written, without reading it: it takes a tenth of the time. Undefined for a large
- * one, and where params are to be shown in one place only.
+ * The text of a job that was just written, in a tenth of the time of reading it. Undefined for a large job, and if
+ * params are to be shown in one place only.
  * @param workflowBytes bytes of the workflow, whose tasks are in the text
  */
 export function createdText(
@@ -239,7 +239,7 @@ export function jobBytes(db: Connection, uuid: JobUuid): number | undefined {
   return db.row<{ bytes: number }>(sql, uuid)?.bytes;
 }
 
-/** The next jobs of a list, newest first: as many as fit a part, or a single larger one. */
+/** The next jobs of a list, newest first, as many as fit a part, or a single larger one. */
 export async function jobTexts(
   db: Connection,
   filter: JobFilter,
@@ -268,11 +268,11 @@ function smallTexts(db: Connection, ids: readonly number[], showing: Showing): S
     statementsFor(showing).listed,
     showing.now,
     JSON.stringify(ids),
-    // The aggregate is null when all of them were removed in the meantime.
+    // The aggregate is null if all of these jobs were removed meanwhile.
   ).flatMap(({ text, secrets }) => text === null ? [] : [readText(text, secrets)]);
 }
 
-/** A job in parts. Small fields are read now, large ones when they are sent. */
+/** A job in parts. Small fields are read now, large fields when they are sent. */
 function largeText(db: Connection, id: number, showing: Showing): StoredText | undefined {
   const { pieces } = statementsFor(showing);
   const columns = pieces.map(([sql, large], index) =>
@@ -288,7 +288,7 @@ function largeText(db: Connection, id: number, showing: Showing): StoredText | u
     showing.now,
     id,
   );
-  // The job was removed since it was found.
+  // The job was removed after it was found.
   if (row === undefined) return undefined;
   const parts = pieces.flatMap(([sql, large], index) => {
     const found = row[`p${index}`];
@@ -307,7 +307,7 @@ function phaseOf(large: Large): Phase | undefined {
   return PHASES.find((phase) => large === `${phase}_results`);
 }
 
-/** The results of a phase as they are now: small ones together, each large one by itself. */
+/** The current results of a phase: small ones are joined, each large one is a part of its own. */
 function resultParts(db: Connection, id: number, phase: Phase): (LazyPart | string)[] {
   const rows = db.rows<{ position: number; bytes: number }>(
     `SELECT position, octet_length(entry) AS bytes FROM task_results
@@ -331,12 +331,12 @@ function resultParts(db: Connection, id: number, phase: Phase): (LazyPart | stri
   return parts;
 }
 
-/** A job as a row that is being read. */
+/** The key of a job's row for readers of its text. */
 export function jobRow(id: number): string {
   return `job ${id}`;
 }
 
-/** Call before changing a job: its readers keep the present version. */
+/** Call before changing a job, so that its readers keep the current version. */
 export function changingJob(db: Connection, uuid: JobUuid): void {
   if (db.readers.idle) return;
   const row = db.row<{ id: number }>("SELECT id FROM jobs WHERE uuid = ?", uuid);

@@ -127,7 +127,7 @@ function selectUnsearched(db: Connection): string[] {
   ).map(({ path }) => path);
 }
 
-// The sync refuses duplicate names and aliases; if one is here all the same, the first one counts.
+// The sync refuses duplicate names and aliases; should one be stored nevertheless, the first one counts.
 
 function insertDistro(db: Connection, place: number, { distro, words }: DistroRow): void {
   db.run(

@@ -17,9 +17,9 @@ export const LOCAL_TABLES = `
     -- What the sync did; JSON text.
     report TEXT NOT NULL
   ) STRICT;
-  -- What was published of artifacts that have left the index.
+  -- The pins of artifacts that have left the index.
   CREATE TABLE index_pins (
-    -- Counts up: the smallest is the oldest.
+    -- Increases with each row: the smallest is the oldest.
     id INTEGER PRIMARY KEY,
     distro TEXT NOT NULL,
     release TEXT NOT NULL,
@@ -29,14 +29,14 @@ export const LOCAL_TABLES = `
     UNIQUE (distro, release, artifact)
   ) STRICT;
 
-  -- Documents whose rows are here; those that are missing are read when the store is opened.
+  -- Documents whose rows are in these tables; the rows of others are added when the store is opened.
   CREATE TABLE index_searched (path TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
   -- Places are the numbers in the publisher's lists: the order of the keys is that of the tree.
   CREATE TABLE index_distros (
     place INTEGER PRIMARY KEY,
     distro TEXT NOT NULL UNIQUE,
-    -- What names it, in lower case.
+    -- The names of the artifact, in lower case.
     words TEXT NOT NULL
   ) STRICT;
   CREATE TABLE index_releases (
@@ -86,10 +86,10 @@ export const LOCAL_TABLES = `
   ) STRICT;
 
   CREATE TABLE media_files (
-    -- Of the file as it is used, lower-case hex.
+    -- Digest of the usable file, lower-case hex.
     sha256 TEXT PRIMARY KEY CHECK (length(sha256) = 64),
     name TEXT NOT NULL,
-    -- Where a file of the operator lies; null for one of the cache.
+    -- Path of a file in the operator's folders; null for a file of the cache.
     path TEXT,
     size INTEGER NOT NULL CHECK (size >= 0),
     source TEXT NOT NULL CHECK (source IN ('artifact', 'url', 'path')),
@@ -103,7 +103,7 @@ export const LOCAL_TABLES = `
   ) STRICT;
   CREATE INDEX media_files_used ON media_files (last_used_at);
 
-  -- Where the bytes of a file were found, by path: the same bytes may lie in several places.
+  -- The paths of a file's copies: the same bytes may exist in several places.
   CREATE TABLE media_copies (
     path TEXT PRIMARY KEY,
     sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
@@ -112,7 +112,7 @@ export const LOCAL_TABLES = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX media_copies_file ON media_copies (sha256);
 
-  -- What was downloaded to make a file of the cache: it may have been compressed.
+  -- The download from which a file of the cache was made; it may have been compressed.
   CREATE TABLE media_downloads (
     packed TEXT NOT NULL,
     sha256 TEXT NOT NULL CHECK (length(sha256) = 64),
@@ -125,15 +125,14 @@ export const LOCAL_TABLES = `
     WHERE sha512 IS NOT NULL;
   CREATE INDEX media_downloads_file ON media_downloads (file_sha256);
 
-  -- Jobs that use a file; those that have ended do not count. No reference: a job may be kept in a database
-  -- that agents share.
+  -- Jobs that use a file; ended jobs do not count. Not a foreign key, because the job may be in a shared database.
   CREATE TABLE media_uses (
     sha256 TEXT NOT NULL REFERENCES media_files (sha256) ON DELETE CASCADE,
     job_uuid TEXT NOT NULL,
     PRIMARY KEY (sha256, job_uuid)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX media_uses_job ON media_uses (job_uuid);
-  -- What runners of this host could not write into a shared database, oldest first, until it is written there.
+  -- Writes of this host's runner that a shared database could not take, oldest first, until they are delivered.
   CREATE TABLE journal (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     job_uuid TEXT NOT NULL,

@@ -1,4 +1,4 @@
-// The verified files of the host, what was downloaded to make them, and which jobs use them.
+// The verified files of the host, the downloads that they were made from, and the jobs that use them.
 
 import { type CheckLevel, type Digest, reaches } from "../../../domain/digest.ts";
 import type { JobUuid } from "../../../domain/id.ts";
@@ -88,7 +88,7 @@ function selectCopies(db: Connection): StoredCopy[] {
   return db.rows<StoredCopy>("SELECT path, sha256, verified_at FROM media_copies ORDER BY path");
 }
 
-/** A file that has another copy moves there; one that has none is removed. */
+/** Points a file to another copy of it, or removes it if there is none. */
 function removePlace(db: Connection, path: string): void {
   deleteCopy(db, path);
   moveToCopy(db, path);
