@@ -119,7 +119,7 @@ for (let version = 1; version < SCHEMA_STEPS.first; version++) {
       const opened = await assertRejects(() => openSqliteStore(path), AgentError, words);
       assert(opened.message.includes(path), opened.message);
       const inspected = await assertRejects(() => inspectFile(path), AgentError, words);
-      assertEquals(inspected.code, "conflict");
+      assertEquals(inspected.code, "invalid_argument");
       assertEquals(await Deno.readFile(path), before);
       assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name), ["store.db"]);
     }));
