@@ -62,7 +62,8 @@ export async function readCondition(
       ...await clocks(session, now),
       proven: isEncrypted(server.url, server.ca),
       ...await settings(session),
-      ...await transactions(session),
+      oldest: await oldestTransaction(session),
+      hidden: await hiddenSessions(session),
       tables: await tables(session),
     };
   } catch (error) {
@@ -97,10 +98,8 @@ async function settings(
   return row;
 }
 
-async function transactions(
-  session: ServerSession,
-): Promise<Pick<SharedCondition, "oldest" | "hidden">> {
-  // Prepared transactions have no session, but every role sees them.
+/** The oldest open transaction. Prepared ones have no session, but every role sees them. */
+async function oldestTransaction(session: ServerSession): Promise<SharedCondition["oldest"]> {
   const { rows: [oldest] } = await session.query(
     `SELECT extract(epoch FROM clock_timestamp() - began)::float8 AS seconds, pid, role, state FROM (
        SELECT xact_start AS began, pid, usename::text AS role, state FROM pg_stat_activity
@@ -109,11 +108,16 @@ async function transactions(
         WHERE database = current_database()) AS open
       ORDER BY began LIMIT 1`,
   );
+  return oldest ?? null;
+}
+
+/** The sessions of which this role cannot see whether they have a transaction. */
+async function hiddenSessions(session: ServerSession): Promise<SharedCondition["hidden"]> {
   const { rows: [row] } = await session.query(
     `SELECT count(*) AS hidden FROM pg_stat_activity
       WHERE datname = current_database() AND query = '<insufficient privilege>'`,
   );
-  return { oldest: oldest ?? null, hidden: row?.hidden };
+  return row?.hidden;
 }
 
 async function tables(session: ServerSession): Promise<SharedCondition["tables"]> {

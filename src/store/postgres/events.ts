@@ -122,11 +122,26 @@ async function rowsAfter(
     return { rows: await rowsOfJobs(tx, after, limit + 1, job, kind), upTo: last };
   }
   if (machine === undefined && kind === undefined) {
-    const sql = `SELECT ${EVENT_COLUMNS} FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`;
-    return { rows: await tx.rows<EventRow>(sql, after, limit + 1), upTo: last };
+    return { rows: await selectAllRows(tx, after, limit + 1), upTo: last };
   }
   const upTo = Math.min(after + EVENTS_LOOKED_AT, last);
-  const rows = await tx.rows<EventRow>(
+  return { rows: await selectMatching(tx, after, upTo, limit + 1, { machine, kind }), upTo };
+}
+
+function selectAllRows(tx: Transaction, after: number, limit: number): Promise<EventRow[]> {
+  const sql = `SELECT ${EVENT_COLUMNS} FROM events WHERE seq > $1 ORDER BY seq LIMIT $2`;
+  return tx.rows<EventRow>(sql, after, limit);
+}
+
+/** The events of some kinds or machines. A filter that is null matches all. */
+function selectMatching(
+  tx: Transaction,
+  after: number,
+  upTo: number,
+  limit: number,
+  { machine, kind }: Pick<EventFilter, "machine" | "kind">,
+): Promise<EventRow[]> {
+  return tx.rows<EventRow>(
     `SELECT ${EVENT_COLUMNS} FROM events
       WHERE seq > $1 AND seq <= $2
         AND ($3::text[] IS NULL OR kind = ANY($3::text[]))
@@ -141,9 +156,8 @@ async function rowsAfter(
     kind?.flatMap(storedKinds) ?? null,
     machine?.map(machineTarget) ?? null,
     machine?.map((uuid: MachineUuid) => JSON.stringify(uuid)) ?? null,
-    limit + 1,
+    limit,
   );
-  return { rows, upTo };
 }
 
 /** The next events of some jobs. Each job's scan follows an index and stops at the limit. */

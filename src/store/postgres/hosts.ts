@@ -225,27 +225,49 @@ async function writeReport(
   own: string,
   { machines, gone }: MachineReport,
 ): Promise<void> {
-  const uuids = machines.map(({ uuid }) => String(uuid));
-  if (gone === null) {
-    const sql = "DELETE FROM reported_machines WHERE host = $1 AND uuid <> ALL($2)";
-    await tx.run(sql, own, uuids);
-  } else if (gone.length > 0) {
-    await tx.run("DELETE FROM reported_machines WHERE host = $1 AND uuid = ANY($2)", own, gone);
-  }
-  if (machines.length > 0) {
-    await tx.run(
-      `INSERT INTO reported_machines (host, uuid, machine, state, brand, alias)
-       SELECT $1, reported.* FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) AS reported
-       ON CONFLICT (host, uuid) DO UPDATE SET machine = excluded.machine, state = excluded.state,
-         brand = excluded.brand, alias = excluded.alias`,
-      own,
-      uuids,
-      machines.map((machine) => JSON.stringify(machine)),
-      ...["state", "brand", "alias"].map((name) =>
-        machines.map((machine) => textOf(machine[name])?.replaceAll("\0", "\ufffd") ?? null)
-      ),
-    );
-  }
+  if (gone === null) await deleteUnlisted(tx, own, machines.map(({ uuid }) => String(uuid)));
+  else if (gone.length > 0) await deleteReported(tx, own, gone);
+  if (machines.length > 0) await upsertReported(tx, own, machines);
+  await upsertReport(tx, own);
+}
+
+async function deleteUnlisted(
+  tx: Transaction,
+  own: string,
+  listed: readonly string[],
+): Promise<void> {
+  await tx.run("DELETE FROM reported_machines WHERE host = $1 AND uuid <> ALL($2)", own, listed);
+}
+
+async function deleteReported(
+  tx: Transaction,
+  own: string,
+  gone: readonly string[],
+): Promise<void> {
+  await tx.run("DELETE FROM reported_machines WHERE host = $1 AND uuid = ANY($2)", own, gone);
+}
+
+async function upsertReported(
+  tx: Transaction,
+  own: string,
+  machines: readonly JsonObject[],
+): Promise<void> {
+  await tx.run(
+    `INSERT INTO reported_machines (host, uuid, machine, state, brand, alias)
+     SELECT $1, reported.* FROM unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) AS reported
+     ON CONFLICT (host, uuid) DO UPDATE SET machine = excluded.machine, state = excluded.state,
+       brand = excluded.brand, alias = excluded.alias`,
+    own,
+    machines.map(({ uuid }) => String(uuid)),
+    machines.map((machine) => JSON.stringify(machine)),
+    ...["state", "brand", "alias"].map((name) =>
+      machines.map((machine) => textOf(machine[name])?.replaceAll("\0", "\ufffd") ?? null)
+    ),
+  );
+}
+
+/** Notes when the host has reported. */
+async function upsertReport(tx: Transaction, own: string): Promise<void> {
   await tx.run(
     `INSERT INTO machine_reports (host, reported_at) VALUES ($1, $2)
      ON CONFLICT (host) DO UPDATE SET reported_at = $2`,
@@ -257,39 +279,61 @@ async function writeReport(
 async function selectReported(
   tx: Transaction,
   own: string,
-  { state, brand, alias, host }: MachineFilter,
+  filter: MachineFilter,
   { limit, offset, without }: MachinePage,
 ): Promise<ReportedMachines> {
   const values = new Values();
-  const columns = { state, brand, alias, host };
-  const found = `FROM reported_machines m JOIN hosts h ON h.uuid = m.host
-      WHERE m.host <> ${values.add(own)} AND NOT h.forgotten
-        AND m.uuid <> ALL(${values.add(without)}::text[])
-        AND NOT EXISTS (SELECT 1 FROM reported_machines n JOIN hosts g ON g.uuid = n.host
-              WHERE n.uuid = m.uuid AND n.host <> ${values.add(own)} AND NOT g.forgotten
-                AND (g.name, g.uuid) < (h.name, h.uuid))${
-    Object.entries(columns).map(([name, text]) =>
-      text === undefined ? "" : ` AND ${isText(`m.${name}`, text, values)}`
-    ).join("")
-  }`;
-  const counted = await tx.row<{ machines: number }>(
-    `SELECT count(*) AS machines ${found}`,
-    ...values.all,
-  );
-  const rows = limit === 0 ? [] : await tx.rows<ReportedRow>(
-    `SELECT host, name, machine, (SELECT reported_at FROM machine_reports r WHERE r.host = page.host)
-       FROM (SELECT m.host, h.name, m.uuid, m.machine ${found}
-              ORDER BY h.name, m.host, m.uuid LIMIT ${values.add(limit)} OFFSET ${
-      values.add(offset)
-    }) AS page ORDER BY name, host, uuid`,
-    ...values.all,
-  );
+  const found = reportedBy(own, filter, without, values);
+  const count = await countReported(tx, found, values);
+  const rows = limit === 0 ? [] : await selectReportedRows(tx, found, values, limit, offset);
   const machines = rows.map(({ machine, ...row }) => ({
     ...row,
     // An agent made the text from an object.
     machine: JSON.parse(machine) as JsonObject,
   }));
-  return { now: tx.now, machines, count: counted?.machines ?? 0 };
+  return { now: tx.now, machines, count };
+}
+
+/** SQL for the machines of other hosts that match a filter. Of several hosts that report one, the first by name has it. */
+function reportedBy(
+  own: string,
+  { state, brand, alias, host }: MachineFilter,
+  without: readonly string[],
+  values: Values,
+): string {
+  const matches = Object.entries({ state, brand, alias, host }).map(([name, text]) =>
+    text === undefined ? "" : ` AND ${isText(`m.${name}`, text, values)}`
+  ).join("");
+  return `FROM reported_machines m JOIN hosts h ON h.uuid = m.host
+      WHERE m.host <> ${values.add(own)} AND NOT h.forgotten
+        AND m.uuid <> ALL(${values.add(without)}::text[])
+        AND NOT EXISTS (SELECT 1 FROM reported_machines n JOIN hosts g ON g.uuid = n.host
+              WHERE n.uuid = m.uuid AND n.host <> ${values.add(own)} AND NOT g.forgotten
+                AND (g.name, g.uuid) < (h.name, h.uuid))${matches}`;
+}
+
+/** @param found as reportedBy() returns it, with its values */
+async function countReported(tx: Transaction, found: string, values: Values): Promise<number> {
+  const sql = `SELECT count(*) AS machines ${found}`;
+  return (await tx.row<{ machines: number }>(sql, ...values.all))?.machines ?? 0;
+}
+
+/** @param found as reportedBy() returns it, with its values */
+async function selectReportedRows(
+  tx: Transaction,
+  found: string,
+  values: Values,
+  limit: number,
+  offset: number,
+): Promise<ReportedRow[]> {
+  return await tx.rows<ReportedRow>(
+    `SELECT host, name, machine, (SELECT reported_at FROM machine_reports r WHERE r.host = page.host)
+       FROM (SELECT m.host, h.name, m.uuid, m.machine ${found}
+              ORDER BY h.name, m.host, m.uuid
+              LIMIT ${values.add(limit)} OFFSET ${values.add(offset)}) AS page
+      ORDER BY name, host, uuid`,
+    ...values.all,
+  );
 }
 
 /** A row of a reported machine. */

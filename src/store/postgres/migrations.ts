@@ -76,11 +76,7 @@ async function migrateOnce(
   schema: SchemaSteps,
 ): Promise<Migrated> {
   await session.script(`BEGIN; SET LOCAL lock_timeout = ${turnMs}`);
-  await session.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`).catch((error: unknown) => {
-    if (!isRetryable(error)) throw error;
-    const words = "another migration runs";
-    throw new AgentError("conflict", `Cannot migrate the database: ${words}`, { cause: error });
-  });
+  await lockMigrations(session);
   await session.script(`SET LOCAL lock_timeout = ${TABLE_WAIT_MS}`);
   const from = await versionOf(session);
   const latest = latestOf(schema);
@@ -89,11 +85,24 @@ async function migrateOnce(
     const version = schema.first + index;
     if (version <= from) continue;
     await session.script(step);
-    await session.query("UPDATE schema_version SET version = $1", [version]);
+    await updateVersion(session, version);
   }
   await grantRoles(session, roles);
   await session.query("COMMIT");
   return { from, to: latest };
+}
+
+/** Takes the lock until the end of the transaction. */
+async function lockMigrations(session: ServerSession): Promise<void> {
+  await session.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`).catch((error: unknown) => {
+    if (!isRetryable(error)) throw error;
+    const words = "another migration runs";
+    throw new AgentError("conflict", `Cannot migrate the database: ${words}`, { cause: error });
+  });
+}
+
+async function updateVersion(session: ServerSession, version: number): Promise<void> {
+  await session.query("UPDATE schema_version SET version = $1", [version]);
 }
 
 /**
@@ -127,7 +136,11 @@ function otherSchema(version: number): AgentError {
 
 /** The schema version; 0 when there are no tables. */
 async function versionOf(session: ServerSession): Promise<number> {
-  const there = await session.query("SELECT to_regclass('schema_version') IS NOT NULL AS there");
-  if (there.rows[0]?.there !== true) return 0;
+  if (!await hasTables(session)) return 0;
   return (await session.query(`SELECT ${VERSION_OF_TABLES} AS version`)).rows[0]?.version ?? 0;
+}
+
+async function hasTables(session: ServerSession): Promise<boolean> {
+  const sql = "SELECT to_regclass('schema_version') IS NOT NULL AS there";
+  return (await session.query(sql)).rows[0]?.there === true;
 }

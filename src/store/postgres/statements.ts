@@ -44,7 +44,10 @@ export function beginsWith(column: string, prefix: string, values: Values): stri
   return [`${column} >= ${values.add(prefix)}`, `${column} < ${values.add(`${prefix}g`)}`];
 }
 
-/** A WHERE clause, or nothing without conditions. */
+/**
+ * A WHERE clause, or nothing without conditions. Filters are composed of the conditions that were asked for, because
+ * with `$1 IS NULL OR …` for each of them a kept plan could use no index.
+ */
 export function whereOf(conditions: readonly string[]): string {
   return conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
 }

@@ -172,7 +172,7 @@ async function insertJobs(
   const made: number[] = [];
   for (const job of batch) made.push(...await insertJob(tx, host, job, insert));
   // The moved jobs' events are of the past, and no reader waits for them.
-  await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", made);
+  await deleteEvents(tx, made);
   return made.length;
 }
 
@@ -189,8 +189,7 @@ async function insertJob(
   const moved = { ...row, definition_id, kept: 0 };
   await requireAlone(tx, row);
   const made = await insert(tx, "jobs", moved, "uuid");
-  const sql = "SELECT id, host FROM jobs WHERE uuid = $1";
-  const there = await tx.row<{ id: number; host: string | null }>(sql, uuid);
+  const there = await selectHostOf(tx, uuid);
   if (there === undefined) throw new Error(`Cannot move job ${uuid}: the database returned no row`);
   if (there.host !== host) {
     const message = `Cannot move job ${uuid}: the database has it as a job of host ${there.host}`;
@@ -203,17 +202,26 @@ async function insertJob(
   }
   for (const line of job.lines) await insert(tx, "job_log", { ...line, job_id }, "seq");
   for (const part of job.callbacks) await insert(tx, "callbacks", { ...part, job_id }, "job_id");
-  for (const key of job.keys) {
-    // Another host may have used the same key.
-    await tx.run(
-      `UPDATE jobs SET idempotency_key = $2, request_sha256 = $3, kept = kept + 1
-        WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE idempotency_key = $2)`,
-      job_id,
-      key.key ?? null,
-      key.request_sha256 ?? null,
-    );
-  }
+  for (const key of job.keys) await updateKey(tx, job_id, key);
   return [job_id];
+}
+
+function selectHostOf(
+  tx: Transaction,
+  uuid: string,
+): Promise<{ readonly id: number; readonly host: string | null } | undefined> {
+  return tx.row("SELECT id, host FROM jobs WHERE uuid = $1", uuid);
+}
+
+/** Another host may have used the same key, and keeps it then. */
+async function updateKey(tx: Transaction, id: number, key: TransferRow): Promise<void> {
+  await tx.run(
+    `UPDATE jobs SET idempotency_key = $2, request_sha256 = $3, kept = kept + 1
+      WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM jobs WHERE idempotency_key = $2)`,
+    id,
+    key.key ?? null,
+    key.request_sha256 ?? null,
+  );
 }
 
 /** Refuses a job whose target an unfinished job of another host has, with an error that names that job. */
@@ -294,19 +302,40 @@ async function deleteJobs(
   batch: readonly TransferJob[],
   to: TransferRows,
 ): Promise<number> {
-  const rows = await tx.rows<StandingJob & { readonly definition_id: number }>(
+  const rows = await lockMoved(tx, host, batch);
+  // A caller may have canceled a job through another agent since the comparison.
+  for (const row of rows) requireStanding(row, to);
+  const ids = rows.map(({ id }) => id);
+  await deleteRows(tx, ids);
+  await deleteLines(tx, ids);
+  // The jobs still exist in the host's own database, so their removal here is no event.
+  await deleteEvents(tx, ids);
+  await deleteUnusedDefinitions(tx, rows.map(({ definition_id }) => definition_id));
+  return ids.length;
+}
+
+/** Locks the rows of moved jobs until the end of the transaction. */
+function lockMoved(
+  tx: Transaction,
+  host: string,
+  batch: readonly TransferJob[],
+): Promise<(StandingJob & { readonly definition_id: number })[]> {
+  return tx.rows(
     `SELECT id, uuid, definition_id, ${STANDING} AS standing FROM jobs
       WHERE uuid = ANY($1) AND host = $2 FOR UPDATE`,
     batch.map(({ uuid }) => uuid),
     host,
   );
-  // A caller may have canceled a job through another agent since the comparison.
-  for (const row of rows) requireStanding(row, to);
-  const ids = rows.map(({ id }) => id);
+}
+
+async function deleteRows(tx: Transaction, ids: readonly number[]): Promise<void> {
   await tx.run("DELETE FROM jobs WHERE id = ANY($1::bigint[])", ids);
+}
+
+async function deleteLines(tx: Transaction, ids: readonly number[]): Promise<void> {
   await tx.run("DELETE FROM job_log WHERE job_id = ANY($1::bigint[])", ids);
-  // The jobs still exist in the host's own database, so their removal here is no event.
+}
+
+async function deleteEvents(tx: Transaction, ids: readonly number[]): Promise<void> {
   await tx.run("DELETE FROM events WHERE job_id = ANY($1::bigint[])", ids);
-  await deleteUnusedDefinitions(tx, rows.map(({ definition_id }) => definition_id));
-  return ids.length;
 }

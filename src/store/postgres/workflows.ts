@@ -117,12 +117,14 @@ async function updateWorkflow(
     uniqueName,
   );
   if (written > 0) return { kind: "replaced" };
-  const changeable = await tx.row(
-    "SELECT 1 AS found FROM workflows WHERE uuid = $1 AND NOT builtin",
-    workflow.uuid,
-  );
-  const holder = changeable === undefined ? undefined : await otherOfName(tx, workflow);
+  const holder = await mayChange(tx, workflow.uuid) ? await otherOfName(tx, workflow) : undefined;
   return holder === undefined ? { kind: "not_found" } : { kind: "name_taken", uuid: holder };
+}
+
+/** Whether this workflow is stored and not built in. */
+async function mayChange(tx: Transaction, uuid: WorkflowUuid): Promise<boolean> {
+  const sql = "SELECT 1 AS found FROM workflows WHERE uuid = $1 AND NOT builtin";
+  return await tx.row(sql, uuid) !== undefined;
 }
 
 /** Deletes a workflow unless it is built in. @returns whether it was deleted */

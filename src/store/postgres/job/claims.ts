@@ -23,18 +23,10 @@ export async function claimJobs(
 ): Promise<Claimed> {
   if (!await mayClaim(tx, life)) return { jobs: [], due: { kind: "none" } };
   await readyDelayedJobs(tx, queues);
-  const ready: (ReadyRow & { readonly bytes: number })[] = [];
+  const ready: SizedReadyRow[] = [];
   // One statement per queue, so that each follows the order of the index.
   for (const queue of queues) {
-    ready.push(
-      ...await tx.rows<ReadyRow & { readonly bytes: number }>(
-        `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
-           FROM jobs WHERE queue = $1 AND turn IS NOT NULL
-          ORDER BY turn, id LIMIT $2 FOR UPDATE SKIP LOCKED`,
-        queue,
-        limit - ready.length,
-      ),
-    );
+    ready.push(...await lockReady(tx, queue, limit - ready.length));
     if (ready.length === limit) break;
   }
   const fit = ready.slice(0, fitting(ready, 0, CLAIM_BYTES));
@@ -45,6 +37,19 @@ export async function claimJobs(
     jobs,
     due: jobs.length === limit ? { kind: "ready" } : await selectNextDue(tx, queues, life),
   };
+}
+
+type SizedReadyRow = ReadyRow & { readonly bytes: number };
+
+/** The next jobs of a queue, locked until the end of the transaction. */
+function lockReady(tx: Transaction, queue: string, limit: number): Promise<SizedReadyRow[]> {
+  return tx.rows<SizedReadyRow>(
+    `SELECT id, execution, phase, runner_id, claimable_at, lease, starts, ${BYTES} AS bytes
+       FROM jobs WHERE queue = $1 AND turn IS NOT NULL
+      ORDER BY turn, id LIMIT $2 FOR UPDATE SKIP LOCKED`,
+    queue,
+    limit,
+  );
 }
 
 /** Claims under new leases, so that a previous holder can no longer write about its job. */
@@ -117,7 +122,31 @@ export async function readyJobs(
   passedOver: ReadonlySet<JobUuid>,
   takesFree = true,
 ): Promise<Claimed> {
-  const found = await tx.row<{ barred: boolean; free: boolean; free_due: Instant | null }>(
+  const found = await selectReadiness(tx, life);
+  if (found === undefined || found.barred) return { jobs: [], due: { kind: "none" } };
+  const rows = await selectReady(tx, host, passedOver, limit + 1);
+  const fit = rows.slice(0, limit);
+  const taken = fit.slice(0, fitting(fit, 0, CLAIM_BYTES))
+    .map(({ bytes: _bytes, turn: _turn, ...row }) => claimedRow(row, life.runner_id, tx.now));
+  const jobs = await jobsFromRows(tx, taken);
+  const free_due = takesFree ? found.free_due : null;
+  const free = takesFree && found.free || free_due !== null && free_due <= tx.now;
+  if (rows.length > jobs.length) return { jobs, due: { kind: "ready" }, free };
+  const nextDue = await selectFirstDue(tx, host, free_due);
+  return { jobs, due: free ? { kind: "ready" } : dueFrom(tx.now, nextDue), free };
+}
+
+/** Whether the runner must not claim, and the free jobs that it could take. */
+interface Readiness {
+  readonly barred: boolean;
+  /** Whether a free job is ready. */
+  readonly free: boolean;
+  /** When the next free job is due. */
+  readonly free_due: Instant | null;
+}
+
+function selectReadiness(tx: Transaction, life: RunnerLife): Promise<Readiness | undefined> {
+  return tx.row<Readiness>(
     `SELECT EXISTS (
          SELECT 1 FROM runners WHERE runner_id = $1 AND incarnation <> $2
          UNION ALL SELECT 1 FROM hosts WHERE uuid = $1 AND (cordoned OR forgotten)) AS barred,
@@ -127,11 +156,16 @@ export async function readyJobs(
     life.runner_id,
     life.incarnation,
   );
-  if (found === undefined || found.barred) return { jobs: [], due: { kind: "none" } };
-  const rows = await tx.rows<
-    SharedJobRow & { readonly bytes: number; readonly turn: number | null }
-  >(
-    // One part per index: no index contains both the jobs with a turn and those that have just become due.
+}
+
+/** The next jobs of a queue. One part per index: none contains both the jobs with a turn and those that have just become due. */
+function selectReady(
+  tx: Transaction,
+  queue: string,
+  passedOver: ReadonlySet<JobUuid>,
+  limit: number,
+): Promise<(SharedJobRow & { readonly bytes: number; readonly turn: number | null })[]> {
+  return tx.rows(
     `SELECT * FROM (
        (SELECT ${SHARED_COLUMNS}, turn, ${BYTES} AS bytes FROM jobs
          WHERE queue = $1 AND turn IS NOT NULL AND NOT uuid = ANY($3)
@@ -141,27 +175,27 @@ export async function readyJobs(
          WHERE queue = $1 AND claimable_at <= $2 AND turn IS NULL AND NOT uuid = ANY($3)
          ORDER BY claimable_at, id LIMIT $4)) AS due
       ORDER BY turn NULLS LAST, claimable_at, id LIMIT $4`,
-    host,
+    queue,
     tx.now,
     [...passedOver],
-    limit + 1,
+    limit,
   );
-  const fit = rows.slice(0, limit);
-  const taken = fit.slice(0, fitting(fit, 0, CLAIM_BYTES))
-    .map(({ bytes: _bytes, turn: _turn, ...row }) => claimedRow(row, life.runner_id, tx.now));
-  const jobs = await jobsFromRows(tx, taken);
-  const free_due = takesFree ? found.free_due : null;
-  const free = takesFree && found.free || free_due !== null && free_due <= tx.now;
-  if (rows.length > jobs.length) return { jobs, due: { kind: "ready" }, free };
+}
+
+/** When the next job of a queue is due, or the free one if that is earlier. */
+async function selectFirstDue(
+  tx: Transaction,
+  queue: string,
+  freeDue: Instant | null,
+): Promise<Instant | null> {
   const row = await tx.row<{ due: Instant | null }>(
     `SELECT least(min(claimable_at), $3::text COLLATE "C") AS due FROM jobs
       WHERE queue = $1 AND claimable_at > $2 AND turn IS NULL`,
-    host,
+    queue,
     tx.now,
-    free_due,
+    freeDue,
   );
-  const due = free ? { kind: "ready" } as const : dueFrom(tx.now, row?.due ?? null);
-  return { jobs, due, free };
+  return row?.due ?? null;
 }
 
 /** A job, or its row, as a claim changes it. @throws {AgentError} `internal` if that is denied */

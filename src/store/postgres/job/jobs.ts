@@ -296,16 +296,25 @@ async function writeProp(
   name: "next_attempt" | "next_attempt_refused",
   value: JsonValue,
 ): Promise<void> {
+  const props = await lockProps(tx, id);
+  if (props === undefined || "next_attempt" in props) {
+    throw new RowChanged(`Cannot write ${name} into job ${id}: it changed after it was read`);
+  }
+  await updateProps(tx, id, { ...props, [name]: value });
+}
+
+/** The fields of the engine of a finished job, locked until the end of the transaction. */
+async function lockProps(tx: Transaction, id: number): Promise<JsonObject | undefined> {
   const row = await tx.row<{ props: string }>(
     "SELECT props FROM jobs WHERE id = $1 AND finished_at IS NOT NULL FOR UPDATE",
     id,
   );
-  const props = row === undefined ? undefined : JSON.parse(row.props) as JsonObject;
-  if (props === undefined || "next_attempt" in props) {
-    throw new RowChanged(`Cannot write ${name} into job ${id}: it changed after it was read`);
-  }
-  const text = JSON.stringify({ ...props, [name]: value });
-  await tx.run("UPDATE jobs SET props = $2 WHERE id = $1", id, text);
+  // This store made the text from an object.
+  return row === undefined ? undefined : JSON.parse(row.props) as JsonObject;
+}
+
+async function updateProps(tx: Transaction, id: number, props: JsonObject): Promise<void> {
+  await tx.run("UPDATE jobs SET props = $2 WHERE id = $1", id, JSON.stringify(props));
 }
 
 /**

@@ -47,27 +47,47 @@ export async function selectLog(
   if (job === undefined) return undefined;
   const backwards = page.after === undefined;
   const { before = Number.MAX_SAFE_INTEGER, after = -1 } = page;
-  const found = await tx.rows<SizedLine>(
-    `SELECT seq, octet_length(entry) AS bytes FROM job_log
-      WHERE job_id = $1 AND seq > $2 AND seq < $3
-      ORDER BY seq ${backwards ? "DESC" : "ASC"} LIMIT $4`,
-    job.id,
-    after,
-    before,
-    page.limit + 1,
-  );
+  const select = backwards ? selectNewest : selectOldest;
+  const found = await select(tx, job.id, after, before, page.limit + 1);
   const fit = found.slice(0, Math.min(fitting(found, 0, LOG_PAGE_BYTES), page.limit));
-  const lines = await tx.rows<LineRow>(
-    `SELECT seq, phase, attempt, entry, created_at FROM job_log
-      WHERE seq = ANY($1::bigint[]) ORDER BY seq`,
-    fit.map(({ seq }) => seq),
-  );
+  const lines = await selectLines(tx, fit.map(({ seq }) => seq));
   return {
     lines: lines.map(lineFromRow),
     more: fit.length < found.length,
     // This store made the text from a list of names.
     secrets: job.secrets === null ? [] : JSON.parse(job.secrets) as string[],
   };
+}
+
+/** Lines strictly between two others. */
+type SelectSizedLines = (
+  tx: Transaction,
+  job: number,
+  after: number,
+  before: number,
+  limit: number,
+) => Promise<SizedLine[]>;
+
+const selectNewest: SelectSizedLines = (tx, ...bounds) =>
+  tx.rows<SizedLine>(
+    `SELECT seq, octet_length(entry) AS bytes FROM job_log
+      WHERE job_id = $1 AND seq > $2 AND seq < $3 ORDER BY seq DESC LIMIT $4`,
+    ...bounds,
+  );
+
+const selectOldest: SelectSizedLines = (tx, ...bounds) =>
+  tx.rows<SizedLine>(
+    `SELECT seq, octet_length(entry) AS bytes FROM job_log
+      WHERE job_id = $1 AND seq > $2 AND seq < $3 ORDER BY seq LIMIT $4`,
+    ...bounds,
+  );
+
+function selectLines(tx: Transaction, seqs: readonly number[]): Promise<LineRow[]> {
+  return tx.rows<LineRow>(
+    `SELECT seq, phase, attempt, entry, created_at FROM job_log
+      WHERE seq = ANY($1::bigint[]) ORDER BY seq`,
+    seqs,
+  );
 }
 
 /** The failed attempts of a job by phase and task; none when the job does not exist. */
@@ -100,11 +120,8 @@ export async function insertInfo(
   entriesMax: number,
   { attempt, call }: { readonly attempt: number | null; readonly call: string | null },
 ): Promise<"appended" | "full" | "not_found"> {
-  const job = await tx.row<{ id: number }>(
-    "SELECT id FROM jobs WHERE uuid = $1 FOR NO KEY UPDATE",
-    uuid,
-  );
-  if (job === undefined) return "not_found";
+  const id = await lockJob(tx, uuid);
+  if (id === undefined) return "not_found";
   const appended = await tx.run(
     `INSERT INTO job_log (job_id, position, entry, created_at, attempt, call_id)
      SELECT $1, place.position, $2, $3, $5::bigint, $6 FROM (
@@ -113,14 +130,20 @@ export async function insertInfo(
          0) AS position) AS place
       WHERE place.position < $4
      ON CONFLICT (job_id, call_id) WHERE call_id IS NOT NULL DO NOTHING`,
-    job.id,
+    id,
     JSON.stringify(entry),
     now,
     entriesMax,
     attempt,
     call,
   );
-  return appended > 0 || await isAppended(tx, job.id, call) ? "appended" : "full";
+  return appended > 0 || await isAppended(tx, id, call) ? "appended" : "full";
+}
+
+/** The id of a job, whose row is locked until the end of the transaction. */
+async function lockJob(tx: Transaction, uuid: JobUuid): Promise<number | undefined> {
+  const sql = "SELECT id FROM jobs WHERE uuid = $1 FOR NO KEY UPDATE";
+  return (await tx.row<{ id: number }>(sql, uuid))?.id;
 }
 
 /** Whether an earlier call with this id appended the entry and its answer was lost. */
@@ -159,13 +182,7 @@ export async function infoTexts(
   const job = await selectJobOfLog(tx, uuid);
   if (job === undefined) return undefined;
   const limit = Math.min(most, MEASURED_MAX);
-  const rows = await tx.rows<{ position: number; bytes: number }>(
-    `SELECT position, octet_length(entry) AS bytes FROM job_log
-      WHERE job_id = $1 AND position >= $2 ORDER BY position LIMIT $3`,
-    job.id,
-    after,
-    limit,
-  );
+  const rows = await selectSizes(tx, job.id, after, limit);
   const fit = rows.slice(0, fitting(rows));
   const [first] = fit;
   const place = fit.at(-1)?.position;
@@ -173,14 +190,38 @@ export async function infoTexts(
   if (first === undefined || place === undefined) {
     return { texts: [], entries: 0, place: undefined, last };
   }
-  const entries = await tx.rows<{ entry: string }>(
-    `SELECT entry FROM job_log WHERE job_id = $1 AND position BETWEEN $2 AND $3 ORDER BY position`,
-    job.id,
-    first.position,
-    place,
-  );
+  const entries = await selectEntries(tx, job.id, first.position, place);
   const text = wholeText(entries.map(({ entry }) => entry).join(","), job.secrets);
   return { texts: [text], entries: fit.length, place, last };
+}
+
+function selectSizes(
+  tx: Transaction,
+  job: number,
+  after: number,
+  limit: number,
+): Promise<{ readonly position: number; readonly bytes: number }[]> {
+  return tx.rows(
+    `SELECT position, octet_length(entry) AS bytes FROM job_log
+      WHERE job_id = $1 AND position >= $2 ORDER BY position LIMIT $3`,
+    job,
+    after,
+    limit,
+  );
+}
+
+function selectEntries(
+  tx: Transaction,
+  job: number,
+  first: number,
+  last: number,
+): Promise<{ readonly entry: string }[]> {
+  return tx.rows(
+    "SELECT entry FROM job_log WHERE job_id = $1 AND position BETWEEN $2 AND $3 ORDER BY position",
+    job,
+    first,
+    last,
+  );
 }
 
 // Failed attempts of tasks are lines of the log that do not appear in the info. Only the first and the last ones of

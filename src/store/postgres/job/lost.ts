@@ -43,23 +43,37 @@ export async function countLostJobs(tx: Transaction, host: HostUuid): Promise<nu
  * @returns the number of jobs found; if it is LOST_AT_ONCE, there may be more
  */
 export async function failLostJobs(tx: Transaction, own: string): Promise<number> {
-  const hosts = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
+  const hosts = await selectForgotten(tx);
   // A forgotten host neither acts nor sends callbacks.
-  if (hosts.length === 0 || hosts.some(({ uuid }) => uuid === own)) return 0;
-  const rows = await tx.rows<SharedStateRow>(
-    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (${LOST})
-      ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
-    hosts.map(({ uuid }) => uuid),
-  );
+  if (hosts.length === 0 || hosts.includes(own)) return 0;
+  const rows = await lockLost(tx, hosts);
   // FOR UPDATE returns the row as it is once it is locked, which may differ from what the query found.
   const lost = rows.filter((row) => !isAtRest(standingOf(row).state));
   for (const row of lost) await failLost(tx, row, own);
-  await tx.run(
-    "UPDATE callbacks SET owner = $1 WHERE owner = ANY($2)",
-    own,
-    hosts.map(({ uuid }) => uuid),
-  );
+  await takeCallbacksOf(tx, hosts, own);
   return rows.length;
+}
+
+async function selectForgotten(tx: Transaction): Promise<string[]> {
+  const rows = await tx.rows<{ uuid: string }>("SELECT uuid FROM hosts WHERE forgotten");
+  return rows.map(({ uuid }) => uuid);
+}
+
+function lockLost(tx: Transaction, hosts: readonly string[]): Promise<SharedStateRow[]> {
+  return tx.rows<SharedStateRow>(
+    `SELECT ${STATE_COLUMNS} FROM jobs WHERE id IN (${LOST})
+      ORDER BY id LIMIT ${LOST_AT_ONCE} FOR UPDATE`,
+    hosts,
+  );
+}
+
+/** Has this host send the callbacks of others. */
+async function takeCallbacksOf(
+  tx: Transaction,
+  hosts: readonly string[],
+  own: string,
+): Promise<void> {
+  await tx.run("UPDATE callbacks SET owner = $1 WHERE owner = ANY($2)", own, hosts);
 }
 
 async function failLost(tx: Transaction, row: SharedStateRow, own: string): Promise<void> {

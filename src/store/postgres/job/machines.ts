@@ -15,7 +15,7 @@ import {
 } from "../../machine_store.ts";
 import type { SharedDatabase, Transaction } from "../connection.ts";
 import { HOLDS_TARGET } from "../../sql.ts";
-import { isText, jsonOf, Values } from "../statements.ts";
+import { isText, jsonOf, Values, whereOf } from "../statements.ts";
 
 /** SQL for a property of the machine that a job creates; `read` is the JSON of the job's params. */
 const asked = (name: string) => `read -> 'machine' -> '${name}'`;
@@ -57,11 +57,17 @@ async function selectHistories(
   );
   const ejecting = rows.filter(({ workflow_uuid }) => workflow_uuid === eject);
   if (ejecting.length === 0) return machineJobs(rows, []);
-  const entries = await tx.rows<{ job_id: number; entry: string }>(
-    `SELECT job_id, entry FROM task_results WHERE job_id = ANY($1::bigint[]) AND phase = 'chain'`,
-    ejecting.map(({ id }) => id),
+  return machineJobs(rows, await selectChainEntries(tx, ejecting.map(({ id }) => id)));
+}
+
+function selectChainEntries(
+  tx: Transaction,
+  jobs: readonly number[],
+): Promise<{ job_id: number; entry: string }[]> {
+  return tx.rows(
+    "SELECT job_id, entry FROM task_results WHERE job_id = ANY($1::bigint[]) AND phase = 'chain'",
+    jobs,
   );
-  return machineJobs(rows, entries);
 }
 
 /** Where the uuid begins in the target of a machine. */
@@ -70,10 +76,23 @@ const MACHINE_AT = machineTarget("").length + 1;
 async function selectMaking(
   tx: Transaction,
   workflow: WorkflowUuid,
-  { brand, alias, host }: Omit<MachineFilter, "state">,
+  filter: Omit<MachineFilter, "state">,
   { limit, offset, without }: MachinePage,
 ): Promise<{ jobs: MachineJob[]; count: number }> {
   const values = new Values();
+  const found = makingBy(workflow, filter, without, values);
+  const count = await countMaking(tx, found, values);
+  const rows = limit === 0 ? [] : await selectMakingRows(tx, found, values, limit, offset);
+  return { jobs: machineJobs(rows, []), count };
+}
+
+/** SQL for the jobs that are making a machine which no host reports yet. */
+function makingBy(
+  workflow: WorkflowUuid,
+  { brand, alias, host }: Omit<MachineFilter, "state">,
+  without: readonly string[],
+  values: Values,
+): string {
   const askedText = (name: string) => `(${asked(name)}) #>> '{}'`;
   const conditions = [
     `machine_uuid IS NOT NULL AND ${HOLDS_TARGET} AND finished_at IS NULL`,
@@ -84,14 +103,29 @@ async function selectMaking(
     ...host === undefined ? [] : [isText("host", host, values)],
     ...brand === undefined ? [] : [isText(askedText("brand"), brand, values)],
     ...alias === undefined ? [] : [isText(askedText("alias"), alias, values)],
-  ].join(" AND ");
-  const found = `FROM jobs CROSS JOIN ${READ} WHERE ${conditions}`;
-  const counted = await tx.row<{ jobs: number }>(`SELECT count(*) AS jobs ${found}`, ...values.all);
-  const rows = limit === 0 ? [] : await tx.rows<MachineJobRow>(
+  ];
+  return `FROM jobs CROSS JOIN ${READ} ${whereOf(conditions)}`;
+}
+
+/** @param found as makingBy() returns it, with its values */
+async function countMaking(tx: Transaction, found: string, values: Values): Promise<number> {
+  const sql = `SELECT count(*) AS jobs ${found}`;
+  return (await tx.row<{ jobs: number }>(sql, ...values.all))?.jobs ?? 0;
+}
+
+/** @param found as makingBy() returns it, with its values */
+function selectMakingRows(
+  tx: Transaction,
+  found: string,
+  values: Values,
+  limit: number,
+  offset: number,
+): Promise<MachineJobRow[]> {
+  return tx.rows<MachineJobRow>(
     `SELECT id, uuid, machine_uuid, workflow_uuid, execution, host AS host_uuid, ${HOST_NAME} AS host,
-            ${ASKED} AS asked, NULL AS placed ${found}
+            ${ASKED} AS asked, NULL AS placed
+       ${found}
       ORDER BY id DESC LIMIT ${values.add(limit)} OFFSET ${values.add(offset)}`,
     ...values.all,
   );
-  return { jobs: machineJobs(rows, []), count: counted?.jobs ?? 0 };
 }

@@ -39,13 +39,37 @@ async function lastOwnerOf(
   machine: string,
   own: string,
 ): Promise<HostUuid | undefined> {
-  const reported = await tx.row<{ host: HostUuid; reported_at: Instant }>(
+  const reported = await selectReporter(tx, machine, own);
+  const ended = await selectLastJob(tx, machine);
+  if (ended === undefined || (reported !== undefined && reported.reported_at > ended.finished_at)) {
+    return reported?.host;
+  }
+  return ended.deletes ? undefined : ended.host;
+}
+
+/** The host that lists the machine in its last report. */
+function selectReporter(
+  tx: Transaction,
+  machine: string,
+  own: string,
+): Promise<{ readonly host: HostUuid; readonly reported_at: Instant } | undefined> {
+  return tx.row(
     `SELECT host, reported_at FROM reported_machines found JOIN machine_reports USING (host)
       WHERE found.uuid = $1 AND ${KNOWN} ORDER BY host <> $2, reported_at DESC LIMIT 1`,
     machine,
     own,
   );
-  const ended = await tx.row<{ host: HostUuid; finished_at: Instant; deletes: boolean }>(
+}
+
+/** The host of the last job on the machine that succeeded, and whether that job deleted it. */
+function selectLastJob(
+  tx: Transaction,
+  machine: string,
+): Promise<
+  | { readonly host: HostUuid; readonly finished_at: Instant; readonly deletes: boolean }
+  | undefined
+> {
+  return tx.row(
     `SELECT host, finished_at, workflow_uuid = $3 AS deletes FROM jobs found
       WHERE target = $2 AND machine_uuid = $1 AND execution = 'succeeded' AND ${KNOWN}
       ORDER BY id DESC LIMIT 1`,
@@ -53,8 +77,4 @@ async function lastOwnerOf(
     machineTarget(machine),
     DELETE_WORKFLOW,
   );
-  if (ended === undefined || (reported !== undefined && reported.reported_at > ended.finished_at)) {
-    return reported?.host;
-  }
-  return ended.deletes ? undefined : ended.host;
 }

@@ -17,25 +17,39 @@ const RETENTION_LOCK = 8_780_005;
 
 /** Removes the info of removed jobs, in bounded writes. @returns the number of entries */
 export async function pruneInfo(tx: Transaction, entries: number): Promise<number> {
-  const removed = await tx.rows<{ job_id: number }>(
-    "SELECT job_id FROM removed_jobs ORDER BY job_id LIMIT $1 FOR UPDATE SKIP LOCKED",
-    entries,
-  );
-  const ids = removed.map(({ job_id }) => job_id);
+  const ids = await lockRemoved(tx, entries);
   if (ids.length === 0) return 0;
-  const gone = await tx.run(
+  const gone = await deleteLines(tx, ids, entries);
+  await deleteEmptied(tx, ids);
+  return gone;
+}
+
+/** The removed jobs whose info goes next, locked until the end of the transaction. */
+async function lockRemoved(tx: Transaction, limit: number): Promise<number[]> {
+  const rows = await tx.rows<{ job_id: number }>(
+    "SELECT job_id FROM removed_jobs ORDER BY job_id LIMIT $1 FOR UPDATE SKIP LOCKED",
+    limit,
+  );
+  return rows.map(({ job_id }) => job_id);
+}
+
+function deleteLines(tx: Transaction, jobs: readonly number[], limit: number): Promise<number> {
+  return tx.run(
     `DELETE FROM job_log WHERE seq = ANY(ARRAY(
        SELECT seq FROM job_log WHERE job_id = ANY($1::bigint[]) ORDER BY job_id, seq LIMIT $2))`,
-    ids,
-    entries,
+    jobs,
+    limit,
   );
+}
+
+/** Forgets the removed jobs that have no lines any more. */
+async function deleteEmptied(tx: Transaction, jobs: readonly number[]): Promise<void> {
   await tx.run(
     `DELETE FROM removed_jobs
       WHERE job_id = ANY($1::bigint[])
         AND NOT EXISTS (SELECT 1 FROM job_log WHERE job_log.job_id = removed_jobs.job_id)`,
-    ids,
+    jobs,
   );
-  return gone;
 }
 
 /**
@@ -55,26 +69,40 @@ export async function pruneKeys(tx: Transaction, limit: number): Promise<number>
 
 /** Removes jobs that are due for removal. @returns the number of jobs */
 export async function prune(tx: Transaction, retention: Retention): Promise<number> {
-  const turn = await tx.row<{ mine: boolean }>(
-    `SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}) AS mine`,
-  );
-  if (turn?.mine !== true) return 0;
+  if (!await isOnlyRetention(tx)) return 0;
   const jobs = await jobsToGo(tx, retention);
   if (jobs.length === 0) return 0;
   await keepEnds(tx, jobs);
+  await insertRemoved(tx, jobs);
+  const definitions = await deleteJobs(tx, jobs);
+  await deleteDefinitions(tx, new Set(definitions));
+  await deleteGoneRunners(tx);
+  return definitions.length;
+}
+
+/** Takes the lock until the end of the transaction, unless another agent has it. */
+async function isOnlyRetention(tx: Transaction): Promise<boolean> {
+  const sql = `SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}) AS mine`;
+  return (await tx.row<{ mine: boolean }>(sql))?.mine === true;
+}
+
+/** Notes the jobs whose lines are to be removed later. */
+async function insertRemoved(tx: Transaction, jobs: readonly number[]): Promise<void> {
   await tx.run(
     `INSERT INTO removed_jobs
      SELECT gone.id FROM unnest($1::bigint[]) AS gone (id)
       WHERE EXISTS (SELECT 1 FROM job_log WHERE job_id = gone.id)`,
     jobs,
   );
-  const removed = await tx.rows<{ definition_id: number }>(
+}
+
+/** @returns the definition of each */
+async function deleteJobs(tx: Transaction, jobs: readonly number[]): Promise<number[]> {
+  const rows = await tx.rows<{ definition_id: number }>(
     "DELETE FROM jobs WHERE id = ANY($1::bigint[]) RETURNING definition_id",
     jobs,
   );
-  await deleteDefinitions(tx, new Set(removed.map(({ definition_id }) => definition_id)));
-  await deleteGoneRunners(tx);
-  return removed.length;
+  return rows.map(({ definition_id }) => definition_id);
 }
 
 /** The oldest of the jobs that are too old or beyond the limit. A job that another agent has locked is skipped. */
