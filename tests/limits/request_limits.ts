@@ -109,7 +109,7 @@ const params: Reach = async (agent, value) => {
   const posted = (chars: number) =>
     agent.post("/jobs", { workflow: uuid, a: "y".repeat(chars - `{"a":""}`.length) });
   assertTaken(await posted(value));
-  assertOver(await posted(value + 1), 413, `over ${value} characters`);
+  assertOver(await posted(value + 1), 413, `expected at most ${value}`);
 };
 
 const infoEntry: Reach = async (agent, value) => {
