@@ -49,13 +49,22 @@ export async function inspectState(stateDir: string): Promise<DatabaseReport> {
 
 /**
  * Inspects any database file that a caller names, such as a backup.
- * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is no database of this program
+ * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is no database of this program;
+ *   one that is damaged or locked stays a `conflict`, because the right file was named
  */
 export async function inspectFile(path: string): Promise<DatabaseReport> {
   return await inspectDatabase(path).catch((cause) => {
-    if (!(cause instanceof AgentError) || cause.code !== "conflict") throw cause;
-    throw new AgentError("invalid_argument", cause.message, { cause });
+    const another = cause instanceof AgentError && cause.code === "conflict" && !isFailed(cause);
+    throw another ? new AgentError("invalid_argument", cause.message, { cause }) : cause;
   });
+}
+
+/** SQLite's code for a file of another kind. @see sqlite.org/rescode.html */
+const SQLITE_NOTADB = 26;
+
+/** Whether SQLite could not read a file that may well be a database. */
+function isFailed({ cause }: AgentError): boolean {
+  return cause instanceof Error && "errcode" in cause && cause.errcode !== SQLITE_NOTADB;
 }
 
 /** Nothing the agent makes is open to other users. */

@@ -2,6 +2,7 @@
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
 
@@ -69,6 +70,21 @@ Deno.test("a check of a file that is not a database fails and says so", () =>
     const { code, stdout, stderr } = await runProgram(programOfRun(), ["db", "check", path]);
     assertEquals([code, stdout], [2, ""]);
     assertStringIncludes(stderr, `zonewright: Cannot read ${path}: it is no database of SQLite`);
+  }));
+
+Deno.test("a check of a damaged database is no usage error", () =>
+  withFolder(async (folder) => {
+    const path = join(folder, "zonewright.db");
+    await (await openSqliteStore(path)).close();
+    const bytes = await Deno.readFile(path);
+    // The page of the schema, behind the header of the file.
+    await Deno.writeFile(path, bytes.fill(0xff, 100, 200));
+    const { code, stderr } = await runProgram(programOfRun(), ["db", "check", path]);
+    assertEquals(code, 6, stderr);
+    assertStringIncludes(
+      stderr,
+      `zonewright: Cannot read ${path}: database disk image is malformed`,
+    );
   }));
 
 Deno.test("a backup to standard output is a usage error, and makes no file of that name", () =>
