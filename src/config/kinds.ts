@@ -5,6 +5,7 @@
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
 import { DAY_SECONDS, durationSeconds, HOUR_SECONDS, MINUTE_SECONDS } from "../domain/instant.ts";
+import { withMaskedAddresses } from "../domain/masking.ts";
 import { nearest } from "../domain/near_word.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 
@@ -67,9 +68,9 @@ export function define<T>(
 /** Rows of the settings table, by the name of the setting. */
 export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
-/** A raw value as errors show it. */
+/** A raw value as errors show it. They are also shown on the page of the host, so no password of an address is. */
 export function shown(raw: unknown): string {
-  return (JSON.stringify(raw) ?? String(raw)).slice(0, 80);
+  return withMaskedAddresses(JSON.stringify(raw) ?? String(raw)).slice(0, 80);
 }
 
 /** The error for a value that is something else. */

@@ -42,6 +42,12 @@ export function holdsSecrets(name: string): boolean {
   return SECRET_OBJECTS.has(name);
 }
 
+/** A text in which addresses show neither user and password nor their query, which may be a secret. */
+export function withMaskedAddresses(text: string): string {
+  // To the last @, because a password that is not encoded may contain one.
+  return text.replace(/:\/\/.*@/, `://${MASK}@`).replace(/(:\/\/[^\s"'?]*\?)[^\s"']*/, `$1${MASK}`);
+}
+
 /**
  * A value with its secrets masked at any depth: fields with the name of a secret, and everything in an object
  * of secrets.

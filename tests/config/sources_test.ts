@@ -170,6 +170,23 @@ Deno.test("readConfig() refuses values with where they came from and what was ex
   ) assertEquals(problems({ flags }).length, 1);
 });
 
+Deno.test("readConfig() repeats no password and no query of an address that it refuses", () => {
+  const refusals = [
+    { flags: { store: "postgresql://agent:hunter2@db.example/fleet" } },
+    { flags: { store: "postgres://agent:hun/ter2@db.example/fleet" } },
+    { flags: { store: "postgresql://db.example/fleet?password=hunter2" } },
+    { flags: { host: "ssh://root:hunter2@gz" } },
+    { flags: { index: `ftp://${"m".repeat(80)}:hunter2@a.example` } },
+    { file: file("store = postgres://agent:hunter2@db.example/fleet") },
+    { file: file('store: "postgres://agent:hunter2@db.example/fleet"') },
+  ];
+  for (const refused of refusals) {
+    const [message = ""] = problems(refused);
+    assert(!/hun.?ter2|m{9}/.test(message), message);
+    assert(message.includes("***"), message);
+  }
+});
+
 Deno.test("readConfig() refuses to listen beyond loopback", () => {
   for (const listen of ["0.0.0.0:8780", "[::]:8780", "192.0.2.7:8780", "gz.example:8780"]) {
     const [message] = problems({ flags: { listen } });
