@@ -11,10 +11,7 @@ import type { Client } from "./client.ts";
 
 /** Milliseconds between a lost stream and the next try. */
 const AGAIN_MS = 500;
-/**
- * Milliseconds without data after which a connection counts as broken. The agent sends a heartbeat every five
- * seconds.
- */
+/** The agent sends a heartbeat every five seconds. */
 const SILENT_MS_MAX = 20_000;
 /** How long the agent may be unreachable, milliseconds: enough for a restart. */
 export const AWAY_MS_MAX = 60_000;
@@ -39,6 +36,8 @@ export interface EventOptions {
   readonly begun?: (resumed: boolean) => void;
   /** Called once each time the agent goes away. @param broken why the stream ended */
   readonly away?: (broken: unknown) => void;
+  /** Milliseconds without data after which a connection counts as broken; 20 s unless given. */
+  readonly silentMs?: number;
 }
 
 /**
@@ -49,7 +48,7 @@ export interface EventOptions {
 export async function* events(
   client: Client,
   query: Readonly<Record<string, string>>,
-  { signal, nowMs, begun, away }: EventOptions,
+  { signal, nowMs, begun, away, silentMs = SILENT_MS_MAX }: EventOptions,
 ): AsyncGenerator<AgentEvent, void> {
   let id: string | undefined;
   let aliveMs = nowMs();
@@ -59,7 +58,7 @@ export async function* events(
     let broken: unknown;
     const resumed = id !== undefined;
     try {
-      for await (const block of connect(client, query, id, signal)) {
+      for await (const block of connect(client, query, id, { signal, silentMs })) {
         aliveMs = nowMs();
         isAway = false;
         if (block.first) begun?.(resumed);
@@ -120,10 +119,12 @@ async function* connect(
   client: Client,
   query: Readonly<Record<string, string>>,
   id: string | undefined,
-  signal: AbortSignal,
+  { signal, silentMs }: { readonly signal: AbortSignal; readonly silentMs: number },
 ): AsyncGenerator<EventBlock, void> {
   const silent = new AbortController();
-  let timer = setTimeout(() => silent.abort(), SILENT_MS_MAX);
+  const why = new Error(`it has sent nothing for ${silentMs / 1000} seconds`);
+  const watch = () => setTimeout(() => silent.abort(why), silentMs);
+  let timer = watch();
   try {
     const aborted = AbortSignal.any([signal, silent.signal]);
     const response = await open(client, query, id, aborted);
@@ -131,7 +132,7 @@ async function* connect(
     let first = true;
     for await (const part of (response.body ?? emptyBody()).pipeThrough(new TextDecoderStream())) {
       clearTimeout(timer);
-      timer = setTimeout(() => silent.abort(), SILENT_MS_MAX);
+      timer = watch();
       const blocks = (rest + part).split("\n\n");
       rest = blocks.pop() ?? "";
       if (rest.length > BLOCK_CHARS_MAX) {
