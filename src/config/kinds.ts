@@ -5,7 +5,7 @@
 import type { Failpoint } from "../runtime/failpoint.ts";
 import { isAbsolute, normalize, resolve } from "@std/path";
 import { DAY_SECONDS, durationSeconds, HOUR_SECONDS, MINUTE_SECONDS } from "../domain/instant.ts";
-import { withMaskedAddresses } from "../domain/masking.ts";
+import { withMaskedAddress } from "../domain/masking.ts";
 import { nearest } from "../domain/near_word.ts";
 import { PORT_MAX } from "../domain/ip_address.ts";
 
@@ -70,7 +70,7 @@ export type Definitions = Readonly<Record<string, Definition<unknown>>>;
 
 /** A raw value as errors show it. They are also shown on the page of the host, so no password of an address is. */
 export function shown(raw: unknown): string {
-  return withMaskedAddresses(JSON.stringify(raw) ?? String(raw)).slice(0, 80);
+  return withMaskedAddress(JSON.stringify(raw) ?? String(raw)).slice(0, 80);
 }
 
 /** The error for a value that is something else. */

@@ -5,7 +5,7 @@ import { parse as parseToml, TomlError } from "smol-toml";
 import { fileLine, nameOf, SETTING_ROWS, SETTING_TABLES, type SettingRow } from "./settings.ts";
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject } from "../domain/json.ts";
-import { withMaskedAddresses } from "../domain/masking.ts";
+import { withMaskedAddress } from "../domain/masking.ts";
 
 /** Lines of one value; longer lists have to be edited by hand. */
 const VALUE_LINES_MAX = 1000;
@@ -162,7 +162,7 @@ export function syntaxText(path: string, text: string, error: unknown): string {
   const [first = ""] = error.message.split("\n");
   const why = first.replace(/^Invalid TOML document: /, "");
   const found = text.split(/\r?\n/)[error.line - 1] ?? "";
-  const line = withMaskedAddresses(found).slice(0, LOOKED_CHARS_MAX);
+  const line = withMaskedAddress(found).slice(0, LOOKED_CHARS_MAX);
   const known = MISTAKES.map((mistake) => mistake(line, why)).find((words) => words !== undefined);
   const example = VAGUE.test(why) ? ': expected a line such as slots = 2 or host = "local"' : "";
   return `${path}:${error.line}:${error.column}: ${known ?? why + example}`;

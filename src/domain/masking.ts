@@ -42,10 +42,15 @@ export function holdsSecrets(name: string): boolean {
   return SECRET_OBJECTS.has(name);
 }
 
-/** A text in which addresses show neither user and password nor their query, which may be a secret. */
-export function withMaskedAddresses(text: string): string {
-  // To the last @, because a password that is not encoded may contain one.
-  return text.replace(/:\/\/.*@/, `://${MASK}@`).replace(/(:\/\/[^\s"'?]*\?)[^\s"']*/, `$1${MASK}`);
+/** A text in which an address shows neither user and password nor its query, which may be a secret. */
+export function withMaskedAddress(text: string): string {
+  const [scheme = ""] = /:\/\//.exec(text) ?? /:/.exec(text) ?? [];
+  if (scheme === "") return text;
+  const from = text.indexOf(scheme) + scheme.length;
+  // The last one, because a password that is not encoded may contain others.
+  const at = text.lastIndexOf("@");
+  const shown = at < from ? text.slice(from) : `${MASK}${text.slice(at)}`;
+  return text.slice(0, from) + shown.replace(/\?[^\s"']*/, `?${MASK}`);
 }
 
 /**

@@ -1,4 +1,10 @@
-import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import {
+  assert,
+  assertEquals,
+  assertRejects,
+  assertStringIncludes,
+  assertThrows,
+} from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import {
   isPublicAddress,
@@ -105,4 +111,19 @@ Deno.test("parseRemote() resolves a redirect and refuses other schemes and user 
     assertThrows(() => parseRemote(address, { allowHttp: false }, base), AgentError);
   }
   assertThrows(() => parseRemote("file:///etc/passwd", { allowHttp: true }), AgentError);
+});
+
+Deno.test("parseRemote() repeats no password and no query of an address that it refuses", () => {
+  const refused = [
+    "http://cdn.example/disk.raw?signature=hunter2",
+    "ftp://me:hunter2@cdn.example/disk.raw",
+    "ftp:me:hunter2@cdn.example/disk.raw",
+    "https://me:hun/ter2@cdn.example/disk.raw",
+    "https://me:hunter2@cdn.example/disk.raw",
+  ];
+  for (const address of refused) {
+    const error = assertThrows(() => parseRemote(address, { allowHttp: false }), AgentError);
+    assert(!/hun.?ter2/.test(error.message), error.message);
+    assertStringIncludes(error.message, "cdn.example");
+  }
 });

@@ -8,6 +8,7 @@
 
 import { AgentError } from "../../domain/error.ts";
 import { ipv6Groups, isIpv4, leadsToNamed } from "../../domain/ip_address.ts";
+import { withMaskedAddress } from "../../domain/masking.ts";
 import { transientError } from "./retry.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { placeOf } from "../../domain/index/index_document.ts";
@@ -50,7 +51,7 @@ export interface Reach {
  */
 export function parseRemote(text: string, reach: Pick<Reach, "allowHttp">, base?: URL): URL {
   const url = URL.parse(text, base);
-  const shown = JSON.stringify(text.slice(0, 200));
+  const shown = JSON.stringify(withMaskedAddress(text).slice(0, 200));
   if (url === null) {
     throw new AgentError(
       "upstream",
