@@ -174,7 +174,7 @@ async function send(
   } catch (error) {
     // The next agent repeats an attempt that stopping this agent interrupted.
     if (signal.aborted) return;
-    const reason = messageOf(error);
+    const reason = reasonOf(error, new URL(callback.url));
     if (attempts + 1 >= ATTEMPTS_MAX || isFinalRefusal(error)) {
       log.error("callback given up", { job_uuid, attempts: attempts + 1, reason });
       return await store.callbacks.done(job_uuid);
@@ -192,10 +192,11 @@ async function post(
   { hosts, fetch, userAgent }: CallbackOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  if (!leadsToNamed(new URL(url), hosts)) {
+  const address = new URL(url);
+  if (!leadsToNamed(address, hosts)) {
     throw new AgentError(
       "forbidden",
-      `Cannot call back to ${url}: its host is not allowed (setting callback_host)`,
+      `Cannot call back to ${address.host}: its host is not allowed (setting callback_host)`,
     );
   }
   const response = await fetch(url, {
@@ -208,8 +209,16 @@ async function post(
   });
   await response.body?.cancel();
   if (response.status < 200 || response.status > 299) {
-    throw new AgentError("upstream", `Cannot call back to ${url}: answer ${response.status}`);
+    throw new AgentError(
+      "upstream",
+      `Cannot call back to ${address.host}: answer ${response.status}`,
+    );
   }
+}
+
+/** Why an attempt failed. It names only the receiver's host, since the address may hold a token. */
+function reasonOf(error: unknown, { href, host }: URL): string {
+  return messageOf(error).replaceAll(href, host);
 }
 
 /** Whether retrying is useless: a forbidden host does not become allowed by waiting. */

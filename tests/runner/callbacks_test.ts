@@ -29,6 +29,8 @@ interface Under {
   readonly store: Store;
   readonly receiver: Receiver;
   readonly messages: string[];
+  /** Why attempts failed. */
+  readonly reasons: string[];
   /** How far the clock of the store is ahead. */
   readonly ahead: { ms: number };
   open(settings?: { hosts?: string[] }): Callbacks;
@@ -58,12 +60,14 @@ async function withReceiver(run: (under: Under) => Promise<void>): Promise<void>
     now: () => instantAfter(systemNow(), ahead.ms),
   });
   const messages: string[] = [];
+  const reasons: string[] = [];
   const opened: Callbacks[] = [];
   try {
     await run({
       store,
       receiver,
       messages,
+      reasons,
       ahead,
       open: (settings = {}) => {
         const callbacks = openCallbacks({
@@ -77,7 +81,11 @@ async function withReceiver(run: (under: Under) => Promise<void>): Promise<void>
           log: openLog({
             level: "debug",
             format: "json",
-            write: (line) => messages.push(JSON.parse(line).msg),
+            write: (line) => {
+              const { msg, reason } = JSON.parse(line);
+              messages.push(msg);
+              if (reason !== undefined) reasons.push(reason);
+            },
             now: systemNow,
           }),
         });
@@ -155,6 +163,30 @@ Deno.test("a callback to a host that is not allowed any more is given up unmade"
     callbacks.wake();
     await nothingOwed(store);
     assertEquals([receiver.calls.length, messages], [0, ["callback given up"]]);
+  });
+});
+
+Deno.test("the log of a callback that fails names the host and not the address, which may hold a token", async () => {
+  await withReceiver(async ({ store, receiver, open, reasons, ahead }) => {
+    receiver.answers = [500];
+    const path = "/hooks/hunter2?token=hunter2";
+    const callbacks = open();
+    await owe(store, receiver.host, path);
+    callbacks.wake();
+    await until("a refusal", () => reasons.length === 1);
+    await callbacks.stop();
+    ahead.ms += 3_600_000;
+    open({ hosts: ["hooks.example.org"] }).wake();
+    await nothingOwed(store);
+    const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const closed = `127.0.0.1:${listener.addr.port}`;
+    listener.close();
+    await store.jobs.create(jobOf(2, { callback_url: `http://${closed}${path}` }));
+    await store.jobs.cancel(uuidOf<JobUuid>(2));
+    open({ hosts: [closed] }).wake();
+    await until("no connection", () => reasons.length === 3);
+    for (const reason of reasons) assert(!reason.includes("hunter2"), reason);
+    for (const reason of reasons.slice(0, 2)) assert(reason.includes(receiver.host), reason);
   });
 });
 
