@@ -12,6 +12,8 @@ import {
   requirePublic,
   systemResolve,
 } from "../../src/mirror/web/reach.ts";
+import { ask } from "../../src/mirror/web/request.ts";
+import { openDeadline } from "../../src/mirror/web/retry.ts";
 
 const PRIVATE = [
   "0.0.0.0",
@@ -126,4 +128,23 @@ Deno.test("parseRemote() repeats no password and no query of an address that it 
     assert(!/hun.?ter2/.test(error.message), error.message);
     assertStringIncludes(error.message, "cdn.example");
   }
+});
+
+Deno.test("a server that cannot be reached is named without the query of the address", async () => {
+  // The words of the compiled runtime; others leave the address out.
+  const fetch: typeof globalThis.fetch = (input) =>
+    Promise.reject(new TypeError(`error sending request for url (${input}): no route`));
+  const reach = { allowHttp: false, namedHosts: [], resolve: systemResolve };
+  const web = { fetch, reach, userAgent: "test", tokenFor: () => Promise.resolve(undefined) };
+  const deadline = openDeadline(60_000, "read the file");
+  const asked = ask(web, "https://cdn.example/disk.raw?signature=hunter2", {
+    headers: {},
+    deadline,
+    trustedHost: "cdn.example",
+  });
+  const { message } = await assertRejects(() => asked, AgentError).finally(deadline.clear);
+  assertEquals(
+    message,
+    "Cannot read https://cdn.example/disk.raw: error sending request: no route",
+  );
 });

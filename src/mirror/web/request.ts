@@ -94,7 +94,9 @@ async function askOnce(web: Web, url: URL, request: WebRequest): Promise<Respons
 export function failure(error: unknown, signal: AbortSignal, what: string): AgentError {
   if (error instanceof AgentError) return error;
   if (signal.aborted) return abortReason(what, signal);
-  return transientError(`Cannot ${what}: ${messageOf(error)}`, 0, error);
+  // The runtime repeats the address with its query, which may contain a token.
+  const why = messageOf(error).replace(/ for url \(\S*\)/, "");
+  return transientError(`Cannot ${what}: ${why}`, 0, error);
 }
 
 function redirected(response: Response, from: URL, web: Web, keepsScheme: boolean): URL {
