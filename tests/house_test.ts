@@ -201,6 +201,22 @@ Deno.test("every grant is used", async () => {
   assertEquals(unused, []);
 });
 
+Deno.test("the rooms import each other in no circle", async () => {
+  const left = new Map(Object.keys(ROOMS).map((room) => [room, new Set<string>()]));
+  for (const source of await sources("src")) {
+    const room = roomOf(source.path.replace(/^src\//, "")) ?? "";
+    for (const target of importedBelowSrc(source)) left.get(room)?.add(roomOf(target) ?? "");
+  }
+  for (;;) {
+    const ground = [...left].find(([room, below]) =>
+      [...below].every((other) => other === room || !left.has(other))
+    );
+    if (ground === undefined) break;
+    left.delete(ground[0]);
+  }
+  assertEquals([...left.keys()], []);
+});
+
 Deno.test("neither store imports the other", async () => {
   const storeOf = (path: string) => STORES.find((folder) => path.startsWith(folder));
   const crossing = (await sources("src")).flatMap((source) => {

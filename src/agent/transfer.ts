@@ -4,7 +4,7 @@ import { join } from "@std/path";
 import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
-import { exists } from "../service/installation.ts";
+import { fileInfo } from "../runtime/regular_file.ts";
 import {
   DATABASE_NAME,
   readTransferMark,
@@ -20,7 +20,7 @@ import { sharedServer } from "./store.ts";
 
 /** Refuses a mistyped path, which would otherwise become a new folder. @throws {AgentError} `not_found` */
 async function requireDatabase(stateDir: string): Promise<void> {
-  if (await exists(join(stateDir, DATABASE_NAME))) return;
+  if (await fileInfo(join(stateDir, DATABASE_NAME)) !== undefined) return;
   const message =
     `Cannot use ${stateDir} as the state folder: it holds no database: expected the ` +
     "folder of an agent";
