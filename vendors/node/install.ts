@@ -113,9 +113,7 @@ const deno = {
   pid: process.pid,
   build: {
     os: system,
-    target: system === "illumos"
-      ? `${machine}-unknown-illumos`
-      : `${machine}-unknown-${platform}-gnu`,
+    target: `${machine}-unknown-${system === "illumos" ? system : `${platform}-gnu`}`,
     standalone: true,
   },
   version: { deno: "", v8: versions.v8, typescript: "" },

@@ -306,6 +306,13 @@ const PROCESS: Readonly<Record<string, Call>> = {
     typeof Deno.gid(),
     Deno.cwd() === Deno.realPathSync("."),
   ],
+  chdir: () => {
+    const before = Deno.cwd();
+    Deno.chdir("/");
+    const there = Deno.cwd();
+    Deno.chdir(before);
+    return [there, Deno.cwd() === before];
+  },
   args: () => Deno.args.length,
   "build.os": () => Deno.build.os,
   hostname: () => Deno.hostname().length > 0,
