@@ -92,7 +92,7 @@ Deno.test("job run refuses params that are not KEY=VALUE", () =>
     assertEquals((await said(agent, ["job", "run", NO_JOB, "--timeout", "1y"])).code, 2);
     const idle = await said(agent, ["job", "run", NO_JOB, "--timeout", "1m"]);
     assertEquals(idle.code, 2);
-    assertStringIncludes(idle.err(), "--timeout ends --wait or --follow");
+    assertStringIncludes(idle.err(), "--timeout limits --wait or --follow");
     assertEquals(await agent.store.jobs.count({}), 0);
   }));
 

@@ -69,7 +69,7 @@ Deno.test("a check of a file that is not a database fails and says so", () =>
     await Deno.writeTextFile(path, "hello");
     const { code, stdout, stderr } = await runProgram(programOfRun(), ["db", "check", path]);
     assertEquals([code, stdout], [2, ""]);
-    assertStringIncludes(stderr, `zonewright: Cannot read ${path}: it is no database of SQLite`);
+    assertStringIncludes(stderr, `zonewright: Cannot read ${path}: it is not an SQLite database`);
   }));
 
 Deno.test("a check of a damaged database is no usage error", () =>

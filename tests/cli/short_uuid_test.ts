@@ -66,7 +66,10 @@ Deno.test("a word that no uuid begins with exits 4 and says what is expected", (
     for (const kind of ["job", "machine"]) {
       const { code, err } = await said(agent, [kind, "get", "0123"]);
       assertEquals(code, 4);
-      assertMatch(err(), /^zonewright: Cannot find \w+ "0123": none .*has a uuid that begins so$/m);
+      assertMatch(
+        err(),
+        /^zonewright: Cannot find \w+ "0123": none .*has a uuid that begins with it$/m,
+      );
     }
     for (const word of ["abc", "hello", "6c1e8f0a-6a53-4c0c-9a3b-0d1f4e0a7a11-6a"]) {
       for (const kind of ["job", "machine"]) {

@@ -114,7 +114,7 @@ Deno.test("a damaged database, or one of another program, is refused and changes
       [
         "text",
         () => Deno.writeTextFile(copy, "no database ".repeat(1000)),
-        /it is no database of SQLite/,
+        /it is not an SQLite database/,
       ],
       [
         "foreign",

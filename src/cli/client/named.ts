@@ -196,7 +196,7 @@ function unknown(kind: NounOfThings, word: string): AgentError {
     const has = by === undefined ? "" : `has that ${by}, and none `;
     const message = `Cannot find ${kind} ${
       JSON.stringify(word)
-    }: none ${has}has a uuid that begins so`;
+    }: none ${has}has a uuid that begins with it`;
     return new AgentError("not_found", message, { about: { kind } });
   }
   const none = by === undefined ? "it is no uuid" : `none has that ${by}`;

@@ -68,7 +68,7 @@ export function timeoutMsOf(call: Invocation): number | undefined {
  */
 export function checkTimeout(call: Invocation): void {
   if (timeoutMsOf(call) !== undefined && !stays(call)) {
-    throw usageError("--timeout ends --wait or --follow: expected one of them with it");
+    throw usageError("--timeout limits --wait or --follow: expected one of them with it");
   }
 }
 

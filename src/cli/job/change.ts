@@ -45,7 +45,6 @@ interface JobsChange {
   line(changed: JsonObject): string;
 }
 
-/** The flags of every command that can change many jobs. */
 const BULK_FLAGS: readonly Flag[] = [
   ...FILTER_FLAGS,
   { name: "limit", placeholder: "N", help: "at most this many jobs [all matching jobs]" },

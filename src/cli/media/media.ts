@@ -262,7 +262,7 @@ async function fullPath(client: Invocation["client"], digest: string): Promise<s
   if (only !== undefined) return pathOf(textIn(only, "digest") ?? digest);
   const message = `Cannot find medium ${
     JSON.stringify(digest)
-  }: no file has a digest that begins so`;
+  }: no file has a digest that begins with it`;
   throw new AgentError("not_found", message, { about: { kind: "medium" } });
 }
 

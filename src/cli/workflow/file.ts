@@ -103,7 +103,7 @@ function withoutUuids(workflow: JsonObject): string {
 async function refuseUnknown(client: Client, name: string): Promise<never> {
   const all = readObjects(await client.get("/workflows?builtin=true"), "the workflows");
   const names = all.flatMap((workflow) => textIn(workflow, "name") ?? []);
-  const why = nearest(name, names) || ": none has that name, or a uuid that begins so";
+  const why = nearest(name, names) || ": none has that name, or a uuid that begins with it";
   const message = `Cannot find workflow ${JSON.stringify(name)}${why}`;
   throw new AgentError("not_found", message, { about: { kind: "workflow" } });
 }

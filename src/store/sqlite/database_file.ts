@@ -207,7 +207,7 @@ function openedForCopy(from: string): Database {
 /** Adds what was expected, which SQLite's message for another kind of file does not say. */
 function unreadable(path: string, error: unknown): AgentError {
   const words = messageOf(error);
-  const why = words === "file is not a database" ? "it is no database of SQLite" : words;
+  const why = words === "file is not a database" ? "it is not an SQLite database" : words;
   return new AgentError("conflict", `Cannot read ${path}: ${why}`, { cause: error });
 }
 
