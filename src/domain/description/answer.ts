@@ -18,7 +18,7 @@ type WholeOf<P> = { readonly [Name in keyof P]: ShapeOf<P[Name]> };
 
 /** Any string; the name of a thing, or a sentence for people. */
 export const TEXT: Shape<string> = { type: "string" };
-/** True or false. */
+/** A boolean: answers have no `0`, `1`, `yes` or `no`. */
 export const FLAG: Shape<boolean> = { type: "boolean" };
 /** The uuid of a job, workflow or machine. */
 export const UUID: Shape<string> = { type: "string", format: "uuid" };
@@ -45,16 +45,16 @@ export const WHOLE_SECONDS: Shape<number> = { type: "integer", minimum: 1 };
 /** An object whose keys are the caller's. */
 export const ANY_OBJECT: Shape<JsonObject> = { type: "object", additionalProperties: true };
 
-/** A uuid, or null for none. */
+/** For links to jobs and machines that may be missing: answers show null instead of leaving the field out. */
 export const NULLABLE_UUID: Shape<string | null> = orNull(UUID);
-/** A string, or null for none. */
+/** Null, not an empty text, where nothing is known. */
 export const NULLABLE_TEXT: Shape<string | null> = orNull(TEXT);
 /** A time in UTC, or null for one that has not come. */
 export const NULLABLE_INSTANT: Shape<Instant | null> = orNull(INSTANT);
-/** A number of things, or null where it is not known. */
+/** Null, not 0, where the number is not known. */
 export const NULLABLE_COUNT: Shape<number | null> = orNull(COUNT);
 
-/** A value of this shape, or null. */
+/** JSON Schema has no word for "or null": `type` becomes a list where that is possible, else `anyOf` is used. */
 export function orNull<T>(shape: Shape<T>): Shape<T | null> {
   const { type, enum: words } = shape;
   if (typeof type !== "string" || type === "array" || shape.properties !== undefined) {
@@ -67,7 +67,7 @@ export function orNull<T>(shape: Shape<T>): Shape<T | null> {
   };
 }
 
-/** One of a closed list of words. */
+/** For closed lists: a client may switch over the words, and a new one is a change of the API. */
 export function wordOf<const W extends string>(words: readonly W[]): Shape<W> {
   return { type: "string", enum: [...words] };
 }
@@ -77,7 +77,7 @@ export function always<const V extends string | boolean>(value: V): Shape<V> {
   return { const: value };
 }
 
-/** An array of such items. */
+/** An array without a bound; lists with pages have their own shapes. */
 export function listOf<T>(items: Shape<T>): Shape<readonly T[]> {
   return { type: "array", items };
 }

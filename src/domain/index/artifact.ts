@@ -35,13 +35,11 @@ type Compression =
   | "zstd"
   | "bzip2"
   | (string & Record<never, never>);
-/** What an image can be started by. @see document 1, Artifact */
-/** A closed enumeration. @see document 1, Artifact */
+/** What can start an image; a closed enumeration. @see document 1, Artifact */
 export const FIRMWARES = ["bios", "uefi"] as const;
 type Firmware = typeof FIRMWARES[number];
 /** The role of a location for the vendor. @see document 1, Location */
 const LOCATION_KINDS = ["primary", "vault", "mirror"] as const;
-/** One of the kinds of location. */
 type LocationKind = typeof LOCATION_KINDS[number];
 
 /** The builds of one release. @see document 1, BuildList */

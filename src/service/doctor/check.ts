@@ -39,12 +39,12 @@ const CHECK_MS = 30_000;
 /** Repairs in a row of one check, since a repair may reveal the next problem. */
 const REPAIRS_MAX = 3;
 
-/** The finding that all is well. */
+/** @param detail what was found to be in order */
 export function ok(detail: string): HealthFinding {
   return { outcome: "ok", detail };
 }
 
-/** The finding that a check does not apply. */
+/** @param detail why the check does not apply to this configuration or host */
 export function skipped(detail: string): HealthFinding {
   return { outcome: "skipped", detail };
 }
