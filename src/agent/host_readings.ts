@@ -16,7 +16,7 @@ import type { AgentFacts, MachineCounts } from "../domain/host.ts";
 import { hostRoutes, type HostSources } from "../http/routes/host.ts";
 import type { Meters } from "../metrics/meters.ts";
 import { systemFreeBytes } from "../mirror/media/disk.ts";
-import { keptReading, type Readable } from "../http/answer/kept_reading.ts";
+import { keptReading, type Readable } from "../http/answer/cached_reading.ts";
 import { runtimeVersion } from "../runtime/node.ts";
 import { readBuildInfo, runtimeLabel, VERSION } from "../runtime/executable.ts";
 import type { Runner } from "../runner/runner.ts";
@@ -54,7 +54,7 @@ interface WatchPlaces {
   /** Counts the readers of events. */
   readonly followed: () => boolean;
   readonly runner: Pick<Runner, "admission">;
-  /** This host among those of the store. */
+  /** The uuid under which this host is registered in the store. */
   readonly hostUuid: HostUuid;
 }
 

@@ -31,7 +31,7 @@ import { runtimeVersion } from "../runtime/node.ts";
 import { fileInfo } from "../runtime/regular_file.ts";
 import { readBuildInfo, VERSION } from "../runtime/executable.ts";
 import { afterTask, executionOf, EXECUTIONS, heldIn, isFinal } from "../domain/job/state.ts";
-import { type KeptReading, keptReading } from "../http/answer/kept_reading.ts";
+import { type KeptReading, keptReading } from "../http/answer/cached_reading.ts";
 import type { JsonObject } from "../domain/json.ts";
 import type { SharedParts } from "./shared_parts.ts";
 import { DATABASE_NAME } from "../state_dir/state_dir.ts";
@@ -231,7 +231,7 @@ function openAgentMetrics(
 interface MetricSources {
   readonly meters: Meters;
   readonly store: Pick<Store, "jobs" | "index" | "machineClaims" | "media" | "measures">;
-  /** This host among those of the store. */
+  /** The uuid under which this host is registered in the store. */
   readonly hostUuid: HostUuid;
   readonly slots: number;
   /** Versions that the program is built from; each becomes a label. */

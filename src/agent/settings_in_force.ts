@@ -13,7 +13,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import { isJsonObject, type JsonValue } from "../domain/json.ts";
 import { runCommand } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
-import { keptReading } from "../http/answer/kept_reading.ts";
+import { keptReading } from "../http/answer/cached_reading.ts";
 import type { AgentSources, ShownDiagnosis, ShownSetting } from "../http/routes/agent.ts";
 import type { Now } from "../domain/instant.ts";
 import type { SelfCommand } from "../runtime/executable.ts";

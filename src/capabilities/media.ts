@@ -15,7 +15,7 @@ import type { Transport } from "../host/transport.ts";
 import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { placeFile, removeFile } from "../host/zone/root.ts";
 import { findFile } from "../mirror/media/folders.ts";
-import { requireBootableAt, warningOf } from "../mirror/media/look_inside.ts";
+import { requireBootableAt, warningOf } from "../mirror/media/file_format.ts";
 import type { Medium } from "../mirror/media/wanted_file.ts";
 import type { Mirror } from "../mirror/mirror.ts";
 import { existingMachine, machineUuid, parseZoneFile } from "./vmadm.ts";

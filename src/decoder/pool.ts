@@ -26,7 +26,7 @@ import {
   type DecoderInput,
   type DecoderOptions,
   type WorkOrder,
-} from "./converse.ts";
+} from "./work_order.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
 import type { WorkName } from "./decoder_message.ts";
 import { type WorkKind, WorkQueue } from "./work_queue.ts";

@@ -4,7 +4,7 @@
 import { AgentError, invalidArgument } from "../domain/error.ts";
 import type { JsonValue } from "../domain/json.ts";
 import type { CheckSources } from "../domain/job/workflow.ts";
-import type { DecoderOptions } from "./converse.ts";
+import type { DecoderOptions } from "./work_order.ts";
 import type { Decoders } from "./pool.ts";
 
 /** Sources whose findings are cached, and their total characters. */

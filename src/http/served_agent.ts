@@ -37,7 +37,7 @@ export interface ServedAgent {
   readonly wording: Wording;
   readonly log: Log;
   readonly machines: MachineAccess;
-  /** This host among those of the store. */
+  /** The uuid under which this host is registered in the store. */
   readonly hostUuid: HostUuid;
   /** Hints to the runner that a request has cordoned or admitted this host. */
   readonly hostChanged: () => void;

@@ -54,7 +54,7 @@ interface MachineJobsContext {
     Store,
     "jobs" | "workflows" | "hosts" | "machineHistories" | "machineReports"
   >;
-  /** This host among those of the store. */
+  /** The uuid under which this host is registered in the store. */
   readonly hostUuid: HostUuid;
   readonly vmadm: MachineLookup;
   readonly media: MediumLookup;

@@ -36,7 +36,7 @@ export async function readMachineBody(
   { store, policy, hostUuid }: {
     readonly store: { readonly hosts: Pick<HostStore, "find"> };
     readonly policy: Policy;
-    /** This host among those of the store. */
+    /** The uuid under which this host is registered in the store. */
     readonly hostUuid: HostUuid;
   },
 ): Promise<ReturnType<typeof parseMachineBody> & { readonly other: ListedHost | undefined }> {

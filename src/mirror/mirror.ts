@@ -22,7 +22,7 @@ import { type FreeBytes, systemFreeBytes } from "./media/disk.ts";
 import { openHashing } from "./media/hash.ts";
 import { openIndexReading, type ReadingOptions } from "./sync/index_reading.ts";
 import { type KnownFiles, openKnownFiles } from "./media/known_files.ts";
-import { openKnownHosts, type Resolve, systemResolve } from "./web/reach.ts";
+import { openKnownHosts, type Resolve, systemResolve } from "./web/allowed_hosts.ts";
 import {
   findArtifact,
   findImage,

@@ -1,6 +1,6 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
-import { HEAD_BYTES } from "../../src/mirror/media/look_inside.ts";
+import { HEAD_BYTES } from "../../src/mirror/media/file_format.ts";
 import { openIndexServer } from "../mirror/index_server.ts";
 import { AgentError, type ErrorCode } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";

@@ -2,7 +2,7 @@
 // task ends no more than its own piece of work.
 
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
-import type { DecoderOptions } from "../../src/decoder/converse.ts";
+import type { DecoderOptions } from "../../src/decoder/work_order.ts";
 import { openDecoders } from "../../src/decoder/pool.ts";
 import { openSourceChecks } from "../../src/decoder/source_checks.ts";
 import { AgentError } from "../../src/domain/error.ts";

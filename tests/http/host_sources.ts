@@ -3,7 +3,7 @@
 import { DEFAULT_POLICY } from "../../src/domain/policy.ts";
 import type { AgentSources } from "../../src/http/routes/agent.ts";
 import type { HostSources } from "../../src/http/routes/host.ts";
-import type { KeptReading } from "../../src/http/answer/kept_reading.ts";
+import type { KeptReading } from "../../src/http/answer/cached_reading.ts";
 import type { Store } from "../../src/store/store.ts";
 import { T0 } from "../support/job.ts";
 

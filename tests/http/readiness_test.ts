@@ -10,7 +10,7 @@ import {
 } from "../../src/http/routes/monitoring.ts";
 import { simulatedTransport } from "../../src/host/transport.ts";
 import { openVmadm } from "../../src/host/vmadm/vmadm.ts";
-import type { ReadingClocks } from "../../src/http/answer/kept_reading.ts";
+import type { ReadingClocks } from "../../src/http/answer/cached_reading.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { T0 } from "../support/job.ts";
 import { withFolder } from "../support/until.ts";

@@ -3,7 +3,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import type { FoundArtifact } from "../../src/mirror/media/wanted_file.ts";
-import { HEAD_BYTES, requireBootableAt } from "../../src/mirror/media/look_inside.ts";
+import { HEAD_BYTES, requireBootableAt } from "../../src/mirror/media/file_format.ts";
 import { isoBytes } from "../support/medium.ts";
 import { until, withFolder } from "../support/until.ts";
 import { type TestMirror, withMirror } from "./test_mirror.ts";

@@ -8,7 +8,7 @@ import { AgentError } from "../../src/domain/error.ts";
 import { isIndexName, placeOf } from "../../src/domain/index/index_document.ts";
 import { mediaKind, safeMediaName, unpackedName } from "../../src/domain/machine/media.ts";
 import { rangeValidator } from "../../src/mirror/media/partial.ts";
-import { parseRemote } from "../../src/mirror/web/reach.ts";
+import { parseRemote } from "../../src/mirror/web/allowed_hosts.ts";
 import { retryAfterSeconds } from "../../src/mirror/web/retry.ts";
 import { keptValidator } from "../../src/mirror/web/upstream.ts";
 import { shown } from "../../src/mirror/web/request.ts";

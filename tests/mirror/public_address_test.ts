@@ -11,7 +11,7 @@ import {
   parseRemote,
   requirePublic,
   systemResolve,
-} from "../../src/mirror/web/reach.ts";
+} from "../../src/mirror/web/allowed_hosts.ts";
 import { ask } from "../../src/mirror/web/request.ts";
 import { openDeadline } from "../../src/mirror/web/retry.ts";
 

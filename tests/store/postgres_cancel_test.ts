@@ -4,7 +4,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { MachineUuid, RunnerId } from "../../src/domain/id.ts";
 import { instantAfter } from "../../src/domain/instant.ts";
 import { type Job, type NewJob } from "../../src/domain/job/job.ts";
-import { failUnwritten } from "../../src/store/postgres/job/lost.ts";
+import { failUnwritten } from "../../src/store/postgres/job/host_lost.ts";
 import { at, type ClockedStore, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, taskOf, uuidOf, workflowOf } from "../support/job.ts";
 import { LEASE, register } from "./host_suite.ts";

@@ -8,7 +8,7 @@ import type { SharedDatabase, Transaction } from "../../src/store/postgres/conne
 import { claimJobs, readyJobs } from "../../src/store/postgres/job/claims.ts";
 import { recordTasks } from "../../src/store/postgres/job/changes.ts";
 import { holdJobs } from "../../src/store/postgres/job/run_writes.ts";
-import { makeJobs, type Placing, usedKeys } from "../../src/store/postgres/job/making.ts";
+import { makeJobs, type Placing, usedKeys } from "../../src/store/postgres/job/checked_inserts.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
 import { insertJobs } from "../../src/store/postgres/job/jobs.ts";
 import { prune, pruneKeys } from "../../src/store/postgres/job/retention.ts";

@@ -8,7 +8,7 @@ import type { ForgetOutcome } from "../../src/store/host_store.ts";
 import type { CreateJobOutcome } from "../../src/store/job_store.ts";
 import type { SharedDatabase, Transaction } from "../../src/store/postgres/connection.ts";
 import { rescueJobs } from "../../src/store/postgres/job/leases.ts";
-import { failLostJobs, failUnwritten } from "../../src/store/postgres/job/lost.ts";
+import { failLostJobs, failUnwritten } from "../../src/store/postgres/job/host_lost.ts";
 import { ANY_HOST } from "../../src/domain/job/workflow.ts";
 import { at, lifeOf } from "../support/clocked_store.ts";
 import { jobOf, T0, uuidOf } from "../support/job.ts";

@@ -131,7 +131,7 @@ export function callerText(caller: Caller | undefined): string {
   }
 }
 
-/** The record of one call. */
+/** One line of the audit file; see docs/access.md. */
 export interface AuditEntry {
   readonly ts: string;
   readonly request_id: string;

@@ -25,7 +25,7 @@ import { AgentError, unreachable } from "../../domain/error.ts";
 import { WALL } from "../../domain/host.ts";
 import { instantAfter } from "../../domain/instant.ts";
 import { TOKEN_SCOPES } from "../../domain/token.ts";
-import type { KeptReading } from "../answer/kept_reading.ts";
+import type { KeptReading } from "../answer/cached_reading.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import {
   type BrowserSession,

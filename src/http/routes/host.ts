@@ -45,7 +45,7 @@ import type { Execution } from "../../domain/job/state.ts";
 import { SUMMARY_FIELDS, summaryOnWire } from "../../domain/job/summary.ts";
 import type { JsonObject } from "../../domain/json.ts";
 import { DEFAULT_POLICY, type Policy, policyOnWire } from "../../domain/policy.ts";
-import { type KeptRead, type KeptReading, openKeptReads } from "../answer/kept_reading.ts";
+import { type KeptRead, type KeptReading, openKeptReads } from "../answer/cached_reading.ts";
 import { nameAge } from "../answer/text_answer.ts";
 import type { IndexSync } from "../../store/store.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";

@@ -24,7 +24,7 @@ import {
   keptReading,
   type Readable,
   type ReadingClocks,
-} from "../answer/kept_reading.ts";
+} from "../answer/cached_reading.ts";
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Store } from "../../store/store.ts";
 import { about, integer } from "../../domain/description/value.ts";

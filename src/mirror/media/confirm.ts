@@ -2,7 +2,7 @@
 // contradicts the index always refuses the file; a vendor that says nothing leaves the file at the level
 // already reached.
 
-import type { DecoderOptions } from "../../decoder/converse.ts";
+import type { DecoderOptions } from "../../decoder/work_order.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { type CheckLevel, isDigestValue, reaches } from "../../domain/digest.ts";
 import { CHECKSUM_FORMATS } from "../../decoder/work/checksums.ts";

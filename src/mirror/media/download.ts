@@ -6,7 +6,7 @@ import type { DigestAlgorithm } from "../../domain/digest.ts";
 import { AgentError } from "../../domain/error.ts";
 import type { MediaCompression } from "../../domain/machine/media.ts";
 import { type FreeBytes, openFileWriter, requireRoom } from "./disk.ts";
-import { HEAD_BYTES, headOf } from "./look_inside.ts";
+import { HEAD_BYTES, headOf } from "./file_format.ts";
 import { type Hasher, type Hashes, type Hashing, hashInto } from "./hash.ts";
 import { type Partial, rangeValidator } from "./partial.ts";
 import {

@@ -11,7 +11,7 @@ import type { Log } from "../../metrics/log.ts";
 import type { MediaStore } from "../../store/local_store.ts";
 import type { CachedFile } from "./cache.ts";
 import { confirm, type ConfirmDependencies, type Confirmed } from "./confirm.ts";
-import type { KnownHosts } from "../web/reach.ts";
+import type { KnownHosts } from "../web/allowed_hosts.ts";
 import {
   type FoundArtifact,
   type Medium,
@@ -19,7 +19,7 @@ import {
   type WantedFile,
   wantedUrl,
 } from "./wanted_file.ts";
-import { type FirstBytes, requireBootableHead } from "./look_inside.ts";
+import { type FirstBytes, requireBootableHead } from "./file_format.ts";
 import { type ObtainDependencies, obtainFile, type ObtainProgress } from "./obtain_file.ts";
 import { openPartial, sweepPartials } from "./partial.ts";
 import { openSharedTransfers, type SharedTransfers } from "../shared_transfers.ts";

@@ -8,7 +8,7 @@ import { parseMediaName, safeMediaName } from "../../domain/machine/media.ts";
 import { openRegularFile, type RegularFile } from "../../runtime/regular_file.ts";
 import type { Hashes } from "./hash.ts";
 import type { KnownFiles } from "./known_files.ts";
-import { requireBootableFile } from "./look_inside.ts";
+import { requireBootableFile } from "./file_format.ts";
 import type { Medium } from "./wanted_file.ts";
 
 /** The folder of unfinished uploads, below the upload folder: nothing in it is a medium yet. */

@@ -11,7 +11,7 @@ import type { MediaStore } from "../../store/local_store.ts";
 import { isWithin, realPath, UNFINISHED_FOLDER } from "./folders.ts";
 import { fileInfo } from "../../runtime/regular_file.ts";
 import type { KnownCopy, KnownFile, KnownFiles } from "./known_files.ts";
-import { type FileLook, lookInto } from "./look_inside.ts";
+import { type FileLook, lookInto } from "./file_format.ts";
 
 /** Most files in the list, over all folders. */
 export const LIBRARY_FILES_MAX = 10_000;

@@ -7,7 +7,7 @@ import { AgentError, messageOf } from "../../domain/error.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import type { Cache, CachedFile } from "./cache.ts";
 import { download, type DownloadDependencies, type Downloaded } from "./download.ts";
-import type { FirstBytes } from "./look_inside.ts";
+import type { FirstBytes } from "./file_format.ts";
 import { openPartial, type Partial, removeFile } from "./partial.ts";
 import { abortReason, type Wait, withRetries } from "../web/retry.ts";
 import type { WantedFile } from "./wanted_file.ts";

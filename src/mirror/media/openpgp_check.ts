@@ -2,7 +2,7 @@
 // agent's own process. See decoder/work/signature.ts for what is checked.
 
 import { joinBodies } from "../../decoder/work/byte_source.ts";
-import type { DecoderOptions } from "../../decoder/converse.ts";
+import type { DecoderOptions } from "../../decoder/work_order.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../domain/json.ts";

@@ -22,7 +22,7 @@ import type { ImageStore } from "../../store/local_store.ts";
 import type { IndexStore } from "../../store/store.ts";
 import type { IndexReading } from "../sync/index_reading.ts";
 import { heldLists } from "../sync/plan.ts";
-import { parseRemote } from "../web/reach.ts";
+import { parseRemote } from "../web/allowed_hosts.ts";
 import { shown } from "../web/request.ts";
 
 /** A file to download: its locations in order, and what its bytes must be. */

@@ -2,7 +2,7 @@
 // them again by the same rules. Documents of one upstream may share a decoder.
 
 import { joinBodies } from "../../decoder/work/byte_source.ts";
-import type { DecoderOptions } from "../../decoder/converse.ts";
+import type { DecoderOptions } from "../../decoder/work_order.ts";
 import type { Decoders } from "../../decoder/pool.ts";
 import { type Build, parseBuildList } from "../../domain/index/artifact.ts";
 import { AgentError } from "../../domain/error.ts";

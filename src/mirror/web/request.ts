@@ -4,7 +4,7 @@
 import { AgentError, messageOf } from "../../domain/error.ts";
 import { quote } from "../../domain/index/index_document.ts";
 import type { PackedAs } from "../../domain/machine/media.ts";
-import { parseRemote, type Reach, requirePublic } from "./reach.ts";
+import { parseRemote, type Reach, requirePublic } from "./allowed_hosts.ts";
 import { abortReason, type Deadline, retryAfterSeconds, transientError } from "./retry.ts";
 
 /** Redirects that one request may go through. */

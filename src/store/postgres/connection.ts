@@ -23,7 +23,7 @@ import {
   storeClosed,
   wrongSetting,
 } from "./errors.ts";
-import { ServerReach } from "./reach.ts";
+import { ServerProbe } from "./server_probe.ts";
 import { type BoundValue, openSession, openWithRetries, type ServerOptions } from "./server.ts";
 import { SERVER_NOW } from "./event_tables.ts";
 import { openWorkingSession, type WorkingSession } from "./working_session.ts";
@@ -107,7 +107,7 @@ export class SharedDatabase {
   readonly #listening: Listening;
   readonly #idle: WorkingSession[] = [];
   readonly #places = new ReaderPlaces();
-  readonly reach: ServerReach;
+  readonly reach: ServerProbe;
   #writer: WorkingSession | undefined;
   readonly #pending = new WaitingWrites<QueuedWrite>();
   #rounds: Promise<void> | undefined;
@@ -126,7 +126,7 @@ export class SharedDatabase {
       },
     );
     const returned = () => this.#listening.look();
-    this.reach = new ServerReach(options, { returned, open: () => this.#open });
+    this.reach = new ServerProbe(options, { returned, open: () => this.#open });
   }
 
   /**

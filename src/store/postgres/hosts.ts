@@ -31,7 +31,7 @@ import { insertEvent } from "./events.ts";
 import { hostNotice } from "./notices.ts";
 import { RowChanged } from "./errors.ts";
 import { isText, Values } from "./statements.ts";
-import { countLostJobs, failLostJobs, LOST_AT_ONCE } from "./job/lost.ts";
+import { countLostJobs, failLostJobs, LOST_AT_ONCE } from "./job/host_lost.ts";
 import { noteOutage, noteReturn } from "./job/leases.ts";
 import { ownerOf } from "./job/owner.ts";
 

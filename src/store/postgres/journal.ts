@@ -16,7 +16,7 @@ import type { Log } from "../../metrics/log.ts";
 import type { AttemptRecord, Hold, TaskRecord } from "../job_store.ts";
 import type { MachineClaim } from "../machine_store.ts";
 import type { JournalRow, JournalStore, Store } from "../store.ts";
-import type { UnwrittenHold } from "./job/lost.ts";
+import type { UnwrittenHold } from "./job/host_lost.ts";
 import { isBadData } from "./errors.ts";
 
 /** A write of a runner, as the journal stores it. */

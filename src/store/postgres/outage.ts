@@ -14,7 +14,7 @@ import type { InfoStore, JournalStore, Store } from "../store.ts";
 import type { Showing, StoredText } from "../stored_text.ts";
 import { HeldJobs, KeptTexts } from "./held_jobs.ts";
 import { Journal, type JournalEntry } from "./journal.ts";
-import type { UnwrittenHold } from "./job/lost.ts";
+import type { UnwrittenHold } from "./job/host_lost.ts";
 import { textOfJob } from "./job/texts.ts";
 
 /** Memory for the texts of jobs shown lately, bytes. */

@@ -45,7 +45,7 @@ import {
   selectLocks,
   type UsedKeys,
   usedKeys,
-} from "./making.ts";
+} from "./checked_inserts.ts";
 import { lockState } from "./moves.ts";
 import type { PlaceHosts } from "./host_queue.ts";
 import type { RunWrites } from "./run_writes.ts";

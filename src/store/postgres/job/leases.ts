@@ -13,7 +13,7 @@ import type { BeginOutcome, Hold, RenewOutcome, RunnerLife } from "../../job_sto
 import { fitting } from "../../stored_text.ts";
 import type { Transaction } from "../connection.ts";
 import { insertEvent } from "../events.ts";
-import { failLostJobs } from "./lost.ts";
+import { failLostJobs } from "./host_lost.ts";
 import { insertInterrupted } from "./log.ts";
 import { type SharedStateRow, STATE_COLUMNS, writeMove } from "./moves.ts";
 import { BYTES, jobsFromRows, SHARED_COLUMNS, type SharedJobRow } from "./rows.ts";

@@ -17,7 +17,7 @@ import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
-import { AHEAD_LISTS, forgetAhead, leaveAhead, readAhead } from "./ahead.ts";
+import { AHEAD_LISTS, forgetAhead, leaveAhead, readAhead } from "./claimable_jobs.ts";
 import { noteOverdue, readyDelayedJobs, readyOverdueJobs } from "./turns.ts";
 
 /** Claims the next jobs, as many as fit the byte limit and at least one. */

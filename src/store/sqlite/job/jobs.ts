@@ -10,7 +10,7 @@ import { ownHost } from "../host_rows.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow, keptDefinition } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";
-import { addAhead } from "./ahead.ts";
+import { addAhead } from "./claimable_jobs.ts";
 import { nextTurnSql } from "./turns.ts";
 import {
   HOLDS_TARGET,

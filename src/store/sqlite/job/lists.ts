@@ -1,5 +1,5 @@
 // Lists and counts of jobs, newest first. A list that one index answers is a single statement. Every other list, and
-// every count, walks the jobs in parts (see places.ts), so that a million jobs, or jobs with large params, do not block
+// every count, walks the jobs in parts (see counted_walk.ts), so that a million jobs, or jobs with large params, do not block
 // the agent.
 
 import type { JobUuid } from "../../../domain/id.ts";
@@ -10,7 +10,7 @@ import type { JobFilter, JobKey, JobPage, ListedJob } from "../../job_store.ts";
 import type { Connection } from "../connection.ts";
 import { isOtherHost } from "../host_rows.ts";
 import { countsOfAll } from "./counts.ts";
-import { type Stretch, walkPlaces } from "./places.ts";
+import { type Stretch, walkPlaces } from "./counted_walk.ts";
 import { jobFromRow } from "./rows.ts";
 import { JOB_COLUMNS, type JobRow } from "../../sql.ts";
 

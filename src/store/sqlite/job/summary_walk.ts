@@ -14,11 +14,12 @@ import { folded } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
 import { countsOfAll } from "./counts.ts";
 import { type Condition, conditionsOf, whereOf } from "./lists.ts";
-import { definitionsOf } from "./places.ts";
+import { definitionsOf } from "./counted_walk.ts";
 import { fitting } from "../../stored_text.ts";
 
 /** Bytes of params that are searched in one part. */
 export const PART_BYTES = 1024 * 1024;
+
 // Which index a page walks.
 
 /** How to walk a list: indexes of one order, and checks per job. */

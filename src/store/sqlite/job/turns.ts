@@ -10,7 +10,7 @@ import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { READY_MAX } from "../../limits.ts";
 import type { Connection } from "../connection.ts";
-import { forgetAhead } from "./ahead.ts";
+import { forgetAhead } from "./claimable_jobs.ts";
 
 /** SQL for the turn of a job that becomes ready; see nextTurn(). @param workflow the parameter of its workflow */
 export const nextTurnSql = (workflow: string) =>

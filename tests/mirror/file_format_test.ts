@@ -8,7 +8,7 @@ import {
   lookAt,
   requireBootableAt,
   warningOf,
-} from "../../src/mirror/media/look_inside.ts";
+} from "../../src/mirror/media/file_format.ts";
 import { isoBytes } from "../support/medium.ts";
 import { withFolder } from "../support/until.ts";
 

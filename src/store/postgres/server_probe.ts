@@ -10,7 +10,7 @@ const PAUSE_MS = 500;
 /** A probe must be answered within the deadline divided by this. */
 const PROBE_SHARE = 2;
 
-interface ReachOptions {
+interface ProbeOptions {
   /** Called when the server answers again. */
   readonly returned: () => void;
   /** Whether the store is still open; a closed store stops probing. */
@@ -18,15 +18,15 @@ interface ReachOptions {
 }
 
 /** What one agent knows about whether its server answers. */
-export class ServerReach {
+export class ServerProbe {
   readonly #server: ServerOptions;
-  readonly #options: ReachOptions;
+  readonly #options: ProbeOptions;
   /** Why the server is away; undefined while it answers. */
   #reason: string | undefined;
   #heardAtMs = performance.now();
   #probing: Promise<void> | undefined;
 
-  constructor(server: ServerOptions, options: ReachOptions) {
+  constructor(server: ServerOptions, options: ProbeOptions) {
     this.#server = server;
     this.#options = options;
   }
