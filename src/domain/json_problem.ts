@@ -39,9 +39,20 @@ interface JsonMistake extends JsonBreak {
 export function jsonMistake(text: string): JsonMistake | undefined {
   const mistake = mistakeIn(text);
   if (mistake === undefined) return undefined;
-  const lines = text.slice(0, mistake.at).split(/\r\n|\r|\n/);
-  const column = (lines.at(-1) ?? "").length + 1;
-  return { ...mistake, line: lines.length, column, found: foundAt(text, mistake.at) };
+  return { ...mistake, ...placeIn(text, mistake.at), found: foundAt(text, mistake.at) };
+}
+
+/** Counts instead of splitting: millions of line breaks would become as many texts. */
+function placeIn(text: string, at: number): { line: number; column: number } {
+  let line = 1;
+  let lineAt = 0;
+  for (let n = 0; n < at; n++) {
+    const char = text[n];
+    if (char !== "\n" && (char !== "\r" || text[n + 1] === "\n")) continue;
+    line += 1;
+    lineAt = n + 1;
+  }
+  return { line, column: at - lineAt + 1 };
 }
 
 /** The same in words for an error: `found "}" in line 1, column 10, expected a value`. */
