@@ -14,7 +14,7 @@ import {
   type TransferMark,
   writeTransferMark,
 } from "../state_dir/state_dir.ts";
-import type { TransferReport } from "../store/moved_rows.ts";
+import type { TransferReport } from "../store/transfer_row.ts";
 import { openTransferRows } from "../store/sqlite/transfer_rows.ts";
 import { sharedServer } from "./store.ts";
 

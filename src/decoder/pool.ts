@@ -22,9 +22,9 @@ import { openOrphanKiller } from "../sandbox/orphaned_guests.ts";
 import { MemoryWatch } from "../sandbox/memory_watch.ts";
 import {
   CANCELED,
-  converse,
   type DecoderInput,
   type DecoderOptions,
+  runWork,
   type WorkOrder,
 } from "./work_order.ts";
 import { DecoderLost, DecoderProcess } from "./process.ts";
@@ -196,7 +196,7 @@ class DecoderPool implements Decoders {
       this.#counts.works += 1;
       try {
         memory.enter(decoder);
-        return yield* converse(decoder, order);
+        return yield* runWork(decoder, order);
       } catch (error) {
         if (error instanceof AgentError && error.cause instanceof DecoderLost) {
           this.#counts.deaths += 1;

@@ -54,7 +54,7 @@ export interface WorkOrder {
  * @throws {AgentError} the work's own error; the code in the options when the decoder ends or
  *   exceeds its time or memory; `aborted`; and whatever the input throws
  */
-export async function* converse(
+export async function* runWork(
   decoder: DecoderProcess,
   order: WorkOrder,
 ): AsyncGenerator<Uint8Array<ArrayBuffer>, JsonValue> {

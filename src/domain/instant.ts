@@ -64,7 +64,7 @@ const INSTANT_CHARS = 24;
 /**
  * The instant of a date, which is its midnight UTC, or of a date and time with its offset; undefined
  * for another text, and where there is no such day or time.
- * @see document 2, POST /jobs, exec_after
+ * @see document 2, Job, exec_after
  */
 export function instantOf(text: string): Instant | undefined {
   const match = ISO_8601.exec(text);

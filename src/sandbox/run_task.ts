@@ -96,7 +96,7 @@ export async function runTask(
   guest.runs += 1;
   const watched = run.watch?.(guest.pid);
   const calls = new GuestCalls(guest, guest.runs, gated(perform, run.mayAct));
-  const outcome = await converse(guest, run, calls, signal, () =>
+  const outcome = await execute(guest, run, calls, signal, () =>
     guest.send({
       type: "run",
       run: guest.runs,
@@ -130,7 +130,7 @@ function neverRun(error: unknown): TaskOutcome {
 }
 
 /** One execution, from `begin` until nothing of it runs in the guest any more. */
-function converse(
+function execute(
   guest: GuestProcess,
   run: TaskRun,
   calls: GuestCalls,

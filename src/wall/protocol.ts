@@ -41,7 +41,7 @@ type LevelOf<Name> = Name extends `log.${infer Level}` ? Level : never;
 /** The last part of `log.debug` to `log.error`. */
 export type TaskLogLevel = LevelOf<CapabilityName>;
 
-/** What a task may pass to its callback instead of an error. @see document 2, Tasks */
+/** What a task may pass to its callback instead of an error. @see document 2, Task */
 export const SIGNALS = ["queue", "wait", "retry", "cancel"] as const;
 /** A word that ends an execution without a result or an error. */
 export type SignalWord = typeof SIGNALS[number];

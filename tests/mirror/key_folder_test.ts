@@ -2,7 +2,7 @@
 
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { basename, join } from "@std/path";
-import { keysCheck } from "../../src/service/doctor/place.ts";
+import { keysCheck } from "../../src/service/doctor/folders.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { readKeyFolder } from "../../src/mirror/media/openpgp_check.ts";
 import { withFolder } from "../support/until.ts";

@@ -12,7 +12,7 @@ import type { Client } from "../client/client.ts";
 import { EXIT, type ExitCode, FOLLOW_FLAG, type Invocation } from "../command/command.ts";
 import { isPassing, textIn } from "../client/api_call.ts";
 import { reportOutcome } from "../command/failure.ts";
-import { followNews, type JobNews } from "./news.ts";
+import { followNews, type JobNews } from "./job_changes.ts";
 import { type FollowView, openJsonView, openLiveView, openPlainView } from "./views.ts";
 import {
   endOf,

@@ -12,7 +12,7 @@ import {
   type Invocation,
 } from "../command/command.ts";
 import {} from "../../domain/error.ts";
-import { followChanges } from "../follow/news.ts";
+import { followChanges } from "../follow/job_changes.ts";
 import { pause } from "../../runtime/waiting.ts";
 import { ageText, aheadText, durationText, type ItemColumn, timeOfDay } from "../output/printer.ts";
 import { canMove, stateStyle } from "../output/terminal.ts";

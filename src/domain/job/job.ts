@@ -56,7 +56,7 @@ export const TASK_RESULT = whole("The outcome of one task. Only tasks that ran h
   finished_at: INSTANT,
   attempts: { ...COUNT, description: "Executions of the body." },
 });
-/** One entry of `chain_results` or `onerror_results`. @see document 2, Jobs */
+/** One entry of `chain_results` or `onerror_results`. @see document 2, Job */
 export type TaskResult = ShapeOf<typeof TASK_RESULT>;
 
 /** The place of a task, for the shapes of answers. */

@@ -31,7 +31,7 @@ import { isUuid, type NewUuid, type TaskUuid, type WorkflowUuid } from "../id.ts
 import type { Instant } from "../instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../json.ts";
 
-/** A task in answers; requests are checked by workflowRequest(). @see document 2, Tasks */
+/** A task in answers; requests are checked by workflowRequest(). @see document 2, Task */
 export const TASK = objectOf("A task as it was sent, with its uuid.", ["uuid", "body"], {
   uuid: UUID as Shape<TaskUuid>,
   name: TEXT,
@@ -78,7 +78,7 @@ export const WORKFLOW_FIELDS = {
   secret_params: shapeListOf(TEXT),
 };
 
-/** A workflow in answers, with the further keys of its author. @see document 2, Workflows */
+/** A workflow in answers, with the further keys of its author. @see document 2, Workflow */
 export const WORKFLOW = objectOf(
   "A named chain of tasks.",
   ["uuid", "name", "chain", "onerror"],

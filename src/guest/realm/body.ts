@@ -234,7 +234,7 @@ export function fireTimer(realm: Realm, id: number): void {
   sayWhenQuiet(realm);
 }
 
-/** The callback of the task. @see document 2, Tasks */
+/** The callback of the task. @see document 2, Task */
 export function takeCallback(realm: Realm, given: unknown, result: unknown): void {
   if (realm.ended) {
     writeLog(realm, "warn", "The callback was called again: only the first call counts", {});

@@ -1,7 +1,6 @@
 // What monitoring asks for. Whether the agent runs: `/healthz` for supervisors, `/ping` for clients of
-// node-workflow. Whether it can
-// work: `/readyz` for callers that send work. access.ts admits probes without a token to `/healthz` and
-// `/readyz`. How much it does: `/metrics` and `/stats`.
+// node-workflow. Whether it can work: `/readyz` for callers that send work. How much it does: `/metrics`
+// and `/stats`. access.ts admits probes without a token to `/healthz` and `/readyz`.
 
 import { type Context, Hono, type MiddlewareHandler } from "hono";
 import {
@@ -53,7 +52,7 @@ const NOT_READY = ERROR_CODES.overloaded.status;
 /** The answer of `GET /healthz`, which says only that the process answers. */
 export const HEALTH = whole("The agent answers.", { status: always("ok") });
 
-/** The answer of `GET /ping`. @see document 2, Ping */
+/** The answer of `GET /ping`. @see document 2, Endpoints */
 export const PING = whole("The agent answers.", {
   pid: { ...COUNT, minimum: 1, description: "The agent's process." },
   backend: { ...TEXT, description: "Where jobs are kept." },

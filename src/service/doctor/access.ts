@@ -5,7 +5,7 @@ import { AgentError, messageOf, systemReason } from "../../domain/error.ts";
 import { DAY_SECONDS, MS_PER_SECOND, type Now } from "../../domain/instant.ts";
 import type { Token } from "../../domain/token.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
-import { closeFile, lstatOf, modeOf, statOf } from "./place.ts";
+import { closeFile, lstatOf, modeOf, statOf } from "./folders.ts";
 
 const GROUP_AND_OTHERS = 0o077;
 /** A certificate that ends within so many days should have been renewed. */

@@ -5,7 +5,7 @@ import type { Now } from "../../domain/instant.ts";
 import type { SharedCondition } from "../../store/postgres/condition.ts";
 import { inspectDatabase, readLatest } from "../../store/sqlite/database_file.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
-import { statOf } from "./place.ts";
+import { statOf } from "./folders.ts";
 
 // Checks of the database of this host: whether it is sound, how old the index is, whether the clock went back.
 

@@ -16,7 +16,7 @@ import {
   mediaFoldersCheck,
   stateFolderCheck,
   statOf,
-} from "./place.ts";
+} from "./folders.ts";
 import { decodersCheck, guestsCheck } from "../../agent/walls.ts";
 import { openMemoryBudget } from "../../domain/memory_budget.ts";
 import { type MachineUuid, randomUuid } from "../../domain/id.ts";

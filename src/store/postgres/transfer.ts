@@ -10,7 +10,7 @@ import {
   type TransferReport,
   type TransferRow,
   type TransferRows,
-} from "../moved_rows.ts";
+} from "../transfer_row.ts";
 import { HOLDS_TARGET } from "../sql.ts";
 import { SharedDatabase, type Transaction } from "./connection.ts";
 import { definitionFor, deleteUnusedDefinitions } from "./job/rows.ts";

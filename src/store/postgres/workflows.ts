@@ -15,7 +15,7 @@ import type {
 import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../stored_text.ts";
 import type { Asking, SharedDatabase, Transaction } from "./connection.ts";
 import { RowChanged } from "./errors.ts";
-import { wholeText } from "./whole_text.ts";
+import { wholeText } from "./large_text.ts";
 import { beginsWith, isText, Values, whereOf } from "./statements.ts";
 
 /** The advisory lock on which agents take turns to create and rename workflows. */

@@ -3,7 +3,12 @@
 
 import { Database } from "@db/sqlite";
 import { AgentError } from "../../domain/error.ts";
-import { STANDING, type TransferJob, type TransferRow, type TransferRows } from "../moved_rows.ts";
+import {
+  STANDING,
+  type TransferJob,
+  type TransferRow,
+  type TransferRows,
+} from "../transfer_row.ts";
 import { SCHEMA_VERSION } from "./migrations.ts";
 
 /**

@@ -19,7 +19,7 @@ import type { Transaction } from "../connection.ts";
 import { type ByLife, isLatest, secretsFrom, secretsOf } from "../statements.ts";
 import { type Instant, instantAfter, MS_PER_SECOND } from "../../../domain/instant.ts";
 import type { JsonObject } from "../../../domain/json.ts";
-import { wholeText } from "../whole_text.ts";
+import { wholeText } from "../large_text.ts";
 import { ATTEMPTS_KEPT, type FailedAttempt } from "../../../domain/job/job.ts";
 import type { AttemptRecord } from "../../job_store.ts";
 import type { BoundValue } from "../server.ts";

@@ -13,7 +13,7 @@ import {
   type TextPage,
 } from "../../stored_text.ts";
 import type { Asking, Transaction } from "../connection.ts";
-import { wholeText } from "../whole_text.ts";
+import { wholeText } from "../large_text.ts";
 import type { BoundValue } from "../server.ts";
 import { listRows } from "./lists.ts";
 import {

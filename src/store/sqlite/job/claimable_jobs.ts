@@ -6,8 +6,8 @@ import type { Instant } from "../../../domain/instant.ts";
 import type { Connection } from "../connection.ts";
 
 /** The lists: ready jobs by turn, and delayed jobs by time. */
-export const AHEAD_LISTS = ["turns", "delayed"] as const;
-type AheadList = typeof AHEAD_LISTS[number];
+export const CLAIMABLE_LISTS = ["turns", "delayed"] as const;
+type ClaimableList = typeof CLAIMABLE_LISTS[number];
 
 /** A job that may be claimed. */
 interface AheadRow {
@@ -18,7 +18,7 @@ interface AheadRow {
 }
 
 /** The first jobs of a list. */
-interface Ahead {
+interface ClaimableJobs {
   readonly rows: AheadRow[];
   /** Whether the list has no other jobs. */
   whole: boolean;
@@ -32,12 +32,12 @@ const READ = {
 };
 /** Jobs read at a time, and the most that are kept. */
 const READ_AHEAD = 64;
-const KEPT_AHEAD_MAX = 4 * READ_AHEAD;
+const KEPT_JOBS_MAX = 4 * READ_AHEAD;
 /** Cache key of the lists. */
 const KEPT_AHEAD = "ahead";
 
 /** Returns at least `wanted` jobs, if there are that many. */
-export function readAhead(db: Connection, list: AheadList, wanted: number): Ahead {
+export function readClaimable(db: Connection, list: ClaimableList, wanted: number): ClaimableJobs {
   const read = () =>
     db.kept(KEPT_AHEAD, list, () => {
       const limit = Math.max(wanted, READ_AHEAD);
@@ -46,7 +46,7 @@ export function readAhead(db: Connection, list: AheadList, wanted: number): Ahea
     });
   const kept = read();
   if (kept.whole || kept.rows.length >= wanted) return kept;
-  forgetAhead(db, list);
+  discardClaimable(db, list);
   return read();
 }
 
@@ -54,12 +54,12 @@ export function readAhead(db: Connection, list: AheadList, wanted: number): Ahea
  * Inserts a new job. It has the highest id, so it follows all jobs with its sort key.
  * @throws {Error} when its row is missing
  */
-export function addAhead(
+export function addClaimable(
   db: Connection,
-  list: AheadList,
+  list: ClaimableList,
   made: Pick<AheadRow, "id" | "uuid">,
 ): void {
-  const ahead = db.keptAlready<Ahead>(KEPT_AHEAD, list);
+  const ahead = db.keptAlready<ClaimableJobs>(KEPT_AHEAD, list);
   if (ahead === undefined) return;
   const sql = "SELECT coalesce(turn, claimable_at) AS place FROM jobs WHERE id = ?";
   const found = db.row<Pick<AheadRow, "place">>(sql, made.id);
@@ -68,23 +68,23 @@ export function addAhead(
   const { rows } = ahead;
   const last = rows.at(-1);
   if (last === undefined || last.place <= job.place) {
-    if (ahead.whole && rows.length < KEPT_AHEAD_MAX) rows.push(job);
+    if (ahead.whole && rows.length < KEPT_JOBS_MAX) rows.push(job);
     else ahead.whole = false;
-  } else if (rows.length < KEPT_AHEAD_MAX) {
+  } else if (rows.length < KEPT_JOBS_MAX) {
     rows.splice(rows.findIndex(({ place }) => place > job.place), 0, job);
-  } else forgetAhead(db, list);
+  } else discardClaimable(db, list);
 }
 
 /** Removes a job that was claimed. */
-export function leaveAhead(db: Connection, uuid: JobUuid): void {
-  for (const list of AHEAD_LISTS) {
-    const rows = db.keptAlready<Ahead>(KEPT_AHEAD, list)?.rows ?? [];
+export function removeClaimable(db: Connection, uuid: JobUuid): void {
+  for (const list of CLAIMABLE_LISTS) {
+    const rows = db.keptAlready<ClaimableJobs>(KEPT_AHEAD, list)?.rows ?? [];
     const at = rows.findIndex((row) => row.uuid === uuid);
     if (at !== -1) return void rows.splice(at, 1);
   }
 }
 
 /** Discards a list: another job may now come before those that were read. */
-export function forgetAhead(db: Connection, list: AheadList): void {
+export function discardClaimable(db: Connection, list: ClaimableList): void {
   db.forget(KEPT_AHEAD, list);
 }

@@ -17,7 +17,12 @@ import { selectState } from "./moves.ts";
 import { jobFromRow } from "./rows.ts";
 import { BYTES, OWN_BYTES, RESULT_BYTES } from "./texts.ts";
 import { TRACED_COLUMNS, type TracedRow, traceMove } from "./traces.ts";
-import { AHEAD_LISTS, forgetAhead, leaveAhead, readAhead } from "./claimable_jobs.ts";
+import {
+  CLAIMABLE_LISTS,
+  discardClaimable,
+  readClaimable,
+  removeClaimable,
+} from "./claimable_jobs.ts";
 import { noteOverdue, readyDelayedJobs, readyOverdueJobs } from "./turns.ts";
 
 /** Claims the next jobs, as many as fit the byte limit and at least one. */
@@ -80,8 +85,8 @@ export function readyJobs(
   const jobs: Job[] = [];
   let bytes = 0;
   // Jobs that have just become due get their turn with the next claim.
-  for (const list of AHEAD_LISTS) {
-    const { rows, whole } = readAhead(db, list, limit + passedOver.size + 1);
+  for (const list of CLAIMABLE_LISTS) {
+    const { rows, whole } = readClaimable(db, list, limit + passedOver.size + 1);
     for (let at = 0; at < rows.length; at++) {
       const { id, uuid, place } = rows[at] as typeof rows[number];
       if (typeof place === "string" && place > now) return { jobs, due: dueFrom(now, place) };
@@ -105,7 +110,7 @@ export function readyJobs(
     }
     if (whole) continue;
     // None of the jobs that are read now was claimed, so the second reading is enough.
-    forgetAhead(db, list);
+    discardClaimable(db, list);
     return readyJobs(db, life, limit, passedOver, now);
   }
   return { jobs, due: { kind: "none" } };
@@ -193,7 +198,7 @@ function holdJob(db: Connection, life: RunnerLife, job: Job, now: Instant): bool
 export function traceClaim(db: Connection, row: TracedRow, job: Job, now: Instant): void {
   const { uuid, phase, elapsed_at } = job;
   db.fresh.delete(uuid);
-  leaveAhead(db, uuid);
+  removeClaimable(db, uuid);
   const queued: Standing = { state: phase === "oncancel" ? "undo_queued" : "queued", phase };
   const move = moveOf(queued, { kind: "claim" });
   traceMove(db, row, queued, move, elapsed_at ?? now, phaseOf(job).results.length);

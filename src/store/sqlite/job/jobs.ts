@@ -10,7 +10,7 @@ import { ownHost } from "../host_rows.ts";
 import { definitionAt, definitionFor, insertResult, jobFromRow, keptDefinition } from "./rows.ts";
 import { jobRow } from "./texts.ts";
 import { traceCreated, traceUpdate } from "./traces.ts";
-import { addAhead } from "./claimable_jobs.ts";
+import { addClaimable } from "./claimable_jobs.ts";
 import { nextTurnSql } from "./turns.ts";
 import {
   HOLDS_TARGET,
@@ -68,7 +68,7 @@ export function insertJob(
   );
   if (inserted === 0) return writtenBefore(db, job.uuid) ?? holderOf(db, job, paramsSha256);
   const id = db.insertedId;
-  addAhead(db, ready ? "turns" : "delayed", { id, uuid: job.uuid });
+  addClaimable(db, ready ? "turns" : "delayed", { id, uuid: job.uuid });
   db.becameClaimable();
   traceCreated(db, { id, definition_id: definition, created_at: now });
   insertFirstResults(db, id, job);

@@ -10,7 +10,7 @@ import type { WorkflowUuid } from "../../../domain/id.ts";
 import type { Instant } from "../../../domain/instant.ts";
 import { READY_MAX } from "../../limits.ts";
 import type { Connection } from "../connection.ts";
-import { forgetAhead } from "./claimable_jobs.ts";
+import { discardClaimable } from "./claimable_jobs.ts";
 
 /** SQL for the turn of a job that becomes ready; see nextTurn(). @param workflow the parameter of its workflow */
 export const nextTurnSql = (workflow: string) =>
@@ -25,7 +25,7 @@ const NEXT_TURN = `SELECT ${nextTurnSql("?")} AS turn`;
  * again as fast as they are claimed would starve the jobs that wait there.
  */
 export function nextTurn(db: Connection, workflow: WorkflowUuid): number {
-  forgetAhead(db, "turns");
+  discardClaimable(db, "turns");
   db.becameClaimable();
   return db.row<{ turn: number }>(NEXT_TURN, workflow)?.turn ?? 0;
 }
@@ -51,7 +51,7 @@ export function readyDelayedJobs(db: Connection, now: Instant): void {
       WHERE claimable_at <= ? AND turn IS NULL ORDER BY claimable_at, id LIMIT ${READY_MAX}`,
     now,
   );
-  if (due.length > 0) forgetAhead(db, "delayed");
+  if (due.length > 0) discardClaimable(db, "delayed");
   const next = new Map<WorkflowUuid, number>();
   for (const { id, workflow_uuid } of due) {
     const turn = next.get(workflow_uuid) ?? nextTurn(db, workflow_uuid);

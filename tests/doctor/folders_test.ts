@@ -3,7 +3,7 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { diagnose, type Diagnosis } from "../../src/service/doctor/check.ts";
-import { closeFile, stateFolderCheck } from "../../src/service/doctor/place.ts";
+import { closeFile, stateFolderCheck } from "../../src/service/doctor/folders.ts";
 import { mayBeStateDir } from "../../src/state_dir/state_dir.ts";
 import { withFolder } from "../support/until.ts";
 
