@@ -1,6 +1,6 @@
 // The state machine of a job: what each event does in each state, decided here and nowhere else. The
-// runner and the store ask decide(), the routes denialOf(). The store writes the decision in a statement
-// that changes nothing unless the job is still in the state that was decided on.
+// runner asks afterTask(), the stores and the routes of changes decide(), retries denialOf(). The store writes the
+// decision in a statement that changes nothing unless the job is still in the state that was decided on.
 //
 //                          continue, fail (onerror follows)
 //                                   ┌─────┐
