@@ -1,5 +1,5 @@
-// The job as a task body sees it, and what the body may change. Whatever a task sets on its job is seen by later tasks
-// and by GET /jobs/:job_uuid, except for the engine's own fields.
+// A job while it runs: how a task body sees it, what the body may change, and the memory that it takes. Whatever a task
+// sets on its job is seen by later tasks and by GET /jobs/:job_uuid, except for the engine's own fields.
 
 import { isJsonObject, type JsonObject, valueWeight } from "../domain/json.ts";
 import type { Job } from "../domain/job/job.ts";
@@ -59,14 +59,14 @@ export function jobData(left: JsonObject | null, before: JobData): JobData {
   };
 }
 
-// The memory of a running job. Its tasks take many times the size of its text, so a large job waits for memory before
-// its next task; it is never refused. While it waits, it holds memory of no other account; messages of its guests are
-// reserved later.
-
 /** Bytes from which a job reserves memory. The number of slots bounds smaller jobs. */
 const LARGE_BYTES = 1024 * 1024;
 
-/** A job's share of the memory account `runs`. */
+/**
+ * A job's share of the memory account `runs`. Its tasks take many times the size of its text, so a large job waits for
+ * memory before its next task; it is never refused. While it waits, it holds memory of no other account; messages of its
+ * guests are reserved later.
+ */
 export class JobMemory {
   readonly #budget: MemoryBudget;
   #held: Reservation | undefined;

@@ -1,4 +1,4 @@
-// One task of a job: its attempts, its end, and what that means for the job.
+// One task of a job: its attempts, its end, and what that means for the job, up to the job that replaces it.
 
 import { unreachable } from "../domain/error.ts";
 import { msBetween, notBefore, type Now } from "../domain/instant.ts";
@@ -65,8 +65,6 @@ export function eventOf(job: Job, end: RecordedEnd, last: boolean): TaskEvent {
   }
 }
 
-// Attempts: the body is repeated after failures as often as allowed, then the fallback runs.
-
 /** How a task ended after all of its attempts. */
 type TaskEnd =
   | { readonly kind: "success"; readonly result: JsonValue }
@@ -114,7 +112,10 @@ export interface Attempts {
   readonly failed: readonly FailedAttempt[];
 }
 
-/** Runs a task to its end, continuing after attempts that failed earlier. It does not throw for errors of a body. */
+/**
+ * Runs a task to its end, continuing after attempts that failed earlier: the body is repeated as often as allowed, then
+ * the fallback runs. It does not throw for errors of a body.
+ */
 export async function runAttempts(
   job: Job,
   task: Task,
@@ -307,9 +308,6 @@ export async function runInGuest(
   return outcome;
 }
 
-// The job that replaces another after `cb('retry')`. Workflows for node-workflow may contain any value in these fields;
-// only sensible numbers count.
-
 /** Number of jobs, including the first, for a workflow without `max_attempts`. */
 const ATTEMPTS_OF_A_JOB = 10;
 /** Longest delay: ten years. A longer one could leave the range of dates that sort as text. */
@@ -317,7 +315,10 @@ const DELAY_MS_MAX = 10 * 365 * 86_400_000;
 /** Doublings after which every delay has reached its maximum; the limit also keeps 0 from becoming NaN. */
 const DOUBLINGS_MAX = 40;
 
-/** The job for the next attempt, from the current version of the workflow; null if no attempt is left. */
+/**
+ * The job that replaces another after `cb('retry')`, from the current version of the workflow; null if no attempt is
+ * left. Workflows for node-workflow may contain any value in these fields; only sensible numbers count.
+ */
 export function successorOf(
   job: Job,
   workflow: Workflow,
