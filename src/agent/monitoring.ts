@@ -15,18 +15,13 @@ import {
   type ReadinessReport,
   readinessRoutes,
 } from "../http/routes/monitoring.ts";
+import type { Family } from "../metrics/exposition.ts";
 import { FREE_BYTES_MIN, type FreeBytes, systemFreeBytes } from "../mirror/media/disk.ts";
 import type { Runner } from "../runner/runner.ts";
 import type { Store } from "../store/store.ts";
 import type { Hono } from "hono";
 import type { HttpEnv } from "../http/served_agent.ts";
-import {
-  type Family,
-  gauge,
-  type JobResult,
-  meterFamilies,
-  type Meters,
-} from "../metrics/meters.ts";
+import { gauge, type JobResult, meterFamilies, type Meters } from "../metrics/meters.ts";
 import { runtimeVersion } from "../runtime/node.ts";
 import { fileInfo } from "../runtime/regular_file.ts";
 import { readBuildInfo, VERSION } from "../runtime/executable.ts";

@@ -5,14 +5,8 @@ import type { RunningAgent } from "../agent/agent.ts";
 import type { Config } from "../config/settings.ts";
 import { loadConfig } from "../config/sources.ts";
 import { systemNow } from "../domain/instant.ts";
-import {
-  type Log,
-  type LogFormat,
-  type LogOptions,
-  openLog,
-  openLogBudget,
-  openLogStream,
-} from "../metrics/log.ts";
+import { type Log, type LogFormat, type LogOptions, openLog } from "../metrics/log.ts";
+import { openLogBudget, openLogStream } from "../metrics/log_output.ts";
 import { openServiceNotice } from "../service/manager.ts";
 import { EXIT, type ExitCode, type Invocation, type Noun } from "./command/command.ts";
 import { CONFIG_NOTES, configFlags, configSources } from "./config/settings.ts";

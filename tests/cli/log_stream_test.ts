@@ -2,7 +2,7 @@
 
 import { assert, assertEquals } from "@std/assert";
 import { join } from "@std/path";
-import { openLogStream } from "../../src/metrics/log.ts";
+import { openLogStream } from "../../src/metrics/log_output.ts";
 import { until, withFolder } from "../support/until.ts";
 import { eachProgram } from "../support/each_program.ts";
 

@@ -1,5 +1,6 @@
 import { assertEquals, assertThrows } from "@std/assert";
-import { expositionText, Histogram, RequestMeter } from "../../src/metrics/meters.ts";
+import { expositionText, Histogram } from "../../src/metrics/exposition.ts";
+import { RequestMeter } from "../../src/metrics/meters.ts";
 import { readExposition, valueOf } from "./exposition_reader.ts";
 
 Deno.test("a value of a label cannot forge a line", () => {

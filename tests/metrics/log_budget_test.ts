@@ -1,7 +1,8 @@
 // What the log may grow by, and what it says of the rest.
 
 import { assert, assertEquals } from "@std/assert";
-import { type LeftOutNote, openLog, openLogBudget } from "../../src/metrics/log.ts";
+import { openLog } from "../../src/metrics/log.ts";
+import { type LeftOutNote, openLogBudget } from "../../src/metrics/log_output.ts";
 
 const BURST = 100_000;
 const HOUR_MS = 3_600_000;

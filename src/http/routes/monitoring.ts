@@ -18,6 +18,7 @@ import {
   wordOf,
 } from "../../domain/description/answer.ts";
 import { ERROR_CODES } from "../../domain/error.ts";
+import { EXPOSITION_TYPE, expositionText, type Family } from "../../metrics/exposition.ts";
 import {
   type KeptReading,
   keptReading,
@@ -27,12 +28,7 @@ import {
 import type { HttpEnv, ServedAgent } from "../served_agent.ts";
 import type { Store } from "../../store/store.ts";
 import { about, integer } from "../../domain/description/value.ts";
-import {
-  EXPOSITION_TYPE,
-  expositionText,
-  type Family,
-  type RequestCount,
-} from "../../metrics/meters.ts";
+import type { RequestCount } from "../../metrics/meters.ts";
 import { answeredRoute } from "../request/request_id.ts";
 import type { App } from "../listen/server.ts";
 import {
