@@ -16,28 +16,22 @@ import type { Mirror } from "../mirror/mirror.ts";
 import { CALLS_IN_FLIGHT_MAX, type CapabilityName, TASK_NAME_CHARS_MAX } from "../wall/protocol.ts";
 import type { Perform, TaskContext, TaskPerform } from "../sandbox/task_calls.ts";
 import type { Store } from "../store/store.ts";
+import { type CallEnd, openCallRecord } from "./call_record.ts";
 import {
   argumentCount,
   type Call,
   CALL_RULES,
-  type CallEnd,
   type Capability,
   type CapabilityLimits,
   type Insist,
-  openCallRecord,
   openInsist,
   withDeadline,
 } from "./capability.ts";
 import { imagesCapabilities, openFoundMedia } from "./images.ts";
 import { infoCapabilities, logCapabilities, openNotes, openProgress } from "./info.ts";
 import { mediaCapabilities } from "./media.ts";
-import {
-  machineUuid,
-  openOwnMachines,
-  type OwnMachines,
-  vmadmCapabilities,
-  vncCapabilities,
-} from "./vmadm.ts";
+import { openOwnMachines, type OwnMachines } from "./own_machines.ts";
+import { machineUuid, vmadmCapabilities, vncCapabilities } from "./vmadm.ts";
 
 interface CapabilityDeps {
   readonly vmadm: Vmadm;

@@ -1,17 +1,15 @@
-// One capability: an operation of the agent that tasks call by name. Arguments come from the other
-// side of the wall, so each capability parses them first.
+// What a capability is, an operation of the agent that tasks call by name, and what the agent knows about each before it
+// handles a call. Arguments come from the other side of the wall, so each capability parses them first.
 
-import { AgentError, type ErrorCode, isAway } from "../domain/error.ts";
+import { AgentError, isAway } from "../domain/error.ts";
 import type { JobUuid } from "../domain/id.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../domain/json.ts";
-import type { CapabilityName } from "../wall/protocol.ts";
+import { BOOT_OPTIONS } from "../domain/machine/action.ts";
 import { waitOrAbort } from "../host/abort.ts";
 import { masked } from "../host/program_output.ts";
-import type { Instant } from "../domain/instant.ts";
 import type { Log } from "../metrics/log.ts";
-import type { InfoStore } from "../store/store.ts";
 import type { TaskContext } from "../sandbox/task_calls.ts";
-import { BOOT_OPTIONS } from "../domain/machine/action.ts";
+import type { CapabilityName } from "../wall/protocol.ts";
 
 /** One call of a capability. */
 export interface Call {
@@ -44,6 +42,9 @@ export interface Capability {
 export type CapabilitiesOf<Prefix extends string> = Readonly<
   Record<Extract<CapabilityName, Prefix | `${Prefix}.${string}`>, Capability>
 >;
+
+/** The execution that a note or an info entry is about. */
+export type Noted = Omit<TaskContext, "signal">;
 
 /**
  * Runs a call of the store that may be repeated, until the store has room for it and answers. A task must not fail for
@@ -127,10 +128,6 @@ export interface CapabilityLimits {
   readonly taskLogCharsMax: number;
 }
 
-// What the agent knows about each capability before it handles a call: its kind, how many arguments it takes, whether
-// it acts on a machine, and which arguments the job's timeline shows. Only fields named here are shown, so that no
-// secret of a payload leaks.
-
 /**
  * `act` changes the host or fills its disk: each call gets its own entry in the job's info, and
  * nothing overtakes one that is being cut off. `read` only looks and `note` writes about the task:
@@ -148,7 +145,7 @@ interface CallRule {
   readonly leftAlone?: true;
   /** The first argument is the uuid of a machine to change. */
   readonly changesMachine?: true;
-  /** The arguments shown in the timeline, taken from what the task sent. */
+  /** The arguments shown in the timeline: only fields named here, so that no secret of a payload leaks. */
   readonly brief: (args: readonly JsonValue[]) => JsonObject;
 }
 
@@ -253,100 +250,4 @@ function withoutQuery(url: string): string {
   if (!URL.canParse(url)) return "";
   const { protocol, host, pathname } = new URL(url);
   return `${protocol}//${host}${pathname}`;
-}
-
-// The record of one execution's capability calls in the job's timeline: an entry for each call that
-// acts, and a final entry with counts when there were other calls. A task may make a hundred
-// thousand calls, so entries are bounded and the rest is only counted. A task without calls, or
-// with notes only, which are in the info already, leaves no record.
-
-/** Entries for single calls of one execution; further calls are only counted. */
-export const CALL_ENTRIES_MAX = 200;
-/** Entries for calls that a job still accepts after its tasks have filled its info. */
-const CALL_ENTRIES_SPARE = 20_000;
-
-/** Result of a call: `ok`, or the code of its error. */
-export type CallEnd = "ok" | ErrorCode;
-
-interface EndedCall {
-  readonly name: CapabilityName;
-  readonly args: readonly JsonValue[];
-  readonly ms: number;
-  readonly ended: CallEnd;
-}
-
-interface Count {
-  count: number;
-  failed: number;
-  ms: number;
-}
-
-/** The execution that a note or an info entry is about. */
-export type Noted = Omit<TaskContext, "signal">;
-
-interface CallRecord {
-  /** Counts a call; its entry, if it acts, is written when this settles. Never rejects. */
-  add(call: EndedCall, insist: Insist): Promise<void>;
-  /** Writes the counts, in one commit with the next write. */
-  close(notesDropped: number): void;
-}
-
-interface RecordDeps {
-  readonly store: { readonly info: Pick<InfoStore, "append"> };
-  readonly log: Log;
-  readonly now: () => Instant;
-  /** Entries that tasks may write into one job's info. */
-  readonly infoEntriesMax?: number;
-}
-
-/**
- * Records the calls of one task in the info of its job. If a record cannot be written, that is logged and the
- * call continues.
- */
-export function openCallRecord(
-  { store, log, now, infoEntriesMax }: RecordDeps,
-  { job_uuid, task_name: task, attempt }: Noted,
-): CallRecord {
-  const counts = new Map<CapabilityName, Count>();
-  // Tasks cannot use up the room for these entries.
-  const entriesMax = infoEntriesMax === undefined ? undefined : infoEntriesMax + CALL_ENTRIES_SPARE;
-  let entries = 0;
-  let needsCounts = false;
-  const write = async (entry: JsonObject, insist: Insist = (call) => call()) => {
-    const [at, call] = [now(), crypto.randomUUID()];
-    const append = () =>
-      store.info.append(job_uuid, { task, ...entry }, at, entriesMax, attempt, call);
-    try {
-      await insist(append);
-    } catch (error) {
-      // The call has happened; a missing record is no reason to fail it.
-      log.warn("call was not recorded", { job_uuid, task_name: task, error });
-    }
-  };
-  return {
-    async add({ name, args, ms, ended }, insist) {
-      const { kind, brief } = CALL_RULES[name];
-      const count = counts.get(name) ?? { count: 0, failed: 0, ms: 0 };
-      count.count += 1;
-      count.ms += ms;
-      if (ended !== "ok") count.failed += 1;
-      counts.set(name, count);
-      const hasEntry = kind === "act" && entries < CALL_ENTRIES_MAX;
-      if (!hasEntry && (kind !== "note" || ended !== "ok")) needsCounts = true;
-      if (!hasEntry) return;
-      entries += 1;
-      const call = { name, args: brief(args), ms: Math.round(ms), ended };
-      await write({ zonewright_call: call }, insist);
-    },
-    close(notesDropped) {
-      if (!needsCounts && notesDropped === 0) return;
-      const shown = [...counts].map(([name, { count, failed, ms }]): [string, JsonObject] => [
-        name,
-        { count, ...(failed > 0 ? { failed } : {}), ms: Math.round(ms) },
-      ]);
-      const dropped = notesDropped > 0 ? { notes_dropped: notesDropped } : {};
-      // Not awaited: the end of the task is written right after it, in the same commit.
-      void write({ zonewright_calls: Object.fromEntries(shown), ...dropped });
-    },
-  };
 }

@@ -1,4 +1,4 @@
-// The image index for tasks: find an artifact, download and verify it.
+// The image index for tasks: find an artifact, download and verify it, and the media that each job's tasks have found.
 
 import { parseDigest } from "../domain/digest.ts";
 import { AgentError, invalidArgument } from "../domain/error.ts";
@@ -121,10 +121,6 @@ function artifactJson(found: FoundArtifact): JsonValue {
   return JSON.parse(JSON.stringify(found)) as JsonValue;
 }
 
-// The media found by each job's tasks. A task passes a medium back for placing, but that object is
-// not trusted: only a medium that the agent found and verified for this job is placed, exactly as
-// found. A restart forgets them; finding a medium again is then cheap, or done in full.
-
 /** Jobs remembered; the oldest find is forgotten first. */
 const JOBS_MAX = 512;
 const MEDIA_PER_JOB_MAX = 16;
@@ -141,7 +137,10 @@ interface Entry {
   readonly version: FileVersion;
 }
 
-/** The media found by each job, so that no job can place one that it only names. */
+/**
+ * The media found by each job's tasks. A task passes a medium back for placing, but that object is not trusted: only a
+ * medium that the agent found and verified for this job is placed, exactly as found.
+ */
 export interface FoundMedia {
   remember(job: JobUuid, request: string, medium: Medium): Promise<void>;
   /** The medium found by the same request before, while its file is unchanged. */
@@ -154,7 +153,7 @@ export interface FoundMedia {
   claim(job: JobUuid, value: JsonValue | undefined): Medium;
 }
 
-/** A restart of the agent forgets the record. */
+/** A restart of the agent forgets the record; finding a medium again is then cheap, or done in full. */
 export function openFoundMedia(): FoundMedia {
   const jobs = new Map<JobUuid, Map<string, Entry>>();
   return {

@@ -1,6 +1,6 @@
-// Notes of tasks in the info of their job: their own entries, and the progress of long calls. A
-// task may write a limited number of entries of limited size, so that a loop cannot fill the store.
-// Progress does not count: the clock limits it.
+// Notes of tasks in the info of their job: their own entries, their log lines, and the progress of long calls. A task may
+// write a limited number of entries of limited size, so that a loop cannot fill the store. Progress does not count: the
+// clock limits it.
 
 import { AgentError, type ErrorCode, invalidArgument, isAway } from "../domain/error.ts";
 import { type Instant, msBetween, type Now } from "../domain/instant.ts";
@@ -156,14 +156,12 @@ export function openProgress(
   };
 }
 
-// Task log lines in the agent's log, without secrets. They also appear in the info of the job, for
-// the caller who posted it.
-
 const LOG_DEADLINE_MS = 30_000;
 const FULL: readonly ErrorCode[] = ["too_large", "storage_full"];
 
 /**
- * The capabilities `log.debug(message, fields?)` and so on.
+ * The capabilities `log.debug(message, fields?)` and so on. A line goes into the agent's log, without secrets, and into
+ * the info of the job, for the caller who posted it.
  * @param charsMax characters of a message; longer ones are cut
  */
 export function logCapabilities(log: Log, charsMax: number): CapabilitiesOf<"log"> {

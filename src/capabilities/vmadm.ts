@@ -1,13 +1,13 @@
-// Machines for tasks. Every payload is checked against the policy here, on the trusted side.
+// Machines for tasks, and their consoles. Every payload is checked against the policy here, on the trusted side.
 
-import { AgentError, invalidArgument } from "../domain/error.ts";
-import { object } from "../domain/description/object.ts";
 import { parse } from "../domain/description/description.ts";
+import { object } from "../domain/description/object.ts";
 import { flag, integer, oneOf, positive } from "../domain/description/value.ts";
+import { invalidArgument } from "../domain/error.ts";
 import { type MachineUuid, parseUuid } from "../domain/id.ts";
+import { MINUTE_MS } from "../domain/instant.ts";
 import { isJsonObject, type JsonObject, type JsonValue, kindOf } from "../domain/json.ts";
 import { machineNotFound, stopOptions } from "../domain/machine/action.ts";
-import { parseMachinePayload } from "../domain/machine/machine.ts";
 import {
   changedNics,
   needsMachine,
@@ -15,17 +15,18 @@ import {
   requireFitting,
   withOwnMacs,
 } from "../domain/machine/changes.ts";
-import { JOB_TAG, type Policy, requireOwnMachine } from "../domain/policy.ts";
+import { parseMachinePayload } from "../domain/machine/machine.ts";
+import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
+import { JOB_TAG, type Policy } from "../domain/policy.ts";
 import { requireNetworks } from "../host/inventory.ts";
-import { datasetsOf, requireHostRoom } from "../host/zone/datasets.ts";
 import type { Transport } from "../host/transport.ts";
-import type { Vmadm } from "../host/vmadm/vmadm.ts";
 import { BOOT_DEVICES, type StopOptions } from "../host/vmadm/power.ts";
+import type { Vmadm } from "../host/vmadm/vmadm.ts";
+import { waitForVnc } from "../host/vmadm/vnc.ts";
+import { requireHostRoom } from "../host/zone/datasets.ts";
 import type { Store } from "../store/store.ts";
 import type { Call, CapabilitiesOf, Capability } from "./capability.ts";
-import { MINUTE_MS } from "../domain/instant.ts";
-import { mediumPath, parseMediaName } from "../domain/machine/media.ts";
-import { waitForVnc } from "../host/vmadm/vnc.ts";
+import type { OwnMachines } from "./own_machines.ts";
 
 const READ_DEADLINE_MS = 2 * MINUTE_MS;
 /** Volumes are made one after another, and vmadm waits for its daemon. */
@@ -101,6 +102,31 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
     }),
   };
 }
+
+const TIMEOUT_SECONDS = 120;
+const TIMEOUT_SECONDS_MAX = 600;
+/** The wait ends by its own timeout; this comes later. */
+const DEADLINE_MS = (TIMEOUT_SECONDS_MAX + 30) * 1000;
+
+/** `vnc.wait(uuid, {timeout})`: waits until vmadm reports a port, and an RFB server answers there. */
+export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
+  return {
+    "vnc.wait": {
+      deadlineMs: DEADLINE_MS,
+      async perform({ signal }, [uuid, options]) {
+        const deadlineMs = timeoutSeconds(options) * 1000;
+        return { ...await waitForVnc(vmadm, machineUuid(uuid), { deadlineMs, signal }) };
+      },
+    },
+  };
+}
+
+function timeoutSeconds(options: JsonValue | undefined): number {
+  const { timeout } = parse(waitOptions, options ?? {}, "options", "options");
+  return timeout ?? TIMEOUT_SECONDS;
+}
+
+const waitOptions = object({ timeout: positive(TIMEOUT_SECONDS_MAX, "seconds") });
 
 /**
  * Parses the uuid of a machine.
@@ -206,108 +232,6 @@ function rebootOptions(options: JsonValue | undefined): { force?: boolean } {
   return force === true ? { force } : {};
 }
 
-// Ownership of machines. Where the policy protects machines that no job made, every call that
-// changes one is checked here, whichever capability it is.
-
-/** Machines remembered; the oldest create is forgotten first. */
-const BEGUN_MAX = 1000;
-
-/** Makes a machine; `claiming` is called, and awaited, before anything of it exists. */
-type MakeMachine<T> = (claiming: () => Promise<void>) => Promise<T>;
-
-type OwnerCall = Pick<Call, "job_uuid" | "signal" | "insist">;
-
-/** Distinguishes the agent's machines from others. */
-export interface OwnMachines {
-  /**
-   * Creates a machine. Until the create has ended, and if it leaves something behind, the machine may lack
-   * the tag with its job, and undoing it must still be allowed. A create that was refused or made nothing
-   * gives no right to whatever has the uuid then or later.
-   * @throws whatever `make` throws
-   */
-  make<T>(uuid: MachineUuid, call: OwnerCall, make: MakeMachine<T>): Promise<T>;
-  /**
-   * Allows changes of the agent's own machines, and of missing ones.
-   * @throws {AgentError} `forbidden` by the setting `policy.foreign_machines`
-   */
-  require(uuid: MachineUuid, call: OwnerCall): Promise<void>;
-}
-
-interface OwnMachineDeps {
-  readonly vmadm: Vmadm;
-  readonly transport: Transport;
-  readonly policy: Policy;
-  readonly store: Pick<Store, "machineClaims">;
-}
-
-/**
- * Remembers creates under way. The claim of a job outlives this memory, and the tag of a finished
- * machine outlives both.
- */
-export function openOwnMachines(
-  { vmadm, transport, policy, store: { machineClaims } }: OwnMachineDeps,
-): OwnMachines {
-  /** Creates that are running or have left something, one entry each. */
-  const begun = new Map<symbol, MachineUuid>();
-  // Evaluated at each call: the policy follows the configuration.
-  const anyMachine = () => policy.foreignMachines === "change";
-  const isNothingLeft = async (uuid: MachineUuid) => {
-    try {
-      return await vmadm.get(uuid) === null && (await datasetsOf(transport, uuid)).length === 0;
-    } catch {
-      // If that is unknown, the machine may exist.
-      return false;
-    }
-  };
-  return {
-    async make(uuid, { job_uuid, signal, insist }, make) {
-      const create = Symbol(uuid);
-      let claimed = false;
-      const claiming = async () => {
-        claimed = await insist(() => machineClaims.take({ uuid, host: transport.host, job_uuid }));
-        if (claimed) return;
-        const message = `Cannot create machine ${uuid}: this host no longer has job ${job_uuid}`;
-        throw new AgentError("aborted", message);
-      };
-      // A create with a taken uuid makes nothing, and gives no right to its owner's machine.
-      if (!anyMachine() && await vmadm.get(uuid, { signal }) === null) begun.set(create, uuid);
-      for (const oldest of begun.keys()) {
-        if (begun.size <= BEGUN_MAX) break;
-        begun.delete(oldest);
-      }
-      try {
-        const made = await make(claiming);
-        begun.delete(create);
-        return made;
-      } catch (error) {
-        const madeNothing = async () => {
-          if (!isRefusal(error) && !await isNothingLeft(uuid)) return;
-          begun.delete(create);
-          if (claimed) await insist(() => machineClaims.release(uuid, job_uuid));
-        };
-        // A canceled create continues on the host: its end is not awaited here.
-        if (signal.aborted) vmadm.settled(uuid).then(madeNothing).catch(() => {});
-        else await madeNothing();
-        throw error;
-      }
-    },
-    async require(uuid, { job_uuid, signal, insist }) {
-      if (anyMachine() || [...begun.values()].includes(uuid)) return;
-      if ((await insist(() => machineClaims.get(uuid)))?.job_uuid === job_uuid) return;
-      const machine = await vmadm.get(uuid, { signal });
-      if (machine !== null) requireOwnMachine(policy, uuid, machine);
-    },
-  };
-}
-
-/** Whether vmadm made nothing, since another machine has the uuid or an address. */
-function isRefusal(error: unknown): boolean {
-  return error instanceof AgentError && ["conflict", "already_exists"].includes(error.code);
-}
-
-// File arguments of vmadm.boot() and media.remove(): paths as seen inside the zone.
-// host/vmadm/power.ts turns them into arguments of the command.
-
 type BootArguments = Parameters<Vmadm["boot"]>[1] & { watch?: number };
 
 /** Seconds between the two looks at a machine that was started. */
@@ -315,7 +239,7 @@ const WATCH_SECONDS = 1;
 const WATCH_SECONDS_MAX = 60;
 
 /**
- * Reads `{order, once, cdrom, disk, watch}`, all of them optional.
+ * Reads `{order, once, cdrom, disk, watch}`, all of them optional; paths are as seen inside the zone.
  * @throws {AgentError} `invalid_argument` naming the field
  */
 function parseBootArguments(value: JsonValue | undefined): BootArguments {
@@ -342,30 +266,3 @@ export function parseZoneFile(value: JsonValue | undefined, field: string): stri
   }
   return parseMediaName(value.startsWith("/") ? value.slice(1) : value, field);
 }
-
-// Waits for a machine's console: vmadm reports a port, and an RFB server answers there.
-
-const TIMEOUT_SECONDS = 120;
-const TIMEOUT_SECONDS_MAX = 600;
-/** The wait ends by its own timeout; this comes later. */
-const DEADLINE_MS = (TIMEOUT_SECONDS_MAX + 30) * 1000;
-
-/** `vnc.wait(uuid, {timeout})`: waits until the console answers. */
-export function vncCapabilities(vmadm: Vmadm): CapabilitiesOf<"vnc"> {
-  return {
-    "vnc.wait": {
-      deadlineMs: DEADLINE_MS,
-      async perform({ signal }, [uuid, options]) {
-        const deadlineMs = timeoutSeconds(options) * 1000;
-        return { ...await waitForVnc(vmadm, machineUuid(uuid), { deadlineMs, signal }) };
-      },
-    },
-  };
-}
-
-function timeoutSeconds(options: JsonValue | undefined): number {
-  const { timeout } = parse(waitOptions, options ?? {}, "options", "options");
-  return timeout ?? TIMEOUT_SECONDS;
-}
-
-const waitOptions = object({ timeout: positive(TIMEOUT_SECONDS_MAX, "seconds") });

@@ -1,5 +1,6 @@
 // The list of machines: those of this host as vmadm reports them, those that other hosts have reported, and those that jobs
-// are about to create. Whatever the number of hosts, a page of it is a few reads of the store.
+// are about to create. Whatever the number of hosts, a page of it is a few reads of the store. Here too are the reports of
+// this host, for the lists of the others.
 
 import { whileThere } from "../domain/error.ts";
 import type { HostUuid } from "../domain/id.ts";
@@ -191,10 +192,6 @@ function fitting(filter: MachineFilter): (machine: JsonObject) => boolean {
   return (machine) => wanted.every(([name, value]) => machine[name] === value);
 }
 
-// Reports the machines of this host to the shared store, so that any agent can list them all. vmadm takes seconds on
-// a host with hundreds of machines, so it is asked from time to time, and soon after a job has changed a machine.
-// Only differences from the last report are written, with the time of the look.
-
 /** Milliseconds from a change to its report, so that further changes share it. */
 const SETTLE_MS = 500;
 /** After so many reports everything is reported again: the database may have been restored from a backup. */
@@ -210,7 +207,12 @@ interface ReportOptions {
   readonly log: Log;
 }
 
-/** Starts to report. @returns ends the reports, after the one in progress */
+/**
+ * Reports the machines of this host to the shared store. vmadm takes seconds on a host with hundreds of machines, so it
+ * is asked from time to time, and soon after a job has changed a machine. Only differences from the last report are
+ * written, with the time of the look.
+ * @returns ends the reports, after the one in progress
+ */
 export function reportMachines(
   { reports, vmadm, changed, log }: ReportOptions,
 ): { stop(): Promise<void> } {

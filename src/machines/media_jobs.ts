@@ -43,14 +43,9 @@ export async function startMediaJob(
   return outcome.job.uuid;
 }
 
-// The built-in workflow that fetches a medium into the cache, or verifies a cached one again. Its task
-// runs in a sandbox like every other task. It is text, not a function: compiling would rewrite a function.
-//
-// Params: `media`, as media.find() takes it. The result of the task is the medium.
-
 /**
- * Finds and verifies a medium. An interrupted download resumes, so errors of the upstream are retried;
- * other errors are not.
+ * Finds and verifies the medium `media` of the params, which is its result. An interrupted download resumes, so errors
+ * of the upstream are retried; other errors are not. It is text, not a function: compiling would rewrite a function.
  */
 const FETCH = `async function fetch(job, cb) {
   const TRIES = 3;

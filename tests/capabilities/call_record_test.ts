@@ -1,7 +1,8 @@
 // What the timeline of a job tells of the calls of its tasks.
 
 import { assert, assertEquals, assertRejects } from "@std/assert";
-import { argumentCount, CALL_ENTRIES_MAX, CALL_RULES } from "../../src/capabilities/capability.ts";
+import { CALL_ENTRIES_MAX } from "../../src/capabilities/call_record.ts";
+import { argumentCount, CALL_RULES } from "../../src/capabilities/capability.ts";
 import { AgentError } from "../../src/domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue } from "../../src/domain/json.ts";
 import { CAPABILITIES, type CapabilityName } from "../../src/wall/protocol.ts";
