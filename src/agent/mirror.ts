@@ -21,7 +21,7 @@ import { openUploads } from "../mirror/media/uploads.ts";
 import { type Mirror, openMirror } from "../mirror/mirror.ts";
 import { VERSION } from "../runtime/executable.ts";
 import { pause } from "../runtime/waiting.ts";
-import { readSecretFile } from "../state_dir/own_file.ts";
+import { readSecretFile } from "../state_dir/secret_file.ts";
 import type { Store } from "../store/store.ts";
 import type { Emit, SharedParts } from "./shared_parts.ts";
 

@@ -6,7 +6,7 @@ import { openCallCheck, openPeerBook } from "../http/peers/check.ts";
 import { openPeers, type Peers } from "../http/peers/peers.ts";
 import { reportMachines } from "../machines/listing.ts";
 import { Notifier } from "../runtime/waiting.ts";
-import type { HostKey } from "../state_dir/state_dir.ts";
+import type { HostKey } from "../state_dir/host_key.ts";
 import type { Store } from "../store/store.ts";
 import type { SharedParts } from "./shared_parts.ts";
 import type { OwnHost } from "./store.ts";

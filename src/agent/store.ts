@@ -21,14 +21,10 @@ import type { JobDeps } from "../runner/running_job.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
 import { untilDone } from "../runtime/waiting.ts";
 import { removeUnfinishedRestore } from "../state_dir/database_restore.ts";
-import { readSecretFile } from "../state_dir/own_file.ts";
-import {
-  DATABASE_NAME,
-  type HostKey,
-  openHostKey,
-  requireJobsHere,
-  type StateDir,
-} from "../state_dir/state_dir.ts";
+import { type HostKey, openHostKey } from "../state_dir/host_key.ts";
+import { readSecretFile } from "../state_dir/secret_file.ts";
+import { DATABASE_NAME, type StateDir } from "../state_dir/state_dir.ts";
+import { requireJobsHere } from "../state_dir/transfer_mark.ts";
 import { countedStore } from "./monitoring.ts";
 import type { ListedHost } from "../store/host_store.ts";
 import type { SharedCondition } from "../store/postgres/condition.ts";

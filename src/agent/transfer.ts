@@ -5,15 +5,14 @@ import type { Config } from "../config/settings.ts";
 import { AgentError } from "../domain/error.ts";
 import { randomUuid } from "../domain/id.ts";
 import { fileInfo } from "../runtime/regular_file.ts";
+import { DATABASE_NAME, takeStateDir } from "../state_dir/state_dir.ts";
 import {
-  DATABASE_NAME,
   readTransferMark,
   removeTransferMark,
   requireMoved,
-  takeStateDir,
   type TransferMark,
   writeTransferMark,
-} from "../state_dir/state_dir.ts";
+} from "../state_dir/transfer_mark.ts";
 import type { TransferReport } from "../store/transfer_row.ts";
 import { openTransferRows } from "../store/sqlite/transfer_rows.ts";
 import { sharedServer } from "./store.ts";

@@ -3,17 +3,13 @@
 
 import { dirname, resolve } from "@std/path";
 import { loadConfig } from "../config/sources.ts";
-import {
-  backupState,
-  inspectFile,
-  inspectState,
-  readTransferMark,
-} from "../state_dir/state_dir.ts";
+import { aloneIn } from "../runtime/folder_lock.ts";
+import { backupState, inspectFile, inspectState } from "../state_dir/state_dir.ts";
 import { asOwnerOf } from "../state_dir/own_file.ts";
 import { restoreState } from "../state_dir/database_restore.ts";
 import { durationSeconds, systemNow } from "../domain/instant.ts";
-import { aloneIn } from "../runtime/regular_file.ts";
 import { watchForDeath } from "../runtime/failpoint.ts";
+import { readTransferMark } from "../state_dir/transfer_mark.ts";
 import { numberIn, readObject } from "./client/api_call.ts";
 import { cannot, usageError } from "./command/arguments.ts";
 import {

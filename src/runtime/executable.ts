@@ -1,5 +1,5 @@
-// How to start this program again: the sandbox runs it as `guest`, the simulated host as
-// `simulate vmadm`. A compiled binary starts itself; from source, Deno starts main.ts.
+// This program: how to start it again, and which version and build it is. The sandbox runs it as `guest`, the simulated
+// host as `simulate vmadm`. A compiled binary starts itself; from source, Deno starts main.ts.
 
 import { fromFileUrl } from "@std/path";
 import { nodeRuntime, readBeside } from "./node.ts";
@@ -91,9 +91,7 @@ export function installableSelf(): {
   return { file, runtime: [program, ...args.slice(0, -1)] };
 }
 
-// The version of the agent. Here and in deno.json; a test compares them.
-
-/** Semantic version of the command line and of the HTTP interface under /agent/v1. */
+/** Semantic version of the command line and of the HTTP interface under /agent/v1. deno.json has it too. */
 export const VERSION = "0.1.0";
 
 /** The Deno that runs, tests and compiles the program; a binary may carry an older runtime. */

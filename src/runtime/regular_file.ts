@@ -1,7 +1,5 @@
 // Files of this machine: opens one for reading without following a link or waiting for a FIFO, checks by its
-// handle what was opened, takes a missing one for nothing, and lets one process at a time change those of a folder.
-
-import { AgentError } from "../domain/error.ts";
+// handle what was opened, and takes a missing one for nothing.
 
 type FileHandle = Awaited<ReturnType<typeof import("node:fs/promises")["open"]>>;
 
@@ -90,8 +88,6 @@ async function* partsOf(handle: FileHandle): AsyncGenerator<Uint8Array> {
   }
 }
 
-// Files that may be missing.
-
 /** For `catch()` of a call about a file: undefined when nothing is there. @throws every other error */
 export function absent(error: unknown): undefined {
   if (!(error instanceof Deno.errors.NotFound)) throw error;
@@ -103,75 +99,4 @@ export function absent(error: unknown): undefined {
  */
 export async function fileInfo(path: string): Promise<Deno.FileInfo | undefined> {
   return await Deno.lstat(path).catch(absent);
-}
-
-// Two commands that change the same files at once would each undo what the other did.
-
-/** How long another process may have a folder, milliseconds: an upgrade takes less. */
-const HELD_MS_MAX = 120_000;
-/** Milliseconds of waiting after which it is mentioned. */
-const NOTE_MS = 1_000;
-/** Where Linux lists the locks of all processes. @see proc(5) */
-const LOCKS = "/proc/locks";
-
-/** How a command waits for others. */
-interface Patience {
-  /** Milliseconds; the process is to end after that, since its wait cannot be called off. */
-  readonly mostMs?: number;
-  /** Takes one line, when it takes a second. */
-  readonly note?: ((line: string) => void) | undefined;
-}
-
-/**
- * Runs a function while no other process does so for this folder: the second one waits. A process that is
- * killed holds nothing. Not reentrant.
- * @throws {AgentError} `conflict` when another process has the folder for longer: flock(1) may have begun this one
- */
-export async function aloneIn<T>(
-  folder: string,
-  run: () => Promise<T>,
-  { mostMs = HELD_MS_MAX, note }: Patience = {},
-): Promise<T> {
-  // A folder that only its owner may read, or whose file system has no locks, is changed as before.
-  const held = await Deno.open(folder).catch(() => undefined);
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let locking = true;
-  const mention = setTimeout(async () => {
-    const holder = await holderOf(folder);
-    if (locking) note?.(`waiting until ${holder} is done with ${folder}`);
-  }, NOTE_MS);
-  try {
-    const late = new Promise<"late">((resolve) => {
-      timer = setTimeout(() => resolve("late"), mostMs);
-    });
-    const locked = held?.lock(true).catch(() => {});
-    const outcome = await Promise.race([locked, late]);
-    locking = false;
-    clearTimeout(mention);
-    if (outcome === "late") {
-      const message = `Cannot change files in ${folder}: ${await holderOf(folder)} has locked it`;
-      throw new AgentError("conflict", message, { about: { kind: "file", name: folder } });
-    }
-    return await run();
-  } finally {
-    clearTimeout(timer);
-    clearTimeout(mention);
-    held?.close();
-  }
-}
-
-/** `process 4711`, which has locked a folder, if the system says so. */
-async function holderOf(folder: string): Promise<string> {
-  try {
-    // By its name: calls of a file that waits for its lock wait too.
-    const { ino } = await Deno.stat(folder);
-    // The runtime hides /proc from a binary that lacks any permission.
-    const locks = new Deno.Command("/bin/cat", { args: [LOCKS], stdin: "null", stderr: "null" });
-    const text = new TextDecoder().decode((await locks.output()).stdout);
-    const held = new RegExp(`: FLOCK +\\S+ +WRITE +(\\d+) +[^ ]+:${ino} `).exec(text);
-    if (held !== null) return `process ${held[1]}`;
-  } catch {
-    // Without that list the holder stays unknown.
-  }
-  return "another process";
 }

@@ -1,4 +1,5 @@
-// Waiting in loops: until something happens, a time has passed, or the loop is to end.
+// The flow of asynchronous work: waits of loops, until something happens, a time has passed, or the loop is to end;
+// deadlines; and functions that run a limited number at a time, or with something open.
 
 /** Longest wait without a check, so that a changed clock is noticed, milliseconds. */
 export const LOOK_MS_MAX = 10_000;
@@ -118,8 +119,6 @@ export async function untilDone<T>(
   return undefined;
 }
 
-// What is opened must be closed.
-
 /**
  * Runs a function with something open, and closes it whatever happens. `using` would say the same,
  * but `deno bundle` drops the closing from it: a file lock would be held to the end of the process.
@@ -134,8 +133,6 @@ export async function closing<T extends Disposable, R>(
     opened[Symbol.dispose]();
   }
 }
-
-// Runs a function over a list, a limited number of items at a time.
 
 /**
  * Calls `run` for every item, at most `limit` of them at once. After a failure no further item is
@@ -211,9 +208,6 @@ export async function within(ms: number, waiting: Promise<unknown>): Promise<voi
   }
 }
 
-// Deadlines that are mostly called off: the time of a task, the wait of a loop. They share one timer of the
-// platform, which stays at the nearest of them: to set a timer and to clear it costs some 4 us each time.
-
 interface DueCall {
   /** Milliseconds, as performance.now() counts them. */
   readonly atMs: number;
@@ -232,7 +226,9 @@ let timer: ReturnType<typeof setTimeout> | undefined;
 let timerAtMs = Number.POSITIVE_INFINITY;
 
 /**
- * Calls back after `ms` milliseconds, which must be less than the longest timer of the platform.
+ * Calls back after `ms` milliseconds, which must be less than the longest timer of the platform. It is for deadlines that
+ * are mostly called off: the time of a task, the wait of a loop. They share one timer of the platform, which stays at the
+ * nearest of them: to set a timer and to clear it costs some 4 us each time.
  * @returns calls it off
  */
 export function callAfter(ms: number, run: () => void): () => void {

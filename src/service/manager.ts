@@ -6,7 +6,7 @@ import { AgentError, messageOf } from "../domain/error.ts";
 import type { CommandOptions, CommandResult } from "../host/program.ts";
 import { describeResult } from "../host/program_output.ts";
 import type { Log } from "../metrics/log.ts";
-import { aloneIn } from "../runtime/regular_file.ts";
+import { aloneIn } from "../runtime/folder_lock.ts";
 
 /** Runs a program, as host/program.ts does. */
 export type Run = (

@@ -1,11 +1,10 @@
-// The state folder: who may read it, the lock that admits one agent at a time, the mark of moved jobs, and the key of
-// the host.
+// The state folder: who may read it, the lock that admits one agent at a time, and the backup and inspection of its
+// database, whether its agent runs or not. database_restore.ts restores one.
 
 import { Database } from "@db/sqlite";
 import { join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { type Incarnation, isUuid, type NewUuid, type RunnerId } from "../domain/id.ts";
-import { KEY_ALGORITHM } from "../domain/peer.ts";
 import type { RunnerLife } from "../store/job_store.ts";
 import {
   copyDatabase,
@@ -21,51 +20,10 @@ import {
 } from "./own_file.ts";
 import { TOKENS_NAME } from "./token_file.ts";
 
-// Backup and inspection of the database in a state folder, for `zonewright db`, whether its agent runs or not.
-// database_restore.ts restores one.
-
 export { SCHEMA_VERSION } from "../store/sqlite/migrations.ts";
 
 /** The database's name in a state folder. */
 export const DATABASE_NAME = "zonewright.db";
-
-/**
- * Copies the database of a state folder while its agent runs.
- * @throws {AgentError} as copyDatabase() and examineOwnFolder()
- */
-export async function backupState(stateDir: string, to: string): Promise<DatabaseReport> {
-  const reading = asOwnerOf(stateDir);
-  await reading(() => void examineOwnFolder(stateDir));
-  return await copyDatabase(join(stateDir, DATABASE_NAME), to, { reading });
-}
-
-/** Inspects the database of a state folder. @throws {AgentError} as inspectDatabase() and examineOwnFolder() */
-export async function inspectState(stateDir: string): Promise<DatabaseReport> {
-  return await asOwnerOf(stateDir)(async () => {
-    examineOwnFolder(stateDir);
-    return await inspectDatabase(join(stateDir, DATABASE_NAME));
-  });
-}
-
-/**
- * Inspects any database file that a caller names, such as a backup.
- * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is no database of this program;
- *   one that is damaged or locked stays a `conflict`, because the right file was named
- */
-export async function inspectFile(path: string): Promise<DatabaseReport> {
-  return await inspectDatabase(path).catch((cause) => {
-    const another = cause instanceof AgentError && cause.code === "conflict" && !isFailed(cause);
-    throw another ? new AgentError("invalid_argument", cause.message, { cause }) : cause;
-  });
-}
-
-/** SQLite's code for a file of another kind. @see sqlite.org/rescode.html */
-const SQLITE_NOTADB = 26;
-
-/** Whether SQLite could not read a file that may well be a database. */
-function isFailed({ cause }: AgentError): boolean {
-  return cause instanceof Error && "errcode" in cause && cause.errcode !== SQLITE_NOTADB;
-}
 
 /** Nothing the agent makes is open to other users. */
 const UMASK = 0o077;
@@ -196,143 +154,40 @@ async function takeLock(path: string): Promise<Database> {
   }
 }
 
-// The mark in a state folder whose jobs were moved into a shared database: from the first step of a move, no agent
-// starts with the wrong one by mistake.
-
-const NAME = "store.moved";
-
-/** Where the jobs are. */
-export interface TransferMark {
-  /** `moving`: some jobs are there; `moved`: all are; `returning`: some may no longer be. */
-  readonly word: "moving" | "moved" | "returning";
-  /** The address of the shared database. */
-  readonly url: string;
-  /** Uuid of the host that the jobs there are bound to. A copy of the folder has another uuid, and none of the jobs. */
-  readonly host: string;
+/**
+ * Copies the database of a state folder while its agent runs.
+ * @throws {AgentError} as copyDatabase() and examineOwnFolder()
+ */
+export async function backupState(stateDir: string, to: string): Promise<DatabaseReport> {
+  const reading = asOwnerOf(stateDir);
+  await reading(() => void examineOwnFolder(stateDir));
+  return await copyDatabase(join(stateDir, DATABASE_NAME), to, { reading });
 }
 
-/** Writes the mark. @throws {AgentError} as replaceOwnFile() */
-export async function writeTransferMark(
-  stateDir: string,
-  { word, url, host }: TransferMark,
-): Promise<void> {
-  await replaceOwnFile(join(stateDir, NAME), `${word}\n${url}\n${host}\n`);
-}
-
-/** Removes the mark: all jobs are in the state folder. */
-export async function removeTransferMark(stateDir: string): Promise<void> {
-  await Deno.remove(join(stateDir, NAME));
+/** Inspects the database of a state folder. @throws {AgentError} as inspectDatabase() and examineOwnFolder() */
+export async function inspectState(stateDir: string): Promise<DatabaseReport> {
+  return await asOwnerOf(stateDir)(async () => {
+    examineOwnFolder(stateDir);
+    return await inspectDatabase(join(stateDir, DATABASE_NAME));
+  });
 }
 
 /**
- * Reads the mark; undefined when no job was moved.
- * @throws {AgentError} `conflict` for an unreadable one, and as readOwnFile()
+ * Inspects any database file that a caller names, such as a backup.
+ * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is no database of this program;
+ *   one that is damaged or locked stays a `conflict`, because the right file was named
  */
-export async function readTransferMark(stateDir: string): Promise<TransferMark | undefined> {
-  const text = (await readOwnFile(join(stateDir, NAME)))?.text;
-  if (text === undefined) return undefined;
-  const [word, url = "", host = ""] = text.split("\n");
-  if (word === "moving" || word === "moved" || word === "returning") return { word, url, host };
-  throw new AgentError("conflict", `Cannot read ${NAME} of ${stateDir}: it does not record a move`);
+export async function inspectFile(path: string): Promise<DatabaseReport> {
+  return await inspectDatabase(path).catch((cause) => {
+    const another = cause instanceof AgentError && cause.code === "conflict" && !isFailed(cause);
+    throw another ? new AgentError("invalid_argument", cause.message, { cause }) : cause;
+  });
 }
 
-/**
- * Refuses to start an agent without its jobs.
- * @param host its uuid
- * @param shared the address of its shared database, if it has one
- * @throws {AgentError} `conflict`
- */
-export async function requireJobsHere(
-  stateDir: string,
-  host: string,
-  shared: string | undefined,
-): Promise<void> {
-  const mark = await readTransferMark(stateDir);
-  if (mark === undefined) return;
-  requireMoved(mark, host);
-  if (mark.word === "moved" && shared === mark.url) return;
-  const why = {
-    moving:
-      "a move of the jobs was interrupted: continue with `zonewright db move`, or undo it with --back",
-    moved:
-      `the jobs were moved to ${mark.url}: set store, or move them with \`zonewright db move --back\`; ` +
-      "if the database has another address now, say so with `zonewright db move`",
-    returning:
-      "a move of the jobs was interrupted: continue with `zonewright db move --back`, or undo it without --back",
-  }[mark.word];
-  throw new AgentError("conflict", `Cannot use the store: ${why}`);
-}
+/** SQLite's code for a file of another kind. @see sqlite.org/rescode.html */
+const SQLITE_NOTADB = 26;
 
-/** Refuses a copy of a folder. @throws {AgentError} `conflict` when the jobs were moved for another host */
-export function requireMoved(mark: TransferMark, host: string): void {
-  if (mark.host === host) return;
-  const message =
-    `Cannot use the store: this folder is a copy, whose jobs were moved to ${mark.url} for ` +
-    `host ${mark.host}, and this is host ${host}: expected an empty state folder`;
-  throw new AgentError("conflict", message);
-}
-
-// The key of a host, with which its agent signs calls to other agents. The private part is created at the first start
-// and stays in the state folder; the public part is in the host's row.
-
-/** The name of the file in the state folder. */
-const HOST_KEY_NAME = "host.key";
-/** Rights of group and others. */
-const OTHERS = 0o077;
-
-/** The two parts of the key. */
-export interface HostKey {
-  readonly privateKey: CryptoKey;
-  /** Its 32 bytes as base64url. */
-  readonly publicKey: string;
-}
-
-/**
- * The key of the host of a state folder; a new one in a folder that has none.
- * @throws {AgentError} `forbidden` for a file that others may read; `invalid_argument` for one that holds something
- *   else; as replaceOwnFile()
- */
-export async function openHostKey(stateDir: string): Promise<HostKey> {
-  const path = join(stateDir, HOST_KEY_NAME);
-  const found = await readOwnFile(path);
-  if (found === undefined) {
-    const text = await newKeyText();
-    await replaceOwnFile(path, `${text}\n`);
-    return await keyOf(text);
-  }
-  if ((found.mode & OTHERS) !== 0) {
-    const shown = (found.mode & 0o777).toString(8).padStart(4, "0");
-    const message = `Cannot use ${path}: its mode is ${shown}: expected 0600`;
-    throw new AgentError("forbidden", message);
-  }
-  try {
-    return await keyOf(found.text);
-  } catch (cause) {
-    const message =
-      `Cannot use ${path}: it holds no key: once it is removed, the next start makes ` +
-      "another, which other agents learn from the database";
-    throw new AgentError("invalid_argument", message, { cause });
-  }
-}
-
-/** A new key as the text of its file: the private and the public part, as JSON Web Keys write them. */
-async function newKeyText(): Promise<string> {
-  // Of a signing algorithm it is a pair.
-  const { privateKey } = await crypto.subtle.generateKey(KEY_ALGORITHM, true, [
-    "sign",
-    "verify",
-  ]) as CryptoKeyPair;
-  const { d = "", x = "" } = await crypto.subtle.exportKey("jwk", privateKey);
-  return `${d}.${x}`;
-}
-
-async function keyOf(text: string): Promise<HostKey> {
-  const [d = "", x = ""] = text.trim().split(".");
-  const key = { kty: "OKP", crv: KEY_ALGORITHM, d, x };
-  const imported = (extractable: boolean) =>
-    crypto.subtle.importKey("jwk", key, KEY_ALGORITHM, extractable, ["sign"]);
-  // The import does not compare the public part with the private one; other agents would refuse every call.
-  const { x: derived } = await crypto.subtle.exportKey("jwk", await imported(true));
-  if (derived !== x) throw new TypeError("The public part is not that of the private one");
-  return { privateKey: await imported(false), publicKey: x };
+/** Whether SQLite could not read a file that may well be a database. */
+function isFailed({ cause }: AgentError): boolean {
+  return cause instanceof Error && "errcode" in cause && cause.errcode !== SQLITE_NOTADB;
 }

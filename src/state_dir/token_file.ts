@@ -5,8 +5,10 @@
 import { dirname, join } from "@std/path";
 import { AgentError, messageOf } from "../domain/error.ts";
 import { parseTokens, type Token, tokensText } from "../domain/token.ts";
-import { absent, aloneIn } from "../runtime/regular_file.ts";
-import { examineOwnFolder, readOwnFile, refuseOpen, replaceOwnFile } from "./own_file.ts";
+import { aloneIn } from "../runtime/folder_lock.ts";
+import { absent } from "../runtime/regular_file.ts";
+import { examineOwnFolder, readOwnFile, replaceOwnFile } from "./own_file.ts";
+import { refuseOpen } from "./secret_file.ts";
 
 /** The file's name in the state folder. */
 export const TOKENS_NAME = "tokens.json";

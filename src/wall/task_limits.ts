@@ -1,5 +1,5 @@
-// The limits of a task, and the message sizes that follow from them, which both sides of the wall know. Guests
-// get the one that may be set on their command line.
+// The limits of a task, in characters of JSON text, and the message sizes that follow from them, which both sides of
+// the wall know. Guests get the one that may be set on their command line.
 
 /** The word on a guest's command line that asks for a fresh realm for each task. */
 export const FRESH_REALM_WORD = "fresh";
@@ -9,8 +9,6 @@ export interface TaskLimits {
   /** Characters of a task's result. */
   readonly resultCharsMax: number;
 }
-
-// Sizes of what a task gets, changes and logs, in characters of JSON text.
 
 /** Characters of each text of a task's error; longer ones are cut. */
 export const ERROR_CHARS_MAX = 16 * 1024;

@@ -4,7 +4,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "@std/path";
 import { secretCheck } from "../../src/service/doctor/access.ts";
 import { AgentError } from "../../src/domain/error.ts";
-import { readSecretFile } from "../../src/state_dir/own_file.ts";
+import { readSecretFile } from "../../src/state_dir/secret_file.ts";
 import { withFolder } from "../support/until.ts";
 
 Deno.test("a secret is one word of a private file, and no error repeats it", () =>

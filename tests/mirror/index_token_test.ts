@@ -4,7 +4,7 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "@std/path";
 import { AgentError } from "../../src/domain/error.ts";
-import { readSecretFile } from "../../src/state_dir/own_file.ts";
+import { readSecretFile } from "../../src/state_dir/secret_file.ts";
 import { makeCertificate } from "../http/tls_files.ts";
 import { programTest } from "../support/program.ts";
 import { withFolder } from "../support/until.ts";

@@ -2,7 +2,7 @@
 
 import { assertEquals, assertRejects } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
-import { aloneIn } from "../../src/runtime/regular_file.ts";
+import { aloneIn } from "../../src/runtime/folder_lock.ts";
 import { withFolder } from "../support/until.ts";
 
 Deno.test("a command does not wait for ever for a folder that another process has locked", () =>

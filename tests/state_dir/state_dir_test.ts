@@ -1,14 +1,14 @@
 import { assertEquals, assertNotEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { AgentError } from "../../src/domain/error.ts";
 import { randomUuid } from "../../src/domain/id.ts";
+import { openHostKey } from "../../src/state_dir/host_key.ts";
+import { takeStateDir } from "../../src/state_dir/state_dir.ts";
+import { changeTokenFile, tokenFilePath } from "../../src/state_dir/token_file.ts";
 import {
-  openHostKey,
   requireJobsHere,
-  takeStateDir,
   type TransferMark,
   writeTransferMark,
-} from "../../src/state_dir/state_dir.ts";
-import { changeTokenFile, tokenFilePath } from "../../src/state_dir/token_file.ts";
+} from "../../src/state_dir/transfer_mark.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { smallDiskTest, withSmallDisk } from "../support/small_disk.ts";
 import { withFolder } from "../support/until.ts";

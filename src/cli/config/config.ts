@@ -21,7 +21,7 @@ import {
   systemReason,
 } from "../../domain/error.ts";
 import { nearest } from "../../domain/near_word.ts";
-import { aloneIn } from "../../runtime/regular_file.ts";
+import { aloneIn } from "../../runtime/folder_lock.ts";
 import { CONFIG_MODE, exists, replaceFile } from "../../service/installation.ts";
 import { SERVICE_NAME } from "../../service/manager.ts";
 import { shellQuoted } from "../client/client.ts";

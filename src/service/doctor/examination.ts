@@ -6,6 +6,7 @@ import { openTransport } from "../../agent/host.ts";
 import { agentLimits, type EarlyParts } from "../../agent/shared_parts.ts";
 import { sharedConditionReader } from "../../agent/store.ts";
 import type { Config } from "../../config/settings.ts";
+import { readSecretFile } from "../../state_dir/secret_file.ts";
 import { DATABASE_NAME, mayBeStateDir } from "../../state_dir/state_dir.ts";
 import { auditFileCheck, secretCheck, tlsCheck, tokensCheck } from "./access.ts";
 import { type HealthCheck, type HealthFinding, ok, skipped } from "./check.ts";
@@ -28,12 +29,7 @@ import { openVmadm, type Vmadm } from "../../host/vmadm/vmadm.ts";
 import { readTlsIdentity } from "../../http/listen/listener.ts";
 import { silentLog } from "../../metrics/log.ts";
 import { systemFreeBytes } from "../../mirror/media/disk.ts";
-import {
-  type ActAs,
-  asOwnerOf,
-  examineOwnFolder,
-  readSecretFile,
-} from "../../state_dir/own_file.ts";
+import { type ActAs, asOwnerOf, examineOwnFolder } from "../../state_dir/own_file.ts";
 import { readTokenFile, tokenFilePath } from "../../state_dir/token_file.ts";
 import { messageOf } from "../../domain/error.ts";
 import { readExecutions, readLeft } from "../../store/sqlite/database_file.ts";
