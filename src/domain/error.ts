@@ -51,7 +51,7 @@ export const ERROR_CODES = {
   host_away: { status: 503, word: "ServiceUnavailable", exit: "failure" },
   /** The agent of another host does not accept the call of this one; the message names it. */
   host_refused: { status: 502, word: "BadGateway", exit: "failure" },
-  /** The shared database has tables of a version that this program cannot use. */
+  /** The database has tables of a version that this program cannot use. */
   other_schema: { status: 503, word: "ServiceUnavailable", exit: "other_schema" },
   internal: { status: 500, word: "InternalError", exit: "failure" },
 } as const;

@@ -42,8 +42,8 @@ const KEPT = ".before-restore-";
 /**
  * Replaces the database of a state folder with a backup. The replaced one is kept beside it. Jobs that were
  * running when the backup was taken are rescued at the agent's next start.
- * @throws {AgentError} `conflict` while an agent runs or somebody reads the database, for a file that is
- *   not sound or is newer than this program, and `not_found`
+ * @throws {AgentError} `conflict` while an agent runs or somebody reads the database, and for a file that is not
+ *   sound; `other_schema`; `not_found`
  */
 export async function restoreState(
   from: string,

@@ -174,7 +174,7 @@ export async function inspectState(stateDir: string): Promise<DatabaseReport> {
 
 /**
  * Inspects any database file that a caller names, such as a backup.
- * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is no database of this program;
+ * @throws {AgentError} as inspectDatabase(), but `invalid_argument` for a file that is not a database of this program;
  *   one that is damaged or locked stays a `conflict`, because the right file was named
  */
 export async function inspectFile(path: string): Promise<DatabaseReport> {

@@ -1,7 +1,9 @@
 // The database from the command line: a real agent, its backup, and the way back.
 
 import { assertEquals, assertStringIncludes } from "@std/assert";
+import { Database } from "@db/sqlite";
 import { join } from "@std/path";
+import { SCHEMA_VERSION } from "../../src/store/sqlite/migrations.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite_store.ts";
 import { programOfRun, runProgram, startAgentProcess } from "../support/agent_process.ts";
 import { withFolder } from "../support/until.ts";
@@ -70,6 +72,34 @@ Deno.test("a check of a file that is not a database fails and says so", () =>
     const { code, stdout, stderr } = await runProgram(programOfRun(), ["db", "check", path]);
     assertEquals([code, stdout], [2, ""]);
     assertStringIncludes(stderr, `zonewright: Cannot read ${path}: it is not an SQLite database`);
+  }));
+
+Deno.test("a database of another schema ends serve, check and restore with the exit code for that", () =>
+  withFolder(async (folder) => {
+    const program = programOfRun();
+    await (await startAgentProcess(program, folder, ["--dev"])).stop();
+    const path = join(folder, "zonewright.db");
+    const cases: [number, string][] = [
+      [SCHEMA_VERSION + 1, `this program knows up to ${SCHEMA_VERSION}`],
+      [1, "of an unreleased version"],
+    ];
+    for (const [version, words] of cases) {
+      const file = new Database(path);
+      file.exec(`PRAGMA user_version = ${version}`);
+      file.close();
+      for (
+        const command of [
+          ["serve", "--dev", "--state-dir", folder],
+          ["db", "check", "--state-dir", folder],
+          ["db", "check", path],
+          ["db", "restore", path, "--yes", "--state-dir", join(folder, "other")],
+        ]
+      ) {
+        const { code, stderr } = await runProgram(program, command);
+        assertEquals(code, 8, `${command.join(" ")}: ${stderr}`);
+        assertStringIncludes(stderr, words);
+      }
+    }
   }));
 
 Deno.test("a check of a damaged database is no usage error", () =>

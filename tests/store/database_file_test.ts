@@ -124,7 +124,7 @@ Deno.test("a damaged database, or one of another program, is refused and changes
           db.close();
           return Promise.resolve();
         },
-        /it is no database of zonewright: it has schema 1 and 0 of the tables "jobs" and "workflows"/,
+        /it has schema 1 and 0 of the tables "jobs" and "workflows", expected schema 1 or later and both/,
       ],
       ["newer", async () => {
         await backupState(folder, copy);

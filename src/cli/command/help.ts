@@ -146,7 +146,7 @@ export const EXIT_WORDS: Readonly<Record<keyof typeof EXIT, string>> = {
   job_failed: "The job failed.",
   conflict: "The current state does not allow it.",
   canceled: "The job was canceled.",
-  other_schema: "The tables of the shared database are of a version that this program cannot use.",
+  other_schema: "The database has tables of a version that this program cannot use.",
   smf_other_schema: "The same, in a service of SMF: it goes to maintenance.",
   timeout: "Timeout.",
   interrupted: "Ended by Ctrl-C.",

@@ -31,8 +31,8 @@ const BUSY_MS = 10_000;
 
 /**
  * Checks a database: every page, index and reference.
- * @throws {AgentError} `not_found`; `conflict` when it is no database of this agent or was written
- *   by a newer one
+ * @throws {AgentError} `not_found`; `conflict` when it is not a database of this program; `other_schema` when a newer
+ *   or an unreleased one wrote it
  */
 export async function inspectDatabase(path: string): Promise<DatabaseReport> {
   const { size } = await statOf(path);
@@ -133,7 +133,7 @@ interface LatestRecords {
   readonly sync: IndexSync | null;
 }
 
-/** Reads the latest records. @throws {AgentError} `conflict` as inspectDatabase() */
+/** Reads the latest records. @throws {AgentError} `conflict`, `other_schema` as inspectDatabase() */
 export function readLatest(path: string): LatestRecords {
   return reading(path, (db) => {
     schemaOf(db, path);
@@ -249,11 +249,11 @@ function schemaOf(db: Database, path: string): number {
       Number(ours?.n ?? 0)
     } of the tables "jobs" and "workflows"`;
     const message =
-      `Cannot use ${path}: it is no database of zonewright: it has ${found}, expected schema 1 or later and both`;
+      `Cannot use ${path}: it has ${found}, expected schema 1 or later and both tables of a zonewright database`;
     throw new AgentError("conflict", message);
   }
   const problem = versionProblem(schema);
-  if (problem !== undefined) throw new AgentError("conflict", `Cannot use ${path}: ${problem}`);
+  if (problem !== undefined) throw new AgentError("other_schema", `Cannot use ${path}: ${problem}`);
   return schema;
 }
 

@@ -31,7 +31,7 @@ export function versionProblem(
 /**
  * Brings a database to the present schema, each step in one transaction.
  * @param migrating called for each step under the name `migrate`
- * @throws {AgentError} `internal` when a newer program or an unreleased one wrote the database
+ * @throws {AgentError} `other_schema` when a newer program or an unreleased one wrote the database
  */
 export function migrate(
   db: Database,
@@ -41,7 +41,9 @@ export function migrate(
   const row = db.prepare("PRAGMA user_version").get<{ user_version: number }>();
   const found = row?.user_version ?? 0;
   const problem = versionProblem(found, schema);
-  if (problem !== undefined) throw new AgentError("internal", `Cannot open the store: ${problem}`);
+  if (problem !== undefined) {
+    throw new AgentError("other_schema", `Cannot open the store: ${problem}`);
+  }
   // Otherwise a step that replaces a table would remove the rows that refer to it.
   db.exec("PRAGMA foreign_keys = OFF");
   for (const [index, step] of schema.steps.entries()) {

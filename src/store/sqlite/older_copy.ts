@@ -17,7 +17,7 @@ const HEAD_BYTES = 64;
  * Copies a database with an older schema into the same folder; does nothing for a current or missing one. An
  * existing copy is from a start that did not finish the migration; it has the same rows and is replaced.
  * @param migrating called for the copy under the name `migrate_keep`
- * @throws {AgentError} `storage_full`; `internal` when it cannot be copied, or cannot be used
+ * @throws {AgentError} `storage_full`; `other_schema`; `internal` when it cannot be copied
  */
 export async function keepOlder(
   path: string,
@@ -29,7 +29,8 @@ export async function keepOlder(
   const found = await versionOf(path);
   const problem = versionProblem(found, schema);
   if (problem !== undefined) {
-    throw new AgentError("internal", `Cannot open the store ${JSON.stringify(path)}: ${problem}`);
+    const message = `Cannot open the store ${JSON.stringify(path)}: ${problem}`;
+    throw new AgentError("other_schema", message);
   }
   if (found === 0 || found === latest) return;
   migrating("before", ["migrate_keep"]);
