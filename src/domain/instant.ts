@@ -1,8 +1,6 @@
 // Instants. On the wire, in SQL and in TypeScript an instant is the same text: ISO 8601 in UTC with
 // milliseconds, which sorts as it reads. Document 2 and the older software write dates this way.
 
-import { invalidArgument } from "./error.ts";
-
 /** By which the clock's milliseconds become fields in seconds. */
 export const MS_PER_SECOND = 1000;
 /** 60 s, for deadlines. */
@@ -71,20 +69,6 @@ export function instantOf(text: string): Instant | undefined {
   const ms = match === null ? undefined : epochMs(match);
   const instant = ms === undefined ? "" : new Date(ms).toISOString();
   return instant.length === INSTANT_CHARS ? instant : undefined;
-}
-
-/**
- * Reads a date of a request parameter. A time without an offset is refused, since it would depend on
- * the host's zone.
- * @throws {AgentError} `invalid_argument` naming `field`
- */
-export function parseInstant(value: unknown, field: string): Instant {
-  const instant = typeof value === "string" ? instantOf(value) : undefined;
-  if (instant !== undefined) return instant;
-  throw invalidArgument(
-    field,
-    `Cannot read ${field}: expected an ISO 8601 date with an offset, such as 2026-01-31T18:30:00Z`,
-  );
 }
 
 /**

@@ -91,11 +91,6 @@ export function jsonDepth(value: unknown, limit: number): number {
   return depth;
 }
 
-/** Whether a text can be a column of its own: no NUL, and nothing that UTF-8 cannot hold. */
-export function isWholeText(text: string): boolean {
-  return text.isWellFormed() && !text.includes("\0");
-}
-
 // JSON for files and terminals, mostly as one line. JSON leaves some characters unescaped that a terminal
 // obeys, that a reader takes for the end of a line, or that reverse the direction of the text.
 

@@ -236,12 +236,8 @@ export const GUEST_LAYERS = ["permissions", "realm", "primordials", "protocol"] 
 /** One layer that a test leaves open. */
 export type GuestLayer = typeof GUEST_LAYERS[number];
 
+/** Begins the word on the command line that leaves layers open; their names follow, with commas between. */
 const OPEN_MARK = "open:";
-
-/** The word on the command line that leaves layers open. */
-export function openLayersWord(layers: readonly GuestLayer[]): string {
-  return OPEN_MARK + layers.join(",");
-}
 
 /**
  * What the first words of a guest's command line ask for, and the words after them.

@@ -94,9 +94,6 @@ export function installableSelf(): {
 /** Semantic version of the command line and of the HTTP interface under /agent/v1. deno.json has it too. */
 export const VERSION = "0.1.0";
 
-/** The Deno that runs, tests and compiles the program; a binary may carry an older runtime. */
-export const DENO_PINNED = "2.9.6";
-
 /** Where the runtime of a binary comes from. */
 export interface RuntimeInfo {
   /** Deno's own by `deno compile`, one that the builder gave, or the pinned fallback. */

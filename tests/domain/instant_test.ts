@@ -1,9 +1,8 @@
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals } from "@std/assert";
 import fc from "fast-check";
-import { AgentError } from "../../src/domain/error.ts";
-import { instantAfter, msBetween, parseInstant } from "../../src/domain/instant.ts";
+import { instantAfter, instantOf, msBetween } from "../../src/domain/instant.ts";
 
-Deno.test("parseInstant() reads every form of ISO 8601 that names one instant", () => {
+Deno.test("instantOf() reads every form of ISO 8601 that names one instant", () => {
   const cases: [string, string][] = [
     ["2026-01-31", "2026-01-31T00:00:00.000Z"],
     ["2026-01-31T18:30Z", "2026-01-31T18:30:00.000Z"],
@@ -28,12 +27,12 @@ Deno.test("parseInstant() reads every form of ISO 8601 that names one instant", 
     ["9999-12-31T23:59:59.999Z", "9999-12-31T23:59:59.999Z"],
   ];
   for (const [text, instant] of cases) {
-    assertEquals([text, parseInstant(text, "exec_after")], [text, instant]);
+    assertEquals([text, instantOf(text)], [text, instant]);
   }
 });
 
-Deno.test("parseInstant() refuses days, times and offsets that do not exist, naming the field", () => {
-  const refused: unknown[] = [
+Deno.test("instantOf() finds none where a day, time or offset does not exist", () => {
+  const without = [
     "2026-02-31",
     "2026-02-31T24:00:00Z",
     "2026-02-29",
@@ -66,36 +65,28 @@ Deno.test("parseInstant() refuses days, times and offsets that do not exist, nam
     "tomorrow",
     "",
     "1769884200000",
-    1769884200000,
-    null,
-    undefined,
-    {},
-    ["2026-01-31"],
   ];
-  for (const value of refused) {
-    const error = assertThrows(() => parseInstant(value, "exec_after"), AgentError);
-    assertEquals([error.code, error.errors[0]?.field], ["invalid_argument", "exec_after"]);
-  }
+  for (const text of without) assertEquals([text, instantOf(text)], [text, undefined]);
 });
 
 /** Milliseconds of the years that an instant can have. */
 const anyMs = fc.integer({ min: Date.UTC(1000, 0, 1), max: Date.UTC(9999, 11, 30) });
 
-Deno.test("parseInstant() reads back what the clock writes", () => {
+Deno.test("instantOf() reads back what the clock writes", () => {
   fc.assert(fc.property(anyMs, (ms) => {
     const instant = new Date(ms).toISOString();
-    assertEquals(parseInstant(instant, "x"), instant);
+    assertEquals(instantOf(instant), instant);
   }));
 });
 
-Deno.test("parseInstant() returns the same instant for every offset", () => {
+Deno.test("instantOf() returns the same instant for every offset", () => {
   const anyOffset = fc.integer({ min: -23 * 60 - 59, max: 23 * 60 + 59 });
   fc.assert(fc.property(anyMs, anyOffset, (ms, minutes) => {
     const local = new Date(ms + minutes * 60_000).toISOString().slice(0, -1);
     const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
     const two = (number: number) => String(number).padStart(2, "0");
     const text = `${local}${minutes < 0 ? "-" : "+"}${two(hours)}:${two(rest)}`;
-    assertEquals(parseInstant(text, "x"), new Date(ms).toISOString());
+    assertEquals(instantOf(text), new Date(ms).toISOString());
   }));
 });
 

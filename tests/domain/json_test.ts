@@ -5,7 +5,6 @@ import {
   equalJson,
   isFiniteJson,
   isJsonObject,
-  isWholeText,
   jsonDepth,
   type JsonObject,
   type JsonValue,
@@ -90,11 +89,6 @@ Deno.test("isFiniteJson() finds a number that JSON cannot write again, at any de
   for (const text of ["1e999", "[-1e999]", '{"a":[{"b":1e309}]}']) {
     assertEquals(isFiniteJson(JSON.parse(text)), false);
   }
-});
-
-Deno.test("isWholeText() refuses NUL and halves of characters", () => {
-  for (const text of ["", "a", "é", "\u{1F680}", "\n\t\u0001", "\ufffd"]) assert(isWholeText(text));
-  for (const text of ["\u0000", "a\u0000b", "\ud83d", "\ude80\ud83d"]) assert(!isWholeText(text));
 });
 
 Deno.test("isJsonObject() accepts objects only", () => {

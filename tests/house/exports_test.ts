@@ -1,12 +1,13 @@
-// What a file exports is what others import: an export nobody imports says more than is true, and hides
-// that what it names may be dead.
+// What a file exports is what others import, and what the program uses: an export nobody imports says more than is
+// true, and one that only tests use is dead.
 
 import { assertEquals } from "@std/assert";
 import { join, normalize } from "@std/path";
 import { codeOf, folderOf, ROOT, type Source, sources } from "./sources.ts";
 
-/** Files that import from src/. */
-const IMPORTING_FOLDERS = ["src", "tests", "bench", "vendors"];
+/** Files that import from src/: the program with what builds it, and others. */
+const PROGRAM_FOLDERS = ["src", "vendors"];
+const OTHER_FOLDERS = ["tests", "bench"];
 
 /** The imports of a source: of which file, and its names, or what else makes names of it usable. */
 interface NamedImport {
@@ -52,7 +53,8 @@ function exportsOf(source: Source): string[] {
   ];
 }
 
-function unusedExports(files: readonly Source[], importers: readonly Source[]): string[] {
+/** The exports of files that importers do not import, as lines. */
+function unimported(files: readonly Source[], importers: readonly Source[]): Export[] {
   const used = new Map<string, Set<string>>();
   const whole = new Set<string>();
   for (const { path, names } of importers.flatMap(namedImports)) {
@@ -62,14 +64,43 @@ function unusedExports(files: readonly Source[], importers: readonly Source[]): 
   return files.filter(({ path }) => !whole.has(path)).flatMap((file) =>
     exportsOf(file)
       .filter((name) => !used.get(file.path)?.has(name))
-      .map((name) => `${file.path} exports ${name}, which nobody imports`)
+      .map((name) => ({ file, name }))
   );
 }
 
-Deno.test("every export is imported by another file", async () => {
+interface Export {
+  readonly file: Source;
+  readonly name: string;
+}
+
+function unusedExports(files: readonly Source[], importers: readonly Source[]): string[] {
+  return unimported(files, importers).map(({ file, name }) =>
+    `${file.path} exports ${name}, which nobody imports`
+  );
+}
+
+/** Exports that neither the program nor their own file uses. */
+function deadExports(files: readonly Source[], program: readonly Source[]): string[] {
+  return unimported(files, program)
+    .filter(({ file, name }) =>
+      (codeOf(file).match(new RegExp(`\\b${name}\\b`, "g")) ?? []).length < 2
+    )
+    .map(({ file, name }) => `${file.path} exports ${name}, which only tests use`);
+}
+
+async function programFiles(): Promise<Source[]> {
   const main = { path: "main.ts", text: await Deno.readTextFile(join(ROOT, "main.ts")) };
-  const importers = (await Promise.all(IMPORTING_FOLDERS.map(sources))).flat();
-  assertEquals(unusedExports(await sources("src"), [...importers, main]), []);
+  return [main, ...(await Promise.all(PROGRAM_FOLDERS.map(sources))).flat()];
+}
+
+Deno.test("every export is imported by another file", async () => {
+  const others = (await Promise.all(OTHER_FOLDERS.map(sources))).flat();
+  const importers = [...await programFiles(), ...others];
+  assertEquals(unusedExports(await sources("src"), importers), []);
+});
+
+Deno.test("what is exported is used by the program, not by tests alone", async () => {
+  assertEquals(deadExports(await sources("src"), await programFiles()), []);
 });
 
 Deno.test("the rule of exports finds what breaks it", () => {
@@ -93,4 +124,6 @@ Deno.test("the rule of exports finds what breaks it", () => {
   );
   assertEquals(importing('import * as one from "../src/room/one.ts";\n'), []);
   assertEquals(importing('import { A } from "../src/room/two.ts";\n').length, 5);
+  const seam = { path: "src/room/two.ts", text: "export const F = 1;\nexport const G = F;\n" };
+  assertEquals(deadExports([seam], []), ["src/room/two.ts exports G, which only tests use"]);
 });

@@ -8,7 +8,7 @@ import { silentLog } from "../../src/metrics/log.ts";
 import { findGuestTools, guestCommand } from "../../src/sandbox/guest_command.ts";
 import { openGuestSocket } from "../../src/sandbox/guest_socket.ts";
 import { GuestProcess } from "../../src/sandbox/process.ts";
-import { type GuestLayer, openLayersWord } from "../../src/guest/guest.ts";
+import type { GuestLayer } from "../../src/guest/guest.ts";
 import type { GuestPool } from "../../src/sandbox/pool.ts";
 import type { GuestCheck } from "../../src/wall/protocol.ts";
 import { withFolder } from "../support/until.ts";
@@ -33,7 +33,7 @@ export async function withOpenGuest(
   const { tools } = await findGuestTools();
   const root = Deno.uid() === 0;
   const command = guestCommand(self, { tools, root, slots: 1, freshRealm }, DEFAULT_LIMITS);
-  const args = [...command.args, openLayersWord(open)];
+  const args = [...command.args, `open:${open.join()}`];
   await withFolder(async (runtimeDir) => {
     const guestSocket = await openGuestSocket({ runtimeDir });
     let guest: GuestProcess | undefined;

@@ -163,7 +163,7 @@ export async function infoVnc(
  * @param claiming awaited before anything is made, when nothing has the uuid yet
  * @throws {AgentError} that of the create, naming what may be left
  */
-export async function withoutDatasets(
+async function withoutDatasets(
   host: VmadmHost,
   uuid: MachineUuid,
   create: () => Promise<CommandResult>,
@@ -219,7 +219,7 @@ export async function destroyOrphans({ transport }: VmadmHost, uuid: MachineUuid
  * Destroys what a successful delete has left of its machine.
  * @throws {AgentError} `host` when something stays
  */
-export async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
+async function destroyLeft({ transport }: VmadmHost, uuid: MachineUuid): Promise<void> {
   // vmadm has reported success, and without an answer of zfs nothing contradicts it.
   const left = await datasetsOf(transport, uuid).catch(() => []);
   try {
