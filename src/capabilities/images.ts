@@ -86,7 +86,7 @@ async function downloadArtifact(
   mirror: Mirror,
   artifact: FoundArtifact,
   call: Call,
-  options: DownloadRequestOptions = {},
+  options: DownloadRequestOptions,
 ): Promise<Medium> {
   return await mirror.download(artifact, downloadOptions(call, options));
 }

@@ -210,7 +210,7 @@ async function remove(
   uuidValue: JsonValue | undefined,
   file: JsonValue | undefined,
 ): Promise<boolean> {
-  const name = parseZoneFile(file, "file");
+  const name = parseZoneFile(file);
   const machine = await existingMachine(vmadm, machineUuid(uuidValue), signal);
   return await removeFile(transport, { zonepath: zonepathOf(machine), name });
 }

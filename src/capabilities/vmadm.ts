@@ -52,7 +52,7 @@ export function vmadmCapabilities(deps: VmadmDeps): CapabilitiesOf<"vmadm"> {
   const { vmadm, transport, policy } = deps;
   return {
     "vmadm.validate": within(READ_DEADLINE_MS, async ({ signal, task_name, note }, [payload]) => {
-      const parsed = parseMachinePayload(payload, policy, "payload");
+      const parsed = parseMachinePayload(payload, policy);
       await vmadm.validateCreate(parsed, { signal });
       const unasked = await requireHostRoom(transport, parsed, "payload", signal);
       for (const message of unasked) await note({ task: task_name, message });
@@ -167,7 +167,7 @@ async function create(
       "Missing",
     );
   }
-  const parsed = parseMachinePayload(payload, policy, "payload");
+  const parsed = parseMachinePayload(payload, policy);
   const given = isJsonObject(parsed.tags) ? parsed.tags : {};
   const { job_uuid, signal } = call;
   const tagged = { ...parsed, tags: { ...given, [JOB_TAG]: job_uuid } };
@@ -256,13 +256,13 @@ function parseBootArguments(value: JsonValue | undefined): BootArguments {
 }
 
 /**
- * The name of a medium in the root of a zone, given as `/name` or `name`.
- * @throws {AgentError} `invalid_argument` naming `field`
+ * The `file` of a placed medium, given as `/name` or `name`. @returns its name in the root of the zone
+ * @throws {AgentError} `invalid_argument`
  */
-export function parseZoneFile(value: JsonValue | undefined, field: string): string {
+export function parseZoneFile(value: JsonValue | undefined): string {
   if (typeof value !== "string") {
     const found = `it is ${kindOf(value)}: expected the path of a medium in the zone`;
-    throw invalidArgument(field, `Cannot read ${field}: ${found}`);
+    throw invalidArgument("file", `Cannot read file: ${found}`);
   }
-  return parseMediaName(value.startsWith("/") ? value.slice(1) : value, field);
+  return parseMediaName(value.startsWith("/") ? value.slice(1) : value, "file");
 }

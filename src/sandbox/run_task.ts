@@ -84,7 +84,7 @@ export async function runTask(
   if (problem !== undefined) return failure("SyntaxError", `The ${run.kind} of ${name} ${problem}`);
   const job = JSON.stringify(run.job);
   if (job.length > JOB_CHARS_MAX) {
-    const why = tooLarge(run.job, job.length, JOB_CHARS_MAX);
+    const why = tooLarge(run.job, job.length);
     return failure("RangeError", `Cannot run ${name}: ${why}`);
   }
   let guest: GuestProcess;
@@ -194,14 +194,14 @@ function engineFields(job: JsonObject): string {
 }
 
 /** Why a job is too large to run, naming its largest fields. */
-function tooLarge(job: JsonObject, chars: number, charsMax: number): string {
+function tooLarge(job: JsonObject, chars: number): string {
   const fields = Object.entries(job)
     .map(([name, value]) => ({ name, chars: JSON.stringify(value).length }))
     .sort((one, other) => other.chars - one.chars)
     .slice(0, LARGEST_FIELDS)
     .map(({ name, chars }) => `${name} ${chars}`);
   return `its job has ${chars} characters of JSON (${fields.join(", ")}), ` +
-    `and may have ${charsMax}`;
+    `and may have ${JOB_CHARS_MAX}`;
 }
 
 function failure(name: string, message: string): TaskOutcome {

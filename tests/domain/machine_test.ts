@@ -128,7 +128,7 @@ Deno.test("a kvm machine keeps one of the four IDE places for its medium", () =>
   parseMachineRequest({ machine: bhyve, media }, DEFAULT_POLICY);
   // A task may make one that boots no medium.
   const payload = (list: JsonObject[]) => () =>
-    parseMachinePayload({ brand: "kvm", disks: list }, DEFAULT_POLICY, "payload");
+    parseMachinePayload({ brand: "kvm", disks: list }, DEFAULT_POLICY);
   payload([...disks(4, "ide"), ...disks(4, "virtio")])();
   const fifth = payload([...disks(4, "virtio"), ...disks(1, "ide")]);
   assertEquals(fieldsOf(fifth), ["payload.disks[4].model"]);
@@ -214,7 +214,7 @@ Deno.test("parseMachinePayload() accepts a uuid in lower case only", () => {
   const payload = { brand: "bhyve", bootrom: "uefi", uuid: UUID };
   assertEquals(parseMachinePayload(payload, DEFAULT_POLICY), { ...payload, autoboot: false });
   for (const uuid of [UUID.toUpperCase(), "--help", `-f/etc/x${"a".repeat(28)}`, `${UUID}\n`]) {
-    const parse = () => parseMachinePayload({ ...payload, uuid }, DEFAULT_POLICY, "payload");
+    const parse = () => parseMachinePayload({ ...payload, uuid }, DEFAULT_POLICY);
     assertEquals(fieldsOf(parse), ["payload.uuid"]);
   }
 });

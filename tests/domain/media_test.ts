@@ -73,8 +73,8 @@ for (const [media, field] of REFUSED) {
 }
 
 Deno.test("parseArtifactRef() names its own field", () => {
-  const { errors } = assertThrows(() => parseArtifactRef({ release: 5 }, "ref"), AgentError);
-  assertEquals(errors.map(({ field }) => field), ["ref.distro", "ref.release"]);
+  const { errors } = assertThrows(() => parseArtifactRef({ release: 5 }), AgentError);
+  assertEquals(errors.map(({ field }) => field), ["artifact.distro", "artifact.release"]);
 });
 
 Deno.test("mediaKind() reads the file extension, in any case", () => {

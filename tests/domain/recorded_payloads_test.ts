@@ -27,7 +27,7 @@ const ROWS = await recordedVerdicts();
 /** What the agent hands to vmadm for a payload, or why it refuses it. */
 function handed({ payload }: RecordedVerdict): { given: JsonObject } | { refusal: AgentError } {
   try {
-    const parsed = parseMachinePayload(payload, POLICY, "payload");
+    const parsed = parseMachinePayload(payload, POLICY);
     refuseNics(nicsOf(parsed, "payload"), NETWORKS);
     const { vnc_password, ...given } = parsed;
     // A password of the agent's choice takes the place of true.

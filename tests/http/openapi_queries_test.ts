@@ -37,7 +37,6 @@ const QUERIES = 2000;
 /** How the query of an operation is read; a route that gets a query is added below. */
 interface Reading {
   readonly fields: Fields;
-  readonly required?: readonly string[];
   /** Parameters that stand for keys of the caller's choice. */
   readonly apart?: readonly string[];
 }
@@ -82,9 +81,9 @@ function valuesOf(text: string): JsonValue[] {
 }
 
 /** The rules of a refusal that no schema states; undefined where the query is taken. */
-function refusalOf(url: string, { fields, required = [] }: Reading): (string | null)[] | undefined {
+function refusalOf(url: string, { fields }: Reading): (string | null)[] | undefined {
   try {
-    readQuery(url, fields, required);
+    readQuery(url, fields);
     return undefined;
   } catch (error) {
     assert(error instanceof AgentError && error.code === "invalid_argument", String(error));
@@ -94,7 +93,7 @@ function refusalOf(url: string, { fields, required = [] }: Reading): (string | n
     name,
     fields[name]?.fromText?.(text) ?? text,
   ]);
-  object(fields, { required }).read(Object.fromEntries(texts), "", findings);
+  object(fields).read(Object.fromEntries(texts), "", findings);
   return [...findings.rules];
 }
 
@@ -107,12 +106,11 @@ for (const { method, path, parameters } of OPERATIONS) {
     assert(reading !== undefined, `no reading of ${name}`);
     const own = published.filter((one) => reading.apart?.includes(one.name) !== true);
     assertEquals(own.map((one) => one.name).sort(), Object.keys(reading.fields).sort());
-    const required = own.filter((one) => one.required).map((one) => one.name);
-    assertEquals(required.sort(), [...reading.required ?? []].sort());
+    assertEquals(own.filter((one) => one.required), []);
     const ajv = new Ajv2020({ strict: false, validateFormats: false });
     const admits = new Map(own.map((one) => [one.name, ajv.compile(one.schema)]));
     const properties = Object.fromEntries(own.map((one) => [one.name, one.schema]));
-    const shape: JsonObject = { type: "object", properties, required, additionalProperties: false };
+    const shape: JsonObject = { type: "object", properties, additionalProperties: false };
     const random = randomDocuments(SEED, OPENAPI);
     const seen = { taken: 0, refused: 0, beyond: 0 };
     for (let index = 0; index < QUERIES; index++) {
@@ -122,10 +120,9 @@ for (const { method, path, parameters } of OPERATIONS) {
       );
       const url = `http://a/?${new URLSearchParams(entries)}`;
       const sent = [...new URL(url).searchParams];
-      const fits = required.every((key) => sent.some(([one]) => one === key)) &&
-        sent.every(([key, text]) =>
-          valuesOf(text).some((value) => admits.get(key)?.(value) === true)
-        );
+      const fits = sent.every(([key, text]) =>
+        valuesOf(text).some((value) => admits.get(key)?.(value) === true)
+      );
       const rules = refusalOf(url, reading);
       if (fits === (rules === undefined)) seen[fits ? "taken" : "refused"] += 1;
       else if (fits && rules?.every((rule) => rule !== null) === true) seen.beyond += 1;

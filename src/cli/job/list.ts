@@ -37,11 +37,8 @@ function text(key: string): (row: JobOfRow) => string {
   return ({ job }) => textIn(job, key) ?? "-";
 }
 
-function inner(key: string, name: string): (row: JobOfRow) => string {
-  return ({ job }) => {
-    const object = job[key];
-    return (isJsonObject(object) ? textIn(object, name) : undefined) ?? "-";
-  };
+function aliasOfMachine({ job: { machine } }: JobOfRow): string {
+  return (isJsonObject(machine) ? textIn(machine, "alias") : undefined) ?? "-";
 }
 
 const COLUMNS: Readonly<Record<string, ItemColumn<JobOfRow>>> = {
@@ -63,7 +60,7 @@ const COLUMNS: Readonly<Record<string, ItemColumn<JobOfRow>>> = {
     cell: ({ job, nowMs }) => ageText(textIn(job, "created_at"), nowMs),
   },
   target: { head: "TARGET", flexible: true, cell: text("target") },
-  machine: { head: "MACHINE", flexible: true, cell: inner("machine", "alias") },
+  machine: { head: "MACHINE", flexible: true, cell: aliasOfMachine },
   error: { head: "ERROR", flexible: true, cell: text("error") },
   host: { head: "HOST", flexible: true, cell: text("host") },
   created: { head: "CREATED", cell: text("created_at") },

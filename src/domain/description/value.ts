@@ -91,13 +91,13 @@ export function inEitherCase(word: string): string {
 /** No NUL, and only characters that UTF-8 can encode. */
 export const WHOLE_TEXT = /^[^\0\p{Cs}]*$/u;
 
-/** A text of bounded length that the store can keep unchanged. */
-export function wholeText(charsMin: number, charsMax: number): Description<string> {
-  const words = `a text of ${charsMin} to ${charsMax} characters`;
+/** A text of 1 to `charsMax` characters that the store can keep unchanged. */
+export function wholeText(charsMax: number): Description<string> {
+  const words = `a text of 1 to ${charsMax} characters`;
   return {
     words,
     read(value, field, findings) {
-      if (typeof value !== "string" || value.length < charsMin) {
+      if (typeof value !== "string" || value === "") {
         refuseValue(value, field, words, findings);
       } else if (value.length > charsMax) {
         const rule = unitsRule(value, charsMax);
@@ -111,7 +111,7 @@ export function wholeText(charsMin: number, charsMax: number): Description<strin
     },
     schema: () => ({
       type: "string",
-      ...(charsMin > 0 ? { minLength: charsMin } : {}),
+      minLength: 1,
       maxLength: charsMax,
       pattern: WHOLE_TEXT.source,
     }),

@@ -44,13 +44,13 @@ const EXEC_AFTER = about(
 const LOCKS = about(
   "A regular expression (RE2). While the job is unfinished, no job is accepted whose " +
     "target matches.",
-  wholeText(1, LOCKS_CHARS_MAX),
+  wholeText(LOCKS_CHARS_MAX),
 );
 const CALLBACK_URL = about(
   "Called when the job is finished. Its host must be listed in the setting " +
     "`callback_host`.",
   webAddress(
-    wholeText(1, CALLBACK_CHARS_MAX),
+    wholeText(CALLBACK_CHARS_MAX),
     ({ hash }) => hash === "" ? undefined : "must not have a fragment",
   ),
 );
@@ -63,7 +63,7 @@ export function jobRequest({ targetCharsMax }: Pick<JobLimits, "targetCharsMax">
     target: about(
       "What the job acts on. A second unfinished job with the same target and equal params " +
         "is refused.",
-      wholeText(1, targetCharsMax),
+      wholeText(targetCharsMax),
     ),
     locks: LOCKS,
     callback_url: CALLBACK_URL,

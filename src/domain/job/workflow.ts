@@ -200,7 +200,7 @@ function taskRequest(limits: WorkflowLimits): Description<JsonObject> {
  */
 export function workflowRequest(limits: WorkflowLimits) {
   const chain = orNull(listOf(named("TaskRequest", taskRequest(limits)), limits.tasksMax, "tasks"));
-  const name = wholeText(1, NAME_CHARS_MAX);
+  const name = wholeText(NAME_CHARS_MAX);
   return object({
     name,
     chain,

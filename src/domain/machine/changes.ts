@@ -111,12 +111,15 @@ const ADDED_BESIDE_UPDATED: Relation = {
   },
 };
 
+/** The argument of `vmadm.update()` that errors name. */
+const CHANGES = "changes";
+
 /**
  * Reads the changes of one machine.
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
-export function parseMachineChanges(value: unknown, policy: Policy, field = "changes"): JsonObject {
-  return parse(machineChanges(policy), value, field, "changes");
+export function parseMachineChanges(value: unknown, policy: Policy): JsonObject {
+  return parse(machineChanges(policy), value, CHANGES, CHANGES);
 }
 
 /** Whether the machine itself is needed to check the changes. */
@@ -151,7 +154,6 @@ export function requireFitting(
   changes: JsonObject,
   machine: JsonObject,
   policy: Policy,
-  field = "changes",
 ): void {
   const { brand } = machine;
   const findings = openFindings();
@@ -161,21 +163,21 @@ export function requireFitting(
   if (changes.add_nics !== undefined && nics > policy.nicsMax) {
     const words = `must leave the machine with at most ${policy.nicsMax} nics (setting ` +
       `${POLICY_SETTINGS.nicsMax}), it would have ${nics}`;
-    findings.add(`${field}.add_nics`, "TooLarge", words);
+    findings.add(`${CHANGES}.add_nics`, "TooLarge", words);
   }
-  refuseTaken(added, kept, `${field}.add_nics`, findings);
-  refuseMoves(changes, kept, `${field}.update_nics`, findings);
-  refuseRoutes(changes.set_routes, [...kept, ...added], `${field}.set_routes`, findings);
-  if (brand === "kvm") refuseHighPlaces(changes, machine, `${field}.add_disks`, findings);
+  refuseTaken(added, kept, `${CHANGES}.add_nics`, findings);
+  refuseMoves(changes, kept, `${CHANGES}.update_nics`, findings);
+  refuseRoutes(changes.set_routes, [...kept, ...added], `${CHANGES}.set_routes`, findings);
+  if (brand === "kvm") refuseHighPlaces(changes, machine, `${CHANGES}.add_disks`, findings);
   for (const [path, owner] of brandedIn(changes)) {
     if (owner === brand) continue;
     findings.add(
-      `${field}.${path}`,
+      `${CHANGES}.${path}`,
       "Invalid",
       `is only for machines of brand ${owner}, found ${brand}`,
     );
   }
-  refuseFindings(findings, "changes");
+  refuseFindings(findings, CHANGES);
 }
 
 /** Refuses an address that another remaining nic of the machine has. */
@@ -231,7 +233,6 @@ function refuseHighPlaces(
 export function changedNics(
   changes: JsonObject,
   machine: JsonObject,
-  field = "changes",
 ): { nic: JsonObject; path: string }[] {
   const kept = nicsKept(changes, machine);
   const nicNamed = (name: JsonValue | undefined) =>
@@ -239,11 +240,11 @@ export function changedNics(
   return [
     ...objectsIn(changes.add_nics).map((nic, index) => ({
       nic,
-      path: `${field}.add_nics[${index}]`,
+      path: `${CHANGES}.add_nics[${index}]`,
     })),
     ...objectsIn(changes.update_nics).map((nic, index) => ({
       nic: nicNamed(nic.mac) ?? nic,
-      path: `${field}.update_nics[${index}]`,
+      path: `${CHANGES}.update_nics[${index}]`,
     })),
   ];
 }

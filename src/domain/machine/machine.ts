@@ -150,7 +150,7 @@ export function machineRequest(policy: Policy) {
 
 const SERVER = about(
   "The host that makes the machine, by its uuid or its name; the host of this agent unless given.",
-  wholeText(1, HOST_CHARS_MAX),
+  wholeText(HOST_CHARS_MAX),
 );
 
 /** Accepted in a body only: an agent that does not know it refuses the request, and creates nothing. */
@@ -222,6 +222,6 @@ export function parseMachineBody(
  * @returns the description with `autoboot` false: vmadm would otherwise start it without its medium
  * @throws {AgentError} `invalid_argument` naming every incorrect field by its path
  */
-export function parseMachinePayload(value: unknown, policy: Policy, field = "machine"): JsonObject {
-  return parse(machine(policy, ["uuid", "vnc_password"]), value, field, "machine");
+export function parseMachinePayload(value: unknown, policy: Policy): JsonObject {
+  return parse(machine(policy, ["uuid", "vnc_password"]), value, "payload", "machine");
 }

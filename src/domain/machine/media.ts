@@ -299,8 +299,8 @@ export interface ExpectedMedium {
 }
 
 /** Reads a reference to an artifact. @throws {AgentError} `invalid_argument` */
-export function parseArtifactRef(value: unknown, field = "artifact"): ArtifactRef {
-  return parse(artifact, value, field, "artifact");
+export function parseArtifactRef(value: unknown): ArtifactRef {
+  return parse(artifact, value, "artifact", "artifact");
 }
 
 /** What a requested medium is; undefined for an artifact whose format the index chooses. */

@@ -263,15 +263,9 @@ export function requestSchemas(bounds: AgentBounds): JsonObject {
 }
 
 /** The parameters of a query, made of the fields by which it is read. */
-export function queryParameters(
-  fields: Fields,
-  examples: JsonObject,
-  required: readonly string[] = [],
-): JsonObject[] {
+export function queryParameters(fields: Fields, examples: JsonObject): JsonObject[] {
   return Object.entries(fields).map(([name, field]) => {
     const { description = "", ...schema } = field.schema({});
-    const example = examples[name] ?? null;
-    const parameter = { name, in: "query", description, schema, example };
-    return required.includes(name) ? { ...parameter, required: true } : parameter;
+    return { name, in: "query", description, schema, example: examples[name] ?? null };
   });
 }

@@ -12,16 +12,11 @@ import type { HttpEnv } from "../served_agent.ts";
 const SHOWN_CHARS_MAX = 64;
 
 /**
- * Reads the fields of a query.
- * @param required names of required fields
+ * Reads the fields of a query, all of them optional.
  * @throws {AgentError} `invalid_argument` naming every key that is unknown, repeated or incorrect
  */
-export function readQuery<F extends Fields, const R extends keyof F & string = never>(
-  url: string,
-  fields: F,
-  required: readonly R[] = [],
-): ObjectOf<F, R> {
-  return readTexts(textsOf(url), fields, required);
+export function readQuery<F extends Fields>(url: string, fields: F): ObjectOf<F, never> {
+  return readTexts(textsOf(url), fields);
 }
 
 /** The agent's own routes that have a query, by method and path. */
@@ -55,11 +50,10 @@ export const strictQuery: MiddlewareHandler<HttpEnv> = (c, next) => {
 };
 
 /** Reads texts by name, as textsOf() returns them. @throws {AgentError} `invalid_argument` */
-export function readTexts<F extends Fields, const R extends keyof F & string = never>(
+export function readTexts<F extends Fields>(
   texts: ReadonlyMap<string, string>,
   fields: F,
-  required: readonly R[] = [],
-): ObjectOf<F, R> {
+): ObjectOf<F, never> {
   const values: Record<string, unknown> = Object.fromEntries(
     Array.from(texts, ([name, text]) => {
       const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
@@ -67,7 +61,7 @@ export function readTexts<F extends Fields, const R extends keyof F & string = n
     }),
   );
   const findings = openFindings();
-  return accepted(object(fields, { required }).read(values, "", findings), findings, "query");
+  return accepted(object(fields).read(values, "", findings), findings, "query");
 }
 
 /** The value of each key of a query. @throws {AgentError} `invalid_argument` for a repeated key */

@@ -176,7 +176,7 @@ const TOKEN_CHARS_MAX = 200;
 export const signInRequest = object({
   token: about(
     "A bearer token; it is not stored.",
-    wholeText(1, TOKEN_CHARS_MAX),
+    wholeText(TOKEN_CHARS_MAX),
   ),
 }, { required: ["token"] });
 

@@ -90,13 +90,13 @@ export async function wantedUrl(
 export async function wantedArtifact(
   found: FoundArtifact,
   given: Digest | undefined,
-  bare = false,
+  bare: boolean | undefined,
 ): Promise<WantedFile> {
   const { artifact, name, label } = found;
   const published = artifact.integrity?.digests ?? [];
   const digests = given === undefined ? published : [...published, given];
   const [first] = digests;
-  if (first === undefined && !bare) {
+  if (first === undefined && bare !== true) {
     const message =
       `Cannot download ${label}: the index has no digest for it: expected one in the request`;
     throw invalidArgument("digest", message, "Missing");

@@ -38,10 +38,10 @@ export function isText(column: string, text: string, values: Values): string {
   return text.includes("\0") ? "false" : `${column} = ${values.add(text)}`;
 }
 
-/** Conditions that a column of uuids begins with a prefix; `g` sorts after all hexadecimal digits. */
-export function beginsWith(column: string, prefix: string, values: Values): string[] {
+/** Conditions that the column `uuid` begins with a prefix; `g` sorts after all hexadecimal digits. */
+export function uuidBegins(prefix: string, values: Values): string[] {
   if (prefix.includes("\0")) return ["false"];
-  return [`${column} >= ${values.add(prefix)}`, `${column} < ${values.add(`${prefix}g`)}`];
+  return [`uuid >= ${values.add(prefix)}`, `uuid < ${values.add(`${prefix}g`)}`];
 }
 
 /**

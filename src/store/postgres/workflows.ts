@@ -16,7 +16,7 @@ import { fitting, MEASURED_MAX, type StoredText, type TextPage } from "../stored
 import type { Asking, SharedDatabase, Transaction } from "./connection.ts";
 import { RowChanged } from "./errors.ts";
 import { wholeText } from "./large_text.ts";
-import { beginsWith, isText, Values, whereOf } from "./statements.ts";
+import { isText, uuidBegins, Values, whereOf } from "./statements.ts";
 
 /** The advisory lock on which agents take turns to create and rename workflows. */
 const WORKFLOW_LOCK = 8_780_003;
@@ -322,7 +322,7 @@ async function selectPage<Row extends object>(
 
 function conditionsOf({ name, uuid, builtin }: WorkflowFilter, values: Values): string[] {
   const conditions: string[] = [];
-  if (uuid !== undefined) conditions.push(...beginsWith("uuid", uuid, values));
+  if (uuid !== undefined) conditions.push(...uuidBegins(uuid, values));
   if (name !== undefined) conditions.push(isText("name", name, values));
   if (builtin !== undefined) conditions.push(`builtin = ${values.add(builtin)}`);
   return conditions;

@@ -73,7 +73,7 @@ export const EVENT_QUERY_FIELDS = {
   last_event_id: about(
     "The same as the header `Last-Event-ID`, for the first connection of a browser. If " +
       "both are sent, the header counts.",
-    wholeText(1, ID_CHARS_MAX),
+    wholeText(ID_CHARS_MAX),
   ),
 };
 

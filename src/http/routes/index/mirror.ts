@@ -233,7 +233,7 @@ const VALUE_CHARS_MAX = 200;
 const PLACE = /^[0-9]{1,9}(?:\.[0-9]{1,9}){4}$/;
 const WORDS = new RegExp(`^\\s*(?:\\S+(?:\\s+\\S+){0,${SEARCH_WORDS_MAX - 1}})?\\s*$`);
 
-const value = wholeText(1, VALUE_CHARS_MAX);
+const value = wholeText(VALUE_CHARS_MAX);
 
 /** An architecture, translated to its name in the index. */
 const arch: Description<string> = {

@@ -45,7 +45,7 @@ export const JOB_FILTER_FIELDS = {
   workflow_uuid: about("Only jobs of this workflow.", uuidOf<WorkflowUuid>()),
   host: about(
     "Only jobs that this host runs or has run, by its uuid or its name.",
-    wholeText(1, HOST_CHARS_MAX),
+    wholeText(HOST_CHARS_MAX),
   ),
 };
 

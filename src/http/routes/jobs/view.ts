@@ -100,7 +100,7 @@ export const COUNT_QUERY_FIELDS = {
     "Only jobs with this text in the workflow's name, the target, the error or the params. " +
       "The case of ASCII letters is ignored. For a caller of scope `read`, params are not " +
       "searched.",
-    wholeText(1, SEARCH_CHARS_MAX),
+    wholeText(SEARCH_CHARS_MAX),
   ),
   ...JOB_FILTER_FIELDS,
   machine: about(
@@ -131,7 +131,7 @@ export const SUMMARY_QUERY_FIELDS = {
   limit: about("Jobs on this page.", integer(1, JOBS_MAX), { default: JOBS_DEFAULT }),
   cursor: about(
     "Continues a list: `next` of the previous page, with the same filters.",
-    wholeText(1, CURSOR_CHARS_MAX),
+    wholeText(CURSOR_CHARS_MAX),
   ),
 };
 

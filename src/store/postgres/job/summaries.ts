@@ -26,12 +26,12 @@ import {
 } from "../../summary_rows.ts";
 import type { Transaction } from "../connection.ts";
 import {
-  beginsWith,
   fieldOf,
   isText,
   readable,
   secretsFrom,
   secretsOf,
+  uuidBegins,
   Values,
 } from "../statements.ts";
 import { conditionsOf } from "./lists.ts";
@@ -177,7 +177,7 @@ async function laneOf(
   conditions.push(...await ofDefinitions(tx, filter, values));
   if (host !== undefined) conditions.push(isText("host", host, values));
   if (machine !== undefined) conditions.push(isText("target", machineTarget(machine), values));
-  if (uuid !== undefined) conditions.push(...beginsWith("uuid", uuid, values));
+  if (uuid !== undefined) conditions.push(...uuidBegins(uuid, values));
   if (states !== undefined) conditions.push(`execution = ANY(${values.add(states)}::text[])`);
   if (finished_since !== undefined) conditions.push(`finished_at >= ${values.add(finished_since)}`);
   if (order === "finished") conditions.push("finished_at IS NOT NULL");

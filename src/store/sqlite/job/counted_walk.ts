@@ -78,7 +78,7 @@ function blocksOf(db: Connection, filter: JobFilter, top: number): BlockRow[] {
       WHERE definition_id IN (SELECT value FROM json_each(?1)) AND block <= ?2
         AND last_at >= ?3 AND first_at < ?4
       GROUP BY block ORDER BY block DESC`,
-    JSON.stringify(definitionsOf(db, filter, DEFINITIONS_MAX) ?? [EVERY]),
+    JSON.stringify(definitionsOf(db, filter) ?? [EVERY]),
     Math.floor((top - 1) / BLOCK),
     since,
     until,
@@ -92,18 +92,17 @@ function isCounted(db: Connection, filter: JobFilter): boolean {
     return false;
   }
   if (name === undefined && workflow_uuid === undefined) return true;
-  return definitionsOf(db, filter, DEFINITIONS_MAX) !== undefined;
+  return definitionsOf(db, filter) !== undefined;
 }
 
 function isWithin({ first_at, last_at }: BlockRow, { since, until }: JobFilter): boolean {
   return (since === undefined || first_at >= since) && (until === undefined || last_at < until);
 }
 
-/** The definitions of a name or workflow; undefined when neither is given, or for too many. */
+/** The definitions of a name or workflow; undefined when neither is given, or for more than {@linkcode DEFINITIONS_MAX}. */
 export function definitionsOf(
   db: Connection,
   { name, workflow_uuid }: Pick<JobFilter, "name" | "workflow_uuid">,
-  most: number,
 ): number[] | undefined {
   if (name === undefined && workflow_uuid === undefined) return undefined;
   const rows = db.rows<{ id: number }>(
@@ -112,7 +111,7 @@ export function definitionsOf(
         AND (?1 IS NULL OR name = ?1) AND (?2 IS NULL OR workflow_uuid = ?2) LIMIT ?3`,
     name ?? null,
     workflow_uuid ?? null,
-    most + 1,
+    DEFINITIONS_MAX + 1,
   );
-  return rows.length > most ? undefined : rows.map(({ id }) => id);
+  return rows.length > DEFINITIONS_MAX ? undefined : rows.map(({ id }) => id);
 }

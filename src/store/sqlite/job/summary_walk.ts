@@ -9,7 +9,7 @@ import {
   type SummaryFilter,
   type SummaryPlace,
 } from "../../../domain/job/summary.ts";
-import { DEFINITIONS_MAX, SUMMARIES_LOOKED_AT_MAX, UUIDS_MAX } from "../../limits.ts";
+import { SUMMARIES_LOOKED_AT_MAX, UUIDS_MAX } from "../../limits.ts";
 import { folded } from "../../summary_rows.ts";
 import type { Connection } from "../connection.ts";
 import { countsOfAll } from "./counts.ts";
@@ -96,7 +96,7 @@ function lanesOf(db: Connection, filter: SummaryFilter, order: SummaryPlace["ord
     return { lanes: [{ sql: "target = ?", values: [target] }], answered: ["target"] };
   }
   if (states !== undefined && isRare(db, states)) return stateLanes(states);
-  const definitions = definitionsOf(db, filter, DEFINITIONS_MAX);
+  const definitions = definitionsOf(db, filter);
   if (definitions !== undefined) {
     const lanes = definitions.map((id) => ({ sql: "definition_id = ?", values: [id] }));
     return { lanes, answered: ["name", "workflow_uuid"] };

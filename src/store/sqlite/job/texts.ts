@@ -80,12 +80,12 @@ const given = (name: string) => `',"${name}":' || nullif(json_quote(j.${name}), 
 /** As above, for a column whose texts need no escapes. */
 const plain = (name: string) => `',"${name}":"' || j.${name} || '"'`;
 
-/** SQL for the milliseconds between two instants. */
-const msBetween = (from: string, to: string) =>
-  `CAST(round((julianday(${to}) - julianday(${from})) * 86400000) AS INTEGER)`;
+/** Milliseconds from the start of what runs now to ?1. */
+const SINCE_START_MS =
+  "CAST(round((julianday(?1) - julianday(j.elapsed_at)) * 86400000) AS INTEGER)";
 /** Milliseconds that the job has run until ?1. */
 const ELAPSED_MS = `(j.phases_ms + j.elapsed_ms +
-  CASE WHEN j.elapsed_at IS NULL THEN 0 ELSE max(${msBetween("j.elapsed_at", "?1")}, 0) END)`;
+  CASE WHEN j.elapsed_at IS NULL THEN 0 ELSE max(${SINCE_START_MS}, 0) END)`;
 const ELAPSED = `${ELAPSED_MS} / 1000,
   CASE ${ELAPSED_MS} % 1000 WHEN 0 THEN NULL
     ELSE rtrim(printf('.%03d', ${ELAPSED_MS} % 1000), '0') END`;
