@@ -71,10 +71,24 @@ Deno.test("runTask() reports a thrown value that is no Error", async () => {
 Deno.test("runTask() fails a task whose result or job is no JSON", async () => {
   await withPool(async (run) => {
     const said = async (statements: string) => messageOf(await run(`(job, cb) => {${statements}}`));
-    assertStringIncludes(await said("cb(null, 1n)"), "Cannot record the result: Do not know how");
-    assertStringIncludes(await said("const a = {}; a.a = a; cb(null, a)"), "circular");
-    assertStringIncludes(await said("job.job = job; cb()"), "Cannot record the job: Converting");
+    assertStringIncludes(
+      await said("cb(null, 1n)"),
+      "Cannot record the result: it holds a BigInt, expected",
+    );
+    assertStringIncludes(
+      await said("const a = {}; a.a = a; cb(null, a)"),
+      "result: it holds itself",
+    );
+    assertStringIncludes(
+      await said("job.job = job; cb()"),
+      "Cannot record the job: it holds itself, expected",
+    );
     assertStringIncludes(await said("job.toJSON = () => 1; cb()"), "it is not an object");
+    const refused = await run("async (job, cb) => { await info({ at: 1n }); cb(); }");
+    assertStringIncludes(
+      messageOf(refused),
+      "Cannot call info with these arguments: it holds a BigInt, expected a number or a text",
+    );
     assertStringIncludes(await said("cb(null, 'x'.repeat(2e6))"), "over 1048576 characters");
     assertStringIncludes(await said("cb(null, 'x'.repeat(1e8))"), "over 1048576 characters");
     assertStringIncludes(await said("job.a = 'x'.repeat(5e6); cb()"), "over 4194304 characters");

@@ -31,10 +31,18 @@ export function errorFromThrow(realm: Realm, thrown: unknown): unknown {
   }
 }
 
-/** The text of any thrown value. */
+/** Why a value has no JSON, given what was thrown. The engine's own words do not say what is expected. */
 export function reasonOf(thrown: unknown): string {
   try {
-    return String(thrown instanceof Error ? thrown.message.split("\n")[0] : thrown);
+    const words = String(thrown instanceof Error ? thrown.message.split("\n")[0] : thrown);
+    switch (words) {
+      case "Do not know how to serialize a BigInt":
+        return "it holds a BigInt, expected a number or a text";
+      case "Converting circular structure to JSON":
+        return "it holds itself, expected what JSON can express";
+      default:
+        return words;
+    }
   } catch {
     return "an error that cannot be read";
   }

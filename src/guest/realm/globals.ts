@@ -1,6 +1,7 @@
 // The globals of a task, inside its realm: timers, capabilities, log and console. The head of body.ts
 // says how this text is run.
 
+import { reasonOf } from "./error.ts";
 import type { Realm } from "./execution.ts";
 import type { TaskLogLevel } from "../../wall/protocol.ts";
 
@@ -68,7 +69,12 @@ export function callAgent(realm: Realm, name: string, args: unknown[]): Promise<
     const place = {};
     Error.captureStackTrace(place);
     if (args.length > argsMax) throw new RangeError(`${name}() takes at most ${argsMax} arguments`);
-    const text = realm.stringify(args) ?? "";
+    let text: string;
+    try {
+      text = realm.stringify(args) ?? "";
+    } catch (thrown) {
+      throw new TypeError(`Cannot call ${name} with these arguments: ${reasonOf(thrown)}`);
+    }
     if (text.length > argsCharsMax) {
       throw new RangeError(
         `Cannot call ${name}: its arguments are over ${argsCharsMax} characters`,

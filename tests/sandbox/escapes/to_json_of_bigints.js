@@ -1,6 +1,6 @@
 // deno-lint-ignore-file
 // ends: success ["\n{\"type\":\"closed\",\"run\":1}\n",true]
-// frozen: failure /Do not know how to serialize a BigInt/
+// frozen: failure /Cannot record the result: it holds a BigInt, expected a number or a text/
 ((job, cb) => {
   let refusal;
   try {
