@@ -2,6 +2,8 @@
 
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { DEFAULT_HTTP_LIMITS } from "../support/limits.ts";
+import { programOfRun, startAgentProcess } from "../support/agent_process.ts";
+import { withFolder } from "../support/until.ts";
 import { assertRefused, withHttpAgent } from "./http_agent.ts";
 import { listed, rawCall } from "./raw_call.ts";
 import { withTokens } from "./token_agent.ts";
@@ -24,6 +26,33 @@ Deno.test("a head with too many or too long fields is refused, and the next one 
     assertEquals((await agent.call("GET", "/ping")).status, 200);
   }, { limits });
 });
+
+Deno.test("a request with Content-Length and Transfer-Encoding ends its connection, and is refused where that is seen", () =>
+  withFolder(async (folder) => {
+    const agent = await startAgentProcess(programOfRun(), folder, ["--dev"]);
+    try {
+      const next = listed(["GET /ping HTTP/1.1", "Host: localhost"]);
+      const chunked = "Transfer-Encoding: chunked";
+      for (const line of ["GET /v1/index.json", "GET /ping", "POST /jobs", "DELETE /jobs"]) {
+        for (const both of [["Content-Length: 2", chunked], [chunked, "Content-Length: 2"]]) {
+          const head = [
+            `${line} HTTP/1.1`,
+            "Host: localhost",
+            "Content-Type: application/json",
+            ...both,
+          ];
+          // Returns when the agent has closed the connection.
+          const request = `${listed(head)}2\r\n{}\r\n0\r\n\r\n${next}`;
+          const answer = await rawCall(Number(new URL(agent.url).port), request);
+          // The older runtime ignores the second of them, as it may.
+          if (both[1] === chunked) assertEquals([line, answer.status], [line, 400]);
+          assert(!answer.text.includes("HTTP/1.1"), `${line}: ${answer.text}`);
+        }
+      }
+    } finally {
+      await agent.stop();
+    }
+  }));
 
 Deno.test("a request with two lengths cannot smuggle a second request", async () => {
   await withTokens(async (agent, entries) => {

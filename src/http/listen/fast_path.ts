@@ -50,6 +50,8 @@ function openFastPath(
     if (head.authorization !== null || head.upgrade !== null || access.wantsToken(env.remote)) {
       return undefined;
     }
+    // The application closes the connection.
+    if (head.transferEncoding !== null) return undefined;
     const answer = heldAnswer(head, document);
     if (answer === undefined) return undefined;
     const request_id = cleanRequestId(head.requestId) ?? newId();

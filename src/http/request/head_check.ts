@@ -33,6 +33,8 @@ interface RequestHead {
   readonly noneMatch: string | null;
   readonly modifiedSince: string | null;
   readonly acceptEncoding: string | null;
+  readonly contentLength: string | null;
+  readonly transferEncoding: string | null;
 }
 
 /** Reads a head in one pass: each `Headers.get` would search all fields again. */
@@ -49,6 +51,8 @@ export function readHead(headers: Headers): RequestHead {
   let noneMatch: string | null = null;
   let modifiedSince: string | null = null;
   let acceptEncoding: string | null = null;
+  let contentLength: string | null = null;
+  let transferEncoding: string | null = null;
   headers.forEach((value, name) => {
     fields += 1;
     chars += name.length + value.length;
@@ -63,6 +67,8 @@ export function readHead(headers: Headers): RequestHead {
     else if (name === "sec-fetch-site") fetchSite = value;
     else if (name === "sec-fetch-mode") fetchMode = value;
     else if (name === "upgrade") upgrade = value;
+    else if (name === "content-length") contentLength = value;
+    else if (name === "transfer-encoding") transferEncoding = value;
   });
   return {
     fields,
@@ -77,6 +83,8 @@ export function readHead(headers: Headers): RequestHead {
     noneMatch,
     modifiedSince,
     acceptEncoding,
+    contentLength,
+    transferEncoding,
   };
 }
 
@@ -111,6 +119,10 @@ export function openHeadCheck({ limits, allowedHosts }: HeadRules): HeadCheck {
     if (head.chars > headerCharsMax) {
       return tooLarge(`its header is over ${headerCharsMax} characters`);
     }
+    // A proxy that goes by the other one sees another end of this request (RFC 9112, section 6.3).
+    if (head.contentLength !== null && head.transferEncoding !== null) {
+      return malformed("it has Content-Length and Transfer-Encoding, expected one of them");
+    }
     // The scheme of the URL proves nothing: a client on TCP can put any into its request line.
     if (from?.remote?.transport === "unix") return misleadingHost(head);
     return foreignCall(head, request, names, from?.secure);
@@ -134,8 +146,7 @@ export function headChecked(rules: HeadRules): MiddlewareHandler<HttpEnv> {
  */
 function misleadingHost({ host }: RequestHead): AgentError | undefined {
   if (host === null || !/[/?#\\]/.test(host)) return undefined;
-  const message = `Cannot accept the request: Host is ${shown(host)}, expected the name of a host`;
-  return new AgentError("malformed", message);
+  return malformed(`Host is ${shown(host)}, expected the name of a host`);
 }
 
 /** `malformed` without a Host, `forbidden` for a request from a foreign page. */
@@ -147,10 +158,7 @@ function foreignCall(
 ): AgentError | undefined {
   const host = (sent ?? hostOfUrl(request, secure))?.toLowerCase();
   if (host === undefined) {
-    return new AgentError(
-      "malformed",
-      "Cannot accept the request: it has no header Host, expected one",
-    );
+    return malformed("it has no header Host, expected one");
   }
   const name = HOST.exec(host)?.[1] ?? "";
   if (!names.has(name) && !LOOPBACK_ADDRESS.test(name)) {
@@ -182,6 +190,10 @@ function hostOfUrl({ url }: Request, secure: boolean): string | undefined {
 
 function tooLarge(reason: string): AgentError {
   return new AgentError("head_too_large", `Cannot accept the request: ${reason}`);
+}
+
+function malformed(reason: string): AgentError {
+  return new AgentError("malformed", `Cannot accept the request: ${reason}`);
 }
 
 function forbidden(reason: string): AgentError {

@@ -58,11 +58,13 @@ export function identified(
     }
     // The runtime closes the connection of a large body that was not read; a caller that reuses connections
     // must not send its next request on it (RFC 9112, section 9.6).
-    if (c.res.status >= FIRST_REFUSAL && isBodyLeft(c.req.raw)) {
-      c.res.headers.set("connection", "close");
-    }
+    const { headers } = c.req.raw;
+    const isLast = c.res.status >= FIRST_REFUSAL && isBodyLeft(c.req.raw);
     // Deno's answer to a WebSocket cannot be changed.
     if (c.res.status === SWITCHING) return logAnswer(log, lines, c, performance.now() - startMs);
+    // The runtime hides a Content-Length that follows a Transfer-Encoding, so what is next on the connection may be
+    // part of this body to a proxy (RFC 9112, section 6.3).
+    if (isLast || headers.has("transfer-encoding")) c.res.headers.set("connection", "close");
     if (c.req.method === "HEAD") await setLength(c.res);
     c.res.headers.set("x-request-id", request_id);
     if (sent !== undefined && CONVENTIONS[wording].namesAnswers) {
@@ -75,9 +77,7 @@ export function identified(
 }
 
 function isBodyLeft({ headers, bodyUsed }: Request): boolean {
-  if (bodyUsed) return false;
-  return headers.has("transfer-encoding") ||
-    Number(headers.get("content-length") ?? 0) > DISCARDED_BYTES_MAX;
+  return !bodyUsed && Number(headers.get("content-length") ?? 0) > DISCARDED_BYTES_MAX;
 }
 
 function logAnswer(log: Log, lines: AccessLines, c: Context<HttpEnv>, ms: number): void {
