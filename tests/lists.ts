@@ -118,6 +118,21 @@ export const CHAOS: readonly string[] = [
   "tests/chaos/reading_memory_test.ts",
   "tests/chaos/sync_order_test.ts",
 ];
+/** What takes longest by itself: it begins first, so that nothing is left to run alone at the end. */
+export const LONGEST: readonly string[] = [
+  "tests/chaos/shared_store_test.ts",
+  "tests/chaos/kill_points_test.ts",
+  "tests/chaos/crash_loop_test.ts",
+  "tests/limits/limits_test.ts",
+  "tests/chaos/machine_faults_test.ts",
+  "tests/sandbox/layers_test.ts",
+  "tests/sandbox/guest_owner_test.ts",
+  "tests/sandbox/escapes_test.ts",
+  "tests/chaos/clock_test.ts",
+  "tests/chaos/disk_full_test.ts",
+  "tests/chaos/fleet_cuts_test.ts",
+  "tests/store/postgres_trust_test.ts",
+];
 /** What also runs on the program from source, which `make run` starts. */
 export const ON_SOURCE: readonly string[] = [
   "tests/decoder/decoder_pool_test.ts",

@@ -6,28 +6,25 @@
 
 import { fromFileUrl, join, relative } from "@std/path";
 import { NODES } from "../vendors/pins.ts";
-import { ALSO_ON_NODE, CHAOS, LONG, NODE_LATER, ON_SOURCE } from "./lists.ts";
+import { ALSO_ON_NODE, CHAOS, LONG, LONGEST, NODE_LATER, ON_SOURCE } from "./lists.ts";
+import { PROGRAM_VARIABLE } from "./support/agent_process.ts";
 import { nodePath } from "./support/each_node.ts";
 
 const ROOT = fromFileUrl(new URL("..", import.meta.url));
 
 /** The program of a run, see support/agent_process.ts. */
-const BINARY = { ZONEWRIGHT_TEST_PROGRAM: "binary" };
-const SOURCE = { ZONEWRIGHT_TEST_PROGRAM: "source" };
-/** Files at a time: tests wait for processes and deadlines as well as they work, and the long ones more than the others. */
-const AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 1) };
-const LONG_AT_ONCE = { DENO_JOBS: String(navigator.hardwareConcurrency + 2) };
-/**
- * Tests of pages are the longest by themselves. Deno runs what is in the folder of the longest name first, and them last;
- * so they run beside the others, or some of them would be left to run alone at the end.
- */
+const BINARY = { [PROGRAM_VARIABLE]: "binary" };
+const SOURCE = { [PROGRAM_VARIABLE]: "source" };
+/** Files at a time: tests wait for processes and deadlines as well as they work. */
+const AT_ONCE = navigator.hardwareConcurrency + 5;
+/** Tests of pages, which start browsers. */
 const PAGES = "tests/ui/";
-/** Of those, at a time; with one, Deno names no file in its lines. */
-const PAGES_AT_ONCE = { DENO_JOBS: "2" };
+/** Of those, at a time. */
+const PAGES_AT_ONCE = 2;
 /** Time between two lines of progress, milliseconds. */
 const PROGRESS_MS = 15_000;
-/** Longest time in which no test may end, milliseconds: a run that hangs says so, names what hangs, and fails. */
-const STALLED_MS = 300_000;
+/** Longest time in which a file may end no test, milliseconds: one that hangs is named, with the test, and fails. */
+const STALLED_MS = 600_000;
 /** Time for Deno to name the tests that had not ended, milliseconds. */
 const NAMING_MS = 10_000;
 /** What hardly ever comes, and should be seen when it does: an agent that ends badly, and the errors that it logged. */
@@ -43,15 +40,24 @@ interface Case {
   readonly place: string;
   readonly outcome: "passed" | "failed" | "skipped";
   readonly detail: string;
-  readonly seconds: number;
+}
+
+/** A file of tests, and how it is run. */
+interface Unit {
+  readonly file: string;
+  /** Undefined when its program is not there; then it is skipped by name. */
+  readonly env: Readonly<Record<string, string>> | undefined;
+  /** Words of the tests that are run; all unless given. */
+  readonly filter?: string;
+  /** What the names of its tests do not say. */
+  readonly suffix?: string;
 }
 
 /** What was run and what came of it. */
 interface Run {
+  readonly unit: Unit;
   readonly cases: readonly Case[];
-  readonly failed: boolean;
-  /** Seconds of tests by file. */
-  readonly seconds: ReadonlyMap<string, number>;
+  readonly seconds: number;
 }
 
 async function testFiles(folder: string): Promise<string[]> {
@@ -64,21 +70,20 @@ async function testFiles(folder: string): Promise<string[]> {
   return found.sort();
 }
 
-function casesOf(report: string): Case[] {
-  const cases = report.matchAll(
-    /<testcase name="([^"]*)" classname="([^"]*)"([^>]*?)(?:\/>|>(.*?)<\/testcase>)/gs,
-  );
-  return Array.from(cases, ([, name = "", place = "", attributes = "", inner = ""]) => ({
-    name: plain(name),
-    place: plain(place),
+function casesOf(report: string, { file, filter = "", suffix = "" }: Unit): Case[] {
+  const cases = report.matchAll(/<testcase name="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs);
+  return Array.from(cases, ([, name = "", inner = ""]): Case => ({
+    name: plain(name) + suffix,
+    place: file,
     outcome: /<(failure|error)/.test(inner)
       ? "failed"
       : inner.includes("<skipped")
       ? "skipped"
       : "passed",
     detail: shortened(plain(inner.replaceAll(/<[^>]*>/g, "")).trim()),
-    seconds: Number(/ time="([\d.]+)"/.exec(attributes)?.[1] ?? 0),
-  }));
+  }))
+    // What the filter left out may be in the report as skipped.
+    .filter(({ name }) => name.includes(filter));
 }
 
 /** An error without its middle, so that the last lines of a run hold what failed in it. */
@@ -96,130 +101,127 @@ function plain(text: string): string {
     .replaceAll(/&#(\d+);/g, (_, code: string) => String.fromCodePoint(Number(code)));
 }
 
-/** What the lines of a run say and its report does not. */
-interface Followed {
-  /** Seconds of tests by file. */
-  readonly seconds: ReadonlyMap<string, number>;
-  /** Files of tests that failed, by their names: the report has the file that registered them, maybe of support/. */
-  readonly failedIn: ReadonlyMap<string, string>;
+function secondsSince(beganMs: number): number {
+  return Math.round((performance.now() - beganMs) / 1000);
 }
 
-/** Reads the lines of Deno's report, says now and then how far it is, and notes where time goes. */
-async function follow(
-  { stdout, interrupt }: { stdout: ReadableStream<Uint8Array>; interrupt: () => void },
-  files: readonly string[],
-  words: string,
-): Promise<Followed> {
+/** Runs one file in a process of its own. */
+async function run(unit: Unit): Promise<Run> {
+  if (unit.env === undefined) return { unit, cases: [skipped(unit)], seconds: 0 };
   const began = performance.now();
-  const seconds = new Map<string, number>();
-  const failedIn = new Map<string, string>();
-  let tests = 0;
-  let lastMs = began;
-  let hangs = false;
-  const timer = setInterval(() => {
-    const so = secondsSince(began);
-    console.log(
-      `${seconds.size} of ${files.length} files begun, ${tests} tests ended after ${so} s${words}`,
-    );
-    if (hangs || performance.now() - lastMs < STALLED_MS) return;
-    hangs = true;
-    console.log(`FAILED: no test has ended in ${secondsSince(lastMs)} s`);
-    interrupt();
-  }, PROGRESS_MS);
-  let rest = "";
-  for await (const text of stdout.pipeThrough(new TextDecoderStream())) {
-    const lines = (rest + text).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) {
-      // Of an agent that ended all the same, see support/agent_process.ts.
-      if (hangs || STRANGE.test(line)) console.log(line);
-      // ./tests/metrics/log_test.ts => a line is JSON ... ok (12ms); a step stands behind its test and another ...
-      const [, file, words = ""] = /^(\S+_test\.ts) => (.*)$/.exec(line) ?? [];
-      if (file === undefined || words.split(" ... ").length > 2) continue;
-      tests += 1;
-      lastMs = performance.now();
-      if (/ \.\.\. FAILED\b/.test(words)) {
-        const [name = ""] = words.split(" ... ");
-        console.log(`FAILED ${file}: ${name}`);
-        failedIn.set(name, file);
-      }
-      const [, time = ""] = /\(([\dms]+)\)$/.exec(words) ?? [];
-      seconds.set(file, (seconds.get(file) ?? 0) + secondsOf(time));
-    }
-  }
-  clearInterval(timer);
-  return { seconds, failedIn };
-}
-
-function secondsSince(beganMs: number): string {
-  return ((performance.now() - beganMs) / 1000).toFixed(0);
-}
-
-/** `12ms`, `3s` or `1m2s`. */
-function secondsOf(time: string): number {
-  const part = (unit: string) => Number(new RegExp(`(\\d+)${unit}(?!s)`).exec(time)?.[1] ?? 0);
-  const ms = Number(/(\d+)ms/.exec(time)?.[1] ?? 0);
-  return part("m") * 60 + part("s") + ms / 1000;
-}
-
-async function run(
-  files: readonly string[],
-  { env, filter, suffix = "", label }: {
-    readonly env: Record<string, string>;
-    readonly filter?: string;
-    /** What the names of the tests do not say. */
-    readonly suffix?: string;
-    /** What the lines of progress say. */
-    readonly label?: string;
-  },
-): Promise<Run> {
-  const began = performance.now();
-  const report = await Deno.makeTempFile({ suffix: ".xml" });
+  const folder = await Deno.makeTempDir();
+  const report = join(folder, "report.xml");
   // Types are checked by `make check`, which comes before.
-  const flags = ["--quiet", "--cached-only", "--no-check", "--parallel", "-A"];
-  const named = filter === undefined ? [] : ["--filter", filter];
+  const flags = ["--quiet", "--cached-only", "--no-check", "-A", `--junit-path=${report}`];
+  const named = unit.filter === undefined ? [] : ["--filter", unit.filter];
   try {
     const child = new Deno.Command(Deno.execPath(), {
-      args: ["test", ...flags, ...named, `--junit-path=${report}`, ...files],
+      args: ["test", ...flags, ...named, unit.file],
       cwd: ROOT,
-      env: { NO_COLOR: "1", ...env },
+      env: { NO_COLOR: "1", ...unit.env },
       stdout: "piped",
       stderr: "inherit",
     }).spawn();
-    // Deno names the tests that had not ended, and writes its report.
-    let killer: ReturnType<typeof setTimeout> | undefined;
-    const interrupt = () => {
-      child.kill("SIGINT");
-      killer = setTimeout(() => child.kill("SIGKILL"), NAMING_MS);
-    };
-    const words = label ?? (suffix === "" && filter !== undefined ? ` ${filter}` : suffix);
-    const { seconds, failedIn } = await follow({ stdout: child.stdout, interrupt }, files, words);
+    const said = await follow(child, unit);
     const { code } = await child.status;
-    clearTimeout(killer);
-    console.log(`${files.length} files ended after ${secondsSince(began)} s${words}`);
-    // What the filter left out is in the report as skipped.
-    const cases = casesOf(await Deno.readTextFile(report))
-      .filter(({ name }) => filter === undefined || name.includes(filter))
-      .map((test) => ({
-        ...test,
-        name: test.name + suffix,
-        place: failedIn.get(test.name) ?? test.place,
-      }));
-    return { cases, failed: code !== 0, seconds };
+    // A file that does not load has none.
+    const cases = casesOf(await Deno.readTextFile(report).catch(() => ""), unit);
+    const failed = cases.filter(({ outcome }) => outcome === "failed");
+    for (const { name } of failed) console.log(`FAILED ${unit.file}: ${name}`);
+    if (failed.length === 0 && (code !== 0 || cases.length === 0)) {
+      cases.push(endedBadly(unit, code, said));
+    }
+    return { unit, cases, seconds: secondsSince(began) };
   } finally {
-    await Deno.remove(report);
+    await Deno.remove(folder, { recursive: true });
   }
 }
 
-async function runOnBinary(
-  files: readonly string[],
-  atOnce: Record<string, string>,
-): Promise<Run[]> {
-  const isPage = (file: string) => file.startsWith(PAGES);
-  return await Promise.all([
-    run(files.filter((file) => !isPage(file)), { env: { ...BINARY, ...atOnce } }),
-    run(files.filter(isPage), { env: { ...BINARY, ...PAGES_AT_ONCE }, label: " (pages)" }),
-  ]);
+function skipped(unit: Unit): Case {
+  return { name: nameOf(unit), place: unit.file, outcome: "skipped", detail: "" };
+}
+
+/** A file that does not load or has no tests, or whose process ends on the way, has failed, whatever it counted. */
+function endedBadly({ file, suffix = "" }: Unit, code: number, said: string): Case {
+  const name = `the file ends with code ${code}${suffix}`;
+  console.log(`FAILED ${file}: ${name}`);
+  return { name, place: file, outcome: "failed", detail: shortened(said) };
+}
+
+/** Reads what a file says, and ends it when it hangs. @returns all of it */
+async function follow(child: Deno.ChildProcess, { file }: Unit): Promise<string> {
+  const lines: string[] = [];
+  let hangs = false;
+  let killer: ReturnType<typeof setTimeout> | undefined;
+  const stalled = () => {
+    hangs = true;
+    console.log(`FAILED ${file}: no test has ended in ${STALLED_MS / 1000} s`);
+    // Deno names the tests that had not ended, and writes its report.
+    child.kill("SIGINT");
+    killer = setTimeout(() => child.kill("SIGKILL"), NAMING_MS);
+  };
+  let timer = setTimeout(stalled, STALLED_MS);
+  let rest = "";
+  for await (const text of child.stdout.pipeThrough(new TextDecoderStream())) {
+    const whole = (rest + text).split("\n");
+    rest = whole.pop() ?? "";
+    for (const line of whole) {
+      lines.push(line);
+      // Of an agent that ended all the same, see support/agent_process.ts.
+      if (hangs || STRANGE.test(line)) console.log(line);
+      if (hangs || !/ \.\.\. .*\([\dms.µ]+\)$/.test(line)) continue;
+      clearTimeout(timer);
+      timer = setTimeout(stalled, STALLED_MS);
+    }
+  }
+  clearTimeout(timer);
+  clearTimeout(killer);
+  return lines.join("\n");
+}
+
+/** Runs files, some at a time, and says now and then how far it is. */
+async function runAll(units: readonly Unit[]): Promise<Run[]> {
+  const began = performance.now();
+  const waiting = units.toSorted((one, other) => rank(one) - rank(other));
+  const running = new Map<Unit, number>();
+  const runs: Run[] = [];
+  const timer = setInterval(() => {
+    const [[unit, sinceMs] = []] = running;
+    const longest = unit === undefined || sinceMs === undefined
+      ? ""
+      : `; ${nameOf(unit)} has run for ${secondsSince(sinceMs)} s`;
+    const so = secondsSince(began);
+    console.log(`${runs.length} of ${units.length} files ended after ${so} s${longest}`);
+  }, PROGRESS_MS);
+  const next = (): Unit | undefined => {
+    const pages = Array.from(running.keys()).filter(isPage).length;
+    const at = waiting.findIndex((unit) => pages < PAGES_AT_ONCE || !isPage(unit));
+    return at === -1 ? undefined : waiting.splice(at, 1)[0];
+  };
+  const worker = async () => {
+    for (let unit = next(); unit !== undefined; unit = next()) {
+      running.set(unit, performance.now());
+      runs.push(await run(unit));
+      running.delete(unit);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  clearInterval(timer);
+  return runs;
+}
+
+/** What is to begin first: pages, of which few run at a time, and what would be left to run alone at the end. */
+function rank(unit: Unit): number {
+  const at = LONGEST.indexOf(unit.file);
+  return isPage(unit) ? -1 : at === -1 ? LONGEST.length : at;
+}
+
+function isPage({ file }: Unit): boolean {
+  return file.startsWith(PAGES);
+}
+
+function nameOf({ file, filter = "", suffix = "" }: Unit): string {
+  return `${file} ${filter || suffix.trim()}`.trim();
 }
 
 /** The files among these that register tests of both programs. */
@@ -232,40 +234,24 @@ async function filesOfBoth(files: readonly string[]): Promise<string[]> {
   return found;
 }
 
-/**
- * Runs on each Node what these files show of the whole program, on all Nodes at once: much of it waits. What lacks its
- * Node is skipped by name.
- */
-async function runOnNodes(files: readonly string[]): Promise<Run[]> {
-  return (await Promise.all(NODES.map(({ version }) => runOnNode(version, files)))).flat();
-}
-
-async function runOnNode(version: string, files: readonly string[]): Promise<Run[]> {
-  const path = nodePath(version);
-  if (path === undefined) return [skippedRun([...files, ...ALSO_ON_NODE], version)];
-  const env = { ZONEWRIGHT_TEST_PROGRAM: path };
-  const words = `(on Node ${version})`;
-  return [
-    await run(files, { env, filter: words }),
-    await run(ALSO_ON_NODE, { env, suffix: ` ${words}` }),
-  ];
-}
-
-function skippedRun(files: readonly string[], version: string): Run {
-  const cases = files.map((place): Case => ({
-    name: `${place} (on Node ${version})`,
-    place,
-    outcome: "skipped",
-    detail: "",
-    seconds: 0,
-  }));
-  return { cases, failed: false, seconds: new Map() };
+/** What these files show of the whole program, on each Node. */
+function unitsOnNodes(files: readonly string[]): Unit[] {
+  return NODES.flatMap(({ version }) => {
+    const path = nodePath(version);
+    const env = path === undefined ? undefined : { [PROGRAM_VARIABLE]: path };
+    const words = `(on Node ${version})`;
+    return [
+      ...files.map((file) => ({ file, env, filter: words })),
+      ...ALSO_ON_NODE.map((file) => ({ file, env, suffix: ` ${words}` })),
+    ];
+  });
 }
 
 function printSlowest(runs: readonly Run[]): void {
-  const slowest = runs.flatMap(({ seconds }) => [...seconds])
-    .sort(([, a], [, b]) => b - a).slice(0, SLOWEST);
-  for (const [file, total] of slowest) console.log(`${total.toFixed(1).padStart(7)} s  ${file}`);
+  const slowest = runs.toSorted((one, other) => other.seconds - one.seconds).slice(0, SLOWEST);
+  for (const { unit, seconds } of slowest) {
+    console.log(`${`${seconds}`.padStart(5)} s  ${nameOf(unit)}`);
+  }
 }
 
 function printRuns(runs: readonly Run[], beganMs: number): void {
@@ -277,31 +263,30 @@ function printRuns(runs: readonly Run[], beganMs: number): void {
     console.log(`FAILED ${place}: ${name}\n${detail}\n`);
   }
   console.log(`${cases.length} tests in ${secondsSince(beganMs)} s`);
-  // A run that ends without a report (a crash of the runner itself) has failed, whatever it counted.
-  const crashed = runs.some(({ failed }) => failed) && of("failed").length === 0;
-  const failed = crashed ? 1 : of("failed").length;
-  console.log(`${of("passed").length} passed, ${failed} failed, ${of("skipped").length} skipped`);
-  Deno.exitCode = failed > 0 ? 1 : 0;
+  const [passed, failed, left] = [of("passed"), of("failed"), of("skipped")];
+  console.log(`${passed.length} passed, ${failed.length} failed, ${left.length} skipped`);
+  Deno.exitCode = failed.length > 0 ? 1 : 0;
 }
 
 const [kind] = Deno.args;
 const began = performance.now();
 const all = await testFiles(join(ROOT, "tests"));
-for (const path of [...LONG, ...CHAOS, ...NODE_LATER, ...ALSO_ON_NODE]) {
+for (const path of [...LONG, ...CHAOS, ...LONGEST, ...NODE_LATER, ...ALSO_ON_NODE]) {
   if (!all.some((file) => file.startsWith(path))) throw new Error(`There is no ${path}`);
 }
 const long = all.filter((file) => LONG.some((path) => file.startsWith(path)));
 const short = all.filter((file) => !long.includes(file));
 const full = long.filter((file) => !CHAOS.includes(file));
-printRuns(await runsOf(kind), began);
+printRuns(await runAll(await unitsOf(kind)), began);
 
-async function runsOf(kind = "short"): Promise<Run[]> {
+async function unitsOf(kind = "short"): Promise<Unit[]> {
+  const onBinary = (files: readonly string[]) => files.map((file) => ({ file, env: BINARY }));
+  if (kind === "short") return onBinary(short);
   const ofBoth = await filesOfBoth(all);
-  if (kind === "node") return await runOnNodes(ofBoth);
-  if (kind !== "long") return await runOnBinary(short, AT_ONCE);
+  if (kind === "node") return unitsOnNodes(ofBoth);
   return [
-    ...await runOnBinary(full, LONG_AT_ONCE),
-    await run(ON_SOURCE, { env: SOURCE, filter: "(from source)" }),
-    ...await runOnNodes(ofBoth.filter((file) => !NODE_LATER.includes(file))),
+    ...onBinary(full),
+    ...ON_SOURCE.map((file) => ({ file, env: SOURCE, filter: "(from source)" })),
+    ...unitsOnNodes(ofBoth.filter((file) => !NODE_LATER.includes(file))),
   ];
 }
