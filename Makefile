@@ -32,11 +32,12 @@ test-full: .toolchain/ready .toolchain/node/ready dist/zonewright dist/zonewrigh
 test-node: .toolchain/ready .toolchain/node/ready dist/zonewright.mjs ## run on the oldest and the newest Node everything that is shown of the whole program
 	@$(DENO) run --quiet --cached-only -A tests/run.ts node
 
+# The check of types takes longer than all else together, on one processor.
 check: .toolchain/ready ## format, lint, types and the rules of the house
-	@$(DENO) fmt --check --quiet
-	@$(DENO) lint --quiet
-	@$(DENO) check --quiet main.ts src tests vendors bench
-	@$(DENO) test --quiet --cached-only -A tests/house_test.ts tests/house/
+	@$(DENO) check --quiet main.ts src tests vendors bench & \
+	$(DENO) fmt --check --quiet && $(DENO) lint --quiet && \
+	$(DENO) test --quiet --cached-only -A tests/house_test.ts tests/house/; others=$$?; \
+	wait $$! && exit $$others
 
 ui: dist/ui.json ## bundle the web console for a program that runs from source
 
