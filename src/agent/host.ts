@@ -1,4 +1,5 @@
-// Opens the managed host as configured, and watches it in the background.
+// Opens the managed host as configured, ends the simulated one, and watches it in the background: free space on the disk,
+// the walls around guests and the states of machines are reported as events when they change.
 
 import { join } from "@std/path";
 import type { HostSetting } from "../config/place_kinds.ts";
@@ -116,13 +117,11 @@ function openSshHost(
   return transport;
 }
 
-// The engine of the simulated host. The simulator keeps the choice in its folder; without the
-// setting it stays unchanged.
-
 const DEADLINE_MS = 30_000;
 
 /**
- * Chooses the engine of the simulated host before this agent starts a machine.
+ * Chooses the engine of the simulated host before this agent starts a machine. The simulator keeps the choice in its
+ * folder; without the setting it stays unchanged.
  * @throws {AgentError} `invalid_argument` when the engine is not available
  * @see docs/simulator.md, Engines
  */
@@ -146,12 +145,13 @@ export async function chooseSimulatedEngine(
   log.info("simulated engine", { engine: JSON.parse(result.stdout).engine });
 }
 
-// Shuts a simulated host down. Its machines are processes that outlive the calls that started them,
-// as on a real host; when the agent that owns the host ends, they end too, as in a power cut.
-
 const STOP_ALL_MS_MAX = 30_000;
 
-/** @throws {AgentError} `host` when machines may still run */
+/**
+ * Ends the machines of a simulated host. They are processes that outlive the calls that started them, as on a real host;
+ * when the agent that owns the host ends, they end too, as in a power cut.
+ * @throws {AgentError} `host` when machines may still run
+ */
 async function powerOffSimulator(self: SelfCommand, stateDir: string): Promise<void> {
   const args = [...self.args, "simulate", "--state", stateDir, "stop-all"];
   const result = await runCommand(self.program, args, {
@@ -187,9 +187,6 @@ export function countedConsoles(vmadm: MachineReader, { consoles }: Meters): Mac
     },
   };
 }
-
-// Watches the host in the background and reports changes as events: free space on the disk, the walls around
-// guests, and the states of machines.
 
 /** Milliseconds between two checks of the disk. */
 const DISK_LOOK_MS = 5_000;

@@ -1,5 +1,6 @@
-// The mirror of the agent, for the image index and for media. A development agent without an upstream gets the
-// sample one. Also the routes of the index, including the fast path for documents.
+// The mirror of the agent, for the image index and for media, and what is built on it: the routes of the index, including
+// the fast path for documents, the library of the media folders, and the regular syncs. A development agent without an
+// upstream gets the sample one.
 
 import { join } from "@std/path";
 import type { Hono } from "hono";
@@ -111,8 +112,6 @@ export function openIndexRoutes(
   };
 }
 
-// The media folders of the agent, which follow the configuration, and the library of their files.
-
 /**
  * Milliseconds between two cleanups of unfinished uploads. They are removed a day after their last byte, even
  * when there are no other uploads.
@@ -174,8 +173,6 @@ export function openAgentLibrary(
     log,
   });
 }
-
-// Keeps the mirror current: one sync at start-up, then one per interval.
 
 /** Random share of the interval that is added or subtracted, so that hosts do not all ask at the same time. */
 const JITTER = 0.1;

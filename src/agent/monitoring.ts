@@ -329,9 +329,7 @@ function unix(instant: string): number {
   return Date.parse(instant) / MS_PER_SECOND;
 }
 
-// Counts writes of jobs, whichever part makes them.
-
-/** Wraps a store so that its writes of jobs are counted. */
+/** Wraps a store so that its writes of jobs are counted, whichever part makes them. */
 export function countedStore(store: Store, meters: Meters): Store {
   const { jobs } = store;
   const { jobsCreated } = meters;

@@ -1,4 +1,4 @@
-// The runner of the agent: its guests, and the capabilities of their tasks.
+// The runner of the agent: its guests, the capabilities of their tasks, and the operator's policy about them.
 
 import { openCapabilities } from "../capabilities/capabilities.ts";
 import type { Config } from "../config/settings.ts";
@@ -159,15 +159,12 @@ export async function withDecoders(
   return { ...context, decoders, findTools, sources: openSourceChecks(decoders), ...shared };
 }
 
-// The operator's policy: one object for requests and tasks, updated when the configuration is read
-// again.
-
 interface PolicyContext {
   readonly config: Config;
   readonly follow: Reloads["follow"];
 }
 
-/** The configured policy; it changes with the configuration. */
+/** The operator's policy: one object for requests and tasks, which changes with the configuration. */
 export function openPolicy({ config, follow }: PolicyContext): Policy {
   const policy = policyOf(config.policy);
   follow(["policy"], (next) => void Object.assign(policy, policyOf(next.policy)));

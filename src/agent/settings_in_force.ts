@@ -109,16 +109,16 @@ function comparedText(setting: object): string {
   );
 }
 
-// The doctor runs as a process of its own, as on the command line, because it reads the whole database and runs as the
-// owner of the state folder.
-
 const DOCTOR_KEEP_MS = 10_000;
 /** Time limit of the doctor; enough for a host where several checks time out. */
 const DOCTOR_DEADLINE_MS = 180_000;
 /** Variables by which ssh finds the keys of the agent's user. */
 const DOCTOR_VARIABLES = ["HOME", "PATH", "TMPDIR"] as const;
 
-/** Where the agent's own pages come from. */
+/**
+ * Where the agent's own pages come from. The doctor runs as a process of its own, as on the command line, because it
+ * reads the whole database and runs as the owner of the state folder.
+ */
 export function openSelfDescription(
   { self, now }: { readonly self: SelfCommand; readonly now: Now },
   inForce: Reloads["inForce"],

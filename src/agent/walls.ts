@@ -166,9 +166,6 @@ function isPermission(check: string): boolean {
   return GUEST_PERMISSIONS.some((name) => name === check);
 }
 
-// The operator's self-test of the wall: starts one guest as the pool would, lets it try what it
-// must not be able to do, and inspects its process from outside. It leaves nothing behind.
-
 /** What the self-test needs, as for a pool. */
 interface SelfTestOptions {
   /** How to start this program again. */
@@ -183,7 +180,8 @@ interface SelfTestOptions {
 }
 
 /**
- * Runs the self-test on a fresh guest. The checks are, in this order: `start`; one for each of
+ * The operator's self-test of the wall: starts one guest as the pool would, lets it try what it must not be able to do,
+ * and inspects its process from outside. It leaves nothing behind. The checks are, in this order: `start`; one for each of
  * Deno's permissions (`read`, `write`, `net`, `env`, `run`, `sys`, `ffi`, `import`), `realm` and
  * `primordials`, as the guest reports them; and those of
  * wall_checks.ts. When the guest does not start, the rest is missing. Never throws for what it finds.

@@ -223,11 +223,10 @@ function failure({ quote }: Language, error: string): string {
   return `{"kind":"failure","error":${quote(error)},"job":null}`;
 }
 
-// The layers of the sandbox that a guest can be asked to leave open. Each layer must hold alone, so
-// tests try each with the others open. A word on the guest's command line opens them; no pool ever
-// passes it, and a guest with an open layer reports it.
-
 /**
+ * The layers of the sandbox that a guest can be asked to leave open. Each must hold alone, so tests try each with the
+ * others open. A word on the command line opens them; no pool ever passes it, and a guest with an open layer reports it.
+ *
  * permissions: Deno's own. realm: what a realm refuses, and what keeps its objects apart from the
  * guest's. primordials: only the language is left in the guest's own realm, and it is frozen.
  * protocol: the guest's own code calls nothing that a task could have replaced.

@@ -237,13 +237,11 @@ function capabilityGroups(): Record<string, string[]> {
   return groups;
 }
 
-// The program that opens a realm, as text: the functions of body.ts, globals.ts, error.ts and freeze.ts,
-// side by side in one strict function. They are written as functions so that the compiler, the linter
-// and the formatter check them like all other code.
-
 /**
- * The source of an expression. Its value is a function that opens the realm it runs in. The settings
- * are a literal in it, so they are an object of that realm.
+ * The program that opens a realm, as text: an expression whose value is a function that opens the realm it runs in. It is
+ * the functions of body.ts, globals.ts, error.ts and freeze.ts, side by side in one strict function; so the compiler, the
+ * linter and the formatter check them like all other code. The settings are a literal in it, so they are an object of
+ * that realm.
  */
 function realmSource(settings: RealmSettings): string {
   const parts = [realm, realmGlobals, realmError, realmFreeze];
