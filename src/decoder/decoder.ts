@@ -131,8 +131,7 @@ function answerFrame(answer: DecoderAnswer, bytesMax: number): Uint8Array {
   return jsonFrame(FRAME.answer, { ok: false, code: "too_large", message } satisfies DecoderAnswer);
 }
 
-// The kinds of work. Each is loaded on first use: a decoder starts with only its framing.
-
+/** The kinds of work. Each is loaded on first use: a decoder starts with only its framing. */
 const LOAD_WORK: Readonly<Record<WorkName, () => Promise<DecoderWork>>> = {
   hashes: async () => (await import("./work/hashes.ts")).hashesWork,
   checksums: async () => (await import("./work/checksums.ts")).checksumsWork,

@@ -1,5 +1,7 @@
-// JSON messages of a decoder, and their untrusting parser: a decoder that has read hostile bytes is
-// as hostile as a guest.
+// What the agent and a decoder send each other. A frame is a byte with its kind, four bytes of length, and the payload; its
+// cost is linear however the bytes arrive. One that is too long is a built-in RangeError: decoders load nothing of the
+// agent. The JSON messages in frames have an untrusting parser: a decoder that has read hostile bytes is as hostile as a
+// guest.
 
 import { AgentError, type ErrorCode } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue, measureJson } from "../domain/json.ts";
@@ -84,10 +86,6 @@ export function parseAnswer(frame: DecoderFrame): JsonValue {
   if (words.length > MESSAGE_CHARS_MAX) throw new TypeError("the message of its error is too long");
   throw new AgentError(known, words);
 }
-
-// The framing between the agent and a decoder: a byte with the kind of a frame, four bytes of
-// length, and the payload. Both sides use it; its cost is linear however the bytes arrive. A frame
-// that is too long is a built-in RangeError: decoders load nothing of the agent.
 
 /** Kinds of frames. The first three come from the agent, the others from a decoder. */
 export const FRAME = {
@@ -190,8 +188,6 @@ function payloadLength(head: Uint8Array, bytesMax: (kind: number) => number | un
   throw new RangeError(`Cannot read a frame: it has ${length} bytes, and may have ${max}`);
 }
 
-// The closed list of what decoders do, and the limits of each kind of work. Both sides import it.
-
 /** What the time limit applies to: the whole work, or the time since the last progress. */
 type WorkDeadline = "whole" | "progress";
 
@@ -204,7 +200,7 @@ export interface WorkLimits {
   readonly answerBytesMax: number;
 }
 
-/** Each kind of work by its name. */
+/** The closed list of what decoders do, with the limits of each kind of work. */
 export const WORKS = {
   /** The digests of many streams: see hashes.ts. */
   hashes: { deadlineMs: 30_000, deadline: "progress", answerBytesMax: 1024 },

@@ -178,10 +178,10 @@ function requestFrame(work: WorkName, request: JsonObject): Uint8Array {
   );
 }
 
-// The time of one piece of work. It runs while the agent waits only for the decoder, and pauses
-// while input is missing or output is not read.
-
-/** Opened and closed with a piece of work. */
+/**
+ * The time of one piece of work. It runs while the agent waits only for the decoder, and pauses while input is missing or
+ * output is not read.
+ */
 class WorkClock {
   readonly #limits: Pick<WorkLimits, "deadline" | "deadlineMs">;
   readonly #late: () => void;

@@ -1,4 +1,5 @@
-// Buffers bytes that arrive in parts of any size, so that a format can read them in the sizes it needs.
+// The input of one piece of work: buffers bytes that arrive in parts of any size, so that a format can read them in the
+// sizes it needs; takes several documents apart; and detects packed files that make no progress.
 
 import type { JsonValue } from "../../domain/json.ts";
 
@@ -57,8 +58,35 @@ export function openByteSource(parts: AsyncIterable<Uint8Array>): ByteStream {
   };
 }
 
-// Detects packed files that make no progress. Every frame, member or block costs time beyond its bytes, and a
-// hostile file may consist of empty ones: a file with much input and little output is refused.
+/** Documents as input, and their lengths for the request. */
+interface Bodies {
+  readonly lengths: number[];
+  readonly input: Uint8Array;
+}
+
+/** Several documents as one input, one after another. */
+export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
+  const lengths = bodies.map((body) => body.byteLength);
+  const input = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
+  let at = 0;
+  for (const body of bodies) {
+    input.set(body, at);
+    at += body.byteLength;
+  }
+  return { lengths, input };
+}
+
+/** Splits them again. @throws {Error} when the input is shorter than the sum of the lengths */
+export async function takeBodies(
+  source: ByteStream,
+  lengths: JsonValue | undefined,
+): Promise<Uint8Array[]> {
+  const bodies: Uint8Array[] = [];
+  for (const length of Array.isArray(lengths) ? lengths : []) {
+    bodies.push(await source.take(Number(length)));
+  }
+  return bodies;
+}
 
 /** Packed bytes allowed before there is any output: headers, tables and padding. */
 const PACKED_FREE_BYTES = 4 * 1024 ** 2;
@@ -69,7 +97,11 @@ const FRAMES_FREE = 1000;
 /** Output that each further one must have, on average, bytes. */
 const FRAME_BYTES_MIN = 1024;
 
-/** Counts input and output of one file; each call throws when the file makes no progress. */
+/**
+ * Counts input and output of one file; each call throws when the file makes no progress. Every frame, member or block
+ * costs time beyond its bytes, and a hostile file may consist of empty ones: a file with much input and little output is
+ * refused.
+ */
 export interface UnpackProgress {
   took(bytes: number): void;
   gave(bytes: number): void;
@@ -101,36 +133,4 @@ export function openProgress(): UnpackProgress {
       throw new Error(`it makes no progress: ${frames} frames or streams yielded ${given} bytes`);
     },
   };
-}
-
-// Several documents as the input of one piece of work: one after another, with their lengths in the request.
-
-/** Documents as input, and their lengths for the request. */
-interface Bodies {
-  readonly lengths: number[];
-  readonly input: Uint8Array;
-}
-
-/** Many documents as one run of bytes, with their lengths. */
-export function joinBodies(bodies: readonly Uint8Array[]): Bodies {
-  const lengths = bodies.map((body) => body.byteLength);
-  const input = new Uint8Array(lengths.reduce((sum, length) => sum + length, 0));
-  let at = 0;
-  for (const body of bodies) {
-    input.set(body, at);
-    at += body.byteLength;
-  }
-  return { lengths, input };
-}
-
-/** Splits them again. @throws {Error} when the input is shorter than the sum of the lengths */
-export async function takeBodies(
-  source: ByteStream,
-  lengths: JsonValue | undefined,
-): Promise<Uint8Array[]> {
-  const bodies: Uint8Array[] = [];
-  for (const length of Array.isArray(lengths) ? lengths : []) {
-    bodies.push(await source.take(Number(length)));
-  }
-  return bodies;
 }

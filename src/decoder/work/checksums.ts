@@ -1,8 +1,13 @@
-// Finds the hashes of one file in a vendor's checksum document.
+// Finds the hashes of one file in a document in which a vendor publishes them. Its text is read line by line; a line of
+// another format is ignored.
 
 import { DIGEST_ALGORITHMS, DIGEST_DIGITS, type DigestAlgorithm } from "../../domain/digest.ts";
 import { openByteSource } from "./byte_source.ts";
 import type { DecoderWork } from "../decoder_message.ts";
+
+/** Formats that can be read; others are known to their vendors. @see document 1, ChecksumFormat */
+export const CHECKSUM_FORMATS = ["gnu", "bsd", "bare"] as const;
+type ChecksumFormatName = typeof CHECKSUM_FORMATS[number];
 
 /** Returns the hashes found, at most two. */
 export const checksumsWork: DecoderWork = async (request, input) => {
@@ -21,13 +26,6 @@ export const checksumsWork: DecoderWork = async (request, input) => {
 };
 
 const STREAM = { stream: true } as const;
-
-// The documents in which vendors publish the hashes of their files. A vendor's text is read line by
-// line; a line of another format is ignored.
-
-/** Formats that can be read; others are known to their vendors. @see document 1, ChecksumFormat */
-export const CHECKSUM_FORMATS = ["gnu", "bsd", "bare"] as const;
-type ChecksumFormatName = typeof CHECKSUM_FORMATS[number];
 
 /** The hash to find in a document. */
 interface ListedFile {

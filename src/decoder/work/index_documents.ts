@@ -191,14 +191,14 @@ function hostsOf(document: Given): string[] {
     .filter((host) => host !== "");
 }
 
-// What was published for verifying an artifact is pinned: a later index may add to it, but not change or
-// remove it. Otherwise anyone who can write the index could replace an image together with its digest. An
-// intended change must be accepted by the operator.
-//
-// The pins of artifacts in the index are its documents. When an artifact leaves the index, its pin is stored,
-// so that nothing else can return under its name.
-
-/** What was published of one artifact. */
+/**
+ * What was published for verifying one artifact: a later index may add to it, but not change or remove it. Otherwise
+ * anyone who can write the index could replace an image together with its digest. An intended change must be accepted by
+ * the operator.
+ *
+ * The pins of artifacts in the index are its documents. When an artifact leaves the index, its pin is stored, so that
+ * nothing else can return under its name.
+ */
 interface Pin {
   /** Lower-case hex by algorithm. */
   readonly digests: readonly (readonly [algorithm: string, value: string])[];

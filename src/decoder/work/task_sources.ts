@@ -1,4 +1,6 @@
-// Parses task sources. The parser recurses, and the text decides its time and memory.
+// Checks the sources of tasks: each is one function definition and nothing else, and it imports nothing. The agent decides
+// this by parsing, never by running. Tasks run only behind the sandbox's walls, where code cannot be made from strings:
+// what is not in the source cannot appear later. The parser recurses, and the text decides its time and memory.
 
 import { AgentError } from "../../domain/error.ts";
 import type { DecoderWork } from "../decoder_message.ts";
@@ -29,10 +31,6 @@ function cut(problem: string | undefined): string | null {
   if (problem === undefined) return null;
   return problem.length <= PROBLEM_CHARS_MAX ? problem : `${problem.slice(0, PROBLEM_CHARS_MAX)}…`;
 }
-
-// The rule for the source of a task: it is one function definition and nothing else, and it imports nothing.
-// The agent decides this by parsing, never by running. Tasks run only behind the sandbox's walls, where code
-// cannot be made from strings: what is not in the source cannot appear later.
 
 const SOURCE_OPTIONS = {
   ecmaVersion: 2024,
@@ -130,12 +128,6 @@ function lowerFirst(text: string): string {
   return text.slice(0, 1).toLowerCase() + text.slice(1);
 }
 
-// The parser of task sources: acorn, with another record of the names in scope. acorn adds each `var` to
-// every block around it and searches lists at each declaration: 60,000 names in 100 blocks take all memory,
-// and 40,000 in one block take seconds. Here every declaration costs the same: a function keeps the last
-// place at which each name was declared by `var`, and how many of its open blocks declare the name in a way
-// that `var` may not repeat.
-
 /** How a name is declared, as acorn numbers it; a parameter counts as `var`. */
 const BIND_LEXICAL = 2;
 const BIND_FUNCTION = 3;
@@ -179,6 +171,12 @@ interface ScopeNames {
   readonly vars: VarNames;
 }
 
+/**
+ * acorn, with another record of the names in scope. acorn adds each `var` to every block around it and searches lists at
+ * each declaration: 60,000 names in 100 blocks take all memory, and 40,000 in one block take seconds. Here every
+ * declaration costs the same: a function keeps the last place at which each name was declared by `var`, and how many of
+ * its open blocks declare the name in a way that `var` may not repeat.
+ */
 class TaskParser extends Parser {
   // Declared, not set: acorn enters the first scope before the fields of this class are set.
   declare private scopeNames: ScopeNames[];

@@ -1,5 +1,5 @@
 // Decompresses one file: packed bytes go in, the file comes out, and its digest at the end. The agent
-// limits the size by what comes out.
+// limits the size by what comes out. A decompressor is loaded on first use, so that only a packed file pays for it.
 
 import { AgentError, messageOf } from "../../domain/error.ts";
 import type { JsonObject } from "../../domain/json.ts";
@@ -11,6 +11,9 @@ import {
   type UnpackProgress,
 } from "./byte_source.ts";
 import { type DecoderWork, isOutOfMemory } from "../decoder_message.ts";
+
+/** Bytes per part of output; as many as the pipe to the agent takes. */
+const TRANSFORM_OPTIONS = { chunkSize: 64 * 1024 } as const;
 
 /** @throws {AgentError} `upstream` for a file that is damaged, cut, or gets no further */
 export const unpackWork: DecoderWork = async (request, input, output) => {
@@ -64,37 +67,14 @@ export async function openUnpacker(compression: PackedAs): Promise<Unpacker> {
   }
 }
 
-// Decompresses gzip, including files of several members and with padding at the end, which vendors publish.
-// The platform's DecompressionStream refuses both.
-
-/** Loads the decompressor, whose cost only a packed file pays. */
+/**
+ * Takes files of several members and with padding at the end, which vendors publish. The platform's DecompressionStream
+ * refuses both.
+ */
 async function openGzip(): Promise<Unpacker> {
   const { createGunzip } = await import("node:zlib");
   return (parts) => throughTransform(parts, createGunzip(TRANSFORM_OPTIONS));
 }
-
-// Runs bytes through a transform stream of Node.
-
-/** The members of a node:stream Duplex that are used here. */
-type Transform = NodeJS.ReadWriteStream & AsyncIterable<Uint8Array>;
-
-/** Bytes per part of output; as many as the pipe to the agent takes. */
-const TRANSFORM_OPTIONS = { chunkSize: 64 * 1024 } as const;
-
-/** Sends parts through a transform; its errors, and those of the parts, are thrown here. */
-async function* throughTransform(
-  parts: AsyncIterable<Uint8Array>,
-  transform: Transform,
-): AsyncGenerator<Uint8Array> {
-  // Loaded on first use: each node: module costs milliseconds of start.
-  const { pipeline, Readable } = await import("node:stream");
-  // A failure destroys the transform, and so ends the loop below with it.
-  pipeline(Readable.from(parts), transform, () => {});
-  for await (const part of transform) yield part;
-}
-
-// Decompresses xz, of several blocks and streams, by xz-embedded compiled to WebAssembly. It supports LZMA2
-// with CRC32 and CRC64 only; a file with a branch filter or a SHA-256 check is refused, naming the feature.
 
 /** The library's result codes. @see xz-embedded, enum xz_ret */
 const WORDS: Readonly<Record<string, string>> = {
@@ -107,7 +87,10 @@ const WORDS: Readonly<Record<string, string>> = {
   "8": "it is damaged or cut off",
 };
 
-/** Loads the decompressor, whose cost only a packed file pays. */
+/**
+ * xz-embedded compiled to WebAssembly takes files of several blocks and streams. It supports LZMA2 with CRC32 and CRC64
+ * only; a file with a branch filter or a SHA-256 check is refused, naming the feature.
+ */
 async function openXz(): Promise<Unpacker> {
   const { default: xz } = await import("xz-decompress");
   return async function* (parts) {
@@ -124,14 +107,6 @@ async function openXz(): Promise<Unpacker> {
   };
 }
 
-// Decompresses zstd. The platform's decompressor takes one frame and does not report a truncated one. So
-// frames are split here: their headers give the length of each block, and mark the last.
-//
-//   file   frame | skippable frame, any number
-//   frame  magic, header, block ..., last block, checksum if the header says so
-//
-// See RFC 8878, section 3.1.
-
 const MAGIC = 0xfd2fb528;
 /** The first of sixteen magic numbers of skippable frames. */
 const SKIPPABLE_MAGIC = 0x184d2a50;
@@ -142,7 +117,15 @@ const CHECKSUM_BYTES = 4;
 const BLOCK_RLE = 1;
 const BLOCK_RESERVED = 3;
 
-/** Loads the decompressor, whose cost only a packed file pays. */
+/**
+ * The platform's decompressor takes one frame and does not report a truncated one. So frames are split here: their headers
+ * give the length of each block, and mark the last.
+ *
+ *   file   frame | skippable frame, any number
+ *   frame  magic, header, block ..., last block, checksum if the header says so
+ *
+ * @see RFC 8878, section 3.1
+ */
 async function openZstd(): Promise<Unpacker> {
   const { createZstdDecompress } = await import("node:zlib");
   return async function* (parts, progress) {
@@ -188,4 +171,19 @@ async function* frame(source: ByteStream, head: Uint8Array): AsyncGenerator<Uint
 
 function littleEndian(bytes: Uint8Array): number {
   return bytes.reduceRight((value, byte) => value * 256 + byte, 0);
+}
+
+/** The members of a node:stream Duplex that are used here. */
+type Transform = NodeJS.ReadWriteStream & AsyncIterable<Uint8Array>;
+
+/** Sends parts through a transform; its errors, and those of the parts, are thrown here. */
+async function* throughTransform(
+  parts: AsyncIterable<Uint8Array>,
+  transform: Transform,
+): AsyncGenerator<Uint8Array> {
+  // Loaded on first use: each node: module costs milliseconds of start.
+  const { pipeline, Readable } = await import("node:stream");
+  // A failure destroys the transform, and so ends the loop below with it.
+  pipeline(Readable.from(parts), transform, () => {});
+  for await (const part of transform) yield part;
 }
