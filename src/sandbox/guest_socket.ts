@@ -1,4 +1,4 @@
-// The unix socket for guests. A guest first sends a token, which identifies its process; a
+// The unix socket for guests, and the folder that it is in. A guest first sends a token, which identifies its process; a
 // connection without a token, or with an unknown one, is closed.
 
 import { absent, fileInfo } from "../runtime/regular_file.ts";
@@ -128,9 +128,6 @@ async function firstLine(lines: AsyncGenerator<string>): Promise<string | undefi
 function turnAway(unknown: Set<Deno.Conn>, socket: Deno.Conn): void {
   if (unknown.delete(socket)) socket.close();
 }
-
-// The folder of the socket: its location, its permissions, and the removal of folders of killed
-// agents.
 
 /** Bytes of sun_path, its closing zero included. @see unix(7) */
 const SOCKET_PATH_BYTES_MAX = 108;

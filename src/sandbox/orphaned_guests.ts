@@ -1,7 +1,7 @@
-// Ends guests and decoders that outlive their agent where no system call does so. On Linux setpriv asks the kernel for
-// that. On illumos a shell of the agent's own user, which no guest may signal, keeps the id of each process and kills
-// those that remain once the agent has ended for any reason. If both are killed, the next agent finds the ids in the
-// state folder and ends the processes.
+// Ends guests and decoders that outlive their agent, by shells beside it. On Linux setpriv asks the kernel for that. On
+// illumos a shell of the agent's own user, which no guest may signal, keeps the id of each process and kills those that
+// remain once the agent has ended for any reason. If both are killed, the next agent finds the ids in the state folder and
+// ends the processes. On both, another shell ends the guests of free jobs whose agent has been silent for a lease.
 
 import { join } from "@std/path";
 import { systemNow } from "../domain/instant.ts";
@@ -96,9 +96,10 @@ function killerBy(sh: string, log: Log, notes: Notes | undefined): OrphanKiller 
   };
 }
 
-// The ids of kept processes, for the next agent: an empty folder for each, because one system call creates or removes
-// it, whatever kills the agent in between. Its name is the id and the start time, milliseconds since 1970.
-
+/**
+ * The ids of kept processes, for the next agent: an empty folder for each, because one system call creates or removes it,
+ * whatever kills the agent in between. Its name is the id and the start time, milliseconds since 1970.
+ */
 interface Notes {
   add(pid: number): void;
   end(pid: number): void;
@@ -197,8 +198,6 @@ async function readStarts(ps: string, pids: readonly number[]): Promise<Map<numb
   }));
 }
 
-// A helper shell beside the agent: it reads lines from the agent, and acts when the agent is stopped or gone.
-
 /** A shell that ends with the agent, which holds the other end of its input. */
 interface SideShell {
   /** Sends a line, which is lost if the shell has ended. @returns settles when it was written */
@@ -239,10 +238,6 @@ function startSideShell(sh: string, script: string, ...args: string[]): SideShel
   };
 }
 
-// Ends the guests of free jobs when their agent has been silent for a lease, because it may be stopped while other
-// hosts have claimed the jobs. A guest in an endless loop cannot notice that, so a shell does. It measures time by
-// sleeping, which follows the monotonic clock, and ends with the agent.
-
 /** Parts of a lease. The agent should report in each part; guests are ended after the last part without a report. */
 const PARTS = 4;
 
@@ -278,7 +273,12 @@ export interface WatchedGuest {
   end(): Promise<void>;
 }
 
-/** Opened and closed with the pool of a runner whose store is shared. */
+/**
+ * Ends the guests of free jobs when their agent has been silent for a lease, because it may be stopped while other hosts
+ * have claimed the jobs. A guest in an endless loop cannot notice that, so a shell does. It measures time by sleeping,
+ * which follows the monotonic clock, and ends with the agent. Opened and closed with the pool of a runner whose store is
+ * shared.
+ */
 interface GuestWatch {
   /** Watches a guest that runs a free job. */
   watch(pid: number): WatchedGuest;

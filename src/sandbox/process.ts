@@ -178,11 +178,10 @@ export class GuestProcess {
   }
 }
 
-// The workflow that owns a guest. A guest never serves two workflows: whatever a body does to its
-// process reaches only later jobs of the same source. A workflow is its uuid and the text of its
-// tasks, so that a changed workflow gets new processes too.
-
-/** One version of a workflow, as the owner of guests. */
+/**
+ * The workflow that owns a guest: its uuid and the text of its tasks, so that a changed workflow gets new processes. A
+ * guest never serves two workflows: whatever a body does to its process reaches only later jobs of the same source.
+ */
 export type GuestOwner = string & { readonly brand: "GuestOwner" };
 
 /** The owner of the guests that run a job's tasks. */

@@ -1,5 +1,7 @@
 // Parses messages of guests. Guests are not trusted: anything that is not a message of protocol.ts is refused, and the
-// pool kills the guest.
+// pool kills the guest. A parsed text takes many times its size, and work on it blocks the agent's thread. So a text with
+// too many values is not parsed at all, and large texts are parsed one at a time, with a turn of the event loop in
+// between. While they arrive and wait, they count against the memory budget: a guest is not read further before its turn.
 
 import { AgentError } from "../domain/error.ts";
 import { isJsonObject, type JsonObject, type JsonValue, measureJson } from "../domain/json.ts";
@@ -221,11 +223,6 @@ function own(message: JsonObject, field: string): JsonValue | undefined {
 function malformed(what: string, cause?: unknown): AgentError {
   return new AgentError("malformed", `Cannot read a message of a guest: ${what}`, { cause });
 }
-
-// Large messages of guests. A parsed text takes many times its size, and work on it blocks the
-// agent's thread. So a text with too many values is not parsed at all, and large texts are parsed
-// one at a time, with a turn of the event loop in between. While they arrive and wait, they count
-// against the memory budget: a guest is not read further before its turn.
 
 /** Bytes from which a message waits for its turn; parsing a smaller one takes some milliseconds at most. */
 const LARGE_CHARS_MIN = 16 * 1024;

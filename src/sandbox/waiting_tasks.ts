@@ -75,10 +75,10 @@ function abortedError(): AgentError {
   return new AgentError("aborted", "Cannot get a guest: the task was aborted");
 }
 
-// Idle guests: warm ones that wait for the next task of their workflow, and spares without a
-// workflow.
-
-/** Idle guests in the order in which they became idle. There are few, so each lookup scans them all. */
+/**
+ * Idle guests in the order in which they became idle: warm ones that wait for the next task of their workflow, and spares
+ * without a workflow. There are few, so each lookup scans them all.
+ */
 export class IdleGuests {
   readonly #guests: GuestProcess[] = [];
 
@@ -121,16 +121,16 @@ export class IdleGuests {
   }
 }
 
-// Restores the idle state of the pool. A used guest keeps the memory that V8 took for its tasks, about twice its first
-// size, until it ends. Guests beyond the idle number are ended too. One guest is handled at a time, so that the others
-// stay ready.
-
 /** Executions after which a guest is worth ending. */
 const RUNS_MIN = 50;
 /** Quiet time before a renewal, and between two of them, milliseconds. */
 const QUIET_MS = 5000;
 
-/** Opened and closed with its pool. Runs only while there is a guest to renew or to end. */
+/**
+ * Restores the idle state of the pool. A used guest keeps the memory that V8 took for its tasks, about twice its first
+ * size, until it ends. Guests beyond the idle number are ended too. One guest is handled at a time, so that the others
+ * stay ready. Opened and closed with its pool; runs only while there is a guest to renew or to end.
+ */
 export class IdleRenewal {
   readonly #idle: IdleGuests;
   readonly #tooMany: () => boolean;

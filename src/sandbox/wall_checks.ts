@@ -1,5 +1,6 @@
 // Checks the outer wall of a guest from outside: what the kernel reports in /proc, which Deno opens
-// only with all permissions, so `cat` reads it; on illumos what ps, ppriv and plimit report.
+// only with all permissions, so `cat` reads it; on illumos what ps, ppriv and plimit report. Also says what a failed check
+// means.
 
 import {
   FILES_MAX,
@@ -193,8 +194,6 @@ async function runText(program: string, args: string[]): Promise<string> {
     throw error;
   }
 }
-
-// Evaluates what a guest or decoder reported at its start.
 
 /**
  * Why a process may be given no work, in words, or undefined when it passed every check that is required. A check
